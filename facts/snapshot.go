@@ -1,0 +1,93 @@
+// Package facts is what a host is, read once: system, NICs, addresses, routes, rules, sysctls, RDMA
+// devices with their GIDs, and the path that carries the operator's own connection.
+package facts
+
+import (
+	"net/netip"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// Needs says which sysctls a plan will look at; reading all of them costs more than all the rest.
+type Needs struct {
+	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
+	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
+}
+
+// Snapshot is one host at one moment.
+type Snapshot struct {
+	System     System            `json:"system"`
+	Links      []host.Link       `json:"links"`
+	Addrs      []host.Addr       `json:"addrs"`
+	Routes     []host.Route      `json:"routes"`
+	Rules      []host.Rule       `json:"rules"`
+	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
+	RDMA       []RDMADevice      `json:"rdma,omitempty"`
+	Management Management        `json:"management"`
+}
+
+// System is what the machine is.
+type System struct {
+	Hostname   string `json:"hostname"`
+	Kernel     string `json:"kernel"`
+	Arch       string `json:"arch"`         // as Go names it: amd64, arm64
+	OS         string `json:"os,omitempty"` // PRETTY_NAME of os-release
+	BootID     string `json:"boot_id,omitempty"`
+	Lab        bool   `json:"lab,omitempty"`        // the helper is not in process 1's namespaces
+	Congestion string `json:"congestion,omitempty"` // net.ipv4.tcp_congestion_control
+}
+
+// RDMADevice is one port of one RDMA device, as /sys/class/infiniband shows it.
+type RDMADevice struct {
+	Name      string `json:"name"`
+	Port      int    `json:"port"`
+	State     string `json:"state"`      // "ACTIVE", "DOWN", …
+	LinkLayer string `json:"link_layer"` // "Ethernet" or "InfiniBand"
+	Netdev    string `json:"netdev,omitempty"`
+	GIDs      []GID  `json:"gids,omitempty"` // empty slots left out
+}
+
+// GID is one filled slot of a port's GID table.
+type GID struct {
+	Index   int        `json:"index"`
+	Addr    netip.Addr `json:"addr"`    // 16 bytes; v4-mapped for IPv4
+	Version int        `json:"version"` // 1: RoCE v1 or IB, 2: RoCE v2
+	Netdev  string     `json:"netdev,omitempty"`
+}
+
+// Management is the path of the connection that this snapshot came over. Zero when there is none
+// (a local stream).
+type Management struct {
+	Client  netip.Addr `json:"client,omitzero"`   // the operator's address, as the host sees it
+	Server  netip.Addr `json:"server,omitzero"`   // the host's address that was connected to
+	Devices []string   `json:"devices,omitempty"` // netdevs under the path: route's device, the address's device, their masters, members and parents
+	Route   host.Route `json:"route,omitzero"`    // what the kernel answers for Client
+	Unknown string     `json:"unknown,omitempty"` // why the path could not be found, when it should have been
+}
+
+// Link returns the link of that name, alternative names included; nil when there is none.
+func (s *Snapshot) Link(name string) *host.Link {
+	for i := range s.Links {
+		if s.Links[i].Name == name {
+			return &s.Links[i]
+		}
+	}
+	for i := range s.Links {
+		for _, a := range s.Links[i].AltNames {
+			if a == name {
+				return &s.Links[i]
+			}
+		}
+	}
+	return nil
+}
+
+// LinkByIndex returns the link of that index, or nil.
+func (s *Snapshot) LinkByIndex(index int) *host.Link {
+	for i := range s.Links {
+		if s.Links[i].Index == index {
+			return &s.Links[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package host is what code may touch on the machine it runs on: Reader looks, Host changes.
+// Planning is handed a Reader only, so the compiler keeps it read-only.
+package host
+
+import "net/netip"
+
+// Reader looks at a machine. Implementations retry interrupted netlink dumps.
+type Reader interface {
+	Links() ([]Link, error)
+	Addrs() ([]Addr, error)
+	Routes() ([]Route, error) // all tables, both families
+	Rules() ([]Rule, error)   // both families
+	// RouteGet asks the kernel which route carries a packet to dst from src (src may be invalid).
+	RouteGet(dst, src netip.Addr) (Route, error)
+	ReadFile(path string) ([]byte, error)
+	ReadDir(path string) ([]string, error)
+	Readlink(path string) (string, error)
+	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
+	Sysctl(path string) (string, error)
+}
+
+// Host changes a machine. Each method is one kernel request and is not retried.
+type Host interface {
+	Reader
+	SetMTU(index, mtu int) error // bytes
+	SetUp(index int, up bool) error
+	AddAddr(index int, p netip.Prefix) error
+	DelAddr(index int, p netip.Prefix) error
+	ReplaceRoute(r Route) error
+	DelRoute(r Route) error
+	AddRule(r Rule) error
+	DelRule(r Rule) error
+	SetSysctl(path, value string) error // path below /proc/sys, such as "net/ipv4/ip_forward"
+}
+
+// Link is one network interface, as rtnetlink, ethtool and sysfs show it.
+type Link struct {
+	Index     int      `json:"index"`
+	Name      string   `json:"name"`
+	Kind      string   `json:"kind,omitempty"` // "veth", "bridge", "bond", "vlan"; "" for a plain device
+	MAC       string   `json:"mac,omitempty"`
+	PermMAC   string   `json:"perm_mac,omitempty"`
+	MTU       int      `json:"mtu"` // bytes
+	MinMTU    int      `json:"min_mtu,omitempty"`
+	MaxMTU    int      `json:"max_mtu,omitempty"`
+	Up        bool     `json:"up"`      // IFF_UP: wanted up
+	Carrier   bool     `json:"carrier"` // IFF_LOWER_UP: light and a partner
+	OperState string   `json:"oper_state,omitempty"`
+	Master    int      `json:"master,omitempty"` // index of the bridge or bond it belongs to
+	Parent    int      `json:"parent,omitempty"` // index of the device below it (VLAN, macvlan)
+	PCI       string   `json:"pci,omitempty"`
+	Driver    string   `json:"driver,omitempty"`
+	SpeedMbps int      `json:"speed_mbps,omitempty"` // 0: unknown
+	AltNames  []string `json:"alt_names,omitempty"`
+	Loopback  bool     `json:"loopback,omitempty"`
+}
+
+// Addr is one address of an interface.
+type Addr struct {
+	Index     int          `json:"index"`
+	Prefix    netip.Prefix `json:"prefix"` // host bits kept
+	Scope     int          `json:"scope"`  // RT_SCOPE_*: 0 global, 253 link, 254 host
+	Tentative bool         `json:"tentative,omitempty"`
+	DADFailed bool         `json:"dad_failed,omitempty"`
+	Dynamic   bool         `json:"dynamic,omitempty"` // not IFA_F_PERMANENT: DHCP or router advertisement
+	Secondary bool         `json:"secondary,omitempty"`
+	Temporary bool         `json:"temporary,omitempty"`
+}
+
+// Route is one route. Dst is masked; a default route is 0.0.0.0/0 or ::/0.
+type Route struct {
+	Table    int          `json:"table"`
+	Dst      netip.Prefix `json:"dst"`
+	Via      netip.Addr   `json:"via,omitzero"`
+	Src      netip.Addr   `json:"src,omitzero"`
+	OutIndex int          `json:"out_index,omitempty"`
+	Metric   int          `json:"metric,omitempty"`
+	Protocol int          `json:"protocol"`
+	Scope    int          `json:"scope"`
+	Type     int          `json:"type"` // RTN_*: 1 unicast, 6 blackhole, …
+	OnLink   bool         `json:"on_link,omitempty"`
+	NextHops int          `json:"next_hops,omitempty"` // above 0: multipath, Via and OutIndex unset
+}
+
+// Rule is one policy rule.
+type Rule struct {
+	Priority int          `json:"priority"`
+	From     netip.Prefix `json:"from,omitzero"` // invalid: all
+	To       netip.Prefix `json:"to,omitzero"`   // invalid: all
+	Table    int          `json:"table"`
+	Family   int          `json:"family"` // AF_INET 2, AF_INET6 10
+	Protocol int          `json:"protocol,omitempty"`
+	IIF      string       `json:"iif,omitempty"`
+	OIF      string       `json:"oif,omitempty"`
+	Mark     uint32       `json:"mark,omitempty"`
+	Other    bool         `json:"other,omitempty"` // has selectors or an action that this type cannot say
+}

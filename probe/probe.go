@@ -1,0 +1,81 @@
+// Package probe measures on the host where it runs: ICMP echo, TCP throughput, port counters. Every
+// probe is bound to a source address and a device, so that it cannot leave through another port.
+package probe
+
+import (
+	"net/netip"
+	"time"
+)
+
+// PingSpec asks for ICMP echoes. Size is the payload's, in bytes: 28 less than the IPv4 packet, 48
+// less than the IPv6 packet.
+type PingSpec struct {
+	Netdev       string        `json:"netdev"`
+	Source       netip.Addr    `json:"source"`
+	Target       netip.Addr    `json:"target"`
+	Count        int           `json:"count"`
+	Interval     time.Duration `json:"interval"`
+	Timeout      time.Duration `json:"timeout"` // for each answer
+	Size         int           `json:"size"`
+	DontFragment bool          `json:"dont_fragment"`
+}
+
+// PingResult is what came back. Round trips are from kernel time stamps where the kernel gives them.
+type PingResult struct {
+	Sent     int           `json:"sent"`
+	Received int           `json:"received"`
+	Min      time.Duration `json:"min"`
+	Avg      time.Duration `json:"avg"`
+	Max      time.Duration `json:"max"`
+	StdDev   time.Duration `json:"std_dev"`
+	Errors   []string      `json:"errors,omitempty"` // distinct kernel or ICMP errors, such as "message too long (path MTU 1500)"
+}
+
+// TCPListenSpec opens the receiving side of a throughput test.
+type TCPListenSpec struct {
+	Netdev   string        `json:"netdev"`
+	Address  netip.Addr    `json:"address"`
+	Streams  int           `json:"streams"`
+	Duration time.Duration `json:"duration"`
+}
+
+// TCPListenResult names the open receiver. It ends by itself shortly after its duration.
+type TCPListenResult struct {
+	ID    string `json:"id"`
+	Port  uint16 `json:"port"`
+	Token string `json:"token"` // one-time: a stream that does not begin with it is dropped
+}
+
+// TCPSendSpec sends to an open receiver.
+type TCPSendSpec struct {
+	Netdev     string         `json:"netdev"`
+	Source     netip.Addr     `json:"source"`
+	Target     netip.AddrPort `json:"target"`
+	Token      string         `json:"token"`
+	Streams    int            `json:"streams"`
+	Duration   time.Duration  `json:"duration"`
+	Congestion string         `json:"congestion,omitempty"` // "": the host's default
+}
+
+// TCPResult is one side's account. The receiver's figure is the one that is judged.
+type TCPResult struct {
+	Bytes       int64         `json:"bytes"`
+	Elapsed     time.Duration `json:"elapsed"`
+	Gbps        float64       `json:"gbps"` // payload, 10^9 bits a second
+	Streams     int           `json:"streams"`
+	Retransmits int           `json:"retransmits"` // sender only
+	Congestion  string        `json:"congestion,omitempty"`
+}
+
+// Counters are one port's counters since it appeared.
+type Counters struct {
+	Netdev    string `json:"netdev"`
+	RxBytes   uint64 `json:"rx_bytes"`
+	TxBytes   uint64 `json:"tx_bytes"`
+	RxPackets uint64 `json:"rx_packets"`
+	TxPackets uint64 `json:"tx_packets"`
+	RxErrors  uint64 `json:"rx_errors"`
+	TxErrors  uint64 `json:"tx_errors"`
+	RxDropped uint64 `json:"rx_dropped"`
+	TxDropped uint64 `json:"tx_dropped"`
+}

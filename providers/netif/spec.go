@@ -1,0 +1,49 @@
+// Package netif provides a host's network interfaces: NICs with MTU, state and addresses, policy
+// routes, and sysctls. It reads a snapshot and writes through netlink.
+package netif
+
+import "net/netip"
+
+// Selector finds a NIC on the live host by exactly one of its fields.
+type Selector struct {
+	Netdev string `json:"netdev,omitempty"`
+	MAC    string `json:"mac,omitempty"`
+	PCI    string `json:"pci,omitempty"`
+}
+
+// NICSpec is a wanted NIC. Nil and zero fields are left alone.
+type NICSpec struct {
+	Select        Selector          `json:"select"`
+	MTU           int               `json:"mtu,omitempty"` // bytes
+	Up            bool              `json:"up"`
+	Addresses     []netip.Prefix    `json:"addresses,omitempty"`
+	AddressesSet  bool              `json:"addresses_set,omitempty"` // Addresses is the exact set of global addresses
+	AcceptRA      *bool             `json:"accept_ra,omitempty"`
+	IPv6LinkLocal string            `json:"ipv6_link_local,omitempty"`
+	Sysctl        map[string]string `json:"sysctl,omitempty"` // "ipv4.conf.arp_ignore" -> value
+}
+
+// PolicyRouteSpec is a wanted rule with its table's routes.
+type PolicyRouteSpec struct {
+	NIC      Selector     `json:"nic"`
+	From     netip.Prefix `json:"from,omitzero"`
+	To       netip.Prefix `json:"to,omitzero"`
+	Table    int          `json:"table"`
+	Priority int          `json:"priority"`
+	Routes   []RouteSpec  `json:"routes"`
+}
+
+// RouteSpec is one route of a policy route's table.
+type RouteSpec struct {
+	To     netip.Prefix `json:"to"`
+	Via    netip.Addr   `json:"via,omitzero"`
+	Src    netip.Addr   `json:"src,omitzero"`
+	OnLink bool         `json:"on_link,omitempty"`
+	Metric int          `json:"metric,omitempty"`
+}
+
+// SysctlSpec is one host-wide sysctl. Key is as sysctl(8) writes it.
+type SysctlSpec struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}

@@ -1,0 +1,143 @@
+// Package resource is the vocabulary that planner, providers and agent share: addresses of
+// resources, what is wanted, the changes between wanted and found, and the provider seam.
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// Addr names a resource in the fabric.
+type Addr struct {
+	Host string `json:"host"`
+	Kind string `json:"kind"` // "nic", "policy_route", "sysctl"
+	Name string `json:"name"`
+}
+
+// String is host.kind.name, as messages and plans write it.
+func (a Addr) String() string { return a.Host + "." + a.Kind + "." + a.Name }
+
+// Resource is one wanted thing on one host. Spec is the kind's own Spec, as JSON.
+type Resource struct {
+	Addr  Addr            `json:"addr"`
+	Spec  json.RawMessage `json:"spec"`
+	After []Addr          `json:"after,omitempty"` // same host
+	Pos   fabric.Pos      `json:"pos,omitzero"`
+}
+
+// Disruption says what traffic feels of a change. Higher is worse.
+type Disruption int
+
+// The disruptions, as plans print them.
+const (
+	Live Disruption = iota
+	LinkFlap
+	DriverReload
+	Reboot
+)
+
+func (d Disruption) String() string {
+	return [...]string{"live", "link flap", "driver reload", "reboot"}[d]
+}
+
+// Change is one attribute's difference. Empty From: it is absent now. Empty To: it is removed.
+type Change struct {
+	Attribute  string     `json:"attribute"` // "mtu", "addresses", "rule", "route 10.0.0.0/8"
+	From       string     `json:"from,omitempty"`
+	To         string     `json:"to,omitempty"`
+	Disruption Disruption `json:"disruption,omitempty"`
+}
+
+func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Attribute, c.From, c.To) }
+
+// Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
+// are pure; Apply makes exactly the changes that it is given.
+type Provider[S, T any] interface {
+	// Observe reads the status of the wanted thing out of a snapshot; nil when it is absent. An
+	// error means that it cannot be told apart (no NIC, or two, match).
+	Observe(snap *facts.Snapshot, want S) (*T, error)
+	// Diff is empty when got is as wanted. got may be nil.
+	Diff(want S, got *T) []Change
+	Apply(ctx context.Context, h host.Host, want S, changes []Change) error
+}
+
+// Fencer is a kind that can change the path of the operator's own connection. The answer is empty,
+// or says how the changes touch that path.
+type Fencer[S, T any] interface {
+	Touches(snap *facts.Snapshot, want S, changes []Change) string
+}
+
+// Needer is a kind that needs sysctls in the snapshot.
+type Needer[S any] interface {
+	Needs(want S) facts.Needs
+}
+
+// Kind is a provider with its types erased.
+type Kind struct {
+	Name  string
+	Needs func(spec json.RawMessage) (facts.Needs, error)
+	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (exists bool, changes []Change, touches string, err error)
+	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
+}
+
+// Erase hides a provider's types; the one place where that happens.
+func Erase[S, T any](name string, p Provider[S, T]) Kind {
+	decode := func(raw json.RawMessage) (S, error) {
+		var s S
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return s, fmt.Errorf("decode spec of %s: %w", name, err)
+		}
+		return s, nil
+	}
+	return Kind{
+		Name: name,
+		Needs: func(raw json.RawMessage) (facts.Needs, error) {
+			s, err := decode(raw)
+			if n, ok := p.(Needer[S]); ok && err == nil {
+				return n.Needs(s), nil
+			}
+			return facts.Needs{}, err
+		},
+		Plan: func(snap *facts.Snapshot, raw json.RawMessage) (bool, []Change, string, error) {
+			s, err := decode(raw)
+			if err != nil {
+				return false, nil, "", err
+			}
+			got, err := p.Observe(snap, s)
+			if err != nil {
+				return false, nil, "", err
+			}
+			changes := p.Diff(s, got)
+			touches := ""
+			if f, ok := p.(Fencer[S, T]); ok && len(changes) > 0 {
+				touches = f.Touches(snap, s, changes)
+			}
+			return got != nil, changes, touches, nil
+		},
+		Apply: func(ctx context.Context, h host.Host, raw json.RawMessage, changes []Change) error {
+			s, err := decode(raw)
+			if err != nil {
+				return err
+			}
+			return p.Apply(ctx, h, s, changes)
+		},
+	}
+}
+
+// Kinds is the table of kinds, in the order in which kinds depend on each other.
+type Kinds []Kind
+
+// Lookup returns the kind of that name.
+func (k Kinds) Lookup(name string) (Kind, bool) {
+	for _, kind := range k {
+		if kind.Name == name {
+			return kind, true
+		}
+	}
+	return Kind{}, false
+}

@@ -1,0 +1,44 @@
+// Package validators judges a settled fabric: one file per check. It measures through the small
+// interface Fleet, and never passes what it did not see on the right port's counters.
+package validators
+
+import (
+	"context"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/probe"
+)
+
+// Fleet measures on hosts by their fabric names. Implementations are safe for concurrent use.
+type Fleet interface {
+	Snapshot(ctx context.Context, host string) (*facts.Snapshot, error)
+	Ping(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error)
+	TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error)
+	TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error)
+	TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error)
+	Counters(ctx context.Context, host, netdev string) (probe.Counters, error)
+}
+
+// Verdict is how a check ended. A check that did not run is skipped, with the reason.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass Verdict = "pass"
+	Fail Verdict = "fail"
+	Warn Verdict = "warn"
+	Skip Verdict = "skip"
+)
+
+// Result is one check of one link, or of one host.
+type Result struct {
+	Check    string  `json:"check"` // "link", "ping", "tcp", "nccl"
+	Link     string  `json:"link,omitempty"`
+	Host     string  `json:"host"`           // the culprit or the sending side
+	Peer     string  `json:"peer,omitempty"` // the other side
+	Verdict  Verdict `json:"verdict"`
+	What     string  `json:"what"` // "carrier", "speed", "full-size packet", "a -> b"
+	Measured string  `json:"measured,omitempty"`
+	Expected string  `json:"expected,omitempty"`
+	Cause    string  `json:"cause,omitempty"` // likely cause and what to do, or why it was skipped
+}
