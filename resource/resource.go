@@ -41,6 +41,7 @@ const (
 	Reboot
 )
 
+// String names the disruption as plans print it.
 func (d Disruption) String() string {
 	return [...]string{"live", "link flap", "driver reload", "reboot"}[d]
 }
@@ -53,7 +54,23 @@ type Change struct {
 	Disruption Disruption `json:"disruption,omitempty"`
 }
 
-func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Attribute, c.From, c.To) }
+// String is the change on one line.
+func (c Change) String() string {
+	switch {
+	case c.From == "":
+		return fmt.Sprintf("%s %s is missing", c.Attribute, c.To)
+	case c.To == "":
+		return fmt.Sprintf("%s %s is too much", c.Attribute, c.From)
+	}
+	return fmt.Sprintf("%s is %s, wanted %s", c.Attribute, c.From, c.To)
+}
+
+// Difference is what a kind has to say about one wanted thing on one host.
+type Difference struct {
+	Exists  bool
+	Changes []Change
+	Touches string // how the changes touch the operator's own connection; "": they do not
+}
 
 // Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
 // are pure; Apply makes exactly the changes that it is given.
@@ -81,7 +98,7 @@ type Needer[S any] interface {
 type Kind struct {
 	Name  string
 	Needs func(spec json.RawMessage) (facts.Needs, error)
-	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (exists bool, changes []Change, touches string, err error)
+	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
 	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
 }
 
@@ -103,21 +120,20 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			}
 			return facts.Needs{}, err
 		},
-		Plan: func(snap *facts.Snapshot, raw json.RawMessage) (bool, []Change, string, error) {
+		Plan: func(snap *facts.Snapshot, raw json.RawMessage) (Difference, error) {
 			s, err := decode(raw)
 			if err != nil {
-				return false, nil, "", err
+				return Difference{}, err
 			}
 			got, err := p.Observe(snap, s)
 			if err != nil {
-				return false, nil, "", err
+				return Difference{}, err
 			}
-			changes := p.Diff(s, got)
-			touches := ""
-			if f, ok := p.(Fencer[S, T]); ok && len(changes) > 0 {
-				touches = f.Touches(snap, s, changes)
+			d := Difference{Exists: got != nil, Changes: p.Diff(s, got)}
+			if f, ok := p.(Fencer[S, T]); ok && len(d.Changes) > 0 {
+				d.Touches = f.Touches(snap, s, d.Changes)
 			}
-			return got != nil, changes, touches, nil
+			return d, nil
 		},
 		Apply: func(ctx context.Context, h host.Host, raw json.RawMessage, changes []Change) error {
 			s, err := decode(raw)

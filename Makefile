@@ -1,0 +1,47 @@
+# Targets a person types. `make help` lists them.
+GO        ?= go
+LINT      := $(shell $(GO) env GOPATH)/bin/golangci-lint
+LINT_AT   := v2.15.0
+# One id for the builds of all architectures: the hash of what they are built from.
+BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
+GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
+
+.PHONY: help build check lint unit test e2e demo fuzz bench golden
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+
+build: ## bin/fabricform for this machine, and helpers for linux on amd64 and arm64 beside it
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform ./cmd/fabricform
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-amd64 ./cmd/fabricform
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-arm64 ./cmd/fabricform
+
+check: lint unit ## format, vet, lint and unit tests: no root, no network
+
+lint: ## golangci-lint with the project's rules; gofmt and vet are among them
+	@test -x $(LINT) || $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_AT)
+	$(LINT) run ./...
+	$(GO) mod tidy -diff
+
+unit: ## tests that need neither root nor namespaces
+	$(GO) test ./...
+
+test: ## everything a fresh machine can run; the README's second command
+	.ci/run
+
+e2e: ## the main job and its failures in namespaces, against OpenSSH's sshd; needs root
+	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 20m ./cmd/fabricform
+
+demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README's first command
+	./examples/demo.sh
+
+fuzz: ## each fuzz target for 10 s
+	@for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s $$pkg || exit 1; done; done
+
+bench: build ## plan of two hosts beside bare logins, in pairs, as ratios; needs root
+	FABRICFORM_BENCH=1 $(GO) test -count=1 -run '^TestPlanBesideBareLogins$$' -v ./cmd/fabricform
+
+golden: ## rewrite expected files; read the diff before you commit it
+	$(GO) test ./config -update

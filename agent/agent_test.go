@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/resource"
+)
+
+// wire joins a served helper and a client; noise comes before the helper's greeting.
+func wire(t *testing.T, noise string, handlers map[string]Handler) (client net.Conn, ended chan error) {
+	t.Helper()
+	near, far := net.Pipe()
+	ended = make(chan error, 1)
+	go func() {
+		if _, err := io.WriteString(far, noise); err != nil {
+			ended <- err
+			return
+		}
+		ended <- Serve(context.Background(), far, far, "b1", handlers)
+	}()
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return near, ended
+}
+
+func echo(_ context.Context, p json.RawMessage) (any, error) { return p, nil }
+
+func TestCallAnswersPastLoginNoise(t *testing.T) {
+	conn, _ := wire(t, "Welcome!\n\x00fabric \x1b[31mmotd\n", map[string]Handler{"echo": echo})
+	c, err := Connect(context.Background(), conn, "b1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var got string
+	if err := c.Call(context.Background(), "echo", "hello", &got); err != nil || got != "hello" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if err := c.Call(context.Background(), "nope", nil, nil); err == nil || !strings.Contains(err.Error(), "no method") {
+		t.Fatalf("unknown method: %v", err)
+	}
+}
+
+func TestConnectRefusesAnotherBuild(t *testing.T) {
+	conn, _ := wire(t, "", nil)
+	if _, err := Connect(context.Background(), conn, "b2"); err == nil || !strings.Contains(err.Error(), `"b1"`) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
+	near, far := net.Pipe()
+	t.Cleanup(func() { near.Close(); far.Close() })
+	go func() { // greets, then reads for ever without a word: a path that died one way
+		fw := &frameWriter{w: far}
+		_, _ = io.WriteString(far, Magic)
+		_ = fw.write(frame{Hello: &Hello{Version: "b1"}})
+		_, _ = io.Copy(io.Discard, far)
+	}()
+	c, err := Connect(context.Background(), near, "b1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3500*time.Millisecond)
+	defer cancel()
+	if err := c.Call(ctx, "echo", nil, nil); !errors.Is(err, ErrLinkDead) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestServeEndsWhenTheClientFallsSilent(t *testing.T) {
+	conn, ended := wire(t, "", nil)
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrClientLost) {
+			t.Fatalf("got %v", err)
+		}
+	case <-time.After(4 * time.Second):
+		t.Fatal("the helper still runs")
+	}
+}
+
+func TestRecheckRefusesWhatMoved(t *testing.T) {
+	plan := []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}}
+	if _, err := recheck(ActParams{Changes: plan}, plan); err != nil {
+		t.Fatal(err)
+	}
+	moved := []resource.Change{{Attribute: "mtu", From: "2000", To: "9000"}}
+	_, err := recheck(ActParams{Changes: plan}, moved)
+	var e *Error
+	if !errors.As(err, &e) || !e.Stale {
+		t.Fatalf("got %v", err)
+	}
+	also, err := recheck(ActParams{Changes: plan, Settling: true}, append(plan, resource.Change{Attribute: "route x", To: "y"}))
+	if err != nil || len(also) != 1 {
+		t.Fatalf("settling: %v, %v", also, err)
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 2, '{', '}'})
+	f.Add([]byte{255, 255, 255, 255, '{'})
+	f.Add([]byte("\x00\x00\x00\x0f{\"error\":{\"x\":[]}}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fr, err := readFrame(bufio.NewReader(bytes.NewReader(b)))
+		if err != nil {
+			return
+		}
+		var out bytes.Buffer
+		if err := (&frameWriter{w: &out}).write(fr); err != nil {
+			t.Fatalf("write back: %v", err)
+		}
+	})
+}
+
+func FuzzSkipToMagic(f *testing.F) {
+	f.Add([]byte("motd\n" + Magic))
+	f.Add([]byte(Magic[:5] + Magic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		noise, err := skipToMagic(bufio.NewReader(bytes.NewReader(b)))
+		if err == nil && !bytes.Contains(b, []byte(Magic)) {
+			t.Fatal("found what is not there")
+		}
+		for _, r := range noise {
+			if r < ' ' && r != '\n' {
+				t.Fatalf("control character %q kept", r)
+			}
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Heartbeats go both ways, because x/crypto/ssh has no keepalive (golang/go#19338) and a dead path
+// otherwise goes unnoticed for minutes. Variables of the type, so that tests need not wait.
+const (
+	beatEvery = 700 * time.Millisecond
+	deadAfter = 2800 * time.Millisecond // a dead link is noticed within 3 s
+)
+
+// pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.
+type pulse struct {
+	last atomic.Int64 // monotonic, since start
+	t0   time.Time
+}
+
+func newPulse() *pulse { return &pulse{t0: time.Now()} }
+
+func (p *pulse) heard() { p.last.Store(int64(time.Since(p.t0))) }
+
+// run returns when ctx ends, or after dead was called once. Sending is done beside watching: a
+// write may block for ever on a dead path.
+func (p *pulse) run(ctx context.Context, send func() error, dead func()) {
+	p.heard()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with ctx, or when the caller closes the stream under a blocked write
+		t := time.NewTicker(beatEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if send() != nil {
+					return
+				}
+			}
+		}
+	}()
+	t := time.NewTicker(beatEvery / 4)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if time.Since(p.t0)-time.Duration(p.last.Load()) > deadAfter {
+				dead()
+				return
+			}
+		}
+	}
+}

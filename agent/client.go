@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// ErrLinkDead is why a client ended when the host fell silent.
+var ErrLinkDead = errors.New("the host fell silent: nothing heard for 3 s")
+
+// Client asks a helper. Safe for concurrent use.
+type Client struct {
+	Hello  Hello
+	stream io.ReadWriteCloser
+	fw     *frameWriter
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	next   uint64
+	wait   map[uint64]chan frame
+	err    error // why the client ended; set once
+	done   chan struct{}
+}
+
+// Connect waits for the helper's greeting and checks that it is the same build. The client owns
+// stream from here on.
+func Connect(ctx context.Context, stream io.ReadWriteCloser, version string) (*Client, error) {
+	br := bufio.NewReader(stream)
+	type greeting struct {
+		hello Hello
+		err   error
+	}
+	got := make(chan greeting, 1)
+	go func() {
+		h, err := greet(br)
+		got <- greeting{h, err}
+	}()
+	var g greeting
+	select {
+	case g = <-got:
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("wait for the helper's greeting: %w", ctx.Err()), stream.Close())
+	}
+	if g.err != nil {
+		return nil, errors.Join(g.err, stream.Close())
+	}
+	if g.hello.Version != version {
+		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", g.hello.Version, version), stream.Close())
+	}
+	pctx, cancel := context.WithCancel(context.Background())
+	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel,
+		wait: map[uint64]chan frame{}, done: make(chan struct{})}
+	p := newPulse()
+	go p.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(ErrLinkDead) })
+	go c.read(br, p)
+	return c, nil
+}
+
+func greet(br *bufio.Reader) (Hello, error) {
+	noise, err := skipToMagic(br)
+	if err != nil {
+		if noise != "" {
+			return Hello{}, fmt.Errorf("start helper: %w; it printed: %s", err, noise)
+		}
+		return Hello{}, fmt.Errorf("start helper: %w", err)
+	}
+	f, err := readFrame(br)
+	if err != nil {
+		return Hello{}, fmt.Errorf("read the helper's greeting: %w", err)
+	}
+	if f.Hello == nil {
+		return Hello{}, errors.New("read the helper's greeting: it said something else")
+	}
+	return *f.Hello, nil
+}
+
+func (c *Client) read(br *bufio.Reader, p *pulse) {
+	for {
+		f, err := readFrame(br)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the helper ended")
+			}
+			c.end(err)
+			return
+		}
+		p.heard()
+		c.mu.Lock()
+		ch := c.wait[f.ID]
+		delete(c.wait, f.ID)
+		c.mu.Unlock()
+		if ch != nil {
+			ch <- f
+		}
+	}
+}
+
+// end closes the stream and fails every waiting call. Only the first reason is kept.
+func (c *Client) end(why error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = why
+	c.mu.Unlock()
+	c.cancel()
+	close(c.done)
+	// The stream may be dead; its own Close is bounded, and nobody needs its answer.
+	_ = c.stream.Close()
+}
+
+// Close ends the conversation.
+func (c *Client) Close() { c.end(errors.New("the connection was closed")) }
+
+// Dead is closed when the conversation has ended.
+func (c *Client) Dead() <-chan struct{} { return c.done }
+
+// Call asks for method and decodes the answer into result, which may be nil.
+func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", method, err)
+	}
+	ch := make(chan frame, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return c.err
+	}
+	c.next++
+	id := c.next
+	c.wait[id] = ch
+	c.mu.Unlock()
+	if err := c.fw.write(frame{ID: id, Method: method, Params: raw}); err != nil {
+		return c.reason(err)
+	}
+	select {
+	case f := <-ch:
+		if f.Error != nil {
+			return f.Error
+		}
+		if result == nil {
+			return nil
+		}
+		if err := json.Unmarshal(f.Result, result); err != nil {
+			return fmt.Errorf("decode answer to %s: %w", method, err)
+		}
+		return nil
+	case <-c.done:
+		return c.reason(nil)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reason prefers why the conversation ended over a broken pipe; the reader may be a moment behind.
+func (c *Client) reason(err error) error {
+	select {
+	case <-c.done:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.err
+	case <-time.After(50 * time.Millisecond):
+		return err
+	}
+}

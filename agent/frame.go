@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Magic opens the helper's side of the stream. Everything before it is noise of login shells.
+const Magic = "\x00fabricform-agent 1\n"
+
+// maxFrame bounds one frame, so that a hostile length cannot exhaust memory. A snapshot of a host
+// with 10,000 routes is about 2 MiB.
+const maxFrame = 32 << 20
+
+// maxNoise bounds what is skipped while looking for Magic.
+const maxNoise = 256 << 10
+
+// frame is one message in either direction. A frame without a method and an ID is a heartbeat.
+type frame struct {
+	ID     uint64          `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"` // set on requests
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *Error          `json:"error,omitempty"`
+	Hello  *Hello          `json:"hello,omitempty"` // the helper's first frame
+}
+
+// Hello is who the helper is.
+type Hello struct {
+	Version string `json:"version"` // build id; must equal the client's
+	UID     int    `json:"uid"`
+	Arch    string `json:"arch"`
+}
+
+// Error is a request's failure, as the host tells it.
+type Error struct {
+	Message string `json:"message"`
+	Stale   bool   `json:"stale,omitempty"` // the host moved since the plan was made
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// frameWriter writes whole frames; safe for concurrent use.
+type frameWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (fw *frameWriter) write(f frame) error {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("encode frame: %w", err)
+	}
+	if len(body) > maxFrame {
+		return fmt.Errorf("encode frame: %d bytes exceed the limit of %d", len(body), maxFrame)
+	}
+	buf := make([]byte, 4+len(body))
+	binary.BigEndian.PutUint32(buf, uint32(len(body)))
+	copy(buf[4:], body)
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	_, err = fw.w.Write(buf)
+	return err
+}
+
+// readFrame reads one frame. The buffer grows with what really arrives, so that a lying length
+// costs nothing.
+func readFrame(r *bufio.Reader) (frame, error) {
+	var f frame
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return f, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxFrame {
+		return f, fmt.Errorf("frame of %d bytes exceeds the limit of %d", n, maxFrame)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return f, err
+	}
+	if len(body) < int(n) {
+		return f, io.ErrUnexpectedEOF
+	}
+	if err := json.Unmarshal(body, &f); err != nil {
+		return f, fmt.Errorf("decode frame: %w", err)
+	}
+	return f, nil
+}
+
+// skipToMagic discards login noise up to and including Magic and returns the tail of the noise.
+func skipToMagic(r *bufio.Reader) (noise string, err error) {
+	var seen []byte
+	for len(seen) < maxNoise {
+		b, err := r.ReadByte()
+		if err != nil {
+			return tail(seen), err
+		}
+		seen = append(seen, b)
+		if n := len(seen) - len(Magic); n >= 0 && string(seen[n:]) == Magic {
+			return tail(seen[:n]), nil
+		}
+	}
+	return tail(seen), errors.New("no helper answered within 256 KiB of output")
+}
+
+// tail keeps the last 2 KiB, with control characters made visible.
+func tail(b []byte) string {
+	if len(b) > 2048 {
+		b = b[len(b)-2048:]
+	}
+	out := make([]rune, 0, len(b))
+	for _, r := range string(b) {
+		if r < ' ' && r != '\n' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			r = '\uFFFD'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

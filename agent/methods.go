@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// SnapshotParams asks for the host's facts.
+type SnapshotParams struct {
+	Needs facts.Needs `json:"needs"`
+}
+
+// ActParams asks for one action of a plan.
+type ActParams struct {
+	Resource resource.Resource `json:"resource"`
+	Changes  []resource.Change `json:"changes"` // what the plan showed
+	// Settling is true where an earlier action of this plan changed something below this resource:
+	// the kernel may have dropped more (routes of a bounced link), which is then put back and said.
+	Settling bool `json:"settling,omitempty"`
+}
+
+// ActResult says what was changed: the plan's changes, and what an earlier action had disturbed.
+type ActResult struct {
+	Changes []resource.Change `json:"changes"`
+	Also    []resource.Change `json:"also,omitempty"`
+}
+
+// Methods is the helper's side: what a client may ask of this host.
+func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string]Handler {
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer)}
+	return map[string]Handler{
+		"snapshot":   method(s.snapshot),
+		"act":        method(s.act),
+		"ping":       method(probe.Ping),
+		"tcp.listen": method(s.tcp.Listen),
+		"tcp.send":   method(probe.Send),
+		"tcp.collect": method(func(ctx context.Context, id string) (probe.TCPResult, error) {
+			return s.tcp.Collect(ctx, id)
+		}),
+		"counters": method(func(_ context.Context, netdev string) (probe.Counters, error) {
+			return probe.ReadCounters(netdev)
+		}),
+	}
+}
+
+// method gives a typed function the shape of a Handler.
+func method[P, R any](f func(context.Context, P) (R, error)) Handler {
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		var p P
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, fmt.Errorf("decode request: %w", err)
+		}
+		return f(ctx, p)
+	}
+}
+
+type server struct {
+	host          host.Host
+	kinds         resource.Kinds
+	sshConnection string
+	tcp           *probe.TCPServer
+	acting        sync.Mutex // one action at a time: each re-reads before it changes
+}
+
+func (s *server) snapshot(_ context.Context, p SnapshotParams) (*facts.Snapshot, error) {
+	return facts.Gather(s.host, s.sshConnection, p.Needs)
+}
+
+// act re-reads what the plan read and makes the plan's changes only if they still are the
+// difference between wanted and found.
+func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
+	if !ok {
+		return ActResult{}, fmt.Errorf("this helper has no resource kind %q", p.Resource.Addr.Kind)
+	}
+	needs, err := kind.Needs(p.Resource.Spec)
+	if err != nil {
+		return ActResult{}, err
+	}
+	snap, err := facts.Gather(s.host, s.sshConnection, needs)
+	if err != nil {
+		return ActResult{}, err
+	}
+	seen, err := kind.Plan(snap, p.Resource.Spec)
+	if err != nil {
+		return ActResult{}, err
+	}
+	also, err := recheck(p, seen.Changes)
+	if err != nil {
+		return ActResult{}, err
+	}
+	if seen.Touches != "" {
+		return ActResult{}, errors.New(seen.Touches)
+	}
+	if err := kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes); err != nil {
+		return ActResult{}, err
+	}
+	return ActResult{Changes: p.Changes, Also: also}, nil
+}
+
+// recheck compares what the plan showed with the difference now.
+func recheck(p ActParams, now []resource.Change) (also []resource.Change, err error) {
+	var moved []string
+	for _, c := range p.Changes {
+		if !slices.Contains(now, c) {
+			moved = append(moved, "no longer: "+c.String())
+		}
+	}
+	for _, c := range now {
+		if !slices.Contains(p.Changes, c) {
+			also = append(also, c)
+			moved = append(moved, "new: "+c.String())
+		}
+	}
+	if len(moved) == 0 || p.Settling {
+		return also, nil
+	}
+	return nil, &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (%s); plan again",
+		p.Resource.Addr, strings.Join(moved, "; "))}
+}

@@ -1,0 +1,100 @@
+// Package agent is the conversation between laptop and helper: requests and answers over any byte
+// stream, with heartbeats both ways. Serve runs beside the kernel, Client on the laptop.
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// ErrClientLost is why Serve ended when the client fell silent.
+var ErrClientLost = errors.New("the client fell silent")
+
+// Handler answers one request. It must honour ctx, which ends with the stream.
+type Handler func(ctx context.Context, params json.RawMessage) (any, error)
+
+// Serve answers requests from r on w until the stream ends or the client falls silent. Requests run
+// side by side; handlers that must not, lock.
+func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, handlers map[string]Handler) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if _, err := io.WriteString(w, Magic); err != nil {
+		return fmt.Errorf("greet client: %w", err)
+	}
+	fw := &frameWriter{w: w}
+	if err := fw.write(frame{Hello: &Hello{Version: version, UID: os.Getuid(), Arch: runtime.GOARCH}}); err != nil {
+		return fmt.Errorf("greet client: %w", err)
+	}
+	p := newPulse()
+	go p.run(ctx, func() error { return fw.write(frame{}) }, func() { cancel(ErrClientLost) })
+	frames := make(chan frame)
+	failed := make(chan error, 1)
+	go func() { // ends with the process, or when the stream does: a blocked read cannot be interrupted
+		br := bufio.NewReader(r)
+		for {
+			f, err := readFrame(br)
+			if err != nil {
+				failed <- err
+				return
+			}
+			p.heard()
+			if f.Method == "" {
+				continue
+			}
+			select {
+			case frames <- f:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("read request: %w", err)
+		case f := <-frames:
+			running.Add(1)
+			go func() {
+				defer running.Done()
+				// A broken stream ends the loop above; here it only means that nobody listens.
+				_ = fw.write(answer(ctx, f, handlers))
+			}()
+		}
+	}
+}
+
+func answer(ctx context.Context, f frame, handlers map[string]Handler) frame {
+	out := frame{ID: f.ID}
+	h, ok := handlers[f.Method]
+	if !ok {
+		out.Error = &Error{Message: fmt.Sprintf("this helper has no method %q", f.Method)}
+		return out
+	}
+	result, err := h(ctx, f.Params)
+	if err == nil {
+		out.Result, err = json.Marshal(result)
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Message: err.Error()}
+		}
+		out.Error = e
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+// Package apply carries a plan out on a fleet: connections to all hosts, the walk over the plan's
+// actions, and the proof that the fabric has settled.
+package apply
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// Fleet is one open helper per reachable host. Its measuring methods implement validators.Fleet.
+type Fleet struct {
+	clients map[string]*agent.Client
+	needs   map[string]facts.Needs
+	// Unreachable says per host why there is no helper.
+	Unreachable map[string]error
+}
+
+// Member is one host to connect to.
+type Member struct {
+	Target transport.Target
+	Needs  facts.Needs // sysctls that this host's plan looks at
+}
+
+// Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
+// a whole: hosts without a helper are in Unreachable.
+func Connect(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
+	f := &Fleet{clients: map[string]*agent.Client{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(parallelism)
+	for _, m := range members {
+		f.needs[m.Target.Name] = m.Needs
+		g.Go(func() error {
+			c, err := open(ctx, d, version, m.Target)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				f.Unreachable[m.Target.Name] = err
+			} else {
+				f.clients[m.Target.Name] = c
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions above return nil always
+	return f
+}
+
+func open(ctx context.Context, d *transport.Dialer, version string, t transport.Target) (*agent.Client, error) {
+	s, err := d.Start(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return agent.Connect(ctx, s, version)
+}
+
+// Close ends all helpers.
+func (f *Fleet) Close() {
+	for _, c := range f.clients {
+		c.Close()
+	}
+}
+
+// Hosts are the reachable hosts, sorted.
+func (f *Fleet) Hosts() []string {
+	names := make([]string, 0, len(f.clients))
+	for name := range f.clients {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) (R, error) {
+	var r R
+	c, ok := f.clients[host]
+	if !ok {
+		if err := f.Unreachable[host]; err != nil {
+			return r, err
+		}
+		return r, fmt.Errorf("host %s is not connected", host)
+	}
+	err := c.Call(ctx, method, params, &r)
+	return r, err
+}
+
+// Snapshot reads a host's facts anew.
+func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
+	return ask[*facts.Snapshot](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: f.needs[host]})
+}
+
+// Act carries out one action.
+func (f *Fleet) Act(ctx context.Context, p agent.ActParams) (agent.ActResult, error) {
+	return ask[agent.ActResult](ctx, f, p.Resource.Addr.Host, "act", p)
+}
+
+// Ping measures from host.
+func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
+	return ask[probe.PingResult](ctx, f, host, "ping", s)
+}
+
+// TCPListen opens a receiver on host.
+func (f *Fleet) TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error) {
+	return ask[probe.TCPListenResult](ctx, f, host, "tcp.listen", s)
+}
+
+// TCPSend sends from host.
+func (f *Fleet) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+	return ask[probe.TCPResult](ctx, f, host, "tcp.send", s)
+}
+
+// TCPCollect reads a receiver's account.
+func (f *Fleet) TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error) {
+	return ask[probe.TCPResult](ctx, f, host, "tcp.collect", id)
+}
+
+// Counters reads a port's counters.
+func (f *Fleet) Counters(ctx context.Context, host, netdev string) (probe.Counters, error) {
+	return ask[probe.Counters](ctx, f, host, "counters", netdev)
+}
+
+// Needs adds up what a host's resources need in a snapshot.
+func Needs(kinds resource.Kinds, rs []resource.Resource) (facts.Needs, error) {
+	sysctls, links := map[string]bool{}, map[string]bool{}
+	for _, r := range rs {
+		kind, ok := kinds.Lookup(r.Addr.Kind)
+		if !ok {
+			continue // the planner says so
+		}
+		n, err := kind.Needs(r.Spec)
+		if err != nil {
+			return facts.Needs{}, err
+		}
+		for _, k := range n.Sysctls {
+			sysctls[k] = true
+		}
+		for _, k := range n.LinkSysctls {
+			links[k] = true
+		}
+	}
+	return facts.Needs{Sysctls: sorted(sysctls), LinkSysctls: sorted(links)}, nil
+}
+
+func sorted(set map[string]bool) []string {
+	out := make([]string, 0, len(set))
+	for k := range set {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}

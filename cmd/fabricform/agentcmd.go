@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/providers"
+)
+
+// agentCommand is the helper on the host: it speaks on stdin and stdout.
+func agentCommand() *cobra.Command {
+	var sshConnection string
+	c := &cobra.Command{
+		Use: "agent", Short: "The helper on a host; started by plan and apply", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, err := buildID()
+			if err != nil {
+				return err
+			}
+			h, err := host.Open()
+			if err != nil {
+				return err
+			}
+			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, agent.Methods(h, providers.Kinds(), sshConnection))
+		},
+	}
+	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
+	return c
+}
+
+// labHostCommand is process 1 of a lab's host.
+func labHostCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return lab.HostMain(args) },
+	}
+}

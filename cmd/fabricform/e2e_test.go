@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sshd is OpenSSH's own server: the end-to-end tests talk to nothing else.
+const sshd = "/usr/sbin/sshd"
+
+// bin is the program under test, built by TestMain where the end-to-end tests run.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if os.Getenv("FABRICFORM_E2E") == "" && os.Getenv("FABRICFORM_BENCH") == "" {
+			return m.Run()
+		}
+		dir, err := os.MkdirTemp("", "fabricform-e2e")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		bin = filepath.Join(dir, "fabricform")
+		build := exec.Command("go", "build", "-trimpath", "-o", bin, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		return m.Run()
+	}())
+}
+
+// e2e skips where the end-to-end tests were not asked for; .ci/run asks for them.
+func e2e(t *testing.T) {
+	t.Helper()
+	if bin == "" {
+		t.Skip("needs root and namespaces: run `make e2e`")
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("the end-to-end tests need root, to make namespaces")
+	}
+}
+
+// answer is what a command said.
+type answer struct {
+	code     int
+	out, err string
+}
+
+// try runs the program with a state directory of the test's own.
+func try(t *testing.T, state string, args ...string) answer {
+	t.Helper()
+	return tryCommand(t, state, exec.Command(bin, args...))
+}
+
+func tryCommand(t *testing.T, state string, cmd *exec.Cmd) answer {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "NO_COLOR=1", "SSH_AUTH_SOCK=")
+	err := cmd.Run()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
+		t.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
+	}
+	a := answer{code: cmd.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
+	t.Logf("$ %s\nexit %d\n%s%s", strings.Join(cmd.Args[1:], " "), a.code, a.out, a.err)
+	return a
+}
+
+// want fails unless the answer has this exit code and says all of texts.
+func (a answer) want(t *testing.T, code int, texts ...string) {
+	t.Helper()
+	if a.code != code {
+		t.Fatalf("exit %d, want %d", a.code, code)
+	}
+	for _, text := range texts {
+		if !strings.Contains(a.out+a.err, text) {
+			t.Fatalf("it does not say %q", text)
+		}
+	}
+}
+
+// labUpFor brings a fabric's lab up with OpenSSH in its hosts and takes it down with the test.
+func labUpFor(t *testing.T, fabric string) (state string) {
+	t.Helper()
+	state = t.TempDir()
+	t.Cleanup(func() { try(t, state, "lab", "down", fabric) })
+	try(t, state, "lab", "up", "-sshd", sshd, fabric).want(t, 0, "is up")
+	return state
+}
+
+// inside runs a command in a lab's host and fails the test if it fails.
+func inside(t *testing.T, state, fabric, host string, argv ...string) string {
+	t.Helper()
+	a := try(t, state, append([]string{"lab", "exec", fabric, host, "--"}, argv...)...)
+	a.want(t, 0)
+	return a.out
+}
+
+const pair = "../../examples/roce-pair.hcl"
+
+func TestMainJobFromPlanToProof(t *testing.T) {
+	e2e(t)
+	state := labUpFor(t, pair)
+	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "192.168.88.1/30", "1500 → 9000", "Not kept over a reboot")
+	try(t, state, "apply", "-lab", pair).want(t, 1, "no terminal to ask on")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2)
+	try(t, state, "apply", "-lab", "-auto-approve", pair).want(t, 0, "Fabric proven", "link rail0", "link rail1", "Gb/s", "cubic")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
+
+	t.Run("drift by hand is found and repaired", func(t *testing.T) {
+		inside(t, state, pair, "a", "ip", "link", "set", "ens19f0np0", "mtu", "1500")
+		inside(t, state, pair, "b", "ip", "addr", "add", "10.99.0.1/24", "dev", "ens19f1np1")
+		inside(t, state, pair, "b", "ip", "addr", "del", "192.168.88.6/30", "dev", "ens19f1np1")
+		try(t, state, "verify", "-lab", "-only", "link", pair).want(t, 3, "rail0", "MTU")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "1500 → 9000", "10.99.0.1/24", "192.168.88.6/30")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", pair).want(t, 0)
+		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0)
+	})
+	t.Run("a cut cable fails with the right link named", func(t *testing.T) {
+		try(t, state, "lab", "fault", pair, "rail1", "cut").want(t, 0)
+		a := try(t, state, "verify", "-lab", "-only", "link,ping", pair)
+		a.want(t, 3, "carrier", "swapped")
+		if failed := failures(a.out); !strings.Contains(failed, "rail1") || strings.Contains(failed, "rail0") {
+			t.Fatalf("the wrong link is blamed:\n%s", failed)
+		}
+		try(t, state, "lab", "fault", pair, "rail1", "none").want(t, 0)
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", pair).want(t, 0)
+		try(t, state, "verify", "-lab", "-only", "link,ping", pair).want(t, 0)
+	})
+	t.Run("a swapped pair fails on both links", func(t *testing.T) {
+		try(t, state, "lab", "fault", pair, "rail0", "swap=rail1").want(t, 0)
+		a := try(t, state, "verify", "-lab", "-only", "ping", pair)
+		a.want(t, 3, "swapped")
+		if failed := failures(a.out); !strings.Contains(failed, "rail0") || !strings.Contains(failed, "rail1") {
+			t.Fatalf("both links must fail:\n%s", failed)
+		}
+		try(t, state, "lab", "fault", pair, "rail0", "none").want(t, 0)
+		try(t, state, "verify", "-lab", "-only", "ping", pair).want(t, 0)
+	})
+	t.Run("nccl is rendered per host", func(t *testing.T) {
+		try(t, state, "render", "nccl", "-lab", "-host", "a", pair).want(t, 0, "NCCL_SOCKET_IFNAME==ens19f0np0")
+		try(t, state, "render", "nccl", "-lab", "-format", "shell", "-host", "b", pair).want(t, 0, "export NCCL_SOCKET_IFNAME=")
+	})
+}
+
+// failures are the report's failed lines, each under the heading of its link.
+func failures(report string) string {
+	var out, heading string
+	for line := range strings.Lines(report) {
+		if strings.HasPrefix(line, "link ") || strings.HasPrefix(line, "host ") {
+			heading = strings.TrimSpace(line)
+		}
+		if strings.HasPrefix(line, "  ✗") {
+			out += heading + ": " + line
+		}
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// load reads a fabric and prints every problem of its files to stderr.
+func (a *app) load(path string) (*fabric.Fabric, error) {
+	f, files, diags := config.Load(path, config.Options{Vars: a.vars, VarFiles: a.varFiles, Env: os.Environ(), Version: version})
+	if err := a.err.Diagnostics(files, diags); err != nil {
+		return nil, err
+	}
+	if diags.HasErrors() {
+		return nil, &exit{code: exitError}
+	}
+	return f, nil
+}
+
+// session is a loaded fabric with a helper on every host that answers.
+type session struct {
+	fabric  *fabric.Fabric
+	fleet   *apply.Fleet
+	lab     *lab.Lab // nil: the declared hosts
+	kinds   resource.Kinds
+	desired map[string][]resource.Resource // by host
+}
+
+// open loads the fabric and connects to its hosts.
+func (a *app) open(ctx context.Context, path string) (*session, error) {
+	f, err := a.load(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}}
+	id, err := buildID()
+	if err != nil {
+		return nil, err
+	}
+	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
+		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
+	if a.lab {
+		if s.lab, err = lab.Open(f.Name, lab.Options{}); err != nil {
+			return nil, err
+		}
+		d.NetDial, d.SSHConfig = s.lab.NetDial, false
+	}
+	var members []apply.Member
+	for _, h := range f.Hosts {
+		s.desired[h.Name] = providers.Desired(f, h)
+		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", h.Name, err)
+		}
+		members = append(members, apply.Member{Target: s.target(h), Needs: needs})
+	}
+	s.fleet = apply.Connect(ctx, d, id, a.parallel, members)
+	return s, nil
+}
+
+// target is how a host is reached.
+func (s *session) target(h *fabric.Host) transport.Target {
+	if s.lab != nil {
+		addr, port, user, identity, known := s.lab.Target(h.Name)
+		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known}
+	}
+	return transport.Target{
+		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,
+		KnownHosts: h.SSH.KnownHosts, ProxyJump: h.SSH.ProxyJump, Sudo: h.SSH.Sudo, ConnectTimeout: h.SSH.ConnectTimeout,
+	}
+}
+
+// plan reads all hosts side by side and compares.
+func (s *session) plan(ctx context.Context) *planner.Plan {
+	inputs := make([]planner.HostInput, len(s.fabric.Hosts))
+	var wg sync.WaitGroup
+	for i, h := range s.fabric.Hosts {
+		wg.Go(func() {
+			in := planner.HostInput{Name: h.Name, Resources: s.desired[h.Name]}
+			snap, err := s.fleet.Snapshot(ctx, h.Name)
+			if err != nil {
+				in.Unreachable = err.Error()
+			} else {
+				in.Snapshot = snap
+			}
+			inputs[i] = in
+		})
+	}
+	wg.Wait()
+	return planner.Make(s.fabric.Name, s.kinds, inputs)
+}
+
+// snapshots reads the hosts that answer.
+func (s *session) snapshots(ctx context.Context) (map[string]*facts.Snapshot, error) {
+	out := map[string]*facts.Snapshot{}
+	for _, name := range s.fleet.Hosts() {
+		snap, err := s.fleet.Snapshot(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", name, err)
+		}
+		out[name] = snap
+	}
+	return out, nil
+}
+
+// notes says what the files declare and this build does not carry out yet.
+func (s *session) notes() []string {
+	var out []string
+	for _, h := range s.fabric.Hosts {
+		if len(s.desired[h.Name]) > 0 {
+			out = append(out, "Not kept over a reboot: this build changes the running hosts and does not write to their network managers yet.")
+			break
+		}
+	}
+	return append(out, "nccl.conf is not written by this build: `fabricform render nccl` prints it for each host.")
+}

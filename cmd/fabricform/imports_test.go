@@ -1,0 +1,118 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fabricform/fabricform/"
+
+// allowed is the house's import table: a room may import what its row names and nothing else of
+// ours. docs/architecture.md shows the same table; change both together.
+var allowed = map[string]struct {
+	rooms []string
+	why   string
+}{
+	"fabric":            {nil, "the model is pure: what it means cannot depend on how it is read or made"},
+	"host":              {nil, "what code may touch on a machine has no opinion about fabrics"},
+	"host/hosttest":     {[]string{"host"}, "a machine in memory, for tests"},
+	"transport":         {nil, "a stream to a host is the same whatever is said over it"},
+	"transport/sshtest": {nil, "a server for tests and labs speaks plain SSH"},
+	"facts":             {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
+	"resource":          {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
+	"nccl":              {[]string{"facts", "fabric"}, "derivation is pure: model and facts in, settings out"},
+	"config":            {[]string{"fabric", "resource", "nccl"}, "files become a model; config never sees a provider or a host"},
+	"providers/netif":   {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers":         {[]string{"resource", "fabric", "providers/netif"}, "the explicit table of kinds"},
+	"planner":           {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
+	"probe":             {[]string{"host"}, "a measurement knows addresses and devices, not fabrics"},
+	"agent":             {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
+	"validators":        {[]string{"fabric", "facts", "nccl", "probe"}, "judgement goes through the small interface Fleet"},
+	"apply":             {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
+	"lab":               {[]string{"fabric", "transport", "transport/sshtest"}, "a lab is built from the model alone"},
+	"view":              {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab"}, "views get values from anywhere below"},
+	"cmd/fabricform":    {[]string{"*"}, "the wiring"},
+}
+
+func TestImportsRunDownwards(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".." && path != root) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		seen[filepath.ToSlash(rel)] = true
+		checkFile(t, filepath.ToSlash(rel), path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room := range allowed {
+		if !seen[room] {
+			t.Errorf("the table has a row for %s, which does not exist", room)
+		}
+	}
+}
+
+func checkFile(t *testing.T, room, path string) {
+	t.Helper()
+	rule, ok := allowed[room]
+	if !ok {
+		t.Errorf("%s has no row in the import table", room)
+		return
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, found := strings.CutPrefix(name, module)
+		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, "*") {
+			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
+		}
+		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "transport/sshtest", "lab"}, room) {
+			t.Errorf("%s imports os/exec: programs are started in host, transport and lab only", path)
+		}
+	}
+}
+
+func TestArchitecturePageShowsTheTable(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room, rule := range allowed {
+		row := "| `" + room + "` | " + strings.Join(rule.rooms, ", ") + " |"
+		if rule.rooms == nil {
+			row = "| `" + room + "` | nothing |"
+		}
+		if room == "cmd/fabricform" {
+			row = "| `cmd/fabricform` | everything |"
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/architecture.md lacks the row %q", row)
+		}
+	}
+}

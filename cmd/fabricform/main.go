@@ -1,0 +1,87 @@
+// Command fabricform provisions RDMA fabrics from declarations; `fabricform agent` is its helper on
+// the hosts. This package holds commands, flags, wiring and exit codes, and nothing else.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/fabricform/fabricform/view"
+)
+
+// Exit codes, as `fabricform help exit-codes` tells them.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitChanges     = 2 // plan -detailed-exitcode
+	exitCheckFailed = 3
+	exitUnreachable = 4
+	exitStale       = 5
+)
+
+// exit carries an exit code through cobra. A nil err was already told to the user.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return "exit"
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// worse returns the exit code that stands first in the documented order of precedence.
+func worse(a, b int) int {
+	for _, code := range []int{exitStale, exitError, exitUnreachable, exitCheckFailed, exitChanges} {
+		if a == code || b == code {
+			return code
+		}
+	}
+	return exitOK
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	a := &app{out: view.New(os.Stdout), err: view.New(os.Stderr)}
+	root := rootCommand(a)
+	root.SetArgs(longFlags(args))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e *exit
+	if !errors.As(err, &e) {
+		e = &exit{code: exitError, err: err}
+	}
+	if e.err != nil {
+		a.err.Errorf("%s", e.err)
+	}
+	return e.code
+}
+
+// longFlags turns -name into --name up to "--": pflag would read -lab as four short flags. The only
+// short flag is -h.
+func longFlags(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		if len(arg) > 2 && strings.HasPrefix(arg, "-") && arg[1] != '-' {
+			arg = "-" + arg
+		}
+		out = append(out, arg)
+	}
+	return out
+}

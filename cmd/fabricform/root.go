@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/view"
+)
+
+// version is the release, set by the linker; "dev" satisfies every required_version.
+var version = "dev"
+
+// app is what all commands share.
+type app struct {
+	out, err *view.Printer
+	vars     []string
+	varFiles []string
+	lab      bool
+	parallel int
+}
+
+func rootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "fabricform",
+		Short:         "Declare an RDMA fabric, see the difference, make it, prove it",
+		Long:          longHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Example: `  fabricform validate examples/roce-pair.hcl
+  fabricform plan examples/roce-pair.hcl
+  fabricform apply examples/roce-pair.hcl`,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.AddCommand(fmtCommand(a), validateCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
+		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
+	return root
+}
+
+const longHelp = `fabricform provisions RDMA fabrics declaratively. HCL files say what each host and each cable
+should be; plan reads the real state over SSH and shows the difference; apply makes exactly that
+difference and ends with live proof: carrier, ping, TCP throughput and the NCCL environment.
+
+FABRIC is a directory of *.hcl files or one file; the default is the current directory.
+Exit codes: 0 success; 1 error; 2 plan -detailed-exitcode found changes; 3 a live check failed;
+4 some hosts could not be reached; 5 a host moved since the plan was made.`
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print version, build and platform", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			id, err := buildID()
+			if err != nil {
+				return err
+			}
+			a.out.Linef("fabricform %s (build %s, %s/%s, %s)", version, id, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			return nil
+		},
+	}
+}
+
+// fabricFlags are the flags of every command that reads a fabric.
+func (a *app) fabricFlags(c *cobra.Command) {
+	c.Flags().StringArrayVar(&a.vars, "var", nil, "set a variable: `name=value`; may be repeated")
+	c.Flags().StringArrayVar(&a.varFiles, "var-file", nil, "read variables from a *.fabricvars `file`; may be repeated")
+}
+
+// fleetFlags are the flags of every command that reaches hosts.
+func (a *app) fleetFlags(c *cobra.Command) {
+	a.fabricFlags(c)
+	c.Flags().BoolVar(&a.lab, "lab", false, "go to the lab's hosts instead of the declared addresses")
+	c.Flags().IntVar(&a.parallel, "parallelism", 64, "hosts to work on side by side")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if a.parallel < 1 {
+			return fmt.Errorf("-parallelism is %d: it must be at least 1", a.parallel)
+		}
+		return nil
+	}
+}
+
+// fabricArg is the optional last argument.
+func fabricArg(args []string) string {
+	if len(args) == 0 {
+		return "."
+	}
+	return args[len(args)-1]
+}

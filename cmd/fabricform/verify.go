@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/validators"
+)
+
+// checks narrows what is verified.
+type checks struct {
+	only []string
+	link string
+}
+
+func verifyCommand(a *app) *cobra.Command {
+	var ch checks
+	c := &cobra.Command{
+		Use: "verify [FABRIC]", Short: "Prove the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
+		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0",
+	}
+	a.fleetFlags(c)
+	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, nccl")
+	c.Flags().StringVar(&ch.link, "link", "", "check this `link` only")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, kind := range ch.only {
+			if !slices.Contains(validators.Checks, kind) {
+				return fmt.Errorf("-only %s: no such check; there are %s", kind, strings.Join(validators.Checks, ", "))
+			}
+		}
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.fleet.Close()
+		if ch.link != "" && !slices.ContainsFunc(s.fabric.Links, hasName(ch.link)) {
+			return fmt.Errorf("-link %s: the fabric has no such link; there are %s", ch.link, linkNames(s.fabric.Links))
+		}
+		return told(a.prove(cmd.Context(), s, ch))
+	}
+	return c
+}
+
+// prove runs the live checks and prints their verdicts; the answer is the exit code.
+func (a *app) prove(ctx context.Context, s *session, ch checks) int {
+	unreachable := map[string]string{}
+	for name, err := range s.fleet.Unreachable {
+		unreachable[name] = err.Error()
+	}
+	o := validators.Options{Only: ch.only, Link: ch.link, Lab: s.lab != nil, LabCapGbps: 1, Unreachable: unreachable,
+		Progress: func(what string) { a.err.Progressf("%s", what) }}
+	a.out.Linef("")
+	results := validators.Run(ctx, s.fabric, s.fleet, o)
+	a.out.Results(results)
+	code := exitOK
+	if len(unreachable) > 0 {
+		a.err.Unreachable(unreachable)
+		code = exitUnreachable
+	}
+	if ctx.Err() != nil {
+		code = worse(code, exitError)
+	}
+	for _, r := range results {
+		if r.Verdict == validators.Fail {
+			code = worse(code, exitCheckFailed)
+		}
+	}
+	return code
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# The main job in a lab on this machine: no hardware needed, nothing outside the lab is touched.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fabric=${1:-examples/roce-pair.hcl}
+step() { printf '\n\033[1m$ fabricform %s\033[0m\n' "$*"; bin/fabricform "$@"; }
+
+command -v ip >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends iproute2; }
+[ -x bin/fabricform ] || CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
+trap 'bin/fabricform lab down "$fabric" >/dev/null 2>&1 || true' EXIT
+
+step validate "$fabric"
+step lab up "$fabric"
+step plan -lab "$fabric"
+step apply -lab -auto-approve "$fabric"
+step verify -lab -only link,ping "$fabric"
+step plan -lab -detailed-exitcode "$fabric"
+step render nccl -lab -host a "$fabric"
+step lab down "$fabric"

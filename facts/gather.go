@@ -1,0 +1,110 @@
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// tableLocal is the kernel's own table of local and broadcast addresses (RT_TABLE_LOCAL): it
+// follows from the addresses, so nobody plans on it.
+const tableLocal = 255
+
+// Gather reads one snapshot. sshConnection is the SSH_CONNECTION of the operator's login, or empty
+// where there is none. Keys of needs that the host does not have are absent from the answer.
+func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error) {
+	s := &Snapshot{Sysctls: map[string]string{}}
+	var err error
+	if s.Links, err = r.Links(); err != nil {
+		return nil, err
+	}
+	if s.Addrs, err = r.Addrs(); err != nil {
+		return nil, err
+	}
+	routes, err := r.Routes()
+	if err != nil {
+		return nil, err
+	}
+	for _, route := range routes {
+		if route.Table != tableLocal && !route.Dst.Addr().IsMulticast() {
+			s.Routes = append(s.Routes, route)
+		}
+	}
+	if s.Rules, err = r.Rules(); err != nil {
+		return nil, err
+	}
+	if err := s.readSysctls(r, needs); err != nil {
+		return nil, err
+	}
+	s.System = system(r)
+	if s.RDMA, err = rdma(r); err != nil {
+		return nil, err
+	}
+	s.Management = management(r, s, sshConnection)
+	return s, nil
+}
+
+func (s *Snapshot) readSysctls(r host.Reader, needs Needs) error {
+	paths := append([]string(nil), needs.Sysctls...)
+	for _, key := range needs.LinkSysctls {
+		for _, l := range s.Links {
+			paths = append(paths, LinkSysctl(key, l.Name))
+		}
+	}
+	for _, path := range paths {
+		v, err := r.Sysctl(path)
+		switch {
+		case err == nil:
+			s.Sysctls[path] = v
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+			// Absent, or write-only (such as net/ipv4/route/flush): the provider says which key it misses.
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// LinkSysctl is the path below /proc/sys of a per-interface key: "ipv4.conf.arp_ignore" on eth0 is
+// net/ipv4/conf/eth0/arp_ignore. Interface names may hold dots, so only the key's are turned.
+func LinkSysctl(key, netdev string) string {
+	parts := strings.Split(key, ".")
+	last := len(parts) - 1
+	return "net/" + strings.Join(parts[:last], "/") + "/" + netdev + "/" + parts[last]
+}
+
+func system(r host.Reader) System {
+	s := System{Arch: runtime.GOARCH, Lab: host.InLab(), OS: osName(text(r, "/etc/os-release"))}
+	s.Hostname = text(r, "/proc/sys/kernel/hostname")
+	s.Kernel = text(r, "/proc/sys/kernel/osrelease")
+	s.BootID = text(r, "/proc/sys/kernel/random/boot_id")
+	s.Congestion = text(r, "/proc/sys/net/ipv4/tcp_congestion_control")
+	return s
+}
+
+// text is a small file's content, trimmed; empty where there is none: these facts only inform.
+func text(r host.Reader, path string) string {
+	raw, err := r.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+func osName(release string) string {
+	for line := range strings.Lines(release) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return ""
+}
+
+// String names the host on one line.
+func (s System) String() string {
+	return fmt.Sprintf("%s (%s, kernel %s, %s)", s.Hostname, s.OS, s.Kernel, s.Arch)
+}

@@ -1,0 +1,80 @@
+package facts
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// management finds what carries the operator's connection. Where there should be a path and it
+// cannot be found, Unknown says why, and planners must then assume that any device may carry it.
+func management(r host.Reader, s *Snapshot, sshConnection string) Management {
+	if sshConnection == "" {
+		return Management{}
+	}
+	client, server, err := parseSSHConnection(sshConnection)
+	if err != nil {
+		return Management{Unknown: err.Error()}
+	}
+	m := Management{Client: client, Server: server}
+	m.Route, err = r.RouteGet(client, server)
+	if err != nil {
+		m.Unknown = err.Error()
+		return m
+	}
+	var on []int
+	on = append(on, m.Route.OutIndex)
+	for _, a := range s.Addrs {
+		if a.Prefix.Addr() == server.WithZone("") {
+			on = append(on, a.Index)
+		}
+	}
+	m.Devices = carriers(s.Links, on)
+	return m
+}
+
+// parseSSHConnection reads sshd's "client port server port". Link-local addresses carry a zone;
+// IPv4 over an IPv6 socket is v4-mapped.
+func parseSSHConnection(v string) (client, server netip.Addr, err error) {
+	fields := strings.Fields(v)
+	if len(fields) != 4 {
+		return client, server, fmt.Errorf("SSH_CONNECTION %q is not \"client port server port\"", v)
+	}
+	if client, err = netip.ParseAddr(fields[0]); err != nil {
+		return client, server, fmt.Errorf("read client of SSH_CONNECTION: %w", err)
+	}
+	if server, err = netip.ParseAddr(fields[2]); err != nil {
+		return client, server, fmt.Errorf("read server of SSH_CONNECTION: %w", err)
+	}
+	return client.Unmap(), server.Unmap(), nil
+}
+
+// carriers closes a set of devices over what they stand on: a device's bridge or bond, the members
+// of a bridge or bond, and the device below a VLAN or macvlan. Any of them going away cuts the path.
+func carriers(links []host.Link, start []int) []string {
+	seen := map[int]bool{0: true} // index 0 is no device
+	queue := slices.Clone(start)
+	var names []string
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		for _, l := range links {
+			switch {
+			case l.Index == at:
+				names = append(names, l.Name)
+				queue = append(queue, l.Master, l.Parent)
+			case l.Master == at:
+				queue = append(queue, l.Index)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,206 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// kernel is the machine this program runs on, through one netlink socket.
+type kernel struct{ h *netlink.Handle }
+
+// Open returns the machine that this program runs on. The netlink socket belongs to the network
+// namespace of the calling thread.
+func Open() (Host, error) {
+	// Without extended acks the kernel says "invalid argument" where it knows the attribute.
+	nl.EnableErrorMessageReporting = true
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	// Strict checking makes the kernel filter dumps by what the request says, instead of ignoring it.
+	_ = h.SetStrictCheck(true) // kernels before 4.20 lack it and only answer more
+	return kernel{h}, nil
+}
+
+// retried repeats a dump that the kernel interrupted because a table changed under it: its answer
+// may lack entries (NLM_F_DUMP_INTR).
+func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {
+	var err error
+	for range 5 {
+		var out []T
+		out, err = dump()
+		if err == nil {
+			return out, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("list %s: %w", what, err)
+}
+
+func (k kernel) Links() ([]Link, error) {
+	found, err := retried("links", k.h.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Link, 0, len(found))
+	for _, l := range found {
+		out = append(out, link(l))
+	}
+	return out, nil
+}
+
+func link(l netlink.Link) Link {
+	a := l.Attrs()
+	out := Link{
+		Index: a.Index, Name: a.Name, MTU: a.MTU, Up: a.Flags&net.FlagUp != 0, Carrier: a.RawFlags&unix.IFF_LOWER_UP != 0,
+		OperState: a.OperState.String(), Master: a.MasterIndex, AltNames: a.AltNames, Loopback: a.Flags&net.FlagLoopback != 0,
+		MAC: a.HardwareAddr.String(), PermMAC: a.PermHWAddr.String(),
+	}
+	if t := l.Type(); t != "device" {
+		out.Kind = t
+	}
+	// A veth's parent is its peer, which may live in another namespace and is no device below it.
+	if out.Kind != "veth" && a.ParentIndex != a.Index {
+		out.Parent = a.ParentIndex
+	}
+	if a.ParentDevBus == "pci" {
+		out.PCI = a.ParentDev
+	}
+	dir := filepath.Join("/sys/class/net", a.Name)
+	if driver, err := os.Readlink(filepath.Join(dir, "device/driver")); err == nil {
+		out.Driver = filepath.Base(driver)
+	}
+	// Reading speed fails with EINVAL while there is no carrier; -1 means that the driver does not know.
+	if raw, err := os.ReadFile(filepath.Join(dir, "speed")); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && n > 0 {
+			out.SpeedMbps = n
+		}
+	}
+	return out
+}
+
+func (k kernel) Addrs() ([]Addr, error) {
+	found, err := retried("addresses", func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Addr, 0, len(found))
+	for _, a := range found {
+		p, ok := prefix(a.IPNet)
+		if !ok {
+			continue
+		}
+		out = append(out, Addr{
+			Index: a.LinkIndex, Prefix: p, Scope: a.Scope,
+			Tentative: a.Flags&unix.IFA_F_TENTATIVE != 0, DADFailed: a.Flags&unix.IFA_F_DADFAILED != 0,
+			Dynamic: a.Flags&unix.IFA_F_PERMANENT == 0,
+			// IFA_F_SECONDARY and IFA_F_TEMPORARY are one bit; the family tells which it is.
+			Secondary: a.Flags&unix.IFA_F_SECONDARY != 0 && p.Addr().Is4(),
+			Temporary: a.Flags&unix.IFA_F_TEMPORARY != 0 && p.Addr().Is6(),
+		})
+	}
+	return out, nil
+}
+
+// RouteGet asks which route a packet takes. The answer has no table and a host prefix as Dst.
+func (k kernel) RouteGet(dst, src netip.Addr) (Route, error) {
+	o := &netlink.RouteGetOptions{}
+	if src.IsValid() {
+		o.SrcAddr = src.AsSlice()
+	}
+	found, err := k.h.RouteGetWithOptions(dst.AsSlice(), o)
+	if err != nil {
+		return Route{}, fmt.Errorf("look up route to %s: %w", dst, err)
+	}
+	if len(found) == 0 {
+		return Route{}, fmt.Errorf("look up route to %s: no answer", dst)
+	}
+	return route(found[0]), nil
+}
+
+func (kernel) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+
+func (kernel) ReadDir(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (kernel) Readlink(path string) (string, error) { return os.Readlink(path) }
+
+func (k kernel) SetMTU(index, mtu int) error {
+	return k.onLink("set mtu", index, func(l netlink.Link) error { return k.h.LinkSetMTU(l, mtu) })
+}
+
+func (k kernel) SetUp(index int, up bool) error {
+	if up {
+		return k.onLink("bring up", index, k.h.LinkSetUp)
+	}
+	return k.onLink("bring down", index, k.h.LinkSetDown)
+}
+
+// onLink names the link by index only: its name may change under us, its index does not.
+func (k kernel) onLink(what string, index int, do func(netlink.Link) error) error {
+	if err := do(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}); err != nil {
+		return fmt.Errorf("%s of link %d: %w", what, index, err)
+	}
+	return nil
+}
+
+func (k kernel) AddAddr(index int, p netip.Prefix) error {
+	return k.onLink("add address "+p.String(), index, func(l netlink.Link) error {
+		return k.h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(p)})
+	})
+}
+
+func (k kernel) DelAddr(index int, p netip.Prefix) error {
+	return k.onLink("remove address "+p.String(), index, func(l netlink.Link) error {
+		return k.h.AddrDel(l, &netlink.Addr{IPNet: ipNet(p)})
+	})
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	if !p.IsValid() {
+		return nil
+	}
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// prefix is the inverse of ipNet; false for nil and for masks with holes.
+func prefix(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if !ok || bits == 0 {
+		return netip.Prefix{}, false
+	}
+	if a = a.Unmap(); a.BitLen() != bits {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a, ones), true
+}
+
+func address(ip net.IP) netip.Addr {
+	a, _ := netip.AddrFromSlice(ip) // nil gives the invalid address, which means absent
+	return a.Unmap()
+}

@@ -1,0 +1,163 @@
+// Package planner compares desired with observed and orders the difference. It is pure: it is
+// handed snapshots and the table of kinds, and does no I/O.
+package planner
+
+import (
+	"fmt"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// HostInput is one host as declared and as found. Snapshot is nil where Unreachable says why.
+type HostInput struct {
+	Name        string
+	Resources   []resource.Resource
+	Snapshot    *facts.Snapshot
+	Unreachable string
+}
+
+// Op is what an action does to its resource.
+type Op string
+
+// The operations, as plans print them.
+const (
+	Create Op = "create"
+	Update Op = "update"
+)
+
+// Action is one resource's difference, to be made as a whole.
+type Action struct {
+	Resource resource.Resource `json:"resource"`
+	Op       Op                `json:"op"`
+	Changes  []resource.Change `json:"changes"`
+	// Settling: an action before this one, on a resource that this one refers to, may make the
+	// kernel drop parts of it.
+	Settling bool `json:"settling,omitempty"`
+}
+
+// Disruption is the worst of the action's changes.
+func (a Action) Disruption() resource.Disruption {
+	worst := resource.Live
+	for _, c := range a.Changes {
+		worst = max(worst, c.Disruption)
+	}
+	return worst
+}
+
+// Problem is why a resource cannot be planned on its host. Any problem keeps the plan from being
+// applied.
+type Problem struct {
+	Addr    resource.Addr `json:"addr"`
+	Pos     fabric.Pos    `json:"pos,omitzero"`
+	Message string        `json:"message"`
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("%s:%d: %s: %s", p.Pos.File, p.Pos.Line, p.Addr, p.Message)
+}
+
+// HostPlan is what one host needs, in order.
+type HostPlan struct {
+	Name        string           `json:"name"`
+	Actions     []Action         `json:"actions,omitempty"`
+	Problems    []Problem        `json:"problems,omitempty"`
+	Unreachable string           `json:"unreachable,omitempty"`
+	Settled     int              `json:"settled"` // resources that are as wanted
+	Management  facts.Management `json:"management"`
+}
+
+// Plan is the whole fabric's difference. Hosts are in the order of the input.
+type Plan struct {
+	Fabric string     `json:"fabric"`
+	Hosts  []HostPlan `json:"hosts"`
+}
+
+// Changes counts the plan's changed attributes.
+func (p *Plan) Changes() int {
+	n := 0
+	for _, h := range p.Hosts {
+		for _, a := range h.Actions {
+			n += len(a.Changes)
+		}
+	}
+	return n
+}
+
+// Problems returns every host's problems.
+func (p *Plan) Problems() []Problem {
+	var all []Problem
+	for _, h := range p.Hosts {
+		all = append(all, h.Problems...)
+	}
+	return all
+}
+
+// Unreachable names the hosts that were left out, with the reason.
+func (p *Plan) Unreachable() map[string]string {
+	out := map[string]string{}
+	for _, h := range p.Hosts {
+		if h.Unreachable != "" {
+			out[h.Name] = h.Unreachable
+		}
+	}
+	return out
+}
+
+// Make compares every host. It never fails as a whole: what is wrong with one resource is a
+// Problem of its host.
+func Make(fabricName string, kinds resource.Kinds, hosts []HostInput) *Plan {
+	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts))}
+	for _, in := range hosts {
+		p.Hosts = append(p.Hosts, planHost(kinds, in))
+	}
+	return p
+}
+
+func planHost(kinds resource.Kinds, in HostInput) HostPlan {
+	out := HostPlan{Name: in.Name, Unreachable: in.Unreachable}
+	if in.Snapshot == nil {
+		return out
+	}
+	out.Management = in.Snapshot.Management
+	ordered, err := order(in.Resources)
+	if err != nil {
+		out.Problems = append(out.Problems, Problem{Addr: resource.Addr{Host: in.Name}, Message: err.Error()})
+		return out
+	}
+	acting := map[resource.Addr]bool{}
+	for _, r := range ordered {
+		problem := func(message string) {
+			out.Problems = append(out.Problems, Problem{Addr: r.Addr, Pos: r.Pos, Message: message})
+		}
+		kind, ok := kinds.Lookup(r.Addr.Kind)
+		if !ok {
+			problem(fmt.Sprintf("this build carries out no %q blocks", r.Addr.Kind))
+			continue
+		}
+		d, err := kind.Plan(in.Snapshot, r.Spec)
+		if err != nil {
+			problem(err.Error())
+			continue
+		}
+		if len(d.Changes) == 0 {
+			out.Settled++
+			continue
+		}
+		if d.Touches != "" {
+			problem(d.Touches)
+			continue
+		}
+		a := Action{Resource: r, Op: Update, Changes: d.Changes}
+		if !d.Exists {
+			a.Op = Create
+		}
+		for _, after := range r.After {
+			a.Settling = a.Settling || acting[after]
+		}
+		acting[r.Addr] = true
+		out.Actions = append(out.Actions, a)
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package netif
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// onManagement says whether a device is part of the path of the operator's connection.
+func onManagement(snap *facts.Snapshot, netdev string) bool {
+	return slices.Contains(snap.Management.Devices, netdev)
+}
+
+// Touches refuses any change of a device under the operator's connection, and addresses elsewhere
+// that would draw the answers to the operator away from it.
+func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change) string {
+	m := snap.Management
+	if m.Unknown != "" {
+		return "the path of your own connection could not be found (" + m.Unknown + "), so no NIC is changed"
+	}
+	if !m.Client.IsValid() {
+		return ""
+	}
+	l, err := find(snap, want.Select)
+	if err != nil {
+		return "" // Observe has said so
+	}
+	if onManagement(snap, l.Name) {
+		return fmt.Sprintf("%s carries your SSH connection (%s to %s); this build does not change it", l.Name, m.Client, m.Server)
+	}
+	for _, c := range changes {
+		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {
+			return fmt.Sprintf("address %s on %s would take the answers to you (%s) away from %s", p, l.Name, m.Client, strings.Join(m.Devices, ", "))
+		}
+	}
+	return ""
+}
+
+// Touches refuses rules that select the answers to the operator, and routes in the tables that
+// carry them.
+func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes []resource.Change) string {
+	m := snap.Management
+	if m.Unknown != "" {
+		return "the path of your own connection could not be found (" + m.Unknown + "), so no rule is changed"
+	}
+	if !m.Client.IsValid() || (want.family() == inet6) != m.Client.Is6() {
+		return ""
+	}
+	covers := func(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || p.Masked().Contains(a) }
+	if covers(want.From, m.Server) && covers(want.To, m.Client) {
+		return fmt.Sprintf("%s selects the answers of your SSH connection (%s to %s)", describeRule(want.rule()), m.Server, m.Client)
+	}
+	leads := func(r host.Rule) bool {
+		return r.Table == want.Table && r.Family == want.family() && covers(r.From, m.Server) && covers(r.To, m.Client)
+	}
+	if !slices.ContainsFunc(snap.Rules, leads) {
+		return ""
+	}
+	for _, r := range want.Routes {
+		is := func(c resource.Change) bool { return c.Attribute == "route "+r.To.Masked().String() }
+		if r.To.Masked().Contains(m.Client) && slices.ContainsFunc(changes, is) {
+			return fmt.Sprintf("route %s in table %d would carry the answers of your SSH connection to %s", r.To, want.Table, m.Client)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,73 @@
+package netif
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// The kinds of this room.
+const (
+	KindNIC         = "nic"
+	KindPolicyRoute = "policy_route"
+	KindSysctl      = "sysctl"
+)
+
+// Kinds is the room's table. NICs come first: rules and routes refer to them.
+func Kinds() resource.Kinds {
+	return resource.Kinds{
+		resource.Erase[NICSpec, NICStatus](KindNIC, nic{}),
+		resource.Erase[SysctlSpec, SysctlStatus](KindSysctl, sysctl{}),
+		resource.Erase[PolicyRouteSpec, PolicyRouteStatus](KindPolicyRoute, policyRoute{}),
+	}
+}
+
+// Desired turns what the files declare for one host into resources, in a stable order.
+func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
+	var out []resource.Resource
+	for _, n := range h.NICs {
+		out = append(out, wish(h.Name, KindNIC, n.Name, n.Pos, nicSpec(n)))
+	}
+	for _, key := range sortedKeys(h.Sysctl) {
+		out = append(out, wish(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
+	}
+	for _, p := range h.Policy {
+		r := wish(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p))
+		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: p.NIC}}
+		out = append(out, r)
+	}
+	return out
+}
+
+func wish(host, kind, name string, pos fabric.Pos, spec any) resource.Resource {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("encode spec of %s.%s.%s: %v", host, kind, name, err)) // our own types always encode
+	}
+	return resource.Resource{Addr: resource.Addr{Host: host, Kind: kind, Name: name}, Spec: raw, Pos: pos}
+}
+
+func selector(n *fabric.NIC) Selector {
+	return Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI}
+}
+
+func nicSpec(n *fabric.NIC) NICSpec {
+	return NICSpec{
+		Select: selector(n), MTU: n.MTU, Up: n.Up, Addresses: slices.Clone(n.Addresses), AddressesSet: n.AddressesSet,
+		AcceptRA: n.AcceptRA, IPv6LinkLocal: n.IPv6LinkLocal, Sysctl: n.Sysctl,
+	}
+}
+
+func policySpec(h *fabric.Host, p *fabric.PolicyRoute) PolicyRouteSpec {
+	s := PolicyRouteSpec{From: p.From, To: p.To, Table: p.Table, Priority: p.Priority}
+	if n := h.NIC(p.NIC); n != nil {
+		s.NIC = selector(n)
+	}
+	for _, r := range p.Routes {
+		s.Routes = append(s.Routes, RouteSpec{To: r.To, Via: r.Via, Src: r.Src, OnLink: r.OnLink, Metric: r.Metric})
+	}
+	return s
+}

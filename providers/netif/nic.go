@@ -1,0 +1,208 @@
+package netif
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// NICStatus is a found NIC.
+type NICStatus struct {
+	Link      host.Link
+	Addresses []netip.Prefix    // global scope, link-local left out
+	Sysctl    map[string]string // the keys that the spec asks for; absent where the host lacks them
+}
+
+type nic struct{}
+
+// linkLocalModes are the values of ipv6.conf.addr_gen_mode (IN6_ADDR_GEN_MODE_* in the kernel's
+// include/uapi/linux/if_link.h).
+var linkLocalModes = map[string]string{"eui64": "0", "none": "1"}
+
+// wantedSysctls are the spec's own keys and those that its attributes stand for.
+func (s NICSpec) wantedSysctls() map[string]string {
+	out := map[string]string{}
+	for k, v := range s.Sysctl {
+		out[k] = v
+	}
+	switch {
+	case s.AcceptRA != nil && *s.AcceptRA:
+		out["ipv6.conf.accept_ra"] = "1"
+	case s.AcceptRA != nil || s.AddressesSet:
+		// A router advertisement would add addresses to a set that is declared to be exact.
+		out["ipv6.conf.accept_ra"] = "0"
+	}
+	if mode, ok := linkLocalModes[s.IPv6LinkLocal]; ok {
+		out["ipv6.conf.addr_gen_mode"] = mode
+	}
+	return out
+}
+
+// Needs is the per-interface keys that Diff looks at.
+func (nic) Needs(want NICSpec) facts.Needs {
+	return facts.Needs{LinkSysctls: sortedKeys(want.wantedSysctls())}
+}
+
+// Observe finds the NIC; it is an error where none or several match.
+func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
+	l, err := find(snap, want.Select)
+	if err != nil {
+		return nil, err
+	}
+	if want.MTU != 0 && (l.MaxMTU != 0 && want.MTU > l.MaxMTU || want.MTU < l.MinMTU) {
+		return nil, fmt.Errorf("mtu %d: %s allows %d to %d", want.MTU, l.Name, l.MinMTU, l.MaxMTU)
+	}
+	got := &NICStatus{Link: *l, Sysctl: map[string]string{}}
+	for _, a := range snap.Addrs {
+		if a.Index == l.Index && a.Scope == 0 && !a.Prefix.Addr().IsLinkLocalUnicast() {
+			got.Addresses = append(got.Addresses, a.Prefix)
+		}
+		if a.Index == l.Index && a.DADFailed && slices.Contains(want.Addresses, a.Prefix) {
+			return nil, fmt.Errorf("address %s: another machine on this link uses it (duplicate address detection failed); remove it there or choose another", a.Prefix.Addr())
+		}
+	}
+	for key := range want.wantedSysctls() {
+		v, ok := snap.Sysctls[facts.LinkSysctl(key, l.Name)]
+		_, declared := want.Sysctl[key]
+		switch {
+		case ok:
+			got.Sysctl[key] = v
+		case declared:
+			return nil, fmt.Errorf("sysctl %q: %s has no /proc/sys/%s", key, snap.System.Hostname, facts.LinkSysctl(key, l.Name))
+		}
+	}
+	return got, nil
+}
+
+// Diff compares attribute by attribute.
+func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
+	if got == nil {
+		return nil // Observe never says so: a NIC is hardware, it cannot be created
+	}
+	var out []resource.Change
+	wanted := want.wantedSysctls()
+	for _, key := range sortedKeys(wanted) {
+		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) {
+			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key]})
+		}
+	}
+	// A real NIC's driver resets the port when its MTU changes; a software device does not.
+	flap := resource.LinkFlap
+	if got.Link.Kind != "" {
+		flap = resource.Live
+	}
+	if want.MTU != 0 && want.MTU != got.Link.MTU {
+		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flap})
+	}
+	if want.Up != got.Link.Up {
+		c := resource.Change{Attribute: "state", From: state(got.Link.Up), To: state(want.Up)}
+		if !want.Up {
+			c.Disruption = resource.LinkFlap
+		}
+		out = append(out, c)
+	}
+	if !want.AddressesSet {
+		return out
+	}
+	for _, p := range want.Addresses {
+		if !slices.Contains(got.Addresses, p) {
+			out = append(out, resource.Change{Attribute: "address", To: p.String()})
+		}
+	}
+	for _, p := range got.Addresses {
+		if !slices.Contains(want.Addresses, p) {
+			out = append(out, resource.Change{Attribute: "address", From: p.String()})
+		}
+	}
+	return out
+}
+
+func state(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+// sameSysctl compares as the kernel prints: lists are separated by tabs, whatever was written.
+func sameSysctl(a, b string) bool {
+	return slices.Equal(strings.Fields(a), strings.Fields(b))
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// find returns the one link that the selector hits.
+func find(snap *facts.Snapshot, s Selector) (*host.Link, error) {
+	if s.Netdev != "" {
+		if l := snap.Link(s.Netdev); l != nil {
+			return l, nil
+		}
+		return nil, fmt.Errorf("netdev %q: there is no such device; there are %s", s.Netdev, candidates(snap))
+	}
+	var hits []*host.Link
+	for i := range snap.Links {
+		if matches(&snap.Links[i], s) {
+			hits = append(hits, &snap.Links[i])
+		}
+	}
+	what := "pci " + s.PCI
+	if s.MAC != "" {
+		what = "mac " + s.MAC
+	}
+	switch len(hits) {
+	case 1:
+		return hits[0], nil
+	case 0:
+		return nil, fmt.Errorf("match %s: no device has it; there are %s", what, candidates(snap))
+	}
+	names := make([]string, 0, len(hits))
+	for _, l := range hits {
+		names = append(names, l.Name)
+	}
+	return nil, fmt.Errorf("match %s: %s all have it; name one with netdev", what, strings.Join(names, ", "))
+}
+
+// matches leaves out VLANs, bridges and bonds, which wear the MAC of the device below them.
+func matches(l *host.Link, s Selector) bool {
+	if s.PCI != "" {
+		return l.PCI == s.PCI
+	}
+	if l.Kind != "" && l.Kind != "veth" || l.Loopback {
+		return false
+	}
+	if l.PermMAC != "" {
+		return l.PermMAC == s.MAC
+	}
+	return l.MAC == s.MAC
+}
+
+func candidates(snap *facts.Snapshot) string {
+	var out []string
+	for _, l := range snap.Links {
+		if l.Loopback {
+			continue
+		}
+		text := l.Name + " (" + l.MAC
+		if l.PCI != "" {
+			text += ", pci " + l.PCI
+		}
+		out = append(out, text+")")
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,154 @@
+package netif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// dadPatience is how long duplicate address detection may take: one probe and a second's wait by
+// default (RFC 4862, 5.4), more where dad_transmits was raised.
+const dadPatience = 5 * time.Second
+
+// Apply makes the changes in the order of the Diff that found them, with two exceptions: addresses
+// are added before any is removed, so that routes which prefer a source address keep it, and
+// addresses that the kernel drops along the way are put back.
+func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []resource.Change) error {
+	snap, err := facts.Gather(h, "", n.Needs(want))
+	if err != nil {
+		return err
+	}
+	l, err := find(snap, want.Select)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if err := applyLink(h, l, c); err != nil {
+			return fmt.Errorf("%s of %s: %w", c.Attribute, l.Name, err)
+		}
+	}
+	adds, removes, err := addressChanges(changes)
+	if err != nil {
+		return err
+	}
+	for _, p := range adds {
+		if err := h.AddAddr(l.Index, p); err != nil {
+			return err
+		}
+	}
+	for _, p := range removes {
+		if err := h.DelAddr(l.Index, p); err != nil {
+			return err
+		}
+	}
+	if err := putBack(h, l.Index, want); err != nil {
+		return err
+	}
+	return awaitDAD(ctx, h, l, want)
+}
+
+func applyLink(h host.Host, l *host.Link, c resource.Change) error {
+	key, isSysctl := strings.CutPrefix(c.Attribute, "sysctl ")
+	switch {
+	case isSysctl:
+		return h.SetSysctl(facts.LinkSysctl(key, l.Name), c.To)
+	case c.Attribute == "mtu":
+		mtu, err := strconv.Atoi(c.To)
+		if err != nil {
+			return err
+		}
+		return h.SetMTU(l.Index, mtu)
+	case c.Attribute == "state":
+		return h.SetUp(l.Index, c.To == "up")
+	}
+	return nil
+}
+
+func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, err error) {
+	for _, c := range changes {
+		if c.Attribute != "address" {
+			continue
+		}
+		p, err := netip.ParsePrefix(c.From + c.To) // one of them is empty
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.To != "" {
+			adds = append(adds, p)
+		} else {
+			removes = append(removes, p)
+		}
+	}
+	return adds, removes, nil
+}
+
+// putBack adds wanted addresses that are gone: removing a primary IPv4 address takes its
+// secondaries along unless promote_secondaries is set (net/ipv4/devinet.c, __inet_del_ifa), and an
+// MTU below 1280 takes all IPv6 addresses.
+func putBack(h host.Host, index int, want NICSpec) error {
+	if !want.AddressesSet {
+		return nil
+	}
+	addrs, err := h.Addrs()
+	if err != nil {
+		return err
+	}
+	for _, p := range want.Addresses {
+		has := func(a host.Addr) bool { return a.Index == index && a.Prefix == p }
+		if !slices.ContainsFunc(addrs, has) {
+			if err := h.AddAddr(index, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitDAD waits until no wanted address is tentative. Without carrier, detection does not start;
+// that is the link check's business.
+func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) error {
+	for deadline := time.Now().Add(dadPatience); ; {
+		addrs, err := h.Addrs()
+		if err != nil {
+			return err
+		}
+		waiting := false
+		for _, a := range addrs {
+			if a.Index != l.Index || !slices.Contains(want.Addresses, a.Prefix) {
+				continue
+			}
+			if a.DADFailed {
+				return fmt.Errorf("address %s of %s: another machine on this link uses it (duplicate address detection failed)", a.Prefix.Addr(), l.Name)
+			}
+			waiting = waiting || a.Tentative
+		}
+		if !waiting || !carrier(h, l.Index) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("duplicate address detection on " + l.Name + " did not end within 5 s")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func carrier(h host.Host, index int) bool {
+	links, err := h.Links()
+	if err != nil {
+		return true // keep waiting; the next dump of addresses says what is wrong
+	}
+	return slices.ContainsFunc(links, func(l host.Link) bool { return l.Index == index && l.Carrier })
+}

@@ -1,0 +1,73 @@
+package netif
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// SysctlStatus is a found sysctl.
+type SysctlStatus struct{ Value string }
+
+type sysctl struct{}
+
+// path turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As sysctl(8) does, a key that already
+// holds a slash is taken as a path, so that interface names with dots can be said.
+func (s SysctlSpec) path() string {
+	if strings.Contains(s.Key, "/") {
+		return s.Key
+	}
+	return strings.ReplaceAll(s.Key, ".", "/")
+}
+
+// Needs is the one key.
+func (sysctl) Needs(want SysctlSpec) facts.Needs { return facts.Needs{Sysctls: []string{want.path()}} }
+
+// Observe reads the key; it is an error where the host lacks it.
+func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, error) {
+	v, ok := snap.Sysctls[want.path()]
+	if !ok {
+		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s; is the key right, and its module loaded?", want.Key, want.path())
+	}
+	return &SysctlStatus{Value: v}, nil
+}
+
+// Diff compares as the kernel prints.
+func (sysctl) Diff(want SysctlSpec, got *SysctlStatus) []resource.Change {
+	if got == nil || sameSysctl(got.Value, want.Value) {
+		return nil
+	}
+	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value}}
+}
+
+// Apply writes the key.
+func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []resource.Change) error {
+	for range changes {
+		if err := h.SetSysctl(want.path(), want.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Touches knows the keys that can cut a connection: IPv6 off, and a reverse path filter on the
+// management path.
+func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change) string {
+	m := snap.Management
+	if !m.Client.IsValid() {
+		return ""
+	}
+	parts := strings.Split(want.path(), "/")
+	if len(parts) != 5 || parts[0] != "net" || parts[2] != "conf" {
+		return ""
+	}
+	risky := parts[4] == "disable_ipv6" && m.Client.Is6() || parts[4] == "rp_filter" || parts[4] == "arp_ignore"
+	if onManagement(snap, parts[3]) || parts[3] == "all" && risky && parts[4] != "arp_ignore" {
+		return fmt.Sprintf("%s acts on the device that carries your SSH connection (%s)", want.Key, strings.Join(m.Devices, ", "))
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Plan prints what would be done, host by host, and what this build leaves out.
+func (p *Printer) Plan(plan *planner.Plan, notes []string) {
+	for _, h := range plan.Hosts {
+		p.hostPlan(h)
+	}
+	for _, n := range notes {
+		p.Linef("%s %s", p.warn("!"), n)
+	}
+	problems, unreachable := plan.Problems(), plan.Unreachable()
+	if len(problems)+len(unreachable)+len(notes) > 0 {
+		p.Linef("")
+	}
+	switch changes := plan.Changes(); {
+	case len(problems) > 0:
+		p.Linef("%s %s: nothing can be applied until the files or the hosts are mended.", p.bad("Plan refused."), count(len(problems), "problem"))
+	case changes == 0 && len(unreachable) == 0:
+		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
+	case changes == 0:
+		p.Linef("%s on the hosts that answered; %s could not be reached.", p.warn("No changes"), count(len(unreachable), "host"))
+	default:
+		actions, worst := 0, resource.Live
+		for _, h := range plan.Hosts {
+			actions += len(h.Actions)
+			for _, a := range h.Actions {
+				worst = max(worst, a.Disruption())
+			}
+		}
+		p.Linef("%s %s on %s; worst disruption: %s.", p.bold("Plan:"), count(changes, "change"), count(actions, "resource"), worst)
+	}
+}
+
+func (p *Printer) hostPlan(h planner.HostPlan) {
+	if h.Unreachable != "" {
+		p.Linef("%s %s: left out, with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
+		return
+	}
+	if len(h.Actions)+len(h.Problems) == 0 {
+		p.Linef("%s %s %s", p.good("✓"), p.bold(h.Name), p.dim("as declared ("+count(h.Settled, "resource")+")"))
+		return
+	}
+	p.Linef("%s%s", p.bold(h.Name), p.dim(management(h)))
+	for _, a := range h.Actions {
+		p.action(a)
+	}
+	for _, q := range h.Problems {
+		p.Linef("  %s %s.%s %s", p.bad("✗"), q.Addr.Kind, q.Addr.Name, p.dim(fmt.Sprintf("%s:%d", q.Pos.File, q.Pos.Line)))
+		p.Linef("      %s", q.Message)
+	}
+	p.Linef("")
+}
+
+func management(h planner.HostPlan) string {
+	m := h.Management
+	if !m.Client.IsValid() {
+		return ""
+	}
+	return fmt.Sprintf("  (you come from %s to %s on %s: not touched)", m.Client, m.Server, strings.Join(m.Devices, ", "))
+}
+
+func (p *Printer) action(a planner.Action) {
+	symbol, style := "~", p.warn
+	if a.Op == planner.Create {
+		symbol, style = "+", p.good
+	}
+	p.Linef("  %s %s.%s  %s", style(symbol), a.Resource.Addr.Kind, a.Resource.Addr.Name, p.dim("["+a.Disruption().String()+"]"))
+	width := 0
+	for _, c := range a.Changes {
+		width = max(width, len(c.Attribute))
+	}
+	for _, c := range a.Changes {
+		name := c.Attribute + strings.Repeat(" ", width-len(c.Attribute))
+		switch {
+		case c.From == "":
+			p.Linef("      %s %s  %s", p.good("+"), name, c.To)
+		case c.To == "":
+			p.Linef("      %s %s  %s", p.bad("-"), name, c.From)
+		default:
+			p.Linef("      %s %s  %s → %s", p.warn("~"), name, c.From, c.To)
+		}
+	}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Unreachable prints why hosts could not be reached, one line each, in name order.
+func (p *Printer) Unreachable(hosts map[string]string) {
+	names := make([]string, 0, len(hosts))
+	for n := range hosts {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		p.Linef("%s %s: %s", p.bad("✗ unreachable"), p.bold(n), hosts[n])
+	}
+}

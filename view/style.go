@@ -1,0 +1,111 @@
+// Package view prints plans, progress and reports. Nothing else prints. Symbols carry the meaning;
+// colour only repeats it.
+package view
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/charmbracelet/lipgloss"
+	"golang.org/x/term"
+)
+
+// Printer writes to one stream. Safe for concurrent use.
+type Printer struct {
+	mu   sync.Mutex
+	w    io.Writer
+	r    *lipgloss.Renderer
+	live bool // a terminal: progress may be shown
+}
+
+// New returns a printer; colour is used on terminals unless NO_COLOR is set.
+func New(w io.Writer) *Printer {
+	f, ok := w.(*os.File)
+	return &Printer{w: w, r: lipgloss.NewRenderer(w), live: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+func (p *Printer) good(s string) string {
+	return p.r.NewStyle().Foreground(lipgloss.Color("2")).Render(s)
+}
+
+func (p *Printer) warn(s string) string {
+	return p.r.NewStyle().Foreground(lipgloss.Color("3")).Render(s)
+}
+
+func (p *Printer) bad(s string) string {
+	return p.r.NewStyle().Foreground(lipgloss.Color("1")).Bold(true).Render(s)
+}
+
+func (p *Printer) dim(s string) string  { return p.r.NewStyle().Faint(true).Render(s) }
+func (p *Printer) bold(s string) string { return p.r.NewStyle().Bold(true).Render(s) }
+
+// Linef prints one line.
+func (p *Printer) Linef(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// A closed pipe (`| head`) is no news to the writer of a report.
+	_, _ = fmt.Fprintln(p.w, clean(fmt.Sprintf(format, args...)))
+}
+
+// Raw prints text as it is.
+func (p *Printer) Raw(b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.w.Write(b)
+	return err
+}
+
+// Progressf prints a faint line of what is going on.
+func (p *Printer) Progressf(format string, args ...any) {
+	p.Linef("%s", p.dim("· "+fmt.Sprintf(format, args...)))
+}
+
+// Errorf prints a failure.
+func (p *Printer) Errorf(format string, args ...any) {
+	p.Linef("%s %s", p.bad("✗ error:"), fmt.Sprintf(format, args...))
+}
+
+// clean makes control characters visible, so that no host's text can drive the terminal. ESC stays
+// only in the colour sequences that this package writes (ESC [ digits ; m).
+func clean(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if s[i] == 0x1b {
+			if n := colour(s[i:]); n > 0 {
+				b.WriteString(s[i : i+n])
+				i += n
+				continue
+			}
+			b.WriteString("␛")
+			i++
+			continue
+		}
+		if s[i] < ' ' && s[i] != '\n' && s[i] != '\t' || s[i] == 0x7f {
+			fmt.Fprintf(&b, "\\x%02x", s[i])
+			i++
+			continue
+		}
+		b.WriteByte(s[i])
+		i++
+	}
+	return b.String()
+}
+
+// colour is the length of the colour sequence that s begins with, or 0.
+func colour(s string) int {
+	if !strings.HasPrefix(s, "\x1b[") {
+		return 0
+	}
+	for i := 2; i < len(s) && i < 24; i++ {
+		switch {
+		case s[i] == 'm':
+			return i + 1
+		case s[i] != ';' && (s[i] < '0' || s[i] > '9'):
+			return 0
+		}
+	}
+	return 0
+}
