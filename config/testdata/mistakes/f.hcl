@@ -1,0 +1,9 @@
+hots "a" {}
+network "n" {}
+locals {
+  a = local.b
+  b = local.a
+}
+host "a" {
+  adress = "x"
+}

@@ -1,0 +1,235 @@
+package nccl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// Setting is one environment variable with the reason why it has this value.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Reason string `json:"reason"`
+}
+
+// Env is one host's settings, in the order in which they are rendered.
+type Env []Setting
+
+// Port is one fabric NIC of a host as NCCL will see it.
+type Port struct {
+	NIC    string // name in the files
+	Netdev string
+	HCA    string // RDMA device; "" where the NIC has none that is usable
+	Why    string // why there is no HCA
+	GID    int    // predicted index
+	Wrong  string // what is wrong with the predicted or pinned GID
+}
+
+// Ports resolves the host's NICs that stand in links, in the order of the files' names.
+func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
+	var out []Port
+	for _, n := range h.NICs {
+		if inLink(f, h.Name, n.Name) {
+			out = append(out, port(f, h, n, snap))
+		}
+	}
+	return out
+}
+
+func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot) Port {
+	p := Port{NIC: n.Name}
+	l := Netdev(snap, n)
+	if l == nil {
+		p.Why = "the NIC was not found"
+		return p
+	}
+	p.Netdev = l.Name
+	p.Why = "no RDMA device on " + l.Name
+	for _, d := range snap.RDMA {
+		if d.Netdev != l.Name {
+			continue
+		}
+		if d.State != "ACTIVE" {
+			p.Why = fmt.Sprintf("RDMA device %s on %s is %s", d.Name, l.Name, d.State)
+			continue
+		}
+		p.HCA, p.Why = d.Name, ""
+		p.GID, p.Wrong = Predict(d.GIDs, Selection{IPv6: n.GID.Family == "ipv6", Version: n.GID.Version})
+		if pin := pinned(f, h, n); pin != nil {
+			p.Wrong = checkPin(d, *pin, p.GID)
+			p.GID = *pin
+		}
+		break
+	}
+	return p
+}
+
+// Netdev finds the NIC's device in the snapshot; nil where none or several match.
+func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
+	if n.Netdev != "" {
+		return snap.Link(n.Netdev)
+	}
+	var hit *host.Link
+	for i := range snap.Links {
+		l := &snap.Links[i]
+		same := n.PCI != "" && l.PCI == n.PCI
+		if n.MAC != "" && (l.Kind == "" || l.Kind == "veth") {
+			same = l.PermMAC == n.MAC || l.PermMAC == "" && l.MAC == n.MAC
+		}
+		if same && hit != nil {
+			return nil
+		}
+		if same {
+			hit = l
+		}
+	}
+	return hit
+}
+
+func inLink(f *fabric.Fabric, hostName, nic string) bool {
+	return slices.ContainsFunc(f.Links, func(l *fabric.Link) bool {
+		return slices.Contains(l.Endpoints[:], fabric.NICRef{Host: hostName, NIC: nic})
+	})
+}
+
+func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
+	for _, pin := range []*int{n.GID.Index, h.NCCL.GIDIndex, f.NCCL.GIDIndex} {
+		if pin != nil {
+			return pin
+		}
+	}
+	return nil
+}
+
+func checkPin(d facts.RDMADevice, pin, predicted int) string {
+	for _, g := range d.GIDs {
+		if g.Index == pin {
+			if wrong := judge(pin, g); wrong != "" {
+				return "pinned " + wrong
+			}
+			return ""
+		}
+	}
+	return fmt.Sprintf("pinned GID %d of %s is empty; the right one now is %d", pin, d.Name, predicted)
+}
+
+// Derive answers the host's settings, and what must be mended before they can work.
+func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []string) {
+	ports := Ports(f, h, snap)
+	env, problems := transport(f, h, ports)
+	if s, ok := socketIfname(f, h, snap); ok {
+		env = append(env, s)
+	}
+	if parallel(f, h.Name) {
+		env = append(env, Setting{"NCCL_CROSS_NIC", "0", "parallel direct cables: a ring must stay on its own cable"})
+	}
+	return declared(env, f, h), problems
+}
+
+func transport(f *fabric.Fabric, h *fabric.Host, ports []Port) (Env, []string) {
+	kind := first(h.NCCL.Transport, f.NCCL.Transport)
+	if kind == "socket" {
+		return Env{{"NCCL_IB_DISABLE", "1", "transport = \"socket\" is declared"}}, nil
+	}
+	var hcas, problems []string
+	pin := ""
+	for _, p := range ports {
+		switch {
+		case p.HCA != "":
+			hcas = append(hcas, p.HCA)
+			if p.Wrong != "" {
+				problems = append(problems, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong))
+			}
+		case kind == "ib":
+			problems = append(problems, fmt.Sprintf("%s: transport = \"ib\" is declared, but %s", p.NIC, p.Why))
+		}
+	}
+	if len(hcas) == 0 {
+		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, problems
+	}
+	env := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs, by exact name: without = mlx5_1 also means mlx5_10"}}
+	for _, index := range []*int{h.NCCL.GIDIndex, f.NCCL.GIDIndex} {
+		if index != nil && pin == "" {
+			pin = fmt.Sprint(*index)
+			env = append(env, Setting{"NCCL_IB_GID_INDEX", pin, "pinned by gid_index"})
+		}
+	}
+	return env, problems
+}
+
+// socketIfname is what NCCL bootstraps over: declared, or the first fabric NIC by name that has an
+// address.
+func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setting, bool) {
+	if name := first(h.NCCL.SocketIfname, f.NCCL.SocketIfname); name != "" {
+		if n := h.NIC(name); n != nil {
+			if l := Netdev(snap, n); l != nil {
+				name = l.Name
+			}
+		}
+		return Setting{"NCCL_SOCKET_IFNAME", "=" + name, "declared as socket_ifname; = is an exact match"}, true
+	}
+	for _, n := range h.NICs {
+		l := Netdev(snap, n)
+		if l != nil && len(n.Addresses) > 0 && inLink(f, h.Name, n.Name) {
+			return Setting{"NCCL_SOCKET_IFNAME", "=" + l.Name, "the first fabric NIC with an address (" + n.Name + "); = is an exact match"}, true
+		}
+	}
+	return Setting{}, false
+}
+
+// parallel says whether two links join this host with the same neighbour.
+func parallel(f *fabric.Fabric, name string) bool {
+	seen := map[string]bool{}
+	for _, l := range f.Links {
+		for i, end := range l.Endpoints {
+			if end.Host != name {
+				continue
+			}
+			peer := l.Endpoints[1-i].Host
+			if seen[peer] {
+				return true
+			}
+			seen[peer] = true
+		}
+	}
+	return false
+}
+
+// declared lays nccl.env over what was derived; the host's wins over the fabric's.
+func declared(env Env, f *fabric.Fabric, h *fabric.Host) Env {
+	merged := map[string]string{}
+	for _, m := range []map[string]string{f.NCCL.Env, h.NCCL.Env} {
+		for k, v := range m {
+			merged[k] = v
+		}
+	}
+	for i := range env {
+		if v, ok := merged[env[i].Name]; ok {
+			env[i].Value, env[i].Reason = v, "declared in nccl.env, instead of "+env[i].Value
+			delete(merged, env[i].Name)
+		}
+	}
+	names := make([]string, 0, len(merged))
+	for name := range merged {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		env = append(env, Setting{name, merged[name], "declared in nccl.env"})
+	}
+	return env
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" && v != "auto" {
+			return v
+		}
+	}
+	return ""
+}

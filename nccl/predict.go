@@ -1,0 +1,82 @@
+// Package nccl derives NCCL's settings for a host from what the host has and what the fabric says,
+// with a reason for every line, and predicts which GID NCCL will choose. It is pure.
+package nccl
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/fabricform/fabricform/facts"
+)
+
+// Selection is what steers NCCL's automatic choice of a GID. The zero value is NCCL's default:
+// IPv4, RoCE v2, any address.
+type Selection struct {
+	IPv6    bool         // NCCL_IB_ADDR_FAMILY=AF_INET6
+	Range   netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
+	Version int          // NCCL_IB_ROCE_VERSION_NUM; 0: 2
+}
+
+// Predict answers the GID index that NCCL 2.21 and later choose on an Ethernet port, by the steps
+// of ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7), and what is wrong with the
+// choice, if anything. The table need not be sorted; missing slots are empty.
+func Predict(table []facts.GID, s Selection) (index int, wrong string) {
+	if s.Version == 0 {
+		s.Version = 2
+	}
+	slots := map[int]facts.GID{}
+	last := 0
+	for _, g := range table {
+		slots[g.Index] = g
+		last = max(last, g.Index)
+	}
+	for c := 1; c <= last; c++ {
+		index = s.better(index, c, slots)
+	}
+	return index, judge(index, slots[index])
+}
+
+func (s Selection) better(current, c int, slots map[int]facts.GID) int {
+	now, candidate := slots[current], slots[c]
+	match := !s.Range.IsValid() || s.Range.Masked().Contains(candidate.Addr.Unmap())
+	wanted := isV6(candidate) == s.IPv6
+	if isV6(now) != isV6(candidate) && wanted && match {
+		return c // NCCL looks at neither version nor validity here
+	}
+	if wanted && valid(candidate) && match && (now.Version != candidate.Version || !valid(now)) && candidate.Version == s.Version {
+		return c
+	}
+	return current
+}
+
+// isV6 is NCCL's view: whatever is not v4-mapped, empty slots included.
+func isV6(g facts.GID) bool { return !g.Addr.Is4In6() && !g.Addr.Is4() }
+
+// valid is NCCL's validGid: neither empty nor an IPv6 link-local address. IPv4 link-local counts.
+func valid(g facts.GID) bool {
+	return g.Addr.IsValid() && !(g.Addr.Is6() && !g.Addr.Is4In6() && g.Addr.IsLinkLocalUnicast())
+}
+
+func judge(index int, g facts.GID) string {
+	switch {
+	case !g.Addr.IsValid():
+		return fmt.Sprintf("GID %d is empty: the NIC has no usable address", index)
+	case !valid(g):
+		return fmt.Sprintf("GID %d is link-local (RoCE v%d): the NIC has no address of the family that NCCL looks for", index, g.Version)
+	case g.Version == 1:
+		return fmt.Sprintf("GID %d is RoCE v1, which does not cross routers and most switches' QoS", index)
+	}
+	return ""
+}
+
+// ActiveMTU is the RDMA path MTU in bytes that a port gets from its netdev's MTU: the largest
+// power of two from 256 to 4096 that leaves room for 96 bytes of headers (iboe_get_mtu in the
+// kernel's include/rdma/ib_addr.h). 0: too small for RDMA.
+func ActiveMTU(netdevMTU int) int {
+	for _, m := range []int{4096, 2048, 1024, 512, 256} {
+		if netdevMTU-96 >= m {
+			return m
+		}
+	}
+	return 0
+}

@@ -1,0 +1,114 @@
+// Package transport obtains a stream to a helper on a host: SSH connection, upload of the helper
+// once per build, start. What is said over the stream is not its business.
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// Target is one host as declared. Zero fields fall to ~/.ssh/config and the usual defaults.
+type Target struct {
+	Name           string // the fabric's name of the host, for messages
+	Address        string
+	User           string
+	Port           int
+	IdentityFile   string
+	KnownHosts     string
+	ProxyJump      string
+	Sudo           *bool // nil: sudo unless the user is root
+	ConnectTimeout time.Duration
+}
+
+// Helper is the program to run on hosts.
+type Helper interface {
+	// Build returns the helper for an architecture, as Go names it; the error says what to do.
+	Build(goarch string) (Build, error)
+	// Version is a short hexadecimal id of the build, the same for all architectures.
+	Version() string
+}
+
+// Build is one helper for one architecture.
+type Build struct {
+	SHA256 string // lower case hexadecimal
+	Size   int64  // bytes
+	Open   func() (io.ReadCloser, error)
+}
+
+// Dialer connects to hosts. Safe for concurrent use.
+type Dialer struct {
+	Helper    Helper
+	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the usual
+	Progress  func(host, message string)                                        // nil: quiet
+	SSHConfig bool                                                              // ask `ssh -G` for what a Target leaves open
+}
+
+// Error is why a host cannot be used, with what to do about it.
+type Error struct {
+	Host string
+	Op   string // what was being done: "connect", "authenticate", …
+	Err  error
+	Hint string // what to do; may be empty
+}
+
+func (e *Error) Error() string {
+	s := e.Op + ": " + e.Err.Error()
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// check refuses what could be read as an option or a second argument by ssh, and what no address,
+// user or jump host holds. No field of a target ever reaches a shell; this is the second wall.
+func (t Target) check() error {
+	for what, v := range map[string]string{"address": t.Address, "user": t.User, "proxy_jump": t.ProxyJump} {
+		if strings.HasPrefix(v, "-") || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`$;&|<>(){}\\", r) }) {
+			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("%q cannot be one", v)}
+		}
+	}
+	if t.Address == "" {
+		return &Error{Host: t.Name, Op: "read address", Err: fmt.Errorf("it is empty")}
+	}
+	return nil
+}
+
+func (d *Dialer) progress(host, format string, args ...any) {
+	if d.Progress != nil {
+		d.Progress(host, fmt.Sprintf(format, args...))
+	}
+}
+
+// Start connects, brings the helper if it is missing, and starts it.
+func (d *Dialer) Start(ctx context.Context, t Target) (*Session, error) {
+	c, err := d.connect(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.start(ctx, c, t)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Login connects, runs `true` and leaves: the floor that a plan is measured against.
+func (d *Dialer) Login(ctx context.Context, t Target) error {
+	c, err := d.connect(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	s, err := c.client.NewSession()
+	if err != nil {
+		return &Error{Host: t.Name, Op: "open session", Err: err}
+	}
+	return s.Run("true")
+}
