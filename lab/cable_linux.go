@@ -1,0 +1,227 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// middleMTU lets every frame through that two hosts may agree on; only their own MTU counts.
+const middleMTU = 65000
+
+// managementAddress is a /31 for each host, out of 100.64.0.0/10 (RFC 6598), which no fabric uses.
+func managementAddress(i int, hostSide bool) netip.Addr {
+	n := 2 * (i + 1)
+	if hostSide {
+		n++
+	}
+	return netip.AddrFrom4([4]byte{100, 64, byte(n >> 8), byte(n)})
+}
+
+// in returns a netlink handle inside a process's network namespace.
+func in(pid int) (*netlink.Handle, error) {
+	ns, err := netns.GetFromPid(pid)
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace of lab process %d: %w", pid, err)
+	}
+	defer ns.Close()
+	return netlink.NewHandleAt(ns)
+}
+
+// cable puts management and links in place. Every device is created inside the lab's namespaces.
+func (l *Lab) cable(f *fabric.Fabric) error {
+	middle, err := in(l.state.Net.PID)
+	if err != nil {
+		return err
+	}
+	defer middle.Close()
+	for i, h := range f.Hosts {
+		if err := l.management(middle, i, h.Name); err != nil {
+			return fmt.Errorf("management network of lab host %s: %w", h.Name, err)
+		}
+	}
+	linked := map[fabric.NICRef]bool{}
+	for j, link := range f.Links {
+		c := Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps)}
+		if err := l.wire(middle, f, j, link, c.Gbps); err != nil {
+			return fmt.Errorf("lab link %s: %w", link.Name, err)
+		}
+		l.state.Links = append(l.state.Links, c)
+		linked[link.Endpoints[0]], linked[link.Endpoints[1]] = true, true
+	}
+	n := 0
+	for _, h := range f.Hosts {
+		for _, nic := range h.NICs {
+			if linked[fabric.NICRef{Host: h.Name, NIC: nic.Name}] || nic.Netdev == managementNetdev {
+				continue
+			}
+			// A NIC without a cable: its far end stays down, so it has no carrier.
+			if err := l.plug(middle, "u"+strconv.Itoa(n), h.Name, nic); err != nil {
+				return fmt.Errorf("lab NIC %s.%s: %w", h.Name, nic.Name, err)
+			}
+			n++
+		}
+	}
+	return nil
+}
+
+// managementNetdev is the management NIC's name in every lab host.
+const managementNetdev = "mgmt0"
+
+func shaped(speed float64) float64 {
+	if speed > 0 && speed < CapGbps {
+		return speed
+	}
+	return CapGbps
+}
+
+func (l *Lab) management(middle *netlink.Handle, i int, host string) error {
+	near := "m" + strconv.Itoa(i)
+	if err := veth(middle, near, managementNetdev, l.state.Hosts[host].Process.PID); err != nil {
+		return err
+	}
+	if err := address(middle, near, managementAddress(i, false)); err != nil {
+		return err
+	}
+	far, err := in(l.state.Hosts[host].Process.PID)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	return errors.Join(address(far, managementNetdev, managementAddress(i, true)), up(far, "lo"))
+}
+
+func veth(h *netlink.Handle, near, far string, farPID int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = near
+	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: far, PeerNamespace: netlink.NsPid(farPID)}); err != nil {
+		return fmt.Errorf("make cable %s: %w", far, err)
+	}
+	return nil
+}
+
+func address(h *netlink.Handle, name string, a netip.Addr) error {
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	ipNet := &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(31, 32)}
+	if err := h.AddrAdd(link, &netlink.Addr{IPNet: ipNet}); err != nil {
+		return fmt.Errorf("address %s: %w", a, err)
+	}
+	return h.LinkSetUp(link)
+}
+
+func up(h *netlink.Handle, name string) error {
+	link, err := h.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return h.LinkSetUp(link)
+}
+
+// plug makes one NIC of a host: down, without addresses, MTU 1500, as on a fresh machine.
+func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) error {
+	if nic.PCI != "" {
+		return fmt.Errorf("match.pci: a lab cannot rehearse a PCI address; match by netdev or mac")
+	}
+	name := nic.Netdev
+	if name == "" {
+		name = nic.Name
+	}
+	pid := l.state.Hosts[host].Process.PID
+	if err := veth(middle, near, name, pid); err != nil {
+		return err
+	}
+	if nic.MAC == "" {
+		return nil
+	}
+	far, err := in(pid)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	mac, err := net.ParseMAC(nic.MAC)
+	if err != nil {
+		return err
+	}
+	link, err := far.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	return far.LinkSetHardwareAddr(link, mac)
+}
+
+// wire lays a cable: NIC, end, bridge, end, NIC.
+func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link, gbps float64) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = bridge(j)
+	attrs.MTU = middleMTU
+	if err := middle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+		return fmt.Errorf("make bridge: %w", err)
+	}
+	if err := up(middle, bridge(j)); err != nil {
+		return err
+	}
+	for side, ref := range link.Endpoints {
+		if err := l.plug(middle, end(j, side), ref.Host, f.NIC(ref)); err != nil {
+			return err
+		}
+		if err := join(middle, end(j, side), bridge(j)); err != nil {
+			return err
+		}
+		if err := limit(middle, end(j, side), gbps); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bridge(j int) string { return "w" + strconv.Itoa(j) }
+
+func end(j, side int) string { return bridge(j) + string("ab"[side]) }
+
+// join puts a cable's end on a bridge and brings it up.
+func join(h *netlink.Handle, port, bridge string) error {
+	p, err := h.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	b, err := h.LinkByName(bridge)
+	if err != nil {
+		return err
+	}
+	if err := h.LinkSetMTU(p, middleMTU); err != nil {
+		return fmt.Errorf("mtu of %s: %w", port, err)
+	}
+	if err := h.LinkSetMaster(p, b); err != nil {
+		return fmt.Errorf("join %s: %w", port, err)
+	}
+	return h.LinkSetUp(p)
+}
+
+// limit shapes what leaves the cable at this end. The burst holds four of the 64 KiB packets that
+// segmentation offload makes: a token bucket drops what is larger than itself.
+func limit(h *netlink.Handle, port string, gbps float64) error {
+	link, err := h.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	const burst = 256 << 10
+	rate := uint64(gbps * 1e9 / 8)
+	q := &netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       rate, Buffer: netlink.Xmittime(rate, burst), Limit: uint32(rate/50) + burst, // 20 ms of queue
+	}
+	if err := h.QdiscReplace(q); err != nil {
+		return fmt.Errorf("shape %s to %g Gb/s: %w", port, gbps, err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// HostMain is process 1 of a lab host, or of the holder of the cables: folder, sshd, kind, name.
+// It returns only when it cannot begin.
+func HostMain(args []string) error {
+	if len(args) < 3 || os.Getpid() != 1 {
+		return errors.New("lab-host is process 1 of a lab's host; `fabricform lab up` starts it")
+	}
+	// The other end closes when the network is in place, or when the builder died.
+	if _, err := io.Copy(io.Discard, os.NewFile(3, "start")); err != nil {
+		return fmt.Errorf("wait for the network: %w", err)
+	}
+	if args[2] == "net" {
+		return hold()
+	}
+	if len(args) != 4 {
+		return errors.New("lab-host: no host is named")
+	}
+	if err := enterHost(args[0], args[3]); err != nil {
+		return err
+	}
+	if err := startSSHD(args[1]); err != nil {
+		return err
+	}
+	return hold()
+}
+
+// hold reaps what process 1 inherits, for ever. Down ends it with SIGKILL, and the kernel then ends
+// everything in its process namespace.
+func hold() error {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, syscall.ECHILD) {
+			// Nothing to reap: sleep until a signal comes; a new orphan brings SIGCHLD.
+			if _, err := syscall.Select(0, nil, nil, nil, &syscall.Timeval{Sec: 1}); err != nil && !errors.Is(err, syscall.EINTR) {
+				return err
+			}
+		}
+	}
+}
+
+// run is the folder that holds a host's SSH server; it lies in the host's own /run.
+const run = "/run/fabricform-lab"
+
+// enterHost gives the process a file system of its own: what a host writes stays in its memory.
+func enterHost(dir, name string) error {
+	files := map[string][]byte{}
+	for to, from := range map[string]string{"host_key": "host-" + name, "authorized_keys": "authorized_keys"} {
+		raw, err := os.ReadFile(filepath.Join(dir, from))
+		if err != nil {
+			return err
+		}
+		files[to] = raw
+	}
+	if err := syscall.Sethostname([]byte(name)); err != nil {
+		return fmt.Errorf("set host name: %w", err)
+	}
+	if err := ownMounts(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		return err
+	}
+	for file, raw := range files {
+		if err := os.WriteFile(filepath.Join(run, file), raw, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile("/etc/hostname", []byte(name+"\n"), 0o644)
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := syscall.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, target, err)
+	}
+	return nil
+}
+
+// ownMounts lays memory over every folder that a host writes to, and makes the rest read-only.
+func ownMounts() error {
+	if err := mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", "/mnt", "tmpfs", 0, "mode=0700"); err != nil {
+		return err
+	}
+	for _, dir := range []string{"etc", "var", "root", "home"} {
+		upper, work := "/mnt/"+dir+"-upper", "/mnt/"+dir+"-work"
+		if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
+			return err
+		}
+		if info, err := os.Stat("/" + dir); err == nil {
+			if err := os.Chmod(upper, info.Mode().Perm()); err != nil {
+				return err
+			}
+		}
+		if err := mount("overlay", "/"+dir, "overlay", 0, "lowerdir=/"+dir+",upperdir="+upper+",workdir="+work); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")); err != nil {
+		return err
+	}
+	if err := ownDevices(); err != nil {
+		return err
+	}
+	if err := mount("", "/", "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		return err
+	}
+	return ownKernelViews()
+}
+
+// ownDevices leaves the harmless devices: the machine's disks are none of a host's business.
+func ownDevices() error {
+	const dev = "/run/dev"
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", dev, "tmpfs", 0, "mode=0755"); err != nil {
+		return err
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		if err := os.WriteFile(dev+"/"+name, nil, 0o666); err != nil {
+			return err
+		}
+		if err := mount("/dev/"+name, dev+"/"+name, "", syscall.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(os.Mkdir(dev+"/pts", 0o755), os.Symlink("pts/ptmx", dev+"/ptmx"), os.Symlink("/proc/self/fd", dev+"/fd")); err != nil {
+		return err
+	}
+	return errors.Join(
+		mount("devpts", dev+"/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0620"),
+		mount(dev, "/dev", "", syscall.MS_MOVE, ""))
+}
+
+// ownKernelViews shows the host's own processes and devices. Of the kernel's settings only the
+// network's are the host's own; the others would be the machine's.
+func ownKernelViews() error {
+	const readOnly = syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY
+	return errors.Join(
+		mount("proc", "/proc", "proc", 0, ""),
+		mount("/proc/sys", "/proc/sys", "", syscall.MS_BIND, ""),
+		mount("/proc/sys/net", "/proc/sys/net", "", syscall.MS_BIND, ""),
+		mount("", "/proc/sys", "", readOnly, ""),
+		mount("/dev/null", "/proc/sysrq-trigger", "", syscall.MS_BIND, ""),
+		mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY, ""))
+}
+
+// startSSHD runs OpenSSH's server with nothing of the machine's own configuration.
+func startSSHD(sshd string) error {
+	config := "HostKey " + run + "/host_key\nAuthorizedKeysFile " + run + "/authorized_keys .ssh/authorized_keys\n" +
+		"PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\n" +
+		"Subsystem sftp internal-sftp\nPidFile none\nUseDNS no\nMaxStartups 100\n"
+	path := run + "/sshd_config"
+	if err := errors.Join(os.WriteFile(path, []byte(config), 0o600), os.MkdirAll("/run/sshd", 0o755)); err != nil {
+		return err
+	}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if _, err := syscall.ForkExec(sshd, []string{sshd, "-D", "-e", "-f", path}, &syscall.ProcAttr{Dir: "/", Env: env, Files: []uintptr{1, 1, 2}}); err != nil {
+		return fmt.Errorf("start %s: %w", sshd, err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+var errLinux = errors.New("a lab needs Linux, whose namespaces it is made of")
+
+// Up needs Linux.
+func Up(context.Context, *fabric.Fabric, Options) (*Lab, error) { return nil, errLinux }
+
+// Down needs Linux.
+func (*Lab) Down() error { return errLinux }
+
+// Fault needs Linux.
+func (*Lab) Fault(_, _ string) error { return errLinux }
+
+// NetDial needs Linux.
+func (*Lab) NetDial(context.Context, string, string) (net.Conn, error) { return nil, errLinux }
+
+// Exec needs Linux.
+func (*Lab) Exec(context.Context, string, []string, io.Reader, io.Writer, io.Writer) (int, error) {
+	return 0, errLinux
+}
+
+// HostMain needs Linux.
+func HostMain([]string) error { return errLinux }

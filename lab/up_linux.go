@@ -1,0 +1,192 @@
+package lab
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// Up builds the lab. What a failure leaves is removed.
+func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a lab needs root, to make namespaces: run it with sudo")
+	}
+	for what, path := range map[string]*string{"fabricform": &o.Program, "sshd": &o.SSHD} {
+		if *path == "" {
+			if *path, err = program(what); err != nil {
+				return nil, err
+			}
+		}
+	}
+	dir, err := place(f.Name)
+	if err != nil {
+		return nil, err
+	}
+	if old, err := Open(f.Name, o); err == nil {
+		if old.state.Net.alive() {
+			return nil, fmt.Errorf("the lab of fabric %q is up already; `fabricform lab down` removes it", f.Name)
+		}
+		if err := old.Down(); err != nil {
+			return nil, fmt.Errorf("remove what is left of an earlier lab: %w", err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the lab's folder: %w", err)
+	}
+	l := &Lab{dir: dir, state: state{Name: f.Name, Hosts: map[string]Host{}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Down())
+		}
+	}()
+	if err := l.keys(f); err != nil {
+		return nil, err
+	}
+	holder, begin, err := l.hold(o, "net")
+	if err != nil {
+		return nil, err
+	}
+	defer begin.Close()
+	l.state.Net = holder
+	started := map[string]*os.File{}
+	for i, h := range f.Hosts {
+		p, start, err := l.hold(o, "host", h.Name)
+		if err != nil {
+			return nil, err
+		}
+		defer start.Close()
+		started[h.Name] = start
+		l.state.Hosts[h.Name] = Host{Process: p, Address: managementAddress(i, true).String()}
+	}
+	if err := l.cable(f); err != nil {
+		return nil, err
+	}
+	if err := l.save(); err != nil {
+		return nil, err
+	}
+	for _, start := range started {
+		if err := start.Close(); err != nil { // its end of file is the sign to begin
+			return nil, fmt.Errorf("start lab host: %w", err)
+		}
+	}
+	return l, l.answers(ctx)
+}
+
+func program(what string) (string, error) {
+	if what == "fabricform" {
+		return os.Executable()
+	}
+	if path, err := exec.LookPath("sshd"); err == nil {
+		return path, nil
+	}
+	const usual = "/usr/sbin/sshd"
+	if _, err := os.Stat(usual); err != nil {
+		return "", errors.New("a lab's hosts run OpenSSH's sshd, which is not installed here: `apt-get install openssh-server`")
+	}
+	return usual, nil
+}
+
+// hold starts a process in namespaces of its own. It waits for the end of the returned file before
+// it begins, so that its network can be put in place first.
+func (l *Lab) hold(o Options, args ...string) (process, *os.File, error) {
+	fail := func(err error) (process, *os.File, error) {
+		return process{}, nil, fmt.Errorf("start lab process %s: %w", args[len(args)-1], err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer r.Close()
+	log, err := os.OpenFile(filepath.Join(l.dir, args[len(args)-1]+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(o.Program, append([]string{"lab-host", l.dir, o.SSHD}, args...)...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{r}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS |
+		syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID}
+	if err := cmd.Start(); err != nil {
+		return fail(err)
+	}
+	go func() { _ = cmd.Wait() }() // only to reap it, should it end while we live
+	start, err := startTime(cmd.Process.Pid)
+	if err != nil {
+		return fail(err)
+	}
+	return process{PID: cmd.Process.Pid, Start: start}, w, nil
+}
+
+// answers waits until every host takes connections.
+func (l *Lab) answers(ctx context.Context) error {
+	for name, h := range l.state.Hosts {
+		for deadline := time.Now().Add(15 * time.Second); ; {
+			conn, err := l.NetDial(ctx, "tcp", h.Address+":22")
+			if err == nil {
+				conn.Close()
+				break
+			}
+			if !h.Process.alive() || time.Now().After(deadline) || ctx.Err() != nil {
+				said, _ := os.ReadFile(filepath.Join(l.dir, name+".log")) // its absence says as much
+				return fmt.Errorf("lab host %s does not answer: %w; it said: %s", name, err, said)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// keys makes a key for every host and one for the operator.
+func (l *Lab) keys(f *fabric.Fabric) error {
+	line, err := l.key("id_ed25519")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, "authorized_keys"), []byte(line), 0o600); err != nil {
+		return fmt.Errorf("write the lab's keys: %w", err)
+	}
+	known := ""
+	for i, h := range f.Hosts {
+		line, err := l.key("host-" + h.Name)
+		if err != nil {
+			return err
+		}
+		known += managementAddress(i, true).String() + " " + line
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, "known_hosts"), []byte(known), 0o600); err != nil {
+		return fmt.Errorf("write the lab's known_hosts: %w", err)
+	}
+	return nil
+}
+
+func (l *Lab) key(name string) (public string, err error) {
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(priv, "fabricform lab")
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+		return "", fmt.Errorf("write key: %w", err)
+	}
+	key, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	return string(ssh.MarshalAuthorizedKey(key)), nil
+}

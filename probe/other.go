@@ -1,0 +1,30 @@
+//go:build !linux
+
+package probe
+
+import (
+	"context"
+	"errors"
+)
+
+var errLinux = errors.New("a fabric's host runs Linux")
+
+// Ping needs Linux.
+func Ping(context.Context, PingSpec) (PingResult, error) { return PingResult{}, errLinux }
+
+// TCPServer needs Linux.
+type TCPServer struct{}
+
+// Listen needs Linux.
+func (*TCPServer) Listen(context.Context, TCPListenSpec) (TCPListenResult, error) {
+	return TCPListenResult{}, errLinux
+}
+
+// Collect needs Linux.
+func (*TCPServer) Collect(context.Context, string) (TCPResult, error) { return TCPResult{}, errLinux }
+
+// Send needs Linux.
+func Send(context.Context, TCPSendSpec) (TCPResult, error) { return TCPResult{}, errLinux }
+
+// ReadCounters needs Linux.
+func ReadCounters(string) (Counters, error) { return Counters{}, errLinux }

@@ -1,0 +1,252 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// chunk is one write or read. Larger ones gained nothing on veth.
+const chunk = 128 << 10
+
+// maxDuration bounds a test, whatever is asked for.
+const maxDuration = 10 * time.Minute
+
+// TCPServer keeps the receivers that are open. The zero value is ready; safe for concurrent use.
+type TCPServer struct {
+	mu   sync.Mutex
+	open map[string]*receiver
+}
+
+type receiver struct {
+	result TCPResult
+	err    error
+	done   chan struct{}
+}
+
+// bound makes sockets that leave and arrive by one device only.
+func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error {
+	return func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if cerr := c.Control(func(fd uintptr) {
+			err = unix.BindToDevice(int(fd), netdev)
+			if err == nil && congestion != "" {
+				err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
+			}
+		}); cerr != nil {
+			return cerr
+		}
+		return err
+	}
+}
+
+// Listen opens a receiver on the address and device. It ends by itself 10 s after its duration.
+func (s *TCPServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResult, error) {
+	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > maxDuration {
+		return TCPListenResult{}, fmt.Errorf("receive %d streams for %s: cannot be", spec.Streams, spec.Duration)
+	}
+	lc := net.ListenConfig{Control: bound(spec.Netdev, "")}
+	l, err := lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(spec.Address, 0).String())
+	if err != nil {
+		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
+	}
+	random := make([]byte, 24)
+	if _, err := rand.Read(random); err != nil {
+		return TCPListenResult{}, errors.Join(err, l.Close())
+	}
+	id, token := hex.EncodeToString(random[:8]), hex.EncodeToString(random[8:])
+	r := &receiver{done: make(chan struct{})}
+	s.mu.Lock()
+	if s.open == nil {
+		s.open = map[string]*receiver{}
+	}
+	s.open[id] = r
+	s.mu.Unlock()
+	go r.serve(l.(*net.TCPListener), spec, token)
+	return TCPListenResult{ID: id, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: token}, nil
+}
+
+// Collect waits for a receiver's account and forgets the receiver.
+func (s *TCPServer) Collect(ctx context.Context, id string) (TCPResult, error) {
+	s.mu.Lock()
+	r := s.open[id]
+	delete(s.open, id)
+	s.mu.Unlock()
+	if r == nil {
+		return TCPResult{}, fmt.Errorf("there is no receiver %q", id)
+	}
+	select {
+	case <-r.done:
+		return r.result, r.err
+	case <-ctx.Done():
+		return TCPResult{}, ctx.Err()
+	}
+}
+
+// meter counts bytes of all streams, and when the first and the last of them came.
+type meter struct {
+	start       time.Time
+	bytes       atomic.Int64
+	first, last atomic.Int64 // since start
+}
+
+func (m *meter) add(n int) {
+	now := int64(time.Since(m.start))
+	m.first.CompareAndSwap(0, now)
+	m.last.Store(now)
+	m.bytes.Add(int64(n))
+}
+
+func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
+	defer close(r.done)
+	defer l.Close()
+	deadline := time.Now().Add(spec.Duration + 10*time.Second)
+	r.err = l.SetDeadline(deadline)
+	m := &meter{start: time.Now()}
+	var streams sync.WaitGroup
+	for accepted := 0; accepted < spec.Streams && r.err == nil; {
+		c, err := l.AcceptTCP()
+		if err != nil {
+			r.err = fmt.Errorf("wait for stream %d of %d: %w", accepted+1, spec.Streams, err)
+			break
+		}
+		if !welcome(c, token, deadline) {
+			c.Close()
+			continue
+		}
+		accepted++
+		streams.Go(func() { drain(c, m) })
+	}
+	streams.Wait()
+	r.result.Streams, r.result.Bytes = spec.Streams, m.bytes.Load()
+	r.result.Elapsed = time.Duration(m.last.Load() - m.first.Load())
+	r.result.Gbps = gbps(r.result.Bytes, r.result.Elapsed)
+}
+
+// welcome checks the one-time token by which a stream must begin.
+func welcome(c *net.TCPConn, token string, deadline time.Time) bool {
+	got := make([]byte, len(token))
+	if c.SetDeadline(time.Now().Add(2*time.Second)) != nil {
+		return false
+	}
+	if _, err := io.ReadFull(c, got); err != nil {
+		return false
+	}
+	return subtle.ConstantTimeCompare(got, []byte(token)) == 1 && c.SetDeadline(deadline) == nil
+}
+
+func drain(c *net.TCPConn, m *meter) {
+	defer c.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	buf := make([]byte, chunk)
+	for {
+		n, err := c.Read(buf)
+		if n > 0 {
+			m.add(n)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func gbps(bytes int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(bytes) * 8 / d.Seconds() / 1e9
+}
+
+// Send sends to an open receiver for the duration. Source and device are bound.
+func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
+	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > maxDuration {
+		return TCPResult{}, fmt.Errorf("send %d streams for %s: cannot be", s.Streams, s.Duration)
+	}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bound(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
+	var conns []*net.TCPConn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for range s.Streams {
+		c, err := d.DialContext(ctx, "tcp", s.Target.String())
+		if err != nil {
+			return TCPResult{}, fmt.Errorf("connect from %s on %s: %w", s.Source, s.Netdev, err)
+		}
+		conns = append(conns, c.(*net.TCPConn))
+		if _, err := io.WriteString(c, s.Token); err != nil {
+			return TCPResult{}, fmt.Errorf("greet receiver: %w", err)
+		}
+	}
+	start := time.Now()
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	})
+	defer stop()
+	r := TCPResult{Streams: s.Streams}
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for _, c := range conns {
+		wg.Go(func() { total.Add(pump(c, start.Add(s.Duration))) })
+	}
+	wg.Wait()
+	r.Elapsed, r.Bytes = time.Since(start), total.Load()
+	r.Gbps = gbps(r.Bytes, r.Elapsed)
+	for _, c := range conns {
+		retransmits, congestion := account(c)
+		r.Retransmits += retransmits
+		r.Congestion = congestion
+	}
+	return r, ctx.Err()
+}
+
+// pump writes until the time is up. A broken stream ends it early; the receiver's account shows it.
+func pump(c *net.TCPConn, until time.Time) int64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if c.SetWriteDeadline(until) != nil {
+		return 0
+	}
+	buf := make([]byte, chunk)
+	var total int64
+	for {
+		n, err := c.Write(buf)
+		total += int64(n)
+		if err != nil {
+			return total
+		}
+	}
+}
+
+// account reads what the kernel says of a stream.
+func account(c *net.TCPConn) (retransmits int, congestion string) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, ""
+	}
+	// A closed socket has no account; the figures then stay empty.
+	_ = raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			retransmits = int(info.Total_retrans)
+		}
+		congestion, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+	})
+	return retransmits, congestion
+}

@@ -1,0 +1,174 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Session is a started helper: its output to read, its input to write.
+type Session struct {
+	host   string
+	conn   *connection
+	sess   *ssh.Session
+	in     io.WriteCloser
+	out    io.Reader
+	peeked bytes.Buffer // read while looking for the helper, given back by Read
+	errs   bounded
+	exited chan struct{}
+	exit   error // set before exited is closed
+	once   sync.Once
+}
+
+// bounded keeps the last 32 KiB of what is written to it.
+type bounded struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf = append(b.buf, p...)
+	if n := len(b.buf) - 32<<10; n > 0 {
+		b.buf = b.buf[n:]
+	}
+	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return neutral(string(b.buf))
+}
+
+func (c *connection) run(ctx context.Context, host, command string) (*Session, error) {
+	fail := func(err error) error { return &Error{Host: host, Op: "start helper", Err: err} }
+	sess, err := c.client.NewSession()
+	if err != nil {
+		return nil, fail(err)
+	}
+	s := &Session{host: host, conn: c, sess: sess, exited: make(chan struct{})}
+	sess.Stderr = &s.errs
+	if s.in, err = sess.StdinPipe(); err != nil {
+		return nil, fail(err)
+	}
+	if s.out, err = sess.StdoutPipe(); err != nil {
+		return nil, fail(err)
+	}
+	stop := context.AfterFunc(ctx, func() { c.close() })
+	defer stop()
+	if err := sess.Start(command); err != nil {
+		return nil, fail(err)
+	}
+	go func() {
+		s.exit = sess.Wait()
+		close(s.exited)
+	}()
+	return s, nil
+}
+
+// greeted waits for the first sign: NUL, by which the helper's greeting begins and which no login
+// text holds, or the end of the script. Where the helper is missing, it says where one may live.
+func (s *Session) greeted() (*absence, error) {
+	buf := make([]byte, 4096)
+	deadline := time.AfterFunc(20*time.Second, s.conn.close)
+	defer deadline.Stop()
+	for {
+		n, err := s.out.Read(buf)
+		s.peeked.Write(buf[:n])
+		if bytes.IndexByte(buf[:n], 0) >= 0 {
+			return nil, nil
+		}
+		if s.peeked.Len() > 256<<10 {
+			return nil, &Error{Host: s.host, Op: "start helper", Err: errors.New("the login printed more than 256 KiB"), Hint: "keep the login scripts quiet for commands without a terminal"}
+		}
+		if err == nil {
+			continue
+		}
+		<-s.exited
+		var status *ssh.ExitError
+		if errors.As(s.exit, &status) && status.ExitStatus() == exitMissing {
+			where, err := parseMissing(s.peeked.String())
+			if err != nil {
+				return nil, &Error{Host: s.host, Op: "look for helper", Err: err}
+			}
+			return &where, nil
+		}
+		return nil, s.whyEnded()
+	}
+}
+
+// whyEnded turns exit status and error output into a sentence.
+func (s *Session) whyEnded() error {
+	said := s.errs.String()
+	e := &Error{Host: s.host, Op: "start helper"}
+	sudoers := fmt.Sprintf("let the user run it without one: `%s ALL=(root) NOPASSWD: ALL` in /etc/sudoers.d, or set ssh.sudo = false and log in as root", s.conn.user)
+	switch {
+	case strings.Contains(said, "a password is required"), strings.Contains(said, "a terminal is required to read the password"):
+		e.Err, e.Hint = errors.New("sudo asks for a password"), sudoers
+	case strings.Contains(said, "you must have a tty"), strings.Contains(said, "requiretty"):
+		e.Err, e.Hint = errors.New("sudo wants a terminal"), "remove requiretty for this user"
+	case strings.Contains(said, "is not in the sudoers file"), strings.Contains(said, "is not allowed to execute"), strings.Contains(said, "may not run sudo"):
+		e.Err, e.Hint = errors.New("the user may not run it through sudo"), sudoers
+	case strings.Contains(said, "sudo: not found"), strings.Contains(said, "sudo: command not found"), strings.Contains(said, "sudo: No such file"):
+		e.Err, e.Hint = errors.New("the host has no sudo"), "install it, or log in as root"
+	case said != "":
+		e.Err = fmt.Errorf("it ended (%w) and said: %s", orEnd(s.exit), said)
+	default:
+		e.Err = fmt.Errorf("it ended without a word: %w", orEnd(s.exit))
+	}
+	return e
+}
+
+func orEnd(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
+}
+
+// Read reads the helper's output. Its end is an error that says why.
+func (s *Session) Read(p []byte) (int, error) {
+	if s.peeked.Len() > 0 {
+		return s.peeked.Read(p)
+	}
+	n, err := s.out.Read(p)
+	if n == 0 && errors.Is(err, io.EOF) {
+		select {
+		case <-s.exited:
+			if s.exit != nil {
+				return 0, s.whyEnded()
+			}
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return n, err
+}
+
+// Write writes the helper's input.
+func (s *Session) Write(p []byte) (int, error) { return s.in.Write(p) }
+
+// Stderr is what the helper said beside the stream: bounded, and without control characters.
+func (s *Session) Stderr() string { return s.errs.String() }
+
+// Close ends the helper by closing its input, and the connection within half a second: on a dead
+// path nothing else ends it.
+func (s *Session) Close() error {
+	s.once.Do(func() {
+		go func() { _ = s.in.Close() }() // may block on a dead path; ends with the connection
+		select {
+		case <-s.exited:
+		case <-time.After(500 * time.Millisecond):
+		}
+		s.conn.close()
+	})
+	return nil
+}
