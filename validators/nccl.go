@@ -1,0 +1,38 @@
+package validators
+
+import (
+	"fmt"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl"
+)
+
+// nccl judges what NCCL would choose on a host: a wrong GID fails silently and late.
+func (r *run) nccl(h *fabric.Host) {
+	snap := r.snapshots[h.Name]
+	if snap == nil {
+		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Skip, What: "HCA and GID", Cause: "host could not be reached: " + r.options.Unreachable[h.Name]})
+		return
+	}
+	for _, p := range nccl.Ports(r.fabric, h, snap) {
+		res := Result{Check: "nccl", Host: h.Name, What: p.NIC}
+		switch {
+		case p.HCA == "":
+			res.Verdict, res.Cause = Skip, p.Why+": NCCL would use sockets on "+p.Netdev
+		case p.Wrong != "":
+			res.Verdict, res.Measured, res.Expected, res.Cause = Fail, p.HCA, "a RoCE v2 GID of a declared address", p.Wrong
+		default:
+			res.Verdict, res.Measured = Pass, fmt.Sprintf("%s on %s, GID %d", p.HCA, p.Netdev, p.GID)
+		}
+		r.add(res)
+	}
+	env, problems := nccl.Derive(r.fabric, h, snap)
+	for _, s := range env {
+		if s.Name == "NCCL_SOCKET_IFNAME" {
+			r.add(Result{Check: "nccl", Host: h.Name, Verdict: Pass, What: "socket interface", Measured: s.Value})
+		}
+	}
+	for _, p := range problems {
+		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Cause: p})
+	}
+}

@@ -1,0 +1,106 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/probe"
+)
+
+// defaultFraction of a declared speed is what TCP must reach; headers take 1 to 6 %.
+const defaultFraction = 0.9
+
+// tcp measures throughput in both directions, one after the other: together they would share CPUs.
+func (r *run) tcp(ctx context.Context, l *fabric.Link, ends [2]side) {
+	skip := Result{Check: "tcp", Link: l.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "throughput"}
+	found := pairs(ends)
+	switch {
+	case !l.Validate.TCP.Enabled:
+		skip.Cause = "disabled in validate"
+	case len(found) == 0:
+		skip.Cause = "the ends have no addresses in one subnet"
+	case !ends[0].link.Carrier || !ends[1].link.Carrier:
+		skip.Cause = "there is no carrier"
+	default:
+		p := found[0]
+		r.add(r.throughput(ctx, l, ends[0], ends[1], p))
+		r.add(r.throughput(ctx, l, ends[1], ends[0], p.reverse()))
+		return
+	}
+	r.add(skip)
+}
+
+func (r *run) throughput(ctx context.Context, l *fabric.Link, from, to side, p pair) Result {
+	res := Result{Check: "tcp", Link: l.Name, Host: from.host, Peer: to.host, Verdict: Pass, What: "throughput"}
+	before, err := r.ports(ctx, [2]side{from, to})
+	var sent, got probe.TCPResult
+	if err == nil {
+		sent, got, err = r.transfer(ctx, l.Validate.TCP, from, to, p)
+	}
+	var after ports
+	if err == nil {
+		after, err = r.ports(ctx, [2]side{from, to})
+	}
+	if err != nil {
+		res.Verdict, res.Measured, res.Cause = Fail, "not measured", err.Error()
+		return res
+	}
+	res.Measured = fmt.Sprintf("%.2f Gb/s, %d streams, %s, %d retransmits", got.Gbps, got.Streams, sent.Congestion, sent.Retransmits)
+	need, text := r.threshold(l)
+	res.Expected = text
+	if ok, why := moved(before, after, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)}); !ok {
+		res.Verdict, res.Cause = Fail, "measured, but not over this cable: "+why
+	} else if got.Gbps < need {
+		res.Verdict = Fail
+		res.Cause = "slower than declared: too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits"
+	}
+	return res
+}
+
+func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p pair) (sent, got probe.TCPResult, err error) {
+	listen, err := r.fleet.TCPListen(ctx, to.host, probe.TCPListenSpec{Netdev: to.link.Name, Address: p.b, Streams: c.Streams, Duration: c.Duration})
+	if err != nil {
+		return sent, got, fmt.Errorf("host %s: %w", to.host, err)
+	}
+	sent, err = r.fleet.TCPSend(ctx, from.host, probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
+		Token: listen.Token, Streams: c.Streams, Duration: c.Duration})
+	if err != nil {
+		return sent, got, fmt.Errorf("host %s: %w", from.host, err)
+	}
+	got, err = r.fleet.TCPCollect(ctx, to.host, listen.ID)
+	if err != nil {
+		err = fmt.Errorf("host %s: %w", to.host, err)
+	}
+	return sent, got, err
+}
+
+// threshold is the least Gb/s that passes. A lab's links carry less than declared, and what is
+// asked of them shrinks by the same factor.
+func (r *run) threshold(l *fabric.Link) (gbps float64, text string) {
+	c := l.Validate.TCP
+	if c.MinGbps != nil {
+		gbps = *c.MinGbps
+	}
+	expect := l.ExpectGbps
+	if expect == 0 {
+		expect = l.SpeedGbps
+	}
+	fraction := c.MinFraction
+	if fraction == nil && expect > 0 && c.MinGbps == nil {
+		f := defaultFraction
+		fraction = &f
+	}
+	if fraction != nil {
+		gbps = max(gbps, *fraction*expect)
+	}
+	if gbps == 0 {
+		return 0, "reported only: no speed or threshold is declared"
+	}
+	if r.options.Lab && l.SpeedGbps > r.options.LabCapGbps {
+		gbps *= r.options.LabCapGbps / l.SpeedGbps
+		return gbps, fmt.Sprintf("≥ %.2f Gb/s; lab link, %g Gb/s scaled to %g", gbps, l.SpeedGbps, r.options.LabCapGbps)
+	}
+	return gbps, fmt.Sprintf("≥ %.2f Gb/s", gbps)
+}
