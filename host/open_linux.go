@@ -27,8 +27,6 @@ func Open() (Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
-	// Strict checking makes the kernel filter dumps by what the request says, instead of ignoring it.
-	_ = h.SetStrictCheck(true) // kernels before 4.20 lack it and only answer more
 	return kernel{h}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -154,8 +155,17 @@ func ownKernelViews() error {
 		mount("/proc/sys", "/proc/sys", "", syscall.MS_BIND, ""),
 		mount("/proc/sys/net", "/proc/sys/net", "", syscall.MS_BIND, ""),
 		mount("", "/proc/sys", "", readOnly, ""),
-		mount("/dev/null", "/proc/sysrq-trigger", "", syscall.MS_BIND, ""),
+		hideSysRq(),
 		mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY, ""))
+}
+
+// hideSysRq covers the file that reboots machines, where the kernel has it.
+func hideSysRq() error {
+	const file = "/proc/sysrq-trigger"
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return mount("/dev/null", file, "", syscall.MS_BIND, "")
 }
 
 // startSSHD runs OpenSSH's server with nothing of the machine's own configuration.
