@@ -20,25 +20,23 @@ var allowed = map[string]struct {
 	rooms []string
 	why   string
 }{
-	"fabric":            {nil, "the model is pure: what it means cannot depend on how it is read or made"},
-	"host":              {nil, "what code may touch on a machine has no opinion about fabrics"},
-	"host/hosttest":     {[]string{"host"}, "a machine in memory, for tests"},
-	"transport":         {nil, "a stream to a host is the same whatever is said over it"},
-	"transport/sshtest": {nil, "a server for tests and labs speaks plain SSH"},
-	"facts":             {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
-	"resource":          {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
-	"nccl":              {[]string{"facts", "fabric"}, "derivation is pure: model and facts in, settings out"},
-	"config":            {[]string{"fabric", "resource", "nccl"}, "files become a model; config never sees a provider or a host"},
-	"providers/netif":   {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
-	"providers":         {[]string{"resource", "fabric", "providers/netif"}, "the explicit table of kinds"},
-	"planner":           {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
-	"probe":             {[]string{"host"}, "a measurement knows addresses and devices, not fabrics"},
-	"agent":             {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
-	"validators":        {[]string{"fabric", "facts", "nccl", "probe"}, "judgement goes through the small interface Fleet"},
-	"apply":             {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
-	"lab":               {[]string{"fabric", "transport", "transport/sshtest"}, "a lab is built from the model alone"},
-	"view":              {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab"}, "views get values from anywhere below"},
-	"cmd/fabricform":    {[]string{"*"}, "the wiring"},
+	"fabric":          {nil, "the model is pure: what it means cannot depend on how it is read or made"},
+	"host":            {nil, "what code may touch on a machine has no opinion about fabrics"},
+	"transport":       {nil, "a stream to a host is the same whatever is said over it"},
+	"facts":           {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
+	"resource":        {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
+	"nccl":            {[]string{"facts", "fabric"}, "derivation is pure: model and facts in, settings out"},
+	"config":          {[]string{"fabric", "resource", "nccl"}, "files become a model; config never sees a provider or a host"},
+	"providers/netif": {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers":       {[]string{"resource", "fabric", "providers/netif"}, "the explicit table of kinds"},
+	"planner":         {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
+	"probe":           {[]string{"host"}, "a measurement knows addresses and devices, not fabrics"},
+	"agent":           {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
+	"validators":      {[]string{"fabric", "facts", "nccl", "probe"}, "judgement goes through the small interface Fleet"},
+	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
+	"lab":             {[]string{"fabric", "transport"}, "a lab is built from the model alone"},
+	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab"}, "views get values from anywhere below"},
+	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }
 
 func TestImportsRunDownwards(t *testing.T) {
@@ -92,7 +90,7 @@ func checkFile(t *testing.T, room, path string) {
 		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, "*") {
 			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
 		}
-		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "transport/sshtest", "lab"}, room) {
+		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "lab"}, room) {
 			t.Errorf("%s imports os/exec: programs are started in host, transport and lab only", path)
 		}
 	}
