@@ -101,6 +101,9 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	if err != nil {
 		return ActResult{}, err
 	}
+	if len(seen.Changes) == 0 {
+		return ActResult{}, nil
+	}
 	if seen.Touches != "" {
 		return ActResult{}, errors.New(seen.Touches)
 	}

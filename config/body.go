@@ -199,7 +199,7 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) []instance {
 			return nil
 		}
 		t := v.Type()
-		if v.IsNull() || !v.IsKnown() || !(t.IsMapType() || t.IsObjectType() || t.IsSetType() && t.ElementType() == cty.String) || v.LengthInt() > 4096 {
+		if v.IsNull() || !v.IsKnown() || !t.IsMapType() && !t.IsObjectType() && (!t.IsSetType() || t.ElementType() != cty.String) || v.LengthInt() > 4096 {
 			l.errorf(a.Expr.Range(), "Cannot repeat over this", "for_each takes a map, or a set of strings such as toset([\"a\"]), of at most 4096 elements known at this stage.")
 			return nil
 		}

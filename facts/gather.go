@@ -1,9 +1,7 @@
 package facts
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strings"
 
@@ -37,9 +35,7 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if s.Rules, err = r.Rules(); err != nil {
 		return nil, err
 	}
-	if err := s.readSysctls(r, needs); err != nil {
-		return nil, err
-	}
+	s.readSysctls(r, needs)
 	s.System = system(r)
 	if s.RDMA, err = rdma(r); err != nil {
 		return nil, err
@@ -48,7 +44,7 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	return s, nil
 }
 
-func (s *Snapshot) readSysctls(r host.Reader, needs Needs) error {
+func (s *Snapshot) readSysctls(r host.Reader, needs Needs) {
 	paths := append([]string(nil), needs.Sysctls...)
 	for _, key := range needs.LinkSysctls {
 		for _, l := range s.Links {
@@ -57,16 +53,11 @@ func (s *Snapshot) readSysctls(r host.Reader, needs Needs) error {
 	}
 	for _, path := range paths {
 		v, err := r.Sysctl(path)
-		switch {
-		case err == nil:
+		// Absent, write-only, or unset (stable_secret answers EIO): the provider says which key it misses.
+		if err == nil {
 			s.Sysctls[path] = v
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-			// Absent, or write-only (such as net/ipv4/route/flush): the provider says which key it misses.
-		default:
-			return err
 		}
 	}
-	return nil
 }
 
 // LinkSysctl is the path below /proc/sys of a per-interface key: "ipv4.conf.arp_ignore" on eth0 is

@@ -19,7 +19,17 @@ func management(r host.Reader, s *Snapshot, sshConnection string) Management {
 	if err != nil {
 		return Management{Unknown: err.Error()}
 	}
-	m := Management{Client: client, Server: server}
+	if zone := client.Zone(); zone != "" {
+		// A link-local client: the zone names the device, and there is no route to look up.
+		m := Management{Client: client.WithZone(""), Server: server.WithZone("")}
+		if l := s.Link(zone); l != nil {
+			m.Devices = carriers(s.Links, []int{l.Index})
+		} else {
+			m.Unknown = "SSH_CONNECTION names the device " + zone + ", which is not there"
+		}
+		return m
+	}
+	m := Management{Client: client, Server: server.WithZone("")}
 	m.Route, err = r.RouteGet(client, server)
 	if err != nil {
 		m.Unknown = err.Error()
@@ -28,7 +38,7 @@ func management(r host.Reader, s *Snapshot, sshConnection string) Management {
 	var on []int
 	on = append(on, m.Route.OutIndex)
 	for _, a := range s.Addrs {
-		if a.Prefix.Addr() == server.WithZone("") {
+		if a.Prefix.Addr() == m.Server {
 			on = append(on, a.Index)
 		}
 	}

@@ -40,9 +40,7 @@ type Link struct {
 	Kind      string   `json:"kind,omitempty"` // "veth", "bridge", "bond", "vlan"; "" for a plain device
 	MAC       string   `json:"mac,omitempty"`
 	PermMAC   string   `json:"perm_mac,omitempty"`
-	MTU       int      `json:"mtu"` // bytes
-	MinMTU    int      `json:"min_mtu,omitempty"`
-	MaxMTU    int      `json:"max_mtu,omitempty"`
+	MTU       int      `json:"mtu"`     // bytes
 	Up        bool     `json:"up"`      // IFF_UP: wanted up
 	Carrier   bool     `json:"carrier"` // IFF_LOWER_UP: light and a partner
 	OperState string   `json:"oper_state,omitempty"`

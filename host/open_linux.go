@@ -77,6 +77,12 @@ func link(l netlink.Link) Link {
 		out.PCI = a.ParentDev
 	}
 	dir := filepath.Join("/sys/class/net", a.Name)
+	if bus, err := os.Readlink(filepath.Join(dir, "device/subsystem")); err == nil && out.PCI == "" && filepath.Base(bus) == "pci" {
+		// Kernels before 5.14 do not say the parent device by netlink.
+		if dev, err := os.Readlink(filepath.Join(dir, "device")); err == nil {
+			out.PCI = filepath.Base(dev)
+		}
+	}
 	if driver, err := os.Readlink(filepath.Join(dir, "device/driver")); err == nil {
 		out.Driver = filepath.Base(driver)
 	}

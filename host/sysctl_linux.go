@@ -25,7 +25,7 @@ func InLab() bool {
 		return true
 	}
 	first, err := os.Readlink("/proc/1/ns/net")
-	return err == nil && mine != first
+	return err != nil || mine != first
 }
 
 // below resolves a sysctl's path and refuses what would leave /proc/sys.

@@ -31,7 +31,7 @@ func in(pid int) (*netlink.Handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open network namespace of lab process %d: %w", pid, err)
 	}
-	defer ns.Close()
+	defer func() { _ = ns.Close() }() // the handle has its own
 	return netlink.NewHandleAt(ns)
 }
 

@@ -54,7 +54,7 @@ func isV6(g facts.GID) bool { return !g.Addr.Is4In6() && !g.Addr.Is4() }
 
 // valid is NCCL's validGid: neither empty nor an IPv6 link-local address. IPv4 link-local counts.
 func valid(g facts.GID) bool {
-	return g.Addr.IsValid() && !(g.Addr.Is6() && !g.Addr.Is4In6() && g.Addr.IsLinkLocalUnicast())
+	return g.Addr.IsValid() && (!isV6(g) || !g.Addr.IsLinkLocalUnicast())
 }
 
 func judge(index int, g facts.GID) string {

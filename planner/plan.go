@@ -25,6 +25,9 @@ type Op string
 const (
 	Create Op = "create"
 	Update Op = "update"
+	// Keep changes nothing by itself: a resource below it is changed, which may make the kernel drop
+	// parts of it, and these are then put back.
+	Keep Op = "keep"
 )
 
 // Action is one resource's difference, to be made as a whole.
@@ -141,20 +144,24 @@ func planHost(kinds resource.Kinds, in HostInput) HostPlan {
 			problem(err.Error())
 			continue
 		}
+		settling := false
+		for _, after := range r.After {
+			settling = settling || acting[after]
+		}
 		if len(d.Changes) == 0 {
 			out.Settled++
+			if settling {
+				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Settling: true})
+			}
 			continue
 		}
 		if d.Touches != "" {
 			problem(d.Touches)
 			continue
 		}
-		a := Action{Resource: r, Op: Update, Changes: d.Changes}
+		a := Action{Resource: r, Op: Update, Changes: d.Changes, Settling: settling}
 		if !d.Exists {
 			a.Op = Create
-		}
-		for _, after := range r.After {
-			a.Settling = a.Settling || acting[after]
 		}
 		acting[r.Addr] = true
 		out.Actions = append(out.Actions, a)

@@ -89,3 +89,13 @@ func TestOrderNamesACircle(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+func TestMakeChecksAgainWhatStandsOnAChangedResource(t *testing.T) {
+	p := Make("f", kinds(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{
+		res("nic", script{Exists: true, Changes: mtu}), res("route", script{Exists: true}, "nic"),
+	}}})
+	h := p.Hosts[0]
+	if len(h.Actions) != 2 || h.Actions[1].Op != Keep || !h.Actions[1].Settling || p.Changes() != 1 {
+		t.Fatalf("%+v", h)
+	}
+}

@@ -27,7 +27,7 @@ func Ping(ctx context.Context, s PingSpec) (PingResult, error) {
 	if err != nil {
 		return PingResult{}, fmt.Errorf("ping %s from %s on %s: %w", s.Target, s.Source, s.Netdev, err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // nothing is buffered in a raw socket
 	p := &pinger{spec: s, fd: fd, sent: map[uint16]time.Time{}}
 	var id [2]byte
 	if _, err := rand.Read(id[:]); err != nil {

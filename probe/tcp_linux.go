@@ -124,7 +124,7 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 			break
 		}
 		if !welcome(c, token, deadline) {
-			c.Close()
+			_ = c.Close() // a stranger needs no answer
 			continue
 		}
 		accepted++
@@ -149,7 +149,7 @@ func welcome(c *net.TCPConn, token string, deadline time.Time) bool {
 }
 
 func drain(c *net.TCPConn, m *meter) {
-	defer c.Close()
+	defer func() { _ = c.Close() }() // everything was read, or the stream is broken
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	buf := make([]byte, chunk)
@@ -180,7 +180,7 @@ func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	var conns []*net.TCPConn
 	defer func() {
 		for _, c := range conns {
-			c.Close()
+			_ = c.Close() // the receiver's account is what counts
 		}
 	}()
 	for range s.Streams {
@@ -196,7 +196,7 @@ func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	start := time.Now()
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {
-			c.Close()
+			_ = c.Close() // it may be closed already
 		}
 	})
 	defer stop()

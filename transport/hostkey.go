@@ -39,7 +39,7 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 		if f = home(f); f != "" {
 			if _, err := os.Stat(f); err == nil {
 				files = append(files, f)
-			} else if r.Target.KnownHosts != "" {
+			} else if r.KnownHosts != "" {
 				return nil, nil, fmt.Errorf("read known_hosts: %w", err)
 			}
 		}

@@ -74,7 +74,7 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}
-	return r, r.Target.check()
+	return r, r.check()
 }
 
 // askSSH lets OpenSSH read its own configuration: no library reads all of it. Without an ssh

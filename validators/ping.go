@@ -46,6 +46,9 @@ func (r *run) ping(ctx context.Context, l *fabric.Link, ends [2]side) {
 		skip.Cause = "disabled in validate"
 	case len(found) == 0:
 		skip.Cause = "the ends have no addresses in one subnet"
+	case !ends[0].link.Carrier || !ends[1].link.Carrier:
+		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "an answer"
+		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
 		for _, p := range found {
 			r.pingOne(ctx, l, ends[0], ends[1], p)
@@ -60,6 +63,7 @@ func (r *run) ping(ctx context.Context, l *fabric.Link, ends [2]side) {
 // fragmented, which find a smaller MTU on the way.
 func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair) {
 	want := l.Validate.Ping
+	r.acquaint(ctx, from, p)
 	small := r.echo(ctx, l, from, to, p, want.Count, smallPayload, false)
 	small.What = "ping " + p.b.String()
 	small.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
@@ -83,6 +87,18 @@ func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair
 		res.Cause = fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", from.port(), to.port(), mtu, res.Cause)
 	}
 	r.add(res)
+}
+
+// acquaint lets the two ends learn each other's hardware addresses before anything is counted: for
+// some seconds after a link comes back, the kernel still holds the neighbour for unreachable.
+func (r *run) acquaint(ctx context.Context, from side, p pair) {
+	for range 4 {
+		got, err := r.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: 1,
+			Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload})
+		if err != nil || got.Received > 0 {
+			return // what is wrong is found and said by the measurement
+		}
+	}
 }
 
 // echoes is one measurement on its way to a Result.

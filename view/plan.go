@@ -31,8 +31,10 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	default:
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
-			actions += len(h.Actions)
 			for _, a := range h.Actions {
+				if a.Op != planner.Keep {
+					actions++
+				}
 				worst = max(worst, a.Disruption())
 			}
 		}
@@ -69,6 +71,10 @@ func management(h planner.HostPlan) string {
 }
 
 func (p *Printer) action(a planner.Action) {
+	if a.Op == planner.Keep {
+		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Resource.Addr.Kind, a.Resource.Addr.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
+		return
+	}
 	symbol, style := "~", p.warn
 	if a.Op == planner.Create {
 		symbol, style = "+", p.good

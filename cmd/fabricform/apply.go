@@ -118,6 +118,9 @@ func (s *session) settled(ctx context.Context, left map[string]string) error {
 	}
 	for _, h := range p.Hosts {
 		for _, act := range h.Actions {
+			if act.Op == planner.Keep {
+				continue
+			}
 			return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
 		}
 	}

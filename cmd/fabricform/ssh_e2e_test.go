@@ -126,7 +126,6 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	o := reachFromOutside(t)
 	t.Setenv("XDG_STATE_HOME", o.state)
 	b := o.addr["b"]
-	before := o.kernel()
 	apply := func(path string) answer { return o.try("apply", "-auto-approve", path) }
 
 	t.Run("sudo that asks for a password", func(t *testing.T) {
@@ -139,7 +138,7 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 		o.script("a", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
 		o.script("b", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
 	})
-	before = o.kernel()
+	before := o.kernel()
 	t.Run("missing sftp subsystem", func(t *testing.T) {
 		o.t = t
 		o.script("b", "rm -rf /home/tutu/.cache/fabricform; grep -v Subsystem /run/fabricform-lab/sshd_config > /run/nosftp && echo Port 2222 >> /run/nosftp && "+sshd+" -f /run/nosftp")

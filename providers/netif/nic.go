@@ -21,6 +21,10 @@ type NICStatus struct {
 
 type nic struct{}
 
+// smallestIPv6MTU is IPV6_MIN_MTU of the kernel's include/uapi/linux/ipv6.h: below it,
+// addrconf_notify (net/ipv6/addrconf.c) takes IPv6 off the device.
+const smallestIPv6MTU = 1280
+
 // linkLocalModes are the values of ipv6.conf.addr_gen_mode (IN6_ADDR_GEN_MODE_* in the kernel's
 // include/uapi/linux/if_link.h).
 var linkLocalModes = map[string]string{"eui64": "0", "none": "1"}
@@ -55,12 +59,15 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want.MTU != 0 && (l.MaxMTU != 0 && want.MTU > l.MaxMTU || want.MTU < l.MinMTU) {
-		return nil, fmt.Errorf("mtu %d: %s allows %d to %d", want.MTU, l.Name, l.MinMTU, l.MaxMTU)
+	is6 := func(p netip.Prefix) bool { return p.Addr().Is6() }
+	if want.MTU != 0 && want.MTU < smallestIPv6MTU && slices.ContainsFunc(want.Addresses, is6) {
+		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, and the kernel takes IPv6 off %s below %d", want.MTU, l.Name, smallestIPv6MTU)
 	}
 	got := &NICStatus{Link: *l, Sysctl: map[string]string{}}
 	for _, a := range snap.Addrs {
-		if a.Index == l.Index && a.Scope == 0 && !a.Prefix.Addr().IsLinkLocalUnicast() {
+		// Only IPv6's link-local addresses come by themselves; 169.254.0.0/16 of global scope was set.
+		automatic := a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
+		if a.Index == l.Index && a.Scope == 0 && !automatic {
 			got.Addresses = append(got.Addresses, a.Prefix)
 		}
 		if a.Index == l.Index && a.DADFailed && slices.Contains(want.Addresses, a.Prefix) {
@@ -88,7 +95,7 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	var out []resource.Change
 	wanted := want.wantedSysctls()
 	for _, key := range sortedKeys(wanted) {
-		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) {
+		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) && !stillAccepts(key, now, wanted[key]) {
 			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key]})
 		}
 	}
@@ -121,6 +128,12 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 		}
 	}
 	return out
+}
+
+// stillAccepts leaves accept_ra at 2 where 1 is wanted: 2 accepts advertisements on a host that
+// forwards, too (Documentation/networking/ip-sysctl.rst).
+func stillAccepts(key, now, want string) bool {
+	return key == "ipv6.conf.accept_ra" && now == "2" && want == "1"
 }
 
 func state(up bool) string {

@@ -40,15 +40,8 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	if err != nil {
 		return err
 	}
-	for _, p := range adds {
-		if err := h.AddAddr(l.Index, p); err != nil {
-			return err
-		}
-	}
-	for _, p := range removes {
-		if err := h.DelAddr(l.Index, p); err != nil {
-			return err
-		}
+	if err := changeAddresses(h, l.Index, adds, removes); err != nil {
+		return err
 	}
 	if err := putBack(h, l.Index, want); err != nil {
 		return err
@@ -89,6 +82,36 @@ func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, er
 		}
 	}
 	return adds, removes, nil
+}
+
+// changeAddresses adds before it removes, but for an IPv6 address whose prefix length changes: the
+// kernel knows an IPv6 address once per device, whatever its prefix (ipv6_add_addr in
+// net/ipv6/addrconf.c), and says EEXIST to the second. What a removal takes along is not removed again.
+func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error {
+	for _, p := range adds {
+		same := func(r netip.Prefix) bool { return r.Addr().Is6() && r.Addr() == p.Addr() }
+		if i := slices.IndexFunc(removes, same); i >= 0 {
+			if err := h.DelAddr(index, removes[i]); err != nil {
+				return err
+			}
+		}
+		if err := h.AddAddr(index, p); err != nil {
+			return err
+		}
+	}
+	for _, p := range removes {
+		addrs, err := h.Addrs()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Index == index && a.Prefix == p }) {
+			continue // gone with its primary
+		}
+		if err := h.DelAddr(index, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putBack adds wanted addresses that are gone: removing a primary IPv4 address takes its

@@ -3,6 +3,7 @@ package netif
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -29,6 +30,9 @@ func (sysctl) Needs(want SysctlSpec) facts.Needs { return facts.Needs{Sysctls: [
 
 // Observe reads the key; it is an error where the host lacks it.
 func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, error) {
+	if path.Clean(want.path()) != want.path() {
+		return nil, fmt.Errorf("sysctl %q: write the key plainly, as %s", want.Key, path.Clean(want.path()))
+	}
 	v, ok := snap.Sysctls[want.path()]
 	if !ok {
 		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s; is the key right, and its module loaded?", want.Key, want.path())
@@ -58,6 +62,9 @@ func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []r
 // management path.
 func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change) string {
 	m := snap.Management
+	if m.Unknown != "" && strings.HasPrefix(want.path(), "net/") {
+		return "the path of your own connection could not be found (" + m.Unknown + "), so no network sysctl is changed"
+	}
 	if !m.Client.IsValid() {
 		return ""
 	}

@@ -1,0 +1,224 @@
+package netif
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// freshHost gives a host in a network namespace of its own, with the veth pair ff0, ff1. Its thread
+// is never unlocked: the runtime ends it with the test's goroutine, and the namespace with it.
+func freshHost(t *testing.T) host.Host {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("kernel tests need root, and CI must have it")
+		}
+		t.Skip("kernel tests need root")
+	}
+	runtime.LockOSThread()
+	before := netns(t)
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	if netns(t) == before {
+		t.Fatal("still in the machine's own network namespace")
+	}
+	h, err := host.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "ff0"}, PeerName: "ff1"}))
+	must(t, h.SetSysctl("net/ipv4/conf/all/promote_secondaries", "0"))
+	must(t, h.SetSysctl("net/ipv4/conf/ff0/promote_secondaries", "0"))
+	return h
+}
+
+func netns(t *testing.T) string {
+	t.Helper()
+	ns, err := os.Readlink("/proc/thread-self/ns/net")
+	must(t, err)
+	return ns
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func plan(t *testing.T, h host.Host, kind string, spec any) (resource.Difference, resource.Kind, json.RawMessage) {
+	t.Helper()
+	raw, err := json.Marshal(spec)
+	must(t, err)
+	k, _ := Kinds().Lookup(kind)
+	needs, err := k.Needs(raw)
+	must(t, err)
+	snap, err := facts.Gather(h, "", needs)
+	must(t, err)
+	d, err := k.Plan(snap, raw)
+	must(t, err)
+	return d, k, raw
+}
+
+// settle plans, applies, and expects the next plan to be empty.
+func settle(t *testing.T, h host.Host, kind string, spec any) {
+	t.Helper()
+	d, k, raw := plan(t, h, kind, spec)
+	if err := k.Apply(context.Background(), h, raw, d.Changes); err != nil {
+		t.Fatalf("apply %v: %v", d.Changes, err)
+	}
+	if d, _, _ := plan(t, h, kind, spec); len(d.Changes) != 0 {
+		t.Fatalf("after apply the plan still says %v", d.Changes)
+	}
+}
+
+func nicOf(name string, addrs ...string) NICSpec {
+	s := NICSpec{Select: Selector{Netdev: name}, Up: true, AddressesSet: true}
+	for _, a := range addrs {
+		s.Addresses = append(s.Addresses, netip.MustParsePrefix(a))
+	}
+	return s
+}
+
+func TestKernelSettlesAddresses(t *testing.T) {
+	for name, steps := range map[string][][]string{
+		"exact set":                             {{"192.168.88.1/30"}, {"192.168.89.1/30"}, {}},
+		"wider prefix, same IPv4 address":       {{"192.168.88.1/30"}, {"192.168.88.1/24"}},
+		"wider prefix, same IPv6 address":       {{"fd00::1/64"}, {"fd00::1/126"}},
+		"all of one subnet removed":             {{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"}, {}},
+		"primary removed, secondary kept":       {{"10.0.0.1/24", "10.0.0.2/24"}, {"10.0.0.2/24"}},
+		"IPv4 link-local addresses declared":    {{"169.254.7.1/30"}},
+		"both families, after duplicate checks": {{"10.0.0.1/24", "fd00::1/64"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := freshHost(t)
+			settle(t, h, KindNIC, nicOf("ff1"))
+			for _, addrs := range steps {
+				settle(t, h, KindNIC, nicOf("ff0", addrs...))
+			}
+		})
+	}
+}
+
+func TestKernelSettlesMTUAndSysctls(t *testing.T) {
+	h := freshHost(t)
+	s := nicOf("ff0", "10.0.0.1/24")
+	s.MTU, s.Sysctl = 9000, map[string]string{"ipv4.conf.arp_ignore": "1"}
+	settle(t, h, KindNIC, s)
+	s.Up = false
+	settle(t, h, KindNIC, s)
+	settle(t, h, KindSysctl, SysctlSpec{Key: "net.ipv4.tcp_rmem", Value: "4096 131072 6291456"})
+}
+
+func TestKernelNamesDuplicateIPv6(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, nicOf("ff1", "fd00::1/64"))
+	settle(t, h, KindNIC, nicOf("ff0"))
+	d, k, raw := plan(t, h, KindNIC, nicOf("ff0", "fd00::1/64"))
+	err := k.Apply(context.Background(), h, raw, d.Changes)
+	if err == nil || !strings.Contains(err.Error(), "fd00::1") {
+		t.Fatalf("duplicate not named: %v", err)
+	}
+}
+
+func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, nicOf("ff1"))
+	s := nicOf("ff0", "fd00::1/64")
+	settle(t, h, KindNIC, s)
+	s.MTU = 1200
+	snap, err := facts.Gather(h, "", nic{}.Needs(s))
+	must(t, err)
+	if _, err := (nic{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "1280") {
+		t.Fatalf("mtu 1200 with IPv6 addresses: %v", err)
+	}
+}
+
+func policyOf(via string, metric int) PolicyRouteSpec {
+	return PolicyRouteSpec{NIC: Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("192.168.88.1/32"), Table: 100, Priority: 10100,
+		Routes: []RouteSpec{
+			{To: netip.MustParsePrefix("192.168.88.0/30"), Src: netip.MustParseAddr("192.168.88.1")},
+			{To: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr(via), Metric: metric},
+			{To: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr(via)},
+		}}
+}
+
+func TestKernelSettlesPolicyRoutes(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, nicOf("ff1"))
+	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29", "fd00::1/64"))
+	settle(t, h, KindPolicyRoute, policyOf("192.168.88.2", 0))
+	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0)) // our own route leads elsewhere: replaced
+	settle(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
+		Routes: []RouteSpec{{To: netip.MustParsePrefix("fd01::/64"), Via: netip.MustParseAddr("fd00::2")}, {To: netip.MustParsePrefix("fd02::/64")}}})
+
+	var index int
+	links, err := h.Links()
+	must(t, err)
+	for _, l := range links {
+		if l.Name == "ff0" {
+			index = l.Index
+		}
+	}
+	must(t, h.SetUp(index, false))
+	must(t, h.SetUp(index, true))
+	d, _, _ := plan(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0))
+	if len(d.Changes) != 3 {
+		t.Fatalf("a bounced link loses three routes, the plan says %v", d.Changes)
+	}
+	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0))
+}
+
+func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, nicOf("ff1"))
+	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/30"))
+	p := policyOf("192.168.88.2", 0)
+	settle(t, h, KindPolicyRoute, p)
+	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29"))
+	routes, err := h.Routes()
+	must(t, err)
+	if !slices.ContainsFunc(routes, func(r host.Route) bool { return r.Table == 100 && r.Src == netip.MustParseAddr("192.168.88.1") }) {
+		t.Error("the route that prefers 192.168.88.1 is gone")
+	}
+}
+
+func TestKernelForeignRouteIsRefused(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, nicOf("ff1"))
+	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29"))
+	links, _ := h.Links()
+	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == "ff0" })
+	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: links[i].Index, Protocol: 4, Type: 1}))
+	snap, err := facts.Gather(h, "", facts.Needs{})
+	must(t, err)
+	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
+		t.Fatalf("foreign route not refused: %v", err)
+	}
+}
+
+// The keys do not exist, so that a guard that fails writes nothing: ENOENT then tells that it did.
+func TestLabSysctlGuard(t *testing.T) {
+	h := freshHost(t)
+	for _, path := range []string{"kernel/no_such_key", "net/../kernel/no_such_key", "../../proc/no_such_key"} {
+		if err := h.SetSysctl(path, "0"); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("SetSysctl(%q) reached the file system: %v", path, err)
+		}
+	}
+}
