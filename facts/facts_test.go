@@ -1,0 +1,126 @@
+package facts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// tree reads files below a folder as if it were /; all else of a Reader is absent.
+type tree struct {
+	host.Reader
+	root string
+}
+
+func (t tree) ReadFile(p string) ([]byte, error) { return os.ReadFile(filepath.Join(t.root, p)) }
+
+func (t tree) ReadDir(p string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(t.root, p))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// port writes one RDMA port; an empty slot's type and netdev cannot be read, as in the kernel.
+func port(t *testing.T, root, dev string, slots ...[3]string) {
+	t.Helper()
+	dir := filepath.Join(root, sysInfiniband, dev, "ports/1")
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("state", "4: ACTIVE")
+	write("link_layer", "Ethernet")
+	for i, s := range slots {
+		at := string(rune('0' + i))
+		write("gids/"+at, s[0])
+		if s[1] != "" {
+			write("gid_attrs/types/"+at, s[1])
+			write("gid_attrs/ndevs/"+at, s[2])
+		}
+	}
+}
+
+func TestRDMAReadsTheGIDTable(t *testing.T) {
+	root := t.TempDir()
+	port(t, root, "mlx5_0",
+		[3]string{"fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "eth0"},
+		[3]string{"0000:0000:0000:0000:0000:0000:0000:0000", "", ""},
+		[3]string{"0000:0000:0000:0000:0000:ffff:c0a8:5801", "RoCE v2", "eth0"})
+	got, err := rdma(tree{root: root})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	d := got[0]
+	if d.State != "ACTIVE" || d.Netdev != "eth0" || len(d.GIDs) != 2 || d.GIDs[1].Index != 2 || d.GIDs[1].Version != 2 || d.GIDs[1].Addr.Unmap().String() != "192.168.88.1" {
+		t.Fatalf("%+v", d)
+	}
+	if none, err := rdma(tree{root: t.TempDir()}); err != nil || none != nil {
+		t.Fatal("a host without RDMA is no error", none, err)
+	}
+}
+
+func TestCarriersFollowBridgesBondsAndVLANs(t *testing.T) {
+	links := []host.Link{
+		{Index: 1, Name: "lo"}, {Index: 2, Name: "eth0", Master: 4}, {Index: 3, Name: "eth1", Master: 4}, {Index: 4, Name: "bond0"},
+		{Index: 5, Name: "bond0.7", Parent: 4}, {Index: 6, Name: "br0"}, {Index: 7, Name: "eth2", Master: 6}, {Index: 8, Name: "eth3"},
+	}
+	for start, want := range map[int]string{
+		5: "bond0 bond0.7 eth0 eth1", // a VLAN on a bond stands on the bond and its members
+		6: "br0 eth2",                // a bridge stands on its ports
+		2: "bond0 eth0 eth1",         // an address left on a member is the bond's path
+		8: "eth3",
+	} {
+		if got := strings.Join(carriers(links, []int{start}), " "); got != want {
+			t.Errorf("from %d: %s, want %s", start, got, want)
+		}
+	}
+}
+
+func TestLinkSysctlKeepsDotsOfInterfaceNames(t *testing.T) {
+	if got := LinkSysctl("ipv4.conf.arp_ignore", "eth0.5"); got != "net/ipv4/conf/eth0.5/arp_ignore" {
+		t.Fatal(got)
+	}
+}
+
+func FuzzSSHConnection(f *testing.F) {
+	for _, s := range []string{"10.0.0.5 50000 10.0.0.11 22", "fe80::1%eth0 1 fe80::2%eth0 22", "::ffff:1.2.3.4 1 ::1 2", "UNKNOWN 65535 UNKNOWN 65535"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		client, server, err := parseSSHConnection(s)
+		if err == nil && (!client.IsValid() || !server.IsValid() || client.Is4In6()) {
+			t.Fatalf("%v %v", client, server)
+		}
+	})
+}
+
+func FuzzGID(f *testing.F) {
+	f.Add("fe80:0000:0000:0000:0000:0000:0000:0001")
+	f.Add("0000:0000:0000:0000:0000:0000:0000:0000")
+	f.Fuzz(func(t *testing.T, s string) {
+		if a, ok := parseGID(s); ok && (!a.IsValid() || a.Zone() != "") {
+			t.Fatal(a)
+		}
+	})
+}
+
+func TestSystemReadsOSRelease(t *testing.T) {
+	if got := osName("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n"); got != "Debian GNU/Linux 12" {
+		t.Fatal(got)
+	}
+	if slices.Contains([]string{"", " "}, osName("PRETTY_NAME='x y'")) {
+		t.Fatal("quotes")
+	}
+}

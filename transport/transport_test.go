@@ -1,0 +1,98 @@
+package transport
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHostileTargetsAreRefused(t *testing.T) {
+	for _, bad := range []string{"-oProxyCommand=touch /tmp/x", "a b", "a;b", "$(x)", "`x`", "a\nb", "a\x00b", "a'b", "a|b", ""} {
+		if (Target{Name: "h", Address: bad}).check() == nil {
+			t.Errorf("address %q is taken", bad)
+		}
+		if bad == "" {
+			continue
+		}
+		if (Target{Name: "h", Address: "ok", User: bad}).check() == nil {
+			t.Errorf("user %q is taken", bad)
+		}
+		if (Target{Name: "h", Address: "ok", ProxyJump: bad}).check() == nil {
+			t.Errorf("proxy_jump %q is taken", bad)
+		}
+	}
+	for _, good := range []string{"10.0.0.1", "fe80::1%eth0", "gpu-01.example.net"} {
+		if err := (Target{Name: "h", Address: good}).check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTheShellLineIsFixedText holds the one shell line to what every login shell reads alike; of
+// what varies, only a hexadecimal version gets into it.
+func TestTheShellLineIsFixedText(t *testing.T) {
+	a, b := script("00000000000000aa", true), script("ffffffffffffffff", true)
+	if strings.ReplaceAll(a, "00000000000000aa", "ffffffffffffffff") != b {
+		t.Fatal("the line varies by more than the version")
+	}
+	inner := strings.TrimSuffix(strings.TrimPrefix(a, "sh -c '"), "'")
+	if strings.ContainsAny(inner, "'!\n") {
+		t.Fatal("a login shell could read this differently")
+	}
+	for _, bad := range []string{"", "x", "0000000$(x)", "../../../../etc", strings.Repeat("a", 65)} {
+		if versionID.MatchString(bad) {
+			t.Errorf("version %q is taken", bad)
+		}
+	}
+}
+
+func TestParseMissingReadsPastLoginNoise(t *testing.T) {
+	a, err := parseMissing("motd\nfabricform-missing Linux x86_64 1000 /home/tutu\n")
+	if err != nil || a.directories()[1] != "/var/tmp/fabricform-1000" {
+		t.Fatal(a, err)
+	}
+	if arch, err := a.goarch(); err != nil || arch != "amd64" {
+		t.Fatal(arch, err)
+	}
+	for _, bad := range []string{"", "fabricform-missing Linux x86_64 0;x /root", "fabricform-missing Linux x86_64 0 /ro$(x)ot", "fabricform-missing Linux x86_64 0 relative"} {
+		if _, err := parseMissing(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	for _, m := range []string{"armv7l", "riscv64"} {
+		if _, err := (absence{system: "Linux", machine: m}).goarch(); err == nil || !strings.Contains(err.Error(), m) {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+}
+
+func TestJumpReadsUserAndPort(t *testing.T) {
+	j, err := jump("admin@gate:2222", Target{KnownHosts: "k"})
+	if err != nil || j.User != "admin" || j.Address != "gate" || j.Port != 2222 || j.KnownHosts != "k" {
+		t.Fatal(j, err)
+	}
+	if _, err := jump("gate:x", Target{}); err == nil {
+		t.Fatal("a port that is none is taken")
+	}
+}
+
+func FuzzParseSSHG(f *testing.F) {
+	f.Add([]byte("hostname a\nidentityfile ~/.ssh/x\nidentityfile y\n"))
+	f.Fuzz(func(_ *testing.T, b []byte) { parseSSHG(b) })
+}
+
+func FuzzParseMissing(f *testing.F) {
+	f.Add("x fabricform-missing Linux aarch64 0 /root\n")
+	f.Add("fabricform-missing  ")
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := parseMissing(s)
+		if err != nil {
+			return
+		}
+		for _, dir := range a.directories() {
+			if strings.ContainsAny(dir, " $;`'\"\n&|<>") {
+				t.Fatalf("%q would reach a shell", dir)
+			}
+		}
+		_, _ = a.goarch()
+	})
+}
