@@ -61,6 +61,7 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 			}
 			return a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte
 		})
+		l.diags = once(l.diags)
 		if l.diags.HasErrors() {
 			f = nil
 		}
@@ -70,6 +71,19 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 		return nil, snapshot, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Evaluation takes too long",
 			Detail: "The fabric's expressions were not evaluated within 10 seconds. Look for nested for expressions that multiply."}}
 	}
+}
+
+// once leaves out what was said before: a mistake in a block with for_each is found per instance.
+func once(diags hcl.Diagnostics) hcl.Diagnostics {
+	seen := map[string]bool{}
+	var out hcl.Diagnostics
+	for _, d := range diags {
+		if key := d.Error(); !seen[key] {
+			seen[key] = true
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // Files lists the *.hcl files of a fabric, sorted.

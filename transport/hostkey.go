@@ -73,7 +73,8 @@ func (r resolved) explain(err error, hostPort string, key ssh.PublicKey) error {
 	case errors.As(err, &revoked):
 		e.Kind, e.Known = "revoked", fmt.Sprintf("%s:%d", revoked.Revoked.Filename, revoked.Revoked.Line)
 		e.Hint = "the key was marked as stolen or retired: give the host a new one"
-	case strings.Contains(err.Error(), "certificate signed by unrecognized authority"):
+	case strings.Contains(err.Error(), "no authorities for hostname"), strings.Contains(err.Error(), "certificate signed by unrecognized authority"):
+		// x/crypto/ssh has no type for these (certs.go, CheckHostKey).
 		e.Kind, e.Hint = "not signed by a known authority", "add the authority's @cert-authority line to "+r.knownHosts[0]
 	case errors.As(err, &bad) && len(bad.Want) > 0:
 		e.Kind, e.Known = "changed", fmt.Sprintf("%s:%d", bad.Want[0].Filename, bad.Want[0].Line)

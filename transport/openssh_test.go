@@ -1,0 +1,243 @@
+package transport
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// server is OpenSSH's sshd on a loopback port, with keys and configuration of the test's own.
+type server struct {
+	t       *testing.T
+	dir     string
+	port    int
+	host    ssh.PublicKey // its host key
+	other   ssh.PublicKey // a key that is not its
+	private ed25519.PrivateKey
+}
+
+func key(t *testing.T, path string) (ed25519.PrivateKey, ssh.PublicKey) {
+	t.Helper()
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(priv, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return priv, key
+}
+
+// openssh starts the server; authority, where it is not nil, signs its host key.
+func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
+	t.Helper()
+	sshd := "/usr/sbin/sshd"
+	if _, err := os.Stat(sshd); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("CI has no sshd: install openssh-server")
+		}
+		t.Skip("no sshd here: install openssh-server")
+	}
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+		t.Skip("sshd needs /run/sshd, which only root can make")
+	}
+	s := &server{t: t, dir: t.TempDir()}
+	_, s.host = key(t, s.path("host"))
+	_, s.other = key(t, s.path("other"))
+	var login ssh.PublicKey
+	s.private, login = key(t, s.path("id"))
+	s.write("authorized", string(ssh.MarshalAuthorizedKey(login)))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\n",
+		s.port, s.path("host"), s.path("authorized"))
+	if authority != nil {
+		s.certify(authority)
+		config += "HostCertificate " + s.path("host-cert.pub") + "\n"
+	}
+	s.write("config", config)
+	cmd := exec.Command(sshd, "-D", "-e", "-f", s.path("config"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for try := 0; ; try++ {
+		c, err := net.Dial("tcp", s.addr())
+		if err == nil {
+			c.Close()
+			return s
+		}
+		if try > 100 {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *server) addr() string            { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+func (s *server) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) certify(authority ed25519.PrivateKey) {
+	s.t.Helper()
+	signer, err := ssh.NewSignerFromKey(authority)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := &ssh.Certificate{Key: s.host, CertType: ssh.HostCert, ValidPrincipals: []string{"127.0.0.1"}, ValidBefore: ssh.CertTimeInfinity}
+	if err := c.SignCert(rand.Reader, signer); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("host-cert.pub", string(ssh.MarshalAuthorizedKey(c)))
+}
+
+// login tries a bare login with these lines in known_hosts.
+func (s *server) login(known string, change func(*Target)) error {
+	s.t.Helper()
+	s.write("known", known)
+	target := Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), ConnectTimeout: 5 * time.Second}
+	if change != nil {
+		change(&target)
+	}
+	return new(Dialer).Login(context.Background(), target)
+}
+
+func (s *server) line(k ssh.PublicKey) string {
+	return fmt.Sprintf("[127.0.0.1]:%d %s", s.port, ssh.MarshalAuthorizedKey(k))
+}
+
+func TestHostKeysAreHeldStrictly(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := openssh(t, nil)
+	if err := s.login(s.line(s.host), nil); err != nil {
+		t.Fatal(err)
+	}
+	for kind, known := range map[string]string{
+		"unknown": "",
+		"changed": s.line(s.other),
+		"revoked": s.line(s.host) + "@revoked * " + string(ssh.MarshalAuthorizedKey(s.host)),
+	} {
+		err := s.login(known, nil)
+		var wrong *HostKeyError
+		if !errors.As(err, &wrong) || wrong.Kind != kind || !strings.Contains(err.Error(), "nothing was sent") || !strings.Contains(err.Error(), ssh.FingerprintSHA256(s.host)) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+func TestHostCertificatesNeedAKnownAuthority(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	authority, public := key(t, filepath.Join(t.TempDir(), "ca"))
+	s := openssh(t, authority)
+	if err := s.login("@cert-authority * "+string(ssh.MarshalAuthorizedKey(public)), nil); err != nil {
+		t.Fatal(err)
+	}
+	err := s.login("@cert-authority * "+string(ssh.MarshalAuthorizedKey(s.other)), nil)
+	var wrong *HostKeyError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("another authority's signature was taken: %v", err)
+	}
+}
+
+func TestLoginByAgentAndWithoutAKey(t *testing.T) {
+	s := openssh(t, nil)
+	sock := filepath.Join(t.TempDir(), "agent")
+	l, err := net.Listen("unix", sock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: s.private}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go agent.ServeAgent(ring, c)
+		}
+	}()
+	stranger := func(target *Target) { target.IdentityFile = s.path("other") }
+	t.Setenv("SSH_AUTH_SOCK", sock)
+	if err := s.login(s.line(s.host), stranger); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSH_AUTH_SOCK", "")
+	if err := s.login(s.line(s.host), stranger); err == nil || !strings.Contains(err.Error(), "takes none of our keys (tried "+s.path("other")) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestProxyJumpChecksBothHosts(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	gate, s := openssh(t, nil), openssh(t, nil)
+	s.write("id", "")
+	through := func(target *Target) {
+		target.IdentityFile, target.ProxyJump = gate.path("id"), currentUser()+"@"+gate.addr()
+	}
+	raw, err := os.ReadFile(gate.path("authorized"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("authorized", string(raw))
+	if err := s.login(s.line(s.host)+gate.line(gate.host), through); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.login(s.line(s.host), through); err == nil || !strings.Contains(err.Error(), "jump host") {
+		t.Fatalf("an unknown jump host was taken: %v", err)
+	}
+}
+
+func TestRefusedAndSilentPortsAreToldApart(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	known := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(known, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Name: "h", Address: "127.0.0.1", Port: port, KnownHosts: known, ConnectTimeout: 300 * time.Millisecond}
+	if err := new(Dialer).Login(context.Background(), target); err == nil || !strings.Contains(err.Error(), "no SSH within") {
+		t.Fatalf("silent: %v", err)
+	}
+	l.Close()
+	if err := new(Dialer).Login(context.Background(), target); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Fatalf("refused: %v", err)
+	}
+}
