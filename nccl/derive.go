@@ -2,7 +2,9 @@ package nccl
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -26,7 +28,9 @@ type Port struct {
 	Netdev string
 	HCA    string // RDMA device; "" where the NIC has none that is usable
 	Why    string // why there is no HCA
-	GID    int    // predicted index
+	GID    int    // predicted or pinned index
+	Pin    *int   // nil: NCCL chooses
+	IPv6   bool   // the GID is to be an IPv6 address
 	Wrong  string // what is wrong with the predicted or pinned GID
 }
 
@@ -34,7 +38,7 @@ type Port struct {
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
 	for _, n := range h.NICs {
-		if inLink(f, h.Name, n.Name) {
+		if inLink(f, h.Name, n.Name) && chosen(f, h, n.Name) {
 			out = append(out, port(f, h, n, snap))
 		}
 	}
@@ -42,7 +46,7 @@ func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 }
 
 func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot) Port {
-	p := Port{NIC: n.Name}
+	p := Port{NIC: n.Name, IPv6: n.GID.Family == "ipv6"}
 	l := Netdev(snap, n)
 	if l == nil {
 		p.Why = "the NIC was not found"
@@ -59,10 +63,13 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 			continue
 		}
 		p.HCA, p.Why = d.Name, ""
+		if d.LinkLayer == "InfiniBand" {
+			break // no RoCE: index 0 is right, and no address stands behind it
+		}
 		p.GID, p.Wrong = Predict(d.GIDs, Selection{IPv6: n.GID.Family == "ipv6", Version: n.GID.Version})
 		if pin := pinned(f, h, n); pin != nil {
-			p.Wrong = checkPin(d, *pin, p.GID)
-			p.GID = *pin
+			p.Wrong = checkPin(d, n, *pin, p.GID)
+			p.GID, p.Pin = *pin, pin
 		}
 		break
 	}
@@ -97,7 +104,25 @@ func inLink(f *fabric.Fabric, hostName, nic string) bool {
 	})
 }
 
+// chosen says whether nccl.hca, where it is declared, names the NIC.
+func chosen(f *fabric.Fabric, h *fabric.Host, nic string) bool {
+	declared := h.NCCL.HCA
+	if len(declared) == 0 {
+		declared = f.NCCL.HCA
+	}
+	mine := slices.ContainsFunc(declared, func(r fabric.NICRef) bool { return r.Host == h.Name })
+	return !mine || slices.Contains(declared, fabric.NICRef{Host: h.Name, NIC: nic})
+}
+
+// pinned is the GID index that is declared for the NIC, wherever it is.
 func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
+	for _, env := range []map[string]string{h.NCCL.Env, f.NCCL.Env} {
+		// NCCL reads numbers as strtoll with base 0 does; a negative index means automatic.
+		if v, err := strconv.ParseInt(env["NCCL_IB_GID_INDEX"], 0, 32); err == nil && v >= 0 {
+			pin := int(v)
+			return &pin
+		}
+	}
 	for _, pin := range []*int{n.GID.Index, h.NCCL.GIDIndex, f.NCCL.GIDIndex} {
 		if pin != nil {
 			return pin
@@ -106,14 +131,19 @@ func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
 	return nil
 }
 
-func checkPin(d facts.RDMADevice, pin, predicted int) string {
+func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
 	for _, g := range d.GIDs {
-		if g.Index == pin {
-			if wrong := judge(pin, g); wrong != "" {
-				return "pinned " + wrong
-			}
-			return ""
+		if g.Index != pin {
+			continue
 		}
+		if wrong := judge(pin, g); wrong != "" {
+			return "pinned " + wrong
+		}
+		ours := func(p netip.Prefix) bool { return p.Addr() == g.Addr.Unmap() }
+		if n.AddressesSet && !slices.ContainsFunc(n.Addresses, ours) {
+			return fmt.Sprintf("pinned GID %d is %s, which is no declared address; the right one now is %d", pin, g.Addr.Unmap(), predicted)
+		}
+		return ""
 	}
 	return fmt.Sprintf("pinned GID %d of %s is empty; the right one now is %d", pin, d.Name, predicted)
 }
@@ -137,11 +167,11 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port) (Env, []string) {
 		return Env{{"NCCL_IB_DISABLE", "1", "transport = \"socket\" is declared"}}, nil
 	}
 	var hcas, problems []string
-	pin := ""
+	var used []Port
 	for _, p := range ports {
 		switch {
 		case p.HCA != "":
-			hcas = append(hcas, p.HCA)
+			hcas, used = append(hcas, p.HCA), append(used, p)
 			if p.Wrong != "" {
 				problems = append(problems, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong))
 			}
@@ -153,11 +183,27 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port) (Env, []string) {
 		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, problems
 	}
 	env := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs, by exact name: without = mlx5_1 also means mlx5_10"}}
-	for _, index := range []*int{h.NCCL.GIDIndex, f.NCCL.GIDIndex} {
-		if index != nil && pin == "" {
-			pin = fmt.Sprint(*index)
-			env = append(env, Setting{"NCCL_IB_GID_INDEX", pin, "pinned by gid_index"})
+	gid, wrong := gidSettings(used)
+	return append(env, gid...), append(problems, wrong...)
+}
+
+// gidSettings tells NCCL what the prediction took for granted. NCCL has one setting for all its
+// devices, so that devices which need different ones are a problem.
+func gidSettings(ports []Port) (env Env, problems []string) {
+	first := ports[0]
+	for _, p := range ports[1:] {
+		if p.IPv6 != first.IPv6 {
+			problems = append(problems, fmt.Sprintf("%s and %s want GIDs of different families, and NCCL takes one for all devices", first.NIC, p.NIC))
 		}
+		if (p.Pin == nil) != (first.Pin == nil) || p.Pin != nil && *p.Pin != *first.Pin {
+			problems = append(problems, fmt.Sprintf("%s and %s have different pins of the GID index, and NCCL takes one for all devices", first.NIC, p.NIC))
+		}
+	}
+	if first.Pin != nil {
+		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(*first.Pin), "pinned in the files, and checked on every device"}}, problems
+	}
+	if first.IPv6 {
+		env = append(env, Setting{"NCCL_IB_ADDR_FAMILY", "AF_INET6", "gid.family = \"ipv6\" is declared; NCCL looks for IPv4 by itself"})
 	}
 	return env, problems
 }

@@ -11,6 +11,9 @@ type echo struct {
 	problem string
 }
 
+// unreachable is what an unanswered address resolution means.
+const unreachable = "host unreachable: nobody on the link answers for that address"
+
 // parseEcho reads what a raw ICMP socket receives: IPv4 with its IP header, IPv6 without. The
 // bytes are anybody's.
 func parseEcho(b []byte, v6 bool) (echo, bool) {
@@ -68,7 +71,7 @@ func refusal(b []byte, v6 bool, kind, code byte) (echo, bool) {
 	case v6 && kind == 2:
 		e.problem = fmt.Sprintf("too large for the path: a router says its next MTU is %d", binary.BigEndian.Uint32(b[4:]))
 	case !v6 && code == 1, v6 && code == 3:
-		e.problem = "host unreachable: nobody on the link answers for that address"
+		e.problem = unreachable
 	default:
 		e.problem = fmt.Sprintf("unreachable (ICMP code %d)", code)
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +69,14 @@ func pingSocket(s PingSpec) (int, error) {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
 			return fmt.Errorf("ask for time stamps: %w", err)
 		}
+		// Without it, a raw socket does not hear that nobody answers for an address.
+		level, option := unix.IPPROTO_IP, unix.IP_RECVERR
+		if s.Target.Is6() {
+			level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+		}
+		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
+			return fmt.Errorf("ask for errors: %w", err)
+		}
 		if !s.DontFragment {
 			return nil
 		}
@@ -113,7 +122,13 @@ func (p *pinger) send(seq uint16) {
 	}
 	p.count++
 	p.sent[seq] = time.Now()
-	if err := unix.Sendto(p.fd, packet, 0, sockaddr(p.spec.Target, 0)); err != nil {
+	err := unix.Sendto(p.fd, packet, 0, sockaddr(p.spec.Target, 0))
+	if err != nil && !errors.Is(err, unix.EMSGSIZE) {
+		// An earlier packet's error is told first, in place of sending.
+		p.note(kernelError(err))
+		err = unix.Sendto(p.fd, packet, 0, sockaddr(p.spec.Target, 0))
+	}
+	if err != nil {
 		delete(p.sent, seq)
 		p.note(sendError(err, p.spec))
 	}
@@ -123,7 +138,18 @@ func sendError(err error, s PingSpec) string {
 	if errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Sprintf("a packet of %d bytes is larger than the MTU of %s", s.Size+echoHeader+ipHeader(s.Target), s.Netdev)
 	}
-	return "send: " + err.Error()
+	return kernelError(err)
+}
+
+// kernelError says an errno of a socket as a person needs it.
+func kernelError(err error) string {
+	switch {
+	case errors.Is(err, unix.EHOSTUNREACH):
+		return unreachable
+	case errors.Is(err, unix.EMSGSIZE):
+		return "too large for the path"
+	}
+	return err.Error()
 }
 
 func ipHeader(a netip.Addr) int {
@@ -147,7 +173,8 @@ func (p *pinger) receive(ctx context.Context, until time.Time, all bool) {
 		if left <= 0 {
 			return
 		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(min(left, 100*time.Millisecond)/time.Millisecond)+1)
+		fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(min(left, 100*time.Millisecond)/time.Millisecond)+1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			p.note("poll: " + err.Error())
 			return
@@ -155,13 +182,50 @@ func (p *pinger) receive(ctx context.Context, until time.Time, all bool) {
 		if n <= 0 {
 			continue
 		}
+		if fds[0].Revents&unix.POLLERR != 0 {
+			p.drainErrors(buf, oob)
+			continue
+		}
 		size, oobn, _, _, err := unix.Recvmsg(p.fd, buf, oob, 0)
 		if err != nil {
-			p.note("receive: " + err.Error())
+			p.note(kernelError(err))
 			continue
 		}
 		p.take(buf[:size], stamp(oob[:oobn]))
 	}
+}
+
+// drainErrors empties the socket's error queue; while it holds something, poll does not wait.
+func (p *pinger) drainErrors(buf, oob []byte) {
+	for {
+		_, n, _, _, err := unix.Recvmsg(p.fd, buf, oob, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+		if err != nil {
+			break
+		}
+		if errno := queuedError(oob[:n]); errno != 0 {
+			p.note(kernelError(errno))
+		}
+	}
+	// The error that is pending besides the queue.
+	if v, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && v != 0 {
+		p.note(kernelError(syscall.Errno(v)))
+	}
+}
+
+// queuedError is the errno of a struct sock_extended_err (include/uapi/linux/errqueue.h).
+func queuedError(oob []byte) syscall.Errno {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return 0
+	}
+	for _, m := range messages {
+		v4 := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR
+		v6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
+		if (v4 || v6) && len(m.Data) >= 4 {
+			return syscall.Errno(binary.NativeEndian.Uint32(m.Data))
+		}
+	}
+	return 0
 }
 
 func (p *pinger) take(packet []byte, at time.Time) {

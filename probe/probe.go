@@ -20,7 +20,8 @@ type PingSpec struct {
 	DontFragment bool          `json:"dont_fragment"`
 }
 
-// PingResult is what came back. Round trips are from kernel time stamps where the kernel gives them.
+// PingResult is what came back. Round trips begin when the packet is handed to
+// the kernel and end with the kernel's receive stamp.
 type PingResult struct {
 	Sent     int           `json:"sent"`
 	Received int           `json:"received"`

@@ -117,6 +117,7 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 	r.err = l.SetDeadline(deadline)
 	m := &meter{start: time.Now()}
 	var streams sync.WaitGroup
+	broken := make(chan error, spec.Streams)
 	for accepted := 0; accepted < spec.Streams && r.err == nil; {
 		c, err := l.AcceptTCP()
 		if err != nil {
@@ -128,9 +129,15 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 			continue
 		}
 		accepted++
-		streams.Go(func() { drain(c, m) })
+		streams.Go(func() {
+			if err := drain(c, m); err != nil {
+				broken <- fmt.Errorf("a stream broke off after %s: %w", time.Duration(m.last.Load()-m.first.Load()).Round(time.Millisecond), err)
+			}
+		})
 	}
 	streams.Wait()
+	close(broken)
+	r.err = errors.Join(r.err, <-broken) // one of them says enough
 	r.result.Streams, r.result.Bytes = spec.Streams, m.bytes.Load()
 	r.result.Elapsed = time.Duration(m.last.Load() - m.first.Load())
 	r.result.Gbps = gbps(r.result.Bytes, r.result.Elapsed)
@@ -148,7 +155,8 @@ func welcome(c *net.TCPConn, token string, deadline time.Time) bool {
 	return subtle.ConstantTimeCompare(got, []byte(token)) == 1 && c.SetDeadline(deadline) == nil
 }
 
-func drain(c *net.TCPConn, m *meter) {
+// drain reads to the end, which the sender says; anything else is a stream that broke off.
+func drain(c *net.TCPConn, m *meter) error {
 	defer func() { _ = c.Close() }() // everything was read, or the stream is broken
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -158,8 +166,11 @@ func drain(c *net.TCPConn, m *meter) {
 		if n > 0 {
 			m.add(n)
 		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return
+			return err
 		}
 	}
 }

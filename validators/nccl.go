@@ -20,7 +20,7 @@ func (r *run) nccl(h *fabric.Host) {
 		case p.HCA == "":
 			res.Verdict, res.Cause = Skip, p.Why+": NCCL would use sockets on "+p.Netdev
 		case p.Wrong != "":
-			res.Verdict, res.Measured, res.Expected, res.Cause = Fail, p.HCA, "a RoCE v2 GID of a declared address", p.Wrong
+			continue // Derive names it among the problems
 		default:
 			res.Verdict, res.Measured = Pass, fmt.Sprintf("%s on %s, GID %d", p.HCA, p.Netdev, p.GID)
 		}
@@ -33,6 +33,6 @@ func (r *run) nccl(h *fabric.Host) {
 		}
 	}
 	for _, p := range problems {
-		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Cause: p})
+		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Expected: "active devices with RoCE v2 GIDs of declared addresses", Cause: p})
 	}
 }

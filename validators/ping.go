@@ -134,16 +134,22 @@ func (r *run) echo(ctx context.Context, l *fabric.Link, from, to side, p pair, c
 	if err != nil {
 		return fail(err)
 	}
+	if e.got.Received > 0 {
+		n := uint64(e.got.Received)
+		denied, err := r.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(size)})
+		if err != nil {
+			return fail(err)
+		}
+		if denied != "" {
+			e.proof = "answered, but not over this cable: " + denied
+		}
+		return e
+	}
 	after, err := r.ports(ctx, [2]side{from, to})
 	if err != nil {
 		return fail(err)
 	}
-	if e.got.Received > 0 {
-		n := uint64(e.got.Received)
-		if ok, why := moved(before, after, from, to, minimum{packets: n, bytes: n * uint64(size)}); !ok {
-			e.proof = "answered, but not over this cable: " + why
-		}
-	} else if why := stranger(before, after, from, to); why != "" {
+	if why := stranger(before, after, from, to); why != "" {
 		e.got.Errors = append(e.got.Errors, why)
 	}
 	return e

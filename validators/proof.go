@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
@@ -34,13 +35,47 @@ func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 	return out, nil
 }
 
+// lateCounters is how long a driver may take to show what it moved: bnxt copies its statistics
+// once a second by default (BNXT_DEF_STATS_COAL_TICKS).
+const lateCounters = 2200 * time.Millisecond
+
+// prove reads the counters after a test until they show it; denied says why they do not.
+func (r *run) prove(ctx context.Context, before ports, from, to side, least minimum) (denied string, err error) {
+	for deadline := time.Now().Add(lateCounters); ; {
+		after, err := r.ports(ctx, [2]side{from, to})
+		if err != nil {
+			return "", err
+		}
+		ok, why := moved(before, after, from, to, least)
+		if ok {
+			return "", nil
+		}
+		if time.Now().After(deadline) {
+			return why, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(lateCounters / 5):
+		}
+	}
+}
+
+// grown is a counter's growth. One that was reset meanwhile proves nothing.
+func grown(before, after uint64) uint64 {
+	if after < before {
+		return 0
+	}
+	return after - before
+}
+
 // moved says whether the sender's port sent and the receiver's port received the test; where not,
 // why tells which ports moved instead.
 func moved(before, after ports, from, to side, least minimum) (ok bool, why string) {
-	tx := after[from.port()].TxPackets - before[from.port()].TxPackets
-	txBytes := after[from.port()].TxBytes - before[from.port()].TxBytes
-	rx := after[to.port()].RxPackets - before[to.port()].RxPackets
-	rxBytes := after[to.port()].RxBytes - before[to.port()].RxBytes
+	tx := grown(before[from.port()].TxPackets, after[from.port()].TxPackets)
+	txBytes := grown(before[from.port()].TxBytes, after[from.port()].TxBytes)
+	rx := grown(before[to.port()].RxPackets, after[to.port()].RxPackets)
+	rxBytes := grown(before[to.port()].RxBytes, after[to.port()].RxBytes)
 	if tx >= least.packets && rx >= least.packets && txBytes >= least.bytes && rxBytes >= least.bytes && rx > 0 {
 		return true, ""
 	}
@@ -56,7 +91,7 @@ func elsewhere(before, after ports, from, to side, least minimum) string {
 	var others []string
 	for port, c := range after {
 		strange := strings.HasPrefix(port, to.host+".") && port != to.port()
-		if strange && c.RxPackets > before[port].RxPackets && c.RxPackets-before[port].RxPackets >= max(least.packets, 1) {
+		if strange && grown(before[port].RxPackets, c.RxPackets) >= max(least.packets, 1) {
 			others = append(others, port)
 		}
 	}

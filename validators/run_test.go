@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -78,7 +79,7 @@ func (w *wires) TCPSend(_ context.Context, h string, s probe.TCPSendSpec) (probe
 }
 
 func (w *wires) TCPCollect(context.Context, string, string) (probe.TCPResult, error) {
-	return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4}, nil
+	return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4, Elapsed: time.Second}, nil
 }
 
 func (w *wires) Counters(_ context.Context, h, netdev string) (probe.Counters, error) {
@@ -104,6 +105,13 @@ func two() *fabric.Fabric {
 	return f
 }
 
+// settle runs the checks in a bubble whose clock jumps, so that patience costs no time.
+func settle(t *testing.T, f *fabric.Fabric, fleet Fleet, o Options) (out []Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { out = Run(t.Context(), f, fleet, o) })
+	return out
+}
+
 // failed are the failures, as "link check: cause".
 func failed(results []Result) string {
 	var out strings.Builder
@@ -116,7 +124,7 @@ func failed(results []Result) string {
 }
 
 func TestAWholeFabricPasses(t *testing.T) {
-	results := Run(context.Background(), two(), newWires(), Options{})
+	results := settle(t, two(), newWires(), Options{})
 	if got := failed(results); got != "" {
 		t.Fatal(got)
 	}
@@ -129,7 +137,7 @@ func TestTwoCablesInOneSubnetCannotPass(t *testing.T) {
 	w := newWires()
 	// As note 000 had it: every packet leaves and arrives on the first cable, and is answered.
 	w.carries = func(from, _ string) (string, string, string) { return "eth0", peer(from), "eth0" }
-	got := failed(Run(context.Background(), two(), w, Options{}))
+	got := failed(settle(t, two(), w, Options{}))
 	if strings.Contains(got, "rail0 ping") || strings.Contains(got, "rail0 tcp") || strings.Count(got, "not over this cable") != 4 {
 		t.Fatalf("rail1's pings and throughput must fail in both directions, and only they:\n%s", got)
 	}
@@ -141,7 +149,7 @@ func TestSwappedCablesAreNamed(t *testing.T) {
 	w.carries = func(from, netdev string) (string, string, string) {
 		return netdev, peer(from), map[string]string{"eth0": "eth1", "eth1": "eth0"}[netdev]
 	}
-	got := failed(Run(context.Background(), two(), w, Options{Only: []string{"ping"}}))
+	got := failed(settle(t, two(), w, Options{Only: []string{"ping"}}))
 	if !strings.Contains(got, "arrived at b.rail1: the cables of b.rail0 and b.rail1 are swapped") || !strings.Contains(got, "rail1 ping") {
 		t.Fatal(got)
 	}
@@ -152,7 +160,7 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 	w.snaps["b"].Links[0].Carrier = false
 	w.snaps["a"].Links[1].MTU = 1500
 	w.snaps["b"].Links[1].SpeedMbps = 10000
-	got := failed(Run(context.Background(), two(), w, Options{Only: []string{"link"}}))
+	got := failed(settle(t, two(), w, Options{Only: []string{"link"}}))
 	for _, want := range []string{"rail0 link: eth0 has no carrier", "tx and rx fibres are swapped", "a.rail1 has 1500, b.rail1 has 9000", "rail1 link: 10 Gb/s"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
@@ -163,18 +171,18 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 func TestThroughputIsJudgedAgainstTheDeclaredSpeed(t *testing.T) {
 	w := newWires()
 	w.gbps = 20
-	if got := failed(Run(context.Background(), two(), w, Options{Only: []string{"tcp"}})); strings.Count(got, "slower than declared") != 4 {
+	if got := failed(settle(t, two(), w, Options{Only: []string{"tcp"}})); strings.Count(got, "slower than declared") != 4 {
 		t.Fatal(got)
 	}
 	w.gbps = 0.95
-	results := Run(context.Background(), two(), w, Options{Only: []string{"tcp"}, Lab: true, LabCapGbps: 1})
+	results := settle(t, two(), w, Options{Only: []string{"tcp"}, Lab: true, LabCapGbps: 1})
 	if got := failed(results); got != "" || !strings.Contains(results[0].Expected, "lab link, 25 Gb/s scaled to 1") {
 		t.Fatal(got, results[0].Expected)
 	}
 }
 
 func TestAnUnreachableHostsLinksAreSkippedWithTheReason(t *testing.T) {
-	for _, r := range Run(context.Background(), two(), newWires(), Options{Unreachable: map[string]string{"b": "no answer"}}) {
+	for _, r := range settle(t, two(), newWires(), Options{Unreachable: map[string]string{"b": "no answer"}}) {
 		if r.Link != "" && (r.Verdict != Skip || !strings.Contains(r.Cause, "no answer")) {
 			t.Fatalf("%+v", r)
 		}

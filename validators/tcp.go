@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/probe"
@@ -22,7 +23,8 @@ func (r *run) tcp(ctx context.Context, l *fabric.Link, ends [2]side) {
 	case len(found) == 0:
 		skip.Cause = "the ends have no addresses in one subnet"
 	case !ends[0].link.Carrier || !ends[1].link.Carrier:
-		skip.Cause = "there is no carrier"
+		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "a measurement"
+		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
 		p := found[0]
 		r.add(r.throughput(ctx, l, ends[0], ends[1], p))
@@ -39,9 +41,9 @@ func (r *run) throughput(ctx context.Context, l *fabric.Link, from, to side, p p
 	if err == nil {
 		sent, got, err = r.transfer(ctx, l.Validate.TCP, from, to, p)
 	}
-	var after ports
+	var denied string
 	if err == nil {
-		after, err = r.ports(ctx, [2]side{from, to})
+		denied, err = r.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
 	}
 	if err != nil {
 		res.Verdict, res.Measured, res.Cause = Fail, "not measured", err.Error()
@@ -50,9 +52,15 @@ func (r *run) throughput(ctx context.Context, l *fabric.Link, from, to side, p p
 	res.Measured = fmt.Sprintf("%.2f Gb/s, %d streams, %s, %d retransmits", got.Gbps, got.Streams, sent.Congestion, sent.Retransmits)
 	need, text := r.threshold(l)
 	res.Expected = text
-	if ok, why := moved(before, after, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)}); !ok {
-		res.Verdict, res.Cause = Fail, "measured, but not over this cable: "+why
-	} else if got.Gbps < need {
+	switch {
+	case got.Bytes == 0:
+		res.Verdict, res.Cause = Fail, "the streams were opened, and no payload arrived: small packets pass and full-size ones do not, or the cable was cut"
+	case denied != "":
+		res.Verdict, res.Cause = Fail, "measured, but not over this cable: "+denied
+	case got.Elapsed < l.Validate.TCP.Duration*8/10:
+		res.Verdict = Fail
+		res.Cause = fmt.Sprintf("the streams stopped after %s of %s: the cable was cut or the link flapped meanwhile", got.Elapsed.Round(10*time.Millisecond), l.Validate.TCP.Duration)
+	case got.Gbps < need:
 		res.Verdict = Fail
 		res.Cause = "slower than declared: too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits"
 	}
@@ -97,6 +105,10 @@ func (r *run) threshold(l *fabric.Link) (gbps float64, text string) {
 	}
 	if gbps == 0 {
 		return 0, "reported only: no speed or threshold is declared"
+	}
+	if r.options.Lab && l.SpeedGbps == 0 && gbps > defaultFraction*r.options.LabCapGbps {
+		gbps = defaultFraction * r.options.LabCapGbps
+		return gbps, fmt.Sprintf("≥ %.2f Gb/s; lab link of %g Gb/s, no speed is declared", gbps, r.options.LabCapGbps)
 	}
 	if r.options.Lab && l.SpeedGbps > r.options.LabCapGbps {
 		gbps *= r.options.LabCapGbps / l.SpeedGbps

@@ -1,0 +1,236 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// room runs functions on one thread in a network namespace of its own. The thread is never
+// unlocked, so the runtime throws it away.
+type room struct {
+	work chan func()
+	fd   int
+}
+
+func netnsInode() (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), &st)
+	return st.Ino, err
+}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
+		t.Skip("needs root for a network namespace")
+	}
+	var host unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &host); err != nil {
+		t.Fatal(err)
+	}
+	r := &room{work: make(chan func())}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			var mine uint64
+			if mine, err = netnsInode(); err == nil && mine == host.Ino {
+				err = fmt.Errorf("still in the machine's own network namespace")
+			}
+		}
+		if err == nil {
+			r.fd, err = unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		ready <- err
+		if err != nil {
+			return
+		}
+		for f := range r.work {
+			f()
+		}
+	}()
+	if err := <-ready; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(r.work); _ = unix.Close(r.fd) })
+	return r
+}
+
+func (r *room) do(f func()) {
+	done := make(chan struct{})
+	r.work <- func() { defer close(done); f() }
+	<-done
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// cable joins two rooms by n veth pairs: c0 with 10.0.0.0/30 and fd00::/64, c1 with the next, …
+func cable(t *testing.T, a, b *room, n, mtu int) {
+	t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("c%d", i)
+		a.do(func() {
+			must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}, PeerName: name, PeerNamespace: netlink.NsFd(b.fd), PeerMTU: uint32(mtu)}))
+		})
+		for j, r := range []*room{a, b} {
+			r.do(func() {
+				l, err := netlink.LinkByName(name)
+				must(t, err)
+				if err != nil {
+					return
+				}
+				for _, s := range []string{fmt.Sprintf("10.0.%d.%d/30", i, j+1), fmt.Sprintf("fd00:%d::%d/64", i, j+1)} {
+					addr, _ := netlink.ParseAddr(s)
+					addr.Flags |= unix.IFA_F_NODAD
+					must(t, netlink.AddrAdd(l, addr))
+				}
+				must(t, netlink.LinkSetUp(l))
+			})
+		}
+	}
+	time.Sleep(2500 * time.Millisecond) // link-local addresses are still tentative before
+}
+
+func spec(dev, src, dst string, size int, df bool) PingSpec {
+	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Target: netip.MustParseAddr(dst), Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
+}
+
+func (r *room) ping(t *testing.T, s PingSpec) PingResult {
+	t.Helper()
+	var got PingResult
+	r.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
+	t.Logf("%s->%s %d: %+v", s.Source, s.Target, s.Size, got)
+	return got
+}
+
+func TestPingOnOneCable(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 2, 9000)
+	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 56, false), spec("c0", "fd00:0::1", "fd00:0::2", 56, false),
+		spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
+		if got := a.ping(t, s); got.Received != 5 || got.Avg <= 0 || got.Avg > 100*time.Millisecond {
+			t.Errorf("%+v", got)
+		}
+	}
+	// b must not answer for c0's address on c1, or the echo truly crosses c1 (weak host model).
+	b.do(func() { l, _ := netlink.LinkByName("c1"); must(t, netlink.LinkSetDown(l)) })
+	if got := a.ping(t, spec("c1", "10.0.1.1", "10.0.0.2", 56, false)); got.Received != 0 {
+		t.Errorf("answered over the wrong device: %+v", got)
+	}
+}
+
+func TestFullSizePingFindsASmallerMTU(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	b.do(func() { l, _ := netlink.LinkByName("c0"); must(t, netlink.LinkSetMTU(l, 1500)) })
+	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
+		if got := a.ping(t, s); got.Received != 0 {
+			t.Errorf("peer at 1500 took 9000: %+v", got)
+		}
+	}
+	for _, s := range []PingSpec{spec("c0", "10.0.0.2", "10.0.0.1", 8972, true), spec("c0", "fd00:0::2", "fd00:0::1", 8952, true)} {
+		if got := b.ping(t, s); got.Received != 0 || len(got.Errors) == 0 || !strings.Contains(got.Errors[0], "larger than the MTU") {
+			t.Errorf("DF above own MTU: %+v", got)
+		}
+	}
+}
+
+func TestPingToNobodySaysWhy(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 1500)
+	b.do(func() {
+		l, _ := netlink.LinkByName("c0")
+		ad, _ := netlink.ParseAddr("10.0.0.2/30")
+		must(t, netlink.AddrDel(l, ad))
+	})
+	// The kernel tells its own senders by ICMP over lo, which is up on every real host.
+	a.do(func() { l, _ := netlink.LinkByName("lo"); must(t, netlink.LinkSetUp(l)) })
+	s := spec("c0", "10.0.0.1", "10.0.0.2", 56, false)
+	s.Timeout = 5 * time.Second
+	if got := a.ping(t, s); got.Received != 0 || len(got.Errors) == 0 {
+		t.Errorf("no reason: %+v", got)
+	}
+}
+
+func TestTCPMovesBothPortsCounters(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	var s TCPServer
+	var l TCPListenResult
+	var before, after Counters
+	b.do(func() {
+		var err error
+		before, err = ReadCounters("c0")
+		must(t, err)
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: netip.MustParseAddr("10.0.0.2"), Streams: 2, Duration: time.Second})
+		must(t, err)
+	})
+	// a stranger with a bad token first
+	a.do(func() {
+		c, err := net.Dial("tcp", fmt.Sprintf("10.0.0.2:%d", l.Port))
+		must(t, err)
+		if err == nil {
+			_, _ = c.Write([]byte(strings.Repeat("x", 64)))
+			_ = c.Close()
+		}
+	})
+	var sent TCPResult
+	a.do(func() {
+		var err error
+		sent, err = Send(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
+		must(t, err)
+	})
+	got, err := s.Collect(context.Background(), l.ID)
+	must(t, err)
+	b.do(func() { after, err = ReadCounters("c0"); must(t, err) })
+	t.Logf("sent %+v got %+v", sent, got)
+	if got.Bytes == 0 || got.Gbps <= 0 || sent.Congestion == "" || after.RxBytes-before.RxBytes < uint64(got.Bytes) {
+		t.Errorf("sent %+v got %+v rx %d", sent, got, after.RxBytes-before.RxBytes)
+	}
+}
+
+// A cable cut early must not read as the rate of the first half second.
+func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	var s TCPServer
+	var l TCPListenResult
+	b.do(func() {
+		var err error
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: netip.MustParseAddr("10.0.0.2"), Streams: 1, Duration: 3 * time.Second})
+		must(t, err)
+	})
+	cut := make(chan struct{})
+	go func() {
+		defer close(cut)
+		time.Sleep(500 * time.Millisecond)
+		b.do(func() { l, _ := netlink.LinkByName("c0"); must(t, netlink.LinkSetDown(l)) })
+	}()
+	var sent TCPResult
+	a.do(func() {
+		var err error
+		sent, err = Send(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 1, Duration: 3 * time.Second})
+		t.Logf("send: %+v %v", sent, err)
+	})
+	<-cut
+	got, err := s.Collect(context.Background(), l.ID)
+	t.Logf("receive: %+v %v", got, err)
+	if err == nil && got.Elapsed < 2*time.Second {
+		t.Errorf("cable dead for 2.5 of 3 s, yet %.1f Gb/s over %s and no error", got.Gbps, got.Elapsed)
+	}
+}
