@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 fabric=${1:-examples/roce-pair.hcl}
 step() { printf '\n\033[1m$ fabricform %s\033[0m\n' "$*"; bin/fabricform "$@"; }
 
-command -v ip >/dev/null && { command -v sshd || [ -x /usr/sbin/sshd ]; } >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends iproute2 openssh-server; }
-[ -x bin/fabricform ] || CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
+.ci/deps ip=iproute2 sshd=openssh-server
+CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
 trap 'bin/fabricform lab down "$fabric" >/dev/null 2>&1 || true' EXIT
 
 step validate "$fabric"
