@@ -124,3 +124,22 @@ func TestSystemReadsOSRelease(t *testing.T) {
 		t.Fatal("quotes")
 	}
 }
+
+func TestFindHitsExactlyOne(t *testing.T) {
+	s := &Snapshot{Links: []host.Link{
+		{Index: 1, Name: "lo", Loopback: true}, {Index: 2, Name: "eth0", MAC: "02:00:00:00:00:02", PermMAC: "02:00:00:00:00:01", PCI: "0000:27:00.0", AltNames: []string{"enp39s0"}},
+		{Index: 3, Name: "eth0.5", Kind: "vlan", MAC: "02:00:00:00:00:01", Parent: 2}, {Index: 4, Name: "eth1", MAC: "02:00:00:00:00:04"}, {Index: 5, Name: "eth2", MAC: "02:00:00:00:00:04"},
+	}}
+	for _, sel := range []Selector{{Netdev: "eth0"}, {Netdev: "enp39s0"}, {MAC: "02:00:00:00:00:01"}, {PCI: "0000:27:00.0"}} {
+		if l, err := s.Find(sel); err != nil || l.Name != "eth0" {
+			t.Errorf("%+v: %v %v", sel, l, err)
+		}
+	}
+	for sel, want := range map[Selector]string{
+		{Netdev: "eth9"}: "there are eth0 (02:00:00:00:00:02, pci 0000:27:00.0)", {MAC: "02:00:00:00:00:04"}: "eth1, eth2 all have it", {PCI: "0000:28:00.0"}: "no device has it",
+	} {
+		if _, err := s.Find(sel); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", sel, err)
+		}
+	}
+}

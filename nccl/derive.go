@@ -78,24 +78,11 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 
 // Netdev finds the NIC's device in the snapshot; nil where none or several match.
 func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
-	if n.Netdev != "" {
-		return snap.Link(n.Netdev)
+	l, err := snap.Find(facts.Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI})
+	if err != nil {
+		return nil // the planner names it, with its place in the files
 	}
-	var hit *host.Link
-	for i := range snap.Links {
-		l := &snap.Links[i]
-		same := n.PCI != "" && l.PCI == n.PCI
-		if n.MAC != "" && (l.Kind == "" || l.Kind == "veth") {
-			same = l.PermMAC == n.MAC || l.PermMAC == "" && l.MAC == n.MAC
-		}
-		if same && hit != nil {
-			return nil
-		}
-		if same {
-			hit = l
-		}
-	}
-	return hit
+	return l
 }
 
 func inLink(f *fabric.Fabric, hostName, nic string) bool {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sshd is OpenSSH's own server: the end-to-end tests talk to nothing else.
@@ -163,4 +164,24 @@ func failures(report string) string {
 		}
 	}
 	return out
+}
+
+func TestADeadPathIsNoticedInTheMiddleOfACheck(t *testing.T) {
+	e2e(t)
+	state := labUpFor(t, pair)
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", pair).want(t, 0)
+	cut := make(chan error, 1)
+	go func() {
+		// In the first throughput test, which takes three seconds: no packet comes or goes any more,
+		// and nobody says so.
+		time.Sleep(1500 * time.Millisecond)
+		cmd := exec.Command(bin, "lab", "exec", pair, "a", "--", "ip", "link", "set", "mgmt0", "down")
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+		cut <- cmd.Run()
+	}()
+	a := try(t, state, "verify", "-lab", "-only", "tcp", pair)
+	if err := <-cut; err != nil {
+		t.Fatal(err)
+	}
+	a.want(t, 3, "host a: the host fell silent")
 }

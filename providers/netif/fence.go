@@ -26,7 +26,7 @@ func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change
 	if !m.Client.IsValid() {
 		return ""
 	}
-	l, err := find(snap, want.Select)
+	l, err := snap.Find(want.Select)
 	if err != nil {
 		return "" // Observe has said so
 	}

@@ -89,7 +89,7 @@ func settle(t *testing.T, h host.Host, kind string, spec any) {
 }
 
 func nicOf(name string, addrs ...string) NICSpec {
-	s := NICSpec{Select: Selector{Netdev: name}, Up: true, AddressesSet: true}
+	s := NICSpec{Select: facts.Selector{Netdev: name}, Up: true, AddressesSet: true}
 	for _, a := range addrs {
 		s.Addresses = append(s.Addresses, netip.MustParsePrefix(a))
 	}
@@ -151,7 +151,7 @@ func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 }
 
 func policyOf(via string, metric int) PolicyRouteSpec {
-	return PolicyRouteSpec{NIC: Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("192.168.88.1/32"), Table: 100, Priority: 10100,
+	return PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("192.168.88.1/32"), Table: 100, Priority: 10100,
 		Routes: []RouteSpec{
 			{To: netip.MustParsePrefix("192.168.88.0/30"), Src: netip.MustParseAddr("192.168.88.1")},
 			{To: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr(via), Metric: metric},
@@ -165,7 +165,7 @@ func TestKernelSettlesPolicyRoutes(t *testing.T) {
 	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29", "fd00::1/64"))
 	settle(t, h, KindPolicyRoute, policyOf("192.168.88.2", 0))
 	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0)) // our own route leads elsewhere: replaced
-	settle(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
+	settle(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
 		Routes: []RouteSpec{{To: netip.MustParsePrefix("fd01::/64"), Via: netip.MustParseAddr("fd00::2")}, {To: netip.MustParsePrefix("fd02::/64")}}})
 
 	var index int

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -50,8 +51,8 @@ func wish(host, kind, name string, pos fabric.Pos, spec any) resource.Resource {
 	return resource.Resource{Addr: resource.Addr{Host: host, Kind: kind, Name: name}, Spec: raw, Pos: pos}
 }
 
-func selector(n *fabric.NIC) Selector {
-	return Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI}
+func selector(n *fabric.NIC) facts.Selector {
+	return facts.Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI}
 }
 
 func nicSpec(n *fabric.NIC) NICSpec {

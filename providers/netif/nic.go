@@ -55,7 +55,7 @@ func (nic) Needs(want NICSpec) facts.Needs {
 
 // Observe finds the NIC; it is an error where none or several match.
 func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
-	l, err := find(snap, want.Select)
+	l, err := snap.Find(want.Select)
 	if err != nil {
 		return nil, err
 	}
@@ -155,67 +155,4 @@ func sortedKeys(m map[string]string) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// find returns the one link that the selector hits.
-func find(snap *facts.Snapshot, s Selector) (*host.Link, error) {
-	if s.Netdev != "" {
-		if l := snap.Link(s.Netdev); l != nil {
-			return l, nil
-		}
-		return nil, fmt.Errorf("netdev %q: there is no such device; there are %s", s.Netdev, candidates(snap))
-	}
-	var hits []*host.Link
-	for i := range snap.Links {
-		if matches(&snap.Links[i], s) {
-			hits = append(hits, &snap.Links[i])
-		}
-	}
-	what := "pci " + s.PCI
-	if s.MAC != "" {
-		what = "mac " + s.MAC
-	}
-	switch len(hits) {
-	case 1:
-		return hits[0], nil
-	case 0:
-		return nil, fmt.Errorf("match %s: no device has it; there are %s", what, candidates(snap))
-	}
-	names := make([]string, 0, len(hits))
-	for _, l := range hits {
-		names = append(names, l.Name)
-	}
-	return nil, fmt.Errorf("match %s: %s all have it; name one with netdev", what, strings.Join(names, ", "))
-}
-
-// matches leaves out VLANs, bridges and bonds, which wear the MAC of the device below them.
-func matches(l *host.Link, s Selector) bool {
-	if s.PCI != "" {
-		return l.PCI == s.PCI
-	}
-	if l.Kind != "" && l.Kind != "veth" || l.Loopback {
-		return false
-	}
-	if l.PermMAC != "" {
-		return l.PermMAC == s.MAC
-	}
-	return l.MAC == s.MAC
-}
-
-func candidates(snap *facts.Snapshot) string {
-	var out []string
-	for _, l := range snap.Links {
-		if l.Loopback {
-			continue
-		}
-		text := l.Name + " (" + l.MAC
-		if l.PCI != "" {
-			text += ", pci " + l.PCI
-		}
-		out = append(out, text+")")
-	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
 }

@@ -27,7 +27,7 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	if err != nil {
 		return err
 	}
-	l, err := find(snap, want.Select)
+	l, err := snap.Find(want.Select)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (policyRoute) Observe(snap *facts.Snapshot, want PolicyRouteSpec) (*PolicyR
 	if want.Table == tableUnspec || want.Table == tableLocal {
 		return nil, fmt.Errorf("table %d is the kernel's own", want.Table)
 	}
-	l, err := find(snap, want.NIC)
+	l, err := snap.Find(want.NIC)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (policyRoute) Apply(_ context.Context, h host.Host, want PolicyRouteSpec, c
 	if err != nil {
 		return err
 	}
-	l, err := find(snap, want.NIC)
+	l, err := snap.Find(want.NIC)
 	if err != nil {
 		return err
 	}

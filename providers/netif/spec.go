@@ -2,18 +2,15 @@
 // routes, and sysctls. It reads a snapshot and writes through netlink.
 package netif
 
-import "net/netip"
+import (
+	"net/netip"
 
-// Selector finds a NIC on the live host by exactly one of its fields.
-type Selector struct {
-	Netdev string `json:"netdev,omitempty"`
-	MAC    string `json:"mac,omitempty"`
-	PCI    string `json:"pci,omitempty"`
-}
+	"github.com/fabricform/fabricform/facts"
+)
 
 // NICSpec is a wanted NIC. Nil and zero fields are left alone.
 type NICSpec struct {
-	Select        Selector          `json:"select"`
+	Select        facts.Selector    `json:"select"`
 	MTU           int               `json:"mtu,omitempty"` // bytes
 	Up            bool              `json:"up"`
 	Addresses     []netip.Prefix    `json:"addresses,omitempty"`
@@ -25,12 +22,12 @@ type NICSpec struct {
 
 // PolicyRouteSpec is a wanted rule with its table's routes.
 type PolicyRouteSpec struct {
-	NIC      Selector     `json:"nic"`
-	From     netip.Prefix `json:"from,omitzero"`
-	To       netip.Prefix `json:"to,omitzero"`
-	Table    int          `json:"table"`
-	Priority int          `json:"priority"`
-	Routes   []RouteSpec  `json:"routes"`
+	NIC      facts.Selector `json:"nic"`
+	From     netip.Prefix   `json:"from,omitzero"`
+	To       netip.Prefix   `json:"to,omitzero"`
+	Table    int            `json:"table"`
+	Priority int            `json:"priority"`
+	Routes   []RouteSpec    `json:"routes"`
 }
 
 // RouteSpec is one route of a policy route's table.

@@ -1,0 +1,78 @@
+package facts
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// Selector finds a NIC on the live host by exactly one of its fields.
+type Selector struct {
+	Netdev string `json:"netdev,omitempty"`
+	MAC    string `json:"mac,omitempty"` // lower case, colon separated
+	PCI    string `json:"pci,omitempty"` // domain:bus:slot.function, lower case
+}
+
+// Find returns the one link that the selector hits; the error says what there is instead.
+func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
+	if s.Netdev != "" {
+		if l := snap.Link(s.Netdev); l != nil {
+			return l, nil
+		}
+		return nil, fmt.Errorf("netdev %q: there is no such device; there are %s", s.Netdev, snap.candidates())
+	}
+	var hits []*host.Link
+	for i := range snap.Links {
+		if matches(&snap.Links[i], s) {
+			hits = append(hits, &snap.Links[i])
+		}
+	}
+	what := "pci " + s.PCI
+	if s.MAC != "" {
+		what = "mac " + s.MAC
+	}
+	switch len(hits) {
+	case 1:
+		return hits[0], nil
+	case 0:
+		return nil, fmt.Errorf("match %s: no device has it; there are %s", what, snap.candidates())
+	}
+	names := make([]string, 0, len(hits))
+	for _, l := range hits {
+		names = append(names, l.Name)
+	}
+	return nil, fmt.Errorf("match %s: %s all have it; name one with netdev", what, strings.Join(names, ", "))
+}
+
+// matches leaves out VLANs, bridges and bonds, which wear the MAC of the device below them.
+func matches(l *host.Link, s Selector) bool {
+	if s.PCI != "" {
+		return l.PCI == s.PCI
+	}
+	if l.Kind != "" && l.Kind != "veth" || l.Loopback {
+		return false
+	}
+	if l.PermMAC != "" {
+		return l.PermMAC == s.MAC
+	}
+	return l.MAC == s.MAC
+}
+
+func (snap *Snapshot) candidates() string {
+	var out []string
+	for _, l := range snap.Links {
+		if l.Loopback {
+			continue
+		}
+		text := l.Name + " (" + l.MAC
+		if l.PCI != "" {
+			text += ", pci " + l.PCI
+		}
+		out = append(out, text+")")
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
