@@ -36,7 +36,7 @@ func (l *loader) known(b *hclsyntax.Body, names, later string) {
 				return
 			}
 		}
-		l.errorf(r, "Unknown name", "%q is not known here.%s", name, suggest(name, all))
+		l.errorf(r, "Unknown name", "%q is not known here.%s", name, suggest(name, append(strings.Fields(later), all...)))
 	}
 	for _, a := range b.Attributes {
 		check(a.Name, a.NameRange)

@@ -24,6 +24,11 @@ func Ping(ctx context.Context, s PingSpec) (PingResult, error) {
 	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || s.Source.Is4() != s.Target.Is4() {
 		return PingResult{}, fmt.Errorf("ping %s: %d packets of %d bytes from %s cannot be", s.Target, s.Count, s.Size, s.Source)
 	}
+	if s.Fresh {
+		if err := forget(s.Netdev, s.Target); err != nil {
+			return PingResult{}, fmt.Errorf("ping %s: %w", s.Target, err)
+		}
+	}
 	fd, err := pingSocket(s)
 	if err != nil {
 		return PingResult{}, fmt.Errorf("ping %s from %s on %s: %w", s.Target, s.Source, s.Netdev, err)

@@ -18,6 +18,9 @@ type PingSpec struct {
 	Timeout      time.Duration `json:"timeout"` // for each answer
 	Size         int           `json:"size"`
 	DontFragment bool          `json:"dont_fragment"`
+	// Fresh lets the kernel forget first what hardware address it learned for Target on Netdev.
+	// Entries that a person made permanent stay.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // PingResult is what came back. Round trips begin when the packet is handed to

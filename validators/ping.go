@@ -63,7 +63,7 @@ func (r *run) ping(ctx context.Context, l *fabric.Link, ends [2]side) {
 // fragmented, which find a smaller MTU on the way.
 func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair) {
 	want := l.Validate.Ping
-	r.acquaint(ctx, from, to, p)
+	r.acquaint(ctx, from, p)
 	small := r.echo(ctx, l, from, to, p, want.Count, smallPayload, false)
 	small.What = "ping " + p.b.String()
 	small.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
@@ -89,25 +89,17 @@ func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair
 	r.add(res)
 }
 
-// patience is how many seconds a re-plugged cable is given. The kernel keeps a neighbour's old
-// hardware address for up to 5 s, then asks that one thrice before it asks everybody (delay_first_probe_time
-// and ucast_solicit in Documentation/networking/ip-sysctl.rst).
-const patience = 12
+// patience is how many seconds the two ends are given to find each other.
+const patience = 5
 
-// acquaint lets the two ends learn each other's hardware addresses before anything is counted. It
-// gives up early where nothing at all arrives at the far port: that cable carries nothing.
-func (r *run) acquaint(ctx context.Context, from, to side, p pair) {
-	before, err := r.ports(ctx, [2]side{from, to})
-	for try := 0; err == nil && try < patience; try++ {
-		var got probe.PingResult
-		got, err = r.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: 1,
-			Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload})
+// acquaint lets the two ends learn each other's hardware addresses before anything is counted, and
+// unlearn those from before a cable was moved.
+func (r *run) acquaint(ctx context.Context, from side, p pair) {
+	for try := range patience {
+		got, err := r.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: 1,
+			Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload, Fresh: try > 0})
 		if err != nil || got.Received > 0 {
 			return // what is wrong is found and said by the measurement
-		}
-		var after ports
-		if after, err = r.ports(ctx, [2]side{from, to}); err == nil && try >= 2 && after[to.port()].RxPackets == before[to.port()].RxPackets {
-			return
 		}
 	}
 }

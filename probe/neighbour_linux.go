@@ -1,0 +1,38 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// forget removes what the kernel learned of a neighbour, so that it asks anew. Without that, a
+// re-plugged cable looks dead for up to a minute: the old hardware address stays good for 15 to 45 s
+// (base_reachable_time in Documentation/networking/ip-sysctl.rst), and for 8 more until it is given up.
+func forget(netdev string, target netip.Addr) error {
+	l, err := netlink.LinkByName(netdev)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", netdev, err)
+	}
+	family := unix.AF_INET
+	if target.Is6() {
+		family = unix.AF_INET6
+	}
+	neighbours, err := netlink.NeighList(l.Attrs().Index, family)
+	if err != nil {
+		return fmt.Errorf("list neighbours on %s: %w", netdev, err)
+	}
+	for _, n := range neighbours {
+		ip, ok := netip.AddrFromSlice(n.IP)
+		if !ok || ip.Unmap() != target || n.State&(netlink.NUD_PERMANENT|netlink.NUD_NOARP) != 0 {
+			continue
+		}
+		if err := netlink.NeighDel(&n); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("forget neighbour %s on %s: %w", target, netdev, err)
+		}
+	}
+	return nil
+}
