@@ -130,6 +130,8 @@ func TestKernelNamesDuplicateIPv6(t *testing.T) {
 	h := freshHost(t)
 	settle(t, h, KindNIC, nicOf("ff1", "fd00::1/64"))
 	settle(t, h, KindNIC, nicOf("ff0"))
+	// Only now has ff1 a carrier, and its own detection begins: it must own the address first.
+	settle(t, h, KindNIC, nicOf("ff1", "fd00::1/64"))
 	d, k, raw := plan(t, h, KindNIC, nicOf("ff0", "fd00::1/64"))
 	err := k.Apply(context.Background(), h, raw, d.Changes)
 	if err == nil || !strings.Contains(err.Error(), "fd00::1") {
