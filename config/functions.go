@@ -1,120 +1,162 @@
 package config
 
 import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
-	"math/big"
-	"net/netip"
+	"maps"
+	"net/url"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	ctyyaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// functions are what expressions may call; none depends on time or chance, so a plan repeats.
-func functions(dir string) map[string]function.Function {
-	m := map[string]function.Function{
-		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc,
-		"parseint": stdlib.ParseIntFunc, "signum": stdlib.SignumFunc, "chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc,
-		"formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc, "join": stdlib.JoinFunc, "lower": stdlib.LowerFunc,
-		"upper": stdlib.UpperFunc, "title": stdlib.TitleFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
-		"replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
-		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "trimspace": stdlib.TrimSpaceFunc,
+// functions are what expressions may call, under Terraform's names; none depends on time or chance,
+// so a plan repeats. Relative file names are relative to dir.
+func functions(dir string, m *meter) map[string]function.Function {
+	all := map[string]function.Function{
+		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc, "max": stdlib.MaxFunc,
+		"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc,
+
+		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc,
+		"join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
+		"split": stdlib.SplitFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc,
+		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
+		"upper": stdlib.UpperFunc,
+
 		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
 		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc,
-		"flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc,
-		"merge": stdlib.MergeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc, "setproduct": stdlib.SetProductFunc,
-		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc,
-		"values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
-		"csvdecode": stdlib.CSVDecodeFunc, "try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
-		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": stdlib.MakeToFunc(cty.Number), "tobool": stdlib.MakeToFunc(cty.Bool),
-		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
-		"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
+		"flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
+		"merge": stdlib.MergeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
+		"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc,
+		"setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+
+		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
+		"yamldecode": ctyyaml.YAMLDecodeFunc, "yamlencode": ctyyaml.YAMLEncodeFunc,
+
+		"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
+		"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
+		"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
 	}
-	m["range"] = function.New(&function.Spec{VarParam: &function.Parameter{Name: "n", Type: cty.Number}, Type: function.StaticReturnType(cty.List(cty.Number)), Impl: rangeImpl})
-	m["file"] = stringFunc(1, func(a []string) (string, error) {
-		name := a[0]
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		b, err := readCapped(name)
-		return string(b), err
-	})
-	m["cidrnetmask"] = stringFunc(1, func(a []string) (string, error) {
-		p, err := netip.ParsePrefix(a[0])
-		if err != nil || !p.Addr().Is4() {
-			return "", fmt.Errorf("%q is not an IPv4 network such as 10.0.0.0/24", a[0])
-		}
-		return subnetAddr(netip.PrefixFrom(netip.MustParseAddr("255.255.255.255"), p.Bits()).Masked().Addr(), 0, 0).String(), nil
-	})
-	m["cidrhost"] = cidrFunc(1, cty.String, func(p netip.Prefix, n []int64) (cty.Value, error) {
-		size := p.Addr().BitLen() - p.Bits()
-		k := n[0]
-		limit := new(big.Int).Lsh(big.NewInt(1), uint(size))
-		v := big.NewInt(k)
-		if k < 0 {
-			v.Add(v, limit)
-		}
-		if v.Sign() < 0 || v.Cmp(limit) >= 0 {
-			return cty.NilVal, fmt.Errorf("%s has no host number %d", p, k)
-		}
-		return cty.StringVal(addBig(p.Masked().Addr(), v).String()), nil
-	})
-	m["cidrsubnet"] = cidrFunc(2, cty.String, func(p netip.Prefix, n []int64) (cty.Value, error) {
-		bits := int64(p.Bits()) + n[0]
-		if n[0] < 0 || n[0] > 62 || bits > int64(p.Addr().BitLen()) || n[1] < 0 || n[1] >= 1<<n[0] {
-			return cty.NilVal, fmt.Errorf("%s has no subnet %d with %d more bits", p, n[1], n[0])
-		}
-		a := subnetAddr(p.Masked().Addr(), n[1], p.Addr().BitLen()-int(bits))
-		return cty.StringVal(netip.PrefixFrom(a, int(bits)).String()), nil
-	})
-	m["cidrsubnets"] = cidrFunc(-1, cty.List(cty.String), cidrSubnets)
-	return m
-}
-
-func cidrSubnets(p netip.Prefix, n []int64) (cty.Value, error) {
-	at := new(big.Int)
-	end := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits()))
-	var out []cty.Value
-	for _, nb := range n {
-		bits := int64(p.Bits()) + nb
-		if nb < 1 || bits > int64(p.Addr().BitLen()) {
-			return cty.NilVal, fmt.Errorf("%s cannot be divided by %d more bits", p, nb)
-		}
-		step := new(big.Int).Lsh(big.NewInt(1), uint(int64(p.Addr().BitLen())-bits))
-		if rest := new(big.Int).Mod(at, step); rest.Sign() != 0 {
-			at.Add(at, new(big.Int).Sub(step, rest))
-		}
-		a := addBig(p.Masked().Addr(), at)
-		if at.Add(at, step).Cmp(end) > 0 {
-			return cty.NilVal, fmt.Errorf("%s has no room for these subnets", p)
-		}
-		out = append(out, cty.StringVal(netip.PrefixFrom(a, int(bits)).String()))
+	maps.Copy(all, ownFunctions())
+	maps.Copy(all, textFunctions())
+	maps.Copy(all, addressFunctions())
+	maps.Copy(all, fileFunctions(dir))
+	for name, f := range all {
+		all[name] = m.metered(name, f)
 	}
-	if len(out) == 0 {
-		return cty.ListValEmpty(cty.String), nil
+	// These two take their arguments unevaluated, and the meter is inside them.
+	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
+	all["templatefile"] = templateFile(dir, m, maps.Clone(all))
+	return all
+}
+
+// textFunctions turn strings into strings.
+func textFunctions() map[string]function.Function {
+	sum := func(f func([]byte) []byte) function.Function {
+		return stringFunc(1, func(a []string) (string, error) { return hex.EncodeToString(f([]byte(a[0]))), nil })
 	}
-	return cty.ListVal(out), nil
+	return map[string]function.Function{
+		"basename":     stringFunc(1, func(a []string) (string, error) { return filepath.Base(a[0]), nil }),
+		"dirname":      stringFunc(1, func(a []string) (string, error) { return filepath.Dir(a[0]), nil }),
+		"urlencode":    stringFunc(1, func(a []string) (string, error) { return url.QueryEscape(a[0]), nil }),
+		"base64encode": stringFunc(1, func(a []string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(a[0])), nil }),
+		"base64decode": stringFunc(1, func(a []string) (string, error) {
+			b, err := base64.StdEncoding.DecodeString(a[0])
+			if err != nil {
+				return "", fmt.Errorf("not base64: %w", err)
+			}
+			return string(b), nil
+		}),
+		"md5":    sum(func(b []byte) []byte { s := md5.Sum(b); return s[:] }),
+		"sha1":   sum(func(b []byte) []byte { s := sha1.Sum(b); return s[:] }),
+		"sha256": sum(func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }),
+		"sha512": sum(func(b []byte) []byte { s := sha512.Sum512(b); return s[:] }),
+		"replace": stringFunc(3, func(a []string) (string, error) {
+			if len(a[1]) > 1 && strings.HasPrefix(a[1], "/") && strings.HasSuffix(a[1], "/") {
+				re, err := regexp.Compile(a[1][1 : len(a[1])-1])
+				if err != nil {
+					return "", fmt.Errorf("not a regular expression: %w", err)
+				}
+				return re.ReplaceAllString(a[0], a[2]), nil
+			}
+			return strings.ReplaceAll(a[0], a[1], a[2]), nil
+		}),
+		"startswith":  predicate(strings.HasPrefix),
+		"endswith":    predicate(strings.HasSuffix),
+		"strcontains": predicate(strings.Contains),
+	}
 }
 
-func subnetAddr(a netip.Addr, n int64, shift int) netip.Addr {
-	return addBig(a, new(big.Int).Lsh(big.NewInt(n), uint(shift)))
+func fileFunctions(dir string) map[string]function.Function {
+	return map[string]function.Function{
+		"file": stringFunc(1, func(a []string) (string, error) {
+			b, err := readCapped(inside(dir, a[0]))
+			return string(b), err
+		}),
+		"fileexists": function.New(&function.Spec{Params: []function.Parameter{{Name: "path", Type: cty.String}}, Type: function.StaticReturnType(cty.Bool),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				st, err := os.Stat(inside(dir, args[0].AsString()))
+				return cty.BoolVal(err == nil && st.Mode().IsRegular()), nil
+			}}),
+	}
 }
 
-func addBig(a netip.Addr, n *big.Int) netip.Addr {
-	sum := new(big.Int).Add(new(big.Int).SetBytes(a.AsSlice()), n)
-	out, _ := netip.AddrFromSlice(sum.FillBytes(make([]byte, a.BitLen()/8)))
-	return out
+func inside(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
 }
 
+// templateFile renders a file as a template, with the variables of an object and no other.
+func templateFile(dir string, m *meter, inner map[string]function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			name := inside(dir, args[0].AsString())
+			src, err := readCapped(name)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			if t := args[1].Type(); !t.IsObjectType() && !t.IsMapType() {
+				return cty.NilVal, function.NewArgErrorf(1, "the variables are an object, such as { name = \"x\" }")
+			}
+			if d := guard([]byte("x = \""+string(src)+"\""), name); d.HasErrors() {
+				return cty.NilVal, d
+			}
+			e, d := hclsyntax.ParseTemplate(src, name, hcl.InitialPos)
+			if d.HasErrors() {
+				return cty.NilVal, d
+			}
+			m.measure(e)
+			v, d := e.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: inner})
+			if d.HasErrors() {
+				return cty.NilVal, d
+			}
+			return convert.Convert(v, cty.String)
+		},
+	})
+}
+
+// stringFunc is a function of n strings that makes one.
 func stringFunc(n int, f func([]string) (string, error)) function.Function {
-	params := make([]function.Parameter, n)
-	for i := range params {
-		params[i] = function.Parameter{Name: "s", Type: cty.String}
-	}
-	return function.New(&function.Spec{Params: params, Type: function.StaticReturnType(cty.String),
+	return function.New(&function.Spec{Params: stringParams(n), Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			var in []string
 			for _, a := range args {
@@ -125,73 +167,82 @@ func stringFunc(n int, f func([]string) (string, error)) function.Function {
 		}})
 }
 
-func cidrFunc(n int, ret cty.Type, f func(netip.Prefix, []int64) (cty.Value, error)) function.Function {
-	spec := &function.Spec{Params: []function.Parameter{{Name: "prefix", Type: cty.String}}, Type: function.StaticReturnType(ret)}
-	for range n {
-		spec.Params = append(spec.Params, function.Parameter{Name: "n", Type: cty.Number})
+func predicate(f func(string, string) bool) function.Function {
+	return function.New(&function.Spec{Params: stringParams(2), Type: function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			return cty.BoolVal(f(args[0].AsString(), args[1].AsString())), nil
+		}})
+}
+
+func stringParams(n int) []function.Parameter {
+	params := make([]function.Parameter, n)
+	for i := range params {
+		params[i] = function.Parameter{Name: "text", Type: cty.String}
 	}
-	if n < 0 {
-		spec.VarParam = &function.Parameter{Name: "newbits", Type: cty.Number}
-	}
-	spec.Impl = func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		p, err := netip.ParsePrefix(args[0].AsString())
-		if err != nil {
-			return cty.NilVal, function.NewArgErrorf(0, "%q is not a network such as 10.0.0.0/24", args[0].AsString())
-		}
-		var nums []int64
-		for i, a := range args[1:] {
-			k, acc := a.AsBigFloat().Int64()
-			if acc != big.Exact {
-				return cty.NilVal, function.NewArgErrorf(i+1, "a whole number is needed")
+	return params
+}
+
+var wideVerb = regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`)
+
+// metered counts what a function makes, and refuses arguments that would make it never end: the
+// functions of go-cty have no limits of their own.
+func (m *meter) metered(name string, f function.Function) function.Function {
+	spec := &function.Spec{Params: f.Params(), VarParam: f.VarParam(),
+		Type: func(args []cty.Value) (cty.Type, error) { return f.ReturnTypeForValues(args) },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if err := m.arguments(name, args); err != nil {
+				return cty.NilVal, err
 			}
-			nums = append(nums, k)
-		}
-		return f(p, nums)
-	}
+			v, err := f.Call(args)
+			if bare, _ := v.Unmark(); err == nil && bare.IsKnown() && !bare.IsNull() {
+				switch t := bare.Type(); {
+				case t == cty.String:
+					m.step(1 + len(bare.AsString()))
+				case t == cty.Number:
+					return v, reasonable(bare)
+				case bare.CanIterateElements():
+					m.step(1 + bare.LengthInt())
+				}
+			}
+			return v, err
+		}}
 	return function.New(spec)
 }
 
-// rangeImpl is Terraform's range with a higher limit: fabrics have more than 1,024 ports.
-func rangeImpl(args []cty.Value, _ cty.Type) (cty.Value, error) {
-	start, step := cty.NumberIntVal(0), cty.NumberIntVal(1)
-	var end cty.Value
-	switch len(args) {
-	case 1:
-		end = args[0]
-	case 2, 3:
-		start, end = args[0], args[1]
-		if len(args) == 3 {
-			step = args[2]
-		} else if end.LessThan(start).True() {
-			step = cty.NumberIntVal(-1)
+func (m *meter) arguments(name string, args []cty.Value) error {
+	length, elements := 0, 1
+	for _, a := range args {
+		a, _ = a.UnmarkDeep()
+		if a.IsNull() || !a.IsKnown() {
+			continue
 		}
-	default:
-		return cty.NilVal, fmt.Errorf("range takes one to three numbers")
-	}
-	if step.RawEquals(cty.NumberIntVal(0)) {
-		return cty.NilVal, fmt.Errorf("the step must not be 0")
-	}
-	down := step.LessThan(cty.NumberIntVal(0)).True()
-	var out []cty.Value
-	for v := start; ; v = v.Add(step) {
-		if down && !v.GreaterThan(end).True() || !down && !v.LessThan(end).True() {
-			break
+		switch t := a.Type(); {
+		case t == cty.String:
+			length += len(a.AsString())
+			if hugeNumber(a.AsString()) && (name == "tonumber" || name == "parseint") {
+				return fmt.Errorf("no setting of a fabric needs such a number")
+			}
+			if (name == "format" || name == "formatlist") && wideVerb.MatchString(a.AsString()) {
+				return fmt.Errorf("a width of five and more digits is not taken")
+			}
+		case t == cty.Number:
+			if err := reasonable(a); err != nil {
+				return err
+			}
+			if n, _ := a.AsBigFloat().Int64(); name == "indent" && n > 1000 {
+				return fmt.Errorf("more than 1000 spaces are not taken")
+			}
+		case a.CanIterateElements():
+			elements *= max(1, a.LengthInt())
 		}
-		if len(out) >= 65536 {
-			return cty.NilVal, fmt.Errorf("range makes more than 65536 numbers")
-		}
-		out = append(out, v)
 	}
-	if len(out) == 0 {
-		return cty.ListValEmpty(cty.Number), nil
+	switch name {
+	case "setproduct":
+		m.step(elements)
+	case "replace":
+		m.step(strings.Count(args[0].AsString(), args[1].AsString()) * len(args[2].AsString()))
+	case "join":
+		m.step(elements * len(args[0].AsString()))
 	}
-	return cty.ListVal(out), nil
-}
-
-func toString(v cty.Value) (string, bool) {
-	s, err := convert.Convert(v, cty.String)
-	if err != nil || s.IsNull() || !s.IsKnown() {
-		return "", false
-	}
-	return s.AsString(), true
+	return nil
 }

@@ -1,6 +1,7 @@
 // Package config reads a fabric's files and makes the typed model of package fabric from them,
 // or says everything that is wrong with them at once. It contacts no host. Evaluation goes in
-// strata (variables, hosts and NICs, links, the rest), so that references can never form a cycle.
+// strata (variables and locals, hosts and NICs, links and networks, the rest), so that references
+// can never form a cycle. The language itself is the tags of package fabric.
 package config
 
 import (
@@ -10,15 +11,13 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"time"
 
-	"github.com/fabricform/fabricform/fabric"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
-)
 
-const evalDeadline = 10 * time.Second
+	"github.com/fabricform/fabricform/fabric"
+)
 
 // Options are what comes from outside the files.
 type Options struct {
@@ -26,6 +25,9 @@ type Options struct {
 	VarFiles []string // of -var-file, in order; they win over *.auto.fabricvars
 	Env      []string // as os.Environ; FABRICFORM_VAR_N gives variable N
 	Version  string   // of this program, for required_version; "" and "dev" satisfy everything
+
+	// Overlay is text that stands in place of a file's, by path: what an editor has not saved yet.
+	Overlay map[string][]byte
 }
 
 // Load reads a directory or file and reports all problems at once. The Fabric is nil when the
@@ -39,54 +41,64 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	total := 0
 	var bodies []*hclsyntax.Body
 	for _, name := range names {
-		if b := l.parse(name, &total); b != nil {
+		if b := l.parse(name, language(), &total); b != nil {
 			bodies = append(bodies, b)
 		}
 	}
-	if l.diags.HasErrors() {
-		return nil, l.files, l.diags
+	if !l.diags.HasErrors() {
+		l.run(bodies)
 	}
-	snapshot := make(map[string]*hcl.File, len(l.files))
-	for k, v := range l.files {
-		snapshot[k] = v
+	diags := tidy(l.diags)
+	if diags.HasErrors() {
+		return nil, l.files, diags
 	}
-	done := make(chan *fabric.Fabric, 1)
-	go func() { done <- l.run(bodies) }()
-	select {
-	case f := <-done:
-		sort.SliceStable(l.diags, func(i, j int) bool {
-			a, b := l.diags[i].Subject, l.diags[j].Subject
-			if a == nil || b == nil {
-				return a == nil && b != nil
-			}
-			return a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte
-		})
-		l.diags = once(l.diags)
-		if l.diags.HasErrors() {
-			f = nil
-		}
-		return f, l.files, l.diags
-	case <-time.After(evalDeadline):
-		// HCL evaluation cannot be interrupted; the goroutine is left behind and the command ends.
-		return nil, snapshot, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Evaluation takes too long",
-			Detail: "The fabric's expressions were not evaluated within 10 seconds. Look for nested for expressions that multiply."}}
-	}
+	return l.f, l.files, diags
 }
 
-// once leaves out what was said before: a mistake in a block with for_each is found per instance.
-func once(diags hcl.Diagnostics) hcl.Diagnostics {
-	seen := map[string]bool{}
+// repeats is how many mistakes of one kind at one place are shown: a mistake in a block with
+// for_each is found once for each instance.
+const repeats = 3
+
+// tidy sorts by place, leaves out what was said before, and counts what repeats.
+func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
+	sort.SliceStable(diags, func(i, j int) bool {
+		a, b := diags[i].Subject, diags[j].Subject
+		if a == nil || b == nil {
+			return a == nil && b != nil
+		}
+		return a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte
+	})
+	said, at := map[string]bool{}, map[string]int{}
+	last := map[string]*hcl.Diagnostic{}
 	var out hcl.Diagnostics
 	for _, d := range diags {
-		if key := d.Error(); !seen[key] {
-			seen[key] = true
+		if said[d.Error()] {
+			continue
+		}
+		said[d.Error()] = true
+		place := d.Summary
+		if d.Subject != nil {
+			place += d.Subject.String()
+		}
+		if at[place]++; at[place] <= repeats {
 			out = append(out, d)
+			last[place] = d
+		}
+	}
+	for place, n := range at {
+		if n > repeats {
+			last[place].Detail += fmt.Sprintf(" The same is wrong %d more times here.", n-repeats)
 		}
 	}
 	return out
 }
 
-// Files lists the *.hcl files of a fabric, sorted.
+// isFabric says whether a file name is one of a fabric's, in native or JSON syntax.
+func isFabric(name string) bool {
+	return (strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, ".hcl.json")) && !strings.HasPrefix(name, ".")
+}
+
+// Files lists the *.hcl and *.hcl.json files of a fabric, sorted.
 func Files(path string) ([]string, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -101,7 +113,7 @@ func Files(path string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), ".hcl") && !strings.HasPrefix(e.Name(), ".") {
+		if !e.IsDir() && isFabric(e.Name()) {
 			names = append(names, filepath.Join(path, e.Name()))
 		}
 	}
@@ -112,8 +124,12 @@ func Files(path string) ([]string, error) {
 	return names, nil
 }
 
-// Format returns the source in canonical layout, or what keeps it from being parsed.
+// Format returns the source in canonical layout, or what keeps it from being parsed. JSON is
+// returned as it is: its layout belongs to the program that writes it.
 func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
+	if strings.HasSuffix(filename, ".json") {
+		return src, nil
+	}
 	if d := guard(src, filename); d.HasErrors() {
 		return nil, d
 	}
@@ -123,8 +139,9 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	return hclwrite.Format(src), nil
 }
 
-func (l *loader) parse(name string, total *int) *hclsyntax.Body {
-	src, err := readCapped(name)
+// parse reads one file, in native or JSON syntax, as a body of the given kind.
+func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
+	src, err := l.read(name)
 	if err != nil {
 		l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot read a fabric file", Detail: err.Error() + "."})
 		return nil
@@ -134,6 +151,9 @@ func (l *loader) parse(name string, total *int) *hclsyntax.Body {
 	if *total > maxTotalBytes {
 		l.diags = append(l.diags, fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Fabric too large", "All files together may have 16 MiB.")...)
 		return nil
+	}
+	if strings.HasSuffix(name, ".json") {
+		return l.parseJSON(src, name, spec)
 	}
 	if d := guard(src, name); d.HasErrors() {
 		l.diags = append(l.diags, d...)
@@ -145,7 +165,16 @@ func (l *loader) parse(name string, total *int) *hclsyntax.Body {
 		return nil
 	}
 	l.files[name] = f
-	return f.Body.(*hclsyntax.Body)
+	body := f.Body.(*hclsyntax.Body)
+	l.meter.measure(body)
+	return body
+}
+
+func (l *loader) read(name string) ([]byte, error) {
+	if src, ok := l.options.Overlay[name]; ok {
+		return src, nil
+	}
+	return readCapped(name)
 }
 
 // readCapped reads a regular file of at most 4 MiB; a device or pipe would block or never end.
@@ -175,7 +204,7 @@ func readCapped(name string) ([]byte, error) {
 // hint adds what to do to the parser's own messages.
 func hint(diags hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range diags {
-		if d.Summary == "Missing newline after argument" || strings.Contains(d.Detail, "single-line block") {
+		if d.Summary == "Missing newline after argument" || strings.Contains(d.Detail, "single-line block") || strings.Contains(d.Detail, "single-argument block") {
 			d.Detail += " Put each argument on a line of its own."
 		}
 	}

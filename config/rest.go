@@ -2,267 +2,210 @@ package config
 
 import (
 	"net/netip"
-	"time"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 )
 
-func (l *loader) links() {
-	seen := map[string]bool{}
-	for _, k := range l.blocks["link"] {
-		l.known(k.Body, "endpoints mtu speed_gbps expect_gbps port_group role validate for_each enabled", "subnet")
-		for _, i := range l.expand(k, scope{}) {
-			if seen[i.name] {
-				l.errorf(k.DefRange(), "Link name stands twice", "Another link is named %q. Rename one.", i.name)
-			}
-			seen[i.name] = true
-			if i.on {
-				l.link(k, i)
-			}
-		}
-	}
-}
-
-func (l *loader) link(k *hclsyntax.Block, i instance) {
-	b := body{l, k.Body, i.s}
-	n := &fabric.Link{Name: i.name, Block: k.Labels[0], MTU: b.integer("mtu", 0, 68, 65535), PortGroup: b.str("port_group"),
-		Role:     b.oneOf("role", "training", "training", "inference", "checkpoint", "storage"),
-		Validate: l.f.Validate, Pos: l.pos(k.DefRange()), AttrPos: l.attrPos(k.Body)}
-	if v := b.float("speed_gbps"); v != nil {
-		n.SpeedGbps, n.ExpectGbps = *v, *v
-	}
-	if v := b.float("expect_gbps"); v != nil {
-		n.ExpectGbps = *v
-	}
-	for _, vb := range k.Body.Blocks {
-		l.validate(vb.Body, i.s, &n.Validate)
-	}
-	a := k.Body.Attributes["endpoints"]
-	if a == nil {
-		l.errorf(k.DefRange(), "Link needs endpoints", "Write endpoints = [host.a.nic.rail0, host.b.nic.rail0].")
-		return
-	}
-	v, ok := l.eval(a.Expr, i.s)
-	if !ok {
-		return
-	}
-	refs := l.refs(v)
-	if len(refs) != 2 {
-		l.errorf(a.Expr.Range(), "Link needs two NICs", "endpoints takes two NICs, such as [host.a.nic.rail0, host.b.nic.rail0].")
-		return
-	}
-	n.Endpoints = [2]fabric.NICRef{refs[0], refs[1]}
-	if l.off[refs[0]] || l.off[refs[1]] {
-		return // a link with a disabled end drops out
-	}
-	for _, r := range refs {
-		if nic := l.f.NIC(r); nic != nil && n.MTU != 0 && nic.MTU == 0 {
-			nic.MTU = n.MTU
-		}
-	}
-	l.f.Links = append(l.f.Links, n)
-}
-
-// refs reads NIC objects; anything else makes the result nil.
-func (l *loader) refs(v cty.Value) []fabric.NICRef {
-	if v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
-		return nil
-	}
-	var out []fabric.NICRef
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		if e.IsNull() || !e.IsKnown() || !e.Type().IsObjectType() || !e.Type().HasAttribute("netdev") || !e.Type().HasAttribute("host") || !e.Type().HasAttribute("name") {
-			return nil
-		}
-		h, ok1 := toString(e.GetAttr("host"))
-		n, ok2 := toString(e.GetAttr("name"))
-		r := fabric.NICRef{Host: h, NIC: n}
-		if _, exists := l.off[r]; !ok1 || !ok2 || !exists {
-			return nil
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
-func defaultValidate() fabric.Validate {
-	return fabric.Validate{Ping: fabric.PingCheck{Enabled: true, Count: 10}, TCP: fabric.TCPCheck{Enabled: true, Duration: 3 * time.Second, Streams: 4}}
-}
-
-func (l *loader) validate(b *hclsyntax.Body, s scope, v *fabric.Validate) {
-	l.known(b, "pairs ping tcp", "verbs nccl")
-	v.Pairs = body{l, b, s}.oneOf("pairs", v.Pairs, "ring", "all")
-	for _, k := range b.Blocks {
-		c := body{l, k.Body, s}
-		switch k.Type {
-		case "ping":
-			l.known(k.Body, "enabled count max_loss_percent max_rtt", "")
-			v.Ping.Enabled, v.Ping.Count = c.boolean("enabled", v.Ping.Enabled), c.integer("count", v.Ping.Count, 1, 100000)
-			if x := c.float("max_loss_percent"); x != nil {
-				v.Ping.MaxLossPercent = *x
-			}
-			if x := c.duration("max_rtt"); x != nil {
-				v.Ping.MaxRTT = x
-			}
-		case "tcp":
-			l.known(k.Body, "enabled duration streams min_gbps min_fraction", "")
-			v.TCP.Enabled, v.TCP.Streams = c.boolean("enabled", v.TCP.Enabled), c.integer("streams", v.TCP.Streams, 1, 128)
-			if x := c.duration("duration"); x != nil {
-				v.TCP.Duration = *x
-			}
-			if x := c.float("min_gbps"); x != nil {
-				v.TCP.MinGbps = x
-			}
-			if x := c.float("min_fraction"); x != nil {
-				v.TCP.MinFraction = x
-			}
-		}
-	}
-}
-
-func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
-	l.known(k.Body, "user port identity_file known_hosts proxy_jump sudo connect_timeout", "")
-	b := body{l, k.Body, s}
-	for name, to := range map[string]*string{"user": &v.User, "identity_file": &v.IdentityFile, "known_hosts": &v.KnownHosts, "proxy_jump": &v.ProxyJump} {
-		x := b.str(name)
-		if x == "" {
-			continue
-		}
-		if x[0] == '-' {
-			l.errorf(b.rng(name), "Value not allowed", "%s must not begin with '-': ssh would take it for an option.", name)
-		}
-		if name == "known_hosts" || name == "identity_file" {
-			x = relative(x, k.DefRange())
-		}
-		*to = x
-	}
-	v.Port = b.integer("port", v.Port, 1, 65535)
-	if x := b.boolPtr("sudo"); x != nil {
-		v.Sudo = x
-	}
-	if x := b.duration("connect_timeout"); x != nil {
-		v.ConnectTimeout = *x
-	}
-}
-
+// hostRest reads what may use addresses: everything of a host but its NICs.
 func (l *loader) hostRest() {
 	var top fabric.SSH
 	for _, k := range l.blocks["ssh"] {
 		l.ssh(k, scope{}, &top)
 	}
+	l.f.SSH = top
+	spec := language().block("host")
 	for _, hi := range l.insts {
 		h, s := hi.h, hi.s.with("nic", hi.nicsValue(true))
 		h.SSH = top
-		h.Sysctl = l.sysctl(body{l, hi.k.Body, s}, true)
+		if !l.attributes(spec, hi.k.Body, s, value(h), func(n string) bool { return n != "address" && n != "labels" }) {
+			h.Invalid = true
+		}
+		l.sysctlKeys(h.Sysctl, l.ranges[h.At("sysctl")], true)
+		if h.Memlock != "" && h.Memlock != "unlimited" && strings.Trim(h.Memlock, "0123456789") != "" {
+			l.errorf(l.ranges[h.At("memlock")], "Unknown value", `memlock must be "unlimited" or a whole number of bytes.`)
+		}
 		for _, k := range hi.k.Body.Blocks {
-			switch k.Type {
-			case "ssh":
-				l.ssh(k, s, &h.SSH)
-			case "nccl":
-				h.NCCL = l.nccl(k, s)
-			case "policy_route":
-				l.known(k.Body, "from to table priority nic route for_each enabled", "")
-				for _, i := range l.expand(k, s) {
-					if i.on {
-						h.Policy = append(h.Policy, l.policy(k, i, h))
-					}
-				}
-			}
+			l.hostBlock(hi, k, s)
 		}
 	}
 }
 
-func (l *loader) nccl(k *hclsyntax.Block, s scope) fabric.NCCL {
-	l.known(k.Body, "transport hca socket_ifname gid_index env write file", "")
-	b := body{l, k.Body, s}
-	n := fabric.NCCL{Transport: b.oneOf("transport", "", "ib", "socket", "auto"), Env: b.strMap("env"), Write: b.boolPtr("write"), File: b.str("file"), Pos: l.pos(k.DefRange())}
-	if n.Transport == "auto" {
-		n.Transport = ""
+func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
+	kind := language().block("host").block(k.Type)
+	if kind == nil || k.Type == "nic" || kind.label != "" && len(k.Labels) != 1 {
+		return // read before, or said by names
 	}
-	if x := b.integer("gid_index", -1, 0, 255); x >= 0 {
-		n.GIDIndex = &x
+	h := hi.h
+	switch k.Type {
+	case "ssh":
+		l.ssh(k, s, &h.SSH)
+		return
+	case "nccl":
+		l.nccl(k, s, &h.NCCL)
+		return
+	case "ofed":
+		h.OFED = &fabric.OFED{Block: l.place(k)}
+		kind.defaults(value(h.OFED))
+		h.OFED.Invalid = !l.attributes(kind, k.Body, s, value(h.OFED), nil)
+		return
 	}
-	if a := k.Body.Attributes["hca"]; a != nil {
-		if v, ok := l.eval(a.Expr, s); ok && !v.IsNull() {
-			if n.HCA = l.refs(v); n.HCA == nil {
-				l.errorf(a.Expr.Range(), "hca takes NICs", "Write a list such as [nic.rail0, nic.rail1].")
+	insts, _ := l.expand(k, s)
+	for _, i := range insts {
+		if !i.on {
+			continue
+		}
+		switch k.Type {
+		case "route":
+			l.mainRoute(k, i, h, kind)
+		case "policy_route":
+			l.policyRoute(k, i, h, kind)
+		case "rxe":
+			l.rxe(k, i, h, kind)
+		}
+	}
+}
+
+func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
+	spec := language().block("ssh")
+	if !l.attributes(spec, k.Body, s, value(v), nil) {
+		return
+	}
+	for name, text := range map[string]string{"user": v.User, "identity_file": v.IdentityFile, "known_hosts": v.KnownHosts, "proxy_jump": v.ProxyJump} {
+		a := k.Body.Attributes[name]
+		if a == nil {
+			continue
+		}
+		if strings.HasPrefix(text, "-") {
+			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not begin with '-': ssh would take it for an option.", name)
+		}
+		if strings.ContainsFunc(text, unicode.IsControl) || (name == "user" || name == "proxy_jump") && strings.ContainsFunc(text, unicode.IsSpace) {
+			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not contain spaces or control characters.", name)
+		}
+	}
+}
+
+func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
+	v.Block = l.place(k)
+	v.Invalid = !l.attributes(language().block("nccl"), k.Body, s, value(v), nil)
+	if v.File != "" && !strings.HasPrefix(v.File, "/") {
+		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file is a path on the host: begin it with '/'.")
+	}
+}
+
+// own says whether a NIC is one of the host's that is enabled, and reports where it is not.
+func (l *loader) own(r fabric.NICRef, h *fabric.Host, b fabric.Block) bool {
+	switch {
+	case r == (fabric.NICRef{}):
+		return false
+	case r.Host != h.Name:
+		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host", "%s is a NIC of host %s, and this stands on %s. Write nic = nic.rail0, with a NIC of its own.", r, r.Host, h.Name)
+		return false
+	case l.off[r] && h.NIC(r.NIC) == nil:
+		l.errorf(l.ranges[b.At("nic")], "NIC is disabled", "%s has enabled = false. Give this block enabled = false too, or another NIC.", r)
+		return false
+	}
+	return true
+}
+
+func (l *loader) rxe(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block) {
+	r := &fabric.RXE{Block: l.place(k), Name: i.name, Host: h.Name}
+	kind.defaults(value(r))
+	if r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil); r.Invalid {
+		return
+	}
+	if !shapes["device"].re.MatchString(r.Name) {
+		l.errorf(k.DefRange(), "Name not allowed", "An RDMA device's name has lower-case letters, digits, '_', '.' and '-'.")
+	}
+	if (r.NIC == fabric.NICRef{}) == (r.Netdev == "") {
+		l.errorf(k.DefRange(), "rxe needs one device", "Give rxe %q exactly one of nic and netdev.", r.Name)
+	}
+	if problem := netdevProblem(r.Netdev); problem != "" {
+		l.errorf(l.ranges[r.At("netdev")], "Not an interface name", "netdev %q: %s", r.Netdev, problem)
+	}
+	l.own(r.NIC, h, r.Block)
+	if slices.ContainsFunc(h.RXE, func(o *fabric.RXE) bool { return o.Name == r.Name }) {
+		l.errorf(k.DefRange(), "Device stands twice", "Host %s has another rxe %q. Rename one.", h.Name, r.Name)
+	}
+	h.RXE = append(h.RXE, r)
+}
+
+func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block) {
+	r := &fabric.MainRoute{Name: i.name, Host: h.Name}
+	r.Block = l.place(k)
+	r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil)
+	if slices.ContainsFunc(h.Routes, func(o *fabric.MainRoute) bool { return o.Name == r.Name }) {
+		l.errorf(k.DefRange(), "Route stands twice", "Host %s has another route %q. Rename one.", h.Name, r.Name)
+	}
+	if !r.Invalid {
+		switch {
+		case r.NIC != fabric.NICRef{}:
+			r.Invalid = !l.own(r.NIC, h, r.Block)
+		case r.Via.IsValid():
+			r.NIC = reaches(h, r.Via)
+			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid {
+				l.errorf(l.ranges[r.At("via")], "Gateway out of reach", "via %s is on no declared subnet of host %s. Correct it, or name the nic and set on_link = true.", r.Via, h.Name)
+			}
+		default:
+			l.errorf(k.DefRange(), "Route leads nowhere", "Give route %q via, a gateway, or nic, for what is on the link itself.", r.Name)
+			r.Invalid = true
+		}
+		l.destination(&r.Route, h.NIC(r.NIC.NIC))
+	}
+	h.Routes = append(h.Routes, r)
+}
+
+// reaches is the NIC whose declared subnet has the address.
+func reaches(h *fabric.Host, a netip.Addr) fabric.NICRef {
+	for _, n := range h.NICs {
+		for _, p := range n.Addresses {
+			if p.Masked().Contains(a) {
+				return n.Ref()
 			}
 		}
 	}
-	if a := k.Body.Attributes["socket_ifname"]; a != nil {
-		if v, ok := l.eval(a.Expr, s); ok {
-			if r := l.refs(cty.TupleVal([]cty.Value{v})); r != nil {
-				n.SocketIfname = r[0].NIC
-			} else if n.SocketIfname = b.str("socket_ifname"); n.SocketIfname == "auto" {
-				n.SocketIfname = ""
-			}
-		}
-	}
-	return n
+	return fabric.NICRef{}
 }
 
-func (b body) prefix(name string) netip.Prefix {
-	v, r, ok := b.value(name, cty.String)
-	if !ok || v.AsString() == "all" {
-		return netip.Prefix{}
+// destination gives `to = "default"` the family of the rest of the route.
+func (l *loader) destination(r *fabric.Route, nic *fabric.NIC) {
+	if r.To.IsValid() || r.Invalid {
+		return
 	}
-	if p, err := netip.ParsePrefix(v.AsString()); err == nil {
-		if p != p.Masked() {
-			b.l.errorf(r, "Host bits set in a network", "%s is no network: did you mean %q?", p, p.Masked())
-		}
-		return p
+	is6 := r.Via.Is6() || r.Src.Is6()
+	if !r.Via.IsValid() && !r.Src.IsValid() && nic != nil && len(nic.Addresses) > 0 {
+		is6 = nic.Addresses[0].Addr().Is6()
 	}
-	a, err := netip.ParseAddr(v.AsString())
-	if err != nil {
-		b.l.errorf(r, "Not an address", "%s must be an address or a network such as 10.0.0.0/24.", name)
-		return netip.Prefix{}
+	r.To = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if is6 {
+		r.To = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	}
-	return netip.PrefixFrom(a, a.BitLen())
 }
 
-func (b body) addr(name string) netip.Addr {
-	v, r, ok := b.value(name, cty.String)
-	if !ok {
-		return netip.Addr{}
+func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block) {
+	p := &fabric.PolicyRoute{Block: l.place(k), Name: i.name, Host: h.Name}
+	p.Invalid = !l.attributes(kind, k.Body, i.s, value(p), nil)
+	if slices.ContainsFunc(h.Policy, func(o *fabric.PolicyRoute) bool { return o.Name == p.Name }) {
+		l.errorf(k.DefRange(), "Policy route stands twice", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
 	}
-	a, err := netip.ParseAddr(v.AsString())
-	if err != nil {
-		b.l.errorf(r, "Not an address", "%s must be an address such as 10.0.0.1.", name)
+	if p.Priority == 0 {
+		p.Priority = 10000 + p.Table
 	}
-	return a
-}
-
-func (l *loader) policy(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.PolicyRoute {
-	b := body{l, k.Body, i.s}
-	p := &fabric.PolicyRoute{Name: i.name, Host: h.Name, From: b.prefix("from"), To: b.prefix("to"), Table: b.integer("table", 0, 1, 1<<31-1), Pos: l.pos(k.DefRange()), AttrPos: l.attrPos(k.Body)}
-	p.Priority = b.integer("priority", 10000+p.Table, 1, 1<<31-1)
-	if p.Table == 0 {
-		l.errorf(b.rng("table"), "Table needed", "Give policy_route a table number, such as 100.")
+	if !p.Invalid && !l.own(p.NIC, h, p.Block) {
+		p.Invalid = true
 	}
-	if a := k.Body.Attributes["nic"]; a != nil {
-		if v, ok := l.eval(a.Expr, i.s); ok {
-			if r := l.refs(cty.TupleVal([]cty.Value{v})); r != nil && r[0].Host == h.Name {
-				p.NIC = r[0].NIC
-			} else {
-				l.errorf(a.Expr.Range(), "Not a NIC of this host", "Write nic = nic.rail0, with a NIC of this host.")
-			}
-		}
-	} else {
-		l.errorf(k.DefRange(), "NIC needed", "Write nic = nic.rail0, the NIC of the routes.")
+	for _, rb := range sub(k.Body, "route") {
+		r := fabric.Route{Block: l.place(rb)}
+		r.Invalid = !l.attributes(kind.block("route"), rb.Body, i.s, value(&r), nil)
+		l.destination(&r, h.NIC(p.NIC.NIC))
+		p.Routes = append(p.Routes, r)
 	}
-	for _, rb := range k.Body.Blocks {
-		l.known(rb.Body, "to via src on_link metric", "")
-		r := body{l, rb.Body, i.s}
-		to := r.prefix("to")
-		if v, _, ok := (r).value("to", cty.String); ok && v.AsString() == "default" {
-			to = netip.MustParsePrefix("0.0.0.0/0")
-		}
-		p.Routes = append(p.Routes, fabric.Route{To: to, Via: r.addr("via"), Src: r.addr("src"), OnLink: r.boolean("on_link", false), Metric: r.integer("metric", 0, 0, 1<<31-1), Pos: l.pos(rb.DefRange())})
-		if !to.IsValid() {
-			l.errorf(rb.DefRange(), "Route needs a destination", "Give the route to, such as \"10.0.0.0/8\" or \"0.0.0.0/0\".")
-		}
+	if len(p.Routes) == 0 && !p.Invalid {
+		l.errorf(k.DefRange(), "Route missing", "policy_route %q has a rule and no route: its table would be empty, and the rule without effect. Add a route block.", p.Name)
 	}
-	return p
+	h.Policy = append(h.Policy, p)
 }

@@ -1,67 +1,143 @@
 package config
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
+	"encoding/json"
+	"reflect"
+	"slices"
 	"sort"
 	"strings"
 
-	"github.com/fabricform/fabricform/fabric"
+	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
-// run evaluates the strata in order and checks the result.
-func (l *loader) run(bodies []*hclsyntax.Body) *fabric.Fabric {
+// value is what decode fills.
+func value(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
+
+// run evaluates the strata in order and checks the result. A mistake in one thing does not hide
+// another: what has failed is marked, and only what depends on it is left out.
+func (l *loader) run(bodies []*hclsyntax.Body) {
+	whole := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}}
 	for _, b := range bodies {
-		l.known(b, "fabric variable locals ssh host link nccl validate", "network output")
-		for _, k := range b.Blocks {
+		for n, a := range b.Attributes {
+			whole.Attributes[n] = a
+		}
+		whole.Blocks = append(whole.Blocks, b.Blocks...)
+	}
+	l.names(language(), whole)
+	for _, k := range whole.Blocks {
+		if kind := language().block(k.Type); kind != nil && (kind.label == "" || len(k.Labels) == 1) {
 			l.blocks[k.Type] = append(l.blocks[k.Type], k)
 		}
 	}
-	for _, t := range []string{"fabric", "ssh", "nccl", "validate"} {
-		if ks := l.blocks[t]; len(ks) > 1 {
-			l.errorf(ks[1].DefRange(), "Block stands twice", "A fabric has one %s block. Merge them.", t)
-		}
-	}
+	language().defaults(value(l.f))
+	l.declareLocals()
+	l.declareHosts()
+
 	l.variables()
-	for _, k := range l.blocks["locals"] {
-		for n, a := range k.Body.Attributes {
-			if l.locals[n] != nil {
-				l.errorf(a.NameRange, "Local stands twice", "local.%s is declared elsewhere too. Rename one.", n)
-			}
-			l.locals[n] = a
-		}
-	}
 	l.header()
-	l.f.Validate = defaultValidate()
-	for _, k := range l.blocks["validate"] {
-		l.validate(k.Body, scope{}, &l.f.Validate)
-	}
 	l.hosts()
-	if l.diags.HasErrors() {
-		return nil
-	}
-	l.hostVal = l.hostsValue(false)
+
+	l.nextStratum(l.hostsValue(false))
+	l.thresholds(l.blocks["validate"], scope{}, &l.f.Validate)
 	l.links()
-	l.hostVal = l.hostsValue(true)
-	l.forgetHostLocals()
+	l.networks()
+
+	l.nextStratum(l.hostsValue(true))
 	l.hostRest()
 	for _, k := range l.blocks["nccl"] {
-		l.f.NCCL = l.nccl(k, scope{})
+		l.nccl(k, scope{}, &l.f.NCCL)
 	}
-	for n, a := range l.locals {
-		l.local(n, a.NameRange)
+	for _, n := range keys(l.locals) {
+		l.local(n)
 	}
-	sort.Slice(l.f.Hosts, func(i, j int) bool { return l.f.Hosts[i].Name < l.f.Hosts[j].Name })
-	sort.Slice(l.f.Links, func(i, j int) bool { return l.f.Links[i].Name < l.f.Links[j].Name })
-	if l.diags.HasErrors() {
-		return nil
+	l.outputs()
+	l.check()
+}
+
+func (l *loader) declareLocals() {
+	for _, k := range l.blocks["locals"] {
+		for _, a := range sortedAttributes(k.Body) {
+			if o := l.locals[a.Name]; o != nil {
+				l.errorf(a.NameRange, "Local stands twice", "local.%s is declared at %s:%d too. Rename one.", a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
+				continue
+			}
+			l.locals[a.Name] = a
+		}
 	}
+}
+
+func (l *loader) header() {
+	for _, k := range l.blocks["fabric"] {
+		if !nameShape.MatchString(k.Labels[0]) {
+			l.errorf(k.LabelRanges[0], "Name not allowed", "A fabric's name has letters, digits, '.', '_' and '-', and begins with a letter or digit.")
+			continue
+		}
+		var h header
+		l.attributes(language().block("fabric"), k.Body, scope{}, value(&h), nil)
+		l.f.Name, l.f.Description = k.Labels[0], h.Description
+		if h.RequiredVersion != "" {
+			l.requireVersion(h.RequiredVersion, k.Body.Attributes["required_version"].Expr.Range())
+		}
+	}
+}
+
+func (l *loader) requireVersion(want string, r hcl.Range) {
+	constraint, err := version.NewConstraint(want)
+	if err != nil {
+		l.errorf(r, "Not a version constraint", "%q: write one such as \">= 0.1.0\", or \">= 0.1.0, < 2.0.0\".", want)
+		return
+	}
+	have, err := version.NewVersion(l.options.Version)
+	if err == nil && !constraint.Check(have.Core()) {
+		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric wants %s. Use another release, or change required_version.", l.options.Version, want)
+	}
+}
+
+func (l *loader) outputs() {
+	seen := map[string]bool{}
+	for _, k := range l.blocks["output"] {
+		name := k.Labels[0]
+		if seen[name] {
+			l.errorf(k.DefRange(), "Output stands twice", "Another output is named %q. Rename one.", name)
+		}
+		seen[name] = true
+		var o output
+		l.attributes(language().block("output"), k.Body, scope{}, value(&o), nil)
+		a := k.Body.Attributes["value"]
+		if a == nil {
+			l.errorf(k.Body.MissingItemRange(), "Attribute missing", "An output needs value.")
+			continue
+		}
+		v, ok := l.evalMarked(a.Expr, scope{})
+		if !ok {
+			continue
+		}
+		bare, marks := v.UnmarkDeep()
+		if _, hidden := marks[secret{}]; hidden && !o.Sensitive {
+			l.errorf(a.Expr.Range(), "Output shows a sensitive value", "A sensitive variable goes into output %q. Add sensitive = true.", name)
+			continue
+		}
+		text, err := ctyjson.Marshal(bare, bare.Type())
+		if err != nil || !json.Valid(text) {
+			l.errorf(a.Expr.Range(), "Output has no value", "This cannot be written as JSON.")
+			continue
+		}
+		l.f.Outputs = append(l.f.Outputs, fabric.Output{Name: name, Description: o.Description, Sensitive: o.Sensitive, JSON: text})
+	}
+	sort.Slice(l.f.Outputs, func(i, j int) bool { return l.f.Outputs[i].Name < l.f.Outputs[j].Name })
+}
+
+// check adds what package fabric finds in the whole.
+func (l *loader) check() {
+	slices.SortFunc(l.f.Hosts, func(a, b *fabric.Host) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.f.Links, func(a, b *fabric.Link) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.f.Networks, func(a, b *fabric.Network) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range fabric.Check(l.f) {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: p.Summary, Detail: p.Detail}
 		if p.Severity == fabric.Warning {
@@ -72,170 +148,12 @@ func (l *loader) run(bodies []*hclsyntax.Body) *fabric.Fabric {
 		}
 		l.diags = append(l.diags, d)
 	}
-	return l.f
 }
 
-func (l *loader) header() {
-	for _, k := range l.blocks["fabric"] {
-		if len(k.Labels) != 1 || !nameShape.MatchString(k.Labels[0]) {
-			l.errorf(k.DefRange(), "Fabric needs a name", "Write fabric \"name\" { … } with letters, digits, '.', '_' and '-'.")
-			continue
-		}
-		l.known(k.Body, "description required_version", "")
-		b := body{l, k.Body, scope{}}
-		l.f.Name, l.f.Description = k.Labels[0], b.str("description")
-		want := b.str("required_version")
-		if ok, err := satisfies(l.o.Version, want); err != nil {
-			l.errorf(b.rng("required_version"), "Not a version constraint", "%s. Write one such as \">= 0.1.0\".", err)
-		} else if !ok {
-			l.errorf(b.rng("required_version"), "Wrong version", "This is fabricform %s, but the fabric wants %s.", l.o.Version, want)
-		}
+// object makes a cty object; cty has another constructor for an empty one.
+func object(m map[string]cty.Value) cty.Value {
+	if len(m) == 0 {
+		return cty.EmptyObjectVal
 	}
-}
-
-func satisfies(version, want string) (bool, error) {
-	if want == "" {
-		return true, nil
-	}
-	all := true
-	for _, c := range strings.Split(want, ",") {
-		c = strings.TrimSpace(c)
-		op := strings.TrimSpace(c[:len(c)-len(strings.TrimLeft(c, "<>=!~ "))])
-		w, err := parseVersion(strings.TrimLeft(c, "<>=!~ "))
-		if err != nil {
-			return false, err
-		}
-		v, err := parseVersion(version)
-		if err != nil {
-			continue // a development build satisfies everything
-		}
-		cmp := 0
-		for i := 2; i >= 0; i-- {
-			if v[i] != w[i] {
-				cmp = v[i] - w[i]
-			}
-		}
-		switch op {
-		case "", "=":
-			all = all && cmp == 0
-		case "!=":
-			all = all && cmp != 0
-		case ">=":
-			all = all && cmp >= 0
-		case ">":
-			all = all && cmp > 0
-		case "<=":
-			all = all && cmp <= 0
-		case "<":
-			all = all && cmp < 0
-		case "~>":
-			all = all && cmp >= 0 && v[0] == w[0] && (strings.Count(c, ".") < 2 || v[1] == w[1])
-		default:
-			return false, fmt.Errorf("%q is no operator", op)
-		}
-	}
-	return all, nil
-}
-
-func parseVersion(s string) (v [3]int, err error) {
-	s, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(s), "v"), "-")
-	for i, p := range strings.SplitN(s, ".", 3) {
-		if _, err = fmt.Sscanf(p, "%d", &v[i]); err != nil {
-			return v, fmt.Errorf("%q is no version", s)
-		}
-	}
-	return v, nil
-}
-
-func (l *loader) variables() {
-	given := l.given()
-	for _, k := range l.blocks["variable"] {
-		if len(k.Labels) != 1 {
-			l.errorf(k.DefRange(), "One name needed", "Write variable \"name\" { … }.")
-			continue
-		}
-		n := k.Labels[0]
-		l.known(k.Body, "type default description sensitive validation", "")
-		t := cty.DynamicPseudoType
-		if a := k.Body.Attributes["type"]; a != nil {
-			tt, d := typeexpr.TypeConstraint(a.Expr)
-			l.diags = append(l.diags, d...)
-			t = tt
-		}
-		v, ok := given[n]
-		delete(given, n)
-		if a := k.Body.Attributes["default"]; !ok && a != nil {
-			v, ok = l.eval(a.Expr, scope{})
-		}
-		if !ok {
-			l.errorf(k.DefRange(), "Variable has no value", "Give one: -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s, or a default.", n, n)
-			v = cty.DynamicVal
-		}
-		c, err := convert.Convert(v, t)
-		if err != nil {
-			l.errorf(k.DefRange(), "Wrong type", "The value of variable %s does not fit its type: %s.", n, err)
-			c = cty.DynamicVal
-		}
-		l.vars[n] = c
-	}
-	for n := range given {
-		l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Unknown variable", Detail: fmt.Sprintf("A value is given for %q, which no variable block declares.", n)})
-	}
-	for _, k := range l.blocks["variable"] {
-		for _, vb := range k.Body.Blocks {
-			b := body{l, vb.Body, scope{}}
-			if !b.boolean("condition", true) {
-				l.errorf(b.rng("condition"), "Value not accepted", "%s", b.str("error_message"))
-			}
-		}
-	}
-}
-
-// given collects values in Terraform's precedence, the last winning.
-func (l *loader) given() map[string]cty.Value {
-	out := map[string]cty.Value{}
-	declared := map[string]*hclsyntax.Block{}
-	for _, k := range l.blocks["variable"] {
-		if len(k.Labels) == 1 {
-			declared[k.Labels[0]] = k
-		}
-	}
-	set := func(n, s string) {
-		out[n] = cty.StringVal(s)
-		if k := declared[n]; k != nil && k.Body.Attributes["type"] != nil {
-			if t, _ := typeexpr.TypeConstraint(k.Body.Attributes["type"].Expr); !t.IsPrimitiveType() && guard([]byte(s), n) == nil {
-				if e, d := hclsyntax.ParseExpression([]byte(s), "value of "+n, hcl.InitialPos); !d.HasErrors() {
-					if v, ok := l.eval(e, scope{}); ok {
-						out[n] = v
-					}
-				}
-			}
-		}
-	}
-	for _, e := range l.o.Env {
-		if n, v, ok := strings.Cut(strings.TrimPrefix(e, "FABRICFORM_VAR_"), "="); ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && declared[n] != nil {
-			set(n, v)
-		}
-	}
-	auto, _ := filepath.Glob(filepath.Join(l.dir, "*.auto.fabricvars"))
-	sort.Strings(auto)
-	for _, f := range append(auto, l.o.VarFiles...) {
-		if _, err := os.Stat(f); err != nil {
-			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Cannot read a value file", Detail: err.Error() + "."})
-			continue
-		}
-		total := 0
-		if b := l.parse(f, &total); b != nil {
-			for n, a := range b.Attributes {
-				if v, ok := l.eval(a.Expr, scope{}); ok {
-					out[n] = v
-				}
-			}
-		}
-	}
-	for _, v := range l.o.Vars {
-		n, s, _ := strings.Cut(v, "=")
-		set(n, s)
-	}
-	return out
+	return cty.ObjectVal(m)
 }

@@ -10,8 +10,9 @@ import (
 // Selector finds a NIC on the live host by exactly one of its fields.
 type Selector struct {
 	Netdev string `json:"netdev,omitempty"`
-	MAC    string `json:"mac,omitempty"` // lower case, colon separated
-	PCI    string `json:"pci,omitempty"` // domain:bus:slot.function, lower case
+	MAC    string `json:"mac,omitempty"`  // lower case, colon separated
+	PCI    string `json:"pci,omitempty"`  // domain:bus:slot.function, lower case
+	RDMA   string `json:"rdma,omitempty"` // name of the RDMA device on it
 }
 
 // Find returns the one link that the selector hits; the error says what there is instead.
@@ -21,6 +22,9 @@ func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
 			return l, nil
 		}
 		return nil, fmt.Errorf("netdev %q: there is no such device; there are %s", s.Netdev, snap.candidates())
+	}
+	if s.RDMA != "" {
+		return snap.findRDMA(s.RDMA)
 	}
 	var hits []*host.Link
 	for i := range snap.Links {
@@ -43,6 +47,24 @@ func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
 		names = append(names, l.Name)
 	}
 	return nil, fmt.Errorf("match %s: %s all have it; name one with netdev", what, strings.Join(names, ", "))
+}
+
+// findRDMA follows an RDMA device to its netdev.
+func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
+	var there []string
+	for _, d := range snap.RDMA {
+		if d.Name == name {
+			if l := snap.Link(d.Netdev); l != nil {
+				return l, nil
+			}
+			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; is it in another one, or InfiniBand without IPoIB?", name)
+		}
+		there = append(there, fmt.Sprintf("%s on %s", d.Name, d.Netdev))
+	}
+	if there == nil {
+		return nil, fmt.Errorf("match rdma %s: this host has no RDMA device", name)
+	}
+	return nil, fmt.Errorf("match rdma %s: there is no such device; there are %s", name, strings.Join(there, ", "))
 }
 
 // matches leaves out VLANs, bridges and bonds, which wear the MAC of the device below them.

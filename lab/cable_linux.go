@@ -129,8 +129,8 @@ func up(h *netlink.Handle, name string) error {
 
 // plug makes one NIC of a host: down, without addresses, MTU 1500, as on a fresh machine.
 func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) error {
-	if nic.PCI != "" {
-		return fmt.Errorf("match.pci: a lab cannot rehearse a PCI address; match by netdev or mac")
+	if nic.Match.PCI != "" || nic.Match.RDMA != "" {
+		return fmt.Errorf("match.pci and match.rdma: a lab of namespaces has neither PCI addresses nor RDMA devices; match by netdev or mac")
 	}
 	name := nic.Netdev
 	if name == "" {
@@ -140,7 +140,7 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 	if err := veth(middle, near, name, pid); err != nil {
 		return err
 	}
-	if nic.MAC == "" {
+	if nic.Match.MAC == "" {
 		return nil
 	}
 	far, err := in(pid)
@@ -148,7 +148,7 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 		return err
 	}
 	defer far.Close()
-	mac, err := net.ParseMAC(nic.MAC)
+	mac, err := net.ParseMAC(nic.Match.MAC)
 	if err != nil {
 		return err
 	}

@@ -34,11 +34,11 @@ type Port struct {
 	Wrong  string // what is wrong with the predicted or pinned GID
 }
 
-// Ports resolves the host's NICs that stand in links, in the order of the files' names.
+// Ports resolves the host's NICs that NCCL is to use, in the order of the files' names.
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
 	for _, n := range h.NICs {
-		if inLink(f, h.Name, n.Name) && chosen(f, h, n.Name) {
+		if chosen(f, h, n) {
 			out = append(out, port(f, h, n, snap))
 		}
 	}
@@ -78,44 +78,37 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 
 // Netdev finds the NIC's device in the snapshot; nil where none or several match.
 func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
-	l, err := snap.Find(facts.Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI})
+	l, err := snap.Find(facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA})
 	if err != nil {
 		return nil // the planner names it, with its place in the files
 	}
 	return l
 }
 
-func inLink(f *fabric.Fabric, hostName, nic string) bool {
-	return slices.ContainsFunc(f.Links, func(l *fabric.Link) bool {
-		return slices.Contains(l.Endpoints[:], fabric.NICRef{Host: hostName, NIC: nic})
-	})
+// chosen says whether NCCL is to use the NIC: those that nccl.hca names, else those of links and
+// networks whose role is training.
+func chosen(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) bool {
+	if declared := f.NCCLOf(h).HCA; len(declared) > 0 {
+		return slices.Contains(declared, n.Ref())
+	}
+	return f.Role(n.Ref()) == training
 }
 
-// chosen says whether nccl.hca, where it is declared, names the NIC.
-func chosen(f *fabric.Fabric, h *fabric.Host, nic string) bool {
-	declared := h.NCCL.HCA
-	if len(declared) == 0 {
-		declared = f.NCCL.HCA
-	}
-	mine := slices.ContainsFunc(declared, func(r fabric.NICRef) bool { return r.Host == h.Name })
-	return !mine || slices.Contains(declared, fabric.NICRef{Host: h.Name, NIC: nic})
-}
+// training is the role of links that carry collectives.
+const training = "training"
 
 // pinned is the GID index that is declared for the NIC, wherever it is.
 func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
-	for _, env := range []map[string]string{h.NCCL.Env, f.NCCL.Env} {
-		// NCCL reads numbers as strtoll with base 0 does; a negative index means automatic.
-		if v, err := strconv.ParseInt(env["NCCL_IB_GID_INDEX"], 0, 32); err == nil && v >= 0 {
-			pin := int(v)
-			return &pin
-		}
+	declared := f.NCCLOf(h)
+	// NCCL reads numbers as strtoll with base 0 does; a negative index means automatic.
+	if v, err := strconv.ParseInt(declared.Env["NCCL_IB_GID_INDEX"], 0, 32); err == nil && v >= 0 {
+		pin := int(v)
+		return &pin
 	}
-	for _, pin := range []*int{n.GID.Index, h.NCCL.GIDIndex, f.NCCL.GIDIndex} {
-		if pin != nil {
-			return pin
-		}
+	if n.GID.Index != nil {
+		return n.GID.Index
 	}
-	return nil
+	return declared.GIDIndex
 }
 
 func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
@@ -149,7 +142,7 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []stri
 }
 
 func transport(f *fabric.Fabric, h *fabric.Host, ports []Port) (Env, []string) {
-	kind := first(h.NCCL.Transport, f.NCCL.Transport)
+	kind := f.NCCLOf(h).Transport
 	if kind == "socket" {
 		return Env{{"NCCL_IB_DISABLE", "1", "transport = \"socket\" is declared"}}, nil
 	}
@@ -195,10 +188,10 @@ func gidSettings(ports []Port) (env Env, problems []string) {
 	return env, problems
 }
 
-// socketIfname is what NCCL bootstraps over: declared, or the first fabric NIC by name that has an
+// socketIfname is what NCCL bootstraps over: declared, or the first NIC by name with role training and an
 // address.
 func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setting, bool) {
-	if name := first(h.NCCL.SocketIfname, f.NCCL.SocketIfname); name != "" {
+	if name := string(f.NCCLOf(h).SocketIfname); name != "" {
 		if n := h.NIC(name); n != nil {
 			if l := Netdev(snap, n); l != nil {
 				name = l.Name
@@ -208,8 +201,8 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 	}
 	for _, n := range h.NICs {
 		l := Netdev(snap, n)
-		if l != nil && len(n.Addresses) > 0 && inLink(f, h.Name, n.Name) {
-			return Setting{"NCCL_SOCKET_IFNAME", "=" + l.Name, "the first fabric NIC with an address (" + n.Name + "); = is an exact match"}, true
+		if l != nil && len(n.Addresses) > 0 && f.Role(n.Ref()) == training {
+			return Setting{"NCCL_SOCKET_IFNAME", "=" + l.Name, "the first training NIC with an address (" + n.Name + "); = is an exact match"}, true
 		}
 	}
 	return Setting{}, false
@@ -235,12 +228,7 @@ func parallel(f *fabric.Fabric, name string) bool {
 
 // declared lays nccl.env over what was derived; the host's wins over the fabric's.
 func declared(env Env, f *fabric.Fabric, h *fabric.Host) Env {
-	merged := map[string]string{}
-	for _, m := range []map[string]string{f.NCCL.Env, h.NCCL.Env} {
-		for k, v := range m {
-			merged[k] = v
-		}
-	}
+	merged := f.NCCLOf(h).Env
 	for i := range env {
 		if v, ok := merged[env[i].Name]; ok {
 			env[i].Value, env[i].Reason = v, "declared in nccl.env, instead of "+env[i].Value
@@ -256,13 +244,4 @@ func declared(env Env, f *fabric.Fabric, h *fabric.Host) Env {
 		env = append(env, Setting{name, merged[name], "declared in nccl.env"})
 	}
 	return env
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" && v != "auto" {
-			return v
-		}
-	}
-	return ""
 }

@@ -68,7 +68,7 @@ func pairOf() (*fabric.Fabric, *fabric.Host) {
 	h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{{Name: "rail0", Host: "a", Netdev: "eth0", Addresses: addr}, {Name: "rail1", Host: "a", Netdev: "eth1", Addresses: addr}}}
 	f := &fabric.Fabric{Hosts: []*fabric.Host{h}}
 	for _, n := range []string{"rail0", "rail1"} {
-		f.Links = append(f.Links, &fabric.Link{Name: n, Endpoints: [2]fabric.NICRef{{Host: "a", NIC: n}, {Host: "b", NIC: n}}})
+		f.Links = append(f.Links, &fabric.Link{Name: n, Role: "training", Endpoints: []fabric.NICRef{{Host: "a", NIC: n}, {Host: "b", NIC: n}}})
 	}
 	return f, h
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// carrier judges what the two ports say of the cable between them: light, speed, MTU.
-func (r *run) carrier(_ context.Context, l *fabric.Link, ends [2]side) {
+// carrier judges what the two ports say of the cable, or the switch, between them: light, speed, MTU.
+func (t *trial) carrier(context.Context) {
+	l, ends := t.path, t.ends
 	lit := true
 	for i, s := range ends {
 		res := Result{Check: "link", Link: l.Name, Host: s.host, Verdict: Pass, What: "carrier", Measured: s.link.Name + " has carrier"}
@@ -21,15 +22,15 @@ func (r *run) carrier(_ context.Context, l *fabric.Link, ends [2]side) {
 			res.Cause = fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", ends[1-i].port())
 		}
 		lit = lit && res.Verdict == Pass
-		r.add(res)
+		t.add(res)
 	}
 	for _, s := range ends {
-		r.add(r.speed(l, s, lit))
+		t.add(t.speed(l, s, lit))
 	}
-	r.add(mtus(l, ends))
+	t.add(mtus(l, ends))
 }
 
-func (r *run) speed(l *fabric.Link, s side, lit bool) Result {
+func (r *run) speed(l fabric.Path, s side, lit bool) Result {
 	res := Result{Check: "link", Link: l.Name, Host: s.host, Verdict: Skip, What: "speed"}
 	got := float64(s.link.SpeedMbps) / 1000
 	switch {
@@ -52,7 +53,7 @@ func (r *run) speed(l *fabric.Link, s side, lit bool) Result {
 	return res
 }
 
-func mtus(l *fabric.Link, ends [2]side) Result {
+func mtus(l fabric.Path, ends [2]side) Result {
 	a, b := ends[0], ends[1]
 	res := Result{Check: "link", Link: l.Name, Host: a.host, Peer: b.host, Verdict: Pass, What: "MTU",
 		Measured: fmt.Sprintf("%d", a.link.MTU)}

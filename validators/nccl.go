@@ -8,11 +8,12 @@ import (
 )
 
 // nccl judges what NCCL would choose on a host: a wrong GID fails silently and late.
-func (r *run) nccl(h *fabric.Host) {
+func (r *run) nccl(h *fabric.Host) (out []Result) {
+	add := func(res Result) { out = append(out, res) }
 	snap := r.snapshots[h.Name]
 	if snap == nil {
-		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Skip, What: "HCA and GID", Cause: "host could not be reached: " + r.options.Unreachable[h.Name]})
-		return
+		add(Result{Check: "nccl", Host: h.Name, Verdict: Skip, What: "HCA and GID", Cause: "host could not be reached: " + r.options.Unreachable[h.Name]})
+		return out
 	}
 	for _, p := range nccl.Ports(r.fabric, h, snap) {
 		res := Result{Check: "nccl", Host: h.Name, What: p.NIC}
@@ -24,15 +25,16 @@ func (r *run) nccl(h *fabric.Host) {
 		default:
 			res.Verdict, res.Measured = Pass, fmt.Sprintf("%s on %s, GID %d", p.HCA, p.Netdev, p.GID)
 		}
-		r.add(res)
+		add(res)
 	}
 	env, problems := nccl.Derive(r.fabric, h, snap)
 	for _, s := range env {
 		if s.Name == "NCCL_SOCKET_IFNAME" {
-			r.add(Result{Check: "nccl", Host: h.Name, Verdict: Pass, What: "socket interface", Measured: s.Value})
+			add(Result{Check: "nccl", Host: h.Name, Verdict: Pass, What: "socket interface", Measured: s.Value})
 		}
 	}
 	for _, p := range problems {
-		r.add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Expected: "active devices with RoCE v2 GIDs of declared addresses", Cause: p})
+		add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Expected: "active devices with RoCE v2 GIDs of declared addresses", Cause: p})
 	}
+	return out
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/probe"
 )
 
@@ -18,17 +17,22 @@ const (
 	fullCount    = 3
 )
 
-// pair is one address of each end, in one subnet.
+// pair is one address of each end.
 type pair struct{ a, b netip.Addr }
 
 func (p pair) reverse() pair { return pair{p.b, p.a} }
 
-// pairs matches the ends' declared addresses, family by family.
-func pairs(ends [2]side) []pair {
+// pairs matches the ends' declared addresses: each with one of the same subnet, or on a routed
+// path the first of each family.
+func pairs(ends [2]side, routed bool) []pair {
 	var out []pair
+	seen := map[bool]bool{}
 	for _, a := range ends[0].spec.Addresses {
 		for _, b := range ends[1].spec.Addresses {
-			if a.Masked() == b.Masked() {
+			same := a.Masked() == b.Masked()
+			family := routed && a.Addr().Is4() == b.Addr().Is4() && !seen[a.Addr().Is4()]
+			if same || family {
+				seen[a.Addr().Is4()] = true
 				out = append(out, pair{a.Addr(), b.Addr()})
 				break
 			}
@@ -37,40 +41,48 @@ func pairs(ends [2]side) []pair {
 	return out
 }
 
-func (r *run) ping(ctx context.Context, l *fabric.Link, ends [2]side) {
-	spec := l.Validate.Ping
-	skip := Result{Check: "ping", Link: l.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "ping"}
-	found := pairs(ends)
+// noPair says why there is nothing to measure between.
+func (t *trial) noPair() string {
+	if t.path.Routed {
+		return "the ends have no addresses of one family"
+	}
+	return "the ends have no addresses in one subnet"
+}
+
+func (t *trial) ping(ctx context.Context) {
+	ends, spec := t.ends, t.path.Validate.Ping
+	skip := Result{Check: "ping", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "ping"}
+	found := pairs(ends, t.path.Routed)
 	switch {
 	case !spec.Enabled:
 		skip.Cause = "disabled in validate"
 	case len(found) == 0:
-		skip.Cause = "the ends have no addresses in one subnet"
+		skip.Cause = t.noPair()
 	case !ends[0].link.Carrier || !ends[1].link.Carrier:
 		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "an answer"
 		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
 		for _, p := range found {
-			r.pingOne(ctx, l, ends[0], ends[1], p)
-			r.pingOne(ctx, l, ends[1], ends[0], p.reverse())
+			t.pingOne(ctx, ends[0], ends[1], p)
+			t.pingOne(ctx, ends[1], ends[0], p.reverse())
 		}
 		return
 	}
-	r.add(skip)
+	t.add(skip)
 }
 
 // pingOne sends small packets, which find loss and time, and then full-size ones that may not be
 // fragmented, which find a smaller MTU on the way.
-func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair) {
-	want := l.Validate.Ping
-	r.acquaint(ctx, from, p)
-	small := r.echo(ctx, l, from, to, p, want.Count, smallPayload, false)
+func (t *trial) pingOne(ctx context.Context, from, to side, p pair) {
+	want := t.path.Validate.Ping
+	t.acquaint(ctx, from, p)
+	small := t.echo(ctx, from, to, p, want.Count, smallPayload, false)
 	small.What = "ping " + p.b.String()
 	small.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
 	if want.MaxRTT != nil {
 		small.Expected += fmt.Sprintf(", max ≤ %s", *want.MaxRTT)
 	}
-	r.add(small.judge(want.MaxLossPercent, want.MaxRTT))
+	t.add(small.judge(want.MaxLossPercent, want.MaxRTT))
 	if small.Verdict == Fail {
 		return // a larger packet would only say the same again
 	}
@@ -79,14 +91,14 @@ func (r *run) pingOne(ctx context.Context, l *fabric.Link, from, to side, p pair
 		overhead = 48
 	}
 	mtu := from.link.MTU
-	full := r.echo(ctx, l, from, to, p, fullCount, mtu-overhead, true)
+	full := t.echo(ctx, from, to, p, fullCount, mtu-overhead, true)
 	full.What = fmt.Sprintf("full size %d", mtu)
 	full.Expected = "all answered, unfragmented"
 	res := full.judge(0, nil)
 	if res.Verdict == Fail && !strings.Contains(res.Cause, "cable") {
 		res.Cause = fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", from.port(), to.port(), mtu, res.Cause)
 	}
-	r.add(res)
+	t.add(res)
 }
 
 // patience is how many seconds the two ends are given to find each other.
@@ -111,24 +123,24 @@ type echoes struct {
 	proof string // why the counters deny it
 }
 
-func (r *run) echo(ctx context.Context, l *fabric.Link, from, to side, p pair, count, size int, whole bool) *echoes {
-	e := &echoes{Result: Result{Check: "ping", Link: l.Name, Host: from.host, Peer: to.host, Verdict: Pass}}
+func (t *trial) echo(ctx context.Context, from, to side, p pair, count, size int, whole bool) *echoes {
+	e := &echoes{Result: Result{Check: "ping", Link: t.path.Name, Host: from.host, Peer: to.host, Verdict: Pass}}
 	fail := func(err error) *echoes {
 		e.Verdict, e.Measured, e.Cause = Fail, "not measured", err.Error()
 		return e
 	}
-	before, err := r.ports(ctx, [2]side{from, to})
+	before, err := t.ports(ctx, [2]side{from, to})
 	if err != nil {
 		return fail(err)
 	}
-	e.got, err = r.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: count,
+	e.got, err = t.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: count,
 		Interval: pingInterval, Timeout: pingTimeout, Size: size, DontFragment: whole})
 	if err != nil {
 		return fail(err)
 	}
 	if e.got.Received > 0 {
 		n := uint64(e.got.Received)
-		denied, err := r.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(size)})
+		denied, err := t.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(size)})
 		if err != nil {
 			return fail(err)
 		}
@@ -137,7 +149,7 @@ func (r *run) echo(ctx context.Context, l *fabric.Link, from, to side, p pair, c
 		}
 		return e
 	}
-	after, err := r.ports(ctx, [2]side{from, to})
+	after, err := t.ports(ctx, [2]side{from, to})
 	if err != nil {
 		return fail(err)
 	}

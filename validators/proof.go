@@ -20,7 +20,7 @@ type minimum struct{ packets, bytes uint64 }
 func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 	out := ports{}
 	for _, s := range ends {
-		for _, n := range r.fabric.Host(s.host).NICs {
+		for _, n := range r.hosts[s.host].NICs {
 			l := nccl.Netdev(r.snapshots[s.host], n)
 			if l == nil {
 				continue

@@ -2,7 +2,10 @@ package validators
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -11,12 +14,12 @@ import (
 )
 
 // Checks are the kinds of checks, in the order in which they run.
-var Checks = []string{"link", "ping", "tcp", "nccl"}
+var Checks = []string{"link", "ping", "tcp", "verbs", "nccl"}
 
 // Options narrow and steer a run.
 type Options struct {
 	Only        []string          // kinds of checks; empty: all
-	Link        string            // name of one link; "": all
+	Link        string            // name of one link, network or path; "": all
 	Lab         bool              // links are shaped to LabCapGbps, and thresholds with them
 	LabCapGbps  float64           // Gb/s
 	Unreachable map[string]string // host -> why: checks on its links are skipped
@@ -45,28 +48,134 @@ func (s side) port() string { return s.host + "." + s.nic }
 // run is one validation.
 type run struct {
 	fabric    *fabric.Fabric
+	nics      map[fabric.NICRef]*fabric.NIC
+	hosts     map[string]*fabric.Host
 	fleet     Fleet
 	options   Options
 	snapshots map[string]*facts.Snapshot
-	out       []Result
 }
 
-// Run checks every link, one after the other, and then every host's NCCL view. It answers with
-// results only: what could not be measured is a failure or a skip with its reason.
+// trial is the checks of one path. Trials of one round have no host in common, and run side by
+// side.
+type trial struct {
+	*run
+	path fabric.Path
+	ends [2]side
+	why  string // why the path cannot be checked; "": it can
+	out  []Result
+}
+
+func (t *trial) add(res Result) { t.out = append(t.out, res) }
+
+// Run checks every link and every network's pairs, then groups of links that share a port, then
+// every host's NCCL view. It answers with results only: what could not be measured is a failure or
+// a skip with its reason.
 func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result {
-	r := &run{fabric: f, fleet: fleet, options: o, snapshots: map[string]*facts.Snapshot{}}
-	r.look(ctx)
-	for _, l := range f.Links {
-		if o.Link == "" || o.Link == l.Name {
-			r.link(ctx, l)
+	r := &run{fabric: f, nics: map[fabric.NICRef]*fabric.NIC{}, hosts: map[string]*fabric.Host{}, fleet: fleet, options: o, snapshots: map[string]*facts.Snapshot{}}
+	for _, h := range f.Hosts {
+		r.hosts[h.Name] = h
+		for _, n := range h.NICs {
+			r.nics[n.Ref()] = n
 		}
+	}
+	r.look(ctx)
+	trials := r.trials()
+	r.check(ctx, trials, "link", (*trial).carrier)
+	r.check(ctx, trials, "ping", (*trial).ping)
+	r.check(ctx, trials, "tcp", (*trial).tcp)
+	r.check(ctx, trials, "verbs", (*trial).verbs)
+	var out []Result
+	for _, t := range trials {
+		out = append(out, t.out...)
+	}
+	if o.wants("tcp") {
+		out = append(out, r.portGroups(ctx, trials)...)
 	}
 	if o.wants("nccl") && o.Link == "" {
 		for _, h := range f.Hosts {
-			r.nccl(h)
+			out = append(out, r.nccl(h)...)
 		}
 	}
-	return r.out
+	return out
+}
+
+// trials resolves what is to be checked.
+func (r *run) trials() []*trial {
+	var out []*trial
+	for _, p := range r.fabric.Paths() {
+		network := p.Network != nil && p.Network.Name == r.options.Link
+		if r.options.Link == "" || r.options.Link == p.Name || network {
+			t := &trial{run: r, path: p}
+			t.ends, t.why = r.ends(p)
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// sideBySide bounds how many trials run at a time.
+const sideBySide = 64
+
+// check runs one kind of check on all trials, round by round. A lab's hosts share one machine's
+// processors, so that its throughput is measured one path at a time.
+func (r *run) check(ctx context.Context, trials []*trial, name string, do func(*trial, context.Context)) {
+	if !r.options.wants(name) {
+		return
+	}
+	var ready []*trial
+	for _, t := range trials {
+		if t.why != "" {
+			t.add(Result{Check: name, Link: t.path.Name, Host: t.path.Endpoints[0].Host, Peer: t.path.Endpoints[1].Host, Verdict: Skip, What: name, Cause: t.why})
+		} else {
+			ready = append(ready, t)
+		}
+	}
+	done := 0
+	for _, round := range rounds(ready, name == "tcp" && r.options.Lab) {
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, sideBySide)
+		names := make([]string, 0, len(round))
+		for _, t := range round {
+			names = append(names, t.path.Name)
+		}
+		r.options.progress(fmt.Sprintf("%s: %s (%d of %d)", name, some(names), done+len(round), len(ready)))
+		for _, t := range round {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				do(t, ctx)
+			})
+		}
+		wg.Wait()
+		done += len(round)
+	}
+}
+
+func some(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
+
+// rounds puts each trial into the first round that has neither of its hosts yet.
+func rounds(trials []*trial, single bool) [][]*trial {
+	var out [][]*trial
+	var busy []map[string]bool
+next:
+	for _, t := range trials {
+		a, b := t.path.Endpoints[0].Host, t.path.Endpoints[1].Host
+		for i := range out {
+			if !single && !busy[i][a] && !busy[i][b] {
+				out[i] = append(out[i], t)
+				busy[i][a], busy[i][b] = true, true
+				continue next
+			}
+		}
+		out = append(out, []*trial{t})
+		busy = append(busy, map[string]bool{a: true, b: true})
+	}
+	return out
 }
 
 // look reads every host once. A host that falls away here is treated as one that never answered.
@@ -75,50 +184,35 @@ func (r *run) look(ctx context.Context) {
 	for name, why := range r.options.Unreachable {
 		lost[name] = why
 	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	for _, h := range r.fabric.Hosts {
-		if lost[h.Name] != "" {
+		if r.options.Unreachable[h.Name] != "" {
 			continue
 		}
-		snap, err := r.fleet.Snapshot(ctx, h.Name)
-		if err != nil {
-			lost[h.Name] = err.Error()
-			continue
-		}
-		r.snapshots[h.Name] = snap
+		wg.Go(func() {
+			snap, err := r.fleet.Snapshot(ctx, h.Name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				lost[h.Name] = err.Error()
+				return
+			}
+			r.snapshots[h.Name] = snap
+		})
 	}
+	wg.Wait()
 	r.options.Unreachable = lost
 }
 
-func (r *run) add(res Result) { r.out = append(r.out, res) }
-
-// link runs a link's checks. Ping and throughput are not tried on a link that cannot carry them.
-func (r *run) link(ctx context.Context, l *fabric.Link) {
-	ends, why := r.ends(l)
-	checks := []struct {
-		name string
-		do   func(context.Context, *fabric.Link, [2]side)
-	}{{"link", r.carrier}, {"ping", r.ping}, {"tcp", r.tcp}}
-	for _, c := range checks {
-		if !r.options.wants(c.name) {
-			continue
-		}
-		if why != "" {
-			r.add(Result{Check: c.name, Link: l.Name, Host: l.Endpoints[0].Host, Peer: l.Endpoints[1].Host, Verdict: Skip, What: c.name, Cause: why})
-			continue
-		}
-		r.options.progress("link " + l.Name + ": " + c.name)
-		c.do(ctx, l, ends)
-	}
-}
-
 // ends resolves both ends; why is not empty where one cannot be used.
-func (r *run) ends(l *fabric.Link) (ends [2]side, why string) {
-	for i, ref := range l.Endpoints {
+func (r *run) ends(p fabric.Path) (ends [2]side, why string) {
+	for i, ref := range p.Endpoints {
 		snap := r.snapshots[ref.Host]
 		if snap == nil {
 			return ends, "host " + ref.Host + " could not be reached: " + r.options.Unreachable[ref.Host]
 		}
-		spec := r.fabric.NIC(ref)
+		spec := r.nics[ref]
 		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec)}
 		if s.link == nil {
 			return ends, s.port() + ": no device, or several, match it; run plan"

@@ -100,7 +100,7 @@ func two() *fabric.Fabric {
 		f.Hosts = append(f.Hosts, host)
 	}
 	for _, n := range []string{"rail0", "rail1"} {
-		f.Links = append(f.Links, &fabric.Link{Name: n, Endpoints: [2]fabric.NICRef{{Host: "a", NIC: n}, {Host: "b", NIC: n}}, SpeedGbps: 25, Validate: on})
+		f.Links = append(f.Links, &fabric.Link{Name: n, Role: "training", Endpoints: []fabric.NICRef{{Host: "a", NIC: n}, {Host: "b", NIC: n}}, SpeedGbps: 25, Validate: on})
 	}
 	return f
 }

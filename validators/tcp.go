@@ -14,52 +14,52 @@ import (
 const defaultFraction = 0.9
 
 // tcp measures throughput in both directions, one after the other: together they would share CPUs.
-func (r *run) tcp(ctx context.Context, l *fabric.Link, ends [2]side) {
-	skip := Result{Check: "tcp", Link: l.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "throughput"}
-	found := pairs(ends)
+func (t *trial) tcp(ctx context.Context) {
+	ends := t.ends
+	skip := Result{Check: "tcp", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "throughput"}
+	found := pairs(ends, t.path.Routed)
 	switch {
-	case !l.Validate.TCP.Enabled:
+	case !t.path.Validate.TCP.Enabled:
 		skip.Cause = "disabled in validate"
 	case len(found) == 0:
-		skip.Cause = "the ends have no addresses in one subnet"
+		skip.Cause = t.noPair()
 	case !ends[0].link.Carrier || !ends[1].link.Carrier:
 		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "a measurement"
 		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
-		p := found[0]
-		r.add(r.throughput(ctx, l, ends[0], ends[1], p))
-		r.add(r.throughput(ctx, l, ends[1], ends[0], p.reverse()))
+		t.add(t.throughput(ctx, ends[0], ends[1], found[0]))
+		t.add(t.throughput(ctx, ends[1], ends[0], found[0].reverse()))
 		return
 	}
-	r.add(skip)
+	t.add(skip)
 }
 
-func (r *run) throughput(ctx context.Context, l *fabric.Link, from, to side, p pair) Result {
-	res := Result{Check: "tcp", Link: l.Name, Host: from.host, Peer: to.host, Verdict: Pass, What: "throughput"}
-	before, err := r.ports(ctx, [2]side{from, to})
+func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
+	res := Result{Check: "tcp", Link: t.path.Name, Host: from.host, Peer: to.host, Verdict: Pass, What: "throughput"}
+	before, err := t.ports(ctx, [2]side{from, to})
 	var sent, got probe.TCPResult
 	if err == nil {
-		sent, got, err = r.transfer(ctx, l.Validate.TCP, from, to, p)
+		sent, got, err = t.transfer(ctx, t.path.Validate.TCP, from, to, p)
 	}
 	var denied string
 	if err == nil {
-		denied, err = r.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
+		denied, err = t.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
 	}
 	if err != nil {
 		res.Verdict, res.Measured, res.Cause = Fail, "not measured", err.Error()
 		return res
 	}
 	res.Measured = fmt.Sprintf("%.2f Gb/s, %d streams, %s, %d retransmits", got.Gbps, got.Streams, sent.Congestion, sent.Retransmits)
-	need, text := r.threshold(l)
+	need, text := t.threshold(t.path)
 	res.Expected = text
 	switch {
 	case got.Bytes == 0:
 		res.Verdict, res.Cause = Fail, "the streams were opened, and no payload arrived: small packets pass and full-size ones do not, or the cable was cut"
 	case denied != "":
 		res.Verdict, res.Cause = Fail, "measured, but not over this cable: "+denied
-	case got.Elapsed < l.Validate.TCP.Duration*8/10:
+	case got.Elapsed < t.path.Validate.TCP.Duration*8/10:
 		res.Verdict = Fail
-		res.Cause = fmt.Sprintf("the streams stopped after %s of %s: the cable was cut or the link flapped meanwhile", got.Elapsed.Round(10*time.Millisecond), l.Validate.TCP.Duration)
+		res.Cause = fmt.Sprintf("the streams stopped after %s of %s: the cable was cut or the link flapped meanwhile", got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration)
 	case got.Gbps < need:
 		res.Verdict = Fail
 		res.Cause = "slower than declared: too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits"
@@ -86,7 +86,7 @@ func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p 
 
 // threshold is the least Gb/s that passes. A lab's links carry less than declared, and what is
 // asked of them shrinks by the same factor.
-func (r *run) threshold(l *fabric.Link) (gbps float64, text string) {
+func (r *run) threshold(l fabric.Path) (gbps float64, text string) {
 	c := l.Validate.TCP
 	if c.MinGbps != nil {
 		gbps = *c.MinGbps

@@ -37,7 +37,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	for _, p := range h.Policy {
 		r := wish(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p))
-		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: p.NIC}}
+		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: p.NIC.NIC}}
 		out = append(out, r)
 	}
 	return out
@@ -52,7 +52,7 @@ func wish(host, kind, name string, pos fabric.Pos, spec any) resource.Resource {
 }
 
 func selector(n *fabric.NIC) facts.Selector {
-	return facts.Selector{Netdev: n.Netdev, MAC: n.MAC, PCI: n.PCI}
+	return facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}
 }
 
 func nicSpec(n *fabric.NIC) NICSpec {
@@ -64,7 +64,7 @@ func nicSpec(n *fabric.NIC) NICSpec {
 
 func policySpec(h *fabric.Host, p *fabric.PolicyRoute) PolicyRouteSpec {
 	s := PolicyRouteSpec{From: p.From, To: p.To, Table: p.Table, Priority: p.Priority}
-	if n := h.NIC(p.NIC); n != nil {
+	if n := h.NIC(p.NIC.NIC); n != nil {
 		s.NIC = selector(n)
 	}
 	for _, r := range p.Routes {

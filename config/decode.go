@@ -1,0 +1,407 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+var shapes = map[string]struct {
+	re      *regexp.Regexp
+	example string
+}{
+	"mac":    {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`},
+	"pci":    {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`},
+	"sha256": {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints"},
+	"device": {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`},
+}
+
+// wrong is what keeps a value from being an attribute's: what it is, and what to write instead.
+type wrong struct{ summary, detail string }
+
+// typeWrong is for a value of another type. It names a reference where an address was likely meant.
+func typeWrong(a *attribute, v cty.Value) *wrong {
+	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(v.Type().FriendlyName()), a.hint())}
+}
+
+func article(s string) string {
+	if s != "" && strings.Contains("aeiou", s[:1]) {
+		return "an " + s
+	}
+	return "a " + s
+}
+
+// attributes decodes those attributes of the body that want chooses (nil: all) into the struct. It
+// says whether all of them were good.
+func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into reflect.Value, want func(name string) bool) bool {
+	good := true
+	for _, a := range spec.attrs {
+		if want != nil && !want(a.name) || a.typ == reflect.TypeFor[anything]() {
+			continue
+		}
+		field := into.FieldByIndex(a.field)
+		set := body.Attributes[a.name]
+		if set == nil {
+			if a.required {
+				l.errorf(body.MissingItemRange(), "Attribute missing", "%s needs %s: %s.%s", title(article(spec.name)), a.name, a.typeName(), a.hint())
+				good = false
+			}
+			continue
+		}
+		v, ok := l.attributeValue(a, set, s)
+		if !ok {
+			good = false
+			continue
+		}
+		if v.IsNull() {
+			if a.required {
+				l.errorf(set.Expr.Range(), "Attribute missing", "%s is null, and %s needs it: %s.%s", a.name, article(spec.name), a.typeName(), a.hint())
+				good = false
+			}
+			continue
+		}
+		if w := l.decode(a, v, field, set.Expr.Range()); w != nil {
+			l.say(set.Expr, s, w.summary, w.detail)
+			good = false
+		}
+	}
+	return good
+}
+
+// attributeValue evaluates an attribute. Of a NIC only the identity counts, so that its addresses
+// need not be known.
+func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope) (cty.Value, bool) {
+	switch a.typ {
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev]():
+	default:
+		return l.eval(set.Expr, s)
+	}
+	marked, ok := l.evalMarked(set.Expr, s)
+	if !ok {
+		return cty.DynamicVal, false
+	}
+	v, marks := marked.UnmarkDeep()
+	if !v.IsKnown() {
+		l.notYet(set.Expr, s, marks)
+		return v, false
+	}
+	return v, true
+}
+
+// defaults sets the fields that have a default, in the block and those in it.
+func (b *block) defaults(into reflect.Value) {
+	for _, a := range b.attrs {
+		if a.initial == "" {
+			continue
+		}
+		field := into.FieldByIndex(a.field)
+		if field.Kind() == reflect.Pointer || !field.IsZero() {
+			continue // nil says "not declared" to whoever gives it a meaning
+		}
+		var v cty.Value
+		switch field.Kind() {
+		case reflect.Bool:
+			v = cty.BoolVal(a.initial == "true")
+		case reflect.Slice:
+			var list []cty.Value
+			for _, s := range strings.Fields(a.initial) {
+				list = append(list, cty.StringVal(s))
+			}
+			v = cty.ListVal(list)
+		default:
+			v = cty.StringVal(a.initial)
+		}
+		if w := (&loader{}).decode(a, v, field, hcl.Range{}); w != nil {
+			panic(w.detail) // our own tags; seen by every test
+		}
+	}
+	for _, k := range b.blocks {
+		if !k.many && into.FieldByIndex(k.field).Kind() == reflect.Struct {
+			k.defaults(into.FieldByIndex(k.field))
+		}
+	}
+}
+
+// decode puts a known value that is not null into a field.
+func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
+	if a.auto && v.Type() == cty.String && v.AsString() == "auto" {
+		return nil
+	}
+	if into.Kind() == reflect.Pointer {
+		into.Set(reflect.New(into.Type().Elem()))
+		return l.decode(a, v, into.Elem(), r)
+	}
+	switch into.Interface().(type) {
+	case fabric.NICRef:
+		ref, ok := l.nicRef(v)
+		if !ok {
+			return typeWrong(a, v)
+		}
+		into.Set(reflect.ValueOf(ref))
+		return nil
+	case fabric.Netdev:
+		if ref, ok := l.nicRef(v); ok {
+			into.SetString(ref.NIC)
+			return nil
+		}
+	case time.Duration:
+		return decodeDuration(a, v, into)
+	case netip.Prefix, netip.Addr:
+		return decodeAddress(a, v, into)
+	}
+	switch into.Kind() {
+	case reflect.Bool:
+		c, err := convert.Convert(v, cty.Bool)
+		if err != nil {
+			return typeWrong(a, v)
+		}
+		into.SetBool(c.True())
+	case reflect.Int, reflect.Float64:
+		return decodeNumber(a, v, into)
+	case reflect.String:
+		return decodeString(a, v, into, r)
+	case reflect.Map:
+		return decodeMap(a, v, into)
+	case reflect.Slice:
+		return l.decodeList(a, v, into, r)
+	case reflect.Struct:
+		return l.decodeObject(a, v, into, r)
+	default:
+		panic("no decoder for " + into.Type().String()) // seen by every test
+	}
+	return nil
+}
+
+func decodeNumber(a *attribute, v cty.Value, into reflect.Value) *wrong {
+	c, err := convert.Convert(v, cty.Number)
+	if err != nil {
+		return typeWrong(a, v)
+	}
+	f, _ := c.AsBigFloat().Float64()
+	if a.min != nil && f < *a.min || a.max != nil && f > *a.max || math.IsInf(f, 0) {
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be from %s to %s.", a.name, plain(*a.min), plain(*a.max))}
+	}
+	if into.Kind() == reflect.Float64 {
+		into.SetFloat(f)
+		return nil
+	}
+	if !c.AsBigFloat().IsInt() {
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be a whole number from %s to %s.", a.name, plain(*a.min), plain(*a.max))}
+	}
+	into.SetInt(int64(f))
+	return nil
+}
+
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// text is a value as a string. Line breaks and NUL are refused: they would end a line of a file
+// that is written on a host.
+func text(v cty.Value) (string, bool) {
+	c, err := convert.Convert(v, cty.String)
+	if err != nil || c.IsNull() {
+		return "", false
+	}
+	return c.AsString(), !strings.ContainsAny(c.AsString(), "\n\r\x00")
+}
+
+func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
+	if !v.Type().IsPrimitiveType() {
+		return typeWrong(a, v)
+	}
+	s, ok := text(v)
+	if !ok {
+		return &wrong{"Value not allowed", a.name + " must not contain line breaks or NUL."}
+	}
+	if a.one != nil && !slices.Contains(a.one, s) {
+		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), suggest(s, a.one))}
+	}
+	if shape, has := shapes[a.shape]; has {
+		if s = strings.ToLower(s); !shape.re.MatchString(s) {
+			return &wrong{"Value has the wrong shape", fmt.Sprintf("%s must look like %s.", a.name, shape.example)}
+		}
+	}
+	if a.path && s != "" && !filepath.IsAbs(s) && !strings.HasPrefix(s, "~") {
+		s = filepath.Join(filepath.Dir(r.Filename), s)
+	}
+	into.SetString(s)
+	return nil
+}
+
+func alternatives(values []string) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, strconv.Quote(v))
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return strings.Join(out[:len(out)-1], ", ") + " or " + out[len(out)-1]
+}
+
+func decodeDuration(a *attribute, v cty.Value, into reflect.Value) *wrong {
+	s, _ := text(v)
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 || d > 24*time.Hour {
+		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a time with its unit, such as "3s" or "200us".`, a.name)}
+	}
+	into.SetInt(int64(d))
+	return nil
+}
+
+func decodeMap(a *attribute, v cty.Value, into reflect.Value) *wrong {
+	if !v.Type().IsMapType() && !v.Type().IsObjectType() {
+		return typeWrong(a, v)
+	}
+	m := map[string]string{}
+	for it := v.ElementIterator(); it.Next(); {
+		key, e := it.Element()
+		if e.IsNull() {
+			continue // as if it were not written
+		}
+		s, ok := text(e)
+		k, keyOK := text(key)
+		if !ok || !keyOK {
+			return &wrong{"Value not allowed", fmt.Sprintf("%s[%q] must be a string or a number without line breaks.", a.name, k)}
+		}
+		m[k] = s
+	}
+	into.Set(reflect.ValueOf(m))
+	return nil
+}
+
+// decodeList takes one value for a list of one where a family's second value may follow: subnet.
+func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
+	if a.name == "subnet" && v.Type() == cty.String {
+		v = cty.TupleVal([]cty.Value{v})
+	}
+	if t := v.Type(); !t.IsListType() && !t.IsTupleType() && !t.IsSetType() {
+		return typeWrong(a, v)
+	}
+	out := reflect.MakeSlice(into.Type(), 0, v.LengthInt())
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if e.IsNull() {
+			return &wrong{"Value not allowed", a.name + " has an element that is null."}
+		}
+		field := reflect.New(into.Type().Elem()).Elem()
+		if w := l.decode(a, e, field, r); w != nil {
+			return w
+		}
+		out = reflect.Append(out, field)
+	}
+	into.Set(out)
+	return nil
+}
+
+// decodeObject decodes an attribute whose value has attributes of its own: match, gid.
+func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
+	if !v.Type().IsMapType() && !v.Type().IsObjectType() {
+		return typeWrong(a, v)
+	}
+	spec := &block{}
+	spec.read(into.Type(), nil)
+	m := v.AsValueMap()
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		part := spec.attr(k)
+		if part == nil {
+			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s", a.name, strings.Join(spec.names(), ", "), k, suggest(k, spec.names()))}
+		}
+		if m[k].IsNull() {
+			continue
+		}
+		if w := l.decode(part, m[k], into.FieldByIndex(part.field), r); w != nil {
+			return &wrong{w.summary, a.name + "." + w.detail}
+		}
+	}
+	return nil
+}
+
+// typeName says what an attribute takes, in a user's words.
+func (a *attribute) typeName() string {
+	t := a.typ
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if a.one != nil && t.Kind() == reflect.String {
+		return alternatives(a.one)
+	}
+	switch t {
+	case reflect.TypeFor[fabric.NICRef]():
+		return "a NIC"
+	case reflect.TypeFor[[]fabric.NICRef]():
+		return "a list of NICs"
+	case reflect.TypeFor[fabric.Netdev]():
+		return "a NIC or an interface's name"
+	case reflect.TypeFor[time.Duration]():
+		return "a duration"
+	case reflect.TypeFor[netip.Addr]():
+		return "an address"
+	case reflect.TypeFor[netip.Prefix]():
+		return "an address or a network"
+	case reflect.TypeFor[[]netip.Prefix]():
+		if a.name == "subnet" {
+			return "a network, or a list with one for each family"
+		}
+		return "a list of addresses with prefix lengths"
+	case reflect.TypeFor[fabric.Match](), reflect.TypeFor[fabric.GID]():
+		return "an object"
+	case reflect.TypeFor[anything]():
+		return "an expression"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Float64:
+		return "a number"
+	case reflect.Map:
+		return "a map of strings"
+	case reflect.Slice:
+		return "a list of strings"
+	}
+	return "a string"
+}
+
+// hint is an example of what to write, where the type's name alone does not say it.
+func (a *attribute) hint() string {
+	switch a.name {
+	case "endpoints":
+		return " Write [host.a.nic.rail0, host.b.nic.rail0]."
+	case "members":
+		return " Write [host.a.nic.rail0, host.b.nic.rail0], or [for h in values(host.gpu) : h.nic.rail0]."
+	case "hca":
+		return " Write [nic.rail0, nic.rail1]."
+	case "nic":
+		return " Write nic.rail0."
+	case "addresses":
+		return ` Write ["192.168.88.1/30"].`
+	case "match":
+		return ` Write { mac = "aa:bb:cc:dd:ee:ff" }.`
+	case "gid":
+		return ` Write { version = 2, family = "ipv4" }.`
+	case "table":
+		return " Write 100."
+	case "to":
+		return ` Write "10.0.0.0/8" or "default".`
+	}
+	return ""
+}

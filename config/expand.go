@@ -1,0 +1,102 @@
+package config
+
+import (
+	"regexp"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// nameShape keeps names apart from what shells, globs and file names read as something else.
+var nameShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+const maxInstances = 65536
+
+// instance is one expansion of a block.
+type instance struct {
+	name string
+	s    scope
+	on   bool
+	each bool
+}
+
+// expand repeats a block over its for_each. ok is false where the instances cannot be known: what
+// refers to the block is then left out too.
+func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
+	a := k.Body.Attributes["for_each"]
+	if a == nil {
+		out = []instance{{name: k.Labels[0], s: s}}
+	} else if out, ok = l.forEach(a, s); !ok {
+		return nil, false
+	}
+	good := out[:0]
+	for _, i := range out {
+		if !nameShape.MatchString(i.name) {
+			l.errorf(k.DefRange(), "Name not allowed", "%q must begin with a letter or digit, have letters, digits, '.', '_' and '-' only, and at most 63 of them.", i.name)
+			continue
+		}
+		i.on = l.enabled(k, i.s)
+		good = append(good, i)
+	}
+	return good, true
+}
+
+func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bool) {
+	marked, ok := l.evalMarked(a.Expr, s)
+	if !ok {
+		return nil, false
+	}
+	v, marks := marked.Unmark()
+	if !v.IsKnown() {
+		_, all := marked.UnmarkDeep()
+		l.notYet(a.Expr, s, all)
+		return nil, false
+	}
+	delete(marks, secret{}) // its keys become names, which people see
+	t := v.Type()
+	switch {
+	case v.IsNull():
+		l.say(a.Expr, s, "Cannot repeat over this", "for_each is null. Write an empty map, {}, for no instance.")
+		return nil, false
+	case t.IsMapType(), t.IsObjectType(), t.IsSetType() && (t.ElementType() == cty.String || v.LengthInt() == 0):
+	case t.IsListType(), t.IsTupleType():
+		l.say(a.Expr, s, "Cannot repeat over this", "for_each takes a map, or a set of strings: a list would renumber its instances when one is removed. Write toset(…), or { for x in … : x.name => x }.")
+		return nil, false
+	default:
+		l.say(a.Expr, s, "Cannot repeat over this", "for_each takes a map, or a set of strings such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
+		return nil, false
+	}
+	if v.LengthInt() > maxInstances {
+		l.say(a.Expr, s, "Cannot repeat over this", "for_each has more than 65536 elements.")
+		return nil, false
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		key, val := it.Element()
+		key, _ = key.Unmark()
+		if !key.IsKnown() || key.IsNull() {
+			l.say(a.Expr, s, "Cannot repeat over this", "A key is null or not known yet.")
+			return nil, false
+		}
+		each := cty.ObjectVal(map[string]cty.Value{"key": key, "value": val})
+		out = append(out, instance{name: key.AsString(), s: s.with("each", each), each: true})
+	}
+	return out, true
+}
+
+func (l *loader) enabled(k *hclsyntax.Block, s scope) bool {
+	a := k.Body.Attributes["enabled"]
+	if a == nil {
+		return true
+	}
+	v, ok := l.eval(a.Expr, s)
+	if !ok || v.IsNull() {
+		return true
+	}
+	b, err := convert.Convert(v, cty.Bool)
+	if err != nil {
+		l.say(a.Expr, s, "Wrong type", "enabled must be true or false; this is "+article(v.Type().FriendlyName())+".")
+		return true
+	}
+	return b.True()
+}

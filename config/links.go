@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+func (l *loader) links() {
+	seen := map[string]bool{}
+	for _, k := range l.blocks["link"] {
+		insts, _ := l.expand(k, scope{})
+		for _, i := range insts {
+			l.nameOnce("Link", k, i, seen)
+			if i.on {
+				l.link(k, i)
+			}
+		}
+	}
+}
+
+// nameOnce refuses a second thing of one name.
+func (l *loader) nameOnce(what string, k *hclsyntax.Block, i instance, seen map[string]bool) {
+	if seen[i.name] {
+		l.errorf(k.DefRange(), what+" stands twice", "Another %s is named %q. A name is used once in a fabric.", strings.ToLower(what), i.name)
+	}
+	seen[i.name] = true
+}
+
+func (l *loader) link(k *hclsyntax.Block, i instance) {
+	n := &fabric.Link{Block: l.place(k), Name: i.name, BlockName: k.Labels[0], Validate: l.f.Validate}
+	spec := language().block("link")
+	spec.defaults(value(n))
+	n.Invalid = !l.attributes(spec, k.Body, i.s, value(n), nil)
+	l.thresholds(sub(k.Body, "validate"), i.s, &n.Validate)
+	if n.ExpectGbps == 0 {
+		n.ExpectGbps = n.SpeedGbps
+	}
+	if n.Invalid {
+		return
+	}
+	if len(n.Endpoints) != 2 {
+		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs", "Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; three and more NICs are a network.", n.Name, len(n.Endpoints))
+		return
+	}
+	for _, r := range n.Endpoints {
+		if l.off[r] {
+			l.warnf(l.ranges[n.At("endpoints")], "Link left out", "%s is disabled, and link %s with it.", r, n.Name)
+			return
+		}
+	}
+	for at, r := range n.Endpoints {
+		nic := l.nics[r]
+		if nic.MTU == 0 {
+			nic.MTU = n.MTU
+		}
+		for _, s := range n.Subnet {
+			l.give(nic, s, uint64(at)+first(s), "link "+n.Name)
+		}
+	}
+	l.families(n.Subnet, n.Block)
+	l.f.Links = append(l.f.Links, n)
+}
+
+// first is the number of the first usable address of a subnet. A /31 (RFC 3021) and a /127
+// (RFC 6164) use both; elsewhere 0 is the network, and in IPv6 the subnet-router anycast address.
+func first(s netip.Prefix) uint64 {
+	if s.Bits() >= s.Addr().BitLen()-1 {
+		return 0
+	}
+	return 1
+}
+
+// give puts the n-th address of a subnet on a NIC.
+func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
+	if nic.AttrPos["addresses"] != (fabric.Pos{}) {
+		l.errorf(l.ranges[nic.At("addresses")], "Address given in two places", "%s has addresses, and %s gives it one of %s. Keep one.", nic.Ref(), from, s)
+		nic.Invalid = true
+		return
+	}
+	host := s.Addr().BitLen() - s.Bits()
+	size := new(big.Int).Lsh(big.NewInt(1), uint(host))
+	last := new(big.Int).Sub(size, big.NewInt(1))
+	k := new(big.Int).SetUint64(n)
+	broadcast := s.Addr().Is4() && host > 1 && k.Cmp(last) == 0
+	if k.Cmp(last) > 0 || broadcast {
+		l.errorf(l.ranges[nic.At("host_number")], "Subnet too small", "%s: %s has no host %d. Use a wider subnet, or a smaller host_number.", nic.Ref(), s, n)
+		nic.Invalid = true
+		return
+	}
+	nic.AddressesSet = true
+	nic.Addresses = append(nic.Addresses, netip.PrefixFrom(addBig(s.Addr(), k), s.Bits()))
+}
+
+// families refuses two subnets of one family.
+func (l *loader) families(subnets []netip.Prefix, b fabric.Block) {
+	if len(subnets) > 2 || len(subnets) == 2 && subnets[0].Addr().Is4() == subnets[1].Addr().Is4() {
+		l.errorf(l.ranges[b.At("subnet")], "Two subnets of one family", "subnet takes one, or one IPv4 and one IPv6.")
+	}
+}
+
+func (l *loader) networks() {
+	seen := map[string]bool{}
+	for _, k := range l.blocks["network"] {
+		insts, _ := l.expand(k, scope{})
+		for _, i := range insts {
+			l.nameOnce("Network", k, i, seen)
+			if i.on {
+				l.network(k, i)
+			}
+		}
+	}
+}
+
+func (l *loader) network(k *hclsyntax.Block, i instance) {
+	n := &fabric.Network{Block: l.place(k), Name: i.name, BlockName: k.Labels[0], Validate: l.f.Validate}
+	spec := language().block("network")
+	spec.defaults(value(n))
+	n.Invalid = !l.attributes(spec, k.Body, i.s, value(n), nil)
+	l.thresholds(sub(k.Body, "validate"), i.s, &n.Validate)
+	if n.ExpectGbps == 0 {
+		n.ExpectGbps = n.SpeedGbps
+	}
+	n.Members = slices.DeleteFunc(n.Members, func(r fabric.NICRef) bool { return l.off[r] })
+	slices.SortStableFunc(n.Members, func(a, b fabric.NICRef) int { return strings.Compare(a.String(), b.String()) })
+	for _, r := range n.Members {
+		nic := l.nics[r]
+		if n.Invalid {
+			nic.Invalid = true // its addresses may come from what is wrong
+			continue
+		}
+		if nic.MTU == 0 {
+			nic.MTU = n.MTU
+		}
+		if nic.HostNumber == 0 {
+			continue
+		}
+		if n.Routed && len(n.Subnet) > 0 {
+			continue // said below
+		}
+		for _, s := range n.Subnet {
+			l.give(nic, s, uint64(nic.HostNumber), fmt.Sprintf("network %s", n.Name))
+		}
+	}
+	if n.Routed && len(n.Subnet) > 0 {
+		l.errorf(l.ranges[n.At("subnet")], "Routed network with a subnet", "The members of a routed network stand in subnets of their own: remove subnet and give the NICs addresses, or remove routed.")
+		n.Invalid = true
+	}
+	l.families(n.Subnet, n.Block)
+	l.f.Networks = append(l.f.Networks, n)
+}
+
+// thresholds lays validate blocks over what holds further out. A nested block's default is not laid
+// over: only what is written wins.
+func (l *loader) thresholds(blocks []*hclsyntax.Block, s scope, v *fabric.Validate) {
+	spec := language().block("validate")
+	for _, k := range blocks {
+		l.attributes(spec, k.Body, s, value(v), nil)
+		for _, kind := range spec.blocks {
+			for _, inner := range sub(k.Body, kind.name) {
+				l.attributes(kind, inner.Body, s, value(v).FieldByIndex(kind.field), nil)
+			}
+		}
+	}
+}

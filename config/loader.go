@@ -1,0 +1,196 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// loader is the state of one Load.
+type loader struct {
+	options Options
+	dir     string
+	files   map[string]*hcl.File
+	diags   hcl.Diagnostics
+	ranges  map[fabric.Pos]hcl.Range // for what package fabric finds
+	places  map[*hclsyntax.Body]map[string]fabric.Pos
+
+	meter     *meter
+	functions map[string]function.Function
+	statics   map[hcl.Expression]bool // checked once, however many instances evaluate it
+
+	blocks   map[string][]*hclsyntax.Block
+	vars     cty.Value
+	locals   map[string]*hclsyntax.Attribute
+	localVal map[string]cty.Value
+	busy     []string  // locals that are being evaluated
+	hostVal  cty.Value // what "host" means at this stratum
+
+	hostBlocks map[string]*hostBlock
+	insts      []*hostInstance
+	nics       map[fabric.NICRef]*fabric.NIC // enabled and disabled ones
+	off        map[fabric.NICRef]bool        // disabled, or on a disabled host
+	f          *fabric.Fabric
+}
+
+func newLoader(path string, o Options) *loader {
+	dir := path
+	if st, err := os.Stat(path); err == nil && !st.IsDir() {
+		dir = filepath.Dir(path)
+	}
+	l := &loader{
+		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{}, places: map[*hclsyntax.Body]map[string]fabric.Pos{},
+		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
+		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
+		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
+		f: &fabric.Fabric{Name: "default"},
+	}
+	l.functions = functions(dir, l.meter)
+	return l
+}
+
+func (l *loader) errorf(r hcl.Range, summary, detail string, args ...any) {
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &r})
+}
+
+func (l *loader) warnf(r hcl.Range, summary, detail string, args ...any) {
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &r})
+}
+
+// say reports what is wrong with an expression's value, with the values that led to it.
+func (l *loader) say(e hcl.Expression, s scope, summary, detail string) {
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: e.Range().Ptr(),
+		Expression: e, EvalContext: &hcl.EvalContext{Variables: s}})
+}
+
+func (l *loader) pos(r hcl.Range) fabric.Pos {
+	p := fabric.Pos{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
+	l.ranges[p] = r
+	return p
+}
+
+// place says where a block and its attributes stand. Instances share the map.
+func (l *loader) place(k *hclsyntax.Block) fabric.Block {
+	m := l.places[k.Body]
+	if m == nil {
+		m = map[string]fabric.Pos{}
+		for n, a := range k.Body.Attributes {
+			m[n] = l.pos(a.Expr.Range())
+		}
+		l.places[k.Body] = m
+	}
+	return fabric.Block{Pos: l.pos(k.DefRange()), AttrPos: m}
+}
+
+// names checks what stands in a block against its kind, nested blocks included.
+func (l *loader) names(spec *block, b *hclsyntax.Body) {
+	if spec.free {
+		for _, k := range b.Blocks {
+			l.errorf(k.TypeRange, "Unknown name", "%s takes attributes only.", spec.name)
+		}
+		return
+	}
+	where := "a " + spec.name + " block"
+	if spec.name == "" {
+		where = "a fabric file"
+	}
+	for _, a := range sortedAttributes(b) {
+		switch {
+		case spec.attr(a.Name) != nil, spec.repeat && (a.Name == "for_each" || a.Name == "enabled"):
+		case spec.block(a.Name) != nil:
+			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.", a.Name, blockForm(spec.block(a.Name)))
+		case a.Name == "count" && spec.repeat:
+			l.errorf(a.NameRange, "Unknown name", "There is no count: its instances would be renumbered when one is removed. Write for_each, with keys that stay.")
+		default:
+			l.errorf(a.NameRange, "Unknown name", "%q is not known in %s.%s%s", a.Name, where, suggest(a.Name, spec.names()), l.elsewhere(a.Name, spec))
+		}
+	}
+	seen := map[string]bool{}
+	for _, k := range b.Blocks {
+		kind := spec.block(k.Type)
+		switch {
+		case kind == nil && spec.attr(k.Type) != nil:
+			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
+			continue
+		case kind == nil:
+			l.errorf(k.TypeRange, "Unknown name", "%q is not known in %s.%s%s", k.Type, where, suggest(k.Type, spec.names()), l.elsewhere(k.Type, spec))
+			continue
+		case kind.label == "" && len(k.Labels) > 0:
+			l.errorf(k.LabelRanges[0], "Name not taken", "%s takes no name: write %s.", k.Type, blockForm(kind))
+		case kind.label != "" && len(k.Labels) != 1:
+			l.errorf(k.DefRange(), "One name needed", "Write %s.", blockForm(kind))
+		case !kind.many && seen[k.Type]:
+			l.errorf(k.DefRange(), "Block stands twice", "%s has one %s block. Merge them.", title(where), k.Type)
+		}
+		seen[k.Type] = true
+		l.names(kind, k.Body)
+	}
+}
+
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func blockForm(b *block) string {
+	if b.label != "" {
+		return fmt.Sprintf("%s %q { … }", b.name, strings.ToLower(b.label))
+	}
+	return b.name + " { … }"
+}
+
+// elsewhere names the block that has the attribute, where this one does not.
+func (l *loader) elsewhere(name string, here *block) string {
+	var in []string
+	var walk func(b *block)
+	walk = func(b *block) {
+		if b != here && b.name != "" && (b.attr(name) != nil || b.block(name) != nil) {
+			in = append(in, b.name)
+		}
+		for _, k := range b.blocks {
+			walk(k)
+		}
+	}
+	walk(language())
+	if len(in) == 0 || suggest(name, here.names()) != "" {
+		return ""
+	}
+	sort.Strings(in)
+	return fmt.Sprintf(" It belongs in %s.", strings.Join(compact(in), ", "))
+}
+
+func compact(sorted []string) []string {
+	var out []string
+	for _, s := range sorted {
+		if len(out) == 0 || out[len(out)-1] != s {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func sortedAttributes(b *hclsyntax.Body) []*hclsyntax.Attribute {
+	out := make([]*hclsyntax.Attribute, 0, len(b.Attributes))
+	for _, a := range b.Attributes {
+		out = append(out, a)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
+	return out
+}
+
+// sub returns the nested blocks of one type.
+func sub(b *hclsyntax.Body, name string) []*hclsyntax.Block {
+	var out []*hclsyntax.Block
+	for _, k := range b.Blocks {
+		if k.Type == name {
+			out = append(out, k)
+		}
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Limits of one fabric's evaluation. A fabric of 20,000 hosts stays far below them.
+const (
+	maxValue          = 1 << 21 // bytes and elements of one value
+	maxKept           = 1 << 24 // of all values
+	maxSteps          = 1 << 21 // bytes and elements that one expression makes on its way
+	maxBinaryExponent = 1024    // of a number, to the base of 2
+	deadline          = 10 * time.Second
+)
+
+// meter bounds what evaluation takes. HCL cannot be interrupted, so that the meter stands inside
+// the expressions: it replaces the parts that are evaluated many times, or make large things, by
+// ones that count (measure), and leaves by a panic that value catches.
+type meter struct {
+	began time.Time
+	steps int // of the current expression
+	kept  int
+	spent error // set for good once time or the total is used up
+}
+
+type exceeded struct{ why error }
+
+func newMeter() *meter { return &meter{began: time.Now()} }
+
+// value evaluates an expression within the limits.
+func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diags hcl.Diagnostics) {
+	if m.spent != nil {
+		return cty.DynamicVal.Mark(failed{}), nil // said before
+	}
+	m.steps = 0
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case exceeded:
+			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: e.Range().Ptr(),
+				Detail: p.why.Error() + "."}}
+		default:
+			panic(p)
+		}
+	}()
+	v, diags = e.Value(ctx)
+	budget := maxValue
+	bare, _ := v.UnmarkDeep()
+	if err := within(bare, &budget); err != nil {
+		panic(exceeded{err})
+	}
+	if m.kept += maxValue - budget; m.kept > maxKept {
+		m.spent = errors.New("all values of this fabric together are larger than 16 MiB")
+		panic(exceeded{m.spent})
+	}
+	return v, diags
+}
+
+// step counts n bytes or elements.
+func (m *meter) step(n int) {
+	if m.steps += n; m.steps > maxSteps {
+		panic(exceeded{fmt.Errorf("this makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps)})
+	}
+	if time.Since(m.began) > deadline {
+		m.spent = fmt.Errorf("the fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
+		panic(exceeded{m.spent})
+	}
+}
+
+// within walks a value while its size fits into the budget.
+func within(v cty.Value, budget *int) error {
+	if *budget--; *budget < 0 {
+		return fmt.Errorf("this makes more than %d elements or bytes: look for values that double", maxValue)
+	}
+	if v.IsNull() || !v.IsKnown() {
+		return nil
+	}
+	switch t := v.Type(); {
+	case t == cty.String:
+		*budget -= len(v.AsString())
+	case t == cty.Number:
+		return reasonable(v)
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			if k.Type() == cty.String {
+				*budget -= len(k.AsString())
+			}
+			if err := within(e, budget); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reasonable refuses numbers that take minutes to write down: 1e10000000 is 26 s.
+func reasonable(v cty.Value) error {
+	f := v.AsBigFloat()
+	if exp := f.MantExp(nil); f.IsInf() || exp > maxBinaryExponent || exp < -maxBinaryExponent {
+		return fmt.Errorf("a number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
+	}
+	return nil
+}
+
+// metered counts each evaluation of the expression in it.
+type metered struct {
+	hclsyntax.Expression
+	m *meter
+}
+
+// Value implements hclsyntax.Expression.
+func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	e.m.step(1)
+	v, diags := e.Expression.Value(ctx)
+	if bare, _ := v.Unmark(); bare.IsKnown() && !bare.IsNull() {
+		switch bare.Type() {
+		case cty.String:
+			e.m.step(len(bare.AsString()))
+		case cty.Number:
+			if err := reasonable(bare); err != nil {
+				panic(exceeded{err})
+			}
+		}
+	}
+	return v, diags
+}
+
+// UnwrapExpression lets HCL's static readers, such as those of type constraints, see the inside.
+func (e metered) UnwrapExpression() hcl.Expression { return e.Expression }
+
+// measure puts the meter into all expressions of a body.
+func (m *meter) measure(n hclsyntax.Node) { _ = hclsyntax.Walk(n, measurer{m}) }
+
+type measurer struct{ m *meter }
+
+// Enter implements hclsyntax.Walker.
+func (measurer) Enter(hclsyntax.Node) hcl.Diagnostics { return nil }
+
+// Exit implements hclsyntax.Walker. Children are wrapped on the way out, when they have been walked.
+func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
+	wrapAll := func(list []hclsyntax.Expression) {
+		for i, e := range list {
+			if _, literal := e.(*hclsyntax.LiteralValueExpr); !literal {
+				list[i] = w.m.wrap(e)
+			}
+		}
+	}
+	switch e := n.(type) {
+	case *hclsyntax.ForExpr:
+		e.KeyExpr, e.ValExpr, e.CondExpr = w.m.wrap(e.KeyExpr), w.m.wrap(e.ValExpr), w.m.wrap(e.CondExpr)
+	case *hclsyntax.TemplateExpr:
+		wrapAll(e.Parts)
+	case *hclsyntax.TemplateWrapExpr:
+		e.Wrapped = w.m.wrap(e.Wrapped)
+	case *hclsyntax.BinaryOpExpr:
+		e.LHS, e.RHS = w.m.wrap(e.LHS), w.m.wrap(e.RHS)
+	case *hclsyntax.TupleConsExpr:
+		wrapAll(e.Exprs)
+	case *hclsyntax.ObjectConsExpr:
+		for i := range e.Items {
+			e.Items[i].ValueExpr = w.m.wrap(e.Items[i].ValueExpr)
+		}
+	case *hclsyntax.SplatExpr:
+		e.Each = w.m.wrap(e.Each)
+	}
+	return nil
+}
+
+func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
+	if _, done := e.(metered); done || e == nil {
+		return e
+	}
+	if t, is := e.(*hclsyntax.ScopeTraversalExpr); is {
+		// HCL looks for references by node type, so that they must stay visible as children.
+		e = &hclsyntax.ParenthesesExpr{Expression: t, SrcRange: t.SrcRange}
+	}
+	return metered{e, m}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// hostBlock is what is known of a host block before any value is.
+type hostBlock struct {
+	name      string
+	keyed     bool
+	nicBlocks map[string]bool
+	failed    bool // its for_each could not be evaluated
+}
+
+// hostAttributes are what expressions see of a host.
+var hostAttributes = []string{"name", "address", "labels", "nic"}
+
+func (h *hostBlock) has(name string) bool {
+	for _, a := range hostAttributes {
+		if a == name {
+			return true
+		}
+	}
+	return false
+}
+
+// hostInstance is one host while it is built.
+type hostInstance struct {
+	h    *fabric.Host
+	k    *hclsyntax.Block
+	s    scope // each and self
+	each bool
+	nics map[string]*nicBlock
+}
+
+// nicBlock is the instances of one nic block on one host.
+type nicBlock struct {
+	keyed  bool
+	failed bool
+	nics   []*fabric.NIC
+}
+
+func (l *loader) declareHosts() {
+	for _, k := range l.blocks["host"] {
+		if o := l.hostBlocks[k.Labels[0]]; o != nil {
+			continue // said when its instances are named
+		}
+		h := &hostBlock{name: k.Labels[0], keyed: k.Body.Attributes["for_each"] != nil, nicBlocks: map[string]bool{}}
+		for _, n := range sub(k.Body, "nic") {
+			if len(n.Labels) == 1 {
+				h.nicBlocks[n.Labels[0]] = true
+			}
+		}
+		l.hostBlocks[h.name] = h
+	}
+}
+
+// nicValue is what expressions see of a NIC. Before its addresses are settled they are unknown.
+func nicValue(n *fabric.NIC, final bool) cty.Value {
+	settled := early{"addresses and MTUs of NICs"}
+	out := map[string]cty.Value{
+		"host": cty.StringVal(n.Host), "name": cty.StringVal(n.Name), "netdev": cty.NullVal(cty.String),
+		"ip": cty.UnknownVal(cty.String).Mark(settled), "ip6": cty.UnknownVal(cty.String).Mark(settled),
+		"addresses": cty.UnknownVal(cty.List(cty.String)).Mark(settled), "mtu": cty.UnknownVal(cty.Number).Mark(settled),
+	}
+	if n.Netdev != "" {
+		out["netdev"] = cty.StringVal(n.Netdev)
+	}
+	if final && n.Invalid {
+		for _, name := range []string{"ip", "ip6", "addresses", "mtu"} {
+			out[name] = cty.DynamicVal.Mark(failed{})
+		}
+	} else if final {
+		addresses(n, out)
+	}
+	return cty.ObjectVal(out)
+}
+
+func addresses(n *fabric.NIC, out map[string]cty.Value) {
+	out["ip"], out["ip6"], out["mtu"] = cty.NullVal(cty.String), cty.NullVal(cty.String), cty.NullVal(cty.Number)
+	list := make([]cty.Value, 0, len(n.Addresses))
+	for i := len(n.Addresses) - 1; i >= 0; i-- { // the first of each family stands
+		a := n.Addresses[i].Addr()
+		if a.Is4() {
+			out["ip"] = cty.StringVal(a.String())
+		} else {
+			out["ip6"] = cty.StringVal(a.String())
+		}
+	}
+	for _, p := range n.Addresses {
+		list = append(list, cty.StringVal(p.String()))
+	}
+	out["addresses"] = cty.ListValEmpty(cty.String)
+	if len(list) > 0 {
+		out["addresses"] = cty.ListVal(list)
+	}
+	if n.MTU > 0 {
+		out["mtu"] = cty.NumberIntVal(int64(n.MTU))
+	}
+}
+
+// nicsValue is the object behind host.a.nic, and behind nic inside the host.
+func (hi *hostInstance) nicsValue(final bool) cty.Value {
+	out := map[string]cty.Value{}
+	for name, b := range hi.nics {
+		switch {
+		case b.failed:
+			out[name] = cty.DynamicVal.Mark(failed{})
+		case b.keyed:
+			keyed := map[string]cty.Value{}
+			for _, n := range b.nics {
+				keyed[n.Name] = nicValue(n, final)
+			}
+			out[name] = object(keyed)
+		case len(b.nics) > 0:
+			out[name] = nicValue(b.nics[0], final)
+		}
+	}
+	return object(out)
+}
+
+// hostsValue is what host means from the links on.
+func (l *loader) hostsValue(final bool) cty.Value {
+	out, keyed := map[string]cty.Value{}, map[string]map[string]cty.Value{}
+	for name, b := range l.hostBlocks {
+		if b.keyed {
+			keyed[name] = map[string]cty.Value{}
+		}
+	}
+	for _, hi := range l.insts {
+		v := cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal(hi.h.Name), "address": cty.StringVal(hi.h.Address), "labels": labels(hi.h), "nic": hi.nicsValue(final)})
+		if hi.each {
+			keyed[hi.h.BlockName][hi.h.Name] = v
+		} else {
+			out[hi.h.BlockName] = v
+		}
+	}
+	for name, m := range keyed {
+		out[name] = object(m)
+	}
+	for name, b := range l.hostBlocks {
+		if _, there := out[name]; b.failed || !there {
+			out[name] = cty.DynamicVal.Mark(failed{})
+		}
+	}
+	return object(out)
+}
+
+func labels(h *fabric.Host) cty.Value {
+	m := map[string]cty.Value{}
+	for k, v := range h.Labels {
+		m[k] = cty.StringVal(v)
+	}
+	return object(m)
+}
+
+// nicRef reads a NIC object that an expression came to.
+func (l *loader) nicRef(v cty.Value) (fabric.NICRef, bool) {
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("host") || !v.Type().HasAttribute("name") || !v.Type().HasAttribute("netdev") {
+		return fabric.NICRef{}, false
+	}
+	h, ok1 := plainString(v.GetAttr("host"))
+	n, ok2 := plainString(v.GetAttr("name"))
+	r := fabric.NICRef{Host: h, NIC: n}
+	return r, ok1 && ok2 && l.nics[r] != nil
+}
+
+func plainString(v cty.Value) (string, bool) {
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return "", false
+	}
+	return v.AsString(), true
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// declaredVariable is a variable block that has been read.
+type declaredVariable struct {
+	block    *hclsyntax.Block
+	spec     variable
+	typ      cty.Type
+	defaults *typeexpr.Defaults
+}
+
+// givenValue is a value from outside the variable's block.
+type givenValue struct {
+	value  cty.Value
+	source string     // for messages
+	at     *hcl.Range // where a value file gives it
+}
+
+func (l *loader) variables() {
+	vars := map[string]*declaredVariable{}
+	var order []string
+	for _, k := range l.blocks["variable"] {
+		if len(k.Labels) != 1 {
+			continue // said by names
+		}
+		name := k.Labels[0]
+		if !hclsyntax.ValidIdentifier(name) {
+			l.errorf(k.LabelRanges[0], "Name not allowed", "A variable is referred to as var.NAME: a name has letters, digits, '_' and '-' and begins with a letter.")
+			continue
+		}
+		if vars[name] != nil {
+			l.errorf(k.DefRange(), "Variable stands twice", "variable %q is declared at %s:%d too. Rename one.", name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
+			continue
+		}
+		vars[name] = l.declare(k)
+		order = append(order, name)
+	}
+	given := l.given(vars)
+	values := map[string]cty.Value{}
+	for _, name := range order {
+		values[name] = l.settle(name, vars[name], given)
+	}
+	l.vars = cty.ObjectVal(values)
+	for _, name := range order {
+		l.validate(name, vars[name], values[name])
+	}
+}
+
+func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
+	d := &declaredVariable{block: k, typ: cty.DynamicPseudoType}
+	l.attributes(language().block("variable"), k.Body, scope{}, value(&d.spec), nil)
+	if a := k.Body.Attributes["type"]; a != nil {
+		t, def, diags := typeexpr.TypeConstraintWithDefaults(a.Expr)
+		l.diags = append(l.diags, diags...)
+		if !diags.HasErrors() {
+			d.typ, d.defaults = t, def
+		}
+	}
+	return d
+}
+
+// settle is the variable's value: given or default, converted to its type.
+func (l *loader) settle(name string, d *declaredVariable, given map[string]givenValue) cty.Value {
+	bad := cty.DynamicVal.Mark(failed{})
+	g, ok := given[name]
+	place := d.block.DefRange()
+	if !ok {
+		a := d.block.Body.Attributes["default"]
+		if a == nil {
+			l.errorf(place, "Variable has no value", "Give one: -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s, or a default.", name, name)
+			return bad
+		}
+		v, ok := l.eval(a.Expr, scope{})
+		if !ok {
+			return bad
+		}
+		g, place = givenValue{v, "its default", nil}, a.Expr.Range()
+	}
+	if g.at != nil {
+		place = *g.at
+	}
+	v := g.value
+	if v.ContainsMarked() {
+		return bad
+	}
+	if d.defaults != nil && !v.IsNull() {
+		v = d.defaults.Apply(v)
+	}
+	c, err := convert.Convert(v, d.typ)
+	if err != nil {
+		l.errorf(place, "Wrong type", "The value of variable %q from %s does not fit its type: %s.", name, g.source, err)
+		return bad
+	}
+	if d.spec.Sensitive {
+		c = c.Mark(secret{})
+	}
+	return c
+}
+
+func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
+	if _, marks := v.UnmarkDeep(); marks != nil {
+		if _, bad := marks[failed{}]; bad {
+			return
+		}
+	}
+	for _, k := range sub(d.block.Body, "validation") {
+		condition, message := k.Body.Attributes["condition"], k.Body.Attributes["error_message"]
+		if condition == nil || message == nil {
+			l.errorf(k.DefRange(), "Attribute missing", "A validation needs condition and error_message.")
+			continue
+		}
+		c, ok := l.eval(condition.Expr, scope{})
+		if !ok {
+			continue
+		}
+		b, err := convert.Convert(c, cty.Bool)
+		if err != nil || b.IsNull() {
+			l.errorf(condition.Expr.Range(), "Wrong type", "condition must be true or false.")
+			continue
+		}
+		if b.True() {
+			continue
+		}
+		detail := "The value does not meet the condition."
+		if m, ok := l.eval(message.Expr, scope{}); ok && !m.IsNull() {
+			if s, ok := text(m); ok {
+				detail = s
+			}
+		}
+		l.errorf(condition.Expr.Range(), "Value not accepted", "variable %q: %s", name, detail)
+	}
+}
+
+// given collects values in Terraform's precedence, the last winning.
+func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue {
+	out := map[string]givenValue{}
+	for _, e := range l.options.Env {
+		n, v, ok := strings.Cut(strings.TrimPrefix(e, "FABRICFORM_VAR_"), "=")
+		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil { // other programs' variables are theirs
+			out[n] = l.fromText(v, "FABRICFORM_VAR_"+n, vars[n])
+		}
+	}
+	for _, f := range append(l.autoFiles(), l.options.VarFiles...) {
+		l.valueFile(f, vars, out)
+	}
+	for _, v := range l.options.Vars {
+		n, s, ok := strings.Cut(v, "=")
+		switch n = strings.TrimSpace(n); {
+		case !ok:
+			l.outside("Value not understood", fmt.Sprintf("-var %s: write -var name=value.", v))
+		case vars[n] == nil:
+			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, keys(vars))))
+		default:
+			out[n] = l.fromText(s, "-var", vars[n])
+		}
+	}
+	return out
+}
+
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// outside reports what is wrong with something that stands in no file.
+func (l *loader) outside(summary, detail string) {
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail})
+}
+
+func (l *loader) autoFiles() []string {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return nil // Files has read it a moment ago
+	}
+	var out []string
+	for _, e := range entries {
+		if n := e.Name(); strings.HasSuffix(n, ".auto.fabricvars") || strings.HasSuffix(n, ".auto.fabricvars.json") {
+			out = append(out, filepath.Join(l.dir, n))
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out map[string]givenValue) {
+	total := 0
+	body := l.parse(name, &block{name: "value file", free: true}, &total)
+	if body == nil {
+		return
+	}
+	for _, k := range body.Blocks {
+		l.errorf(k.TypeRange, "Block in a value file", "A value file has lines such as name = value only.")
+	}
+	for _, a := range sortedAttributes(body) {
+		if vars[a.Name] == nil {
+			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, suggestOrList(a.Name, keys(vars)))
+			continue
+		}
+		if len(a.Expr.Variables()) > 0 {
+			l.errorf(a.Expr.Range(), "Reference in a value file", "A value file has values only. Put expressions into locals.")
+			continue
+		}
+		v, ok := l.eval(a.Expr, scope{})
+		if !ok {
+			v = cty.DynamicVal.Mark(failed{})
+		}
+		out[a.Name] = givenValue{v, filepath.Base(name), a.Expr.Range().Ptr()}
+	}
+}
+
+// fromText reads a value from the command line or the environment: as it is where the variable is
+// a string or says no type, else as an expression without references.
+func (l *loader) fromText(s, source string, d *declaredVariable) givenValue {
+	if d.typ == cty.DynamicPseudoType || d.typ.IsPrimitiveType() {
+		return givenValue{cty.StringVal(s), source, nil}
+	}
+	bad := givenValue{cty.DynamicVal.Mark(failed{}), source, nil}
+	diags := guard([]byte(s), source)
+	if !diags.HasErrors() {
+		var e hclsyntax.Expression
+		if e, diags = hclsyntax.ParseExpression([]byte(s), source, hcl.InitialPos); !diags.HasErrors() {
+			l.meter.measure(e)
+			var v cty.Value
+			if v, diags = l.meter.value(e, &hcl.EvalContext{Functions: l.functions}); !diags.HasErrors() {
+				return givenValue{v, source, nil}
+			}
+		}
+	}
+	l.outside("Value not understood", fmt.Sprintf("%s %s: %s Write it as in a value file, such as '[\"a\", \"b\"]'.", source, d.block.Labels[0], diags[0].Detail))
+	return bad
+}

@@ -1,0 +1,123 @@
+package fabric
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+func (c *checker) link(l *Link) {
+	pos := l.At("endpoints")
+	if l.Invalid || len(l.Endpoints) != 2 {
+		return
+	}
+	if l.Endpoints[0] == l.Endpoints[1] {
+		c.errorf(pos, "Link from a NIC to itself", "Both ends of link %s are %s.", l.Name, l.Endpoints[0])
+		return
+	}
+	if l.Endpoints[0].Host == l.Endpoints[1].Host {
+		c.errorf(pos, "Link within one host", "Both ends of link %s are on host %s. A link joins two hosts.", l.Name, l.Endpoints[0].Host)
+	}
+	a, b := c.nics[l.Endpoints[0]], c.nics[l.Endpoints[1]]
+	for _, n := range []*NIC{a, b} {
+		if n == nil || n.Invalid {
+			return
+		}
+	}
+	for _, n := range []*NIC{a, b} {
+		if l.MTU != 0 && n.MTU != l.MTU {
+			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, %s has %d. Set it in one place.", l.Name, l.MTU, n.Ref(), n.MTU)
+		}
+		c.smallMTU(n, n.MTU, n.At("mtu"))
+	}
+	switch {
+	case a.MTU == b.MTU || l.MTU != 0:
+	case a.MTU == 0 || b.MTU == 0:
+		unset, set := a, b
+		if b.MTU == 0 {
+			unset, set = b, a
+		}
+		c.errorf(unset.Pos, "MTU declared at one end of a link", "%s has mtu %d, %s none. Set mtu %d at both ends, or mtu in link %s instead.", set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
+	default:
+		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, %s has %d. Small packets pass such a link and large ones are lost. Set both alike, or mtu in link %s.", a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
+	}
+	if sa, sb := subnets(a), subnets(b); sa != sb {
+		c.errorf(pos, "Subnets differ at the ends of a link", "%s is in %s, %s in %s. Give both ends addresses of one subnet, or subnet in link %s.", a.Ref(), sa, b.Ref(), sb, l.Name)
+	}
+	c.wideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
+}
+
+func subnets(n *NIC) string {
+	var s []string
+	for _, p := range n.Addresses {
+		s = append(s, p.Masked().String())
+	}
+	slices.Sort(s)
+	if s == nil {
+		return "none"
+	}
+	return strings.Join(slices.Compact(s), ", ")
+}
+
+// cablesInOneSubnet finds two cables of one host in one subnet: the kernel holds two equal routes
+// then and takes the first, whichever cable is asked for.
+func (c *checker) cablesInOneSubnet(h *Host) {
+	for i, n := range h.NICs {
+		for _, m := range h.NICs[:i] {
+			if c.cable[n.Ref()] == nil || c.cable[m.Ref()] == nil || c.cable[n.Ref()] == c.cable[m.Ref()] {
+				continue
+			}
+			if p, q, both := overlap(n, m); both {
+				c.errorf(n.At(n.addressAttr()), "Two direct links in one subnet",
+					"NICs %s and %s of host %s are both in %s. The kernel cannot tell the two cables apart: all traffic takes the first. Give each cable a subnet of its own, such as %s.",
+					m.Name, n.Name, h.Name, wider(p, q), halves(wider(p, q)))
+			}
+		}
+	}
+}
+
+func overlap(n, m *NIC) (p, q netip.Prefix, both bool) {
+	for _, p := range n.Addresses {
+		for _, q := range m.Addresses {
+			if p.Masked().Overlaps(q.Masked()) {
+				return p, q, true
+			}
+		}
+	}
+	return p, q, false
+}
+
+func wider(p, q netip.Prefix) netip.Prefix {
+	if p.Bits() < q.Bits() {
+		return p.Masked()
+	}
+	return q.Masked()
+}
+
+// halves proposes the first two point-to-point subnets of a network.
+func halves(p netip.Prefix) string {
+	bits := 30
+	if p.Addr().Is6() {
+		bits = 126
+	}
+	if p.Bits() > bits-1 {
+		return "192.168.88.0/30 and 192.168.88.4/30"
+	}
+	first := netip.PrefixFrom(p.Addr(), bits)
+	second := p.Addr()
+	for range 4 {
+		second = second.Next()
+	}
+	return first.String() + " and " + netip.PrefixFrom(second, bits).String()
+}
+
+// wideAreaRTT is far above what a fabric in one building shows: 1 ms of round trip is some 100 km
+// of fibre.
+const wideAreaRTT = 1_000_000 // ns
+
+// wideArea warns where collectives would cross what is declared to be far.
+func (c *checker) wideArea(role string, v Validate, b Block, what string) {
+	if role == "training" && v.Ping.MaxRTT != nil && v.Ping.MaxRTT.Nanoseconds() > wideAreaRTT {
+		c.warnf(b.Pos, "Collectives over a wide area", "%s has role \"training\" and allows a round trip of %s. Every step of a training run would wait for it: use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
+	}
+}

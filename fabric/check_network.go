@@ -1,0 +1,133 @@
+package fabric
+
+import (
+	"net/netip"
+	"slices"
+)
+
+func (c *checker) network(n *Network) {
+	if n.Invalid {
+		return
+	}
+	if len(n.Members) < 2 {
+		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %d enabled members: there is nothing to measure.", n.Name, len(n.Members))
+	}
+	c.wideArea(n.Role, n.Validate, n.Block, "Network "+n.Name)
+	var first *NIC
+	for _, r := range n.Members {
+		m := c.nics[r]
+		if m == nil || m.Invalid {
+			continue
+		}
+		c.member(n, m)
+		if first == nil {
+			first = m
+		}
+		if n.MTU == 0 && first.MTU != m.MTU {
+			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, %s has %d. Small packets pass and large ones are lost. Set all alike, or mtu in network %s.", first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
+		}
+		if !n.Routed && len(n.Subnet) == 0 && subnets(first) != subnets(m) {
+			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network", "%s is in %s, %s in %s. Give all members addresses of one subnet, or set routed = true and their routes.", first.Ref(), subnets(first), m.Ref(), subnets(m))
+		}
+	}
+	if n.Routed {
+		c.routed(n)
+	}
+}
+
+func (c *checker) member(n *Network, m *NIC) {
+	if n.MTU != 0 && m.MTU != n.MTU {
+		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, %s has %d. Set it in one place.", n.Name, n.MTU, m.Ref(), m.MTU)
+	}
+	c.smallMTU(m, m.MTU, m.At("mtu"))
+	if m.HostNumber != 0 && len(n.Subnet) == 0 {
+		c.errorf(m.At("host_number"), "Host number without a subnet", "%s has host_number, and network %s no subnet to take it from. Give the network a subnet, or the NIC addresses.", m.Ref(), n.Name)
+		return
+	}
+	for _, s := range n.Subnet {
+		if len(m.Addresses) == 0 {
+			c.errorf(m.Pos, "Member without an address", "Network %s has subnet %s, and %s neither host_number nor addresses. Give it host_number, unique in the network.", n.Name, s, m.Ref())
+			return
+		}
+		if !slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() == p.Bits() }) {
+			c.errorf(m.At(m.addressAttr()), "Member outside the subnet", "%s has no address in %s, the subnet of network %s. Give it one with that prefix length, or host_number.", m.Ref(), s, n.Name)
+		}
+	}
+}
+
+// routed checks that each member has a route to the subnets of the others.
+func (c *checker) routed(n *Network) {
+	var others []netip.Prefix
+	seen := map[netip.Prefix]bool{}
+	for _, r := range n.Members {
+		if m := c.nics[r]; m != nil {
+			for _, p := range m.Addresses {
+				if !seen[p.Masked()] {
+					seen[p.Masked()] = true
+					others = append(others, p.Masked())
+				}
+			}
+		}
+	}
+	for _, r := range n.Members {
+		m, h := c.nics[r], c.hosts[r.Host]
+		if m == nil || m.Invalid {
+			continue
+		}
+		covers := cover(h, m)
+		for _, s := range others {
+			own := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Masked() == s })
+			family := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == s.Addr().Is4() })
+			if !own && family && !slices.ContainsFunc(covers, func(p netip.Prefix) bool { return p.Bits() <= s.Bits() && p.Contains(s.Addr()) }) {
+				c.errorf(n.At("members"), "No route to other members", "%s has no route to %s, where members of network %s are. Add a route, or a policy_route, on %s.", r, s, n.Name, r.NIC)
+				break
+			}
+		}
+	}
+}
+
+// cover lists what a NIC's declared routes lead to.
+func cover(h *Host, m *NIC) []netip.Prefix {
+	var out []netip.Prefix
+	for _, r := range h.Routes {
+		if r.NIC == m.Ref() {
+			out = append(out, r.To)
+		}
+	}
+	for _, p := range h.Policy {
+		if p.NIC == m.Ref() {
+			for _, r := range p.Routes {
+				out = append(out, r.To)
+			}
+		}
+	}
+	return out
+}
+
+// nicsInOneSubnet warns of two NICs of one host in one switched subnet: Linux answers ARP for any
+// of its addresses on any NIC, and sends by the first route.
+func (c *checker) nicsInOneSubnet(h *Host) {
+	for i, n := range h.NICs {
+		for _, m := range h.NICs[:i] {
+			switched := c.net[n.Ref()] != nil && c.net[m.Ref()] != nil
+			p, q, both := overlap(n, m)
+			if !switched || !both || strict(h, n) && strict(h, m) {
+				continue
+			}
+			c.warnf(n.At(n.addressAttr()), "Two NICs in one subnet",
+				"NICs %s and %s of host %s are both in %s. Replies and ARP answers take either of them. Give each network a subnet of its own; or both NICs a policy_route from their address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, \"ipv4.conf.arp_announce\" = 2 }.",
+				m.Name, n.Name, h.Name, wider(p, q))
+		}
+	}
+}
+
+// strict says whether a NIC answers and sends for itself only (kernel: networking/ip-sysctl.rst).
+func strict(h *Host, n *NIC) bool {
+	rule := slices.ContainsFunc(h.Policy, func(p *PolicyRoute) bool {
+		return p.NIC == n.Ref() && p.From.IsValid() && slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return p.From.Contains(a.Addr()) })
+	})
+	set := func(key string, values ...string) bool {
+		return slices.Contains(values, n.Sysctl["ipv4.conf."+key]) || slices.Contains(values, h.Sysctl["net.ipv4.conf.all."+key])
+	}
+	return rule && set("arp_ignore", "1", "2") && set("arp_announce", "2")
+}

@@ -1,0 +1,71 @@
+package fabric
+
+import (
+	"net/netip"
+	"slices"
+)
+
+func (c *checker) routes(h *Host) {
+	type destination struct {
+		to     netip.Prefix
+		metric int
+	}
+	names := map[destination]string{}
+	for _, p := range h.Policy {
+		if p.Invalid {
+			continue
+		}
+		n := c.nics[p.NIC]
+		if p.From.IsValid() && p.From.IsSingleIP() && settled(n) && !hostHas(h, p.From.Addr()) {
+			c.errorf(p.At("from"), "Not an address of this host", "from %s is on no NIC of host %s. Use one of its addresses, such as nic.%s.ip.", p.From.Addr(), h.Name, p.NIC.NIC)
+		}
+		if p.From.IsValid() && p.To.IsValid() && p.From.Addr().Is4() != p.To.Addr().Is4() {
+			c.errorf(p.At("to"), "Families differ", "from %s and to %s are of different families. Write a policy_route for each.", p.From, p.To)
+		}
+		for i := range p.Routes {
+			r := &p.Routes[i]
+			c.route(h, n, r)
+			if p.From.IsValid() && r.To.IsValid() && !r.Invalid && p.From.Addr().Is4() != r.To.Addr().Is4() {
+				c.errorf(r.At("to"), "Families differ", "The rule is from %s, and this route to %s: no packet takes it. Write a policy_route for each family.", p.From, r.To)
+			}
+		}
+	}
+	for _, r := range h.Routes {
+		c.route(h, c.nics[r.NIC], &r.Route)
+		key := destination{r.To, r.Metric}
+		if o := names[key]; o != "" && !r.Invalid {
+			c.errorf(r.At("to"), "Route stands twice", "Routes %s and %s of host %s both lead to %s. Give one of them another metric.", o, r.Name, h.Name, r.To)
+		}
+		names[key] = r.Name
+	}
+}
+
+// settled says whether the NIC's addresses are in the files: what the files do not say may be on
+// the host.
+func settled(n *NIC) bool { return n != nil && n.AddressesSet && !n.Invalid }
+
+func (c *checker) route(h *Host, n *NIC, r *Route) {
+	if r.Invalid {
+		return
+	}
+	if r.Src.IsValid() && settled(n) && !hostHas(h, r.Src) {
+		c.errorf(r.At("src"), "Not an address of this host", "src %s is on no NIC of host %s. Use one of its addresses, such as nic.%s.ip.", r.Src, h.Name, n.Name)
+	}
+	if r.Src.IsValid() && r.To.IsValid() && r.Src.Is4() != r.To.Addr().Is4() {
+		c.errorf(r.At("src"), "Families differ", "to %s and src %s are of different families.", r.To, r.Src)
+	}
+	if r.Via.IsValid() && r.To.IsValid() && r.Via.Is4() != r.To.Addr().Is4() {
+		c.errorf(r.At("via"), "Families differ", "to %s and via %s are of different families.", r.To, r.Via)
+		return
+	}
+	if r.Via.IsValid() && hostHas(h, r.Via) {
+		c.errorf(r.At("via"), "Gateway is this host", "via %s is an address of host %s itself. Use the neighbour's.", r.Via, h.Name)
+		return
+	}
+	if r.OnLink || !r.Via.IsValid() || !settled(n) || r.Via.IsLinkLocalUnicast() {
+		return
+	}
+	if !slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Masked().Contains(r.Via) }) {
+		c.errorf(r.At("via"), "Gateway out of reach", "via %s is on no subnet of NIC %s, which has %s. Correct it, or set on_link = true.", r.Via, n.Name, subnets(n))
+	}
+}

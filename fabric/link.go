@@ -1,0 +1,124 @@
+package fabric
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Link is one direct cable between two NICs.
+type Link struct {
+	Block
+	Name      string
+	BlockName string
+
+	// The two NICs: `[host.a.nic.rail0, host.b.nic.rail0]`.
+	Endpoints []NICRef `ff:"endpoints,required"`
+	// One subnet, or one for each family. Gives the ends its first two usable addresses, in the order of `endpoints`; a /31 and a /127 use both.
+	Subnet []netip.Prefix `ff:"subnet"`
+	// Bytes, for both ends.
+	MTU int `ff:"mtu,min=68,max=65535"`
+	// What each port must have negotiated, Gb/s.
+	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
+	// What fractions refer to, Gb/s; `speed_gbps` without it.
+	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
+	// Links of one name share a physical port: they are measured apart and together.
+	PortGroup string `ff:"port_group"`
+	// What the link is for.
+	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
+	// Thresholds of this link.
+	Validate Validate `ff:"validate,block"`
+}
+
+// Network is a switched segment, or a set of routed subnets.
+type Network struct {
+	Block
+	Name      string
+	BlockName string
+
+	// The NICs: `[for h in values(host.gpu) : h.nic.rail0]`.
+	Members []NICRef `ff:"members,required"`
+	// One subnet, or one for each family. Members take their address by `host_number`, or declare one in it.
+	Subnet []netip.Prefix `ff:"subnet"`
+	// The members stand in different subnets, each with a route to the others, which is checked.
+	Routed bool `ff:"routed"`
+	// Bytes, for all members.
+	MTU int `ff:"mtu,min=68,max=65535"`
+	// What each port must have negotiated, Gb/s.
+	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
+	// What fractions refer to, Gb/s; `speed_gbps` without it.
+	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
+	// What the network is for.
+	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
+	// Thresholds of this network.
+	Validate Validate `ff:"validate,block"`
+}
+
+// Path is a pair of NICs that live checks measure: a link, or two members of a network.
+type Path struct {
+	Name       string // of the link, or network:host-host
+	Network    *Network
+	Link       *Link
+	Endpoints  [2]NICRef
+	MTU        int     // bytes; 0: not declared
+	SpeedGbps  float64 // 0: not declared
+	ExpectGbps float64 // 0: not declared
+	PortGroup  string
+	Role       string
+	Routed     bool
+	Validate   Validate
+}
+
+// Role is what the link or network behind a NIC is for; "" where it has none.
+func (f *Fabric) Role(r NICRef) string {
+	for _, l := range f.Links {
+		if slices.Contains(l.Endpoints, r) {
+			return l.Role
+		}
+	}
+	for _, n := range f.Networks {
+		if slices.Contains(n.Members, r) {
+			return n.Role
+		}
+	}
+	return ""
+}
+
+// ringFrom is the number of members above which a network is measured as a ring by default: all
+// pairs of n members are n·(n-1)/2 measurements, a ring is n.
+const ringFrom = 4
+
+// Paths lists what live checks measure: links first, then each network's pairs.
+func (f *Fabric) Paths() []Path {
+	var out []Path
+	for _, l := range f.Links {
+		out = append(out, Path{Name: l.Name, Link: l, Endpoints: [2]NICRef(l.Endpoints), MTU: l.MTU, SpeedGbps: l.SpeedGbps, ExpectGbps: l.ExpectGbps,
+			PortGroup: l.PortGroup, Role: l.Role, Validate: l.Validate})
+	}
+	for _, n := range f.Networks {
+		out = append(out, n.paths()...)
+	}
+	return out
+}
+
+func (n *Network) paths() []Path {
+	var out []Path
+	m := n.Members
+	add := func(a, b NICRef) {
+		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, a.Host, b.Host), Network: n, Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
+			SpeedGbps: n.SpeedGbps, ExpectGbps: n.ExpectGbps, Role: n.Role, Routed: n.Routed, Validate: n.Validate})
+	}
+	ring := n.Validate.Pairs == "ring" || n.Validate.Pairs == "" && len(m) > ringFrom
+	for i := range m {
+		if ring {
+			if next := (i + 1) % len(m); next != i && (next > i || len(m) > 2) {
+				add(m[i], m[next])
+			}
+			continue
+		}
+		for j := i + 1; j < len(m); j++ {
+			add(m[i], m[j])
+		}
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package fabric
+
+// RXE is a Soft-RoCE device: RDMA over a plain NIC, carried by the kernel's rdma_rxe.
+type RXE struct {
+	Block
+	Name string // of the RDMA device
+	Host string
+
+	// The NIC below it. Exactly one of `nic` and `netdev` is needed.
+	NIC NICRef `ff:"nic"`
+	// Name of the interface below it, where no nic block names it.
+	Netdev string `ff:"netdev"`
+	// Whether the device is made again after a reboot.
+	Persist bool `ff:"persist,default=true"`
+}
+
+// OFED is a host's RDMA driver stack.
+type OFED struct {
+	Block
+
+	// The distribution's own, or a stack of NVIDIA's.
+	Stack string `ff:"stack,required,one=inbox|mlnx_ofed|doca_ofed"`
+	// Version of the stack, such as `"24.10-2.1.8.0"`.
+	Version string `ff:"version"`
+	// Local file that is uploaded, relative to the file that names it.
+	Bundle string `ff:"bundle,path"`
+	// SHA-256 of the bundle, 64 hexadecimal digits.
+	SHA256 string `ff:"sha256,shape=sha256"`
+	// More packages of the distribution, for the inbox stack.
+	Packages []string `ff:"packages"`
+	// Whether an installer may change the card's firmware.
+	Firmware string `ff:"firmware,one=keep|update,default=keep"`
+	// Whether the host may be rebooted.
+	Reboot string `ff:"reboot,one=never|allow,default=never"`
+}
