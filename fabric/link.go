@@ -101,11 +101,25 @@ func (f *Fabric) Paths() []Path {
 	return out
 }
 
+// MemberName is the member's host, or host.nic where a host has several NICs in the network.
+func (n *Network) MemberName(r NICRef) string {
+	for _, o := range n.Members {
+		if o.Host == r.Host && o != r {
+			return r.String()
+		}
+	}
+	return r.Host
+}
+
 func (n *Network) paths() []Path {
 	var out []Path
 	m := n.Members
+	names := map[NICRef]string{}
+	for _, r := range m {
+		names[r] = n.MemberName(r)
+	}
 	add := func(a, b NICRef) {
-		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, a.Host, b.Host), Network: n, Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
+		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, names[a], names[b]), Network: n, Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
 			SpeedGbps: n.SpeedGbps, ExpectGbps: n.ExpectGbps, Role: n.Role, Routed: n.Routed, Validate: n.Validate})
 	}
 	ring := n.Validate.Pairs == "ring" || n.Validate.Pairs == "" && len(m) > ringFrom

@@ -47,19 +47,31 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 			return fmt.Errorf("management network of lab host %s: %w", h.Name, err)
 		}
 	}
+	nics := map[fabric.NICRef]*fabric.NIC{}
+	for _, h := range f.Hosts {
+		for _, n := range h.NICs {
+			nics[n.Ref()] = n
+		}
+	}
 	linked := map[fabric.NICRef]bool{}
 	for j, link := range f.Links {
-		c := Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps)}
-		if err := l.wire(middle, f, j, link, c.Gbps); err != nil {
+		if err := l.wire(middle, nics, j, link); err != nil {
 			return fmt.Errorf("lab link %s: %w", link.Name, err)
 		}
-		l.state.Links = append(l.state.Links, c)
 		linked[link.Endpoints[0]], linked[link.Endpoints[1]] = true, true
+	}
+	for k, network := range f.Networks {
+		if err := l.segment(middle, f, nics, k, network); err != nil {
+			return fmt.Errorf("lab network %s: %w", network.Name, err)
+		}
+		for _, r := range network.Members {
+			linked[r] = true
+		}
 	}
 	n := 0
 	for _, h := range f.Hosts {
 		for _, nic := range h.NICs {
-			if linked[fabric.NICRef{Host: h.Name, NIC: nic.Name}] || nic.Netdev == managementNetdev {
+			if linked[nic.Ref()] || nic.Netdev == managementNetdev {
 				continue
 			}
 			// A NIC without a cable: its far end stays down, so it has no carrier.
@@ -75,11 +87,17 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 // managementNetdev is the management NIC's name in every lab host.
 const managementNetdev = "mgmt0"
 
-func shaped(speed float64) float64 {
+// shaped is what a lab's port carries, Gb/s: the declared speed up to the cap, and of it the share
+// that is expected, as where two links are halves of one port.
+func shaped(speed, expect float64) float64 {
+	gbps := float64(CapGbps)
 	if speed > 0 && speed < CapGbps {
-		return speed
+		gbps = speed
 	}
-	return CapGbps
+	if expect > 0 && expect < speed {
+		gbps *= expect / speed
+	}
+	return gbps
 }
 
 func (l *Lab) management(middle *netlink.Handle, i int, host string) error {
@@ -160,33 +178,42 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 }
 
 // wire lays a cable: NIC, end, bridge, end, NIC.
-func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link, gbps float64) error {
+func (l *Lab) wire(middle *netlink.Handle, nics map[fabric.NICRef]*fabric.NIC, j int, link *fabric.Link) error {
+	bridge := "w" + strconv.Itoa(j)
+	c := Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}
+	if err := addBridge(middle, bridge); err != nil {
+		return err
+	}
+	for side, ref := range link.Endpoints {
+		c.Ends = append(c.Ends, End{Device: bridge + string("ab"[side]), Bridge: bridge})
+		if err := l.connect(middle, c.Ends[side], ref.Host, nics[ref], c.Gbps); err != nil {
+			return err
+		}
+	}
+	l.state.Links = append(l.state.Links, c)
+	return nil
+}
+
+func addBridge(middle *netlink.Handle, name string) error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = bridge(j)
+	attrs.Name = name
 	attrs.MTU = middleMTU
 	if err := middle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 		return fmt.Errorf("make bridge: %w", err)
 	}
-	if err := up(middle, bridge(j)); err != nil {
-		return err
-	}
-	for side, ref := range link.Endpoints {
-		if err := l.plug(middle, end(j, side), ref.Host, f.NIC(ref)); err != nil {
-			return err
-		}
-		if err := join(middle, end(j, side), bridge(j)); err != nil {
-			return err
-		}
-		if err := limit(middle, end(j, side), gbps); err != nil {
-			return err
-		}
-	}
-	return nil
+	return up(middle, name)
 }
 
-func bridge(j int) string { return "w" + strconv.Itoa(j) }
-
-func end(j, side int) string { return bridge(j) + string("ab"[side]) }
+// connect makes a NIC and plugs its cable into a bridge.
+func (l *Lab) connect(middle *netlink.Handle, e End, host string, nic *fabric.NIC, gbps float64) error {
+	if err := l.plug(middle, e.Device, host, nic); err != nil {
+		return err
+	}
+	if err := join(middle, e.Device, e.Bridge); err != nil {
+		return err
+	}
+	return limit(middle, e.Device, gbps)
+}
 
 // join puts a cable's end on a bridge and brings it up.
 func join(h *netlink.Handle, port, bridge string) error {

@@ -14,6 +14,9 @@ import (
 func (l *Lab) Down() error {
 	var errs []error
 	all := []process{l.state.Net}
+	if l.state.Router != nil {
+		all = append(all, *l.state.Router)
+	}
 	for _, h := range l.state.Hosts {
 		all = append(all, h.Process)
 	}

@@ -36,13 +36,13 @@ func (l *Lab) Fault(name, fault string) error {
 	case "none":
 		return l.save()
 	case "cut":
-		err = errors.Join(down(h, end(j, 0)), down(h, end(j, 1)))
+		err = l.eachEnd(j, func(e End) error { return down(h, e.Device) })
 	case "swap":
 		err = l.swap(h, j, value)
 	case "limit":
 		err = l.slow(h, j, value)
 	case "delay", "loss":
-		err = disturb(h, j, kind, value)
+		err = l.disturb(h, j, kind, value)
 	default:
 		return fmt.Errorf("fault %q: there are cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT and none", fault)
 	}
@@ -53,6 +53,19 @@ func (l *Lab) Fault(name, fault string) error {
 	return l.save()
 }
 
+// eachEnd does something to a cable's ends: two of a link, one of a network's port.
+func (l *Lab) eachEnd(j int, do func(End) error) error {
+	for _, e := range l.state.Links[j].Ends {
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// far is the end that moves when cables are swapped.
+func (c Cable) far() End { return c.Ends[len(c.Ends)-1] }
+
 // mend puts a cable back, and the one that it was swapped with.
 func (l *Lab) mend(h *netlink.Handle, j int) error {
 	todo := []int{j}
@@ -62,10 +75,11 @@ func (l *Lab) mend(h *netlink.Handle, j int) error {
 		}
 	}
 	for _, i := range todo {
-		for side := range 2 {
-			if err := errors.Join(join(h, end(i, side), bridge(i)), limit(h, end(i, side), l.state.Links[i].Gbps)); err != nil {
-				return fmt.Errorf("mend link %s: %w", l.state.Links[i].Name, err)
-			}
+		whole := func(e End) error {
+			return errors.Join(join(h, e.Device, e.Bridge), limit(h, e.Device, l.state.Links[i].Gbps))
+		}
+		if err := l.eachEnd(i, whole); err != nil {
+			return fmt.Errorf("mend link %s: %w", l.state.Links[i].Name, err)
 		}
 		l.state.Links[i].Fault = ""
 	}
@@ -89,7 +103,8 @@ func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 	if err := l.mend(h, k); err != nil {
 		return err
 	}
-	return errors.Join(join(h, end(j, 1), bridge(k)), join(h, end(k, 1), bridge(j)))
+	a, b := l.state.Links[j].far(), l.state.Links[k].far()
+	return errors.Join(join(h, a.Device, b.Bridge), join(h, b.Device, a.Bridge))
 }
 
 func (l *Lab) slow(h *netlink.Handle, j int, rate string) error {
@@ -97,7 +112,7 @@ func (l *Lab) slow(h *netlink.Handle, j int, rate string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(limit(h, end(j, 0), gbps), limit(h, end(j, 1), gbps))
+	return l.eachEnd(j, func(e End) error { return limit(h, e.Device, gbps) })
 }
 
 // parseRate reads rates as tc(8) writes them: 100mbit, 2.5gbit.
@@ -114,7 +129,7 @@ func parseRate(s string) (gbps float64, err error) {
 }
 
 // disturb delays or loses packets at both ends, in place of the shaping.
-func disturb(h *netlink.Handle, j int, kind, value string) error {
+func (l *Lab) disturb(h *netlink.Handle, j int, kind, value string) error {
 	attrs := netlink.NetemQdiscAttrs{Limit: 10000}
 	if kind == "delay" {
 		d, err := time.ParseDuration(value)
@@ -129,8 +144,8 @@ func disturb(h *netlink.Handle, j int, kind, value string) error {
 		}
 		attrs.Loss = float32(p)
 	}
-	for side := range 2 {
-		link, err := h.LinkByName(end(j, side))
+	return l.eachEnd(j, func(e End) error {
+		link, err := h.LinkByName(e.Device)
 		if err != nil {
 			return err
 		}
@@ -139,9 +154,6 @@ func disturb(h *netlink.Handle, j int, kind, value string) error {
 		if errors.Is(err, syscall.ENOENT) {
 			return errors.New("this machine's kernel has no sch_netem module, which delays and loses packets")
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }

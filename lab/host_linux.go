@@ -20,7 +20,13 @@ func HostMain(args []string) error {
 	if _, err := io.Copy(io.Discard, os.NewFile(3, "start")); err != nil {
 		return fmt.Errorf("wait for the network: %w", err)
 	}
-	if args[2] == "net" {
+	switch args[2] {
+	case "net":
+		return hold()
+	case "router":
+		if err := forward(); err != nil {
+			return err
+		}
 		return hold()
 	}
 	if len(args) != 4 {

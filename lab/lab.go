@@ -30,10 +30,11 @@ type Lab struct {
 
 // state is what lab.json holds.
 type state struct {
-	Name  string          `json:"name"`
-	Net   process         `json:"net"` // holds the cables and the management network
-	Hosts map[string]Host `json:"hosts"`
-	Links []Cable         `json:"links"`
+	Name   string          `json:"name"`
+	Net    process         `json:"net"`              // holds the cables and the management network
+	Router *process        `json:"router,omitempty"` // has the networks' gateways
+	Hosts  map[string]Host `json:"hosts"`
+	Links  []Cable         `json:"links"`
 }
 
 // process is one holder. A process id alone may have been given to another program since.
@@ -48,14 +49,21 @@ type Host struct {
 	Address string  `json:"address"` // management address
 }
 
-// Cable is one link of the lab. Its middle is a bridge in the holder's namespace, so that a cut
-// takes the carrier from both ends and far ends can change places.
+// Cable is one link of the lab, or one member's port of a network. Its middle is a bridge in the
+// holder's namespace, so that a cut takes the carrier from both ends and far ends can change places.
 type Cable struct {
-	Name  string  `json:"name"`
-	A     string  `json:"a"` // host.nic
-	B     string  `json:"b"`
+	Name  string  `json:"name"` // of the link, or network:member
+	A     string  `json:"a"`    // host.nic
+	B     string  `json:"b"`    // host.nic, or the network
+	Ends  []End   `json:"ends"`
 	Gbps  float64 `json:"gbps"` // shaped to
 	Fault string  `json:"fault,omitempty"`
+}
+
+// End is where a cable's end is plugged, in the holder's namespace.
+type End struct {
+	Device string `json:"device"`
+	Bridge string `json:"bridge"`
 }
 
 // CapGbps is what a lab's links carry at most: two cores cannot pretend to more.

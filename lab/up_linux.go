@@ -60,6 +60,14 @@ func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
 	}
 	defer begin.Close()
 	l.state.Net = holder
+	if len(f.Networks) > 0 {
+		router, begin, err := l.hold(o, "router")
+		if err != nil {
+			return nil, err
+		}
+		defer begin.Close()
+		l.state.Router = &router
+	}
 	started := map[string]*os.File{}
 	for i, h := range f.Hosts {
 		p, start, err := l.hold(o, "host", h.Name)

@@ -17,6 +17,6 @@ func (p *Printer) Lab(s lab.Status) {
 		if c.Fault != "" {
 			symbol, fault = p.warn("!"), c.Fault
 		}
-		p.Linef("  %s link %-12s %s — %s, shaped to %g Gb/s, %s", symbol, c.Name, c.A, c.B, c.Gbps, fault)
+		p.Linef("  %s link %-16s %s — %s, shaped to %g Gb/s, %s", symbol, c.Name, c.A, c.B, c.Gbps, fault)
 	}
 }

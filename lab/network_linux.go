@@ -1,0 +1,162 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// segment builds a network: a bridge for a switched one, a bridge for each subnet of a routed one,
+// and on every bridge the gateways that the members' routes name, which the router has.
+func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, nics map[fabric.NICRef]*fabric.NIC, k int, n *fabric.Network) error {
+	bridges := map[string]string{}
+	for i, ref := range n.Members {
+		nic := nics[ref]
+		leaf := ""
+		if n.Routed {
+			leaf = subnetsOf(nic)
+		}
+		bridge, there := bridges[leaf]
+		if !there {
+			bridge = fmt.Sprintf("n%ds%d", k, len(bridges))
+			bridges[leaf] = bridge
+			if err := addBridge(middle, bridge); err != nil {
+				return err
+			}
+		}
+		c := Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name, Gbps: shaped(n.SpeedGbps, n.ExpectGbps),
+			Ends: []End{{Device: fmt.Sprintf("n%dp%d", k, i), Bridge: bridge}}}
+		if err := l.connect(middle, c.Ends[0], ref.Host, nic, c.Gbps); err != nil {
+			return err
+		}
+		l.state.Links = append(l.state.Links, c)
+	}
+	for _, leaf := range sortedKeys(bridges) {
+		if err := l.gateways(middle, bridges[leaf], gatewaysOf(f, n, nics, leaf)); err != nil {
+			return fmt.Errorf("gateways: %w", err)
+		}
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func subnetsOf(n *fabric.NIC) string {
+	var out []string
+	for _, p := range n.Addresses {
+		out = append(out, p.Masked().String())
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// gatewaysOf are the addresses that members on a leaf route through and that no host has, with
+// their subnet's prefix length.
+func gatewaysOf(f *fabric.Fabric, n *fabric.Network, nics map[fabric.NICRef]*fabric.NIC, leaf string) []netip.Prefix {
+	taken := map[netip.Addr]bool{}
+	for _, nic := range nics {
+		for _, p := range nic.Addresses {
+			taken[p.Addr()] = true
+		}
+	}
+	var out []netip.Prefix
+	for _, ref := range n.Members {
+		nic := nics[ref]
+		if n.Routed && subnetsOf(nic) != leaf {
+			continue
+		}
+		for _, via := range vias(f.Host(ref.Host), ref) {
+			for _, p := range nic.Addresses {
+				if p.Masked().Contains(via) && !taken[via] {
+					taken[via] = true
+					out = append(out, netip.PrefixFrom(via, p.Bits()))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func vias(h *fabric.Host, ref fabric.NICRef) []netip.Addr {
+	var out []netip.Addr
+	for _, r := range h.Routes {
+		if r.NIC == ref && r.Via.IsValid() {
+			out = append(out, r.Via)
+		}
+	}
+	for _, p := range h.Policy {
+		for _, r := range p.Routes {
+			if p.NIC == ref && r.Via.IsValid() {
+				out = append(out, r.Via)
+			}
+		}
+	}
+	return out
+}
+
+// gateways plugs the router into a bridge and gives it addresses.
+func (l *Lab) gateways(middle *netlink.Handle, bridge string, addrs []netip.Prefix) error {
+	if len(addrs) == 0 {
+		return nil
+	}
+	near := "r" + bridge
+	if err := veth(middle, near, bridge, l.state.Router.PID); err != nil {
+		return err
+	}
+	if err := join(middle, near, bridge); err != nil {
+		return err
+	}
+	router, err := in(l.state.Router.PID)
+	if err != nil {
+		return err
+	}
+	defer router.Close()
+	link, err := router.LinkByName(bridge)
+	if err != nil {
+		return err
+	}
+	if err := router.LinkSetMTU(link, middleMTU); err != nil {
+		return err
+	}
+	for _, p := range addrs {
+		a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+		if p.Addr().Is6() {
+			a.Flags = unix.IFA_F_NODAD // nobody else can have it, and hosts ask for it at once
+		}
+		if err := router.AddrAdd(link, a); err != nil {
+			return fmt.Errorf("address %s: %w", p, err)
+		}
+	}
+	return router.LinkSetUp(link)
+}
+
+// forward makes the router one: it runs inside the router's namespace.
+func forward() error {
+	errs := []error{
+		os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0),
+		os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0),
+	}
+	filters, err := filepath.Glob("/proc/sys/net/ipv4/conf/*/rp_filter")
+	errs = append(errs, err)
+	for _, f := range filters {
+		errs = append(errs, os.WriteFile(f, []byte("0"), 0))
+	}
+	return errors.Join(errs...)
+}
