@@ -3,8 +3,10 @@ package config
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,15 +17,19 @@ import (
 var update = flag.Bool("update", false, "rewrite expected files; read the diff")
 
 // TestDiagnostics holds what a person reads: place, snippet, what is wrong, what to do. A new case
-// is a new file.
+// is a new file. What comes from outside the file stands in comments at its beginning.
 func TestDiagnostics(t *testing.T) {
-	files, err := filepath.Glob("testdata/diagnostics/*.hcl")
-	if err != nil || len(files) < 8 {
-		t.Fatal(files, err)
+	var files []string
+	for _, pattern := range []string{"testdata/diagnostics/*.hcl", "testdata/diagnostics/*.hcl.json", "../examples/broken/*.hcl"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".hcl"), func(t *testing.T) {
-			_, sources, diags := Load(file, Options{Version: "0.1.0"})
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, sources, diags := Load(file, outside(t, file))
 			var got bytes.Buffer
 			if err := hcl.NewDiagnosticTextWriter(&got, sources, 100, false).WriteDiagnostics(diags); err != nil {
 				t.Fatal(err)
@@ -41,11 +47,97 @@ func TestDiagnostics(t *testing.T) {
 			if d := cmp.Diff(string(want), got.String()); d != "" {
 				t.Fatal(d)
 			}
-			for _, d := range diags {
-				if d.Subject == nil || d.Detail == "" {
-					t.Errorf("%q has no place or does not say what to do", d.Summary)
-				}
+			if !strings.Contains(file, "values-from-outside") {
+				placed(t, diags)
 			}
 		})
 	}
+}
+
+func placed(t *testing.T, diags hcl.Diagnostics) {
+	t.Helper()
+	if len(diags) == 0 {
+		t.Error("nothing is wrong with it")
+	}
+	for _, d := range diags {
+		if d.Subject == nil || d.Detail == "" {
+			t.Errorf("%q has no place or does not say what to do", d.Summary)
+		}
+	}
+}
+
+// outside reads lines such as "# -var name=value" at a file's beginning.
+func outside(t *testing.T, file string) Options {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Version: "0.1.0"}
+	for _, line := range strings.Split(string(src), "\n") {
+		kind, text, _ := strings.Cut(strings.TrimPrefix(line, "# "), " ")
+		switch {
+		case !strings.HasPrefix(line, "# "):
+			return o
+		case kind == "-var":
+			o.Inputs = append(o.Inputs, Input{Var: text})
+		case kind == "-var-file":
+			o.Inputs = append(o.Inputs, Input{File: text})
+		case kind == "env":
+			o.Env = append(o.Env, text)
+		}
+	}
+	return o
+}
+
+// summary finds the summaries that this room and package fabric can say.
+var summary = regexp.MustCompile(`(?:errorf|warnf|say|fail|outside)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
+
+// TestEveryDiagnosticHasAGolden: a message that no case shows is one that nobody has read.
+func TestEveryDiagnosticHasAGolden(t *testing.T) {
+	shown := read(t, "testdata/diagnostics/*.txt") + read(t, "../examples/broken/*.txt")
+	sources := read(t, "*.go") + read(t, "../fabric/*.go")
+	found := summary.FindAllStringSubmatch(sources, -1)
+	if len(found) < 80 {
+		t.Fatalf("only %d messages found: has their form changed?", len(found))
+	}
+	shown += ": Fabric too large\n" // TestFabricTooLarge
+	for _, m := range found {
+		if s := m[1] + m[2]; !strings.Contains(shown, ": "+s+"\n") {
+			t.Errorf("no case shows %q", s)
+		}
+	}
+}
+
+func TestFabricTooLarge(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		text := "# " + strings.Repeat("x", maxFileBytes-100) + "\n"
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.hcl", i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, d := Load(dir, Options{}); len(d) != 1 || d[0].Summary != "Fabric too large" || d[0].Subject == nil {
+		t.Fatal(d)
+	}
+}
+
+func read(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(b)
+	}
+	return out.String()
 }

@@ -318,6 +318,7 @@ func (l *loader) splats(e hcl.Expression) {
 
 // explain adds to HCL's own messages what there is instead.
 func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
+	defer brief(d)
 	switch d.Summary {
 	case "Call to unknown function":
 		for _, chance := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
@@ -341,6 +342,20 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 		}
 	}
 	return d
+}
+
+// brief leaves out the values that led to a problem where one of them would fill the screen.
+func brief(d *hcl.Diagnostic) {
+	if d.Expression == nil || d.EvalContext == nil {
+		return
+	}
+	for _, t := range d.Expression.Variables() {
+		v, diags := t.TraverseAbs(d.EvalContext)
+		if v, _ = v.Unmark(); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) > 200 {
+			d.EvalContext = nil
+			return
+		}
+	}
 }
 
 // missing walks a reference to the step that leads nowhere, and says what there is.

@@ -34,9 +34,10 @@ func (l *loader) nameOnce(what string, k *hclsyntax.Block, i instance, seen map[
 }
 
 func (l *loader) link(k *hclsyntax.Block, i instance) {
-	n := &fabric.Link{Block: l.place(k), Name: i.name, BlockName: k.Labels[0], Validate: l.f.Validate}
+	n := &fabric.Link{Block: l.place(k), Name: i.name, BlockName: k.Labels[0]}
 	spec := language().block("link")
 	spec.defaults(value(n))
+	n.Validate = l.f.Validate
 	n.Invalid = !l.attributes(spec, k.Body, i.s, value(n), nil)
 	l.thresholds(sub(k.Body, "validate"), i.s, &n.Validate)
 	if n.ExpectGbps == 0 {
@@ -119,9 +120,10 @@ func (l *loader) networks() {
 }
 
 func (l *loader) network(k *hclsyntax.Block, i instance) {
-	n := &fabric.Network{Block: l.place(k), Name: i.name, BlockName: k.Labels[0], Validate: l.f.Validate}
+	n := &fabric.Network{Block: l.place(k), Name: i.name, BlockName: k.Labels[0]}
 	spec := language().block("network")
 	spec.defaults(value(n))
+	n.Validate = l.f.Validate
 	n.Invalid = !l.attributes(spec, k.Body, i.s, value(n), nil)
 	l.thresholds(sub(k.Body, "validate"), i.s, &n.Validate)
 	if n.ExpectGbps == 0 {

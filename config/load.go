@@ -21,13 +21,18 @@ import (
 
 // Options are what comes from outside the files.
 type Options struct {
-	Vars     []string // "name=value" of -var, in order
-	VarFiles []string // of -var-file, in order; they win over *.auto.fabricvars
-	Env      []string // as os.Environ; FABRICFORM_VAR_N gives variable N
-	Version  string   // of this program, for required_version; "" and "dev" satisfy everything
+	Inputs  []Input  // of -var and -var-file, in order; they win over *.auto.fabricvars
+	Env     []string // as os.Environ; FABRICFORM_VAR_N gives variable N
+	Version string   // of this program, for required_version; "" and "dev" satisfy everything
 
 	// Overlay is text that stands in place of a file's, by path: what an editor has not saved yet.
 	Overlay map[string][]byte
+}
+
+// Input is one -var or -var-file: exactly one field is set.
+type Input struct {
+	Var  string // "name=value"
+	File string // path of a value file
 }
 
 // Load reads a directory or file and reports all problems at once. The Fabric is nil when the

@@ -1,38 +1,407 @@
 package config
 
 import (
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
-func TestLoadReadsTheExamplePair(t *testing.T) {
-	f, _, d := Load("../examples/roce-pair.hcl", Options{Version: "dev"})
-	if len(d) != 0 {
-		t.Fatal(d)
+// TestExamples holds every example to what a newcomer expects of one: nothing is wrong with it, not
+// even a warning, and `fmt` would change nothing.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../examples/*.hcl")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
 	}
-	if len(f.Hosts) != 2 || len(f.Links) != 2 || f.Links[0].Endpoints[0].String() != "a.rail0" || f.Links[0].ExpectGbps != 25 {
-		t.Fatalf("%+v", f)
+	for _, file := range files {
+		if _, _, d := Load(file, Options{Version: "0.1.0"}); len(d) != 0 {
+			t.Error(d)
+		}
+	}
+	broken, err := filepath.Glob("../examples/broken/*.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, broken...) {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, d := Format(src, file)
+		if diff := cmp.Diff(string(src), string(want)); diff != "" || d.HasErrors() {
+			t.Errorf("%s is not in canonical form: %s%s", file, diff, d)
+		}
 	}
 }
 
-func TestLoadRefusesTwoCablesInOneSubnet(t *testing.T) {
-	f, _, d := Load("../examples/broken/one-subnet.hcl", Options{})
-	if f != nil || len(d) != 2 || d[0].Summary != "Two direct links in one subnet" || d[0].Subject == nil {
+// TestTheLargeClusterIsShort: sixteen hosts with eight rails take fewer than 40 lines.
+func TestTheLargeClusterIsShort(t *testing.T) {
+	const file = "../examples/training-cluster.hcl"
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(string(src)) {
+		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "#") {
+			lines++
+		}
+	}
+	f, _, _ := Load(file, Options{})
+	if lines >= 40 || len(f.Hosts) != 16 || len(f.Networks) != 8 || len(f.Hosts[15].Policy) != 8 {
+		t.Fatalf("%d lines, %d hosts, %d networks", lines, len(f.Hosts), len(f.Networks))
+	}
+	n := f.Hosts[15].NIC("rail7")
+	if n.Addresses[0].String() != "10.10.7.16/24" || f.Hosts[15].Policy[7].From.Addr() != n.Addresses[0].Addr() || f.Hosts[15].Policy[7].Priority != 10107 {
+		t.Fatalf("%+v %+v", n, f.Hosts[15].Policy[7])
+	}
+}
+
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// good loads text that must be without errors.
+func good(t testing.TB, name, text string, o Options) *fabric.Fabric {
+	t.Helper()
+	f, _, d := Load(write(t, name, text), o)
+	if d.HasErrors() {
 		t.Fatal(d)
+	}
+	return f
+}
+
+func TestLinkSubnets(t *testing.T) {
+	for subnet, want := range map[string][2]string{
+		"192.168.0.0/30": {"192.168.0.1/30", "192.168.0.2/30"},
+		"192.168.0.0/31": {"192.168.0.0/31", "192.168.0.1/31"},
+		"10.0.0.0/24":    {"10.0.0.1/24", "10.0.0.2/24"},
+		"fd00::/127":     {"fd00::/127", "fd00::1/127"},
+		"fd00::/64":      {"fd00::1/64", "fd00::2/64"},
+		"fd00::/126":     {"fd00::1/126", "fd00::2/126"},
+	} {
+		f := good(t, "f.hcl", fmt.Sprintf(`
+host "a" {
+  nic "r" {
+    netdev = "e"
+  }
+}
+host "b" {
+  nic "r" {
+    netdev = "e"
+  }
+}
+link "l" {
+  endpoints = [host.b.nic.r, host.a.nic.r]
+  subnet    = [%q]
+  mtu       = 9000
+}
+`, subnet), Options{})
+		a, b := f.Hosts[0].NICs[0], f.Hosts[1].NICs[0]
+		if got := [2]string{b.Addresses[0].String(), a.Addresses[0].String()}; got != want || !a.AddressesSet || a.MTU != 9000 {
+			t.Errorf("%s: %v, want %v", subnet, got, want)
+		}
+	}
+}
+
+func TestNearestThresholdWins(t *testing.T) {
+	f := good(t, "f.hcl", `
+host "h" {
+  for_each = toset(["a", "b"])
+  nic "r" {
+    netdev = "e"
+  }
+}
+validate {
+  tcp {
+    streams  = 8
+    duration = "1s"
+  }
+  ping {
+    enabled = false
+  }
+}
+network "n" {
+  members = values(host.h)[*].nic.r
+  validate {
+    tcp {
+      duration = "7s"
+    }
+  }
+}
+`, Options{})
+	v := f.Networks[0].Validate
+	if v.TCP.Streams != 8 || v.TCP.Duration != 7*time.Second || v.Ping.Enabled || v.Ping.Count != 10 || !v.TCP.Enabled || v.NCCL.Run != "none" || len(v.Verbs.Tests) != 2 {
+		t.Fatalf("%+v", v)
+	}
+	if f.Validate.TCP.Duration != time.Second {
+		t.Fatalf("the network's threshold leaked: %+v", f.Validate)
+	}
+}
+
+func TestDisabledEndsDropOut(t *testing.T) {
+	path := write(t, "f.hcl", `
+host "h" {
+  for_each = { a = true, b = true, c = false }
+  enabled  = each.value
+  nic "r" {
+    netdev = "e"
+  }
+}
+link "ab" {
+  endpoints = [host.h["a"].nic.r, host.h["c"].nic.r]
+}
+network "n" {
+  members = values(host.h)[*].nic.r
+}
+`)
+	f, _, d := Load(path, Options{})
+	if f == nil || len(f.Hosts) != 2 || len(f.Links) != 0 || len(f.Networks[0].Members) != 2 || len(d) != 1 || d[0].Summary != "Link left out" {
+		t.Fatal(f, d)
+	}
+}
+
+func TestVariablePrecedence(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"f.hcl":                "variable \"v\" {\n  default = \"0\"\n}\nvariable \"l\" {\n  type    = list(object({ n = number, s = optional(string, \"x\") }))\n  default = []\n}\noutput \"o\" {\n  value = [var.v, var.l]\n}\n",
+		"a.auto.fabricvars":    "v = \"2\"\n",
+		"b.auto.fabricvars":    "v = \"3\"\n",
+		"given.fabricvars":     "v = \"4\"\nl = [{ n = 1 }]\n",
+		"other.fabricvars":     "v = \"6\"\n",
+		"json.fabricvars.json": "{\"v\": \"7\"}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := func(o Options) string {
+		f, _, d := Load(dir, o)
+		if d.HasErrors() {
+			t.Fatal(d)
+		}
+		return string(f.Outputs[0].JSON)
+	}
+	env := []string{"FABRICFORM_VAR_v=1", "FABRICFORM_VAR_strange=1"}
+	file := func(n string) Input { return Input{File: filepath.Join(dir, n)} }
+	for _, c := range []struct {
+		in   []Input
+		want string
+	}{
+		{nil, `["3",[]]`},
+		{[]Input{file("given.fabricvars")}, `["4",[{"n":1,"s":"x"}]]`},
+		{[]Input{file("given.fabricvars"), {Var: "v=5"}}, `["5",[{"n":1,"s":"x"}]]`},
+		{[]Input{{Var: "v=5"}, file("other.fabricvars")}, `["6",[]]`},
+		{[]Input{file("json.fabricvars.json")}, `["7",[]]`},
+		{[]Input{{Var: `l=[{n = 2, s = "y"}]`}, {Var: "v=a=b"}}, `["a=b",[{"n":2,"s":"y"}]]`},
+	} {
+		if got := out(Options{Inputs: c.in, Env: env}); got != c.want {
+			t.Errorf("%v: %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+// TestJSONSyntaxMeansTheSame: what HCL's JSON syntax says is what the native syntax says.
+func TestJSONSyntaxMeansTheSame(t *testing.T) {
+	native := good(t, "f.hcl", `
+locals {
+  rails = { for i in range(2) : "rail${i}" => i }
+}
+host "gpu" {
+  for_each = { a = 1, b = 2 }
+  labels   = { rack = "r${each.value}" }
+  nic "rail" {
+    for_each    = local.rails
+    netdev      = "eth${each.value}"
+    host_number = self.value
+    mtu         = 9000
+  }
+}
+network "rail" {
+  for_each = local.rails
+  members  = [for h in values(host.gpu) : h.nic.rail[each.key]]
+  subnet   = "10.0.${each.value}.0/24"
+}
+`, Options{})
+	json := good(t, "f.hcl.json", `{
+  "locals": {"rails": "${{ for i in range(2) : \"rail${i}\" => i }}"},
+  "host": {"gpu": {
+    "for_each": {"a": 1, "b": 2},
+    "labels": {"rack": "r${each.value}"},
+    "nic": {"rail": {"for_each": "${local.rails}", "netdev": "eth${each.value}", "host_number": "${self.value}", "mtu": 9000}}
+  }},
+  "network": [{"rail": {
+    "for_each": "${local.rails}",
+    "members": "${[for h in values(host.gpu) : h.nic.rail[each.key]]}",
+    "subnet": "10.0.${each.value}.0/24"
+  }}]
+}`, Options{})
+	if d := cmp.Diff(native, json, cmpopts.IgnoreTypes(fabric.Block{}), cmpopts.EquateComparable(netip.Prefix{})); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// TestBombsAreBounded: hostile text ends in an error, soon and in little memory.
+func TestBombsAreBounded(t *testing.T) {
+	deep := func(open, middle, end string, n int) string {
+		return "locals {\n  a = " + strings.Repeat(open, n) + middle + strings.Repeat(end, n) + "\n}\n"
+	}
+	for name, text := range map[string]string{
+		"brackets.hcl":  deep("[", "", "]", 300_000),
+		"parens.hcl":    deep("(", "1", ")", 300_000),
+		"templates.hcl": deep(`"${`, "1", `}"`, 300_000),
+		"not.hcl":       deep("!", "true", "", 300_000),
+		"sum.hcl":       deep("1+", "1", "", 400_000),
+		"blocks.hcl":    strings.Repeat("a {\n", 200_000) + strings.Repeat("}\n", 200_000),
+		"index.hcl":     deep("", "x", "[0]", 300_000),
+		"dots.hcl":      deep("", "x", ".a", 300_000),
+		"ternary.hcl":   deep("true ? 1 : ", "1", "", 100_000),
+		"number.hcl":    "locals {\n  a = \"x${1e10000000}\"\n}\n",
+		"digits.hcl":    "locals {\n  a = \"${" + strings.Repeat("9", 1_000_000) + "}\"\n}\n",
+		"json.hcl.json": `{"locals": {"a": ` + strings.Repeat("[", 300_000) + strings.Repeat("]", 300_000) + "}}",
+		"num.hcl.json":  `{"locals": {"a": 1e10000000}}`,
+		"str.hcl.json":  `{"locals": {"a": "${` + strings.Repeat("(", 10_000) + "1" + strings.Repeat(")", 10_000) + `}"}}`,
+		"for.hcl":       "locals {\n  a = [for i in range(60000) : [for j in range(60000) : [for k in range(60000) : k]]]\n}\n",
+		"try.hcl":       "locals {\n  a = [for i in range(60000) : try([for j in range(60000) : j]...)]\n}\n",
+		"product.hcl":   "locals {\n  a = setproduct(range(60000), range(60000), range(60000))\n}\n",
+		"splat.hcl":     "locals {\n  a = [for i in range(60000) : range(60000)]\n  b = local.a[*][*]\n}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			_, _, d := Load(write(t, name, text), Options{})
+			took := time.Since(begin)
+			runtime.ReadMemStats(&after)
+			if !d.HasErrors() || d[0].Subject == nil {
+				t.Errorf("%v", d)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 4<<30 {
+				t.Errorf("%d MiB were asked for", used>>20)
+			}
+			t.Logf("%s, %d MiB", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
+		})
+	}
+}
+
+// TestSameFilesSameWords: nothing depends on the order of a map.
+func TestSameFilesSameWords(t *testing.T) {
+	files, err := filepath.Glob("testdata/diagnostics/*.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.Contains(file, "bomb") {
+			continue
+		}
+		first := ""
+		for range 5 {
+			_, _, d := Load(file, outside(t, file))
+			text := ""
+			for _, x := range d {
+				text += x.Error() + "\n"
+			}
+			if first == "" {
+				first = text
+			}
+			if text != first {
+				t.Errorf("%s: %s", file, cmp.Diff(first, text))
+			}
+		}
+	}
+}
+
+// fleet is a fabric of n hosts with two NICs and one network each for the rails.
+func fleet(n int) string {
+	return fmt.Sprintf(`
+locals {
+  hosts = { for i in range(%d) : format("h%%05d", i) => i + 1 }
+}
+host "h" {
+  for_each = local.hosts
+  nic "rail" {
+    for_each    = { rail0 = "eth0", rail1 = "eth1" }
+    netdev      = each.value
+    host_number = self.value
+    mtu         = 9000
+  }
+}
+network "rail" {
+  for_each = { rail0 = "10.0.0.0/16", rail1 = "10.1.0.0/16" }
+  members  = [for h in values(host.h) : h.nic.rail[each.key]]
+  subnet   = each.value
+}
+`, n)
+}
+
+// blockwise is the same fleet with a block for each host, as a program may write it.
+func blockwise(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "host \"h%05d\" {\n  nic \"r\" {\n    netdev    = \"eth0\"\n    addresses = [\"10.%d.%d.1/24\"]\n  }\n}\n", i, i/250, i%250)
+	}
+	return b.String()
+}
+
+// BenchmarkLoad shows the cost for each host: it must not grow with their number.
+func BenchmarkLoad(b *testing.B) {
+	for kind, make := range map[string]func(int) string{"for_each": fleet, "blocks": blockwise} {
+		for _, n := range []int{1000, 5000, 20000} {
+			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
+				path := write(b, "f.hcl", make(n))
+				for b.Loop() {
+					if f, _, d := Load(path, Options{}); d.HasErrors() || len(f.Hosts) != n {
+						b.Fatal(d)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/host")
+			})
+		}
 	}
 }
 
 func FuzzLoad(f *testing.F) {
-	f.Add([]byte(`host "a" {}`))
-	f.Add([]byte("locals {\n a = " + strings.Repeat("(", 1000) + "\n}"))
-	f.Add([]byte("locals {\n a = 1e10000000\n}"))
-	f.Fuzz(func(t *testing.T, src []byte) {
-		name := filepath.Join(t.TempDir(), "f.hcl")
-		if err := os.WriteFile(name, src, 0o600); err != nil {
-			t.Fatal(err)
+	seeds, err := filepath.Glob("testdata/diagnostics/*.hcl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range seeds {
+		src, err := os.ReadFile(s)
+		if err != nil {
+			f.Fatal(err)
 		}
-		Load(name, Options{})
-	})
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) { Load(write(t, "f.hcl", string(src)), Options{}) })
+}
+
+func FuzzLoadJSON(f *testing.F) {
+	f.Add([]byte(`{"host": {"a": {"nic": {"r": {"netdev": "e${1}", "addresses": ["10.0.0.1/24"]}}}}}`))
+	f.Add([]byte(`{"locals": [{"a": "${[for x in [1] : x]}"}], "link": {"l": {"endpoints": "${[]}"}}}`))
+	f.Fuzz(func(t *testing.T, src []byte) { Load(write(t, "f.hcl.json", string(src)), Options{}) })
+}
+
+func FuzzVariable(f *testing.F) {
+	f.Add(`["a"]`)
+	f.Add(`[for i in range(9) : "${i}"]`)
+	path := filepath.Join(f.TempDir(), "f.hcl")
+	if err := os.WriteFile(path, []byte("variable \"v\" {\n  type = list(string)\n}\n"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(_ *testing.T, v string) { Load(path, Options{Inputs: []Input{{Var: "v=" + v}}}) })
 }

@@ -101,7 +101,7 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 	}
 	where := "a " + spec.name + " block"
 	if spec.name == "" {
-		where = "a fabric file"
+		where = "a fabric"
 	}
 	for _, a := range sortedAttributes(b) {
 		switch {

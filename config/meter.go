@@ -17,7 +17,7 @@ const (
 	maxKept           = 1 << 24 // of all values
 	maxSteps          = 1 << 21 // bytes and elements that one expression makes on its way
 	maxBinaryExponent = 1024    // of a number, to the base of 2
-	deadline          = 10 * time.Second
+	deadline          = 20 * time.Second
 )
 
 // meter bounds what evaluation takes. HCL cannot be interrupted, so that the meter stands inside
@@ -25,12 +25,14 @@ const (
 // ones that count (measure), and leaves by a panic that value catches.
 type meter struct {
 	began time.Time
-	steps int // of the current expression
+	steps int   // of the current expression
+	over  error // what the current expression exceeds; functions of cty catch panics
 	kept  int
 	spent error // set for good once time or the total is used up
 }
 
-type exceeded struct{ why error }
+// exceeded is what stop panics with.
+type exceeded struct{}
 
 func newMeter() *meter { return &meter{began: time.Now()} }
 
@@ -39,45 +41,51 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 	if m.spent != nil {
 		return cty.DynamicVal.Mark(failed{}), nil // said before
 	}
-	m.steps = 0
+	m.steps, m.over = 0, nil
 	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case exceeded:
-			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: e.Range().Ptr(),
-				Detail: p.why.Error() + "."}}
-		default:
+		p := recover()
+		if _, ours := p.(exceeded); p != nil && !ours {
 			panic(p)
+		}
+		if m.over != nil {
+			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: e.Range().Ptr(),
+				Detail: m.over.Error() + "."}}
 		}
 	}()
 	v, diags = e.Value(ctx)
 	budget := maxValue
 	bare, _ := v.UnmarkDeep()
 	if err := within(bare, &budget); err != nil {
-		panic(exceeded{err})
+		m.stop(err)
 	}
 	if m.kept += maxValue - budget; m.kept > maxKept {
-		m.spent = errors.New("all values of this fabric together are larger than 16 MiB")
-		panic(exceeded{m.spent})
+		m.spent = errors.New("All values of this fabric together are larger than 16 MiB")
+		m.stop(m.spent)
 	}
 	return v, diags
+}
+
+// stop leaves the current expression.
+func (m *meter) stop(why error) {
+	m.over = why
+	panic(exceeded{})
 }
 
 // step counts n bytes or elements.
 func (m *meter) step(n int) {
 	if m.steps += n; m.steps > maxSteps {
-		panic(exceeded{fmt.Errorf("this makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps)})
+		m.stop(fmt.Errorf("This makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps))
 	}
 	if time.Since(m.began) > deadline {
-		m.spent = fmt.Errorf("the fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
-		panic(exceeded{m.spent})
+		m.spent = fmt.Errorf("The fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
+		m.stop(m.spent)
 	}
 }
 
 // within walks a value while its size fits into the budget.
 func within(v cty.Value, budget *int) error {
 	if *budget--; *budget < 0 {
-		return fmt.Errorf("this makes more than %d elements or bytes: look for values that double", maxValue)
+		return fmt.Errorf("This makes more than %d elements or bytes: look for values that double", maxValue)
 	}
 	if v.IsNull() || !v.IsKnown() {
 		return nil
@@ -105,7 +113,7 @@ func within(v cty.Value, budget *int) error {
 func reasonable(v cty.Value) error {
 	f := v.AsBigFloat()
 	if exp := f.MantExp(nil); f.IsInf() || exp > maxBinaryExponent || exp < -maxBinaryExponent {
-		return fmt.Errorf("a number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
+		return fmt.Errorf("A number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
 	}
 	return nil
 }
@@ -126,7 +134,7 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 			e.m.step(len(bare.AsString()))
 		case cty.Number:
 			if err := reasonable(bare); err != nil {
-				panic(exceeded{err})
+				e.m.stop(err)
 			}
 		}
 	}
@@ -134,7 +142,12 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 }
 
 // UnwrapExpression lets HCL's static readers, such as those of type constraints, see the inside.
-func (e metered) UnwrapExpression() hcl.Expression { return e.Expression }
+func (e metered) UnwrapExpression() hcl.Expression {
+	if p, is := e.Expression.(*hclsyntax.ParenthesesExpr); is {
+		return p.Expression // see wrap
+	}
+	return e.Expression
+}
 
 // measure puts the meter into all expressions of a body.
 func (m *meter) measure(n hclsyntax.Node) { _ = hclsyntax.Walk(n, measurer{m}) }

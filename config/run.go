@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"sort"
@@ -35,7 +34,7 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 			l.blocks[k.Type] = append(l.blocks[k.Type], k)
 		}
 	}
-	language().defaults(value(l.f))
+	language().block("validate").defaults(value(&l.f.Validate))
 	l.declareLocals()
 	l.declareHosts()
 
@@ -123,9 +122,13 @@ func (l *loader) outputs() {
 			l.errorf(a.Expr.Range(), "Output shows a sensitive value", "A sensitive variable goes into output %q. Add sensitive = true.", name)
 			continue
 		}
+		if !bare.IsWhollyKnown() {
+			l.notYet(a.Expr, scope{}, marks)
+			continue
+		}
 		text, err := ctyjson.Marshal(bare, bare.Type())
-		if err != nil || !json.Valid(text) {
-			l.errorf(a.Expr.Range(), "Output has no value", "This cannot be written as JSON.")
+		if err != nil {
+			l.say(a.Expr, scope{}, "Wrong type", "This cannot be written as JSON: "+err.Error()+".")
 			continue
 		}
 		l.f.Outputs = append(l.f.Outputs, fabric.Output{Name: name, Description: o.Description, Sensitive: o.Sensitive, JSON: text})

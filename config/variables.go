@@ -153,14 +153,18 @@ func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue 
 			out[n] = l.fromText(v, "FABRICFORM_VAR_"+n, vars[n])
 		}
 	}
-	for _, f := range append(l.autoFiles(), l.options.VarFiles...) {
+	for _, f := range l.autoFiles() {
 		l.valueFile(f, vars, out)
 	}
-	for _, v := range l.options.Vars {
-		n, s, ok := strings.Cut(v, "=")
+	for _, in := range l.options.Inputs {
+		if in.File != "" {
+			l.valueFile(in.File, vars, out)
+			continue
+		}
+		n, s, ok := strings.Cut(in.Var, "=")
 		switch n = strings.TrimSpace(n); {
 		case !ok:
-			l.outside("Value not understood", fmt.Sprintf("-var %s: write -var name=value.", v))
+			l.outside("Value not understood", fmt.Sprintf("-var %s: write -var name=value.", in.Var))
 		case vars[n] == nil:
 			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, keys(vars))))
 		default:

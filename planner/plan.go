@@ -136,7 +136,7 @@ func planHost(kinds resource.Kinds, in HostInput) HostPlan {
 		}
 		kind, ok := kinds.Lookup(r.Addr.Kind)
 		if !ok {
-			problem(fmt.Sprintf("this build carries out no %q blocks", r.Addr.Kind))
+			problem(fmt.Sprintf("%s is not in this build: it is checked, and cannot be carried out yet; remove it to apply the rest", r.Addr.Kind))
 			continue
 		}
 		d, err := kind.Plan(in.Snapshot, r.Spec)

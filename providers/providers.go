@@ -12,7 +12,21 @@ func Kinds() resource.Kinds {
 	return netif.Kinds()
 }
 
-// Desired turns what the files declare for one host into resources.
+// Desired turns what the files declare for one host into resources. What no provider carries out
+// yet is among them: the planner finds no kind for it and says so, rather than that all is well.
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
-	return netif.Desired(f, h)
+	out := netif.Desired(f, h)
+	later := func(kind, name string, pos fabric.Pos) {
+		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: kind, Name: name}, Pos: pos})
+	}
+	if h.Memlock != "" {
+		later("memlock", h.Name, h.At("memlock"))
+	}
+	if h.OFED != nil {
+		later("ofed", h.OFED.Stack, h.OFED.Pos)
+	}
+	for _, r := range h.RXE {
+		later("rxe", r.Name, r.Pos)
+	}
+	return out
 }

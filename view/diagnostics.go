@@ -1,8 +1,11 @@
 package view
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/term"
@@ -22,8 +25,93 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 		}
 	}
 	colour := p.live && os.Getenv("NO_COLOR") == ""
-	if err := hcl.NewDiagnosticTextWriter(p.w, files, width, colour).WriteDiagnostics(diags); err != nil {
+	var b bytes.Buffer
+	if err := hcl.NewDiagnosticTextWriter(&b, files, width, colour).WriteDiagnostics(diags); err != nil {
 		return fmt.Errorf("print diagnostics: %w", err)
 	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprint(p.w, clip(clean(strings.TrimSuffix(line, "\n")))+"\n"); err != nil {
+			return fmt.Errorf("print diagnostics: %w", err)
+		}
+	}
 	return nil
+}
+
+// widest is how much of a source line is shown; some are megabytes.
+const widest = 400
+
+// reset ends a colour whose own end was cut off.
+func reset(line string) string {
+	if strings.Contains(line, "\x1b") {
+		return "\x1b[0m"
+	}
+	return ""
+}
+
+func clip(line string) string {
+	if r := []rune(line); len(r) > widest {
+		return string(r[:widest]) + "…" + reset(line)
+	}
+	return line
+}
+
+// place is a range of a file; lines and columns count from 1, bytes from 0.
+type place struct {
+	File  string `json:"file"`
+	Start point  `json:"start"`
+	End   point  `json:"end"`
+}
+
+type point struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+// problem is one diagnostic as programs read it.
+type problem struct {
+	Severity string `json:"severity"` // "error" or "warning"
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail"`
+	Range    *place `json:"range,omitempty"`
+	Snippet  string `json:"snippet,omitempty"` // the lines of the range
+}
+
+// DiagnosticsJSON prints problems of fabric files as one JSON object.
+func (p *Printer) DiagnosticsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) error {
+	out := struct {
+		Valid       bool      `json:"valid"`
+		Errors      int       `json:"error_count"`
+		Warnings    int       `json:"warning_count"`
+		Diagnostics []problem `json:"diagnostics"`
+	}{Valid: !diags.HasErrors(), Diagnostics: []problem{}}
+	for _, d := range diags {
+		x := problem{Severity: "error", Summary: d.Summary, Detail: d.Detail}
+		if d.Severity == hcl.DiagWarning {
+			x.Severity = "warning"
+			out.Warnings++
+		} else {
+			out.Errors++
+		}
+		if s := d.Subject; s != nil {
+			x.Range = &place{s.Filename, point(s.Start), point(s.End)}
+			x.Snippet = snippet(files[s.Filename], *s)
+		}
+		out.Diagnostics = append(out.Diagnostics, x)
+	}
+	return p.indented(out)
+}
+
+// snippet is the source lines that a range touches.
+func snippet(f *hcl.File, r hcl.Range) string {
+	if f == nil {
+		return ""
+	}
+	var lines []string
+	for sc := hcl.NewRangeScanner(f.Bytes, r.Filename, bufio.ScanLines); sc.Scan(); {
+		if line := sc.Range(); line.Start.Line >= r.Start.Line && line.Start.Line <= max(r.Start.Line, r.End.Line) && len(lines) < 5 {
+			lines = append(lines, string(sc.Bytes()))
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -17,9 +17,14 @@ import (
 	"github.com/fabricform/fabricform/transport"
 )
 
+// sources are what the command line and the environment say of a fabric.
+func (a *app) sources() config.Options {
+	return config.Options{Inputs: a.inputs, Env: os.Environ(), Version: version}
+}
+
 // load reads a fabric and prints every problem of its files to stderr.
 func (a *app) load(path string) (*fabric.Fabric, error) {
-	f, files, diags := config.Load(path, config.Options{Vars: a.vars, VarFiles: a.varFiles, Env: os.Environ(), Version: version})
+	f, files, diags := config.Load(path, a.sources())
 	if err := a.err.Diagnostics(files, diags); err != nil {
 		return nil, err
 	}

@@ -2,45 +2,103 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
 )
 
 func validateCommand(a *app) *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use: "validate [FABRIC]", Short: "Check the files without reaching any host", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform validate examples/roce-pair.hcl",
+		Example: "  fabricform validate examples/roce-pair.hcl\n  fabricform validate -json | jq '.diagnostics[].summary'",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := a.load(fabricArg(args))
+			path := fabricArg(args)
+			if asJSON {
+				_, files, diags := config.Load(path, a.sources())
+				if err := a.out.DiagnosticsJSON(files, diags); err != nil {
+					return err
+				}
+				if diags.HasErrors() {
+					return told(exitError)
+				}
+				return nil
+			}
+			f, err := a.load(path)
 			if err != nil {
 				return err
 			}
-			a.out.Linef("✓ fabric %q is valid: %d hosts, %d links.", f.Name, len(f.Hosts), len(f.Links))
+			a.out.Linef("✓ fabric %q is valid: %s.", f.Name, inventory(f))
 			return nil
 		},
 	}
 	a.fabricFlags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON, with places")
+	return c
+}
+
+// inventory counts what a fabric has.
+func inventory(f *fabric.Fabric) string {
+	parts := []string{fmt.Sprintf("%d hosts", len(f.Hosts)), fmt.Sprintf("%d links", len(f.Links))}
+	if len(f.Networks) > 0 {
+		parts = append(parts, fmt.Sprintf("%d networks", len(f.Networks)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func outputCommand(a *app) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "output [FABRIC] [NAME]", Short: "Print the fabric's outputs, from the files alone", Args: cobra.MaximumNArgs(2),
+		Long:    "Prints all outputs, or the one that NAME names. A single argument that names an existing path is the FABRIC.",
+		Example: "  fabricform output\n  fabricform output -json examples/dual-stack.hcl addresses",
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, name := ".", ""
+			for _, arg := range args {
+				if _, err := os.Stat(arg); err == nil && path == "." {
+					path = arg
+				} else {
+					name = arg
+				}
+			}
+			f, err := a.load(path)
+			if err != nil {
+				return err
+			}
+			return a.out.Outputs(f.Outputs, name, asJSON)
+		},
+	}
+	a.fabricFlags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON, sensitive values included")
 	return c
 }
 
 func fmtCommand(a *app) *cobra.Command {
-	var check bool
+	var check, diff bool
 	c := &cobra.Command{
 		Use: "fmt [FABRIC]", Short: "Rewrite the files in canonical form", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform fmt\n  fabricform fmt -check examples/roce-pair.hcl",
+		Example: "  fabricform fmt\n  fabricform fmt -check -diff examples/roce-pair.hcl",
 		RunE: func(_ *cobra.Command, args []string) error {
 			paths, err := config.Files(fabricArg(args))
 			if err != nil {
 				return err
 			}
-			changed := 0
+			changed, broken := 0, false
 			for _, path := range paths {
-				differs, err := a.format(path, check)
+				differs, err := a.format(path, !check, diff)
+				var said *exit
+				if errors.As(err, &said) {
+					broken = true // its problems are printed; the other files can still be formatted
+					continue
+				}
 				if err != nil {
 					return err
 				}
@@ -49,6 +107,9 @@ func fmtCommand(a *app) *cobra.Command {
 					a.out.Linef("%s", path)
 				}
 			}
+			if broken {
+				return told(exitError)
+			}
 			if check && changed > 0 {
 				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form; run `fabricform fmt`", changed, len(paths))}
 			}
@@ -56,11 +117,12 @@ func fmtCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a file would change")
+	c.Flags().BoolVar(&diff, "diff", false, "print what changes")
 	return c
 }
 
-// format rewrites one file unless check is set, and says whether it differs.
-func (a *app) format(path string, check bool) (differs bool, err error) {
+// format says whether a file differs from its canonical form, and writes and shows that on demand.
+func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return false, fmt.Errorf("read fabric file: %w", err)
@@ -72,10 +134,18 @@ func (a *app) format(path string, check bool) (differs bool, err error) {
 		}
 		return false, &exit{code: exitError}
 	}
-	if bytes.Equal(src, want) || check {
-		return !bytes.Equal(src, want), nil
+	if bytes.Equal(src, want) {
+		return false, nil
 	}
-	return true, replaceFile(path, want)
+	if diff {
+		if err := a.out.Raw([]byte(udiff.Unified(path, path, string(src), string(want)))); err != nil {
+			return false, err
+		}
+	}
+	if write {
+		err = replaceFile(path, want)
+	}
+	return true, err
 }
 
 // replaceFile writes beside the file and renames, so that a full disk cannot cost the old text.

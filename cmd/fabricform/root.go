@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -15,8 +16,7 @@ var version = "dev"
 // app is what all commands share.
 type app struct {
 	out, err *view.Printer
-	vars     []string
-	varFiles []string
+	inputs   []config.Input
 	lab      bool
 	parallel int
 }
@@ -33,7 +33,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
+	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
 		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
 	return root
 }
@@ -62,8 +62,14 @@ func versionCommand(a *app) *cobra.Command {
 
 // fabricFlags are the flags of every command that reads a fabric.
 func (a *app) fabricFlags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&a.vars, "var", nil, "set a variable: `name=value`; may be repeated")
-	c.Flags().StringArrayVar(&a.varFiles, "var-file", nil, "read variables from a *.fabricvars `file`; may be repeated")
+	c.Flags().Func("var", "set a variable: `name=value`; may be repeated", func(s string) error {
+		a.inputs = append(a.inputs, config.Input{Var: s})
+		return nil
+	})
+	c.Flags().Func("var-file", "read variables from a *.fabricvars `file`; may be repeated, and the last one wins among all -var and -var-file", func(s string) error {
+		a.inputs = append(a.inputs, config.Input{File: s})
+		return nil
+	})
 }
 
 // fleetFlags are the flags of every command that reaches hosts.

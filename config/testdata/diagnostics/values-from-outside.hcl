@@ -1,0 +1,14 @@
+# -var nonsense
+# -var unkown=1
+# -var list=[1,
+# -var-file testdata/diagnostics/values-from-outside.fabricvars
+# env FABRICFORM_VAR_number=many
+variable "list" {
+  type = list(string)
+}
+variable "number" {
+  type = number
+}
+variable "unknown" {
+  default = 1
+}

@@ -1,0 +1,65 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// Outputs prints a fabric's outputs, or the one of that name. As text a single string stands bare,
+// so that a shell can take it, and sensitive values are left out unless they are asked for by name.
+func (p *Printer) Outputs(all []fabric.Output, name string, asJSON bool) error {
+	names := make([]string, 0, len(all))
+	whole := map[string]json.RawMessage{}
+	for _, o := range all {
+		if o.Name == name {
+			return p.output(o, asJSON)
+		}
+		names = append(names, o.Name)
+		whole[o.Name] = o.JSON
+	}
+	if name != "" {
+		return fmt.Errorf("the fabric has no output %q; it has %s", name, listed(names))
+	}
+	if asJSON {
+		return p.indented(whole)
+	}
+	for _, o := range all {
+		text := string(o.JSON)
+		if o.Sensitive {
+			text = "(sensitive)"
+		}
+		p.Linef("%s = %s", p.bold(o.Name), text)
+	}
+	return nil
+}
+
+func (p *Printer) output(o fabric.Output, asJSON bool) error {
+	var s string
+	if !asJSON && json.Unmarshal(o.JSON, &s) == nil {
+		p.Linef("%s", s)
+		return nil
+	}
+	return p.indented(json.RawMessage(o.JSON))
+}
+
+func (p *Printer) indented(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return p.Raw(b.Bytes())
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
