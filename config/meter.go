@@ -49,7 +49,7 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 		}
 		if m.over != nil {
 			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: e.Range().Ptr(),
-				Detail: m.over.Error() + "."}}
+				Detail: title(m.over.Error()) + "."}}
 		}
 	}()
 	v, diags = e.Value(ctx)
@@ -59,7 +59,7 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 		m.stop(err)
 	}
 	if m.kept += maxValue - budget; m.kept > maxKept {
-		m.spent = errors.New("All values of this fabric together are larger than 16 MiB")
+		m.spent = errors.New("all values of this fabric together are larger than 16 MiB")
 		m.stop(m.spent)
 	}
 	return v, diags
@@ -74,10 +74,10 @@ func (m *meter) stop(why error) {
 // step counts n bytes or elements.
 func (m *meter) step(n int) {
 	if m.steps += n; m.steps > maxSteps {
-		m.stop(fmt.Errorf("This makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps))
+		m.stop(fmt.Errorf("this makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps))
 	}
 	if time.Since(m.began) > deadline {
-		m.spent = fmt.Errorf("The fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
+		m.spent = fmt.Errorf("the fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
 		m.stop(m.spent)
 	}
 }
@@ -85,7 +85,7 @@ func (m *meter) step(n int) {
 // within walks a value while its size fits into the budget.
 func within(v cty.Value, budget *int) error {
 	if *budget--; *budget < 0 {
-		return fmt.Errorf("This makes more than %d elements or bytes: look for values that double", maxValue)
+		return fmt.Errorf("this makes more than %d elements or bytes: look for values that double", maxValue)
 	}
 	if v.IsNull() || !v.IsKnown() {
 		return nil
@@ -113,7 +113,7 @@ func within(v cty.Value, budget *int) error {
 func reasonable(v cty.Value) error {
 	f := v.AsBigFloat()
 	if exp := f.MantExp(nil); f.IsInf() || exp > maxBinaryExponent || exp < -maxBinaryExponent {
-		return fmt.Errorf("A number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
+		return fmt.Errorf("a number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
 	}
 	return nil
 }

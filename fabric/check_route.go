@@ -45,9 +45,6 @@ func (c *checker) routes(h *Host) {
 func settled(n *NIC) bool { return n != nil && n.AddressesSet && !n.Invalid }
 
 func (c *checker) route(h *Host, n *NIC, r *Route) {
-	if r.Invalid {
-		return
-	}
 	if r.Src.IsValid() && settled(n) && !hostHas(h, r.Src) {
 		c.errorf(r.At("src"), "Not an address of this host", "src %s is on no NIC of host %s. Use one of its addresses, such as nic.%s.ip.", r.Src, h.Name, n.Name)
 	}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers"
+)
+
+// short replaces the large cluster's thresholds: its 128 paths are measured one after the other on
+// one machine, and a burst of 300 ms says as much there as 3 s.
+const short = `validate {
+  ping {
+    count = 3
+  }
+  tcp {
+    duration     = "300ms"
+    streams      = 2
+    min_fraction = 0.7
+  }
+}
+`
+
+// TestExamplesFromPlanToProof takes each example through the main job: plan, apply with proof, an
+// empty second plan, verify.
+func TestExamplesFromPlanToProof(t *testing.T) {
+	e2e(t)
+	for name, says := range map[string][]string{
+		"spark-pair":       {"port group qsfp0", "together", "192.168.100.10/31"},
+		"training-cluster": {"rail7:gpu14-gpu15", "10.10.7.16/24", "lookup 107"},
+		"policy-routed":    {"10.245.163.22/24", "priority 10000", "rdma:node0-node1"},
+		"dual-stack":       {"fd00:20::3/64", "storage:node1-node4"},
+		"routed-leaf":      {"10.30.0.5/31", "leaf:node2-node3", "route 10.30.0.0/16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fabric := "../../examples/" + name + ".hcl"
+			if name == "training-cluster" {
+				fabric = withShortChecks(t, fabric)
+			}
+			state := labUpFor(t, fabric)
+			plan := try(t, state, "plan", "-lab", "-detailed-exitcode", fabric)
+			plan.want(t, 2)
+			proof := try(t, state, "apply", "-lab", "-auto-approve", fabric)
+			proof.want(t, 0, "Fabric proven")
+			for _, text := range says {
+				if !strings.Contains(plan.out+proof.out, text) {
+					t.Errorf("neither plan nor proof says %q", text)
+				}
+			}
+			try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
+			try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 0, "Fabric proven")
+		})
+	}
+}
+
+// withShortChecks lays a second file beside an example, as a user may.
+func withShortChecks(t *testing.T, example string) string {
+	t.Helper()
+	dir := t.TempDir()
+	src, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{filepath.Base(example): src, "short.hcl": []byte(short)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestABrokenMemberIsBlamedAlone cuts one port of a switch: paths to it fail, and the others
+// stand.
+func TestABrokenMemberIsBlamedAlone(t *testing.T) {
+	e2e(t)
+	const fabric = "../../examples/dual-stack.hcl"
+	state := labUpFor(t, fabric)
+	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric proven")
+	try(t, state, "lab", "fault", fabric, "storage:node2", "cut").want(t, 0)
+	a := try(t, state, "verify", "-lab", "-only", "link,ping", fabric)
+	a.want(t, 3, "ens1f0 has no carrier")
+	for _, part := range strings.Split(a.out, "link storage:")[1:] {
+		path, rest, _ := strings.Cut(part, "\n")
+		if failed := strings.Contains(rest, "✗ ping") || strings.Contains(rest, "✗ link"); failed != strings.Contains(path, "node2") {
+			t.Errorf("path %s: failed is %v", path, failed)
+		}
+	}
+	try(t, state, "lab", "fault", fabric, "storage:node2", "none").want(t, 0)
+	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Fabric proven")
+}
+
+// TestWhatIsNotCarriedOutIsAProblem: blocks without a provider are checked, and a plan says that
+// nothing makes them, rather than that all is well.
+func TestWhatIsNotCarriedOutIsAProblem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.hcl")
+	text := "host \"a\" {\n  memlock = \"unlimited\"\n  rxe \"rxe0\" {\n    netdev = \"eth0\"\n  }\n  ofed {\n    stack = \"inbox\"\n  }\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, _, d := config.Load(path, config.Options{})
+	if len(d) != 0 {
+		t.Fatal(d)
+	}
+	p := planner.Make(f.Name, providers.Kinds(), []planner.HostInput{{Name: "a", Resources: providers.Desired(f, f.Hosts[0]), Snapshot: &facts.Snapshot{}}})
+	if got := p.Problems(); len(got) != 3 || !strings.Contains(got[0].String(), "f.hcl:2: a.memlock.a: memlock is not in this build") {
+		t.Fatalf("%v", got)
+	}
+}
