@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/validators"
@@ -27,17 +28,38 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 	}
 }
 
+// foldFrom is how many groups of results are printed in full; of more, those without a failure or
+// warning take a line each, and those of one network one line together.
+const foldFrom = 12
+
 // Results prints the verdicts of live checks, grouped by link as they come.
 func (p *Printer) Results(results []validators.Result) {
-	group := "\x00"
-	tally := map[validators.Verdict]int{}
-	for _, r := range results {
-		tally[r.Verdict]++
-		if g := heading(r); g != group {
-			group = g
-			p.Linef("%s", p.bold(g))
+	groups := group(results)
+	tally := verdicts(results)
+	folded := map[string]*fold{}
+	var order []string
+	for _, g := range groups {
+		t := verdicts(g)
+		if len(groups) <= foldFrom || t[validators.Fail]+t[validators.Warn] > 0 {
+			p.Linef("%s", p.bold(heading(g[0])))
+			for _, r := range g {
+				p.result(r)
+			}
+			continue
 		}
-		p.result(r)
+		name, _, _ := strings.Cut(heading(g[0]), ":")
+		if g[0].Link == "" {
+			name = "hosts"
+		}
+		if folded[name] == nil {
+			folded[name] = &fold{}
+			order = append(order, name)
+		}
+		folded[name].add(t)
+	}
+	for _, name := range order {
+		f := folded[name]
+		p.Linef("%s %s  %s", p.good("✓"), p.bold(name), f)
 	}
 	p.Linef("")
 	sum := fmt.Sprintf("%d passed, %d failed, %d warned, %d skipped", tally[validators.Pass], tally[validators.Fail], tally[validators.Warn], tally[validators.Skip])
@@ -49,6 +71,43 @@ func (p *Printer) Results(results []validators.Result) {
 	default:
 		p.Linef("%s %s", p.good("✓ Fabric proven:"), sum)
 	}
+}
+
+// fold is groups of results that are one line together.
+type fold struct{ groups, passed, skipped int }
+
+func (f *fold) add(t map[validators.Verdict]int) {
+	f.groups++
+	f.passed += t[validators.Pass]
+	f.skipped += t[validators.Skip]
+}
+
+func (f *fold) String() string {
+	of := ""
+	if f.groups > 1 {
+		of = fmt.Sprintf("%d of them: ", f.groups)
+	}
+	return fmt.Sprintf("%s%d checks passed, %d skipped", of, f.passed, f.skipped)
+}
+
+// group splits results where their heading changes.
+func group(results []validators.Result) [][]validators.Result {
+	var out [][]validators.Result
+	for _, r := range results {
+		if n := len(out); n == 0 || heading(out[n-1][0]) != heading(r) {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], r)
+	}
+	return out
+}
+
+func verdicts(results []validators.Result) map[validators.Verdict]int {
+	out := map[validators.Verdict]int{}
+	for _, r := range results {
+		out[r.Verdict]++
+	}
+	return out
 }
 
 func heading(r validators.Result) string {

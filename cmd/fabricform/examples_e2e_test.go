@@ -32,7 +32,7 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 	e2e(t)
 	for name, says := range map[string][]string{
 		"spark-pair":       {"port group qsfp0", "together", "192.168.100.10/31"},
-		"training-cluster": {"rail7:gpu14-gpu15", "10.10.7.16/24", "lookup 107"},
+		"training-cluster": {"link rail7  16 of them", "10.10.7.16/24", "lookup 107"},
 		"policy-routed":    {"10.245.163.22/24", "priority 10000", "rdma:node0-node1"},
 		"dual-stack":       {"fd00:20::3/64", "storage:node1-node4"},
 		"routed-leaf":      {"10.30.0.5/31", "leaf:node2-node3", "route 10.30.0.0/16"},

@@ -26,7 +26,7 @@ var allowed = map[string]struct {
 	"facts":           {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
 	"resource":        {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
 	"nccl":            {[]string{"facts", "fabric", "host"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
-	"config":          {[]string{"fabric", "resource", "nccl"}, "files become a model; config never sees a provider or a host"},
+	"config":          {[]string{"fabric"}, "files become a model; config never sees a provider or a host"},
 	"providers/netif": {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
 	"providers":       {[]string{"resource", "fabric", "providers/netif"}, "the explicit table of kinds"},
 	"planner":         {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,16 +70,4 @@ func renderNCCL(a *app) *cobra.Command {
 		return told(code)
 	}
 	return c
-}
-
-func hasName(name string) func(*fabric.Link) bool {
-	return func(l *fabric.Link) bool { return l.Name == name }
-}
-
-func linkNames(links []*fabric.Link) string {
-	names := make([]string, 0, len(links))
-	for _, l := range links {
-		names = append(names, l.Name)
-	}
-	return strings.Join(names, ", ")
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
-	"fmt"
-
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -26,7 +26,7 @@ func verifyCommand(a *app) *cobra.Command {
 	}
 	a.fleetFlags(c)
 	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, nccl")
-	c.Flags().StringVar(&ch.link, "link", "", "check this `link` only")
+	c.Flags().StringVar(&ch.link, "link", "", "check this `link`, network or path of a network only")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, kind := range ch.only {
 			if !slices.Contains(validators.Checks, kind) {
@@ -38,8 +38,8 @@ func verifyCommand(a *app) *cobra.Command {
 			return err
 		}
 		defer s.fleet.Close()
-		if ch.link != "" && !slices.ContainsFunc(s.fabric.Links, hasName(ch.link)) {
-			return fmt.Errorf("-link %s: the fabric has no such link; there are %s", ch.link, linkNames(s.fabric.Links))
+		if there := measurable(s.fabric); ch.link != "" && !slices.Contains(there, ch.link) {
+			return fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", ch.link, strings.Join(there, ", "))
 		}
 		return told(a.prove(cmd.Context(), s, ch))
 	}
@@ -71,4 +71,16 @@ func (a *app) prove(ctx context.Context, s *session, ch checks) int {
 		}
 	}
 	return code
+}
+
+// measurable names what -link takes: links, networks and their paths.
+func measurable(f *fabric.Fabric) []string {
+	var out []string
+	for _, n := range f.Networks {
+		out = append(out, n.Name)
+	}
+	for _, p := range f.Paths() {
+		out = append(out, p.Name)
+	}
+	return out
 }
