@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 )
 

@@ -62,8 +62,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 		return ""
 	}
 	for _, r := range want.Routes {
-		is := func(c resource.Change) bool { return c.Attribute == "route "+r.To.Masked().String() }
-		if r.To.Masked().Contains(m.Client) && slices.ContainsFunc(changes, is) {
+		if r.To.Masked().Contains(m.Client) && r.changed(changes) {
 			return fmt.Sprintf("route %s in table %d would carry the answers of your SSH connection to %s", r.To, want.Table, m.Client)
 		}
 	}

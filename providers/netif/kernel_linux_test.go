@@ -88,7 +88,7 @@ func settle(t *testing.T, h host.Host, kind string, spec any) {
 	}
 }
 
-func nicOf(name string, addrs ...string) NICSpec {
+func wantNIC(name string, addrs ...string) NICSpec {
 	s := NICSpec{Select: facts.Selector{Netdev: name}, Up: true, AddressesSet: true}
 	for _, a := range addrs {
 		s.Addresses = append(s.Addresses, netip.MustParsePrefix(a))
@@ -108,9 +108,9 @@ func TestKernelSettlesAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := freshHost(t)
-			settle(t, h, KindNIC, nicOf("ff1"))
+			settle(t, h, KindNIC, wantNIC("ff1"))
 			for _, addrs := range steps {
-				settle(t, h, KindNIC, nicOf("ff0", addrs...))
+				settle(t, h, KindNIC, wantNIC("ff0", addrs...))
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func TestKernelSettlesAddresses(t *testing.T) {
 
 func TestKernelSettlesMTUAndSysctls(t *testing.T) {
 	h := freshHost(t)
-	s := nicOf("ff0", "10.0.0.1/24")
+	s := wantNIC("ff0", "10.0.0.1/24")
 	s.MTU, s.Sysctl = 9000, map[string]string{"ipv4.conf.arp_ignore": "1"}
 	settle(t, h, KindNIC, s)
 	s.Up = false
@@ -128,11 +128,11 @@ func TestKernelSettlesMTUAndSysctls(t *testing.T) {
 
 func TestKernelNamesDuplicateIPv6(t *testing.T) {
 	h := freshHost(t)
-	settle(t, h, KindNIC, nicOf("ff1", "fd00::1/64"))
-	settle(t, h, KindNIC, nicOf("ff0"))
+	settle(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
+	settle(t, h, KindNIC, wantNIC("ff0"))
 	// Only now has ff1 a carrier, and its own detection begins: it must own the address first.
-	settle(t, h, KindNIC, nicOf("ff1", "fd00::1/64"))
-	d, k, raw := plan(t, h, KindNIC, nicOf("ff0", "fd00::1/64"))
+	settle(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
+	d, k, raw := plan(t, h, KindNIC, wantNIC("ff0", "fd00::1/64"))
 	err := k.Apply(context.Background(), h, raw, d.Changes)
 	if err == nil || !strings.Contains(err.Error(), "fd00::1") {
 		t.Fatalf("duplicate not named: %v", err)
@@ -141,8 +141,8 @@ func TestKernelNamesDuplicateIPv6(t *testing.T) {
 
 func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 	h := freshHost(t)
-	settle(t, h, KindNIC, nicOf("ff1"))
-	s := nicOf("ff0", "fd00::1/64")
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	s := wantNIC("ff0", "fd00::1/64")
 	settle(t, h, KindNIC, s)
 	s.MTU = 1200
 	snap, err := facts.Gather(h, "", nic{}.Needs(s))
@@ -163,21 +163,14 @@ func policyOf(via string, metric int) PolicyRouteSpec {
 
 func TestKernelSettlesPolicyRoutes(t *testing.T) {
 	h := freshHost(t)
-	settle(t, h, KindNIC, nicOf("ff1"))
-	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29", "fd00::1/64"))
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
 	settle(t, h, KindPolicyRoute, policyOf("192.168.88.2", 0))
 	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0)) // our own route leads elsewhere: replaced
 	settle(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
 		Routes: []RouteSpec{{To: netip.MustParsePrefix("fd01::/64"), Via: netip.MustParseAddr("fd00::2")}, {To: netip.MustParsePrefix("fd02::/64")}}})
 
-	var index int
-	links, err := h.Links()
-	must(t, err)
-	for _, l := range links {
-		if l.Name == "ff0" {
-			index = l.Index
-		}
-	}
+	index := link(t, h, "ff0")
 	must(t, h.SetUp(index, false))
 	must(t, h.SetUp(index, true))
 	d, _, _ := plan(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0))
@@ -189,11 +182,11 @@ func TestKernelSettlesPolicyRoutes(t *testing.T) {
 
 func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 	h := freshHost(t)
-	settle(t, h, KindNIC, nicOf("ff1"))
-	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/30"))
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/30"))
 	p := policyOf("192.168.88.2", 0)
 	settle(t, h, KindPolicyRoute, p)
-	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	routes, err := h.Routes()
 	must(t, err)
 	if !slices.ContainsFunc(routes, func(r host.Route) bool { return r.Table == 100 && r.Src == netip.MustParseAddr("192.168.88.1") }) {
@@ -203,11 +196,9 @@ func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 
 func TestKernelForeignRouteIsRefused(t *testing.T) {
 	h := freshHost(t)
-	settle(t, h, KindNIC, nicOf("ff1"))
-	settle(t, h, KindNIC, nicOf("ff0", "192.168.88.1/29"))
-	links, _ := h.Links()
-	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == "ff0" })
-	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: links[i].Index, Protocol: 4, Type: 1}))
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
+	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
 	snap, err := facts.Gather(h, "", facts.Needs{})
 	must(t, err)
 	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
@@ -223,4 +214,52 @@ func TestLabSysctlGuard(t *testing.T) {
 			t.Errorf("SetSysctl(%q) reached the file system: %v", path, err)
 		}
 	}
+}
+
+func mainRouteOf(to, via, src string, metric int) MainRouteSpec {
+	s := MainRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, Route: RouteSpec{To: netip.MustParsePrefix(to), Metric: metric}}
+	if via != "" {
+		s.Route.Via = netip.MustParseAddr(via)
+	}
+	if src != "" {
+		s.Route.Src = netip.MustParseAddr(src)
+	}
+	return s
+}
+
+func TestKernelSettlesMainRoutes(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
+	for _, s := range []MainRouteSpec{
+		mainRouteOf("10.0.0.0/8", "192.168.88.2", "192.168.88.1", 0),
+		mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0), // our own route leads elsewhere: replaced
+		mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 50),
+		mainRouteOf("10.9.0.0/16", "", "", 0),
+		mainRouteOf("0.0.0.0/0", "192.168.88.2", "", 0),
+		mainRouteOf("fd01::/64", "fd00::2", "fd00::1", 0),
+		mainRouteOf("::/0", "fd00::2", "", 20),
+	} {
+		settle(t, h, KindRoute, s)
+	}
+	index := link(t, h, "ff0")
+	must(t, h.SetUp(index, false))
+	must(t, h.SetUp(index, true))
+	if d, _, _ := plan(t, h, KindRoute, mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0)); len(d.Changes) != 1 {
+		t.Fatalf("a bounced link loses its routes, the plan says %v", d.Changes)
+	}
+	must(t, h.ReplaceRoute(host.Route{Table: 254, Dst: netip.MustParsePrefix("10.7.0.0/16"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: index, Protocol: 4, Type: 1}))
+	snap, err := facts.Gather(h, "", facts.Needs{})
+	must(t, err)
+	if _, err := (mainRoute{}).Observe(snap, mainRouteOf("10.7.0.0/16", "192.168.88.2", "", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
+		t.Fatalf("foreign route not refused: %v", err)
+	}
+}
+
+func link(t *testing.T, h host.Host, name string) int {
+	t.Helper()
+	links, err := h.Links()
+	must(t, err)
+	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == name })
+	return links[i].Index
 }

@@ -13,6 +13,7 @@ import (
 // The kinds of this room.
 const (
 	KindNIC         = "nic"
+	KindRoute       = "route"
 	KindPolicyRoute = "policy_route"
 	KindSysctl      = "sysctl"
 )
@@ -22,6 +23,7 @@ func Kinds() resource.Kinds {
 	return resource.Kinds{
 		resource.Erase[NICSpec, NICStatus](KindNIC, nic{}),
 		resource.Erase[SysctlSpec, SysctlStatus](KindSysctl, sysctl{}),
+		resource.Erase[MainRouteSpec, MainRouteStatus](KindRoute, mainRoute{}),
 		resource.Erase[PolicyRouteSpec, PolicyRouteStatus](KindPolicyRoute, policyRoute{}),
 	}
 }
@@ -34,6 +36,11 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	for _, key := range sortedKeys(h.Sysctl) {
 		out = append(out, wish(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
+	}
+	for _, m := range h.Routes {
+		r := wish(h.Name, KindRoute, m.Name, m.Pos, MainRouteSpec{NIC: nicOf(h, m.NIC), Route: routeSpec(m.Route)})
+		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: m.NIC.NIC}}
+		out = append(out, r)
 	}
 	for _, p := range h.Policy {
 		r := wish(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p))
@@ -63,12 +70,20 @@ func nicSpec(n *fabric.NIC) NICSpec {
 }
 
 func policySpec(h *fabric.Host, p *fabric.PolicyRoute) PolicyRouteSpec {
-	s := PolicyRouteSpec{From: p.From, To: p.To, Table: p.Table, Priority: p.Priority}
-	if n := h.NIC(p.NIC.NIC); n != nil {
-		s.NIC = selector(n)
-	}
+	s := PolicyRouteSpec{NIC: nicOf(h, p.NIC), From: p.From, To: p.To, Table: p.Table, Priority: p.Priority}
 	for _, r := range p.Routes {
-		s.Routes = append(s.Routes, RouteSpec{To: r.To, Via: r.Via, Src: r.Src, OnLink: r.OnLink, Metric: r.Metric})
+		s.Routes = append(s.Routes, routeSpec(r))
 	}
 	return s
+}
+
+func nicOf(h *fabric.Host, ref fabric.NICRef) facts.Selector {
+	if n := h.NIC(ref.NIC); n != nil {
+		return selector(n)
+	}
+	return facts.Selector{} // matches nothing: planning says so
+}
+
+func routeSpec(r fabric.Route) RouteSpec {
+	return RouteSpec{To: r.To, Via: r.Via, Src: r.Src, OnLink: r.OnLink, Metric: r.Metric}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -24,15 +23,14 @@ const (
 	scopeLink   = 253
 	metricIPv6  = 1024 // what the kernel gives IPv6 routes without a metric
 	tableUnspec = 0
+	tableMain   = 254
 	tableLocal  = 255
 )
 
 // PolicyRouteStatus is what is found of a rule and of its routes.
 type PolicyRouteStatus struct {
-	Rule   bool
-	Routes []*host.Route // as the spec's routes; nil where absent
-	netdev string        // the device that the routes leave by
-	index  int
+	Rule bool
+	routes
 }
 
 type policyRoute struct{}
@@ -43,26 +41,13 @@ func (policyRoute) Observe(snap *facts.Snapshot, want PolicyRouteSpec) (*PolicyR
 	if want.Table == tableUnspec || want.Table == tableLocal {
 		return nil, fmt.Errorf("table %d is the kernel's own", want.Table)
 	}
-	l, err := snap.Find(want.NIC)
+	found, err := observeRoutes(snap, want.NIC, want.Table, want.Routes)
 	if err != nil {
 		return nil, err
 	}
-	got := &PolicyRouteStatus{netdev: l.Name, index: l.Index, Routes: make([]*host.Route, len(want.Routes))}
+	got := &PolicyRouteStatus{routes: *found}
 	for _, r := range snap.Rules {
 		got.Rule = got.Rule || sameRule(r, want.rule())
-	}
-	for i, spec := range want.Routes {
-		wanted := spec.route(want.Table, l.Index)
-		for _, r := range snap.Routes {
-			if r.Table != wanted.Table || r.Dst != wanted.Dst || r.Metric != wanted.Metric {
-				continue
-			}
-			if !sameRoute(r, wanted) && r.Protocol != Protocol {
-				return nil, fmt.Errorf("route %s in table %d: a route that fabricform did not make stands there (%s, proto %d); remove it, or choose another table or metric",
-					r.Dst, r.Table, describe(r, snap), r.Protocol)
-			}
-			got.Routes[i] = &r
-		}
 	}
 	return got, nil
 }
@@ -83,27 +68,10 @@ func (s PolicyRouteSpec) rule() host.Rule {
 	return host.Rule{Priority: s.Priority, From: s.From, To: s.To, Table: s.Table, Family: s.family(), Protocol: Protocol}
 }
 
-func (s RouteSpec) route(table, index int) host.Route {
-	r := host.Route{Table: table, Dst: s.To.Masked(), Via: s.Via, Src: s.Src, OutIndex: index, Metric: s.Metric, Protocol: Protocol, Type: unicast, OnLink: s.OnLink}
-	if s.To.Addr().Is6() {
-		if r.Metric == 0 {
-			r.Metric = metricIPv6
-		}
-	} else if !s.Via.IsValid() {
-		r.Scope = scopeLink
-	}
-	return r
-}
-
 // sameRule compares what a rule selects and where it leads; who made it does not matter.
 func sameRule(a, b host.Rule) bool {
 	return a.Priority == b.Priority && a.From == b.From && a.To == b.To && a.Table == b.Table && a.Family == b.Family &&
 		a.IIF == "" && a.OIF == "" && a.Mark == 0 && !a.Other
-}
-
-// sameRoute compares where a route leads. Scope follows from the rest, and IPv6 has none.
-func sameRoute(a, b host.Route) bool {
-	return a.Via == b.Via && a.Src == b.Src && a.OutIndex == b.OutIndex && a.Type == b.Type && a.OnLink == b.OnLink && a.NextHops == 0
 }
 
 // Diff adds what is missing and corrects our own routes that lead elsewhere.
@@ -115,17 +83,7 @@ func (policyRoute) Diff(want PolicyRouteSpec, got *PolicyRouteStatus) []resource
 	if !got.Rule {
 		out = append(out, resource.Change{Attribute: "rule", To: describeRule(want.rule())})
 	}
-	for i, spec := range want.Routes {
-		c := resource.Change{Attribute: "route " + spec.To.Masked().String(), To: spec.describe(got.netdev)}
-		switch now := got.Routes[i]; {
-		case now == nil:
-			out = append(out, c)
-		case !sameRoute(*now, spec.route(want.Table, got.index)):
-			c.From = describeRoute(*now, "")
-			out = append(out, c)
-		}
-	}
-	return out
+	return append(out, got.diff(want.Table, want.Routes)...)
 }
 
 func describeRule(r host.Rule) string {
@@ -139,59 +97,11 @@ func describeRule(r host.Rule) string {
 	return fmt.Sprintf("from %s%s lookup %d priority %d", from, to, r.Table, r.Priority)
 }
 
-func (s RouteSpec) describe(netdev string) string {
-	return describeRoute(host.Route{Via: s.Via, Src: s.Src, Metric: s.Metric, OnLink: s.OnLink}, netdev)
-}
-
-func describeRoute(r host.Route, netdev string) string {
-	var parts []string
-	if r.Via.IsValid() {
-		parts = append(parts, "via "+r.Via.String())
-	}
-	if netdev != "" {
-		parts = append(parts, "dev "+netdev)
-	}
-	if r.Src.IsValid() {
-		parts = append(parts, "src "+r.Src.String())
-	}
-	if r.Metric != 0 && r.Metric != metricIPv6 {
-		parts = append(parts, fmt.Sprintf("metric %d", r.Metric))
-	}
-	if r.OnLink {
-		parts = append(parts, "onlink")
-	}
-	if r.NextHops > 0 {
-		parts = append(parts, fmt.Sprintf("%d next hops", r.NextHops))
-	}
-	return strings.Join(parts, " ")
-}
-
-func describe(r host.Route, snap *facts.Snapshot) string {
-	name := ""
-	if l := snap.LinkByIndex(r.OutIndex); l != nil {
-		name = l.Name
-	}
-	return describeRoute(r, name)
-}
-
 // Apply sets routes before the rule that leads to them: the other way round, traffic would meet an
 // empty table for a moment and leave by the default route.
 func (policyRoute) Apply(_ context.Context, h host.Host, want PolicyRouteSpec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "", facts.Needs{})
-	if err != nil {
+	if err := applyRoutes(h, want.NIC, want.Table, want.Routes, changes); err != nil {
 		return err
-	}
-	l, err := snap.Find(want.NIC)
-	if err != nil {
-		return err
-	}
-	for _, spec := range want.Routes {
-		is := func(c resource.Change) bool { return c.Attribute == "route "+spec.To.Masked().String() }
-		if slices.ContainsFunc(changes, is) {
-			if err := h.ReplaceRoute(spec.route(want.Table, l.Index)); err != nil {
-				return err
-			}
-		}
 	}
 	if slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == "rule" }) {
 		return h.AddRule(want.rule())

@@ -30,7 +30,13 @@ type PolicyRouteSpec struct {
 	Routes   []RouteSpec    `json:"routes"`
 }
 
-// RouteSpec is one route of a policy route's table.
+// MainRouteSpec is a wanted route of the main table.
+type MainRouteSpec struct {
+	NIC   facts.Selector `json:"nic"`
+	Route RouteSpec      `json:"route"`
+}
+
+// RouteSpec is one route of a table, by the device of the spec around it.
 type RouteSpec struct {
 	To     netip.Prefix `json:"to"`
 	Via    netip.Addr   `json:"via,omitzero"`

@@ -1,0 +1,56 @@
+package netif
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// MainRouteStatus is what is found in a wanted route's place.
+type MainRouteStatus struct{ routes }
+
+type mainRoute struct{}
+
+// Observe looks for the route in the main table.
+func (mainRoute) Observe(snap *facts.Snapshot, want MainRouteSpec) (*MainRouteStatus, error) {
+	found, err := observeRoutes(snap, want.NIC, tableMain, []RouteSpec{want.Route})
+	if err != nil {
+		return nil, err
+	}
+	return &MainRouteStatus{*found}, nil
+}
+
+// Diff adds the route, or corrects ours.
+func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Change {
+	if got == nil {
+		return nil // the NIC stands for the resource's existence; Observe never answers nil
+	}
+	return got.diff(tableMain, []RouteSpec{want.Route})
+}
+
+// Apply makes the route.
+func (mainRoute) Apply(_ context.Context, h host.Host, want MainRouteSpec, changes []resource.Change) error {
+	return applyRoutes(h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)
+}
+
+// Touches refuses a route that would win over the one that carries the answers to the operator.
+func (mainRoute) Touches(snap *facts.Snapshot, want MainRouteSpec, _ []resource.Change) string {
+	m := snap.Management
+	if m.Unknown != "" {
+		return "the path of your own connection could not be found (" + m.Unknown + "), so no route is changed"
+	}
+	if !m.Client.IsValid() || !want.Route.To.Masked().Contains(m.Client) {
+		return ""
+	}
+	wanted := want.Route.route(tableMain, 0)
+	for _, r := range snap.Routes {
+		carries := r.Table == tableMain && r.Dst.Contains(m.Client) && r.OutIndex == m.Route.OutIndex
+		if carries && (r.Dst.Bits() > wanted.Dst.Bits() || r.Dst.Bits() == wanted.Dst.Bits() && r.Metric < wanted.Metric) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("route %s would carry the answers of your SSH connection to %s", want.Route.To, m.Client)
+}
