@@ -40,6 +40,9 @@ func (l *loader) eval(e hcl.Expression, s scope) (v cty.Value, ok bool) {
 		return cty.DynamicVal, false
 	}
 	v, marks := marked.UnmarkDeep()
+	if _, hide := marks[secret{}]; hide {
+		l.hide(v)
+	}
 	if v.IsWhollyKnown() {
 		return v, true
 	}
@@ -47,6 +50,16 @@ func (l *loader) eval(e hcl.Expression, s scope) (v cty.Value, ok bool) {
 		l.notYet(e, s, marks)
 	}
 	return cty.DynamicVal, false
+}
+
+// hide remembers the texts of a sensitive value, which no message may show.
+func (l *loader) hide(v cty.Value) {
+	_ = cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) {
+		if e.Type() == cty.String && e.IsKnown() && !e.IsNull() && e.AsString() != "" {
+			l.hidden[e.AsString()] = true
+		}
+		return true, nil
+	})
 }
 
 // evalMarked evaluates with marks, and with parts that are not known yet. ok is false after a

@@ -53,11 +53,21 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	if !l.diags.HasErrors() {
 		l.run(bodies)
 	}
-	diags := tidy(l.diags)
+	diags := tidy(l.redacted())
 	if diags.HasErrors() {
 		return nil, l.files, diags
 	}
 	return l.f, l.files, diags
+}
+
+// redacted leaves sensitive texts out of what messages say. The files' own text is shown as it is.
+func (l *loader) redacted() hcl.Diagnostics {
+	for _, text := range keys(l.hidden) {
+		for _, d := range l.diags {
+			d.Detail = strings.ReplaceAll(d.Detail, text, "(sensitive)")
+		}
+	}
+	return l.diags
 }
 
 // repeats is how many mistakes of one kind at one place are shown: a mistake in a block with

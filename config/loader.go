@@ -32,8 +32,9 @@ type loader struct {
 	vars     cty.Value
 	locals   map[string]*hclsyntax.Attribute
 	localVal map[string]cty.Value
-	busy     []string  // locals that are being evaluated
-	hostVal  cty.Value // what "host" means at this stratum
+	hidden   map[string]bool // texts of sensitive values
+	busy     []string        // locals that are being evaluated
+	hostVal  cty.Value       // what "host" means at this stratum
 
 	hostBlocks map[string]*hostBlock
 	insts      []*hostInstance
@@ -50,7 +51,7 @@ func newLoader(path string, o Options) *loader {
 	l := &loader{
 		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{}, places: map[*hclsyntax.Body]map[string]fabric.Pos{},
 		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
-		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
+		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: map[string]bool{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
 		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
 		f: &fabric.Fabric{Name: "default"},
 	}

@@ -47,6 +47,11 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 		return
 	case "nccl":
 		l.nccl(k, s, &h.NCCL)
+		for _, r := range h.NCCL.HCA {
+			if r.Host != h.Name {
+				l.errorf(l.ranges[h.NCCL.At("hca")], "Not a NIC of this host", "%s is a NIC of host %s, and this stands on %s. Write hca = [nic.rail0], with NICs of its own.", r, r.Host, h.Name)
+			}
+		}
 		return
 	case "ofed":
 		h.OFED = &fabric.OFED{Block: l.place(k)}
@@ -191,6 +196,9 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	p.Invalid = !l.attributes(kind, k.Body, i.s, value(p), nil)
 	if slices.ContainsFunc(h.Policy, func(o *fabric.PolicyRoute) bool { return o.Name == p.Name }) {
 		l.errorf(k.DefRange(), "Policy route stands twice", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
+	}
+	if p.Table >= 253 && p.Table <= 255 {
+		l.errorf(l.ranges[p.At("table")], "Table is the kernel's", "Table %d is one that every host has (default, main, local). Use another number, such as 100; a route block is for the main table.", p.Table)
 	}
 	if p.Priority == 0 {
 		p.Priority = 10000 + p.Table

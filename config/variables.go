@@ -105,6 +105,7 @@ func (l *loader) settle(name string, d *declaredVariable, given map[string]given
 		return bad
 	}
 	if d.spec.Sensitive {
+		l.hide(c)
 		c = c.Mark(secret{})
 	}
 	return c

@@ -123,6 +123,8 @@ func (c *checker) address(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
 	switch {
 	case p.Addr().IsUnspecified() || p.Addr().IsLoopback() || p.Addr().IsMulticast():
 		c.errorf(pos, "Not a host's address", "%s is an address that no NIC can have.", p)
+	case p.Addr().Is6() && p.Addr().IsLinkLocalUnicast():
+		c.errorf(pos, "Link-local address", "%s: addresses are the NIC's global ones. The kernel gives link-local ones; ipv6_link_local says how.", p)
 	case host > 1 && p == p.Masked():
 		c.errorf(pos, "Network where an address belongs", "%s is a network's own address. Use a host's address in it, such as %s.", p, netip.PrefixFrom(p.Addr().Next(), p.Bits()))
 	case host > 1 && p.Addr().Is4() && !p.Contains(p.Addr().Next()):

@@ -9,7 +9,7 @@ host "a" {
   }
   nic "loop" {
     netdev    = "eth2"
-    addresses = ["127.0.0.1/8"]
+    addresses = ["127.0.0.1/8", "fe80::1/64"]
   }
   nic "device" {
     netdev = "eth2"

@@ -1,5 +1,5 @@
 variable "secret" {
-  default   = "x"
+  default   = "topsecret"
   sensitive = true
 }
 variable "checked" {
@@ -60,6 +60,14 @@ link "d" {
 }
 link "e" {
   endpoints = [each.key, self.name]
+}
+host "shown" {
+  nic "r" {
+    netdev = "a-name-that-holds-${var.secret}"
+  }
+  nccl {
+    hca = [host.plain.nic.r]
+  }
 }
 output "secret" {
   value = "${var.secret}-"

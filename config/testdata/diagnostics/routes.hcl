@@ -57,7 +57,7 @@ host "a" {
   }
   policy_route "disabled" {
     nic   = nic.off
-    table = 104
+    table = 254
 
     route {
       to = "default"
