@@ -376,17 +376,7 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 func FuzzLoad(f *testing.F) {
-	seeds, err := filepath.Glob("testdata/diagnostics/*.hcl")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, s := range seeds {
-		src, err := os.ReadFile(s)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(src)
-	}
+	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) { Load(write(t, "f.hcl", string(src)), Options{}) })
 }
 
