@@ -20,8 +20,15 @@ type SnapshotParams struct {
 	Needs facts.Needs `json:"needs"`
 }
 
+// SnapshotResult is the host's facts, and what fabrics made on it.
+type SnapshotResult struct {
+	Snapshot *facts.Snapshot   `json:"snapshot"`
+	Records  []resource.Record `json:"records,omitempty"`
+}
+
 // ActParams asks for one action of a plan.
 type ActParams struct {
+	Fabric   string            `json:"fabric"` // who will own what is made
 	Resource resource.Resource `json:"resource"`
 	Changes  []resource.Change `json:"changes"` // what the plan showed
 	// Settling is true where an earlier action of this plan changed something below this resource:
@@ -41,6 +48,8 @@ func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string
 	return map[string]Handler{
 		"snapshot":   method(s.snapshot),
 		"act":        method(s.act),
+		"undo":       method(s.undo),
+		"enrol":      method(s.enrol),
 		"ping":       method(probe.Ping),
 		"tcp.listen": method(s.tcp.Listen),
 		"tcp.send":   method(probe.Send),
@@ -72,8 +81,13 @@ type server struct {
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }
 
-func (s *server) snapshot(_ context.Context, p SnapshotParams) (*facts.Snapshot, error) {
-	return facts.Gather(s.host, s.sshConnection, p.Needs)
+func (s *server) snapshot(_ context.Context, p SnapshotParams) (SnapshotResult, error) {
+	records, err := s.records()
+	if err != nil {
+		return SnapshotResult{}, err
+	}
+	snap, err := facts.Gather(s.host, s.sshConnection, s.atomNeeds(p.Needs, records))
+	return SnapshotResult{snap, records}, err
 }
 
 // act re-reads what the plan read and makes the plan's changes only if they still are the
@@ -107,6 +121,9 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	if seen.Touches != "" {
 		return ActResult{}, errors.New(seen.Touches)
 	}
+	if err := s.note(p.Fabric, seen.Changes); err != nil {
+		return ActResult{}, err
+	}
 	if err := kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes); err != nil {
 		return ActResult{}, err
 	}
@@ -117,12 +134,16 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 func recheck(p ActParams, now []resource.Change) (also []resource.Change, err error) {
 	var moved []string
 	for _, c := range p.Changes {
+		c.Drift = false // the plan's judgement, not the host's
 		if !slices.Contains(now, c) {
 			moved = append(moved, "no longer: "+c.String())
 		}
 	}
+	shown := func(c resource.Change) bool {
+		return slices.ContainsFunc(p.Changes, func(o resource.Change) bool { o.Drift = false; return o == c })
+	}
 	for _, c := range now {
-		if !slices.Contains(p.Changes, c) {
+		if !shown(c) {
 			also = append(also, c)
 			moved = append(moved, "new: "+c.String())
 		}

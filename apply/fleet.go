@@ -4,6 +4,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"sync"
@@ -94,9 +95,36 @@ func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) 
 	return r, err
 }
 
+// Read reads a host's facts, and what fabrics made on it.
+func (f *Fleet) Read(ctx context.Context, host string) (agent.SnapshotResult, error) {
+	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: f.needs[host]})
+}
+
 // Snapshot reads a host's facts anew.
 func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	return ask[*facts.Snapshot](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: f.needs[host]})
+	r, err := f.Read(ctx, host)
+	return r.Snapshot, err
+}
+
+// Undo gives back what a fabric made on a host.
+func (f *Fleet) Undo(ctx context.Context, host string, p agent.UndoParams) (agent.ActResult, error) {
+	return ask[agent.ActResult](ctx, f, host, "undo", p)
+}
+
+// Enrol tells hosts which hosts their fabric has, all side by side; the errors are joined.
+func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string) error {
+	var g errgroup.Group
+	errs := make([]error, len(hosts))
+	for i, h := range hosts {
+		g.Go(func() error {
+			if _, err := ask[struct{}](ctx, f, h, "enrol", agent.EnrolParams{Fabric: fabric, Roster: roster}); err != nil {
+				errs[i] = fmt.Errorf("keep the roster on host %s: %w", h, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions above return nil always
+	return errors.Join(errs...)
 }
 
 // Act carries out one action.
@@ -131,7 +159,7 @@ func (f *Fleet) Counters(ctx context.Context, host, netdev string) (probe.Counte
 
 // Needs adds up what a host's resources need in a snapshot.
 func Needs(kinds resource.Kinds, rs []resource.Resource) (facts.Needs, error) {
-	sysctls, links := map[string]bool{}, map[string]bool{}
+	var out facts.Needs
 	for _, r := range rs {
 		kind, ok := kinds.Lookup(r.Addr.Kind)
 		if !ok {
@@ -141,21 +169,8 @@ func Needs(kinds resource.Kinds, rs []resource.Resource) (facts.Needs, error) {
 		if err != nil {
 			return facts.Needs{}, err
 		}
-		for _, k := range n.Sysctls {
-			sysctls[k] = true
-		}
-		for _, k := range n.LinkSysctls {
-			links[k] = true
-		}
+		out.Sysctls = append(out.Sysctls, n.Sysctls...)
+		out.LinkSysctls = append(out.LinkSysctls, n.LinkSysctls...)
 	}
-	return facts.Needs{Sysctls: sorted(sysctls), LinkSysctls: sorted(links)}, nil
-}
-
-func sorted(set map[string]bool) []string {
-	out := make([]string, 0, len(set))
-	for k := range set {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
+	return out.Compact(), nil
 }

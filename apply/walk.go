@@ -66,7 +66,7 @@ func (f *Fleet) Walk(ctx context.Context, p *planner.Plan, started func(planner.
 	var g errgroup.Group
 	for i, h := range p.Hosts {
 		g.Go(func() error {
-			out[i] = f.walkHost(ctx, h, started)
+			out[i] = f.walkHost(ctx, p.Fabric, h, started)
 			return nil
 		})
 	}
@@ -74,7 +74,7 @@ func (f *Fleet) Walk(ctx context.Context, p *planner.Plan, started func(planner.
 	return out
 }
 
-func (f *Fleet) walkHost(ctx context.Context, h planner.HostPlan, started func(planner.Action)) HostOutcome {
+func (f *Fleet) walkHost(ctx context.Context, fabric string, h planner.HostPlan, started func(planner.Action)) HostOutcome {
 	out := HostOutcome{Host: h.Name}
 	failed := false
 	for _, a := range h.Actions {
@@ -83,11 +83,18 @@ func (f *Fleet) walkHost(ctx context.Context, h planner.HostPlan, started func(p
 			if started != nil {
 				started(a)
 			}
-			r, err := f.Act(ctx, agent.ActParams{Resource: a.Resource, Changes: a.Changes, Settling: a.Settling})
+			r, err := f.carryOut(ctx, fabric, h.Name, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			failed = err != nil
 		}
 		out.Outcomes = append(out.Outcomes, o)
 	}
 	return out
+}
+
+func (f *Fleet) carryOut(ctx context.Context, fabric, host string, a planner.Action) (agent.ActResult, error) {
+	if a.Op == planner.Undo {
+		return f.Undo(ctx, host, agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget})
+	}
+	return f.Act(ctx, agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling})
 }

@@ -4,6 +4,7 @@ package facts
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -12,6 +13,13 @@ import (
 type Needs struct {
 	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
 	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
+}
+
+// Compact sorts the needs and leaves out what stands twice.
+func (n Needs) Compact() Needs {
+	slices.Sort(n.Sysctls)
+	slices.Sort(n.LinkSysctls)
+	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls)}
 }
 
 // Snapshot is one host at one moment.

@@ -17,6 +17,8 @@ type Reader interface {
 	Readlink(path string) (string, error)
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
 	Sysctl(path string) (string, error)
+	// Records are what SaveRecord kept, by name.
+	Records() (map[string][]byte, error)
 }
 
 // Host changes a machine. Each method is one kernel request and is not retried.
@@ -31,6 +33,8 @@ type Host interface {
 	AddRule(r Rule) error
 	DelRule(r Rule) error
 	SetSysctl(path, value string) error // path below /proc/sys, such as "net/ipv4/ip_forward"
+	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
+	SaveRecord(name string, text []byte) error
 }
 
 // Link is one network interface, as rtnetlink, ethtool and sysfs show it.

@@ -30,6 +30,12 @@ func Open() (Host, error) {
 	return kernel{h}, nil
 }
 
+// Records reads the ownership records of this machine.
+func (kernel) Records() (map[string][]byte, error) { return records(recordDir) }
+
+// SaveRecord keeps an ownership record on this machine.
+func (kernel) SaveRecord(name string, text []byte) error { return saveRecord(recordDir, name, text) }
+
 // retried repeats a dump that the kernel interrupted because a table changed under it: its answer
 // may lack entries (NLM_F_DUMP_INTR).
 func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {

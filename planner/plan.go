@@ -13,7 +13,9 @@ import (
 // HostInput is one host as declared and as found. Snapshot is nil where Unreachable says why.
 type HostInput struct {
 	Name        string
+	Address     string // for the roster
 	Resources   []resource.Resource
+	Records     []resource.Record // what fabrics made on the host
 	Snapshot    *facts.Snapshot
 	Unreachable string
 }
@@ -28,6 +30,8 @@ const (
 	// Keep changes nothing by itself: a resource below it is changed, which may make the kernel drop
 	// parts of it, and these are then put back.
 	Keep Op = "keep"
+	// Undo gives back what the fabric made and no longer declares.
+	Undo Op = "undo"
 )
 
 // Action is one resource's difference, to be made as a whole.
@@ -38,6 +42,8 @@ type Action struct {
 	// Settling: an action before this one, on a resource that this one refers to, may make the
 	// kernel drop parts of it.
 	Settling bool `json:"settling,omitempty"`
+	// Forget are atoms of an Undo that are no longer ours: somebody changed them since, and they stay.
+	Forget []resource.Atom `json:"forget,omitempty"`
 }
 
 // Disruption is the worst of the action's changes.
@@ -75,14 +81,21 @@ type HostPlan struct {
 type Plan struct {
 	Fabric string     `json:"fabric"`
 	Hosts  []HostPlan `json:"hosts"`
+	// Vanished are hosts that the fabric once had and its files no longer name: what was made there
+	// stays until it is destroyed.
+	Vanished []resource.Member `json:"vanished,omitempty"`
+	// Enrol names the hosts whose roster is not the fabric's any more.
+	Enrol []string `json:"enrol,omitempty"`
+	// Roster is the fabric's hosts, the vanished ones included.
+	Roster []resource.Member `json:"roster,omitempty"`
 }
 
-// Changes counts the plan's changed attributes.
+// Changes counts the plan's changed attributes, and what is only forgotten.
 func (p *Plan) Changes() int {
 	n := 0
 	for _, h := range p.Hosts {
 		for _, a := range h.Actions {
-			n += len(a.Changes)
+			n += len(a.Changes) + len(a.Forget)
 		}
 	}
 	return n
@@ -113,12 +126,13 @@ func (p *Plan) Unreachable() map[string]string {
 func Make(fabricName string, kinds resource.Kinds, hosts []HostInput) *Plan {
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts))}
 	for _, in := range hosts {
-		p.Hosts = append(p.Hosts, planHost(kinds, in))
+		p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in))
 	}
+	p.enrol(hosts)
 	return p
 }
 
-func planHost(kinds resource.Kinds, in HostInput) HostPlan {
+func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 	out := HostPlan{Name: in.Name, Unreachable: in.Unreachable}
 	if in.Snapshot == nil {
 		return out
@@ -129,6 +143,9 @@ func planHost(kinds resource.Kinds, in HostInput) HostPlan {
 		out.Problems = append(out.Problems, Problem{Addr: resource.Addr{Host: in.Name}, Message: err.Error()})
 		return out
 	}
+	own := ownership(fabricName, kinds, in, ordered)
+	out.Actions, out.Problems = own.undo()
+	undone := len(out.Actions) > 0
 	acting := map[resource.Addr]bool{}
 	for _, r := range ordered {
 		problem := func(message string) {
@@ -144,7 +161,12 @@ func planHost(kinds resource.Kinds, in HostInput) HostPlan {
 			problem(err.Error())
 			continue
 		}
-		settling := false
+		if why := own.foreign(kind, r); why != "" {
+			problem(why)
+			continue
+		}
+		own.drift(d.Changes)
+		settling := undone && len(r.After) > 0
 		for _, after := range r.After {
 			settling = settling || acting[after]
 		}

@@ -52,6 +52,8 @@ type Change struct {
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
 	Disruption Disruption `json:"disruption,omitempty"`
+	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
+	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since
 }
 
 // String is the change on one line.
@@ -100,6 +102,13 @@ type Kind struct {
 	Needs func(spec json.RawMessage) (facts.Needs, error)
 	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
 	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
+
+	// The rest is nil where nothing of the kind can be given back.
+	Claims    func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
+	AtomNeeds func(a Atom) facts.Needs
+	Live      func(snap *facts.Snapshot, a Atom) string
+	Guards    func(snap *facts.Snapshot, a Atom) string
+	Revert    func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 }
 
 // Erase hides a provider's types; the one place where that happens.
@@ -111,7 +120,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 		}
 		return s, nil
 	}
-	return Kind{
+	k := Kind{
 		Name: name,
 		Needs: func(raw json.RawMessage) (facts.Needs, error) {
 			s, err := decode(raw)
@@ -143,6 +152,14 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return p.Apply(ctx, h, s, changes)
 		},
 	}
+	if o, ok := p.(Owner[S]); ok {
+		k.Claims = func(snap *facts.Snapshot, raw json.RawMessage, a Atom) bool {
+			s, err := decode(raw)
+			return err == nil && o.Claims(snap, s, a)
+		}
+		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
+	}
+	return k
 }
 
 // Kinds is the table of kinds, in the order in which kinds depend on each other.

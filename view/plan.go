@@ -14,11 +14,14 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, h := range plan.Hosts {
 		p.hostPlan(h)
 	}
+	for _, m := range plan.Vanished {
+		p.Linef("%s host %s (%s) was in this fabric and is no longer in its files. What was made there stays: `fabricform destroy -host %s` gives it back.", p.warn("!"), p.bold(m.Name), m.Address, m.Name)
+	}
 	for _, n := range notes {
 		p.Linef("%s %s", p.warn("!"), n)
 	}
 	problems, unreachable := plan.Problems(), plan.Unreachable()
-	if len(problems)+len(unreachable)+len(notes) > 0 {
+	if len(problems)+len(unreachable)+len(notes)+len(plan.Vanished) > 0 {
 		p.Linef("")
 	}
 	switch changes := plan.Changes(); {
@@ -75,25 +78,35 @@ func (p *Printer) action(a planner.Action) {
 		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Resource.Addr.Kind, a.Resource.Addr.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
 		return
 	}
-	symbol, style := "~", p.warn
-	if a.Op == planner.Create {
+	symbol, style, word := "~", p.warn, ""
+	switch a.Op {
+	case planner.Create:
 		symbol, style = "+", p.good
+	case planner.Undo:
+		symbol, style, word = "-", p.bad, "no longer declared: given back  "
 	}
-	p.Linef("  %s %s.%s  %s", style(symbol), a.Resource.Addr.Kind, a.Resource.Addr.Name, p.dim("["+a.Disruption().String()+"]"))
+	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Resource.Addr.Kind, a.Resource.Addr.Name, word, p.dim("["+a.Disruption().String()+"]"))
 	width := 0
 	for _, c := range a.Changes {
 		width = max(width, len(c.Attribute))
 	}
 	for _, c := range a.Changes {
 		name := c.Attribute + strings.Repeat(" ", width-len(c.Attribute))
+		why := ""
+		if c.Drift {
+			why = p.dim("  drifted: changed since it was applied")
+		}
 		switch {
 		case c.From == "":
-			p.Linef("      %s %s  %s", p.good("+"), name, c.To)
+			p.Linef("      %s %s  %s%s", p.good("+"), name, c.To, why)
 		case c.To == "":
-			p.Linef("      %s %s  %s", p.bad("-"), name, c.From)
+			p.Linef("      %s %s  %s%s", p.bad("-"), name, c.From, why)
 		default:
-			p.Linef("      %s %s  %s → %s", p.warn("~"), name, c.From, c.To)
+			p.Linef("      %s %s  %s → %s%s", p.warn("~"), name, c.From, c.To, why)
 		}
+	}
+	for _, a := range a.Forget {
+		p.Linef("      %s", p.dim("· "+a.Value()+" is no longer as fabricform set it, and stays as it is"))
 	}
 }
 

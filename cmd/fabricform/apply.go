@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,11 @@ func applyCommand(a *app) *cobra.Command {
 		if len(p.Problems()) > 0 {
 			return told(worse(code, exitError))
 		}
-		if p.Changes() > 0 {
+		if p.Changes() == 0 {
+			if err := s.enrol(cmd.Context(), p); err != nil {
+				return err
+			}
+		} else {
 			if err := confirmed(approve); err != nil {
 				return err
 			}
@@ -95,10 +100,24 @@ func (a *app) change(ctx context.Context, s *session, p *planner.Plan) (int, err
 	if ctx.Err() != nil {
 		return exitError, errors.New("interrupted: what is marked ✓ above was done, the rest was not")
 	}
+	if err := s.enrol(ctx, p); err != nil {
+		return exitError, err
+	}
 	if code != exitOK {
 		return code, errors.New("apply stopped: what is marked ✓ above was done and stays, the rest was not; plan again to see what is left")
 	}
 	return code, s.settled(ctx, p.Unreachable())
+}
+
+// enrol keeps the fabric's roster on the hosts where it changed or where something was made now.
+func (s *session) enrol(ctx context.Context, p *planner.Plan) error {
+	hosts := slices.Clone(p.Enrol)
+	for _, h := range p.Hosts {
+		if len(h.Actions) > 0 && !slices.Contains(hosts, h.Name) {
+			hosts = append(hosts, h.Name)
+		}
+	}
+	return s.fleet.Enrol(ctx, p.Fabric, p.Roster, hosts)
 }
 
 // settled re-reads until the plan is empty, with patience for links that come up: a change that

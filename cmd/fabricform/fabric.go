@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/fabricform/fabricform/apply"
@@ -41,6 +42,8 @@ type session struct {
 	lab     *lab.Lab // nil: the declared hosts
 	kinds   resource.Kinds
 	desired map[string][]resource.Resource // by host
+	destroy bool                           // give everything back
+	only    string                         // plan this host only; "": all
 }
 
 // open loads the fabric and connects to its hosts.
@@ -49,6 +52,22 @@ func (a *app) open(ctx context.Context, path string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.connect(ctx, f)
+}
+
+// labName is the lab that -lab means: the fabric's own, or another fabric's by its name.
+func labName(flag string, f *fabric.Fabric) string {
+	if flag == ownLab {
+		return f.Name
+	}
+	return flag
+}
+
+// member is a host of a roster.
+type member = resource.Member
+
+// connect opens helpers on a fabric's hosts.
+func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}}
 	id, err := buildID()
 	if err != nil {
@@ -56,8 +75,8 @@ func (a *app) open(ctx context.Context, path string) (*session, error) {
 	}
 	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
-	if a.lab {
-		if s.lab, err = lab.Open(f.Name, lab.Options{}); err != nil {
+	if a.lab != "" {
+		if s.lab, err = lab.Open(labName(a.lab, f), lab.Options{}); err != nil {
 			return nil, err
 		}
 		d.NetDial, d.SSHConfig = s.lab.NetDial, false
@@ -87,24 +106,30 @@ func (s *session) target(h *fabric.Host) transport.Target {
 	}
 }
 
-// plan reads all hosts side by side and compares.
+// plan reads all hosts side by side and compares. With destroy nothing is wanted any more.
 func (s *session) plan(ctx context.Context) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.fabric.Hosts))
 	var wg sync.WaitGroup
 	for i, h := range s.fabric.Hosts {
 		wg.Go(func() {
-			in := planner.HostInput{Name: h.Name, Resources: s.desired[h.Name]}
-			snap, err := s.fleet.Snapshot(ctx, h.Name)
+			in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.desired[h.Name]}
+			if s.destroy {
+				in.Resources = nil
+			}
+			read, err := s.fleet.Read(ctx, h.Name)
 			if err != nil {
 				in.Unreachable = err.Error()
-			} else {
-				in.Snapshot = snap
 			}
+			in.Snapshot, in.Records = read.Snapshot, read.Records
 			inputs[i] = in
 		})
 	}
 	wg.Wait()
-	return planner.Make(s.fabric.Name, s.kinds, inputs)
+	p := planner.Make(s.fabric.Name, s.kinds, inputs)
+	if s.only != "" {
+		p.Hosts = slices.DeleteFunc(p.Hosts, func(h planner.HostPlan) bool { return h.Name != s.only })
+	}
+	return p
 }
 
 // snapshots reads the hosts that answer.

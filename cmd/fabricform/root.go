@@ -17,7 +17,7 @@ var version = "dev"
 type app struct {
 	out, err *view.Printer
 	inputs   []config.Input
-	lab      bool
+	lab      string // "": the declared hosts
 	parallel int
 }
 
@@ -33,7 +33,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
+	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a),
 		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
 	return root
 }
@@ -72,10 +72,14 @@ func (a *app) fabricFlags(c *cobra.Command) {
 	})
 }
 
+// ownLab is what a bare -lab means.
+const ownLab = "."
+
 // fleetFlags are the flags of every command that reaches hosts.
 func (a *app) fleetFlags(c *cobra.Command) {
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&a.lab, "lab", false, "go to the lab's hosts instead of the declared addresses")
+	c.Flags().StringVar(&a.lab, "lab", "", "go to the lab's hosts instead of the declared addresses; -lab=`NAME` to those of another fabric's lab")
+	c.Flags().Lookup("lab").NoOptDefVal = ownLab
 	c.Flags().IntVar(&a.parallel, "parallelism", 64, "hosts to work on side by side")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if a.parallel < 1 {

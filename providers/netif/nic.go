@@ -96,7 +96,7 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	wanted := want.wantedSysctls()
 	for _, key := range sortedKeys(wanted) {
 		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) && !stillAccepts(key, now, wanted[key]) {
-			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key]})
+			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key], Atom: got.atom("sysctl " + key)})
 		}
 	}
 	// A real NIC's driver resets the port when its MTU changes; a software device does not.
@@ -105,10 +105,10 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 		flap = resource.Live
 	}
 	if want.MTU != 0 && want.MTU != got.Link.MTU {
-		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flap})
+		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flap, Atom: got.atom("mtu")})
 	}
 	if want.Up != got.Link.Up {
-		c := resource.Change{Attribute: "state", From: state(got.Link.Up), To: state(want.Up)}
+		c := resource.Change{Attribute: "state", From: state(got.Link.Up), To: state(want.Up), Atom: got.atom("state")}
 		if !want.Up {
 			c.Disruption = resource.LinkFlap
 		}
@@ -119,12 +119,12 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	}
 	for _, p := range want.Addresses {
 		if !slices.Contains(got.Addresses, p) {
-			out = append(out, resource.Change{Attribute: "address", To: p.String()})
+			out = append(out, resource.Change{Attribute: "address", To: p.String(), Atom: got.atom("address " + p.String())})
 		}
 	}
 	for _, p := range got.Addresses {
 		if !slices.Contains(want.Addresses, p) {
-			out = append(out, resource.Change{Attribute: "address", From: p.String()})
+			out = append(out, resource.Change{Attribute: "address", From: p.String(), Atom: got.atom("address " + p.String())})
 		}
 	}
 	return out

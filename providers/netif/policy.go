@@ -81,9 +81,9 @@ func (policyRoute) Diff(want PolicyRouteSpec, got *PolicyRouteStatus) []resource
 	}
 	var out []resource.Change
 	if !got.Rule {
-		out = append(out, resource.Change{Attribute: "rule", To: describeRule(want.rule())})
+		out = append(out, resource.Change{Attribute: "rule", To: describeRule(want.rule()), Atom: ruleAtom(want.rule())})
 	}
-	return append(out, got.diff(want.Table, want.Routes)...)
+	return append(out, got.diff(KindPolicyRoute, want.Table, want.Routes)...)
 }
 
 func describeRule(r host.Rule) string {

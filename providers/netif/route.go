@@ -28,7 +28,7 @@ func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Chang
 	if got == nil {
 		return nil // the NIC stands for the resource's existence; Observe never answers nil
 	}
-	return got.diff(tableMain, []RouteSpec{want.Route})
+	return got.diff(KindRoute, tableMain, []RouteSpec{want.Route})
 }
 
 // Apply makes the route.

@@ -59,10 +59,10 @@ func sameRoute(a, b host.Route) bool {
 }
 
 // diff adds what is missing and corrects our own routes that lead elsewhere.
-func (got *routes) diff(table int, want []RouteSpec) []resource.Change {
+func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Change {
 	var out []resource.Change
 	for i, spec := range want {
-		c := resource.Change{Attribute: spec.attribute(), To: spec.describe(got.netdev)}
+		c := resource.Change{Attribute: spec.attribute(), To: spec.describe(got.netdev), Atom: routeAtom(kind, spec.route(table, got.index))}
 		switch now := got.Routes[i]; {
 		case now == nil:
 			out = append(out, c)

@@ -45,7 +45,7 @@ func (sysctl) Diff(want SysctlSpec, got *SysctlStatus) []resource.Change {
 	if got == nil || sameSysctl(got.Value, want.Value) {
 		return nil
 	}
-	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value}}
+	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value, Atom: resource.NewAtom(KindSysctl, want.path())}}
 }
 
 // Apply writes the key.

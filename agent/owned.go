@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// UndoParams asks to give back what a fabric made: each change's value is still From, and becomes
+// To. Forget names atoms that are no longer ours.
+type UndoParams struct {
+	Fabric  string            `json:"fabric"`
+	Changes []resource.Change `json:"changes,omitempty"`
+	Forget  []resource.Atom   `json:"forget,omitempty"`
+}
+
+// EnrolParams tells the host which hosts its fabric has. An empty roster on a host where nothing is
+// owned any more removes the record.
+type EnrolParams struct {
+	Fabric string            `json:"fabric"`
+	Roster []resource.Member `json:"roster"`
+}
+
+// records reads what every fabric made on this host, sorted by fabric.
+func (s *server) records() ([]resource.Record, error) {
+	found, err := s.host.Records()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]resource.Record, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		var r resource.Record
+		if err := json.Unmarshal(found[name], &r); err != nil {
+			return nil, fmt.Errorf("read ownership record of fabric %q: %w; it is in /var/lib/fabricform: restore it from a backup, or remove it and with it what fabricform knows of its own work here", name, err)
+		}
+		if r.Version != resource.RecordVersion || r.Fabric != name {
+			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q; this build knows version %d: use the release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// record is one fabric's, empty where it made nothing here yet.
+func (s *server) record(fabric string) (*resource.Record, error) {
+	all, err := s.records()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Fabric == fabric {
+			return &all[i], nil
+		}
+	}
+	return &resource.Record{Version: resource.RecordVersion, Fabric: fabric}, nil
+}
+
+func (s *server) save(r *resource.Record) error {
+	if len(r.Atoms) == 0 && len(r.Roster) == 0 {
+		return s.host.SaveRecord(r.Fabric, nil)
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("keep ownership record: %w", err)
+	}
+	return s.host.SaveRecord(r.Fabric, text)
+}
+
+// note enters changes into the fabric's record before they are made.
+func (s *server) note(fabric string, changes []resource.Change) error {
+	if fabric == "" {
+		return errors.New("act: no fabric is named")
+	}
+	r, err := s.record(fabric)
+	if err != nil {
+		return err
+	}
+	r.Note(changes)
+	return s.save(r)
+}
+
+// atomNeeds adds up what the live values of all recorded atoms need in a snapshot.
+func (s *server) atomNeeds(needs facts.Needs, records []resource.Record) facts.Needs {
+	for _, r := range records {
+		for a := range r.Atoms {
+			if kind, ok := s.kinds.Lookup(a.Kind()); ok && kind.AtomNeeds != nil {
+				n := kind.AtomNeeds(a)
+				needs.Sysctls = append(needs.Sysctls, n.Sysctls...)
+				needs.LinkSysctls = append(needs.LinkSysctls, n.LinkSysctls...)
+			}
+		}
+	}
+	return needs.Compact()
+}
+
+// undo gives atoms back, one after the other, and takes each out of the record once it is done.
+func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	r, err := s.record(p.Fabric)
+	if err != nil {
+		return ActResult{}, err
+	}
+	for _, c := range p.Changes {
+		if err := s.giveBack(ctx, c); err != nil {
+			return ActResult{}, errors.Join(err, s.save(r))
+		}
+		delete(r.Atoms, c.Atom)
+	}
+	for _, a := range p.Forget {
+		delete(r.Atoms, a)
+	}
+	return ActResult{Changes: p.Changes}, s.save(r)
+}
+
+func (s *server) giveBack(ctx context.Context, c resource.Change) error {
+	kind, ok := s.kinds.Lookup(c.Atom.Kind())
+	if !ok || kind.Revert == nil {
+		return fmt.Errorf("this helper cannot give back %q", c.Atom)
+	}
+	snap, err := facts.Gather(s.host, s.sshConnection, kind.AtomNeeds(c.Atom))
+	if err != nil {
+		return err
+	}
+	switch live := kind.Live(snap, c.Atom); {
+	case live == "" && c.To == "":
+		return nil // gone with something that went before it, as a bounced link's routes do
+	case live != c.From && live != "":
+		return &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
+	}
+	if why := kind.Guards(snap, c.Atom); why != "" {
+		return errors.New(why)
+	}
+	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)
+}
+
+// enrol keeps the roster, where the fabric owns something here.
+func (s *server) enrol(_ context.Context, p EnrolParams) (struct{}, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	r, err := s.record(p.Fabric)
+	if err != nil {
+		return struct{}{}, err
+	}
+	r.Roster = p.Roster
+	if len(r.Atoms) == 0 {
+		r.Roster = nil
+	}
+	return struct{}{}, s.save(r)
+}

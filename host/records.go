@@ -1,0 +1,95 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// recordDir holds one file for each fabric. /var/lib is where state belongs that survives a reboot
+// (Filesystem Hierarchy Standard 3.0, 5.8).
+const recordDir = "/var/lib/fabricform"
+
+// maxRecord bounds what is read back: 10,000 owned values are about 1 MiB.
+const maxRecord = 16 << 20
+
+// recordName is what a fabric may be called; it becomes a file's name.
+var recordName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// records reads all records in a folder; a folder that is not there has none.
+func records(dir string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ownership records: %w", err)
+	}
+	out := map[string][]byte{}
+	for _, e := range entries {
+		name, is := strings.CutSuffix(e.Name(), ".json")
+		if !is || !e.Type().IsRegular() || !recordName.MatchString(name) {
+			continue
+		}
+		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
+			return nil, fmt.Errorf("read ownership record %s: it is larger than 16 MiB, or gone; look at %s", name, filepath.Join(dir, e.Name()))
+		}
+		if out[name], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			return nil, fmt.Errorf("read ownership record %s: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+// saveRecord replaces a record whole: a crash leaves the old one or the new one.
+func saveRecord(dir, name string, text []byte) error {
+	if !recordName.MatchString(name) {
+		return fmt.Errorf("ownership record %q: not a fabric's name", name)
+	}
+	path := filepath.Join(dir, name+".json")
+	if text == nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove ownership record: %w", err)
+		}
+		return syncDir(dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("keep ownership record: %w", err)
+	}
+	if err := writeSynced(path+".new", text); err != nil {
+		return fmt.Errorf("keep ownership record: %w", errors.Join(err, os.Remove(path+".new")))
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("keep ownership record: %w", err)
+	}
+	return syncDir(dir)
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncDir makes a rename last: the file's own sync says nothing of its name.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep ownership record: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("keep ownership record: %w", err)
+	}
+	return nil
+}

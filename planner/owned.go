@@ -1,0 +1,144 @@
+package planner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/resource"
+)
+
+// owned is what the records of one host say, beside what is wanted there.
+type owned struct {
+	in     HostInput
+	kinds  resource.Kinds
+	wanted []resource.Resource
+	mine   resource.Record
+	others []resource.Record
+}
+
+func ownership(fabric string, kinds resource.Kinds, in HostInput, wanted []resource.Resource) *owned {
+	o := &owned{in: in, kinds: kinds, wanted: wanted}
+	for _, r := range in.Records {
+		if r.Fabric == fabric {
+			o.mine = r
+		} else {
+			o.others = append(o.others, r)
+		}
+	}
+	return o
+}
+
+// claimed says whether a wanted resource decides over the atom.
+func (o *owned) claimed(a resource.Atom) bool {
+	kind, ok := o.kinds.Lookup(a.Kind())
+	return ok && kind.Claims != nil && slices.ContainsFunc(o.wanted, func(r resource.Resource) bool {
+		return r.Addr.Kind == kind.Name && kind.Claims(o.in.Snapshot, r.Spec, a)
+	})
+}
+
+// undo gives back what nothing wants any more: an action for each thing, the kinds in reverse
+// order, because rules and routes stand on addresses.
+func (o *owned) undo() ([]Action, []Problem) {
+	things := map[resource.Addr]*Action{}
+	var problems []Problem
+	for _, a := range slices.Sorted(maps.Keys(o.mine.Atoms)) {
+		if o.claimed(a) {
+			continue
+		}
+		addr := resource.Addr{Host: o.in.Name, Kind: a.Kind(), Name: a.Thing()}
+		if things[addr] == nil {
+			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo}
+		}
+		if why := o.give(things[addr], a); why != "" {
+			problems = append(problems, Problem{Addr: addr, Message: why})
+		}
+	}
+	var out []Action
+	for i := len(o.kinds) - 1; i >= 0; i-- {
+		for _, addr := range slices.SortedFunc(maps.Keys(things), func(a, b resource.Addr) int { return strings.Compare(a.String(), b.String()) }) {
+			if addr.Kind == o.kinds[i].Name {
+				out = append(out, *things[addr])
+			}
+		}
+	}
+	return out, problems
+}
+
+// give adds one atom to its thing's action.
+func (o *owned) give(act *Action, a resource.Atom) (problem string) {
+	kind, _ := o.kinds.Lookup(a.Kind())
+	record := o.mine.Atoms[a]
+	live := kind.Live(o.in.Snapshot, a)
+	if !record.StillOurs(live) || strings.Join(strings.Fields(live), " ") == strings.Join(strings.Fields(record.Earlier), " ") {
+		act.Forget = append(act.Forget, a)
+		return ""
+	}
+	if why := kind.Guards(o.in.Snapshot, a); why != "" {
+		return why
+	}
+	attribute := a.Value()
+	if what, _, found := strings.Cut(attribute, " "); found && what == "address" {
+		attribute = what
+	}
+	if attribute == "" {
+		attribute = "value"
+	}
+	act.Changes = append(act.Changes, resource.Change{Attribute: attribute, From: live, To: record.Earlier, Atom: a})
+	return ""
+}
+
+// foreign says which other fabric owns something that the resource decides over.
+func (o *owned) foreign(kind resource.Kind, r resource.Resource) string {
+	if kind.Claims == nil {
+		return ""
+	}
+	for _, other := range o.others {
+		for _, a := range slices.Sorted(maps.Keys(other.Atoms)) {
+			if a.Kind() == kind.Name && kind.Claims(o.in.Snapshot, r.Spec, a) {
+				return fmt.Sprintf("%s is owned by fabric %q on this host: change it there, or destroy that fabric first", a, other.Fabric)
+			}
+		}
+	}
+	return ""
+}
+
+// drift marks the changes that only bring back what we had set.
+func (o *owned) drift(changes []resource.Change) {
+	for i, c := range changes {
+		if r, ok := o.mine.Atoms[c.Atom]; ok && c.Atom != "" && r.StillOurs(c.To) {
+			changes[i].Drift = true
+		}
+	}
+}
+
+// enrol compares the rosters in the records with the files.
+func (p *Plan) enrol(hosts []HostInput) {
+	here := map[string]bool{}
+	for _, in := range hosts {
+		here[in.Name] = true
+		p.Roster = append(p.Roster, resource.Member{Name: in.Name, Address: in.Address})
+	}
+	for _, in := range hosts {
+		for _, r := range in.Records {
+			for _, m := range r.Roster {
+				if r.Fabric == p.Fabric && !here[m.Name] {
+					here[m.Name] = true
+					p.Vanished = append(p.Vanished, m)
+				}
+			}
+		}
+	}
+	p.Roster = append(p.Roster, p.Vanished...)
+	byName := func(a, b resource.Member) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.Roster, byName)
+	slices.SortFunc(p.Vanished, byName)
+	for _, in := range hosts {
+		for _, r := range in.Records {
+			if r.Fabric == p.Fabric && !slices.Equal(r.Roster, p.Roster) {
+				p.Enrol = append(p.Enrol, in.Name)
+			}
+		}
+	}
+}

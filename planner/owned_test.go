@@ -1,0 +1,101 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// ownable is a kind whose things are sysctls of the snapshot: it claims what its spec names.
+func ownable() resource.Kinds {
+	k := kinds()[0]
+	k.Claims = func(_ *facts.Snapshot, spec json.RawMessage, a resource.Atom) bool {
+		return strings.Contains(string(spec), string(a))
+	}
+	k.AtomNeeds = func(resource.Atom) facts.Needs { return facts.Needs{} }
+	k.Live = func(s *facts.Snapshot, a resource.Atom) string { return s.Sysctls[a.Thing()] }
+	k.Guards = func(_ *facts.Snapshot, a resource.Atom) string {
+		return map[string]string{"guarded": "the operator's own"}[a.Thing()]
+	}
+	k.Revert = func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { return nil }
+	return resource.Kinds{k}
+}
+
+func record(fabric string, atoms map[resource.Atom]resource.Owned, roster ...string) resource.Record {
+	r := resource.Record{Version: resource.RecordVersion, Fabric: fabric, Atoms: atoms}
+	for _, n := range roster {
+		r.Roster = append(r.Roster, resource.Member{Name: n, Address: n + ".example"})
+	}
+	return r
+}
+
+func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
+	snap := &facts.Snapshot{Sysctls: map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2"}}
+	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{
+		"k ours":    {Earlier: "1", Ours: "2"},
+		"k moved":   {Earlier: "1", Ours: "2"},
+		"k same":    {Earlier: "1", Ours: "1"},
+		"k gone":    {Earlier: "1", Ours: "2"},
+		"k guarded": {Earlier: "1", Ours: "2"},
+		"k tabs":    {Earlier: "0", Ours: "1 2"},
+	})}}})
+	var changed, forgotten []string
+	for _, a := range p.Hosts[0].Actions {
+		if a.Op != Undo {
+			t.Errorf("%+v", a)
+		}
+		for _, c := range a.Changes {
+			changed = append(changed, c.Atom.Thing()+"="+c.To)
+		}
+		for _, x := range a.Forget {
+			forgotten = append(forgotten, x.Thing())
+		}
+	}
+	if got := strings.Join(changed, " "); got != "ours=1 tabs=0" {
+		t.Errorf("given back: %s", got)
+	}
+	if got := strings.Join(forgotten, " "); got != "gone moved same" {
+		t.Errorf("forgotten: %s", got)
+	}
+	if q := p.Problems(); len(q) != 1 || q[0].Message != "the operator's own" {
+		t.Errorf("%v", q)
+	}
+}
+
+func TestAnotherFabricsThingIsAProblem(t *testing.T) {
+	r := res("x", script{Exists: true, Err: ""})
+	r.Spec = json.RawMessage(`{"Exists": true, "Note": "k shared"}`)
+	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{r},
+		Records: []resource.Record{record("other", map[resource.Atom]resource.Owned{"k shared": {Ours: "1"}, "k theirs": {Ours: "1"}})}}})
+	if q := p.Problems(); len(q) != 1 || !strings.Contains(q[0].Message, `owned by fabric "other"`) || len(p.Hosts[0].Actions) != 0 {
+		t.Fatalf("%v %v", q, p.Hosts[0].Actions)
+	}
+}
+
+func TestDriftIsToldFromIntent(t *testing.T) {
+	back := resource.Change{Attribute: "a", From: "5", To: "2", Atom: "k a"}
+	intended := resource.Change{Attribute: "b", From: "2", To: "3", Atom: "k b"}
+	r := res("x", script{Exists: true, Changes: []resource.Change{back, intended}})
+	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{r},
+		Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{"k a": {Earlier: "1", Ours: "2"}, "k b": {Earlier: "1", Ours: "2"}})}}})
+	if c := p.Hosts[0].Actions[0].Changes; !c[0].Drift || c[1].Drift {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestVanishedHostsAndRosters(t *testing.T) {
+	atoms := map[resource.Atom]resource.Owned{}
+	p := Make("f", ownable(), []HostInput{
+		{Name: "a", Address: "a.example", Snapshot: &facts.Snapshot{}, Records: []resource.Record{record("f", atoms, "a", "b", "gone"), record("other", atoms, "strange")}},
+		{Name: "b", Address: "b.example", Snapshot: &facts.Snapshot{}, Records: []resource.Record{record("f", atoms, "a", "b")}},
+		{Name: "c", Address: "c.example", Unreachable: "no answer"},
+	})
+	if len(p.Vanished) != 1 || p.Vanished[0].Name != "gone" || len(p.Roster) != 4 || strings.Join(p.Enrol, " ") != "a b" {
+		t.Fatalf("%+v", p)
+	}
+}

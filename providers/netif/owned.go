@@ -1,0 +1,261 @@
+package netif
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Atoms of this room:
+//
+//	nic NETDEV mtu | state | sysctl KEY | address PREFIX
+//	sysctl PATH
+//	route TABLE DST METRIC           (of the main table)
+//	policy_route TABLE DST METRIC
+//	policy_route rule PRIORITY TABLE FROM TO
+//
+// The value of an address is its prefix, that of a route or rule its description.
+
+func (got *NICStatus) atom(value string) resource.Atom {
+	return resource.NewAtom(KindNIC, got.Link.Name, value)
+}
+
+// Claims: a NIC decides over what its block mentions, and over every address where it declares any.
+func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
+	l, err := snap.Find(want.Select)
+	if err != nil || l.Name != a.Thing() {
+		return false
+	}
+	what, key, _ := strings.Cut(a.Value(), " ")
+	switch what {
+	case "mtu":
+		return want.MTU != 0
+	case "state":
+		return true
+	case "address":
+		return want.AddressesSet
+	case "sysctl":
+		_, wanted := want.wantedSysctls()[key]
+		return wanted
+	}
+	return false
+}
+
+// AtomNeeds is a per-interface key.
+func (nic) AtomNeeds(a resource.Atom) facts.Needs {
+	if key, is := strings.CutPrefix(a.Value(), "sysctl "); is {
+		return facts.Needs{LinkSysctls: []string{key}}
+	}
+	return facts.Needs{}
+}
+
+// Live reads the value.
+func (nic) Live(snap *facts.Snapshot, a resource.Atom) string {
+	l := snap.Link(a.Thing())
+	if l == nil {
+		return ""
+	}
+	what, rest, _ := strings.Cut(a.Value(), " ")
+	switch what {
+	case "mtu":
+		return strconv.Itoa(l.MTU)
+	case "state":
+		return state(l.Up)
+	case "sysctl":
+		return snap.Sysctls[facts.LinkSysctl(rest, l.Name)]
+	case "address":
+		is := func(x host.Addr) bool { return x.Index == l.Index && x.Prefix.String() == rest }
+		if slices.ContainsFunc(snap.Addrs, is) {
+			return rest
+		}
+	}
+	return ""
+}
+
+// Guards keeps the device under the operator's connection as it is.
+func (nic) Guards(snap *facts.Snapshot, a resource.Atom) string {
+	if m := snap.Management; m.Unknown != "" || m.Client.IsValid() && onManagement(snap, a.Thing()) {
+		return a.Thing() + " carries your SSH connection; this build does not change it"
+	}
+	return ""
+}
+
+// Revert sets the value.
+func (nic) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	l := snap.Link(a.Thing())
+	if l == nil {
+		return fmt.Errorf("there is no device %s", a.Thing())
+	}
+	prefix, isAddress := strings.CutPrefix(a.Value(), "address ")
+	if !isAddress {
+		return applyLink(h, l, resource.Change{Attribute: a.Value(), To: to})
+	}
+	p, err := netip.ParsePrefix(prefix)
+	if err != nil {
+		return err
+	}
+	if to == "" {
+		return changeAddresses(h, l.Index, nil, []netip.Prefix{p})
+	}
+	return changeAddresses(h, l.Index, []netip.Prefix{p}, nil)
+}
+
+// Claims is for the one key.
+func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
+	return a.Thing() == want.path()
+}
+
+// AtomNeeds is the key.
+func (sysctl) AtomNeeds(a resource.Atom) facts.Needs {
+	return facts.Needs{Sysctls: []string{a.Thing()}}
+}
+
+// Live reads the key.
+func (sysctl) Live(snap *facts.Snapshot, a resource.Atom) string { return snap.Sysctls[a.Thing()] }
+
+// Guards is that of a wanted key.
+func (sysctl) Guards(snap *facts.Snapshot, a resource.Atom) string {
+	return sysctl{}.Touches(snap, SysctlSpec{Key: a.Thing()}, nil)
+}
+
+// Revert writes the key.
+func (sysctl) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+	return h.SetSysctl(a.Thing(), to)
+}
+
+func routeAtom(kind string, r host.Route) resource.Atom {
+	return resource.NewAtom(kind, strconv.Itoa(r.Table), r.Dst.String(), strconv.Itoa(r.Metric))
+}
+
+func ruleAtom(r host.Rule) resource.Atom {
+	return resource.NewAtom(KindPolicyRoute, "rule", strconv.Itoa(r.Priority), strconv.Itoa(r.Table), all(r.From), all(r.To))
+}
+
+func all(p netip.Prefix) string {
+	if !p.IsValid() {
+		return "all"
+	}
+	return p.String()
+}
+
+// claimsRoute says whether one of the wanted routes stands in the atom's place.
+func claimsRoute(kind string, table int, want []RouteSpec, a resource.Atom) bool {
+	return slices.ContainsFunc(want, func(s RouteSpec) bool { return routeAtom(kind, s.route(table, 0)) == a })
+}
+
+// findRoute is the live route in an atom's place.
+func findRoute(snap *facts.Snapshot, kind string, a resource.Atom) *host.Route {
+	for i, r := range snap.Routes {
+		if routeAtom(kind, r) == a {
+			return &snap.Routes[i]
+		}
+	}
+	return nil
+}
+
+func liveRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
+	if r := findRoute(snap, kind, a); r != nil {
+		return describe(*r, snap)
+	}
+	return ""
+}
+
+// guardsRoute keeps routes that the answers to the operator take.
+func guardsRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
+	m, r := snap.Management, findRoute(snap, kind, a)
+	if r != nil && m.Client.IsValid() && r.Dst.Contains(m.Client) && r.OutIndex == m.Route.OutIndex {
+		return fmt.Sprintf("route %s carries the answers of your SSH connection to %s", r.Dst, m.Client)
+	}
+	return ""
+}
+
+// revertRoute takes our route away: where we made one, none was before.
+func revertRoute(h host.Host, snap *facts.Snapshot, kind string, a resource.Atom) error {
+	if r := findRoute(snap, kind, a); r != nil {
+		return h.DelRoute(*r)
+	}
+	return nil
+}
+
+// Claims is for the one route.
+func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) bool {
+	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
+}
+
+// AtomNeeds is nothing: routes are in every snapshot.
+func (mainRoute) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
+
+// Live describes the route.
+func (mainRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
+	return liveRoute(snap, KindRoute, a)
+}
+
+// Guards keeps the operator's path.
+func (mainRoute) Guards(snap *facts.Snapshot, a resource.Atom) string {
+	return guardsRoute(snap, KindRoute, a)
+}
+
+// Revert takes the route away.
+func (mainRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
+	return revertRoute(h, snap, KindRoute, a)
+}
+
+// Claims is for the rule and the routes that the block lists.
+func (policyRoute) Claims(_ *facts.Snapshot, want PolicyRouteSpec, a resource.Atom) bool {
+	return ruleAtom(want.rule()) == a || claimsRoute(KindPolicyRoute, want.Table, want.Routes, a)
+}
+
+// AtomNeeds is nothing: rules and routes are in every snapshot.
+func (policyRoute) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
+
+func findRule(snap *facts.Snapshot, a resource.Atom) *host.Rule {
+	for i, r := range snap.Rules {
+		plain := r.IIF == "" && r.OIF == "" && r.Mark == 0 && !r.Other
+		if plain && ruleAtom(r) == a {
+			return &snap.Rules[i]
+		}
+	}
+	return nil
+}
+
+// Live describes the rule or route.
+func (policyRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
+	if a.Thing() != "rule" {
+		return liveRoute(snap, KindPolicyRoute, a)
+	}
+	if r := findRule(snap, a); r != nil {
+		return describeRule(*r)
+	}
+	return ""
+}
+
+// Guards keeps what the answers to the operator take.
+func (policyRoute) Guards(snap *facts.Snapshot, a resource.Atom) string {
+	if a.Thing() != "rule" {
+		return guardsRoute(snap, KindPolicyRoute, a)
+	}
+	m, r := snap.Management, findRule(snap, a)
+	covers := func(p netip.Prefix, x netip.Addr) bool { return !p.IsValid() || p.Contains(x) }
+	if r != nil && m.Client.IsValid() && covers(r.From, m.Server) && covers(r.To, m.Client) {
+		return fmt.Sprintf("%s selects the answers of your SSH connection", describeRule(*r))
+	}
+	return ""
+}
+
+// Revert takes the rule or route away.
+func (policyRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
+	if a.Thing() != "rule" {
+		return revertRoute(h, snap, KindPolicyRoute, a)
+	}
+	if r := findRule(snap, a); r != nil {
+		return h.DelRule(*r)
+	}
+	return nil
+}

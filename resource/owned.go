@@ -1,0 +1,101 @@
+package resource
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// Atom names one value on a host that fabricform may set and give back: the kind, the thing, and
+// which value of it, separated by spaces, such as "nic ens1f0 mtu" or "nic ens1f0 address
+// 10.0.0.1/24". It names what is on the host, not what the files call it, so that a renamed block
+// still owns what it made, and two fabrics meet where they share a thing.
+type Atom string
+
+// NewAtom joins the parts, which hold no spaces.
+func NewAtom(kind string, parts ...string) Atom {
+	return Atom(kind + " " + strings.Join(parts, " "))
+}
+
+// Kind is the resource kind that knows the atom.
+func (a Atom) Kind() string { return a.part(0) }
+
+// Thing is what the value belongs to, such as the interface.
+func (a Atom) Thing() string { return a.part(1) }
+
+// Value is which value of the thing it is.
+func (a Atom) Value() string { return a.part(2) }
+
+func (a Atom) part(i int) string {
+	parts := strings.SplitN(string(a), " ", 3)
+	if i >= len(parts) {
+		return ""
+	}
+	return parts[i]
+}
+
+// Owned is what a host's record says of an atom. An empty text means absent.
+type Owned struct {
+	Earlier string `json:"earlier"` // before our first change
+	Ours    string `json:"ours"`    // what we set last
+}
+
+// StillOurs says whether a live value is what we set. Sysctls print lists with tabs, whatever was
+// written.
+func (o Owned) StillOurs(live string) bool {
+	return slices.Equal(strings.Fields(live), strings.Fields(o.Ours))
+}
+
+// Member is one host of a fabric's roster.
+type Member struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+// RecordVersion is the form of the record; a helper refuses what it does not know.
+const RecordVersion = 1
+
+// Record is what one fabric made on one host, kept on that host. It is written before the change
+// that it speaks of: a record of a change that never came about does no harm, because only values
+// that are still ours are given back.
+type Record struct {
+	Version int            `json:"version"`
+	Fabric  string         `json:"fabric"`
+	Roster  []Member       `json:"roster,omitempty"` // the fabric's hosts, when it was last applied here
+	Atoms   map[Atom]Owned `json:"atoms,omitempty"`
+}
+
+// Note enters changes that are about to be made.
+func (r *Record) Note(changes []Change) {
+	if r.Atoms == nil {
+		r.Atoms = map[Atom]Owned{}
+	}
+	for _, c := range changes {
+		if c.Atom == "" {
+			continue
+		}
+		o, known := r.Atoms[c.Atom]
+		if !known {
+			o.Earlier = c.From
+		}
+		o.Ours = c.To
+		r.Atoms[c.Atom] = o
+	}
+}
+
+// Owner is an optional interface of providers whose changes can be given back.
+type Owner[S any] interface {
+	// Claims says whether the wanted thing decides over the atom.
+	Claims(snap *facts.Snapshot, want S, a Atom) bool
+	// AtomNeeds is what Live looks at beside the snapshot's fixed parts.
+	AtomNeeds(a Atom) facts.Needs
+	// Live is the atom's value now, as changes write it; "" where it is absent.
+	Live(snap *facts.Snapshot, a Atom) string
+	// Revert sets the atom back to an earlier value; "" takes it away.
+	Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+	// Guards says why giving the atom back would reach the operator's own connection; "": it does not.
+	Guards(snap *facts.Snapshot, a Atom) string
+}
