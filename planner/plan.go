@@ -18,6 +18,7 @@ type HostInput struct {
 	Records     []resource.Record // what fabrics made on the host
 	Snapshot    *facts.Snapshot
 	Unreachable string
+	LeftOut     bool // by the person who asks: known to the roster, and nothing else is said of it
 }
 
 // Op is what an action does to its resource.
@@ -126,7 +127,9 @@ func (p *Plan) Unreachable() map[string]string {
 func Make(fabricName string, kinds resource.Kinds, hosts []HostInput) *Plan {
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts))}
 	for _, in := range hosts {
-		p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in))
+		if !in.LeftOut {
+			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in))
+		}
 	}
 	p.enrol(hosts)
 	return p

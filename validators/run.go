@@ -18,12 +18,13 @@ var Checks = []string{"link", "ping", "tcp", "verbs", "nccl"}
 
 // Options narrow and steer a run.
 type Options struct {
-	Only        []string          // kinds of checks; empty: all
-	Link        string            // name of one link, network or path; "": all
-	Lab         bool              // links are shaped to LabCapGbps, and thresholds with them
-	LabCapGbps  float64           // Gb/s
-	Unreachable map[string]string // host -> why: checks on its links are skipped
-	Progress    func(string)      // nil: quiet
+	Only        []string               // kinds of checks; empty: all
+	Link        string                 // name of one link, network or path; "": all
+	Lab         bool                   // links are shaped to LabCapGbps, and thresholds with them
+	LabCapGbps  float64                // Gb/s
+	Unreachable map[string]string      // host -> why: checks on its links are skipped
+	LeftOut     func(host string) bool // hosts that nobody asks about, and their links; nil: none
+	Progress    func(string)           // nil: quiet
 }
 
 func (o Options) wants(check string) bool {
@@ -35,6 +36,8 @@ func (o Options) progress(what string) {
 		o.Progress(what)
 	}
 }
+
+func (o Options) leftOut(host string) bool { return o.LeftOut != nil && o.LeftOut(host) }
 
 // side is one end of a link, resolved on its host.
 type side struct {
@@ -93,7 +96,9 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	}
 	if o.wants("nccl") && o.Link == "" {
 		for _, h := range f.Hosts {
-			out = append(out, r.nccl(h)...)
+			if !o.leftOut(h.Name) {
+				out = append(out, r.nccl(h)...)
+			}
 		}
 	}
 	return out
@@ -103,6 +108,9 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 func (r *run) trials() []*trial {
 	var out []*trial
 	for _, p := range r.fabric.Paths() {
+		if r.options.leftOut(p.Endpoints[0].Host) || r.options.leftOut(p.Endpoints[1].Host) {
+			continue
+		}
 		network := p.Network != nil && p.Network.Name == r.options.Link
 		if r.options.Link == "" || r.options.Link == p.Name || network {
 			t := &trial{run: r, path: p}
@@ -187,7 +195,7 @@ func (r *run) look(ctx context.Context) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, h := range r.fabric.Hosts {
-		if r.options.Unreachable[h.Name] != "" {
+		if r.options.Unreachable[h.Name] != "" || r.options.leftOut(h.Name) {
 			continue
 		}
 		wg.Go(func() {

@@ -11,8 +11,24 @@ import (
 
 // Plan prints what would be done, host by host, and what this build leaves out.
 func (p *Printer) Plan(plan *planner.Plan, notes []string) {
+	var settled []string
+	resources := 0
 	for _, h := range plan.Hosts {
-		p.hostPlan(h)
+		switch {
+		case h.Unreachable != "":
+			p.Linef("%s %s: left out, with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
+		case len(h.Problems) > 0:
+			p.problems(h)
+		case len(h.Actions) == 0:
+			settled = append(settled, h.Name)
+			resources += h.Settled
+		}
+	}
+	if len(settled) > 0 {
+		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+count(resources, "resource")+")"))
+	}
+	for _, g := range plan.Groups() {
+		p.group(g)
 	}
 	for _, m := range plan.Vanished {
 		p.Linef("%s host %s (%s) was in this fabric and is no longer in its files. What was made there stays: `fabricform destroy -host %s` gives it back.", p.warn("!"), p.bold(m.Name), m.Address, m.Name)
@@ -45,22 +61,29 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	}
 }
 
-func (p *Printer) hostPlan(h planner.HostPlan) {
-	if h.Unreachable != "" {
-		p.Linef("%s %s: left out, with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
-		return
-	}
-	if len(h.Actions)+len(h.Problems) == 0 {
-		p.Linef("%s %s %s", p.good("✓"), p.bold(h.Name), p.dim("as declared ("+count(h.Settled, "resource")+")"))
-		return
-	}
+// problems prints what keeps a host from being planned.
+func (p *Printer) problems(h planner.HostPlan) {
 	p.Linef("%s%s", p.bold(h.Name), p.dim(management(h)))
-	for _, a := range h.Actions {
-		p.action(a)
-	}
 	for _, q := range h.Problems {
-		p.Linef("  %s %s.%s %s", p.bad("✗"), q.Addr.Kind, q.Addr.Name, p.dim(fmt.Sprintf("%s:%d", q.Pos.File, q.Pos.Line)))
+		place := ""
+		if q.Pos.File != "" {
+			place = fmt.Sprintf("%s:%d", q.Pos.File, q.Pos.Line)
+		}
+		p.Linef("  %s %s.%s %s", p.bad("✗"), q.Addr.Kind, q.Addr.Name, p.dim(place))
 		p.Linef("      %s", q.Message)
+	}
+	p.Linef("")
+}
+
+// group prints what hosts need that need the same.
+func (p *Printer) group(g planner.Group) {
+	about := fmt.Sprintf("  (%d hosts; the paths of your own connections are not touched)", len(g.Hosts))
+	if g.Management != nil {
+		about = management(*g.Management)
+	}
+	p.Linef("%s%s", p.bold(planner.Names(g.Hosts)), p.dim(about))
+	for _, a := range g.Actions {
+		p.action(a)
 	}
 	p.Linef("")
 }
@@ -73,9 +96,9 @@ func management(h planner.HostPlan) string {
 	return fmt.Sprintf("  (you come from %s to %s on %s: not touched)", m.Client, m.Server, strings.Join(m.Devices, ", "))
 }
 
-func (p *Printer) action(a planner.Action) {
+func (p *Printer) action(a planner.GroupAction) {
 	if a.Op == planner.Keep {
-		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Resource.Addr.Kind, a.Resource.Addr.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
+		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
 		return
 	}
 	symbol, style, word := "~", p.warn, ""
@@ -85,7 +108,7 @@ func (p *Printer) action(a planner.Action) {
 	case planner.Undo:
 		symbol, style, word = "-", p.bad, "no longer declared: given back  "
 	}
-	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Resource.Addr.Kind, a.Resource.Addr.Name, word, p.dim("["+a.Disruption().String()+"]"))
+	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, p.dim("["+a.Worst.String()+"]"))
 	width := 0
 	for _, c := range a.Changes {
 		width = max(width, len(c.Attribute))

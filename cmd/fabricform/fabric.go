@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/fabricform/fabricform/apply"
@@ -43,7 +42,7 @@ type session struct {
 	kinds   resource.Kinds
 	desired map[string][]resource.Resource // by host
 	destroy bool                           // give everything back
-	only    string                         // plan this host only; "": all
+	chosen  map[string]bool                // nil: all hosts
 }
 
 // open loads the fabric and connects to its hosts.
@@ -81,8 +80,14 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 		}
 		d.NetDial, d.SSHConfig = s.lab.NetDial, false
 	}
+	if s.chosen, err = a.choose(f); err != nil {
+		return nil, err
+	}
 	var members []apply.Member
 	for _, h := range f.Hosts {
+		if s.leftOut(h.Name) {
+			continue
+		}
 		s.desired[h.Name] = providers.Desired(f, h)
 		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
 		if err != nil {
@@ -93,6 +98,9 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 	s.fleet = apply.Connect(ctx, d, id, a.parallel, members)
 	return s, nil
 }
+
+// leftOut says whether -host and -exclude leave the host out.
+func (s *session) leftOut(host string) bool { return s.chosen != nil && !s.chosen[host] }
 
 // target is how a host is reached.
 func (s *session) target(h *fabric.Host) transport.Target {
@@ -112,9 +120,13 @@ func (s *session) plan(ctx context.Context) *planner.Plan {
 	var wg sync.WaitGroup
 	for i, h := range s.fabric.Hosts {
 		wg.Go(func() {
-			in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.desired[h.Name]}
+			in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.desired[h.Name], LeftOut: s.leftOut(h.Name)}
 			if s.destroy {
 				in.Resources = nil
+			}
+			if in.LeftOut {
+				inputs[i] = in
+				return
 			}
 			read, err := s.fleet.Read(ctx, h.Name)
 			if err != nil {
@@ -125,11 +137,7 @@ func (s *session) plan(ctx context.Context) *planner.Plan {
 		})
 	}
 	wg.Wait()
-	p := planner.Make(s.fabric.Name, s.kinds, inputs)
-	if s.only != "" {
-		p.Hosts = slices.DeleteFunc(p.Hosts, func(h planner.HostPlan) bool { return h.Name != s.only })
-	}
-	return p
+	return planner.Make(s.fabric.Name, s.kinds, inputs)
 }
 
 // snapshots reads the hosts that answer.

@@ -15,14 +15,13 @@ func renderCommand(a *app) *cobra.Command {
 }
 
 func renderNCCL(a *app) *cobra.Command {
-	var format, only string
+	var format string
 	c := &cobra.Command{
 		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings, with the reason of each", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform render nccl -host a > nccl.conf\n  fabricform render nccl -format shell -host a",
 	}
 	a.fleetFlags(c)
 	c.Flags().StringVar(&format, "format", "conf", "`conf` (as /etc/nccl.conf) or shell (exports)")
-	c.Flags().StringVar(&only, "host", "", "print this `host` only, without a heading")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		render := map[string]func(nccl.Env) ([]byte, error){"conf": nccl.RenderConf, "shell": nccl.RenderShell}[format]
 		if render == nil {
@@ -33,16 +32,13 @@ func renderNCCL(a *app) *cobra.Command {
 			return err
 		}
 		defer s.fleet.Close()
-		if only != "" && s.fabric.Host(only) == nil {
-			return fmt.Errorf("-host %s: the fabric has no such host", only)
-		}
 		snaps, err := s.snapshots(cmd.Context())
 		if err != nil {
 			return err
 		}
-		code := exitOK
+		code, heading := exitOK, len(snaps) > 1
 		for _, h := range s.fabric.Hosts {
-			if only != "" && h.Name != only {
+			if s.leftOut(h.Name) {
 				continue
 			}
 			if snaps[h.Name] == nil {
@@ -59,7 +55,7 @@ func renderNCCL(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("host %s: %w", h.Name, err)
 			}
-			if only == "" {
+			if heading {
 				a.out.Linef("# host %s", h.Name)
 			}
 			if err := a.out.Raw(text); err != nil {

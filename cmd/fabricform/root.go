@@ -19,6 +19,7 @@ type app struct {
 	inputs   []config.Input
 	lab      string // "": the declared hosts
 	parallel int
+	selection
 }
 
 func rootCommand(a *app) *cobra.Command {
@@ -80,6 +81,8 @@ func (a *app) fleetFlags(c *cobra.Command) {
 	a.fabricFlags(c)
 	c.Flags().StringVar(&a.lab, "lab", "", "go to the lab's hosts instead of the declared addresses; -lab=`NAME` to those of another fabric's lab")
 	c.Flags().Lookup("lab").NoOptDefVal = ownLab
+	c.Flags().StringSliceVar(&a.hosts, "host", nil, "these hosts only: a `glob` on names, or label=glob; may be repeated")
+	c.Flags().StringSliceVar(&a.exclude, "exclude", nil, "not these hosts: a `glob` on names, or label=glob; may be repeated")
 	c.Flags().IntVar(&a.parallel, "parallelism", 64, "hosts to work on side by side")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if a.parallel < 1 {

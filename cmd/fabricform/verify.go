@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -52,7 +53,7 @@ func (a *app) prove(ctx context.Context, s *session, ch checks) int {
 	for name, err := range s.fleet.Unreachable {
 		unreachable[name] = err.Error()
 	}
-	o := validators.Options{Only: ch.only, Link: ch.link, Lab: s.lab != nil, LabCapGbps: 1, Unreachable: unreachable,
+	o := validators.Options{Only: ch.only, Link: ch.link, Lab: s.lab != nil, LabCapGbps: lab.CapGbps, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
 	a.out.Linef("")
 	results := validators.Run(ctx, s.fabric, s.fleet, o)
