@@ -25,6 +25,7 @@ type UndoParams struct {
 type EnrolParams struct {
 	Fabric string            `json:"fabric"`
 	Roster []resource.Member `json:"roster"`
+	Entry  *resource.Entry   `json:"entry,omitempty"` // for the history; nil where nothing was changed
 }
 
 // records reads what every fabric made on this host, sorted by fabric.
@@ -149,8 +150,11 @@ func (s *server) enrol(_ context.Context, p EnrolParams) (struct{}, error) {
 		return struct{}{}, err
 	}
 	r.Roster = p.Roster
+	if p.Entry != nil {
+		r.Enter(*p.Entry)
+	}
 	if len(r.Atoms) == 0 {
-		r.Roster = nil
+		r.Roster, r.History = nil, nil
 	}
 	return struct{}{}, s.save(r)
 }

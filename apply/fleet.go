@@ -111,13 +111,18 @@ func (f *Fleet) Undo(ctx context.Context, host string, p agent.UndoParams) (agen
 	return ask[agent.ActResult](ctx, f, host, "undo", p)
 }
 
-// Enrol tells hosts which hosts their fabric has, all side by side; the errors are joined.
-func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string) error {
+// Enrol tells hosts which hosts their fabric has and what was done there, all side by side; the
+// errors are joined. A host without an entry was not changed.
+func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string, entries map[string]resource.Entry) error {
 	var g errgroup.Group
 	errs := make([]error, len(hosts))
 	for i, h := range hosts {
 		g.Go(func() error {
-			if _, err := ask[struct{}](ctx, f, h, "enrol", agent.EnrolParams{Fabric: fabric, Roster: roster}); err != nil {
+			p := agent.EnrolParams{Fabric: fabric, Roster: roster}
+			if e, ok := entries[h]; ok {
+				p.Entry = &e
+			}
+			if _, err := ask[struct{}](ctx, f, h, "enrol", p); err != nil {
 				errs[i] = fmt.Errorf("keep the roster on host %s: %w", h, err)
 			}
 			return nil

@@ -14,16 +14,17 @@ import (
 
 // Outcome is how one action ended. Actions after a failed one on the same host are not done.
 type Outcome struct {
-	Action planner.Action
-	Done   bool
-	Also   []resource.Change // put back because an earlier action had disturbed it
-	Err    error             // nil and not Done: not tried
+	Action planner.Action    `json:"action"`
+	Done   bool              `json:"done"`
+	Also   []resource.Change `json:"also,omitempty"` // put back because an earlier action had disturbed it
+	Err    error             `json:"-"`              // nil and not Done: not tried
+	Failed string            `json:"failed,omitempty"`
 }
 
 // HostOutcome is one host's part of the walk.
 type HostOutcome struct {
-	Host     string
-	Outcomes []Outcome
+	Host     string    `json:"host"`
+	Outcomes []Outcome `json:"outcomes"`
 }
 
 // Err is the host's first failure, or nil.
@@ -85,7 +86,9 @@ func (f *Fleet) walkHost(ctx context.Context, fabric string, h planner.HostPlan,
 			}
 			r, err := f.carryOut(ctx, fabric, h.Name, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
-			failed = err != nil
+			if failed = err != nil; failed {
+				o.Failed = err.Error()
+			}
 		}
 		out.Outcomes = append(out.Outcomes, o)
 	}

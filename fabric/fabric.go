@@ -52,7 +52,7 @@ type Pos struct {
 // Block is what every declared thing knows of its place in the files.
 type Block struct {
 	Pos     Pos
-	AttrPos map[string]Pos // attribute name -> where it is set; shared by the block's instances
+	AttrPos map[string]Pos `json:"-"` // attribute name -> where it is set; shared by the block's instances
 	Invalid bool           // an attribute of it has an error of its own: checks of the whole leave it out
 }
 

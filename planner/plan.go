@@ -43,6 +43,8 @@ type Action struct {
 	// Settling: an action before this one, on a resource that this one refers to, may make the
 	// kernel drop parts of it.
 	Settling bool `json:"settling,omitempty"`
+	// Seen is a digest of the facts that the action was planned from.
+	Seen string `json:"seen,omitempty"`
 	// Forget are atoms of an Undo that are no longer ours: somebody changed them since, and they stay.
 	Forget []resource.Atom `json:"forget,omitempty"`
 }
@@ -100,6 +102,16 @@ func (p *Plan) Changes() int {
 		}
 	}
 	return n
+}
+
+// Acts says whether the plan changes the host.
+func (p *Plan) Acts(host string) bool {
+	for _, h := range p.Hosts {
+		if h.Name == host {
+			return len(h.Actions) > 0
+		}
+	}
+	return false
 }
 
 // Problems returns every host's problems.
@@ -184,7 +196,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			problem(d.Touches)
 			continue
 		}
-		a := Action{Resource: r, Op: Update, Changes: d.Changes, Settling: settling}
+		a := Action{Resource: r, Op: Update, Changes: d.Changes, Settling: settling, Seen: d.Seen}
 		if !d.Exists {
 			a.Op = Create
 		}

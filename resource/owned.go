@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -55,6 +56,39 @@ type Member struct {
 	Address string `json:"address"`
 }
 
+// Entry is one apply or destroy on one host.
+type Entry struct {
+	Time    time.Time `json:"time"`
+	Command string    `json:"command"` // "apply", "destroy"
+	Who     string    `json:"who"`     // user@machine of the operator
+	Plan    string    `json:"plan"`    // id of the plan
+	Source  string    `json:"source"`  // commit and digest of the files
+	Build   string    `json:"build"`
+	Changes int       `json:"changes"` // on this host
+	Failed  string    `json:"failed,omitempty"`
+}
+
+// keptEntries bounds the history on a host.
+const keptEntries = 50
+
+// Enter adds to the history.
+func (r *Record) Enter(e Entry) {
+	r.History = append(r.History, e)
+	if n := len(r.History); n > keptEntries {
+		r.History = r.History[n-keptEntries:]
+	}
+}
+
+// Applied finds the entry of a plan.
+func (r *Record) Applied(plan string) (Entry, bool) {
+	for _, e := range r.History {
+		if e.Plan == plan {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
 // RecordVersion is the form of the record; a helper refuses what it does not know.
 const RecordVersion = 1
 
@@ -64,7 +98,8 @@ const RecordVersion = 1
 type Record struct {
 	Version int            `json:"version"`
 	Fabric  string         `json:"fabric"`
-	Roster  []Member       `json:"roster,omitempty"` // the fabric's hosts, when it was last applied here
+	Roster  []Member       `json:"roster,omitempty"`  // the fabric's hosts, when it was last applied here
+	History []Entry        `json:"history,omitempty"` // the oldest first
 	Atoms   map[Atom]Owned `json:"atoms,omitempty"`
 }
 

@@ -4,6 +4,8 @@ package resource
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -72,6 +74,7 @@ type Difference struct {
 	Exists  bool
 	Changes []Change
 	Touches string // how the changes touch the operator's own connection; "": they do not
+	Seen    string // digest of the facts that the changes were computed from
 }
 
 // Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
@@ -138,7 +141,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			if err != nil {
 				return Difference{}, err
 			}
-			d := Difference{Exists: got != nil, Changes: p.Diff(s, got)}
+			d := Difference{Exists: got != nil, Changes: p.Diff(s, got), Seen: digest(p, got)}
 			if f, ok := p.(Fencer[S, T]); ok && len(d.Changes) > 0 {
 				d.Touches = f.Touches(snap, s, d.Changes)
 			}
@@ -160,6 +163,25 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
 	}
 	return k
+}
+
+// Stable is an optional interface of providers: what of a status a plan depends on, without what
+// moves by itself, such as a carrier.
+type Stable[T any] interface {
+	Stable(got *T) any
+}
+
+func digest[T any](provider any, got *T) string {
+	var seen any = got
+	if s, ok := provider.(Stable[T]); ok && got != nil {
+		seen = s.Stable(got)
+	}
+	raw, err := json.Marshal(seen)
+	if err != nil {
+		panic(fmt.Sprintf("encode status: %v", err)) // our own types always encode
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
 }
 
 // Kinds is the table of kinds, in the order in which kinds depend on each other.

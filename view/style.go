@@ -109,3 +109,6 @@ func colour(s string) int {
 	}
 	return 0
 }
+
+// plainText formats a text without colours and control characters.
+func plainText(format string, args ...any) string { return clean(fmt.Sprintf(format, args...)) }

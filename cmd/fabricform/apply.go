@@ -6,59 +6,46 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
 )
 
+// applyOptions are the flags of apply and destroy.
+type applyOptions struct {
+	approve, noVerify bool
+	report            string
+}
+
+func (o *applyOptions) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&o.approve, "auto-approve", false, "do not ask")
+	c.Flags().StringVar(&o.report, "report", "", "write all that was found, done and measured to `file`: .md as Markdown, else JSON")
+}
+
 func applyCommand(a *app) *cobra.Command {
-	var approve, noVerify bool
+	var o applyOptions
 	c := &cobra.Command{
-		Use: "apply [FABRIC]", Short: "Make the planned difference, then prove the fabric", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl",
+		Use: "apply [FABRIC or PLANFILE]", Short: "Make the planned difference, then prove the fabric", Args: cobra.MaximumNArgs(1),
+		Long: `Makes the difference between the files and the hosts, and proves the fabric with live checks. Of a
+plan that "plan -out" saved it makes exactly that difference: a host that moved since is left as it is
+(exit 5), and a plan is applied once.`,
+		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan",
 	}
 	a.fleetFlags(c)
-	c.Flags().BoolVar(&approve, "auto-approve", false, "do not ask")
-	c.Flags().BoolVar(&noVerify, "no-verify", false, "leave out the live checks afterwards")
+	a.jsonFlag(c)
+	o.flags(c)
+	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "leave out the live checks afterwards")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.open(cmd.Context(), fabricArg(args))
+		r, err := a.begin(cmd.Context(), "apply", fabricArg(args), o)
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		p := s.plan(cmd.Context())
-		a.out.Plan(p, s.notes())
-		code := exitOK
-		if len(p.Unreachable()) > 0 {
-			code = exitUnreachable
-		}
-		if len(p.Problems()) > 0 {
-			return told(worse(code, exitError))
-		}
-		if p.Changes() == 0 {
-			if err := s.enrol(cmd.Context(), p); err != nil {
-				return err
-			}
-		} else {
-			if err := confirmed(approve); err != nil {
-				return err
-			}
-			changed, err := a.change(cmd.Context(), s, p)
-			if err != nil || changed != exitOK {
-				return errors.Join(err, told(worse(code, changed)))
-			}
-		}
-		if noVerify {
-			a.out.Linef("Live checks left out, as -no-verify asks: nothing was proven.")
-			return told(code)
-		}
-		return told(worse(code, a.prove(cmd.Context(), s, checks{})))
+		defer r.s.fleet.Close()
+		return r.end(r.apply(cmd.Context()))
 	}
 	return c
 }
@@ -79,54 +66,22 @@ func confirmed(approve bool) error {
 	return nil
 }
 
-// change makes the plan's changes and shows that the fabric settled as planned.
-func (a *app) change(ctx context.Context, s *session, p *planner.Plan) (int, error) {
-	if err := s.fleet.Preflight(ctx, p); err != nil {
-		return exitError, err
-	}
-	a.out.Linef("")
-	outcomes := s.fleet.Walk(ctx, p, func(act planner.Action) { a.err.Progressf("%s", act.Resource.Addr) })
-	a.out.Walk(outcomes)
-	code := exitOK
-	for _, h := range outcomes {
-		if err := h.Err(); err != nil {
-			if apply.IsStale(err) {
-				code = worse(code, exitStale)
-			} else {
-				code = worse(code, exitError)
-			}
-		}
-	}
-	if ctx.Err() != nil {
-		return exitError, errors.New("interrupted: what is marked ✓ above was done, the rest was not")
-	}
-	if err := s.enrol(ctx, p); err != nil {
-		return exitError, err
-	}
-	if code != exitOK {
-		return code, errors.New("apply stopped: what is marked ✓ above was done and stays, the rest was not; plan again to see what is left")
-	}
-	return code, s.settled(ctx, p.Unreachable())
-}
-
-// enrol keeps the fabric's roster on the hosts where it changed or where something was made now.
-func (s *session) enrol(ctx context.Context, p *planner.Plan) error {
-	hosts := slices.Clone(p.Enrol)
-	for _, h := range p.Hosts {
-		if len(h.Actions) > 0 && !slices.Contains(hosts, h.Name) {
-			hosts = append(hosts, h.Name)
-		}
-	}
-	return s.fleet.Enrol(ctx, p.Fabric, p.Roster, hosts)
-}
-
 // settled re-reads until the plan is empty, with patience for links that come up: a change that
 // another program undoes is not a success.
-func (s *session) settled(ctx context.Context, left map[string]string) error {
+func (s *session) settled(ctx context.Context, carried *planner.Plan) error {
+	left := carried.Unreachable()
+	still := func(p *planner.Plan) bool {
+		for _, h := range p.Hosts {
+			if len(h.Actions) > 0 && carried.Acts(h.Name) {
+				return true
+			}
+		}
+		return false
+	}
 	var p *planner.Plan
 	for try := 0; try < 6; try++ {
 		p = s.plan(ctx)
-		if p.Changes() == 0 && len(p.Problems()) == 0 && len(p.Unreachable()) == len(left) {
+		if !still(p) && len(p.Problems()) == 0 && len(p.Unreachable()) == len(left) {
 			return nil
 		}
 		select {
@@ -137,7 +92,7 @@ func (s *session) settled(ctx context.Context, left map[string]string) error {
 	}
 	for _, h := range p.Hosts {
 		for _, act := range h.Actions {
-			if act.Op == planner.Keep {
+			if len(act.Changes) == 0 || !carried.Acts(h.Name) {
 				continue
 			}
 			return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)

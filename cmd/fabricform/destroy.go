@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 )
 
 func destroyCommand(a *app) *cobra.Command {
-	var approve bool
+	var o applyOptions
 	c := &cobra.Command{
 		Use: "destroy [FABRIC]", Short: "Give back everything that the fabric made on its hosts", Args: cobra.MaximumNArgs(1),
 		Long: `Takes away what fabricform made for this fabric and restores the values from before its first
@@ -23,37 +22,38 @@ With -host it does so on some hosts only; a name may be one that the files no lo
 		Example: "  fabricform destroy my-fabric/\n  fabricform destroy -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.Flags().BoolVar(&approve, "auto-approve", false, "do not ask")
+	a.jsonFlag(c)
+	o.flags(c)
+	o.noVerify = true
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.openWithVanished(cmd.Context(), fabricArg(args))
+		r, err := a.begin(cmd.Context(), "destroy", fabricArg(args), o)
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		s.destroy = true
-		p := s.plan(cmd.Context())
-		p.Roster, p.Vanished, p.Enrol = s.left(p), nil, s.fleet.Hosts()
-		a.out.Plan(p, nil)
-		switch {
-		case len(p.Problems()) > 0:
-			return told(exitError)
-		case p.Changes() == 0 && len(p.Unreachable()) > 0:
-			return told(exitUnreachable)
-		case p.Changes() > 0:
-			if err := confirmed(approve); err != nil {
-				return err
-			}
-		}
-		code, err := a.change(cmd.Context(), s, p)
-		if err == nil {
-			err = a.tellTheOthers(cmd.Context(), s, p)
-		}
-		if len(p.Unreachable()) > 0 {
-			code = worse(code, exitUnreachable)
-		}
-		return errors.Join(err, told(code))
+		defer r.s.fleet.Close()
+		return r.end(r.destroy(cmd.Context()))
 	}
 	return c
+}
+
+// destroy gives everything back; the answer is the exit code.
+func (r *job) destroy(ctx context.Context) (int, error) {
+	r.p.Roster, r.p.Vanished, r.p.Enrol = r.s.left(r.p), nil, r.s.fleet.Hosts()
+	r.a.report().Plan(r.p, nil)
+	code := planCode(r.p, false)
+	if len(r.p.Problems()) > 0 {
+		return code, nil
+	}
+	if r.p.Changes() > 0 {
+		if err := confirmed(r.o.approve); err != nil {
+			return exitError, err
+		}
+	}
+	changed, err := r.change(ctx)
+	if err == nil && changed == exitOK {
+		err = r.a.tellTheOthers(ctx, r.s, r.p)
+	}
+	return worse(code, changed), err
 }
 
 // tellTheOthers takes the destroyed hosts off the rosters of those that remain.
@@ -73,7 +73,7 @@ func (a *app) tellTheOthers(ctx context.Context, s *session, p *planner.Plan) er
 		return err
 	}
 	defer o.fleet.Close()
-	return o.fleet.Enrol(ctx, p.Fabric, p.Roster, o.fleet.Hosts())
+	return o.fleet.Enrol(ctx, p.Fabric, p.Roster, o.fleet.Hosts(), nil)
 }
 
 // left is the roster once the plan is carried out: without the hosts that are given back.
@@ -86,9 +86,12 @@ func (s *session) left(p *planner.Plan) (out []member) {
 	return out
 }
 
-// openWithVanished opens a session that also knows hosts which -host names and only the other
+// openFor opens a session. To destroy, it also knows hosts which -host names and only the other
 // hosts' rosters remember.
-func (a *app) openWithVanished(ctx context.Context, path string) (*session, error) {
+func (a *app) openFor(ctx context.Context, path string, destroy bool) (*session, error) {
+	if !destroy {
+		return a.open(ctx, path)
+	}
 	f, err := a.load(path)
 	if err != nil {
 		return nil, err
@@ -96,9 +99,21 @@ func (a *app) openWithVanished(ctx context.Context, path string) (*session, erro
 	asked := slices.DeleteFunc(slices.Clone(a.hosts), func(term string) bool {
 		return f.Host(term) != nil || strings.ContainsAny(term, "*?[=")
 	})
-	if len(asked) == 0 {
-		return a.connect(ctx, f)
+	if len(asked) > 0 {
+		if f, err = a.withVanished(ctx, f, asked); err != nil {
+			return nil, err
+		}
 	}
+	s, err := a.connect(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	s.source, s.destroy = sourceOf(path), true
+	return s, nil
+}
+
+// withVanished adds hosts that the files no longer name, as the others' rosters know them.
+func (a *app) withVanished(ctx context.Context, f *fabric.Fabric, asked []string) (*fabric.Fabric, error) {
 	known, err := a.rosters(ctx, f)
 	if err != nil {
 		return nil, err
@@ -111,7 +126,7 @@ func (a *app) openWithVanished(ctx context.Context, path string) (*session, erro
 		}
 		whole.Hosts = append(slices.Clone(whole.Hosts), &fabric.Host{Name: name, BlockName: name, Address: known[i].Address, SSH: f.SSH})
 	}
-	return a.connect(ctx, &whole)
+	return &whole, nil
 }
 
 // rosters asks all hosts of the files which hosts the fabric once had.

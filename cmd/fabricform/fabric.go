@@ -43,6 +43,12 @@ type session struct {
 	desired map[string][]resource.Resource // by host
 	destroy bool                           // give everything back
 	chosen  map[string]bool                // nil: all hosts
+	source  string                         // of the files
+	build   string
+
+	mu      sync.Mutex
+	facts   map[string]*facts.Snapshot   // as read last
+	records map[string][]resource.Record // as read last
 }
 
 // open loads the fabric and connects to its hosts.
@@ -51,7 +57,12 @@ func (a *app) open(ctx context.Context, path string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.connect(ctx, f)
+	s, err := a.connect(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	s.source = sourceOf(path)
+	return s, nil
 }
 
 // labName is the lab that -lab means: the fabric's own, or another fabric's by its name.
@@ -67,11 +78,22 @@ type member = resource.Member
 
 // connect opens helpers on a fabric's hosts.
 func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
-	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}}
 	id, err := buildID()
 	if err != nil {
 		return nil, err
 	}
+	chosen, err := a.choose(f)
+	if err != nil {
+		return nil, err
+	}
+	return a.connectTo(ctx, f, chosen, id)
+}
+
+// connectTo opens helpers on the chosen hosts; nil chooses all.
+func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string]bool, id string) (*session, error) {
+	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}, chosen: chosen, build: id,
+		facts: map[string]*facts.Snapshot{}, records: map[string][]resource.Record{}}
+	var err error
 	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
 	if a.lab != "" {
@@ -79,9 +101,6 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 			return nil, err
 		}
 		d.NetDial, d.SSHConfig = s.lab.NetDial, false
-	}
-	if s.chosen, err = a.choose(f); err != nil {
-		return nil, err
 	}
 	var members []apply.Member
 	for _, h := range f.Hosts {
@@ -134,6 +153,9 @@ func (s *session) plan(ctx context.Context) *planner.Plan {
 			}
 			in.Snapshot, in.Records = read.Snapshot, read.Records
 			inputs[i] = in
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.facts[h.Name], s.records[h.Name] = read.Snapshot, read.Records
 		})
 	}
 	wg.Wait()

@@ -1,38 +1,71 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/view"
 )
 
 func planCommand(a *app) *cobra.Command {
-	var detailed bool
+	var detailed, markdown, destroy bool
+	var out string
 	c := &cobra.Command{
 		Use: "plan [FABRIC]", Short: "Show the difference between the files and the hosts", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform plan\n  fabricform plan -detailed-exitcode examples/roce-pair.hcl",
+		Example: `  fabricform plan
+  fabricform plan -out tonight.plan my-fabric/ && fabricform apply tonight.plan
+  fabricform plan -markdown -detailed-exitcode examples/roce-pair.hcl > comment.md`,
 	}
 	a.fleetFlags(c)
+	a.jsonFlag(c)
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when there are changes")
+	c.Flags().BoolVar(&markdown, "markdown", false, "print Markdown for a pull request")
+	c.Flags().BoolVar(&destroy, "destroy", false, "plan to give everything back")
+	c.Flags().StringVar(&out, "out", "", "save the plan to `file`; apply makes exactly this one")
+	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.open(cmd.Context(), fabricArg(args))
+		s, err := a.openFor(cmd.Context(), fabricArg(args), destroy)
 		if err != nil {
 			return err
 		}
 		defer s.fleet.Close()
 		p := s.plan(cmd.Context())
-		a.out.Plan(p, s.notes())
-		code := exitOK
-		if len(p.Problems()) > 0 {
-			code = worse(code, exitError)
+		notes := s.notes()
+		if out != "" && len(p.Problems()) == 0 {
+			file := &planFile{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
+			if err := file.save(out); err != nil {
+				return err
+			}
+			notes = append(notes, fmt.Sprintf("Saved: `fabricform apply %s` makes exactly this plan.", out))
 		}
-		if len(p.Unreachable()) > 0 {
-			code = worse(code, exitUnreachable)
+		if markdown {
+			if err := a.out.Raw([]byte(view.PlanMarkdown(p, notes))); err != nil {
+				return err
+			}
+		} else {
+			a.report().Plan(p, notes)
 		}
-		if detailed && p.Changes() > 0 {
-			code = worse(code, exitChanges)
-		}
-		return told(code)
+		return told(planCode(p, detailed))
 	}
 	return c
+}
+
+// planCode is the exit code that a plan by itself stands for.
+func planCode(p *planner.Plan, detailed bool) int {
+	code := exitOK
+	if len(p.Problems()) > 0 {
+		code = worse(code, exitError)
+	}
+	if len(p.Unreachable()) > 0 {
+		code = worse(code, exitUnreachable)
+	}
+	if detailed && p.Changes() > 0 {
+		code = worse(code, exitChanges)
+	}
+	return code
 }
 
 // told ends a command whose outcome was already printed.

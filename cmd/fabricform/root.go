@@ -20,6 +20,7 @@ type app struct {
 	lab      string // "": the declared hosts
 	parallel int
 	selection
+	asJSON bool // lines of JSON on stdout instead of text
 }
 
 func rootCommand(a *app) *cobra.Command {
@@ -34,7 +35,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a),
+	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a), historyCommand(a),
 		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
 	return root
 }
@@ -98,4 +99,17 @@ func fabricArg(args []string) string {
 		return "."
 	}
 	return args[len(args)-1]
+}
+
+// report tells what a command found and did, in the form that was asked for.
+func (a *app) report() view.Reporter {
+	if a.asJSON {
+		return a.out.JSON()
+	}
+	return a.out
+}
+
+// jsonFlag is of the commands whose answer programs read.
+func (a *app) jsonFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.asJSON, "json", false, "print lines of JSON (docs/json.md)")
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/validators"
+	"github.com/fabricform/fabricform/view"
 )
 
 // checks narrows what is verified.
@@ -21,12 +23,15 @@ type checks struct {
 
 func verifyCommand(a *app) *cobra.Command {
 	var ch checks
+	var report string
 	c := &cobra.Command{
 		Use: "verify [FABRIC]", Short: "Prove the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0",
 	}
 	a.fleetFlags(c)
-	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, nccl")
+	a.jsonFlag(c)
+	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
+	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl")
 	c.Flags().StringVar(&ch.link, "link", "", "check this `link`, network or path of a network only")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, kind := range ch.only {
@@ -42,22 +47,25 @@ func verifyCommand(a *app) *cobra.Command {
 		if there := measurable(s.fabric); ch.link != "" && !slices.Contains(there, ch.link) {
 			return fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", ch.link, strings.Join(there, ", "))
 		}
-		return told(a.prove(cmd.Context(), s, ch))
+		r := &job{a: a, s: s, o: applyOptions{report: report}, report: view.Report{Format: view.EventFormat, Command: "verify", Fabric: s.fabric.Name,
+			Source: s.source, Build: s.build, Who: operator(), Started: time.Now()}}
+		code, results := a.prove(cmd.Context(), s, ch)
+		r.report.Results = results
+		return r.end(code, nil)
 	}
 	return c
 }
 
-// prove runs the live checks and prints their verdicts; the answer is the exit code.
-func (a *app) prove(ctx context.Context, s *session, ch checks) int {
+// prove runs the live checks and prints their verdicts; the answer is the exit code and the results.
+func (a *app) prove(ctx context.Context, s *session, ch checks) (int, []validators.Result) {
 	unreachable := map[string]string{}
 	for name, err := range s.fleet.Unreachable {
 		unreachable[name] = err.Error()
 	}
 	o := validators.Options{Only: ch.only, Link: ch.link, Lab: s.lab != nil, LabCapGbps: lab.CapGbps, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
-	a.out.Linef("")
 	results := validators.Run(ctx, s.fabric, s.fleet, o)
-	a.out.Results(results)
+	a.report().Results(results)
 	code := exitOK
 	if len(unreachable) > 0 {
 		a.err.Unreachable(unreachable)
@@ -71,7 +79,7 @@ func (a *app) prove(ctx context.Context, s *session, ch checks) int {
 			code = worse(code, exitCheckFailed)
 		}
 	}
-	return code
+	return code, results
 }
 
 // measurable names what -link takes: links, networks and their paths.

@@ -87,6 +87,13 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	return got, nil
 }
 
+// Stable leaves out what a link does by itself: carrier, state and speed.
+func (nic) Stable(got *NICStatus) any {
+	l := got.Link
+	l.Carrier, l.OperState, l.SpeedMbps = false, "", 0
+	return NICStatus{Link: l, Addresses: got.Addresses, Sysctl: got.Sysctl}
+}
+
 // Diff compares attribute by attribute.
 func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	if got == nil {

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/view"
+)
+
+// job is one apply or destroy, from the plan to the proof.
+type job struct {
+	a      *app
+	s      *session
+	o      applyOptions
+	p      *planner.Plan
+	id     string
+	report view.Report
+}
+
+// begin opens the session and makes the plan, or takes a saved one and leaves out the hosts that
+// moved since.
+func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (*job, error) {
+	r := &job{a: a, o: o, id: newPlanID()}
+	build, err := buildID()
+	if err != nil {
+		return nil, err
+	}
+	saved, err := readPlanFile(path, build)
+	if err != nil {
+		return nil, err
+	}
+	if saved == nil {
+		if r.s, err = a.openFor(ctx, path, command == "destroy"); err != nil {
+			return nil, err
+		}
+		r.p = r.s.plan(ctx)
+	} else if r.s, err = a.connectTo(ctx, saved.Fabric, saved.Chosen, build); err == nil {
+		r.s.source, r.s.destroy, r.id = saved.Source, saved.Destroy, saved.ID
+		r.p = r.s.plan(ctx)
+	} else {
+		return nil, err
+	}
+	r.report = view.Report{Format: view.EventFormat, Command: command, Fabric: r.p.Fabric, Source: r.s.source, Build: build, Who: operator(),
+		Started: time.Now(), Plan: r.p, Before: maps.Clone(r.s.facts)}
+	if saved == nil {
+		return r, nil
+	}
+	if err := r.bind(saved); err != nil {
+		r.s.fleet.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// bind keeps of the live plan what equals the saved one. Hosts that moved are named and left out.
+func (r *job) bind(saved *planFile) error {
+	for host, records := range r.s.records {
+		for _, rec := range records {
+			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {
+				return &exit{code: exitStale, err: fmt.Errorf("this plan was applied at %s by %s (host %s keeps it in its history); plan again", e.Time.Format(time.RFC3339), e.Who, host)}
+			}
+		}
+	}
+	moved := planner.Moved(saved.Plan, r.p)
+	for _, host := range slices.Sorted(maps.Keys(moved)) {
+		r.a.err.Errorf("host %s moved since the plan was saved, and is left as it is:\n    %s", host, strings.Join(moved[host], "\n    "))
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	for i := range r.p.Hosts {
+		if moved[r.p.Hosts[i].Name] != nil {
+			r.p.Hosts[i].Actions, r.p.Hosts[i].Problems = nil, nil
+		}
+	}
+	r.report.Exit = exitStale
+	return nil
+}
+
+// apply carries the plan out and proves the fabric; the answer is the exit code.
+func (r *job) apply(ctx context.Context) (int, error) {
+	p, report := r.p, r.a.report()
+	report.Plan(p, r.s.notes())
+	code := worse(r.report.Exit, planCode(p, false))
+	if len(p.Problems()) > 0 {
+		return code, nil
+	}
+	if p.Changes() > 0 {
+		if err := confirmed(r.o.approve); err != nil {
+			return exitError, err
+		}
+	}
+	changed, err := r.change(ctx)
+	if code = worse(code, changed); err != nil || changed != exitOK {
+		return code, err
+	}
+	if code == exitStale && p.Changes() == 0 {
+		return code, nil
+	}
+	if r.o.noVerify {
+		report.Note("Live checks left out, as -no-verify asks: nothing was proven.")
+		return code, nil
+	}
+	proof, results := r.a.prove(ctx, r.s, checks{})
+	r.report.Results = results
+	return worse(code, proof), nil
+}
+
+// change makes the plan's changes and sees that the fabric settled as planned.
+func (r *job) change(ctx context.Context) (int, error) {
+	if r.p.Changes() == 0 {
+		return exitOK, r.enrol(ctx)
+	}
+	if err := r.s.fleet.Preflight(ctx, r.p); err != nil {
+		return exitError, err
+	}
+	r.report.Outcomes = r.s.fleet.Walk(ctx, r.p, func(act planner.Action) { r.a.err.Progressf("%s", act.Resource.Addr) })
+	r.a.report().Walk(r.report.Outcomes)
+	code := exitOK
+	for _, h := range r.report.Outcomes {
+		if err := h.Err(); apply.IsStale(err) {
+			code = worse(code, exitStale)
+		} else if err != nil {
+			code = worse(code, exitError)
+		}
+	}
+	// The history must tell of an interrupted apply too.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := r.enrol(late); err != nil {
+		return exitError, err
+	}
+	if ctx.Err() != nil {
+		return exitError, errors.New("interrupted: what is marked ✓ above was done, the rest was not")
+	}
+	if code != exitOK {
+		return code, errors.New("apply stopped: what is marked ✓ above was done and stays, the rest was not; plan again to see what is left")
+	}
+	return code, r.s.settled(ctx, r.p)
+}
+
+// enrol keeps the roster on hosts whose record has another one, and the history where something was
+// changed.
+func (r *job) enrol(ctx context.Context) error {
+	hosts, entries := slices.Clone(r.p.Enrol), map[string]resource.Entry{}
+	for _, h := range r.report.Outcomes {
+		e := resource.Entry{Time: time.Now().UTC(), Command: r.report.Command, Who: r.report.Who, Plan: r.id, Source: r.s.source, Build: r.s.build}
+		for _, o := range h.Outcomes {
+			if o.Done {
+				e.Changes += len(o.Action.Changes) + len(o.Also)
+			}
+		}
+		if err := h.Err(); err != nil {
+			e.Failed = err.Error()
+		}
+		if len(h.Outcomes) == 0 {
+			continue
+		}
+		entries[h.Host] = e
+		if !slices.Contains(hosts, h.Host) {
+			hosts = append(hosts, h.Host)
+		}
+	}
+	return r.s.fleet.Enrol(ctx, r.p.Fabric, r.p.Roster, hosts, entries)
+}
+
+// end writes the report and answers the command's exit.
+func (r *job) end(code int, err error) error {
+	r.report.Ended, r.report.Exit, r.report.After = time.Now(), code, r.s.facts
+	if r.o.report != "" {
+		text, werr := r.report.Bytes(r.o.report)
+		if werr == nil {
+			werr = os.WriteFile(r.o.report, text, 0o600)
+		}
+		if werr != nil {
+			err = errors.Join(err, fmt.Errorf("write report: %w", werr))
+		}
+	}
+	if err == nil {
+		return told(code)
+	}
+	var known *exit
+	if errors.As(err, &known) {
+		return err
+	}
+	return &exit{code: worse(code, exitError), err: err}
+}

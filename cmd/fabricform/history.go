@@ -1,0 +1,62 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/view"
+)
+
+func historyCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "history [FABRIC]", Short: "Show what was applied to the hosts, as their own records tell it", Args: cobra.MaximumNArgs(1),
+		Example: "  fabricform history my-fabric/\n  fabricform history -host gpu03 my-fabric/",
+	}
+	a.fleetFlags(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.fleet.Close()
+		p := s.plan(cmd.Context())
+		a.out.History(applies(s.fabric.Name, s.records))
+		if len(p.Unreachable()) > 0 {
+			a.err.Unreachable(p.Unreachable())
+			return told(exitUnreachable)
+		}
+		return nil
+	}
+	return c
+}
+
+// applies gathers the hosts' entries of one plan into one, the oldest first.
+func applies(fabric string, records map[string][]resource.Record) []view.Applied {
+	byPlan := map[string]*view.Applied{}
+	for host, list := range records {
+		for _, r := range list {
+			if r.Fabric != fabric {
+				continue
+			}
+			for _, e := range r.History {
+				if byPlan[e.Plan] == nil {
+					byPlan[e.Plan] = &view.Applied{Entry: e}
+				}
+				a := byPlan[e.Plan]
+				a.Hosts = append(a.Hosts, host)
+				a.Total += e.Changes
+				if e.Failed != "" {
+					a.Failed = host + ": " + e.Failed
+				}
+			}
+		}
+	}
+	out := make([]view.Applied, 0, len(byPlan))
+	for _, a := range byPlan {
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, func(a, b view.Applied) int { return a.Time.Compare(b.Time) })
+	return out
+}

@@ -1,0 +1,91 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Moved compares a saved plan with one that was made from the same wish just now, and says host by
+// host what moved in between. Hosts that neither plan changes are not looked at.
+func Moved(saved, now *Plan) map[string][]string {
+	out := map[string][]string{}
+	byName := map[string]HostPlan{}
+	for _, h := range now.Hosts {
+		byName[h.Name] = h
+	}
+	for _, h := range saved.Hosts {
+		if h.Unreachable != "" {
+			continue // it was left out of the plan, and stays so
+		}
+		n, there := byName[h.Name]
+		switch {
+		case !there:
+			out[h.Name] = []string{"the host is not asked any more"}
+		case n.Unreachable != "":
+			out[h.Name] = []string{"it answered when the plan was made, and does not now: " + n.Unreachable}
+		default:
+			if moved := movedActions(h.Actions, n.Actions); len(moved) > 0 {
+				out[h.Name] = moved
+			}
+		}
+	}
+	return out
+}
+
+func movedActions(saved, now []Action) []string {
+	var out []string
+	find := func(list []Action, a resource.Addr, op Op) *Action {
+		for i := range list {
+			if list[i].Resource.Addr == a && (list[i].Op == Undo) == (op == Undo) {
+				return &list[i]
+			}
+		}
+		return nil
+	}
+	for _, s := range saved {
+		n := find(now, s.Resource.Addr, s.Op)
+		if n == nil {
+			out = append(out, fmt.Sprintf("%s.%s is as wanted by now", s.Resource.Addr.Kind, s.Resource.Addr.Name))
+			continue
+		}
+		out = append(out, movedChanges(s, *n)...)
+	}
+	for _, n := range now {
+		if find(saved, n.Resource.Addr, n.Op) == nil {
+			out = append(out, fmt.Sprintf("%s.%s differs by now: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, changesText(n.Changes)))
+		}
+	}
+	return out
+}
+
+func movedChanges(saved, now Action) []string {
+	name := saved.Resource.Addr.Kind + "." + saved.Resource.Addr.Name
+	if !slices.Equal(saved.Changes, now.Changes) || !slices.Equal(saved.Forget, now.Forget) {
+		return []string{fmt.Sprintf("%s: planned %s; by now it would be %s", name, changesText(saved.Changes), changesText(now.Changes))}
+	}
+	if saved.Seen != now.Seen {
+		return []string{name + ": what the plan was made from moved, although the difference is the same"}
+	}
+	return nil
+}
+
+func changesText(changes []resource.Change) string {
+	if len(changes) == 0 {
+		return "nothing"
+	}
+	var out []string
+	for _, c := range changes {
+		out = append(out, fmt.Sprintf("%s %s → %s", c.Attribute, orNone(c.From), orNone(c.To)))
+	}
+	return strings.Join(out, ", ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,33 @@
+package view
+
+import (
+	"time"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Applied is one apply or destroy on all its hosts.
+type Applied struct {
+	resource.Entry
+	Hosts []string
+	Total int // changes on all hosts
+}
+
+// History prints what was applied, the oldest first.
+func (p *Printer) History(list []Applied) {
+	if len(list) == 0 {
+		p.Linef("Nothing was applied yet, or all of it was given back.")
+		return
+	}
+	for _, a := range list {
+		symbol := p.good("✓")
+		if a.Failed != "" {
+			symbol = p.bad("✗")
+		}
+		p.Linef("%s %s  %-7s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, count(a.Total, "change"), planner.Names(a.Hosts), p.dim("by "+a.Who+", "+a.Source+", plan "+a.Plan))
+		if a.Failed != "" {
+			p.Linef("    %s", a.Failed)
+		}
+	}
+}

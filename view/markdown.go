@@ -1,0 +1,116 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// markdownLimit keeps a comment below what code hosts take: 65,536 characters at GitHub, 1,000,000
+// at GitLab.
+const markdownLimit = 60_000
+
+// PlanMarkdown is a plan for a pull request: the summary first, each group of hosts folded. What
+// would not fit is left out, and counted.
+func PlanMarkdown(p *planner.Plan, notes []string) string {
+	s := Summarise(p)
+	var b strings.Builder
+	switch {
+	case s.Problems > 0:
+		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, count(s.Problems, "problem"))
+	case s.Changes == 0:
+		fmt.Fprintf(&b, "### ✅ fabricform: no changes, `%s` is as declared\n\n", p.Fabric)
+	default:
+		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of `%s`; worst disruption: %s\n\n", count(s.Changes, "change"), count(s.Hosts, "host"), p.Fabric, s.Worst)
+	}
+	for _, h := range p.Hosts {
+		for _, q := range h.Problems {
+			fmt.Fprintf(&b, "- ❌ `%s` %s\n", q.Addr, escape(q.Message))
+		}
+		if h.Unreachable != "" {
+			fmt.Fprintf(&b, "- ⚠️ `%s` could not be reached, and is left out with its links: %s\n", h.Name, escape(h.Unreachable))
+		}
+	}
+	for _, m := range p.Vanished {
+		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) is no longer in the files; what was made there stays until `fabricform destroy -host %s`\n", m.Name, escape(m.Address), m.Name)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&b, "- %s\n", escape(n))
+	}
+	groups := p.Groups()
+	for i, g := range groups {
+		part := groupMarkdown(g)
+		if b.Len()+len(part) > markdownLimit {
+			fmt.Fprintf(&b, "\n%s more did not fit: `fabricform plan` shows them.\n", count(len(groups)-i, "group"))
+			break
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func groupMarkdown(g planner.Group) string {
+	n := 0
+	var d strings.Builder
+	for _, a := range g.Actions {
+		if a.Op == planner.Keep {
+			continue
+		}
+		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
+		fmt.Fprintf(&d, "%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)
+		for _, c := range a.Changes {
+			n++
+			switch {
+			case c.From == "":
+				fmt.Fprintf(&d, "+   %s  %s", c.Attribute, c.To)
+			case c.To == "":
+				fmt.Fprintf(&d, "-   %s  %s", c.Attribute, c.From)
+			default:
+				fmt.Fprintf(&d, "!   %s  %s → %s", c.Attribute, c.From, c.To)
+			}
+			if c.Drift {
+				d.WriteString("   (drifted)")
+			}
+			d.WriteString("\n")
+		}
+	}
+	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s each on %s</summary>\n\n```diff\n%s```\n\n</details>\n",
+		escape(planner.Names(g.Hosts)), count(n, "change"), count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
+}
+
+// ResultsMarkdown is a table of the checks that say something: failures and warnings first.
+func ResultsMarkdown(results []validators.Result) string {
+	t := verdicts(results)
+	var b strings.Builder
+	sign := "✅"
+	if t[validators.Fail] > 0 {
+		sign = "❌"
+	}
+	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, %d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
+		sign, t[validators.Pass], t[validators.Fail], t[validators.Warn], t[validators.Skip])
+	for _, verdict := range []validators.Verdict{validators.Fail, validators.Warn, validators.Pass} {
+		for _, r := range results {
+			if r.Verdict != verdict {
+				continue
+			}
+			if b.Len() > markdownLimit {
+				b.WriteString("\nMore did not fit.\n")
+				return b.String()
+			}
+			who := r.Host
+			if r.Peer != "" {
+				who += " → " + r.Peer
+			}
+			symbol := map[validators.Verdict]string{validators.Pass: "✅", validators.Fail: "❌", validators.Warn: "⚠️"}[r.Verdict]
+			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(r.Link), escape(who), escape(r.What), escape(r.Measured), escape(r.Expected), escape(r.Cause))
+		}
+	}
+	return b.String()
+}
+
+// escape keeps a text from being Markdown or HTML.
+func escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "\\|", "`", "'", "\n", " ", "[", "\\[", "*", "\\*", "_", "\\_", "@", "@\u200b").Replace(clean(s))
+}

@@ -1,0 +1,64 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// Report is everything about one apply or verify, to be kept.
+type Report struct {
+	Format   int                        `json:"format"` // EventFormat
+	Command  string                     `json:"command"`
+	Fabric   string                     `json:"fabric"`
+	Source   string                     `json:"source"` // commit and digest of the files
+	Build    string                     `json:"build"`
+	Who      string                     `json:"who"`
+	Started  time.Time                  `json:"started"`
+	Ended    time.Time                  `json:"ended"`
+	Exit     int                        `json:"exit"`
+	Plan     *planner.Plan              `json:"plan,omitempty"`
+	Outcomes []apply.HostOutcome        `json:"outcomes,omitempty"`
+	Results  []validators.Result        `json:"results,omitempty"`
+	Before   map[string]*facts.Snapshot `json:"before,omitempty"` // facts by host
+	After    map[string]*facts.Snapshot `json:"after,omitempty"`
+}
+
+// Bytes writes the report in the form that the file's name asks for: .md is Markdown, all else JSON.
+func (r *Report) Bytes(file string) ([]byte, error) {
+	if !strings.HasSuffix(file, ".md") {
+		raw, err := json.MarshalIndent(r, "", " ")
+		if err != nil {
+			return nil, fmt.Errorf("write report: %w", err)
+		}
+		return append(raw, '\n'), nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# fabricform %s of %s\n\n| | |\n|---|---|\n| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",
+		r.Command, escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond), escape(r.Who), escape(r.Source), r.Build, r.Exit)
+	if r.Plan != nil {
+		b.WriteString(PlanMarkdown(r.Plan, nil) + "\n")
+	}
+	for _, h := range r.Outcomes {
+		for _, o := range h.Outcomes {
+			sign, word := "✅", "done"
+			if !o.Done {
+				sign, word = "❌", "not tried"
+				if o.Failed != "" {
+					word = escape(o.Failed)
+				}
+			}
+			fmt.Fprintf(&b, "- %s `%s` %s\n", sign, o.Action.Resource.Addr, word)
+		}
+	}
+	if len(r.Results) > 0 {
+		b.WriteString("\n" + ResultsMarkdown(r.Results))
+	}
+	return []byte(b.String()), nil
+}

@@ -1,0 +1,114 @@
+package view
+
+import (
+	"encoding/json"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// Reporter tells what a command found and did: as text for people, or as lines of JSON for
+// programs, from the same values.
+type Reporter interface {
+	Plan(p *planner.Plan, notes []string)
+	Walk(hosts []apply.HostOutcome)
+	Results(results []validators.Result)
+	Note(format string, args ...any)
+}
+
+// Note prints a line for people.
+func (p *Printer) Note(format string, args ...any) { p.Linef(format, args...) }
+
+// EventFormat is the version of the JSON lines. Fields and types are only ever added; docs/json.md
+// lists them.
+const EventFormat = 1
+
+// Events writes one JSON object a line.
+type Events struct{ p *Printer }
+
+// JSON answers a reporter that writes lines of JSON to the printer's stream.
+func (p *Printer) JSON() *Events { return &Events{p} }
+
+type event struct {
+	Format  int                `json:"format"`
+	Type    string             `json:"type"`
+	Fabric  string             `json:"fabric,omitempty"`
+	Host    *planner.HostPlan  `json:"host,omitempty"`
+	Outcome *apply.HostOutcome `json:"outcome,omitempty"`
+	Result  *validators.Result `json:"result,omitempty"`
+	Summary any                `json:"summary,omitempty"`
+	Note    string             `json:"note,omitempty"`
+}
+
+func (e *Events) emit(v event) {
+	v.Format = EventFormat
+	raw, err := json.Marshal(v)
+	if err != nil {
+		e.p.Errorf("write JSON: %s", err)
+		return
+	}
+	// A closed pipe is no news to the writer of a report.
+	_ = e.p.Raw(append(raw, '\n'))
+}
+
+// PlanSummary is the last line of a plan.
+type PlanSummary struct {
+	Changes     int               `json:"changes"`
+	Hosts       int               `json:"hosts"` // that need changes
+	Problems    int               `json:"problems"`
+	Unreachable map[string]string `json:"unreachable,omitempty"`
+	Vanished    []string          `json:"vanished,omitempty"`
+	Worst       string            `json:"worst_disruption,omitempty"`
+}
+
+// Summarise counts a plan.
+func Summarise(p *planner.Plan) PlanSummary {
+	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable()}
+	for _, m := range p.Vanished {
+		s.Vanished = append(s.Vanished, m.Name)
+	}
+	worst := -1
+	for _, h := range p.Hosts {
+		if len(h.Actions) > 0 {
+			s.Hosts++
+		}
+		for _, a := range h.Actions {
+			if d := a.Disruption(); int(d) > worst {
+				worst, s.Worst = int(d), d.String()
+			}
+		}
+	}
+	return s
+}
+
+// Plan writes a line for each host, and the summary.
+func (e *Events) Plan(p *planner.Plan, notes []string) {
+	for i := range p.Hosts {
+		e.emit(event{Type: "host_plan", Fabric: p.Fabric, Host: &p.Hosts[i]})
+	}
+	for _, n := range notes {
+		e.emit(event{Type: "note", Note: n})
+	}
+	e.emit(event{Type: "plan", Fabric: p.Fabric, Summary: Summarise(p)})
+}
+
+// Walk writes a line for each host.
+func (e *Events) Walk(hosts []apply.HostOutcome) {
+	for i := range hosts {
+		e.emit(event{Type: "host_outcome", Outcome: &hosts[i]})
+	}
+}
+
+// Results writes a line for each check, and their count.
+func (e *Events) Results(results []validators.Result) {
+	for i := range results {
+		e.emit(event{Type: "result", Result: &results[i]})
+	}
+	e.emit(event{Type: "verify", Summary: verdicts(results)})
+}
+
+// Note writes a line for people as one for programs.
+func (e *Events) Note(format string, args ...any) {
+	e.emit(event{Type: "note", Note: plainText(format, args...)})
+}
