@@ -35,7 +35,7 @@ var allowed = map[string]struct {
 	"validators":      {[]string{"fabric", "facts", "nccl", "probe", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
 	"lab":             {[]string{"fabric", "transport"}, "a lab is built from the model alone"},
-	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab"}, "views get values from anywhere below"},
+	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab", "host"}, "views get values from anywhere below; of host, the plain types of links"},
 	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }
 

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/view"
+)
+
+func graphCommand(a *app) *cobra.Command {
+	var format string
+	var actions bool
+	c := &cobra.Command{
+		Use: "graph [FABRIC]", Short: "Draw the topology, or the order of a plan's actions", Args: cobra.MaximumNArgs(1),
+		Long:    "Draws hosts, cables and networks from the files alone; with -actions it reads the hosts and draws the order of what apply would do.",
+		Example: "  fabricform graph -format svg my-fabric/ > fabric.svg\n  fabricform graph -actions -format mermaid my-fabric/",
+	}
+	a.fleetFlags(c)
+	c.Flags().StringVar(&format, "format", "mermaid", "`form`: mermaid, dot or svg")
+	c.Flags().BoolVar(&actions, "actions", false, "the order of a plan's actions instead of the topology")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(view.GraphFormats, format) {
+			return fmt.Errorf("-format %s: there are %s", format, strings.Join(view.GraphFormats, ", "))
+		}
+		if !actions {
+			f, err := a.load(fabricArg(args))
+			if err != nil {
+				return err
+			}
+			return a.out.Raw([]byte(view.Topology(f).Text(format)))
+		}
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.fleet.Close()
+		p := s.plan(cmd.Context())
+		return a.out.Raw([]byte(view.Order(p).Text(format)))
+	}
+	return c
+}

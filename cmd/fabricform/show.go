@@ -1,0 +1,50 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/view"
+)
+
+func showCommand(a *app) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "show [FABRIC]", Short: "Show what the hosts are: NICs, addresses, RDMA devices, GIDs, ownership", Args: cobra.MaximumNArgs(1),
+		Example: "  fabricform show my-fabric/\n  fabricform show -host gpu03 -json my-fabric/",
+	}
+	a.fleetFlags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object a host")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.fleet.Close()
+		p := s.plan(cmd.Context())
+		for _, h := range s.fabric.Hosts {
+			if s.facts[h.Name] == nil {
+				continue
+			}
+			shown := view.Shown{Name: h.Name, NICs: map[string]string{}, Facts: s.facts[h.Name], Records: s.records[h.Name]}
+			for _, n := range h.NICs {
+				if l := nccl.Netdev(shown.Facts, n); l != nil {
+					shown.NICs[l.Name] = n.Name
+				}
+			}
+			if !asJSON {
+				a.out.Show(shown)
+				continue
+			}
+			if err := a.out.ShowJSON(shown); err != nil {
+				return err
+			}
+		}
+		if len(p.Unreachable()) > 0 {
+			a.err.Unreachable(p.Unreachable())
+			return told(exitUnreachable)
+		}
+		return nil
+	}
+	return c
+}

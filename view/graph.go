@@ -1,0 +1,200 @@
+package view
+
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/planner"
+)
+
+// Graph is boxes and lines, in the order in which they are drawn.
+type Graph struct {
+	Title    string
+	Boxes    []Box
+	Lines    []Line
+	Directed bool
+}
+
+// Box is one node. Row says where a picture places it, 0 above.
+type Box struct {
+	ID, Label string
+	Row       int
+}
+
+// Line joins two boxes.
+type Line struct{ From, To, Label string }
+
+// Topology is a fabric's hosts, cables and networks.
+func Topology(f *fabric.Fabric) Graph {
+	g := Graph{Title: f.Name}
+	for _, h := range f.Hosts {
+		g.Boxes = append(g.Boxes, Box{ID: "host " + h.Name, Label: h.Name})
+	}
+	for _, l := range f.Links {
+		g.Lines = append(g.Lines, Line{"host " + l.Endpoints[0].Host, "host " + l.Endpoints[1].Host, l.Name + speed(l.SpeedGbps)})
+	}
+	for _, n := range f.Networks {
+		g.Boxes = append(g.Boxes, Box{ID: "network " + n.Name, Label: n.Name + speed(n.SpeedGbps), Row: 1})
+		for _, m := range n.Members {
+			g.Lines = append(g.Lines, Line{From: "host " + m.Host, To: "network " + n.Name, Label: m.NIC})
+		}
+	}
+	return g
+}
+
+func speed(gbps float64) string {
+	if gbps == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %g Gb/s", gbps)
+}
+
+// Order is a plan's actions, each after what it refers to.
+func Order(p *planner.Plan) Graph {
+	g := Graph{Title: p.Fabric, Directed: true}
+	for _, h := range p.Hosts {
+		acts := map[string]bool{}
+		for i, a := range h.Actions {
+			id := a.Resource.Addr.String()
+			acts[id] = true
+			g.Boxes = append(g.Boxes, Box{ID: id, Label: fmt.Sprintf("%d. %s %s", i+1, a.Op, id), Row: i})
+			for _, after := range a.Resource.After {
+				if acts[after.String()] {
+					g.Lines = append(g.Lines, Line{From: after.String(), To: id})
+				}
+			}
+		}
+	}
+	return g
+}
+
+// GraphFormats are what a graph can be written as.
+var GraphFormats = []string{"mermaid", "dot", "svg"}
+
+// Text writes the graph.
+func (g Graph) Text(format string) string {
+	switch format {
+	case "dot":
+		return g.dot()
+	case "svg":
+		return g.svg()
+	}
+	return g.mermaid()
+}
+
+func (g Graph) ids() map[string]string {
+	out := map[string]string{}
+	for i, b := range g.Boxes {
+		out[b.ID] = fmt.Sprintf("n%d", i)
+	}
+	return out
+}
+
+// mermaid escapes with entities, as Mermaid's flowchart syntax has it.
+func (g Graph) mermaid() string {
+	var b strings.Builder
+	ids, arrow := g.ids(), "---"
+	if g.Directed {
+		arrow = "-->"
+	}
+	b.WriteString("flowchart TB\n")
+	text := func(s string) string { return strings.NewReplacer(`"`, "#quot;", "\n", " ").Replace(clean(s)) }
+	for _, x := range g.Boxes {
+		fmt.Fprintf(&b, "  %s[\"%s\"]\n", ids[x.ID], text(x.Label))
+	}
+	for _, l := range g.Lines {
+		label := ""
+		if l.Label != "" {
+			label = `|"` + text(l.Label) + `"|`
+		}
+		fmt.Fprintf(&b, "  %s %s%s %s\n", ids[l.From], arrow, label, ids[l.To])
+	}
+	return b.String()
+}
+
+func (g Graph) dot() string {
+	var b strings.Builder
+	ids, kind, arrow := g.ids(), "graph", "--"
+	if g.Directed {
+		kind, arrow = "digraph", "->"
+	}
+	fmt.Fprintf(&b, "%s %q {\n  node [shape=box];\n", kind, clean(g.Title))
+	for _, x := range g.Boxes {
+		fmt.Fprintf(&b, "  %s [label=%q];\n", ids[x.ID], clean(x.Label))
+	}
+	for _, l := range g.Lines {
+		fmt.Fprintf(&b, "  %s %s %s [label=%q];\n", ids[l.From], arrow, ids[l.To], clean(l.Label))
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// Sizes of the picture, in pixels.
+const (
+	boxHeight = 36
+	rowGap    = 150
+	boxGap    = 24
+	letter    = 7.5 // width of a letter of the 12 px font
+	margin    = 60
+)
+
+type rectangle struct{ x, y, w float64 }
+
+// svg draws rows of boxes. Lines within a row bow out above it, each a little higher than the last.
+func (g Graph) svg() string {
+	at, width, height := g.place()
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n<title>%s</title>\n", width, height, html.EscapeString(clean(g.Title)))
+	between := map[string]int{}
+	for _, l := range g.Lines {
+		p, q := at[l.From], at[l.To]
+		px, qx := p.x+p.w/2, q.x+q.w/2
+		label := html.EscapeString(clean(l.Label))
+		if p.y == q.y {
+			pair := []string{l.From, l.To}
+			slices.Sort(pair)
+			n := between[strings.Join(pair, "\x00")]
+			between[strings.Join(pair, "\x00")]++
+			bow := p.y - 20 - 22*float64(n)
+			fmt.Fprintf(&b, `<path d="M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f" fill="none" stroke="#555"/><text x="%.1f" y="%.1f" text-anchor="middle" fill="#555">%s</text>`+"\n",
+				px, p.y, px, bow, qx, bow, qx, p.y, (px+qx)/2, bow+12, label)
+			continue
+		}
+		if p.y > q.y {
+			p, q, px, qx = q, p, qx, px
+		}
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#999"><title>%s</title></line>`+"\n", px, p.y+boxHeight, qx, q.y, label)
+	}
+	for _, x := range g.Boxes {
+		r := at[x.ID]
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#eef4ff" stroke="#346"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+			r.x, r.y, r.w, boxHeight, r.x+r.w/2, r.y+boxHeight/2+4, html.EscapeString(clean(x.Label)))
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+func (g Graph) place() (at map[string]rectangle, width, height float64) {
+	at = map[string]rectangle{}
+	end := map[int]float64{}
+	parallel := 1
+	count := map[string]int{}
+	for _, l := range g.Lines {
+		count[l.From+"\x00"+l.To]++
+		parallel = max(parallel, count[l.From+"\x00"+l.To])
+	}
+	top := margin + 22*float64(parallel)
+	for _, x := range g.Boxes {
+		if end[x.Row] == 0 {
+			end[x.Row] = margin
+		}
+		r := rectangle{x: end[x.Row], y: top + rowGap*float64(x.Row), w: letter*float64(len([]rune(x.Label))) + 24}
+		at[x.ID] = r
+		end[x.Row] = r.x + r.w + boxGap
+		width, height = max(width, end[x.Row]-boxGap+margin), max(height, r.y+boxHeight+margin)
+	}
+	return at, width, height
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Shown is one host for Show.
+type Shown struct {
+	Name    string            `json:"name"`
+	NICs    map[string]string `json:"nics,omitempty"` // netdev -> NIC of the files
+	Facts   *facts.Snapshot   `json:"facts"`
+	Records []resource.Record `json:"records,omitempty"`
+}
+
+// ShowJSON prints one host as a line of JSON.
+func (p *Printer) ShowJSON(s Shown) error { return p.indented(s) }
+
+// Show prints what a host is.
+func (p *Printer) Show(s Shown) {
+	f := s.Facts
+	p.Linef("%s  %s", p.bold(s.Name), p.dim(strings.Join(nonEmpty(f.System.OS, "Linux "+f.System.Kernel, f.System.Arch, "host name "+f.System.Hostname), ", ")))
+	if m := f.Management; m.Client.IsValid() {
+		p.Linef("  you come from %s to %s, over %s", m.Client, m.Server, strings.Join(m.Devices, ", "))
+	}
+	for _, l := range f.Links {
+		if !l.Loopback {
+			p.link(l, s.NICs[l.Name], f)
+		}
+	}
+	for _, d := range f.RDMA {
+		p.rdma(d)
+	}
+	for _, r := range s.Records {
+		last := ""
+		if n := len(r.History); n > 0 {
+			last = fmt.Sprintf(", last %s by %s", r.History[n-1].Time.Local().Format("2006-01-02 15:04"), r.History[n-1].Who)
+		}
+		p.Linef("  fabric %q owns %s here%s", r.Fabric, count(len(r.Atoms), "value"), last)
+	}
+	p.Linef("")
+}
+
+func nonEmpty(parts ...string) (out []string) {
+	for _, s := range parts {
+		if strings.TrimSpace(s) != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (p *Printer) link(l host.Link, nic string, f *facts.Snapshot) {
+	symbol, state := p.good("✓"), "carrier"
+	switch {
+	case !l.Up:
+		symbol, state = p.dim("·"), "down"
+	case !l.Carrier:
+		symbol, state = p.bad("✗"), "no carrier"
+	}
+	name := l.Name
+	if nic != "" {
+		name += " (" + nic + ")"
+	}
+	about := []string{state, fmt.Sprintf("mtu %d", l.MTU)}
+	if l.SpeedMbps > 0 {
+		about = append(about, fmt.Sprintf("%g Gb/s", float64(l.SpeedMbps)/1000))
+	}
+	about = append(about, nonEmpty(l.Kind, l.Driver, l.PCI, l.MAC)...)
+	p.Linef("  %s %-24s %s", symbol, name, strings.Join(about, ", "))
+	for _, a := range f.Addrs {
+		if a.Index != l.Index {
+			continue
+		}
+		flags := ""
+		switch {
+		case a.DADFailed:
+			flags = p.bad("  another machine uses it")
+		case a.Tentative:
+			flags = p.warn("  still being checked for duplicates")
+		case a.Dynamic:
+			flags = p.dim("  dynamic")
+		}
+		p.Linef("      %s%s", a.Prefix, flags)
+	}
+}
+
+// rdma prints a device as ibdev2netdev, ibv_devinfo and show_gids would together.
+func (p *Printer) rdma(d facts.RDMADevice) {
+	symbol := p.good("✓")
+	if d.State != "ACTIVE" {
+		symbol = p.bad("✗")
+	}
+	kind := "RoCE"
+	if d.LinkLayer == "InfiniBand" {
+		kind = "InfiniBand"
+	}
+	p.Linef("  %s %-24s port %d on %s, %s, %s", symbol, d.Name, d.Port, d.Netdev, kind, d.State)
+	for _, g := range d.GIDs {
+		addr := g.Addr
+		if addr.Is4In6() {
+			addr = netip.AddrFrom4(addr.As4())
+		}
+		p.Linef("      GID %-3d RoCE v%d  %s", g.Index, g.Version, addr)
+	}
+}
