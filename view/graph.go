@@ -138,7 +138,8 @@ const (
 	rowGap    = 150
 	boxGap    = 24
 	letter    = 7.5 // width of a letter of the 12 px font
-	margin    = 60
+	margin    = 40
+	bowGap    = 36 // between two lines of the same boxes
 )
 
 type rectangle struct{ x, y, w float64 }
@@ -158,9 +159,9 @@ func (g Graph) svg() string {
 			slices.Sort(pair)
 			n := between[strings.Join(pair, "\x00")]
 			between[strings.Join(pair, "\x00")]++
-			bow := p.y - 20 - 22*float64(n)
+			bow := p.y - bowGap*float64(n+1)
 			fmt.Fprintf(&b, `<path d="M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f" fill="none" stroke="#555"/><text x="%.1f" y="%.1f" text-anchor="middle" fill="#555">%s</text>`+"\n",
-				px, p.y, px, bow, qx, bow, qx, p.y, (px+qx)/2, bow+12, label)
+				px, p.y, px, bow, qx, bow, qx, p.y, (px+qx)/2, p.y-0.75*bowGap*float64(n+1)-4, label) // a cubic curve reaches three quarters of its handles
 			continue
 		}
 		if p.y > q.y {
@@ -180,21 +181,27 @@ func (g Graph) svg() string {
 func (g Graph) place() (at map[string]rectangle, width, height float64) {
 	at = map[string]rectangle{}
 	end := map[int]float64{}
-	parallel := 1
+	row := map[string]int{}
+	for _, x := range g.Boxes {
+		row[x.ID] = x.Row
+	}
+	top, gap := float64(margin), float64(boxGap)
 	count := map[string]int{}
 	for _, l := range g.Lines {
-		count[l.From+"\x00"+l.To]++
-		parallel = max(parallel, count[l.From+"\x00"+l.To])
+		if row[l.From] == row[l.To] {
+			count[l.From+"\x00"+l.To]++
+			top = max(top, margin+bowGap*float64(count[l.From+"\x00"+l.To]))
+			gap = max(gap, letter*float64(len([]rune(l.Label))))
+		}
 	}
-	top := margin + 22*float64(parallel)
 	for _, x := range g.Boxes {
 		if end[x.Row] == 0 {
 			end[x.Row] = margin
 		}
 		r := rectangle{x: end[x.Row], y: top + rowGap*float64(x.Row), w: letter*float64(len([]rune(x.Label))) + 24}
 		at[x.ID] = r
-		end[x.Row] = r.x + r.w + boxGap
-		width, height = max(width, end[x.Row]-boxGap+margin), max(height, r.y+boxHeight+margin)
+		end[x.Row] = r.x + r.w + gap
+		width, height = max(width, end[x.Row]-gap+margin), max(height, r.y+boxHeight+margin)
 	}
 	return at, width, height
 }
