@@ -11,6 +11,7 @@ func (c *checker) routes(h *Host) {
 		metric int
 	}
 	names := map[destination]string{}
+	inTable := map[int]map[destination]string{}
 	for _, p := range h.Policy {
 		if p.Invalid {
 			continue
@@ -25,6 +26,14 @@ func (c *checker) routes(h *Host) {
 		for i := range p.Routes {
 			r := &p.Routes[i]
 			c.route(h, n, r)
+			if inTable[p.Table] == nil {
+				inTable[p.Table] = map[destination]string{}
+			}
+			key := destination{r.To, r.Metric}
+			if o := inTable[p.Table][key]; o != "" && !r.Invalid {
+				c.errorf(r.At("to"), "Route stands twice", "policy_route %s and %s of host %s both lead to %s in table %d. Give each a table of its own, or another metric.", o, p.Name, h.Name, r.To, p.Table)
+			}
+			inTable[p.Table][key] = p.Name
 			if p.From.IsValid() && r.To.IsValid() && !r.Invalid && p.From.Addr().Is4() != r.To.Addr().Is4() {
 				c.errorf(r.At("to"), "Families differ", "The rule is from %s, and this route to %s: no packet takes it. Write a policy_route for each family.", p.From, r.To)
 			}
