@@ -18,6 +18,7 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
 	width := uint(100)
 	if f, ok := p.w.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"html"
 	"strings"
 
 	"github.com/fabricform/fabricform/planner"
@@ -77,7 +78,7 @@ func groupMarkdown(g planner.Group) string {
 		}
 	}
 	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s each on %s</summary>\n\n```diff\n%s```\n\n</details>\n",
-		escape(planner.Names(g.Hosts)), count(n, "change"), count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
+		html.EscapeString(clean(planner.Names(g.Hosts))), count(n, "change"), count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
 }
 
 // ResultsMarkdown is a table of the checks that say something: failures and warnings first.

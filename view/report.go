@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/apply"
@@ -47,9 +48,11 @@ func (p *Printer) Results(results []validators.Result) {
 			}
 			continue
 		}
-		name, _, _ := strings.Cut(heading(g[0]), ":")
-		if g[0].Link == "" {
-			name = "hosts"
+		name := "hosts"
+		if network, _, is := strings.Cut(g[0].Link, ":"); is {
+			name = "network " + network
+		} else if g[0].Link != "" {
+			name = "links"
 		}
 		if folded[name] == nil {
 			folded[name] = &fold{}
@@ -66,11 +69,18 @@ func (p *Printer) Results(results []validators.Result) {
 	switch {
 	case tally[validators.Fail] > 0:
 		p.Linef("%s %s", p.bad("✗ Fabric not proven:"), sum)
+	case slices.ContainsFunc(results, outOfReach):
+		p.Linef("%s %s; what could not be reached was not proven", p.warn("! Proven in part:"), sum)
 	case tally[validators.Pass] == 0:
 		p.Linef("%s %s", p.warn("Nothing was proven:"), sum)
 	default:
 		p.Linef("%s %s", p.good("✓ Fabric proven:"), sum)
 	}
+}
+
+// outOfReach says whether a check was skipped because its host did not answer.
+func outOfReach(r validators.Result) bool {
+	return r.Verdict == validators.Skip && strings.Contains(r.Cause, "could not be reached")
 }
 
 // fold is groups of results that are one line together.
@@ -111,7 +121,12 @@ func verdicts(results []validators.Result) map[validators.Verdict]int {
 }
 
 func heading(r validators.Result) string {
-	if r.Link != "" {
+	switch {
+	case strings.Contains(r.Link, ":"):
+		return "path " + r.Link
+	case strings.HasPrefix(r.Link, "port group "):
+		return r.Link
+	case r.Link != "":
 		return "link " + r.Link
 	}
 	return "host " + r.Host

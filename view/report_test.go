@@ -21,7 +21,7 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 	var b bytes.Buffer
 	New(&b).Results(results)
 	got := b.String()
-	for _, want := range []string{"link rail0:h7-h8", "no light", "link rail0  19 of them: 19 checks passed", "19 passed, 1 failed"} {
+	for _, want := range []string{"path rail0:h7-h8", "no light", "network rail0  19 of them: 19 checks passed", "19 passed, 1 failed"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -31,7 +31,7 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 	}
 	b.Reset()
 	New(&b).Results(results[:3])
-	if !strings.Contains(b.String(), "link rail0:h2-h3") {
+	if !strings.Contains(b.String(), "path rail0:h2-h3") {
 		t.Errorf("three paths are folded:\n%s", b.String())
 	}
 }

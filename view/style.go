@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/charmbracelet/lipgloss"
 	"golang.org/x/term"
@@ -19,6 +20,10 @@ type Printer struct {
 	w    io.Writer
 	r    *lipgloss.Renderer
 	live bool // a terminal: progress may be shown
+
+	began    time.Time // of the first progress line
+	pending  bool      // a progress line stands on the terminal
+	progress *Printer  // whose progress line may stand there
 }
 
 // New returns a printer; colour is used on terminals unless NO_COLOR is set.
@@ -46,6 +51,7 @@ func (p *Printer) bold(s string) string { return p.r.NewStyle().Bold(true).Rende
 func (p *Printer) Linef(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
 	// A closed pipe (`| head`) is no news to the writer of a report.
 	_, _ = fmt.Fprintln(p.w, clean(fmt.Sprintf(format, args...)))
 }
@@ -54,13 +60,52 @@ func (p *Printer) Linef(format string, args ...any) {
 func (p *Printer) Raw(b []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
 	_, err := p.w.Write(b)
 	return err
 }
 
-// Progressf prints a faint line of what is going on.
+// Progressf shows what is going on, and for how long since the first such line, in one line that the
+// next output takes away. Where there is no terminal, nothing is shown.
 func (p *Printer) Progressf(format string, args ...any) {
-	p.Linef("%s", p.dim("· "+fmt.Sprintf(format, args...)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.live {
+		return
+	}
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+	text := fmt.Sprintf("· %s  %s", clean(fmt.Sprintf(format, args...)), time.Since(p.began).Round(time.Second))
+	if f, ok := p.w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && len([]rune(text)) >= width && width > 4 {
+			text = string([]rune(text)[:width-2]) + "…"
+		}
+	}
+	p.pending = true
+	_, _ = fmt.Fprint(p.w, "\r\x1b[K"+p.dim(text))
+}
+
+// erase takes the progress line away. The caller holds the lock.
+func (p *Printer) erase() {
+	if p.pending {
+		p.pending = false
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// Below makes this printer take the other's progress line away before it prints: both may be on one
+// terminal.
+func (p *Printer) Below(progress *Printer) { p.progress = progress }
+
+// clear makes room for output of this printer. The caller holds its lock.
+func (p *Printer) clear() {
+	p.erase()
+	if p.progress != nil {
+		p.progress.mu.Lock()
+		defer p.progress.mu.Unlock()
+		p.progress.erase()
+	}
 }
 
 // Errorf prints a failure.

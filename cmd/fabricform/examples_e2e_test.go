@@ -32,7 +32,7 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 	e2e(t)
 	for name, says := range map[string][]string{
 		"spark-pair":       {"port group qsfp0", "together", "192.168.100.10/31"},
-		"training-cluster": {"link rail7  16 of them", "10.10.7.16/24", "lookup 107"},
+		"training-cluster": {"network rail7  16 of them", "10.10.7.16/24", "lookup 107"},
 		"policy-routed":    {"10.245.163.22/24", "priority 10000", "rdma:node0-node1"},
 		"dual-stack":       {"fd00:20::3/64", "storage:node1-node4"},
 		"routed-leaf":      {"10.30.0.5/31", "leaf:node2-node3", "route 10.30.0.0/16"},
@@ -84,7 +84,7 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 	try(t, state, "lab", "fault", fabric, "storage:node2", "cut").want(t, 0)
 	a := try(t, state, "verify", "-lab", "-only", "link,ping", fabric)
 	a.want(t, 3, "ens1f0 has no carrier")
-	for _, part := range strings.Split(a.out, "link storage:")[1:] {
+	for _, part := range strings.Split(a.out, "path storage:")[1:] {
 		path, rest, _ := strings.Cut(part, "\n")
 		if failed := strings.Contains(rest, "✗ ping") || strings.Contains(rest, "✗ link"); failed != strings.Contains(path, "node2") {
 			t.Errorf("path %s: failed is %v", path, failed)

@@ -54,6 +54,7 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	a := &app{out: view.New(os.Stdout), err: view.New(os.Stderr)}
+	a.out.Below(a.err)
 	root := rootCommand(a)
 	root.SetArgs(longFlags(args))
 	err := root.ExecuteContext(ctx)
