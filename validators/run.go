@@ -91,6 +91,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	for _, t := range trials {
 		out = append(out, t.out...)
 	}
+	out = append(out, culprits(trials)...)
 	if o.wants("tcp") {
 		out = append(out, r.portGroups(ctx, trials)...)
 	}
