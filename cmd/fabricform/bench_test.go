@@ -12,8 +12,6 @@ import (
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/lab"
-	"github.com/fabricform/fabricform/providers"
-	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -34,14 +32,12 @@ func TestPlanBesideBareLogins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{fabric: f, lab: l, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}}
-	for _, h := range f.Hosts {
-		s.desired[h.Name] = providers.Desired(f, h)
-	}
 	id, err := buildOf(bin)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := newSession(f, nil, id)
+	s.lab = l
 	d := &transport.Dialer{NetDial: l.NetDial, Helper: helpers{id: id}}
 	var ratios []float64
 	for range 15 {

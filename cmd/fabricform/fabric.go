@@ -89,10 +89,19 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 	return a.connectTo(ctx, f, chosen, id)
 }
 
+// newSession is a session before it is connected.
+func newSession(f *fabric.Fabric, chosen map[string]bool, build string) *session {
+	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}, chosen: chosen, build: build,
+		facts: map[string]*facts.Snapshot{}, records: map[string][]resource.Record{}}
+	for _, h := range f.Hosts {
+		s.desired[h.Name] = providers.Desired(f, h)
+	}
+	return s
+}
+
 // connectTo opens helpers on the chosen hosts; nil chooses all.
 func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string]bool, id string) (*session, error) {
-	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}, chosen: chosen, build: id,
-		facts: map[string]*facts.Snapshot{}, records: map[string][]resource.Record{}}
+	s := newSession(f, chosen, id)
 	var err error
 	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
@@ -107,7 +116,6 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if s.leftOut(h.Name) {
 			continue
 		}
-		s.desired[h.Name] = providers.Desired(f, h)
 		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
