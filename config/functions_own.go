@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
@@ -12,13 +14,18 @@ import (
 // ownFunctions are those of Terraform's that go-cty has not, or not with Terraform's meaning.
 func ownFunctions() map[string]function.Function {
 	anything := []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowDynamicType: true}}
+	anyList := []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}}
 	return map[string]function.Function{
-		"alltrue": function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool), Impl: allTrue}),
-		"anytrue": function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool), Impl: anyTrue}),
-		"length":  function.New(&function.Spec{Params: anything, Type: function.StaticReturnType(cty.Number), Impl: length}),
-		"one":     function.New(&function.Spec{Params: anything, Type: oneType, Impl: one}),
-		"range":   function.New(&function.Spec{VarParam: &function.Parameter{Name: "n", Type: cty.Number}, Type: function.StaticReturnType(cty.List(cty.Number)), Impl: rangeImpl}),
-		"sum":     function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Number)}}, Type: function.StaticReturnType(cty.Number), Impl: sum}),
+		"index":     function.New(&function.Spec{Params: append(slices.Clone(anything), anything...), Type: function.StaticReturnType(cty.Number), Impl: index}),
+		"lookup":    function.New(&function.Spec{Params: append(slices.Clone(anything), function.Parameter{Name: "key", Type: cty.String}), VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true}, Type: lookupType, Impl: lookup}),
+		"matchkeys": function.New(&function.Spec{Params: append(append(slices.Clone(anyList), anyList...), anyList...), Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil }, Impl: matchKeys}),
+		"transpose": function.New(&function.Spec{Params: []function.Parameter{{Name: "map", Type: cty.Map(cty.List(cty.String))}}, Type: function.StaticReturnType(cty.Map(cty.List(cty.String))), Impl: transpose}),
+		"alltrue":   function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool), Impl: allTrue}),
+		"anytrue":   function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}}, Type: function.StaticReturnType(cty.Bool), Impl: anyTrue}),
+		"length":    function.New(&function.Spec{Params: anything, Type: function.StaticReturnType(cty.Number), Impl: length}),
+		"one":       function.New(&function.Spec{Params: anything, Type: oneType, Impl: one}),
+		"range":     function.New(&function.Spec{VarParam: &function.Parameter{Name: "n", Type: cty.Number}, Type: function.StaticReturnType(cty.List(cty.Number)), Impl: rangeImpl}),
+		"sum":       function.New(&function.Spec{Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Number)}}, Type: function.StaticReturnType(cty.Number), Impl: sum}),
 		"sensitive": function.New(&function.Spec{Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowUnknown: true, AllowNull: true, AllowMarked: true}},
 			Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
 			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return args[0].Mark(secret{}), nil }}),
@@ -55,7 +62,98 @@ func length(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	if args[0].Type() == cty.String {
 		return stdlib.Strlen(args[0])
 	}
+	if args[0].Type().IsObjectType() {
+		return cty.NumberIntVal(int64(len(args[0].Type().AttributeTypes()))), nil
+	}
 	return stdlib.Length(args[0])
+}
+
+// index is the place of a value in a list, as in Terraform; go-cty's function of that name is
+// something else.
+func index(args []cty.Value, _ cty.Type) (cty.Value, error) {
+	if t := args[0].Type(); !t.IsListType() && !t.IsTupleType() {
+		return cty.NilVal, function.NewArgErrorf(0, "a list is needed")
+	}
+	for it := args[0].ElementIterator(); it.Next(); {
+		i, v := it.Element()
+		if eq, err := stdlib.Equal(v, args[1]); err == nil && eq.IsKnown() && eq.True() {
+			return i, nil
+		}
+	}
+	return cty.NilVal, function.NewArgErrorf(1, "the list has no such value")
+}
+
+func lookupType(args []cty.Value) (cty.Type, error) {
+	t := args[0].Type()
+	switch {
+	case len(args) > 3:
+		return cty.NilType, fmt.Errorf("lookup takes a map, a key and a default")
+	case t.IsMapType():
+		return t.ElementType(), nil
+	case t.IsObjectType():
+		if args[1].IsKnown() && t.HasAttribute(args[1].AsString()) {
+			return t.AttributeType(args[1].AsString()), nil
+		}
+		if len(args) == 3 {
+			return args[2].Type(), nil
+		}
+		return cty.DynamicPseudoType, nil
+	}
+	return cty.NilType, function.NewArgErrorf(0, "a map is needed")
+}
+
+func lookup(args []cty.Value, t cty.Type) (cty.Value, error) {
+	key := args[1].AsString()
+	if v, ok := args[0].AsValueMap()[key]; ok {
+		return v, nil
+	}
+	if len(args) == 3 {
+		return convert.Convert(args[2], t)
+	}
+	return cty.NilVal, fmt.Errorf("the map has no key %q, and no default is given", key)
+}
+
+// matchKeys keeps the values whose keys are searched for.
+func matchKeys(args []cty.Value, t cty.Type) (cty.Value, error) {
+	if args[0].LengthInt() != args[1].LengthInt() {
+		return cty.NilVal, fmt.Errorf("values and keys must be of one length")
+	}
+	var out []cty.Value
+	keyList := args[1].AsValueSlice()
+	for i, v := range args[0].AsValueSlice() {
+		for _, want := range args[2].AsValueSlice() {
+			if eq, err := stdlib.Equal(keyList[i], want); err == nil && eq.IsKnown() && eq.True() {
+				out = append(out, v)
+				break
+			}
+		}
+	}
+	if len(out) == 0 {
+		return cty.ListValEmpty(t.ElementType()), nil
+	}
+	return cty.ListVal(out), nil
+}
+
+// transpose turns a map of lists inside out.
+func transpose(args []cty.Value, _ cty.Type) (cty.Value, error) {
+	in := args[0].AsValueMap()
+	lists := map[string][]cty.Value{}
+	for _, k := range keys(in) {
+		for _, v := range in[k].AsValueSlice() {
+			if v.IsNull() {
+				return cty.NilVal, fmt.Errorf("an element is null")
+			}
+			lists[v.AsString()] = append(lists[v.AsString()], cty.StringVal(k))
+		}
+	}
+	if len(lists) == 0 {
+		return cty.MapValEmpty(cty.List(cty.String)), nil
+	}
+	out := map[string]cty.Value{}
+	for k, list := range lists {
+		out[k] = cty.ListVal(list)
+	}
+	return cty.MapVal(out), nil
 }
 
 func oneType(args []cty.Value) (cty.Type, error) {
