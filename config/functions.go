@@ -38,11 +38,11 @@ func functions(dir string, m *meter) map[string]function.Function {
 		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"upper": stdlib.UpperFunc,
 
-		"chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
+		"chunklist": stdlib.ChunklistFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
 		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc,
 		"flatten": stdlib.FlattenFunc, "keys": stdlib.KeysFunc,
 		"merge": stdlib.MergeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-		"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc,
+		"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc,
 		"setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 
 		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
@@ -61,7 +61,12 @@ func functions(dir string, m *meter) map[string]function.Function {
 	}
 	// These two take their arguments unevaluated, and the meter is inside them.
 	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
-	all["templatefile"] = templateFile(dir, m, maps.Clone(all))
+	inner := maps.Clone(all)
+	all["templatefile"] = template(m, inner, func(path string) (name, text string, err error) {
+		src, err := readCapped(inside(dir, path))
+		return inside(dir, path), string(src), err
+	})
+	all["templatestring"] = template(m, inner, func(text string) (string, string, error) { return "template", text, nil })
 	return all
 }
 
@@ -123,24 +128,23 @@ func inside(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// templateFile renders a file as a template, with the variables of an object and no other.
-func templateFile(dir string, m *meter, inner map[string]function.Function) function.Function {
+// template renders a text, which read finds, with the variables of an object and no other.
+func template(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
+		Params: []function.Parameter{{Name: "template", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			name := inside(dir, args[0].AsString())
-			src, err := readCapped(name)
+			name, text, err := read(args[0].AsString())
 			if err != nil {
 				return cty.NilVal, err
 			}
 			if t := args[1].Type(); !t.IsObjectType() && !t.IsMapType() {
 				return cty.NilVal, function.NewArgErrorf(1, "the variables are an object, such as { name = \"x\" }")
 			}
-			if d := guard([]byte("x = \""+string(src)+"\""), name); d.HasErrors() {
+			if d := guard([]byte("x = \""+text+"\""), name); d.HasErrors() {
 				return cty.NilVal, d
 			}
-			e, d := hclsyntax.ParseTemplate(src, name, hcl.InitialPos)
+			e, d := hclsyntax.ParseTemplate([]byte(text), name, hcl.InitialPos)
 			if d.HasErrors() {
 				return cty.NilVal, d
 			}

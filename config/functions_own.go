@@ -16,6 +16,7 @@ func ownFunctions() map[string]function.Function {
 	anything := []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowDynamicType: true}}
 	anyList := []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}}
 	return map[string]function.Function{
+		"coalesce":  function.New(&function.Spec{VarParam: &function.Parameter{Name: "values", Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true, AllowDynamicType: true}, Type: coalesceType, Impl: coalesce}),
 		"index":     function.New(&function.Spec{Params: append(slices.Clone(anything), anything...), Type: function.StaticReturnType(cty.Number), Impl: index}),
 		"lookup":    function.New(&function.Spec{Params: append(slices.Clone(anything), function.Parameter{Name: "key", Type: cty.String}), VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true}, Type: lookupType, Impl: lookup}),
 		"matchkeys": function.New(&function.Spec{Params: append(append(slices.Clone(anyList), anyList...), anyList...), Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil }, Impl: matchKeys}),
@@ -66,6 +67,36 @@ func length(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		return cty.NumberIntVal(int64(len(args[0].Type().AttributeTypes()))), nil
 	}
 	return stdlib.Length(args[0])
+}
+
+func coalesceType(args []cty.Value) (cty.Type, error) {
+	types := make([]cty.Type, len(args))
+	for i, v := range args {
+		types[i] = v.Type()
+	}
+	t, _ := convert.UnifyUnsafe(types)
+	if t == cty.NilType {
+		return t, errors.New("all values must be of one type")
+	}
+	return t, nil
+}
+
+// coalesce is the first value that is neither null nor, as in Terraform, an empty string.
+func coalesce(args []cty.Value, t cty.Type) (cty.Value, error) {
+	for _, v := range args {
+		c, err := convert.Convert(v, t)
+		if err != nil {
+			return cty.NilVal, err
+		}
+		if !c.IsKnown() {
+			return cty.UnknownVal(t), nil
+		}
+		if c.IsNull() || t == cty.String && c.AsString() == "" {
+			continue
+		}
+		return c, nil
+	}
+	return cty.NilVal, errors.New("every value is null or empty")
 }
 
 // index is the place of a value in a list, as in Terraform; go-cty's function of that name is

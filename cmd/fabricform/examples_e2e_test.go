@@ -34,8 +34,8 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 		"spark-pair":       {"port group qsfp0", "together", "192.168.100.10/31"},
 		"training-cluster": {"network rail7  16 of them", "10.10.7.16/24", "lookup 107"},
 		"policy-routed":    {"10.245.163.22/24", "priority 10000", "rdma:node0-node1"},
-		"dual-stack":       {"fd00:20::3/64", "storage:node1-node4"},
-		"routed-leaf":      {"10.30.0.5/31", "leaf:node2-node3", "route 10.30.0.0/16"},
+		"dual-stack":       {"fd00:20::4/64", "storage:node1-node4"},
+		"routed-leaf":      {"10.30.0.7/31", "leaf:node2-node3", "route 10.30.0.0/16"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fabric := "../../examples/" + name + ".hcl"
