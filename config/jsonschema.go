@@ -170,7 +170,7 @@ func (a *attribute) kinds() []schema {
 	case reflect.Slice:
 		return a.list(t.Elem())
 	case reflect.Struct:
-		return []schema{objectSchema(t), expression}
+		return []schema{a.object(), expression}
 	}
 	if a.one != nil {
 		return []schema{{"enum": a.one}, expression}
@@ -197,12 +197,10 @@ func (a *attribute) list(elem reflect.Type) []schema {
 	return out
 }
 
-// objectSchema is an attribute's value that has attributes of its own. A key may be a template.
-func objectSchema(t reflect.Type) schema {
-	spec := &block{}
-	spec.read(t, nil)
+// object is an attribute's value that has attributes of its own. A key may be a template.
+func (a *attribute) object() schema {
 	properties := schema{}
-	for _, p := range spec.attrs {
+	for _, p := range a.partAttributes() {
 		properties[p.name] = p.schema()
 	}
 	return schema{"type": "object", "properties": properties, "patternProperties": schema{template: true}, "additionalProperties": false}
