@@ -33,7 +33,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), schemaCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
+	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), schemaCommand(a), lspCommand(a), planCommand(a), applyCommand(a), verifyCommand(a),
 		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
 	return root
 }
