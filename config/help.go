@@ -28,6 +28,7 @@ type Attribute struct {
 	Without string // what holds where it is not set; "": nothing
 	Doc     string
 	Values  []string    // what may be written, where that is a short list
+	Static  bool        // takes no references: a type constraint
 	Parts   []Attribute // of an object
 }
 
@@ -87,6 +88,9 @@ func (a *attribute) help() Attribute {
 	}
 	if a.auto {
 		out.Values = append(out.Values, `"auto"`)
+	}
+	if a.owner == "variable" && a.name == "type" {
+		out.Static, out.Values = true, []string{"string", "number", "bool", "any", "list(string)", "set(string)", "map(string)", "object({})"}
 	}
 	for _, p := range a.partAttributes() {
 		out.Parts = append(out.Parts, p.help())

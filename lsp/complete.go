@@ -128,6 +128,9 @@ func (p *completion) value(files []*file, c cursor) {
 	if len(steps) == 0 && a != nil {
 		p.constants(a, false)
 	}
+	if a != nil && a.Static {
+		return
+	}
 	at := scope{files, p.file, c.body}.find(steps)
 	if at == nil || at.keyed || at.members == nil {
 		return

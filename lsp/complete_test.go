@@ -60,6 +60,7 @@ func TestCompletionIsExact(t *testing.T) {
 		"host ¦ {":                         "",
 		"nope {\n  ¦\n}":                   "",
 		"locals {\n  ¦\n}":                 "",
+		"variable \"v\" {\n  type = ¦\n}":  "string number bool any list(string) set(string) map(string) object({})",
 		"# ¦":                              "",
 		"x = 1 # ¦\n":                      "",
 		"/* ¦ */":                          "",
