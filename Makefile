@@ -38,7 +38,7 @@ demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README
 fuzz: ## each fuzz target for 10 s
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
-	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s $$pkg || exit 1; done; done
+	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s -fuzzminimizetime 20x $$pkg || exit 1; done; done
 
 bench: build ## plan of two hosts beside bare logins, in pairs, as ratios; needs root
 	FABRICFORM_BENCH=1 $(GO) test -count=1 -run '^TestPlanBesideBareLogins$$' -v ./cmd/fabricform

@@ -62,11 +62,11 @@ func functions(dir string, m *meter) map[string]function.Function {
 	// These two take their arguments unevaluated, and the meter is inside them.
 	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	inner := maps.Clone(all)
-	all["templatefile"] = template(m, inner, func(path string) (name, text string, err error) {
+	all["templatefile"] = rendered(m, inner, func(path string) (name, text string, err error) {
 		src, err := readCapped(inside(dir, path))
 		return inside(dir, path), string(src), err
 	})
-	all["templatestring"] = template(m, inner, func(text string) (string, string, error) { return "template", text, nil })
+	all["templatestring"] = rendered(m, inner, func(text string) (string, string, error) { return "template", text, nil })
 	return all
 }
 
@@ -128,8 +128,8 @@ func inside(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// template renders a text, which read finds, with the variables of an object and no other.
-func template(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
+// rendered makes text of a template, which read finds, with the variables of an object and no other.
+func rendered(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "template", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
 		Type:   function.StaticReturnType(cty.String),

@@ -49,7 +49,11 @@ func nativeBody(in hcl.Body, spec *block) (*hclsyntax.Body, hcl.Diagnostics) {
 		}
 	}
 	for n, a := range attrs {
-		e, d := nativeExpression(a.Expr)
+		read := nativeExpression
+		if spec.name == "variable" && n == "type" {
+			read = nativeType
+		}
+		e, d := read(a.Expr)
 		diags = append(diags, d...)
 		out.Attributes[n] = &hclsyntax.Attribute{Name: n, Expr: e, SrcRange: a.Range, NameRange: a.NameRange, EqualsRange: a.NameRange}
 	}
@@ -103,18 +107,38 @@ func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) 
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: r}, diags
 	}
-	start := r.Start
-	start.Byte++
-	start.Column++
 	if d := guard([]byte("x = \""+v.AsString()+"\""), r.Filename); d.HasErrors() {
 		d[0].Subject = &r
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, d
 	}
-	out, diags := hclsyntax.ParseTemplate([]byte(v.AsString()), r.Filename, start)
+	out, diags := hclsyntax.ParseTemplate([]byte(v.AsString()), r.Filename, insideQuote(r))
 	if diags.HasErrors() {
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, diags
 	}
 	return out, diags
+}
+
+// nativeType reads a type constraint, which JSON writes as text: "map(string)" is no template.
+func nativeType(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) {
+	v, _ := e.Value(nil)
+	if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return nativeExpression(e) // its reader says what a type is
+	}
+	r := e.Range()
+	if d := guard([]byte(v.AsString()), r.Filename); d.HasErrors() {
+		d[0].Subject = &r
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, d
+	}
+	out, diags := hclsyntax.ParseExpression([]byte(v.AsString()), r.Filename, insideQuote(r))
+	if diags.HasErrors() {
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, diags
+	}
+	return out, diags
+}
+
+// insideQuote is where a JSON string's text begins.
+func insideQuote(r hcl.Range) hcl.Pos {
+	return hcl.Pos{Line: r.Start.Line, Column: r.Start.Column + 1, Byte: r.Start.Byte + 1}
 }
 
 // guardJSON refuses sources that would overflow the parser's stack, or hold huge numbers.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -25,8 +26,31 @@ type Options struct {
 	Env     []string // as os.Environ; FABRICFORM_VAR_N gives variable N
 	Version string   // of this program, for required_version; "" and "dev" satisfy everything
 
-	// Overlay is text that stands in place of a file's, by path: what an editor has not saved yet.
+	// Overlay is text that stands in place of a file's, by path: what an editor has not saved yet. A
+	// file that the overlay alone has counts too.
 	Overlay map[string][]byte
+
+	// Editing makes a variable without a value no error, since an editor does not know the command
+	// line. What comes of the variable is left out, and of the Fabric with it.
+	Editing bool
+}
+
+// files are those of the path, with those of the overlay.
+func (o Options) files(path string) ([]string, error) {
+	if _, has := o.Overlay[path]; has {
+		return []string{path}, nil
+	}
+	names, err := Files(path)
+	for name := range o.Overlay {
+		if filepath.Dir(name) == filepath.Clean(path) && IsFabric(filepath.Base(name)) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	if len(names) > 0 {
+		err = nil
+	}
+	return names, err
 }
 
 // Input is one -var or -var-file: exactly one field is set.
@@ -38,7 +62,7 @@ type Input struct {
 // Load reads a directory or file and reports all problems at once. The Fabric is nil when the
 // diagnostics have errors; the files serve to show snippets and are returned either way.
 func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Diagnostics) {
-	names, err := Files(path)
+	names, err := o.files(path)
 	if err != nil {
 		return nil, nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No fabric files", Detail: err.Error() + ". Name a directory with *.hcl files, or one file."}}
 	}
@@ -108,8 +132,8 @@ func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// isFabric says whether a file name is one of a fabric's, in native or JSON syntax.
-func isFabric(name string) bool {
+// IsFabric says whether a file name is one of a fabric's, in native or JSON syntax.
+func IsFabric(name string) bool {
 	return (strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, ".hcl.json")) && !strings.HasPrefix(name, ".")
 }
 
@@ -128,7 +152,7 @@ func Files(path string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && isFabric(e.Name()) {
+		if !e.IsDir() && IsFabric(e.Name()) {
 			names = append(names, filepath.Join(path, e.Name()))
 		}
 	}
@@ -186,10 +210,14 @@ func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 }
 
 func (l *loader) read(name string) ([]byte, error) {
-	if src, ok := l.options.Overlay[name]; ok {
-		return src, nil
+	src, ok := l.options.Overlay[name]
+	if !ok {
+		return readCapped(name)
 	}
-	return readCapped(name)
+	if len(src) > maxFileBytes {
+		return nil, fmt.Errorf("%s is larger than 4 MiB", name)
+	}
+	return src, nil
 }
 
 // readCapped reads a regular file of at most 4 MiB; a device or pipe would block or never end.

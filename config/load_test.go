@@ -256,6 +256,22 @@ network "rail" {
 	}
 }
 
+// TestTypesInJSON: a variable's type is text in JSON, and no template.
+func TestTypesInJSON(t *testing.T) {
+	const text = `{"variable": {"nics": {"type": "map(object({ netdev = string }))", "default": {"r": {"netdev": "e"}}}, "name": {"type": "string", "default": "a"}},
+		"host": {"a": {"nic": {"r": {"for_each": "${var.nics}", "netdev": "${each.value.netdev}"}}}}}`
+	f := good(t, "f.hcl.json", text, Options{})
+	if got := f.Hosts[0].NICs[0].Netdev; got != "e" {
+		t.Fatal(got)
+	}
+	for _, bad := range []string{`"maps(string)"`, `"${"`, `7`, `null`, `["string"]`} {
+		_, _, d := Load(write(t, "f.hcl.json", `{"variable": {"v": {"type": `+bad+`, "default": 1}}}`), Options{})
+		if !d.HasErrors() || d[0].Subject == nil {
+			t.Errorf("%s: %v", bad, d)
+		}
+	}
+}
+
 // TestBombsAreBounded: hostile text ends in an error, soon and in little memory.
 func TestBombsAreBounded(t *testing.T) {
 	deep := func(open, middle, end string, n int) string {

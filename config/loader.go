@@ -45,7 +45,8 @@ type loader struct {
 
 func newLoader(path string, o Options) *loader {
 	dir := path
-	if st, err := os.Stat(path); err == nil && !st.IsDir() {
+	st, err := os.Stat(path)
+	if _, text := o.Overlay[path]; text || err == nil && !st.IsDir() {
 		dir = filepath.Dir(path)
 	}
 	l := &loader{

@@ -172,14 +172,22 @@ func (a *attribute) without() string {
 
 // parts documents an object's own attributes in the same cell.
 func (a *attribute) parts() string {
-	spec := &block{}
-	if a.typ.Kind() != reflect.Struct || a.typeName() != "an object" {
-		return ""
-	}
-	spec.read(a.typ, nil)
 	var out []string
-	for _, p := range spec.attrs {
+	for _, p := range a.partAttributes() {
 		out = append(out, fmt.Sprintf("`%s`: %s", p.name, strings.TrimSuffix(p.doc(), ".")))
 	}
+	if out == nil {
+		return ""
+	}
 	return " " + strings.Join(out, "; ") + "."
+}
+
+// partAttributes are the attributes of an object's own.
+func (a *attribute) partAttributes() []*attribute {
+	if a.typeName() != "an object" {
+		return nil
+	}
+	spec := &block{}
+	spec.read(a.typ, nil)
+	return spec.attrs
 }

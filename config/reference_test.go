@@ -33,7 +33,7 @@ func TestLanguagePage(t *testing.T) {
 func TestEverythingIsDocumented(t *testing.T) {
 	var walk func(b *block)
 	walk = func(b *block) {
-		for _, a := range b.attrs {
+		for _, a := range b.every() {
 			if a.doc() == "" {
 				t.Errorf("%s.%s has no comment", a.owner, a.goField)
 			}

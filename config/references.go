@@ -15,8 +15,31 @@ type hostBlock struct {
 	failed    bool // its for_each could not be evaluated
 }
 
-// hostAttributes are what expressions see of a host.
-var hostAttributes = []string{"name", "address", "labels", "nic"}
+// Member is what expressions see of a host, a NIC, self or each.
+type Member struct{ Name, Doc string }
+
+var members = map[string][]Member{
+	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Names and values of your own."}, {"nic", "The host's NICs, by name."}},
+	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null where `match` finds it."},
+		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null without one."}, {"ip6", "The first IPv6 address; null without one."},
+		{"mtu", "Bytes of an IP packet; null where no block sets it."}},
+	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."}, {"address", "Its management address."}, {"labels", "Its labels."}},
+	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
+}
+
+// Members are what expressions see of a host, a nic, self or each.
+func Members(of string) []Member { return members[of] }
+
+// hostAttributes are the names of what expressions see of a host.
+var hostAttributes = memberNames("host")
+
+func memberNames(of string) []string {
+	var out []string
+	for _, m := range members[of] {
+		out = append(out, m.Name)
+	}
+	return out
+}
 
 func (h *hostBlock) has(name string) bool {
 	for _, a := range hostAttributes {

@@ -173,6 +173,24 @@ func (b *block) names() []string {
 	return out
 }
 
+// every attribute of the block, those of a repeated one included.
+func (b *block) every() []*attribute {
+	if !b.repeat {
+		return b.attrs
+	}
+	spec := &block{}
+	spec.read(reflect.TypeFor[repetition](), nil)
+	return append(slices.Clone(b.attrs), spec.attrs...)
+}
+
+// repetition is what a block takes that may stand once for each key.
+type repetition struct {
+	// Repeats the block for each key of a map, or of a set of strings; `each.key` and `each.value` are the instance's.
+	ForEach anything `ff:"for_each"`
+	// Whether the instance is there.
+	Enabled bool `ff:"enabled,default=true"`
+}
+
 // files are the blocks of the language that are gone once a fabric is read.
 type files struct {
 	// Names the fabric. The name scopes ownership on the hosts; `default` without the block.

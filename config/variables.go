@@ -79,6 +79,9 @@ func (l *loader) settle(name string, d *declaredVariable, given map[string]given
 	place := d.block.DefRange()
 	if !ok {
 		a := d.block.Body.Attributes["default"]
+		if a == nil && l.options.Editing {
+			return bad
+		}
 		if a == nil {
 			l.errorf(place, "Variable has no value", "Give one: -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s, or a default.", name, name)
 			return bad

@@ -36,6 +36,7 @@ var allowed = map[string]struct {
 	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
 	"lab":             {[]string{"fabric", "transport"}, "a lab is built from the model alone"},
 	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab", "host"}, "views get values from anywhere below; of host, the plain types of links"},
+	"lsp":             {[]string{"config", "fabric"}, "an editor is told of files and the language, never of hosts"},
 	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }
 

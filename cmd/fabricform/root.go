@@ -35,7 +35,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a), historyCommand(a), showCommand(a), graphCommand(a),
+	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), schemaCommand(a), lspCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a), historyCommand(a), showCommand(a), graphCommand(a),
 		renderCommand(a), labCommand(a), agentCommand(), labHostCommand(), versionCommand(a))
 	return root
 }

@@ -1,0 +1,225 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// schema is a JSON schema, or a part of one.
+type schema = map[string]any
+
+// template is what a string must have to stand for a value of any type.
+const template = `[$%]\{`
+
+// Schema is the JSON schema (draft 2020-12) of *.hcl.json files, made from the same tags and
+// comments as docs/language.md. It accepts whatever Load may accept: a template's value is not known
+// to it, and neither is what two attributes say together.
+func Schema() ([]byte, error) {
+	m := schemas{names: map[reflect.Type]string{}, defs: schema{}}
+	m.name(language())
+	out := m.body(language(), "#")
+	out["type"] = []string{"object", "array"}
+	out["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	out["title"] = "fabricform"
+	out["description"] = "A file of a fabric, in HCL's JSON syntax."
+	m.defs["expression"] = schema{"description": "An expression in a string, such as \"${host.a.nic.rail0}\".", "type": "string", "pattern": template}
+	m.defs["scalar"] = schema{"type": []string{"string", "number", "boolean"}}
+	m.defs["bool_text"] = schema{"type": "string", "pattern": `^(true|false|0|1)$|` + template}
+	m.defs["number_text"] = schema{"type": "string", "pattern": `^-?[0-9.]+([eE][+-]?[0-9]+)?$|` + template}
+	out["$defs"] = m.defs
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(out); err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// schemas collects a definition for each kind of block.
+type schemas struct {
+	names map[reflect.Type]string
+	defs  schema
+}
+
+// name gives each kind the shortest of the paths at which it stands: `validate` is the top's, and a
+// link's is the same.
+func (m schemas) name(root *block) {
+	type place struct {
+		b    *block
+		path string
+	}
+	for queue := []place{{root, ""}}; len(queue) > 0; queue = queue[1:] {
+		for _, k := range queue[0].b.blocks {
+			if m.names[k.typ] == "" {
+				path := strings.TrimPrefix(queue[0].path+"."+k.name, ".")
+				m.names[k.typ] = path
+				queue = append(queue, place{k, path})
+			}
+		}
+	}
+}
+
+// ref refers to a block's definition, and makes it where it is met first.
+func (m schemas) ref(b *block) schema {
+	name := m.names[b.typ]
+	ref := schema{"$ref": "#/$defs/" + name}
+	if m.defs[name] == nil {
+		m.defs[name] = ref // ends the recursion of a kind in itself
+		m.defs[name] = m.body(b, "#/$defs/"+name)
+	}
+	return ref
+}
+
+// body is what stands in a block: an object, a list of them, or nothing. The keywords of objects and lists
+// stand side by side, because each looks at its own type only.
+func (m schemas) body(b *block, self string) schema {
+	properties := schema{"//": schema{"description": "A comment."}}
+	var required []string
+	for _, a := range b.every() {
+		properties[a.name] = a.schema()
+		if a.required {
+			required = append(required, a.name)
+		}
+	}
+	for _, k := range b.blocks {
+		properties[k.name] = m.blocks(k)
+	}
+	out := schema{"type": []string{"object", "array", "null"}, "properties": properties, "additionalProperties": b.free, "items": schema{"$ref": self}}
+	if required != nil {
+		out["required"] = required
+	}
+	return out
+}
+
+// blocks is all blocks of one kind, by their labels where they have one.
+func (m schemas) blocks(b *block) schema {
+	if b.label == "" {
+		out := m.ref(b)
+		if out["description"] = b.doc(); !b.many {
+			out["maxItems"] = 1
+		}
+		return out
+	}
+	byLabel := schema{"additionalProperties": m.ref(b), "minProperties": 1}
+	if !b.many {
+		byLabel["maxProperties"] = 1
+	}
+	item := schema{"type": "object"}
+	out := schema{"type": []string{"object", "array"}, "description": b.doc(), "items": item}
+	for k, v := range byLabel {
+		out[k], item[k] = v, v
+	}
+	return out
+}
+
+// schema is what an attribute takes in JSON.
+func (a *attribute) schema() schema {
+	out := schema{"description": strings.TrimSpace(a.doc() + " " + title(strings.ReplaceAll(a.takes(), "`", "")) + ".")}
+	if a.initial != "" {
+		out["default"] = a.initialJSON()
+	}
+	kinds := a.kinds()
+	if kinds == nil {
+		return out
+	}
+	if a.auto {
+		kinds = append(kinds, schema{"const": "auto"})
+	}
+	if !a.required {
+		kinds = append(kinds, schema{"type": "null"})
+	}
+	out["anyOf"] = kinds
+	return out
+}
+
+var expression = schema{"$ref": "#/$defs/expression"}
+
+// kinds are the forms that the attribute's value may have; nil where it is anything.
+func (a *attribute) kinds() []schema {
+	t := a.typ
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[anything]():
+		return nil
+	case reflect.TypeFor[fabric.NICRef]():
+		return []schema{expression}
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[fabric.Netdev]():
+		return []schema{{"type": "string"}}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return []schema{{"type": "boolean"}, {"$ref": "#/$defs/bool_text"}}
+	case reflect.Int:
+		return []schema{a.within(schema{"type": "integer"}), {"$ref": "#/$defs/number_text"}}
+	case reflect.Float64:
+		return []schema{a.within(schema{"type": "number"}), {"$ref": "#/$defs/number_text"}}
+	case reflect.Map:
+		return []schema{{"type": "object", "additionalProperties": schema{"anyOf": []schema{{"$ref": "#/$defs/scalar"}, {"type": "null"}}}}, expression}
+	case reflect.Slice:
+		return a.list(t.Elem())
+	case reflect.Struct:
+		return []schema{a.object(), expression}
+	}
+	if a.one != nil {
+		return []schema{{"enum": a.one}, expression}
+	}
+	return []schema{{"$ref": "#/$defs/scalar"}}
+}
+
+func (a *attribute) within(s schema) schema {
+	if a.min != nil {
+		s["minimum"] = *a.min
+	}
+	if a.max != nil {
+		s["maximum"] = *a.max
+	}
+	return s
+}
+
+func (a *attribute) list(elem reflect.Type) []schema {
+	one := &attribute{name: a.name, typ: elem, one: a.one}
+	out := []schema{{"type": "array", "items": schema{"anyOf": one.kinds()}}, expression}
+	if a.name == "subnet" {
+		out[1] = schema{"type": "string"}
+	}
+	return out
+}
+
+// object is an attribute's value that has attributes of its own. A key may be a template.
+func (a *attribute) object() schema {
+	properties := schema{}
+	for _, p := range a.partAttributes() {
+		properties[p.name] = p.schema()
+	}
+	return schema{"type": "object", "properties": properties, "patternProperties": schema{template: true}, "additionalProperties": false}
+}
+
+// initialJSON is the default as JSON writes it.
+func (a *attribute) initialJSON() any {
+	t := a.typ
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Bool:
+		return a.initial == "true"
+	case t.Kind() == reflect.Slice:
+		return strings.Fields(a.initial)
+	}
+	if f, err := strconv.ParseFloat(a.initial, 64); err == nil {
+		return f
+	}
+	return a.initial
+}

@@ -1,0 +1,103 @@
+package lsp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Frames and calls are this room's own, in a page of code. The libraries at hand take a length or a
+// header of any size from the other side, and end the conversation at the first malformed message
+// (sourcegraph/jsonrpc2), allocate what a header claims (creachadair/jrpc2), or bring a logger and a
+// second JSON package (go.lsp.dev/protocol).
+
+// maxFrame bounds one message: a file of 4 MiB, with every byte escaped.
+const maxFrame = 32 << 20
+
+// maxHeader bounds what stands before a message.
+const maxHeader = 4 << 10
+
+// readFrame reads one message. An error ends the conversation: what follows cannot be found.
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	length := -1
+	for left := maxHeader; ; {
+		line, err := readLine(r, &left)
+		if err != nil {
+			return nil, err
+		}
+		if line == "" {
+			break
+		}
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return nil, fmt.Errorf("header line %.40q has no colon", line)
+		}
+		if strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 || length > maxFrame {
+				return nil, fmt.Errorf("content length %.40q is not from 0 to %d", value, maxFrame)
+			}
+		}
+	}
+	if length < 0 {
+		return nil, errors.New("a message has no Content-Length")
+	}
+	var body bytes.Buffer // grows with what comes, not with what is claimed
+	if _, err := io.CopyN(&body, r, int64(length)); err != nil {
+		return nil, fmt.Errorf("read a message of %d bytes: %w", length, noEOF(err))
+	}
+	return body.Bytes(), nil
+}
+
+// readLine reads a header line without its end. io.EOF means that the stream ended before it.
+func readLine(r *bufio.Reader, left *int) (string, error) {
+	var line []byte
+	for {
+		c, err := r.ReadByte()
+		if errors.Is(err, io.EOF) && len(line) == 0 && *left == maxHeader {
+			return "", io.EOF
+		}
+		if err != nil {
+			return "", fmt.Errorf("read a header: %w", noEOF(err))
+		}
+		if *left--; *left < 0 {
+			return "", fmt.Errorf("a header is longer than %d bytes", maxHeader)
+		}
+		if c == '\n' {
+			return strings.TrimSuffix(string(line), "\r"), nil
+		}
+		line = append(line, c)
+	}
+}
+
+// noEOF tells an end in the middle of a message from one between two.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// frameWriter writes whole messages.
+type frameWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (fw *frameWriter) write(message any) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
+	}
+	fw.mu.Lock()
+	defer fw.mu.Unlock()
+	if _, err := fmt.Fprintf(fw.w, "Content-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		return fmt.Errorf("write a message: %w", err)
+	}
+	return nil
+}

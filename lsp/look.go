@@ -1,0 +1,113 @@
+package lsp
+
+import (
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/fabricform/fabricform/config"
+)
+
+// job is a directory to look at.
+type job struct {
+	dir     string
+	open    []string // files of it that the editor has, sorted
+	alone   bool     // what the last look said
+	overlay map[string][]byte
+}
+
+// seen is what a look at a directory found: by path, the problems of each file that was read.
+type seen struct {
+	dir      string
+	alone    bool // each file is a fabric of its own
+	problems map[string][]diagnostic
+}
+
+// look checks the fabric of a directory. Where its files name things twice, they may be fabrics of
+// their own, as examples are: that reading holds under which less is wrong.
+func look(j job, o config.Options) seen {
+	o.Overlay, o.Editing = j.overlay, true
+	_, files, diags := config.Load(j.dir, o)
+	out := seen{dir: j.dir, alone: j.alone, problems: map[string][]diagnostic{}}
+	switch {
+	case len(files) < 2:
+		out.alone = false
+	case namedTwice(diags):
+		out.alone = j.alone || errorsAlone(files, o) < errorsIn(diags)
+	case parsed(files):
+		out.alone = false // else what stood before holds: a file that is being typed hides the names of all
+	}
+	if !out.alone {
+		out.add(j.open, files, diags)
+		return out
+	}
+	for _, path := range j.open {
+		_, files, diags := config.Load(path, o)
+		out.add([]string{path}, files, diags)
+	}
+	return out
+}
+
+// add sorts problems by file. One without a place is told in the open files that it concerns.
+func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnostics) {
+	texts := map[string]*text{}
+	for path, f := range files {
+		texts[path] = newText(f.Bytes)
+		s.problems[path] = []diagnostic{}
+	}
+	for _, d := range diags {
+		out := diagnostic{Severity: severityError, Source: "fabricform", Message: strings.TrimSuffix(d.Summary, ".") + ". " + d.Detail}
+		if d.Severity == hcl.DiagWarning {
+			out.Severity = severityWarning
+		}
+		if d.Subject == nil || texts[d.Subject.Filename] == nil {
+			for _, path := range open {
+				s.problems[path] = append(s.problems[path], out)
+			}
+			continue
+		}
+		path := d.Subject.Filename
+		out.Range = texts[path].textRange(span{d.Subject.Start.Byte, d.Subject.End.Byte})
+		s.problems[path] = append(s.problems[path], out)
+	}
+}
+
+// namedTwice says whether names clash, in config's words.
+func namedTwice(diags hcl.Diagnostics) bool {
+	for _, d := range diags {
+		if strings.HasSuffix(d.Summary, " stands twice") {
+			return true
+		}
+	}
+	return false
+}
+
+func parsed(files map[string]*hcl.File) bool {
+	for _, f := range files {
+		if f.Body == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func errorsAlone(files map[string]*hcl.File, o config.Options) int {
+	n := 0
+	for path := range files {
+		if config.IsFabric(path) {
+			_, _, diags := config.Load(path, o)
+			n += errorsIn(diags)
+		}
+	}
+	return n
+}
+
+func errorsIn(diags hcl.Diagnostics) int {
+	n := 0
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			n++
+		}
+	}
+	return n
+}
