@@ -40,8 +40,9 @@ fuzz: ## each fuzz target for 10 s
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s -fuzzminimizetime 20x $$pkg || exit 1; done; done
 
-bench: build ## plan of two hosts beside bare logins, in pairs, as ratios; needs root
-	FABRICFORM_BENCH=1 $(GO) test -count=1 -run '^TestPlanBesideBareLogins$$' -v ./cmd/fabricform
+bench: build ## plans of 2 and 16 hosts beside bare logins and ssh, as ratios; reading 20,000 hosts; needs root
+	FABRICFORM_BENCH=1 $(GO) test -count=1 -run '^TestBenchFleet$$' -v ./cmd/fabricform
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./config
 
 golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./config -update

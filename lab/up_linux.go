@@ -54,29 +54,10 @@ func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
 	if err := l.keys(f); err != nil {
 		return nil, err
 	}
-	holder, begin, err := l.hold(o, "net")
+	signs, err := l.start(f, o)
+	defer closeAll(signs)
 	if err != nil {
 		return nil, err
-	}
-	defer begin.Close()
-	l.state.Net = holder
-	if len(f.Networks) > 0 {
-		router, begin, err := l.hold(o, "router")
-		if err != nil {
-			return nil, err
-		}
-		defer begin.Close()
-		l.state.Router = &router
-	}
-	started := map[string]*os.File{}
-	for i, h := range f.Hosts {
-		p, start, err := l.hold(o, "host", h.Name)
-		if err != nil {
-			return nil, err
-		}
-		defer start.Close()
-		started[h.Name] = start
-		l.state.Hosts[h.Name] = Host{Process: p, Address: managementAddress(i, true).String()}
 	}
 	if err := l.cable(f); err != nil {
 		return nil, err
@@ -84,12 +65,45 @@ func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
 	if err := l.save(); err != nil {
 		return nil, err
 	}
-	for _, start := range started {
-		if err := start.Close(); err != nil { // its end of file is the sign to begin
-			return nil, fmt.Errorf("start lab host: %w", err)
-		}
-	}
+	closeAll(signs) // their end of file is the sign to begin
 	return l, l.answers(ctx)
+}
+
+// start makes the namespaces: of the cables, of the router where there are networks, and of the
+// hosts. Their processes wait for the end of the returned files.
+func (l *Lab) start(f *fabric.Fabric, o Options) (signs []*os.File, err error) {
+	hold := func(args ...string) (process, error) {
+		p, sign, err := l.hold(o, args...)
+		if err == nil {
+			signs = append(signs, sign)
+		}
+		return p, err
+	}
+	if l.state.Net, err = hold("net"); err != nil {
+		return signs, err
+	}
+	if len(f.Networks) > 0 {
+		router, err := hold("router")
+		if err != nil {
+			return signs, err
+		}
+		l.state.Router = &router
+	}
+	for i, h := range f.Hosts {
+		p, err := hold("host", h.Name)
+		if err != nil {
+			return signs, err
+		}
+		l.state.Hosts[h.Name] = Host{Process: p, Address: managementAddress(i, true).String()}
+	}
+	return signs, nil
+}
+
+// closeAll closes pipes, of which some may be closed already.
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // a pipe without a reader is of a process that has ended, which answers finds
+	}
 }
 
 func program(what string) (string, error) {

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// explain adds to HCL's own messages what there is instead.
+func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
+	defer brief(d)
+	switch d.Summary {
+	case "Call to unknown function":
+		for _, chance := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
+			if strings.Contains(d.Detail, `"`+chance+`"`) {
+				d.Detail = fmt.Sprintf("There is no %s: nothing of a plan depends on time or chance, so that a plan can be repeated.", chance)
+			}
+		}
+	case "Unsupported attribute", "Invalid index", "Missing map element":
+		if d.Expression == nil {
+			return d
+		}
+		inner := d.EvalContext
+		if inner == nil {
+			inner = ctx
+		}
+		for _, t := range d.Expression.Variables() {
+			if more := missing(t, inner); more != "" {
+				d.Detail = more
+				return d
+			}
+		}
+	}
+	return d
+}
+
+// brief leaves out the values that led to a problem where one of them would fill the screen.
+func brief(d *hcl.Diagnostic) {
+	if d.Expression == nil || d.EvalContext == nil {
+		return
+	}
+	for _, t := range d.Expression.Variables() {
+		v, diags := t.TraverseAbs(d.EvalContext)
+		if v, _ = v.Unmark(); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && len(v.AsString()) > 200 {
+			d.EvalContext = nil
+			return
+		}
+	}
+}
+
+// missing walks a reference to the step that leads nowhere, and says what there is.
+func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
+	for i := 1; i < len(t); i++ {
+		if _, diags := t[:i+1].TraverseAbs(ctx); !diags.HasErrors() {
+			continue
+		}
+		before, diags := t[:i].TraverseAbs(ctx)
+		if diags.HasErrors() || before.IsNull() {
+			return ""
+		}
+		before, _ = before.Unmark()
+		var names []string
+		switch {
+		case before.Type().IsObjectType():
+			names = attributeNames(before)
+		case before.Type().IsMapType() && before.IsKnown():
+			for k := range before.AsValueMap() {
+				names = append(names, k)
+			}
+		default:
+			return ""
+		}
+		name := ""
+		switch step := t[i].(type) {
+		case hcl.TraverseAttr:
+			name = step.Name
+		case hcl.TraverseIndex:
+			if s, ok := text(step.Key); ok {
+				name = s
+			}
+		}
+		return fmt.Sprintf("%s has no %q.%s", written(t[:i]), name, suggestOrList(name, names))
+	}
+	return ""
+}
+
+func written(t hcl.Traversal) string {
+	var b strings.Builder
+	for _, step := range t {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			b.WriteString(s.Name)
+		case hcl.TraverseAttr:
+			b.WriteString("." + s.Name)
+		case hcl.TraverseIndex:
+			if k, ok := text(s.Key); ok {
+				fmt.Fprintf(&b, "[%q]", k)
+			}
+		}
+	}
+	return b.String()
+}
+
+func attributeNames(v cty.Value) []string {
+	v, _ = v.Unmark()
+	var names []string
+	for n := range v.Type().AttributeTypes() {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
