@@ -216,14 +216,8 @@ func TestLabSysctlGuard(t *testing.T) {
 	}
 }
 
-func mainRouteOf(to, via, src string, metric int) MainRouteSpec {
-	s := MainRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, Route: RouteSpec{To: netip.MustParsePrefix(to), Metric: metric}}
-	if via != "" {
-		s.Route.Via = netip.MustParseAddr(via)
-	}
-	if src != "" {
-		s.Route.Src = netip.MustParseAddr(src)
-	}
+func onLink(s MainRouteSpec) MainRouteSpec {
+	s.Route.OnLink = true
 	return s
 }
 
@@ -236,23 +230,123 @@ func TestKernelSettlesMainRoutes(t *testing.T) {
 		mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0), // our own route leads elsewhere: replaced
 		mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 50),
 		mainRouteOf("10.9.0.0/16", "", "", 0),
+		onLink(mainRouteOf("10.9.0.0/16", "172.16.0.1", "", 0)),
+		mainRouteOf("192.168.88.0/29", "", "", 5), // beside the connected route, whose metric is 0
 		mainRouteOf("0.0.0.0/0", "192.168.88.2", "", 0),
 		mainRouteOf("fd01::/64", "fd00::2", "fd00::1", 0),
+		mainRouteOf("fd01::/64", "fd00::3", "", 0),
+		mainRouteOf("fd01::/64", "fd00::3", "", 50),
+		mainRouteOf("fd02::/64", "", "", 0),
+		onLink(mainRouteOf("fd02::/64", "fd77::1", "", 0)),
+		mainRouteOf("fd02::/64", "fe80::1", "", 0),
+		mainRouteOf("fd00::/64", "", "", 0), // beside the connected route, whose metric is 256
 		mainRouteOf("::/0", "fd00::2", "", 20),
 	} {
+		settle(t, h, KindRoute, s)
+		mainRouteIs(t, h, s)
+	}
+}
+
+// mainRouteIs expects exactly one route at the spec's destination and metric, and that it is the
+// wanted one: a replacement leaves nothing behind.
+func mainRouteIs(t *testing.T, h host.Host, s MainRouteSpec) {
+	t.Helper()
+	found, err := h.Routes()
+	must(t, err)
+	wanted := s.Route.route(tableMain, link(t, h, "ff0"))
+	found = slices.DeleteFunc(found, func(r host.Route) bool {
+		return r.Table != tableMain || r.Dst != wanted.Dst || r.Metric != wanted.Metric
+	})
+	if len(found) != 1 || !sameRoute(found[0], wanted) || found[0].Protocol != Protocol {
+		t.Fatalf("wanted %+v, found %+v", wanted, found)
+	}
+}
+
+func TestKernelBouncedLinkLosesMainRoutes(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	nic := wantNIC("ff0", "192.168.88.1/29", "fd00::1/64")
+	settle(t, h, KindNIC, nic)
+	routes := []MainRouteSpec{mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0), mainRouteOf("fd01::/64", "fd00::2", "", 0)}
+	for _, s := range routes {
 		settle(t, h, KindRoute, s)
 	}
 	index := link(t, h, "ff0")
 	must(t, h.SetUp(index, false))
 	must(t, h.SetUp(index, true))
-	if d, _, _ := plan(t, h, KindRoute, mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0)); len(d.Changes) != 1 {
-		t.Fatalf("a bounced link loses its routes, the plan says %v", d.Changes)
+	settle(t, h, KindNIC, nic) // IPv6 addresses go with the link
+	for _, s := range routes {
+		if d, _, _ := plan(t, h, KindRoute, s); len(d.Changes) != 1 || d.Changes[0].From != "" {
+			t.Errorf("a bounced link loses %s, the plan says %v", s.Route.To, d.Changes)
+		}
+		settle(t, h, KindRoute, s)
 	}
-	must(t, h.ReplaceRoute(host.Route{Table: 254, Dst: netip.MustParsePrefix("10.7.0.0/16"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: index, Protocol: 4, Type: 1}))
+}
+
+func TestKernelForeignMainRouteIsRefused(t *testing.T) {
+	h := freshHost(t)
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
+	index := link(t, h, "ff0")
+	for to, vias := range map[string][2]string{"10.7.0.0/16": {"192.168.88.5", "192.168.88.2"}, "0.0.0.0/0": {"192.168.88.5", "192.168.88.2"}, "fd07::/64": {"fd00::5", "fd00::2"}, "::/0": {"fd00::5", "fd00::2"}} {
+		theirs := mainRouteOf(to, vias[0], "", 0).Route.route(tableMain, index)
+		theirs.Protocol = 4
+		must(t, h.ReplaceRoute(theirs))
+		foreignStands(t, h, mainRouteOf(to, vias[1], "", 0))
+		settle(t, h, KindRoute, mainRouteOf(to, vias[1], "", 7)) // another metric is another place
+	}
+	foreignStands(t, h, mainRouteOf("192.168.88.0/29", "", "", 0)) // the kernel's own, of the address
+}
+
+func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
+	t.Helper()
 	snap, err := facts.Gather(h, "", facts.Needs{})
 	must(t, err)
-	if _, err := (mainRoute{}).Observe(snap, mainRouteOf("10.7.0.0/16", "192.168.88.2", "", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
-		t.Fatalf("foreign route not refused: %v", err)
+	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not make") {
+		t.Errorf("foreign route to %s not refused: %v", s.Route.To, err)
+	}
+}
+
+// TestKernelFenceIsRight makes each route in spite of the fence and asks the kernel where the
+// answers to the operator go then: the fence refuses those that move them, and no other.
+func TestKernelFenceIsRight(t *testing.T) {
+	h := freshHost(t)
+	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "mgmt0"}, PeerName: "mgmt1"}))
+	for _, s := range []NICSpec{wantNIC("ff1"), wantNIC("mgmt1"), wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"), wantNIC("mgmt0", "172.16.0.2/24", "fd0a::2/64")} {
+		settle(t, h, KindNIC, s)
+	}
+	mgmt := link(t, h, "mgmt0")
+	for _, s := range []MainRouteSpec{mainRouteOf("0.0.0.0/0", "172.16.0.1", "", 100), mainRouteOf("::/0", "fd0a::1", "", 0)} {
+		must(t, h.ReplaceRoute(s.Route.route(tableMain, mgmt)))
+	}
+	for _, c := range []struct {
+		client, server string
+		want           MainRouteSpec
+	}{
+		{"10.9.0.5", "172.16.0.2", mainRouteOf("10.0.0.0/8", "192.168.88.2", "", 0)},
+		{"10.9.0.5", "172.16.0.2", mainRouteOf("10.8.0.0/16", "192.168.88.2", "", 0)},
+		{"10.9.0.5", "172.16.0.2", mainRouteOf("0.0.0.0/0", "192.168.88.2", "", 0)},
+		{"10.9.0.5", "172.16.0.2", mainRouteOf("0.0.0.0/0", "192.168.88.2", "", 101)},
+		{"172.16.0.9", "172.16.0.2", mainRouteOf("0.0.0.0/0", "192.168.88.2", "", 0)},
+		{"172.16.0.9", "172.16.0.2", mainRouteOf("172.16.0.0/24", "192.168.88.2", "", 5)},
+		{"fd0b::5", "fd0a::2", mainRouteOf("fd0b::/64", "fd00::2", "", 0)},
+		{"fd0b::5", "fd0a::2", mainRouteOf("fd0c::/64", "fd00::2", "", 0)},
+		{"fd0b::5", "fd0a::2", mainRouteOf("::/0", "fd00::2", "", 20)},
+		{"fd0b::5", "fd0a::2", mainRouteOf("::/0", "fd00::2", "", 2000)},
+		{"fd0a::9", "fd0a::2", mainRouteOf("::/0", "fd00::2", "", 20)},
+		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 0)},
+		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 20)},
+	} {
+		snap, err := facts.Gather(h, c.client+" 50000 "+c.server+" 22", facts.Needs{})
+		must(t, err)
+		fenced := mainRoute{}.Touches(snap, c.want, nil) != ""
+		settle(t, h, KindRoute, c.want)
+		after, err := h.RouteGet(snap.Management.Client, snap.Management.Server)
+		must(t, err)
+		if moves := after.OutIndex != mgmt; moves != fenced {
+			t.Errorf("client %s, route %s metric %d: moves the answers: %t, refused: %t", c.client, c.want.Route.To, c.want.Route.Metric, moves, fenced)
+		}
+		must(t, h.DelRoute(c.want.Route.route(tableMain, link(t, h, "ff0"))))
 	}
 }
 

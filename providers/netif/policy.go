@@ -17,14 +17,15 @@ const Protocol = 251
 
 // Address families and route constants of rtnetlink.
 const (
-	inet        = 2
-	inet6       = 10
-	unicast     = 1
-	scopeLink   = 253
-	metricIPv6  = 1024 // what the kernel gives IPv6 routes without a metric
-	tableUnspec = 0
-	tableMain   = 254
-	tableLocal  = 255
+	inet           = 2
+	inet6          = 10
+	unicast        = 1
+	scopeLink      = 253
+	protocolKernel = 2    // what the kernel itself makes, such as the route to an address's subnet
+	metricIPv6     = 1024 // what the kernel gives IPv6 routes without a metric
+	tableUnspec    = 0
+	tableMain      = 254
+	tableLocal     = 255
 )
 
 // PolicyRouteStatus is what is found of a rule and of its routes.

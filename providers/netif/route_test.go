@@ -2,41 +2,148 @@ package netif
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 )
 
+// mainRouteOf is a route by ff0; an empty via or src is none.
+func mainRouteOf(to, via, src string, metric int) MainRouteSpec {
+	s := MainRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, Route: RouteSpec{To: netip.MustParsePrefix(to), Metric: metric}}
+	if via != "" {
+		s.Route.Via = netip.MustParseAddr(via)
+	}
+	if src != "" {
+		s.Route.Src = netip.MustParseAddr(src)
+	}
+	return s
+}
+
+// onFF0 is a host with the NIC ff0, its index 2, beside the management device, and these routes.
+func onFF0(routes ...host.Route) *facts.Snapshot {
+	return &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "mgmt0"}, {Index: 2, Name: "ff0"}}, Routes: routes}
+}
+
+// ours is the route that the spec asks for, as the kernel shows it, altered.
+func ours(s MainRouteSpec, alter func(*host.Route)) host.Route {
+	r := s.Route.route(tableMain, 2)
+	alter(&r)
+	return r
+}
+
+func TestMainRouteDiff(t *testing.T) {
+	v4, v6 := mainRouteOf("10.0.0.0/8", "192.168.88.2", "192.168.88.1", 0), mainRouteOf("fd01::/64", "fd00::2", "", 0)
+	asWanted := func(*host.Route) {}
+	for name, c := range map[string]struct {
+		want     MainRouteSpec
+		found    []host.Route
+		from, to string // of the one change; both empty: none
+	}{
+		"absent, IPv4":              {v4, nil, "", "via 192.168.88.2 dev ff0 src 192.168.88.1"},
+		"absent, IPv6":              {v6, nil, "", "via fd00::2 dev ff0"},
+		"a metric is shown":         {mainRouteOf("10.0.0.0/8", "", "", 1024), nil, "", "dev ff0 metric 1024"},
+		"settled, IPv4":             {v4, []host.Route{ours(v4, asWanted)}, "", ""},
+		"settled, IPv6":             {v6, []host.Route{{Table: 254, Dst: v6.Route.To, Via: v6.Route.Via, OutIndex: 2, Metric: 1024, Protocol: Protocol, Type: 1}}, "", ""},
+		"another made the same":     {v4, []host.Route{ours(v4, func(r *host.Route) { r.Protocol = 4 })}, "", ""},
+		"another gateway":           {v4, []host.Route{ours(v4, func(r *host.Route) { r.Via = netip.MustParseAddr("192.168.88.3") })}, "via 192.168.88.3 src 192.168.88.1", "via 192.168.88.2 dev ff0 src 192.168.88.1"},
+		"another source":            {v4, []host.Route{ours(v4, func(r *host.Route) { r.Src = netip.Addr{} })}, "via 192.168.88.2", "via 192.168.88.2 dev ff0 src 192.168.88.1"},
+		"on link by now":            {v6, []host.Route{ours(v6, func(r *host.Route) { r.OnLink = true })}, "via fd00::2 onlink", "via fd00::2 dev ff0"},
+		"another device":            {v6, []host.Route{ours(v6, func(r *host.Route) { r.OutIndex = 1 })}, "via fd00::2", "via fd00::2 dev ff0"},
+		"another metric is apart":   {v4, []host.Route{ours(v4, func(r *host.Route) { r.Metric, r.Protocol = 50, 4 })}, "", "via 192.168.88.2 dev ff0 src 192.168.88.1"},
+		"another table is apart":    {v4, []host.Route{ours(v4, func(r *host.Route) { r.Table, r.Protocol = 100, 4 })}, "", "via 192.168.88.2 dev ff0 src 192.168.88.1"},
+		"IPv6 metric 256 is apart":  {v6, []host.Route{ours(v6, func(r *host.Route) { r.Metric, r.Protocol = 256, 2 })}, "", "via fd00::2 dev ff0"},
+		"host bits of to are masks": {mainRouteOf("10.1.2.3/8", "192.168.88.2", "192.168.88.1", 0), []host.Route{ours(v4, asWanted)}, "", ""},
+	} {
+		got, err := mainRoute{}.Observe(onFF0(c.found...), c.want)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		changes := mainRoute{}.Diff(c.want, got)
+		switch {
+		case c.from == "" && c.to == "":
+			if len(changes) != 0 {
+				t.Errorf("%s: %v", name, changes)
+			}
+		case len(changes) != 1 || changes[0].From != c.from || changes[0].To != c.to:
+			t.Errorf("%s: %v", name, changes)
+		}
+	}
+}
+
+// TestForeignMainRoutesAreRefused: the message says what can be done about this one.
+func TestForeignMainRoutesAreRefused(t *testing.T) {
+	v4, v6, subnet := mainRouteOf("10.0.0.0/8", "192.168.88.2", "", 0), mainRouteOf("::/0", "fd00::2", "", 0), mainRouteOf("192.168.88.0/29", "", "", 0)
+	for says, c := range map[string]struct {
+		want  MainRouteSpec
+		found host.Route
+	}{
+		"proto 4); remove it, or choose another metric":                                   {v4, ours(v4, func(r *host.Route) { r.Via, r.Protocol = netip.MustParseAddr("192.168.88.5"), 4 })},
+		"proto 9); remove it, or choose another metric":                                   {v6, ours(v6, func(r *host.Route) { r.OutIndex, r.Protocol = 1, 9 })},
+		"proto 2); it came with an address, so leave yours out, or choose another metric": {subnet, ours(subnet, func(r *host.Route) { r.Src, r.Protocol = netip.MustParseAddr("192.168.88.1"), 2 })},
+	} {
+		if _, err := (mainRoute{}).Observe(onFF0(c.found), c.want); err == nil || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%v, not %q", err, says)
+		}
+	}
+}
+
 // TestMainRoutesKeepOffTheOperatorsPath: only a route that cannot win over the one that carries the
 // answers to the operator is let through.
 func TestMainRoutesKeepOffTheOperatorsPath(t *testing.T) {
-	snap := &facts.Snapshot{
-		Links:  []host.Link{{Index: 1, Name: "mgmt0"}, {Index: 2, Name: "ff0"}},
-		Routes: []host.Route{{Table: 254, Dst: netip.MustParsePrefix("0.0.0.0/0"), OutIndex: 1, Metric: 100}, {Table: 254, Dst: netip.MustParsePrefix("10.0.0.0/16"), OutIndex: 1, Metric: 100}},
-	}
-	snap.Management = facts.Management{Client: netip.MustParseAddr("10.0.3.4"), Server: netip.MustParseAddr("10.0.0.2"), Devices: []string{"mgmt0"}, Route: snap.Routes[1]}
-	for to, c := range map[string]struct {
+	type route struct {
+		to     string
 		metric int
-		fenced bool
+	}
+	for name, c := range map[string]struct {
+		client  string
+		carries []route // on the management device
+		want    route
+		fenced  bool
 	}{
-		"10.20.0.0/16": {0, false}, // elsewhere
-		"10.0.0.0/8":   {0, false}, // less specific than the path's
-		"0.0.0.0/0":    {0, false}, // a default route does not win over 10.0.0.0/16
-		"10.0.3.0/24":  {0, true},  // more specific
-		"10.0.0.0/16":  {0, true},  // the same, and preferred
+		"elsewhere":                      {"10.0.3.4", []route{{"10.0.0.0/16", 100}}, route{"10.20.0.0/16", 0}, false},
+		"less specific":                  {"10.0.3.4", []route{{"10.0.0.0/16", 100}}, route{"10.0.0.0/8", 0}, false},
+		"default behind a specific one":  {"10.0.3.4", []route{{"0.0.0.0/0", 100}, {"10.0.0.0/16", 100}}, route{"0.0.0.0/0", 0}, false},
+		"more specific":                  {"10.0.3.4", []route{{"10.0.0.0/16", 100}}, route{"10.0.3.0/24", 0}, true},
+		"the same, preferred":            {"10.0.3.4", []route{{"10.0.0.0/16", 100}}, route{"10.0.0.0/16", 0}, true},
+		"the same, behind":               {"10.0.3.4", []route{{"10.0.0.0/16", 100}}, route{"10.0.0.0/16", 200}, false},
+		"the subnet itself at metric 0":  {"10.0.3.4", []route{{"10.0.0.0/16", 0}}, route{"10.0.0.0/16", 5}, false},
+		"default wins":                   {"10.0.3.4", []route{{"0.0.0.0/0", 100}}, route{"0.0.0.0/0", 0}, true},
+		"default replaces":               {"10.0.3.4", []route{{"0.0.0.0/0", 100}}, route{"0.0.0.0/0", 100}, true},
+		"default stays behind":           {"10.0.3.4", []route{{"0.0.0.0/0", 100}}, route{"0.0.0.0/0", 101}, false},
+		"no route of the table carries":  {"10.0.3.4", nil, route{"0.0.0.0/0", 500}, true},
+		"the other family":               {"10.0.3.4", []route{{"0.0.0.0/0", 100}}, route{"::/0", 1}, false},
+		"IPv6 default wins":              {"fd0b::5", []route{{"::/0", 1024}}, route{"::/0", 20}, true},
+		"IPv6 default without a metric":  {"fd0b::5", []route{{"::/0", 1024}}, route{"::/0", 0}, true},
+		"IPv6 without a metric, behind":  {"fd0b::5", []route{{"::/0", 100}}, route{"::/0", 0}, false},
+		"IPv6 more specific":             {"fd0b::5", []route{{"::/0", 1024}}, route{"fd0b::/64", 0}, true},
+		"IPv6 subnet at the kernel's":    {"fd0b::5", []route{{"fd0b::/64", 256}}, route{"fd0b::/64", 0}, false},
+		"IPv6 default behind the subnet": {"fd0b::5", []route{{"fd0b::/64", 256}}, route{"::/0", 1}, false},
 	} {
-		got := mainRoute{}.Touches(snap, MainRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, Route: RouteSpec{To: netip.MustParsePrefix(to), Metric: c.metric}}, nil)
-		if (got != "") != c.fenced {
-			t.Errorf("%s: %q", to, got)
+		snap := onFF0()
+		for _, r := range c.carries {
+			snap.Routes = append(snap.Routes, host.Route{Table: 254, Dst: netip.MustParsePrefix(r.to), OutIndex: 1, Metric: r.metric})
+		}
+		snap.Management = facts.Management{Client: netip.MustParseAddr(c.client), Devices: []string{"mgmt0"}, Route: host.Route{OutIndex: 1}}
+		want := mainRouteOf(c.want.to, "", "", c.want.metric)
+		if got := (mainRoute{}).Touches(snap, want, nil); (got != "") != c.fenced {
+			t.Errorf("%s: %q", name, got)
+		}
+		snap.Management.Unknown = "no route"
+		if (mainRoute{}).Touches(snap, want, nil) == "" {
+			t.Errorf("%s: an unknown path is no reason to go on", name)
 		}
 	}
-	later := MainRouteSpec{Route: RouteSpec{To: netip.MustParsePrefix("10.0.0.0/16"), Metric: 200}}
-	if got := (mainRoute{}).Touches(snap, later, nil); got != "" {
-		t.Errorf("metric 200 stands behind metric 100: %s", got)
-	}
-	snap.Management.Unknown = "no route"
-	if (mainRoute{}).Touches(snap, later, nil) == "" {
-		t.Error("an unknown path is no reason to go on")
+}
+
+// TestFenceCountsTheManagementDeviceOnly: what another device or table has does not hold the path.
+func TestFenceCountsTheManagementDeviceOnly(t *testing.T) {
+	all := netip.MustParsePrefix("0.0.0.0/0")
+	snap := onFF0(host.Route{Table: 254, Dst: netip.MustParsePrefix("10.0.0.0/16"), OutIndex: 2}, host.Route{Table: 100, Dst: all, OutIndex: 1}, host.Route{Table: 254, Dst: all, OutIndex: 1, Metric: 100})
+	snap.Management = facts.Management{Client: netip.MustParseAddr("10.0.3.4"), Devices: []string{"mgmt0"}, Route: host.Route{OutIndex: 1}}
+	if (mainRoute{}).Touches(snap, mainRouteOf("0.0.0.0/0", "", "", 50), nil) == "" {
+		t.Error("the default route would win over the one of mgmt0")
 	}
 }

@@ -2,6 +2,7 @@ package netif
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -32,8 +33,7 @@ func observeRoutes(snap *facts.Snapshot, nic facts.Selector, table int, want []R
 				continue
 			}
 			if !sameRoute(r, wanted) && r.Protocol != Protocol {
-				return nil, fmt.Errorf("route %s in table %d: a route that fabricform did not make stands there (%s, proto %d); remove it, or choose another table or metric",
-					r.Dst, r.Table, describe(r, snap), r.Protocol)
+				return nil, foreign(r, snap)
 			}
 			got.Routes[i] = &r
 		}
@@ -41,16 +41,36 @@ func observeRoutes(snap *facts.Snapshot, nic facts.Selector, table int, want []R
 	return got, nil
 }
 
+// foreign is the error about a route that is not ours and stands in a wanted one's place.
+func foreign(r host.Route, snap *facts.Snapshot) error {
+	cure := "remove it, or choose another table or metric"
+	switch {
+	case r.Protocol == protocolKernel: // without it the NIC's subnet is out of reach
+		cure = "it came with an address, so leave yours out, or choose another metric"
+	case r.Table == tableMain: // a route block names no table
+		cure = "remove it, or choose another metric"
+	}
+	return fmt.Errorf("route %s in table %d: a route that fabricform did not make stands there (%s, proto %d); %s",
+		r.Dst, r.Table, describe(r, snap), r.Protocol, cure)
+}
+
 func (s RouteSpec) route(table, index int) host.Route {
 	r := host.Route{Table: table, Dst: s.To.Masked(), Via: s.Via, Src: s.Src, OutIndex: index, Metric: s.Metric, Protocol: Protocol, Type: unicast, OnLink: s.OnLink}
-	if s.To.Addr().Is6() {
-		if r.Metric == 0 {
-			r.Metric = metricIPv6
-		}
-	} else if !s.Via.IsValid() {
+	if r.Metric == 0 {
+		r.Metric = defaultMetric(r.Dst)
+	}
+	if s.To.Addr().Is4() && !s.Via.IsValid() {
 		r.Scope = scopeLink
 	}
 	return r
+}
+
+// defaultMetric is what the kernel gives a route without a metric.
+func defaultMetric(dst netip.Prefix) int {
+	if dst.Addr().Is6() {
+		return metricIPv6
+	}
+	return 0
 }
 
 // sameRoute compares where a route leads. Scope follows from the rest, and IPv6 has none.
@@ -62,11 +82,12 @@ func sameRoute(a, b host.Route) bool {
 func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Change {
 	var out []resource.Change
 	for i, spec := range want {
-		c := resource.Change{Attribute: spec.attribute(), To: spec.describe(got.netdev), Atom: routeAtom(kind, spec.route(table, got.index))}
+		wanted := spec.route(table, got.index)
+		c := resource.Change{Attribute: spec.attribute(), To: describeRoute(wanted, got.netdev), Atom: routeAtom(kind, wanted)}
 		switch now := got.Routes[i]; {
 		case now == nil:
 			out = append(out, c)
-		case !sameRoute(*now, spec.route(table, got.index)):
+		case !sameRoute(*now, wanted):
 			c.From = describeRoute(*now, "")
 			out = append(out, c)
 		}
@@ -82,10 +103,6 @@ func (s RouteSpec) changed(changes []resource.Change) bool {
 	return slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == s.attribute() })
 }
 
-func (s RouteSpec) describe(netdev string) string {
-	return describeRoute(host.Route{Via: s.Via, Src: s.Src, Metric: s.Metric, OnLink: s.OnLink}, netdev)
-}
-
 func describeRoute(r host.Route, netdev string) string {
 	var parts []string
 	if r.Via.IsValid() {
@@ -97,7 +114,7 @@ func describeRoute(r host.Route, netdev string) string {
 	if r.Src.IsValid() {
 		parts = append(parts, "src "+r.Src.String())
 	}
-	if r.Metric != 0 && r.Metric != metricIPv6 {
+	if r.Metric != defaultMetric(r.Dst) {
 		parts = append(parts, fmt.Sprintf("metric %d", r.Metric))
 	}
 	if r.OnLink {

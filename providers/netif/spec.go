@@ -1,5 +1,5 @@
-// Package netif provides a host's network interfaces: NICs with MTU, state and addresses, policy
-// routes, and sysctls. It reads a snapshot and writes through netlink.
+// Package netif provides a host's network interfaces: NICs with MTU, state and addresses, sysctls,
+// routes of the main table, and policy routes. It reads a snapshot and writes through netlink.
 package netif
 
 import (
