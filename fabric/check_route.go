@@ -5,11 +5,21 @@ import (
 	"slices"
 )
 
-func (c *checker) routes(h *Host) {
-	type destination struct {
-		to     netip.Prefix
-		metric int
+// destination is a route's place in its table.
+type destination struct {
+	to     netip.Prefix
+	metric int
+}
+
+// place is where the kernel keeps a route: IPv6 has no metric 0 (IP6_RT_PRIO_USER is 1024).
+func place(r *Route) destination {
+	if r.Metric == 0 && r.To.Addr().Is6() {
+		return destination{r.To, 1024}
 	}
+	return destination{r.To, r.Metric}
+}
+
+func (c *checker) routes(h *Host) {
 	names := map[destination]string{}
 	inTable := map[int]map[destination]string{}
 	for _, p := range h.Policy {
@@ -29,7 +39,7 @@ func (c *checker) routes(h *Host) {
 			if inTable[p.Table] == nil {
 				inTable[p.Table] = map[destination]string{}
 			}
-			key := destination{r.To, r.Metric}
+			key := place(r)
 			if o := inTable[p.Table][key]; o != "" && !r.Invalid {
 				c.errorf(r.At("to"), "Route stands twice", "policy_route %s and %s of host %s both lead to %s in table %d. Give each a table of its own, or another metric.", o, p.Name, h.Name, r.To, p.Table)
 			}
@@ -41,11 +51,22 @@ func (c *checker) routes(h *Host) {
 	}
 	for _, r := range h.Routes {
 		c.route(h, c.nics[r.NIC], &r.Route)
-		key := destination{r.To, r.Metric}
+		c.connected(c.nics[r.NIC], r)
+		key := place(&r.Route)
 		if o := names[key]; o != "" && !r.Invalid {
 			c.errorf(r.At("to"), "Route stands twice", "Routes %s and %s of host %s both lead to %s. Give one of them another metric.", o, r.Name, h.Name, r.To)
 		}
 		names[key] = r.Name
+	}
+}
+
+// connected finds a route that the kernel makes by itself with the NIC's address.
+func (c *checker) connected(n *NIC, r *MainRoute) {
+	if n == nil || r.Invalid || r.Via.IsValid() || r.Metric != 0 {
+		return
+	}
+	if slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Masked() == r.To }) {
+		c.errorf(r.At("to"), "Route comes with the address", "%s is the subnet of NIC %s: the kernel makes this route with its address. Remove the block.", r.To, n.Name)
 	}
 }
 
@@ -62,6 +83,10 @@ func (c *checker) route(h *Host, n *NIC, r *Route) {
 	}
 	if r.Via.IsValid() && r.To.IsValid() && r.Via.Is4() != r.To.Addr().Is4() {
 		c.errorf(r.At("via"), "Families differ", "to %s and via %s are of different families.", r.To, r.Via)
+		return
+	}
+	if r.OnLink && !r.Via.IsValid() {
+		c.errorf(r.At("on_link"), "on_link without a gateway", "on_link = true says that the gateway is reached directly, and this route has no via. Give it via, or leave on_link out.")
 		return
 	}
 	if r.Via.IsValid() && hostHas(h, r.Via) {

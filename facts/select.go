@@ -59,7 +59,11 @@ func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 			}
 			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; is it in another one, or InfiniBand without IPoIB?", name)
 		}
-		there = append(there, fmt.Sprintf("%s on %s", d.Name, d.Netdev))
+		if d.Netdev == "" {
+			there = append(there, d.Name)
+			continue
+		}
+		there = append(there, d.Name+" on "+d.Netdev)
 	}
 	if there == nil {
 		return nil, fmt.Errorf("match rdma %s: this host has no RDMA device", name)

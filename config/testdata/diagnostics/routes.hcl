@@ -90,6 +90,15 @@ host "a" {
     to  = "10.16.0.0/16"
     via = "10.1.0.3"
   }
+  route "own" {
+    to  = "10.1.0.0/24"
+    nic = nic.r
+  }
+  route "direct" {
+    to      = "10.17.0.0/16"
+    nic     = nic.r
+    on_link = true
+  }
 }
 host "b" {
   nic "r" {
