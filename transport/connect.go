@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,10 +20,72 @@ type connection struct {
 	client *ssh.Client
 	user   string
 	below  []*ssh.Client
+
+	ended   chan struct{}
+	end     sync.Once
+	silent  atomic.Bool // closed because the host fell silent
+	started atomic.Bool // the helper runs
+}
+
+// keepAliveEvery and keepAlivePatience watch a connection on which nothing else does: x/crypto/ssh
+// has no keepalive (golang/go#19338), and a host that falls away while the helper is being brought
+// or started would otherwise be waited for until TCP gives up, a quarter of an hour later.
+// Variables, so that a test need not wait.
+var (
+	keepAliveEvery    = 3 * time.Second
+	keepAlivePatience = 12 * time.Second
+)
+
+// watch closes the connection once the host does not answer, or ctx ends before the helper runs:
+// later, whoever has the session decides what an interruption means.
+func (c *connection) watch(ctx context.Context) {
+	interrupted := ctx.Done()
+	for {
+		answered := make(chan error, 1)
+		go func() { // ends with the connection
+			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+			answered <- err
+		}()
+		for wait, patience := true, time.After(keepAlivePatience); wait; {
+			select {
+			case <-c.ended:
+				return
+			case <-interrupted:
+				if interrupted = nil; !c.started.Load() {
+					c.close()
+				}
+			case <-patience:
+				c.silent.Store(true)
+				c.close()
+			case err := <-answered:
+				if wait = false; err != nil {
+					c.close() // the connection ended by itself
+				}
+			}
+		}
+		select {
+		case <-c.ended:
+			return
+		case <-interrupted:
+			if interrupted = nil; !c.started.Load() {
+				c.close()
+			}
+		case <-time.After(keepAliveEvery):
+		}
+	}
+}
+
+// fault explains an error on a connection that was closed for silence.
+func (c *connection) fault(host string, err error) error {
+	if err != nil && c.silent.Load() {
+		return &Error{Host: host, Op: "reach the helper", Err: fmt.Errorf("the host fell silent for %s", keepAlivePatience), Hint: "is it up, and is the path to it whole?"}
+	}
+	return err
 }
 
 // close ends the connection and its jump hosts. The far side may be gone: there is nobody to tell.
 func (c *connection) close() {
+	c.end.Do(func() { close(c.ended) })
 	_ = c.client.Close()
 	for i := len(c.below) - 1; i >= 0; i-- {
 		_ = c.below[i].Close()
@@ -33,7 +97,7 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{user: r.User}
+	c := &connection{user: r.User, ended: make(chan struct{})}
 	dial := d.NetDial
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -64,6 +128,7 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 		c.closeBelow()
 		return nil, err
 	}
+	go c.watch(ctx)
 	return c, nil
 }
 

@@ -7,11 +7,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,5 +242,62 @@ func TestRefusedAndSilentPortsAreToldApart(t *testing.T) {
 	l.Close()
 	if err := new(Dialer).Login(context.Background(), target); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Fatalf("refused: %v", err)
+	}
+}
+
+// deadEnd is a connection whose path dies: nothing arrives any more, and nothing says so.
+type deadEnd struct {
+	net.Conn
+	dead *atomic.Bool
+	done chan struct{}
+	once sync.Once
+}
+
+func (c *deadEnd) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.dead.Load() {
+		<-c.done
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *deadEnd) Write(p []byte) (int, error) {
+	if c.dead.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *deadEnd) Close() error {
+	c.once.Do(func() { close(c.done) })
+	return c.Conn.Close()
+}
+
+// dying is a helper that is missing on every host; the path dies as it is about to be brought.
+type dying struct{ dead *atomic.Bool }
+
+func (d dying) Version() string { return "0123456789abcdef" }
+func (d dying) Build(string) (Build, error) {
+	d.dead.Store(true)
+	return Build{SHA256: strings.Repeat("0", 64), Size: 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }}, nil
+}
+
+func TestAPathThatDiesWhileTheHelperIsBroughtIsNoticed(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := openssh(t, nil)
+	s.write("known", s.line(s.host))
+	every, patience := keepAliveEvery, keepAlivePatience
+	keepAliveEvery, keepAlivePatience = 50*time.Millisecond, 400*time.Millisecond
+	t.Cleanup(func() { keepAliveEvery, keepAlivePatience = every, patience })
+	var dead atomic.Bool
+	d := &Dialer{Helper: dying{&dead}, NetDial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &deadEnd{Conn: c, dead: &dead, done: make(chan struct{})}, err
+	}}
+	no := false
+	_, err := d.Start(context.Background(), Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), Sudo: &no})
+	if err == nil || !dead.Load() || !strings.Contains(err.Error(), "fell silent") {
+		t.Fatalf("dead is %v: %v", dead.Load(), err)
 	}
 }

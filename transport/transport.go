@@ -94,8 +94,9 @@ func (d *Dialer) Start(ctx context.Context, t Target) (*Session, error) {
 	s, err := d.start(ctx, c, t)
 	if err != nil {
 		c.close()
-		return nil, err
+		return nil, c.fault(t.Name, err)
 	}
+	c.started.Store(true)
 	return s, nil
 }
 
