@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -186,6 +187,11 @@ func stringParams(n int) []function.Parameter {
 	return params
 }
 
+var (
+	verbs   = regexp.MustCompile(`%[^%a-zA-Z]*`)
+	numbers = regexp.MustCompile(`[0-9]+`)
+)
+
 var wideVerb = regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`)
 
 // metered counts what a function makes, and refuses arguments that would make it never end: the
@@ -211,6 +217,55 @@ func (m *meter) metered(name string, f function.Function) function.Function {
 			return v, err
 		}}
 	return function.New(spec)
+}
+
+// replacements is how many there can be at most; a pattern between slashes is a regular expression.
+func replacements(text, pattern string) int {
+	if len(pattern) > 1 && strings.HasPrefix(pattern, "/") && strings.HasSuffix(pattern, "/") {
+		return len(text) + 1
+	}
+	return strings.Count(text, pattern)
+}
+
+// formatted is how long the result can be at most: each verb may take the longest argument, or its
+// own width, for each element of the longest list.
+func formatted(args []cty.Value) int {
+	format, _ := args[0].Unmark()
+	if format.IsNull() || !format.IsKnown() || format.Type() != cty.String {
+		return 0
+	}
+	longest, lists := 0, 1
+	for _, a := range args[1:] {
+		a, _ := a.UnmarkDeep()
+		if a.IsNull() || !a.IsKnown() {
+			continue
+		}
+		longest = max(longest, textLength(a))
+		if a.CanIterateElements() {
+			lists = max(lists, a.LengthInt())
+			for it := a.ElementIterator(); it.Next(); {
+				_, e := it.Element()
+				longest = max(longest, textLength(e))
+			}
+		}
+	}
+	length := 0
+	for _, verb := range verbs.FindAllString(format.AsString(), -1) {
+		width := 0
+		for _, digits := range numbers.FindAllString(verb, -1) {
+			n, _ := strconv.Atoi(digits) // of at most four digits: see wideVerb
+			width = max(width, n)
+		}
+		length += longest + width
+	}
+	return length * lists
+}
+
+func textLength(v cty.Value) int {
+	if v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+		return len(v.AsString())
+	}
+	return 0
 }
 
 func (m *meter) arguments(name string, args []cty.Value) error {
@@ -244,7 +299,12 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 	case "setproduct":
 		m.step(elements)
 	case "replace":
-		m.step(strings.Count(args[0].AsString(), args[1].AsString()) * len(args[2].AsString()))
+		m.step(replacements(args[0].AsString(), args[1].AsString()) * len(args[2].AsString()))
+	case "indent":
+		n, _ := args[0].AsBigFloat().Int64()
+		m.step(strings.Count(args[1].AsString(), "\n") * int(n))
+	case "format", "formatlist":
+		m.step(formatted(args))
 	case "join":
 		m.step(elements * len(args[0].AsString()))
 	}

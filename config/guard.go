@@ -20,25 +20,24 @@ const (
 // It looks at tokens only: the parser itself has no limits of its own.
 func guard(src []byte, filename string) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
-	depth, round, operators := 0, 0, 0
+	var n nesting
 	for _, t := range tokens {
 		switch t.Type {
-		case hclsyntax.TokenOParen, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			depth++
-			round++
+		case hclsyntax.TokenOParen, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateInterp:
+			n.open(false)
+		case hclsyntax.TokenTemplateControl:
+			// What stands between if and endif is nested although its brackets are closed.
+			n.operator()
+			n.open(false)
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
-			depth++
-		case hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenTemplateSeqEnd:
-			depth--
-			round--
-		case hclsyntax.TokenCBrace, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
-			depth--
+			n.open(true)
+		case hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenTemplateSeqEnd,
+			hclsyntax.TokenCBrace, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			n.close()
 		case hclsyntax.TokenNewline:
-			if round <= 0 {
-				operators = 0
-			}
+			n.line()
 		case hclsyntax.TokenComma:
-			operators = 0
+			n.next()
 		case hclsyntax.TokenNumberLit:
 			if hugeNumber(string(t.Bytes)) {
 				return fail(t.Range, "Number too large", "No setting of a fabric needs such a number. Write a smaller one.")
@@ -47,16 +46,56 @@ func guard(src []byte, filename string) hcl.Diagnostics {
 			hclsyntax.TokenPercent, hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion,
 			hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan,
 			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenDot:
-			operators++
+			n.operator()
 		}
-		if depth > maxDepth {
+		if len(n.levels) > maxDepth {
 			return fail(t.Range, "Nested too deeply", "Brackets are nested more than 256 deep here. Split the expression into locals.")
 		}
-		if operators > maxOperators {
+		if n.operators > maxOperators {
 			return fail(t.Range, "Expression too long", "More than 4096 operators stand in one expression. Split it into locals.")
 		}
 	}
 	return nil
+}
+
+// nesting is how deep the parser would stand: brackets, and the operators before them at each level.
+type nesting struct {
+	levels    []level
+	top       int // operators outside of all brackets
+	operators int // of all open levels together
+}
+
+// level is one open bracket.
+type level struct {
+	operators int
+	lines     bool // a newline ends an expression here, as it does in braces
+}
+
+func (n *nesting) count() *int {
+	if len(n.levels) == 0 {
+		return &n.top
+	}
+	return &n.levels[len(n.levels)-1].operators
+}
+
+func (n *nesting) open(lines bool) { n.levels = append(n.levels, level{lines: lines}) }
+
+func (n *nesting) close() {
+	if len(n.levels) > 0 { // the parser will tell of a bracket too many
+		n.next()
+		n.levels = n.levels[:len(n.levels)-1]
+	}
+}
+
+func (n *nesting) operator() { *n.count()++; n.operators++ }
+
+// next begins another expression at this level.
+func (n *nesting) next() { n.operators -= *n.count(); *n.count() = 0 }
+
+func (n *nesting) line() {
+	if len(n.levels) == 0 || n.levels[len(n.levels)-1].lines {
+		n.next()
+	}
 }
 
 func hugeNumber(s string) bool {
