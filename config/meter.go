@@ -149,6 +149,29 @@ func (e metered) UnwrapExpression() hcl.Expression {
 	return e.Expression
 }
 
+// argument is what a function is called with. Long tuples of one type become lists here: cty's own
+// conversion compares every element's type with every other's (convert.sortTypes).
+type argument struct{ metered }
+
+// Value implements hclsyntax.Expression.
+func (e argument) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	v, diags := e.metered.Value(ctx)
+	bare, marks := v.Unmark()
+	if !bare.Type().IsTupleType() || !bare.IsKnown() || bare.IsNull() {
+		return v, diags
+	}
+	types := bare.Type().TupleElementTypes()
+	if len(types) < 256 {
+		return v, diags
+	}
+	for _, t := range types {
+		if t == cty.DynamicPseudoType || !t.Equals(types[0]) {
+			return v, diags
+		}
+	}
+	return cty.ListVal(bare.AsValueSlice()).WithMarks(marks), diags
+}
+
 // measure puts the meter into all expressions of a body.
 func (m *meter) measure(n hclsyntax.Node) { _ = hclsyntax.Walk(n, measurer{m}) }
 
@@ -181,6 +204,12 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 		for i := range e.Items {
 			e.Items[i].ValueExpr = w.m.wrap(e.Items[i].ValueExpr)
 		}
+	case *hclsyntax.FunctionCallExpr:
+		for i, a := range e.Args {
+			if _, done := a.(argument); !done && !(e.ExpandFinal && i == len(e.Args)-1) {
+				e.Args[i] = argument{metered{bared(a), w.m}}
+			}
+		}
 	case *hclsyntax.SplatExpr:
 		e.Each = w.m.wrap(e.Each)
 	}
@@ -191,9 +220,14 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	if _, done := e.(metered); done || e == nil {
 		return e
 	}
+	return metered{bared(e), m}
+}
+
+// bared puts a reference into parentheses: HCL looks for references by node type, so that they must
+// stay visible as children.
+func bared(e hclsyntax.Expression) hclsyntax.Expression {
 	if t, is := e.(*hclsyntax.ScopeTraversalExpr); is {
-		// HCL looks for references by node type, so that they must stay visible as children.
-		e = &hclsyntax.ParenthesesExpr{Expression: t, SrcRange: t.SrcRange}
+		return &hclsyntax.ParenthesesExpr{Expression: t, SrcRange: t.SrcRange}
 	}
-	return metered{e, m}
+	return e
 }
