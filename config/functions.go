@@ -236,7 +236,7 @@ func formatted(args []cty.Value) int {
 	}
 	longest, lists := 0, 1
 	for _, a := range args[1:] {
-		a, _ := a.UnmarkDeep()
+		a, _ := a.Unmark()
 		if a.IsNull() || !a.IsKnown() {
 			continue
 		}
@@ -262,6 +262,7 @@ func formatted(args []cty.Value) int {
 }
 
 func textLength(v cty.Value) int {
+	v, _ = v.Unmark()
 	if v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
 		return len(v.AsString())
 	}
@@ -271,7 +272,7 @@ func textLength(v cty.Value) int {
 func (m *meter) arguments(name string, args []cty.Value) error {
 	length, elements := 0, 1
 	for _, a := range args {
-		a, _ = a.UnmarkDeep()
+		a, _ = a.Unmark()
 		if a.IsNull() || !a.IsKnown() {
 			continue
 		}

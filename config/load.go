@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -74,14 +75,31 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 			bodies = append(bodies, b)
 		}
 	}
-	if !l.diags.HasErrors() {
-		l.run(bodies)
+	if !l.diags.HasErrors() && !l.within(patience, func() { l.run(bodies) }) {
+		return nil, l.files, hcl.Diagnostics{l.meter.stuck()}
 	}
 	diags := tidy(l.redacted())
 	if diags.HasErrors() {
 		return nil, l.files, diags
 	}
 	return l.f, l.files, diags
+}
+
+// within runs work and says whether it ended in time. HCL and cty cannot be interrupted where the
+// meter has no say, such as in one function's call: work that does not end is left behind, and
+// nothing that it touches is used again.
+func (l *loader) within(limit time.Duration, work func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // redacted leaves sensitive texts out of what messages say. The files' own text is shown as it is.

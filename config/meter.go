@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -18,6 +19,7 @@ const (
 	maxSteps          = 1 << 21 // bytes and elements that one expression makes on its way
 	maxBinaryExponent = 1024    // of a number, to the base of 2
 	deadline          = 20 * time.Second
+	patience          = deadline + 5*time.Second // for what the meter cannot stop
 )
 
 // meter bounds what evaluation takes. HCL cannot be interrupted, so that the meter stands inside
@@ -28,7 +30,14 @@ type meter struct {
 	steps int   // of the current expression
 	over  error // what the current expression exceeds; functions of cty catch panics
 	kept  int
-	spent error // set for good once time or the total is used up
+	spent error                     // set for good once time or the total is used up
+	now   atomic.Pointer[hcl.Range] // of the expression that is evaluated
+}
+
+// stuck is what to say of an evaluation that was left behind.
+func (m *meter) stuck() *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: m.now.Load(),
+		Detail: fmt.Sprintf("The fabric is not evaluated within %s, and got as far as this: look for functions of very long lists or texts.", patience)}
 }
 
 // exceeded is what stop panics with.
@@ -42,6 +51,7 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 		return cty.DynamicVal.Mark(failed{}), nil // said before
 	}
 	m.steps, m.over = 0, nil
+	m.now.Store(e.Range().Ptr())
 	defer func() {
 		p := recover()
 		if _, ours := p.(exceeded); p != nil && !ours {
@@ -54,8 +64,7 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 	}()
 	v, diags = e.Value(ctx)
 	budget := maxValue
-	bare, _ := v.UnmarkDeep()
-	if err := within(bare, &budget); err != nil {
+	if err := within(v, &budget); err != nil {
 		m.stop(err)
 	}
 	if m.kept += maxValue - budget; m.kept > maxKept {
@@ -87,6 +96,7 @@ func within(v cty.Value, budget *int) error {
 	if *budget--; *budget < 0 {
 		return fmt.Errorf("this makes more than %d elements or bytes: look for values that double", maxValue)
 	}
+	v, _ = v.Unmark() // of this level only: a value may hold another a million times
 	if v.IsNull() || !v.IsKnown() {
 		return nil
 	}
@@ -121,7 +131,8 @@ func reasonable(v cty.Value) error {
 // metered counts each evaluation of the expression in it.
 type metered struct {
 	hclsyntax.Expression
-	m *meter
+	m    *meter
+	kept bool // the value becomes part of a larger one as often as it is evaluated
 }
 
 // Value implements hclsyntax.Expression.
@@ -135,6 +146,10 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		case cty.Number:
 			if err := reasonable(bare); err != nil {
 				e.m.stop(err)
+			}
+		default:
+			if e.kept && bare.CanIterateElements() {
+				e.m.step(bare.LengthInt())
 			}
 		}
 	}
@@ -191,7 +206,7 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	}
 	switch e := n.(type) {
 	case *hclsyntax.ForExpr:
-		e.KeyExpr, e.ValExpr, e.CondExpr = w.m.wrap(e.KeyExpr), w.m.wrap(e.ValExpr), w.m.wrap(e.CondExpr)
+		e.KeyExpr, e.ValExpr, e.CondExpr = w.m.wrap(e.KeyExpr), w.m.keep(e.ValExpr), w.m.wrap(e.CondExpr)
 	case *hclsyntax.TemplateExpr:
 		wrapAll(e.Parts)
 	case *hclsyntax.TemplateWrapExpr:
@@ -207,7 +222,7 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.FunctionCallExpr:
 		for i, a := range e.Args {
 			if _, done := a.(argument); !done && !(e.ExpandFinal && i == len(e.Args)-1) {
-				e.Args[i] = argument{metered{bared(a), w.m}}
+				e.Args[i] = argument{metered{Expression: bared(a), m: w.m}}
 			}
 		}
 	case *hclsyntax.SplatExpr:
@@ -220,7 +235,17 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	if _, done := e.(metered); done || e == nil {
 		return e
 	}
-	return metered{bared(e), m}
+	return metered{Expression: bared(e), m: m}
+}
+
+// keep is wrap for a value that a loop collects.
+func (m *meter) keep(e hclsyntax.Expression) hclsyntax.Expression {
+	w, is := m.wrap(e).(metered)
+	if !is {
+		return e
+	}
+	w.kept = true
+	return w
 }
 
 // bared puts a reference into parentheses: HCL looks for references by node type, so that they must

@@ -106,6 +106,9 @@ func (t *trial) share(ctx context.Context, p pair, backwards bool) (gbps float64
 // groupThreshold is what the group must carry: the sum of what its links are expected to, and never
 // more than the port negotiates.
 func (r *run) groupThreshold(group []*trial) (gbps float64, text string) {
+	if r.options.Lab && r.options.LabCapGbps == 0 {
+		return 0, emulated
+	}
 	sum, port, fraction := 0.0, 0.0, 1.0
 	for _, t := range group {
 		sum += t.path.ExpectGbps

@@ -21,7 +21,7 @@ type Options struct {
 	Only        []string               // kinds of checks; empty: all
 	Link        string                 // name of one link, network or path; "": all
 	Lab         bool                   // links are shaped to LabCapGbps, and thresholds with them
-	LabCapGbps  float64                // Gb/s
+	LabCapGbps  float64                // Gb/s; 0: they are not shaped, and no speed is judged
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
 	LeftOut     func(host string) bool // hosts that nobody asks about, and their links; nil: none
 	Progress    func(string)           // nil: quiet
@@ -140,7 +140,7 @@ func (r *run) check(ctx context.Context, trials []*trial, name string, do func(*
 		}
 	}
 	done := 0
-	for _, round := range rounds(ready, name == "tcp" && r.options.Lab) {
+	for _, round := range rounds(ready, name == "tcp" && r.options.LabCapGbps > 0) {
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, sideBySide)
 		names := make([]string, 0, len(round))

@@ -1,14 +1,21 @@
 package view
 
-import "github.com/fabricform/fabricform/lab"
+import (
+	"fmt"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
 
 // Lab prints a lab's hosts and cables.
-func (p *Printer) Lab(s lab.Status) {
+func (p *Printer) Lab(s site.Status) {
 	p.Linef("%s", p.bold("lab "+s.Name))
 	for _, h := range s.Hosts {
 		symbol, state := p.good("✓"), "up"
 		if !h.Alive {
 			symbol, state = p.bad("✗"), "ended"
+		}
+		if h.Console != "" {
+			state += ", console in " + h.Console
 		}
 		p.Linef("  %s host %-12s %-16s %s", symbol, h.Name, h.Address, state)
 	}
@@ -17,6 +24,9 @@ func (p *Printer) Lab(s lab.Status) {
 		if c.Fault != "" {
 			symbol, fault = p.warn("!"), c.Fault
 		}
-		p.Linef("  %s link %-16s %s — %s, shaped to %g Gb/s, %s", symbol, c.Name, c.A, c.B, c.Gbps, fault)
+		if c.Gbps > 0 {
+			fault = fmt.Sprintf("shaped to %g Gb/s, %s", c.Gbps, fault)
+		}
+		p.Linef("  %s link %-16s %s — %s, %s", symbol, c.Name, c.A, c.B, fault)
 	}
 }

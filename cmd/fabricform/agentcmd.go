@@ -7,7 +7,8 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/host"
-	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/lab/netns"
+	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/providers"
 )
 
@@ -37,6 +38,15 @@ func labHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
 		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return lab.HostMain(args) },
+		RunE:               func(_ *cobra.Command, args []string) error { return netns.HostMain(args) },
+	}
+}
+
+// labRackCommand has the machines and cables of a lab.
+func labRackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return vm.RackMain(args) },
 	}
 }

@@ -47,7 +47,7 @@ func benchFleet(t *testing.T, n int) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	l, err := lab.Open(f.Name, lab.Options{})
+	l, err := lab.Open(f.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (a *app) load(path string) (*fabric.Fabric, error) {
 type session struct {
 	fabric  *fabric.Fabric
 	fleet   *apply.Fleet
-	lab     *lab.Lab // nil: the declared hosts
+	lab     lab.Lab // nil: the declared hosts
 	kinds   resource.Kinds
 	desired map[string][]resource.Resource // by host
 	destroy bool                           // give everything back
@@ -106,7 +106,7 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
 	if a.lab != "" {
-		if s.lab, err = lab.Open(labName(a.lab, f), lab.Options{}); err != nil {
+		if s.lab, err = lab.Open(labName(a.lab, f)); err != nil {
 			return nil, err
 		}
 		d.NetDial, d.SSHConfig = s.lab.NetDial, false

@@ -3,37 +3,46 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/lab/netns"
+	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/lab/vm"
 )
 
 func labCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "lab", Short: "Rehearse the fabric in network namespaces of this machine",
-		Long: `A lab builds the declared hosts as network namespaces of this Linux machine, with the declared NIC
-names and cables, a view of /etc of their own and an SSH server each. Any other command goes there
-with -lab. A lab needs root and cannot reach the machine that carries it.`,
+		Use: "lab", Short: "Rehearse the fabric on this machine, in namespaces or virtual machines",
+		Long: `A lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. Any
+other command goes there with -lab. A lab cannot reach the machine that carries it.
+
+With -backend netns hosts are network namespaces with a view of /etc of their own and an SSH server
+each: up in a second; it needs root. With -backend vm they are virtual machines with a Debian kernel and
+systemd, so that Soft-RoCE, reboots and network managers are real: up in seconds once their image is
+made, with KVM or without, and without root.`,
 		Example: `  fabricform lab up examples/roce-pair.hcl
   fabricform apply -lab examples/roce-pair.hcl
   fabricform lab fault examples/roce-pair.hcl rail0 cut
-  fabricform lab down examples/roce-pair.hcl`,
+  fabricform lab down examples/roce-pair.hcl
+  fabricform lab up -backend vm examples/soft-roce-pair.hcl`,
 	}
-	c.AddCommand(labUp(a), labStatus(a), labExec(a), labFault(a), labDown(a))
+	c.AddCommand(labUp(a), labStatus(a), labExec(a), labFault(a), labReboot(a), labDown(a), labImage(a))
 	return c
 }
 
-func (a *app) openLab(path string) (*lab.Lab, error) {
+func (a *app) openLab(path string) (lab.Lab, error) {
 	f, err := a.load(path)
 	if err != nil {
 		return nil, err
 	}
-	return lab.Open(f.Name, lab.Options{})
+	return lab.Open(f.Name)
 }
 
 func labUp(a *app) *cobra.Command {
-	var sshd string
+	var sshd, backend string
 	c := &cobra.Command{
 		Use: "up [FABRIC]", Short: "Build the lab", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +50,7 @@ func labUp(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := lab.Up(cmd.Context(), f, lab.Options{SSHD: sshd,
+			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd,
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
@@ -50,6 +59,7 @@ func labUp(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
+	c.Flags().StringVar(&backend, "backend", netns.Backend, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
 	c.Flags().StringVar(&sshd, "sshd", "", "run this OpenSSH `sshd` in the hosts instead of the built-in server")
 	return c
 }
@@ -106,7 +116,11 @@ func labFault(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := l.Fault(args[1], args[2]); err != nil {
+			f, err := site.ParseFault(args[2])
+			if err != nil {
+				return err
+			}
+			if err := l.Fault(args[1], f, args[2]); err != nil {
 				return err
 			}
 			a.out.Linef("✓ link %s: %s", args[1], args[2])
@@ -115,6 +129,42 @@ func labFault(a *app) *cobra.Command {
 	}
 	a.fabricFlags(c)
 	return c
+}
+
+func labReboot(a *app) *cobra.Command {
+	var hard bool
+	c := &cobra.Command{
+		Use: "reboot FABRIC HOST", Short: "Restart a host of a lab of virtual machines, and wait for it", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.openLab(args[0])
+			if err != nil {
+				return err
+			}
+			a.err.Progressf("%s", "restarting "+args[1])
+			if err := l.Reboot(cmd.Context(), args[1], hard); err != nil {
+				return err
+			}
+			a.out.Linef("✓ %s is back.", args[1])
+			return nil
+		},
+	}
+	a.fabricFlags(c)
+	c.Flags().BoolVar(&hard, "hard", false, "cut its power instead of asking it to restart")
+	return c
+}
+
+func labImage(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "image", Short: "Make the image of virtual machines, if it is not there yet", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, accel, err := vm.Image(cmd.Context(), vm.DefaultRecipe(), site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
+			if err != nil {
+				return err
+			}
+			a.out.Linef("✓ image %s, run by %s", dir, accel)
+			return nil
+		},
+	}
 }
 
 func labDown(a *app) *cobra.Command {

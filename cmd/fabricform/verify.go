@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/validators"
 	"github.com/fabricform/fabricform/view"
 )
@@ -62,8 +61,11 @@ func (a *app) prove(ctx context.Context, s *session, ch checks) (int, []validato
 	for name, err := range s.fleet.Unreachable {
 		unreachable[name] = err.Error()
 	}
-	o := validators.Options{Only: ch.only, Link: ch.link, Lab: s.lab != nil, LabCapGbps: lab.CapGbps, Unreachable: unreachable, LeftOut: s.leftOut,
+	o := validators.Options{Only: ch.only, Link: ch.link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
+	if s.lab != nil {
+		o.Lab, o.LabCapGbps = true, s.lab.LinkCapGbps()
+	}
 	results := validators.Run(ctx, s.fabric, s.fleet, o)
 	a.report().Results(results)
 	code := exitOK

@@ -1,4 +1,4 @@
-package lab
+package netns
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	if !ok {
 		return 0, fmt.Errorf("the lab has no host %q", host)
 	}
-	if !h.Process.alive() {
+	if !h.Process.Alive() {
 		return 0, fmt.Errorf("lab host %s has ended; `fabricform lab down`, then `lab up`", host)
 	}
 	args := append([]string{"--target", strconv.Itoa(h.Process.PID), "--net", "--mount", "--uts", "--ipc", "--pid", "--wd=/", "--"}, argv...)

@@ -1,4 +1,4 @@
-package lab
+package netns
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab/site"
 )
 
 // middleMTU lets every frame through that two hosts may agree on; only their own MTU counts.
@@ -180,7 +181,7 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 // wire lays a cable: NIC, end, bridge, end, NIC.
 func (l *Lab) wire(middle *netlink.Handle, nics map[fabric.NICRef]*fabric.NIC, j int, link *fabric.Link) error {
 	bridge := "w" + strconv.Itoa(j)
-	c := Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}
+	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
 	if err := addBridge(middle, bridge); err != nil {
 		return err
 	}

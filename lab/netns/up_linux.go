@@ -1,10 +1,7 @@
-package lab
+package netns
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -13,39 +10,24 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab/site"
 )
 
 // Up builds the lab. What a failure leaves is removed.
-func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
+func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a lab needs root, to make namespaces: run it with sudo")
 	}
-	for what, path := range map[string]*string{"fabricform": &o.Program, "sshd": &o.SSHD} {
-		if *path == "" {
-			if *path, err = program(what); err != nil {
-				return nil, err
-			}
-		}
-	}
-	dir, err := place(f.Name)
-	if err != nil {
+	if o.Program, err = o.Self(); err != nil {
 		return nil, err
 	}
-	if old, err := Open(f.Name, o); err == nil {
-		if old.state.Net.alive() {
-			return nil, fmt.Errorf("the lab of fabric %q is up already; `fabricform lab down` removes it", f.Name)
-		}
-		if err := old.Down(); err != nil {
-			return nil, fmt.Errorf("remove what is left of an earlier lab: %w", err)
+	if o.SSHD == "" {
+		if o.SSHD, err = sshd(); err != nil {
+			return nil, err
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the lab's folder: %w", err)
-	}
-	l := &Lab{dir: dir, state: state{Name: f.Name, Hosts: map[string]Host{}}}
+	l := &Lab{dir: dir, state: state{Backend: Backend, Name: f.Name, Hosts: map[string]Host{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Down())
@@ -71,8 +53,8 @@ func Up(ctx context.Context, f *fabric.Fabric, o Options) (_ *Lab, err error) {
 
 // start makes the namespaces: of the cables, of the router where there are networks, and of the
 // hosts. Their processes wait for the end of the returned files.
-func (l *Lab) start(f *fabric.Fabric, o Options) (signs []*os.File, err error) {
-	hold := func(args ...string) (process, error) {
+func (l *Lab) start(f *fabric.Fabric, o site.Options) (signs []*os.File, err error) {
+	hold := func(args ...string) (site.Process, error) {
 		p, sign, err := l.hold(o, args...)
 		if err == nil {
 			signs = append(signs, sign)
@@ -106,10 +88,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-func program(what string) (string, error) {
-	if what == "fabricform" {
-		return os.Executable()
-	}
+func sshd() (string, error) {
 	if path, err := exec.LookPath("sshd"); err == nil {
 		return path, nil
 	}
@@ -122,9 +101,9 @@ func program(what string) (string, error) {
 
 // hold starts a process in namespaces of its own. It waits for the end of the returned file before
 // it begins, so that its network can be put in place first.
-func (l *Lab) hold(o Options, args ...string) (process, *os.File, error) {
-	fail := func(err error) (process, *os.File, error) {
-		return process{}, nil, fmt.Errorf("start lab process %s: %w", args[len(args)-1], err)
+func (l *Lab) hold(o site.Options, args ...string) (site.Process, *os.File, error) {
+	fail := func(err error) (site.Process, *os.File, error) {
+		return site.Process{}, nil, fmt.Errorf("start lab process %s: %w", args[len(args)-1], err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -145,11 +124,11 @@ func (l *Lab) hold(o Options, args ...string) (process, *os.File, error) {
 		return fail(err)
 	}
 	go func() { _ = cmd.Wait() }() // only to reap it, should it end while we live
-	start, err := startTime(cmd.Process.Pid)
+	p, err := site.Identify(cmd.Process.Pid)
 	if err != nil {
 		return fail(err)
 	}
-	return process{PID: cmd.Process.Pid, Start: start}, w, nil
+	return p, w, nil
 }
 
 // answers waits until every host takes connections.
@@ -161,7 +140,7 @@ func (l *Lab) answers(ctx context.Context) error {
 				conn.Close()
 				break
 			}
-			if !h.Process.alive() || time.Now().After(deadline) || ctx.Err() != nil {
+			if !h.Process.Alive() || time.Now().After(deadline) || ctx.Err() != nil {
 				said, _ := os.ReadFile(filepath.Join(l.dir, name+".log")) // its absence says as much
 				return fmt.Errorf("lab host %s does not answer: %w; it said: %s", name, err, said)
 			}
@@ -173,7 +152,7 @@ func (l *Lab) answers(ctx context.Context) error {
 
 // keys makes a key for every host and one for the operator.
 func (l *Lab) keys(f *fabric.Fabric) error {
-	line, err := l.key("id_ed25519")
+	line, err := site.Key(filepath.Join(l.dir, "id_ed25519"))
 	if err != nil {
 		return err
 	}
@@ -182,7 +161,7 @@ func (l *Lab) keys(f *fabric.Fabric) error {
 	}
 	known := ""
 	for i, h := range f.Hosts {
-		line, err := l.key("host-" + h.Name)
+		line, err := site.Key(filepath.Join(l.dir, "host-"+h.Name))
 		if err != nil {
 			return err
 		}
@@ -192,23 +171,4 @@ func (l *Lab) keys(f *fabric.Fabric) error {
 		return fmt.Errorf("write the lab's known_hosts: %w", err)
 	}
 	return nil
-}
-
-func (l *Lab) key(name string) (public string, err error) {
-	pub, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return "", fmt.Errorf("make key: %w", err)
-	}
-	block, err := ssh.MarshalPrivateKey(priv, "fabricform lab")
-	if err != nil {
-		return "", fmt.Errorf("make key: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(l.dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-		return "", fmt.Errorf("write key: %w", err)
-	}
-	key, err := ssh.NewPublicKey(pub)
-	if err != nil {
-		return "", fmt.Errorf("make key: %w", err)
-	}
-	return string(ssh.MarshalAuthorizedKey(key)), nil
 }

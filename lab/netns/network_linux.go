@@ -1,4 +1,4 @@
-package lab
+package netns
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab/site"
 )
 
 // segment builds a network: a bridge for a switched one, a bridge for each subnet of a routed one,
@@ -34,7 +35,7 @@ func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, nics map[fabric.
 				return err
 			}
 		}
-		c := Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name, Gbps: shaped(n.SpeedGbps, n.ExpectGbps),
+		c := Cable{Cable: site.Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name, Gbps: shaped(n.SpeedGbps, n.ExpectGbps)},
 			Ends: []End{{Device: fmt.Sprintf("n%dp%d", k, i), Bridge: bridge}}}
 		if err := l.connect(middle, c.Ends[0], ref.Host, nic, c.Gbps); err != nil {
 			return err

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package lab
+package netns
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 	"net"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab/site"
 )
 
-var errLinux = errors.New("a lab needs Linux, whose namespaces it is made of")
+var errLinux = errors.New("a lab of namespaces needs Linux")
 
 // Up needs Linux.
-func Up(context.Context, *fabric.Fabric, Options) (*Lab, error) { return nil, errLinux }
+func Up(context.Context, string, *fabric.Fabric, site.Options) (*Lab, error) { return nil, errLinux }
 
 // Down needs Linux.
 func (*Lab) Down() error { return errLinux }
 
 // Fault needs Linux.
-func (*Lab) Fault(_, _ string) error { return errLinux }
+func (*Lab) Fault(string, site.Fault, string) error { return errLinux }
 
 // NetDial needs Linux.
 func (*Lab) NetDial(context.Context, string, string) (net.Conn, error) { return nil, errLinux }

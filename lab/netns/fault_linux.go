@@ -1,27 +1,25 @@
-package lab
+package netns
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/fabricform/fabricform/lab/site"
 )
 
-// Fault breaks a cable, or mends it: cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT, none.
-// A cable has one fault at a time.
-func (l *Lab) Fault(name, fault string) error {
-	j := slices.IndexFunc(l.state.Links, func(c Cable) bool { return c.Name == name })
-	if j < 0 {
-		names := make([]string, 0, len(l.state.Links))
-		for _, c := range l.state.Links {
-			names = append(names, c.Name)
-		}
-		return fmt.Errorf("the lab has no link %q; there are %s", name, strings.Join(names, ", "))
+// Fault breaks a cable, or mends it.
+func (l *Lab) Fault(name string, f site.Fault, said string) error {
+	names := make([]string, 0, len(l.state.Links))
+	for _, c := range l.state.Links {
+		names = append(names, c.Name)
+	}
+	j, err := site.Find(names, name)
+	if err != nil {
+		return err
 	}
 	h, err := in(l.state.Net.PID)
 	if err != nil {
@@ -31,25 +29,22 @@ func (l *Lab) Fault(name, fault string) error {
 	if err := l.mend(h, j); err != nil {
 		return err
 	}
-	kind, value, _ := strings.Cut(fault, "=")
-	switch kind {
-	case "none":
+	switch {
+	case f.None():
 		return l.save()
-	case "cut":
+	case f.Cut:
 		err = l.eachEnd(j, func(e End) error { return down(h, e.Device) })
-	case "swap":
-		err = l.swap(h, j, value)
-	case "limit":
-		err = l.slow(h, j, value)
-	case "delay", "loss":
-		err = l.disturb(h, j, kind, value)
+	case f.Swap != "":
+		err = l.swap(h, j, f.Swap)
+	case f.Gbps > 0:
+		err = l.eachEnd(j, func(e End) error { return limit(h, e.Device, f.Gbps) })
 	default:
-		return fmt.Errorf("fault %q: there are cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT and none", fault)
+		err = l.disturb(h, j, f)
 	}
 	if err != nil {
-		return fmt.Errorf("fault %s: %w", fault, err)
+		return fmt.Errorf("fault %s: %w", said, err)
 	}
-	l.state.Links[j].Fault = fault
+	l.state.Links[j].Fault = said
 	return l.save()
 }
 
@@ -107,43 +102,9 @@ func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 	return errors.Join(join(h, a.Device, b.Bridge), join(h, b.Device, a.Bridge))
 }
 
-func (l *Lab) slow(h *netlink.Handle, j int, rate string) error {
-	gbps, err := parseRate(rate)
-	if err != nil {
-		return err
-	}
-	return l.eachEnd(j, func(e End) error { return limit(h, e.Device, gbps) })
-}
-
-// parseRate reads rates as tc(8) writes them: 100mbit, 2.5gbit.
-func parseRate(s string) (gbps float64, err error) {
-	for suffix, scale := range map[string]float64{"gbit": 1, "mbit": 1e-3, "kbit": 1e-6} {
-		if digits, ok := strings.CutSuffix(s, suffix); ok {
-			v, err := strconv.ParseFloat(digits, 64)
-			if err == nil && v > 0 && v*scale <= 100 {
-				return v * scale, nil
-			}
-		}
-	}
-	return 0, fmt.Errorf("rate %q: write it like 100mbit or 2.5gbit", s)
-}
-
 // disturb delays or loses packets at both ends, in place of the shaping.
-func (l *Lab) disturb(h *netlink.Handle, j int, kind, value string) error {
-	attrs := netlink.NetemQdiscAttrs{Limit: 10000}
-	if kind == "delay" {
-		d, err := time.ParseDuration(value)
-		if err != nil || d < 0 || d > time.Minute {
-			return fmt.Errorf("time %q: write it like 20ms", value)
-		}
-		attrs.Latency = uint32(d.Microseconds())
-	} else {
-		p, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 32)
-		if err != nil || p < 0 || p > 100 {
-			return fmt.Errorf("percentage %q: write it like 1 or 0.1%%", value)
-		}
-		attrs.Loss = float32(p)
-	}
+func (l *Lab) disturb(h *netlink.Handle, j int, f site.Fault) error {
+	attrs := netlink.NetemQdiscAttrs{Limit: 10000, Latency: uint32(f.Delay.Microseconds()), Loss: float32(f.Loss)}
 	return l.eachEnd(j, func(e End) error {
 		link, err := h.LinkByName(e.Device)
 		if err != nil {

@@ -1,0 +1,98 @@
+// Package netns builds rehearsal fabrics on one Linux machine from the declared model: each host is a
+// set of namespaces with an SSH server, each link a cable between them. A further namespace holds
+// the cables' middles and the management network; nothing is ever created in the machine's own
+// network namespace.
+package netns
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+// Lab is a lab that is up.
+type Lab struct {
+	dir   string
+	state state
+}
+
+// state is what lab.json holds.
+type state struct {
+	Backend string          `json:"backend"`
+	Name    string          `json:"name"`
+	Net     site.Process    `json:"net"`              // holds the cables and the management network
+	Router  *site.Process   `json:"router,omitempty"` // has the networks' gateways
+	Hosts   map[string]Host `json:"hosts"`
+	Links   []Cable         `json:"links"`
+}
+
+// Backend is the name of this kind of lab.
+const Backend = "netns"
+
+// Host is one host of the lab.
+type Host struct {
+	Process site.Process `json:"process"`
+	Address string       `json:"address"` // management address
+}
+
+// Cable is a cable with its middle: a bridge in the holder's namespace, so that a cut takes the
+// carrier from both ends and far ends can change places.
+type Cable struct {
+	site.Cable
+	Ends []End `json:"ends"`
+}
+
+// End is where a cable's end is plugged, in the holder's namespace.
+type End struct {
+	Device string `json:"device"`
+	Bridge string `json:"bridge"`
+}
+
+// CapGbps is what a lab's links carry at most: two cores cannot pretend to more.
+const CapGbps = 1
+
+// Open returns the lab in that folder.
+func Open(dir string) (*Lab, error) {
+	l := &Lab{dir: dir}
+	return l, site.Read(dir, &l.state)
+}
+
+func (l *Lab) save() error { return site.Write(l.dir, l.state) }
+
+// Status says who lives.
+func (l *Lab) Status() (site.Status, error) {
+	s := site.Status{Name: l.state.Name, Backend: Backend}
+	for _, c := range l.state.Links {
+		s.Links = append(s.Links, c.Cable)
+	}
+	for _, name := range l.hosts() {
+		h := l.state.Hosts[name]
+		s.Hosts = append(s.Hosts, site.HostStatus{Name: name, Address: h.Address, Alive: h.Process.Alive()})
+	}
+	return s, nil
+}
+
+func (l *Lab) hosts() []string {
+	names := make([]string, 0, len(l.state.Hosts))
+	for n := range l.state.Hosts {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Target is how a host of the lab is reached, through NetDial.
+func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
+	return l.state.Hosts[host].Address, 22, "root", filepath.Join(l.dir, "id_ed25519"), filepath.Join(l.dir, "known_hosts")
+}
+
+// LinkCapGbps is what links are shaped to at most.
+func (l *Lab) LinkCapGbps() float64 { return CapGbps }
+
+// Reboot is what namespaces cannot do.
+func (l *Lab) Reboot(context.Context, string, bool) error {
+	return errors.New("a lab of namespaces has no kernels to boot; build it with `fabricform lab up -backend vm`")
+}

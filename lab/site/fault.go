@@ -1,0 +1,77 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fault is what is wrong with a cable. A cable has one fault at a time; the zero Fault is none.
+type Fault struct {
+	Cut   bool
+	Swap  string        // the cable whose far end this one's changes place with
+	Gbps  float64       // carries no more than this
+	Delay time.Duration // each way
+	Loss  float64       // of 100 packets
+}
+
+// None is a whole cable.
+func (f Fault) None() bool { return f == Fault{} }
+
+// ParseFault reads a fault as people write it: cut, swap=LINK2, limit=RATE, delay=TIME,
+// loss=PERCENT, none.
+func ParseFault(s string) (Fault, error) {
+	kind, value, _ := strings.Cut(s, "=")
+	switch {
+	case s == "none":
+		return Fault{}, nil
+	case s == "cut":
+		return Fault{Cut: true}, nil
+	case kind == "swap" && value != "":
+		return Fault{Swap: value}, nil
+	case kind == "limit":
+		gbps, err := parseRate(value)
+		return Fault{Gbps: gbps}, err
+	case kind == "delay":
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 || d > time.Minute {
+			return Fault{}, fmt.Errorf("time %q: write it like 20ms", value)
+		}
+		return Fault{Delay: d}, nil
+	case kind == "loss":
+		p, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+		if err != nil || !(p > 0 && p <= 100) {
+			return Fault{}, fmt.Errorf("percentage %q: write it like 1 or 0.1%%", value)
+		}
+		return Fault{Loss: p}, nil
+	}
+	return Fault{}, fmt.Errorf("fault %q: there are cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT and none", s)
+}
+
+// parseRate reads rates as tc(8) writes them: 100mbit, 2.5gbit.
+func parseRate(s string) (gbps float64, err error) {
+	for suffix, scale := range map[string]float64{"gbit": 1, "mbit": 1e-3, "kbit": 1e-6} {
+		if digits, ok := strings.CutSuffix(s, suffix); ok {
+			v, err := strconv.ParseFloat(digits, 64)
+			if err == nil && v > 0 && v*scale <= 100 {
+				return v * scale, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("rate %q: write it like 100mbit or 2.5gbit", s)
+}
+
+// Find finds a cable by name.
+func Find(names []string, name string) (int, error) {
+	for i, n := range names {
+		if n == name {
+			return i, nil
+		}
+	}
+	if len(names) == 0 {
+		return 0, errors.New("the lab has no links")
+	}
+	return 0, fmt.Errorf("the lab has no link %q; there are %s", name, strings.Join(names, ", "))
+}

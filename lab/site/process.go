@@ -1,0 +1,76 @@
+package site
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Process is one process of a lab. A process id alone may have been given to another program since.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"` // field 22 of /proc/PID/stat: ticks since boot
+}
+
+// Identify names a process that runs.
+func Identify(pid int) (Process, error) {
+	start, err := startTime(pid)
+	return Process{PID: pid, Start: start}, err
+}
+
+// Alive says whether it still is the process that the lab started.
+func (p Process) Alive() bool {
+	start, err := startTime(p.PID)
+	return p.PID > 1 && err == nil && start == p.Start
+}
+
+// End ends processes of a lab with SIGKILL, and waits until they are gone.
+func End(all ...Process) error {
+	var errs []error
+	for _, p := range all {
+		if p.Alive() {
+			running, err := os.FindProcess(p.PID)
+			if err == nil {
+				err = running.Kill()
+			}
+			if err != nil && !errors.Is(err, os.ErrProcessDone) {
+				errs = append(errs, fmt.Errorf("end lab process %d: %w", p.PID, err))
+			}
+		}
+	}
+	for _, p := range all {
+		errs = append(errs, p.awaitEnd())
+	}
+	return errors.Join(errs...)
+}
+
+func (p Process) awaitEnd() error {
+	for deadline := time.Now().Add(5 * time.Second); p.Alive(); time.Sleep(10 * time.Millisecond) {
+		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID)); err == nil && zombie(state) {
+			return nil // ended; whoever started it has not asked yet
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("lab process %d does not end", p.PID)
+		}
+	}
+	return nil
+}
+
+// zombie reads /proc/PID/status.
+func zombie(status []byte) bool { return bytes.Contains(status, []byte("State:\tZ")) }
+
+func startTime(pid int) (string, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	// The command's name stands in brackets and may hold anything; the fields after it are plain.
+	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	if len(f) < 20 {
+		return "", errors.New("short /proc/PID/stat")
+	}
+	return f[19], nil
+}

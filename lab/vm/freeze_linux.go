@@ -1,0 +1,99 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience with the first boot: emulated, it takes 35 s on a quiet machine.
+const patience = 4 * time.Minute
+
+// freeze boots the image and keeps the memory of the guest, from which labs start in seconds.
+func freeze(ctx context.Context, dir, accel string) (err error) {
+	runtime.LockOSThread() // the machine ends with the thread that started it
+	defer runtime.UnlockOSThread()
+	overlay := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", baseFile, diskFile)
+	overlay.Dir = dir
+	if out, err := overlay.CombinedOutput(); err != nil {
+		return fmt.Errorf("make disk: %w: %s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	m := machine{image: ".", disk: diskFile, console: "console", monitor: "monitor", accel: accel}
+	cmd := exec.CommandContext(ctx, program, m.args()...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := os.Create(filepath.Join(dir, "qemu"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ctx, ended := context.WithCancelCause(ctx)
+	go func() { ended(errors.Join(errors.New("QEMU has ended"), cmd.Wait())) }()
+	defer func() {
+		_ = cmd.Process.Kill() // it may have ended
+		if err != nil {
+			said, _ := os.ReadFile(filepath.Join(dir, "qemu"))
+			console, _ := os.ReadFile(filepath.Join(dir, "console"))
+			err = fmt.Errorf("%w; QEMU said: %s; the console: %s", err, lastLines(string(said), 3), lastLines(string(console), 5))
+		}
+	}()
+	return saveGuest(ctx, dir)
+}
+
+func saveGuest(ctx context.Context, dir string) error {
+	q, err := dialQMP(dir, "monitor", func() bool { return ctx.Err() == nil })
+	if err != nil {
+		return err
+	}
+	port, err := q.sshPort()
+	if err != nil {
+		return err
+	}
+	g, err := dialGuest(ctx, port, dir, patience)
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	// Everything that a login needs is in memory then.
+	if _, err := g.sh(ctx, "systemctl is-system-running --wait >/dev/null; sync", ""); err != nil {
+		return err
+	}
+	g.close()
+	if _, err := q.do("stop", nil); err != nil {
+		return err
+	}
+	// QEMU's working folder is the image's.
+	if _, err := q.do("migrate", map[string]string{"uri": "exec:cat > " + stateFile}); err != nil {
+		return err
+	}
+	if err := q.migrated(ctx); err != nil {
+		return err
+	}
+	_, err = q.do("quit", nil)
+	return err
+}
+
+// lockFile waits for a lock on a file; the returned function gives it back.
+func lockFile(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing unlocks
+}

@@ -1,0 +1,182 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// guest is an SSH connection to a machine.
+type guest struct{ client *ssh.Client }
+
+// dialGuest logs in, and tries again until the guest listens.
+func dialGuest(ctx context.Context, port int, image string, limit time.Duration) (*guest, error) {
+	config, err := login(image)
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	for deadline := time.Now().Add(limit); ; {
+		c, err := connect(ctx, addr, config)
+		if err == nil {
+			return &guest{c}, nil
+		}
+		var changed *knownhosts.KeyError
+		if errors.As(err, &changed) || time.Now().After(deadline) || ctx.Err() != nil {
+			return nil, fmt.Errorf("log in to the guest at %s: %w", addr, errors.Join(err, ctx.Err()))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func connect(ctx context.Context, addr string, config *ssh.ClientConfig) (*ssh.Client, error) {
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// The forwarder takes connections before the guest listens.
+	if err := conn.SetDeadline(time.Now().Add(40 * time.Second)); err != nil {
+		return nil, err
+	}
+	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return ssh.NewClient(c, chans, reqs), conn.SetDeadline(time.Time{})
+}
+
+func login(image string) (*ssh.ClientConfig, error) {
+	raw, err := os.ReadFile(filepath.Join(image, keyFile))
+	if err != nil {
+		return nil, err
+	}
+	key, err := ssh.ParsePrivateKey(raw)
+	if err != nil {
+		return nil, err
+	}
+	raw, err = os.ReadFile(filepath.Join(image, hostKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	host, _, _, _, err := ssh.ParseAuthorizedKey(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &ssh.ClientConfig{User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.FixedHostKey(host),
+		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519}, Config: ssh.Config{KeyExchanges: []string{ssh.KeyExchangeCurve25519}}}, nil
+}
+
+// sh runs a fixed script; what differs goes in by stdin, so that nothing of it is read as shell.
+func (g *guest) sh(ctx context.Context, script, stdin string) (string, error) {
+	s, err := g.client.NewSession()
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	var out, errs bytes.Buffer
+	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(stdin), &out, &errs
+	if err := s.Run(script); err != nil {
+		return out.String(), fmt.Errorf("%w: %s", errors.Join(err, ctx.Err()), strings.TrimSpace(errs.String()))
+	}
+	return out.String(), nil
+}
+
+func (g *guest) close() { _ = g.client.Close() } // nothing is said after it
+
+// NetDial connects to loopback, which forwards to the guests.
+func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// Exec runs a command on a host and answers its exit status.
+func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
+	h, ok := l.state.Hosts[host]
+	if !ok {
+		return 0, fmt.Errorf("the lab has no host %q", host)
+	}
+	g, err := dialGuest(ctx, h.Port, l.state.Image, 10*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer g.close()
+	s, err := g.client.NewSession()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	s.Stdin, s.Stdout, s.Stderr = stdin, stdout, stderr
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	err = s.Run(strings.Join(words, " "))
+	var exited *ssh.ExitError
+	if errors.As(err, &exited) {
+		return exited.ExitStatus(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("run in lab host %s: %w", host, err)
+	}
+	return 0, nil
+}
+
+// Reboot restarts a host and waits until it answers again.
+func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
+	h, ok := l.state.Hosts[host]
+	if !ok {
+		return fmt.Errorf("the lab has no host %q", host)
+	}
+	g, err := dialGuest(ctx, h.Port, l.state.Image, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	before, err := g.bootID(ctx)
+	if err != nil {
+		g.close()
+		return err
+	}
+	if hard {
+		g.close()
+		if _, err := l.ask(request{Op: opReset, Host: host}); err != nil {
+			return err
+		}
+	} else {
+		_, err := g.sh(ctx, "systemctl reboot", "")
+		g.close()
+		var gone *ssh.ExitMissingError // the guest went before it said so
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("reboot %s: %w", host, err)
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Second) {
+		g, err := dialGuest(ctx, h.Port, l.state.Image, 4*time.Minute)
+		if err != nil {
+			return fmt.Errorf("%s does not come back; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
+		}
+		now, err := g.bootID(ctx)
+		g.close()
+		if err == nil && now != before {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s has not gone down", host)
+		}
+	}
+}
+
+func (g *guest) bootID(ctx context.Context) (string, error) {
+	return g.sh(ctx, "cat /proc/sys/kernel/random/boot_id", "")
+}

@@ -1,0 +1,199 @@
+package vm
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+//go:embed image.sh
+var imageScript []byte
+
+// Files of an image.
+const (
+	baseFile    = "base.qcow2" // as the packages made it
+	diskFile    = "disk.qcow2" // what the first boot wrote over it
+	stateFile   = "state"      // the memory of a booted guest
+	keyFile     = "id_ed25519"
+	hostKeyFile = "host_key.pub"
+	metaFile    = "image.json"
+)
+
+const program = "qemu-system-x86_64"
+
+// Recipe is what an image is made of.
+type Recipe struct {
+	Suite    string   // of Debian
+	Size     string   // of the disk, as truncate(1) reads it; it is sparse
+	Packages []string // of Debian
+}
+
+// DefaultRecipe is a Debian with systemd-networkd, RDMA and the tools that measure it.
+func DefaultRecipe() Recipe {
+	return Recipe{Suite: "trixie", Size: "2G", Packages: []string{
+		"linux-image-amd64", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "ethtool", "nftables",
+		"openssh-server", "openssh-sftp-server", "sudo", "iputils-ping", "tcpdump",
+		"rdma-core", "ibverbs-utils", "ibverbs-providers", "infiniband-diags", "perftest",
+	}}
+}
+
+// key names an image by all that it is made of.
+func (r Recipe) key() string {
+	raw, _ := json.Marshal(struct {
+		Recipe  Recipe
+		Script  []byte
+		Machine []string
+	}{r, imageScript, machine{}.args()}) // strings and bytes always marshal
+	sum := sha256.Sum256(raw)
+	return r.Suite + "-" + hex.EncodeToString(sum[:6])
+}
+
+// needed are the programs that images and guests take, with the package that has each.
+var needed = [][2]string{
+	{program, "qemu-system-x86"}, {"qemu-img", "qemu-utils"}, {"mmdebstrap", "mmdebstrap"}, {"mke2fs", "e2fsprogs"},
+	{"busybox", "busybox-static"}, {"modprobe", "kmod"}, {"cpio", "cpio"}, {"zstd", "zstd"}, {"xz", "xz-utils"},
+}
+
+func checkPrograms() error {
+	var missing []string
+	for _, n := range needed {
+		if _, err := exec.LookPath(n[0]); err != nil {
+			if _, err := os.Stat("/usr/sbin/" + n[0]); err != nil {
+				missing = append(missing, n[1])
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a lab of virtual machines needs packages that are not installed here: `apt-get install %s`", strings.Join(missing, " "))
+}
+
+// Image returns the folder of the recipe's image, and makes it where it is not there yet.
+func Image(ctx context.Context, r Recipe, o site.Options) (dir string, accel string, err error) {
+	if err := checkPrograms(); err != nil {
+		return "", "", err
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", fmt.Errorf("find a place for images: %w", err)
+	}
+	dir = filepath.Join(base, "fabricform", "vm", r.key())
+	if accel, err = readMeta(dir); err == nil {
+		return dir, accel, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", "", fmt.Errorf("make a place for images: %w", err)
+	}
+	unlock, err := lockFile(dir + ".lock")
+	if err != nil {
+		return "", "", err
+	}
+	defer unlock()
+	if accel, err := readMeta(dir); err == nil { // somebody else made it meanwhile
+		return dir, accel, nil
+	}
+	work := dir + ".new"
+	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
+		return "", "", fmt.Errorf("make the image's folder: %w", err)
+	}
+	if accel, err = makeImage(ctx, r, work, o); err != nil {
+		return "", "", errors.Join(err, os.RemoveAll(work))
+	}
+	return dir, accel, os.Rename(work, dir)
+}
+
+type meta struct {
+	Accel string
+	Made  time.Time
+	Recipe
+}
+
+func readMeta(dir string) (accel string, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, metaFile))
+	if err != nil {
+		return "", err
+	}
+	var m meta
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return "", fmt.Errorf("read image: %w", err)
+	}
+	return m.Accel, nil
+}
+
+func writeMeta(dir string, m meta) error {
+	raw, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, metaFile), raw, 0o644)
+}
+
+func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel string, err error) {
+	public, err := site.Key(filepath.Join(dir, keyFile))
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key.pub"), []byte(public), 0o644); err != nil {
+		return "", err
+	}
+	o.Say("making a Debian %s image from packages (once; about a minute)", r.Suite)
+	script := filepath.Join(dir, "image.sh")
+	if err := os.WriteFile(script, imageScript, 0o755); err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub"}, r.Packages...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make the image: %w; it said: %s", errors.Join(err, ctx.Err()), lastLines(string(out), 12))
+	}
+	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", "disk.img", baseFile)
+	convert.Dir = dir
+	if out, err := convert.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make the image: %w: %s", err, out)
+	}
+	if err := os.Remove(filepath.Join(dir, "disk.img")); err != nil {
+		return "", err
+	}
+	var errs []error
+	for _, accel := range accelerators {
+		if accel == "kvm" && !kvmThere() {
+			continue
+		}
+		o.Say("booting the image once, by %s", accel)
+		err := freeze(ctx, dir, accel)
+		if err == nil {
+			return accel, writeMeta(dir, meta{accel, time.Now().UTC(), r})
+		}
+		errs = append(errs, fmt.Errorf("by %s: %w", accel, err))
+	}
+	return "", fmt.Errorf("boot the image: %w", errors.Join(errs...))
+}
+
+func kvmThere() bool {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

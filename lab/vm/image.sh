@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Makes what guests boot from, out of Debian packages, in the current folder: vmlinux, initrd and
+# disk.img. Works as root, and as a user who may make user namespaces.
+#   image.sh SUITE SIZE PUBLIC-KEY-FILE PACKAGE…
+set -euo pipefail
+suite=$1 size=$2 key=$(cat "$3")
+shift 3
+export LC_ALL=C KEY=$key
+
+# In a user namespace files keep the owners that they will have on the disk.
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(unshare --user --map-root-user --map-auto)
+
+cat > configure.sh <<'CONFIGURE'
+set -eu
+cd "$1"
+install -d -m 700 root/.ssh
+printf '%s\n' "$KEY" > root/.ssh/authorized_keys
+# The management NIC is known by the address that the lab gives it; fabric NICs come later.
+cat > etc/systemd/network/10-management.link <<'FILE'
+[Match]
+MACAddress=52:54:00:00:00:01
+[Link]
+Name=mgmt0
+FILE
+cat > etc/systemd/network/10-management.network <<'FILE'
+[Match]
+Name=mgmt0
+[Network]
+Address=10.0.2.15/24
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+FILE
+echo '/dev/vda / ext4 rw,noatime 0 1' > etc/fstab
+echo guest > etc/hostname
+echo 'kernel.panic = 5' > etc/sysctl.d/90-lab.conf
+chroot . systemctl enable systemd-networkd ssh >/dev/null
+chroot . systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
+  man-db.timer getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service >/dev/null 2>&1
+rm -f boot/initrd.img*
+CONFIGURE
+
+packages=$(IFS=,; echo "$*")
+mmdebstrap --quiet --variant=minbase --format=tar --include="$packages" \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --aptopt='APT::Install-Recommends "false"' --customize-hook='sh ./configure.sh "$1"' \
+  "$suite" root.tar ${FABRICFORM_DEBIAN_MIRROR:+"$FABRICFORM_DEBIAN_MIRROR"}
+
+cat > disk.sh <<'DISK'
+set -eu
+mkdir root
+tar -C root -xf root.tar
+truncate -s "$1" disk.img
+mke2fs -q -t ext4 -L lab -d root disk.img
+cp root/boot/vmlinuz-* vmlinuz
+cp -r root/lib/modules modules-tree
+cp root/etc/ssh/ssh_host_ed25519_key.pub host_key.pub
+rm -rf root
+DISK
+"${as_root[@]}" sh disk.sh "$size"
+rm root.tar
+
+# The kernel without its decompressor, which is slow under emulation: the payload's place stands in
+# the header (Documentation/arch/x86/boot.rst, payload_offset and payload_length).
+number() { od -An -tu"$2" -j"$1" -N"$2" vmlinuz | tr -d ' '; }
+start=$(( ($(number 497 1) + 1) * 512 + $(number 584 4) ))
+length=$(( $(number 588 4) - 4 ))
+dd if=vmlinuz of=payload bs=64K iflag=skip_bytes,count_bytes skip=$start count=$length status=none
+case $(od -An -tx1 -N4 payload | tr -d ' ') in
+  28b52ffd) zstd -qdc payload > vmlinux ;;
+  fd377a58) xz -qdc --single-stream payload > vmlinux ;;
+  *) cp vmlinuz vmlinux ;;
+esac
+rm payload vmlinuz
+
+# An initrd that mounts the disk, and no more.
+version=$(ls modules-tree)
+mkdir -p tree/bin tree/mod tree/dev tree/proc tree/root fake/lib
+mv modules-tree fake/lib/modules
+cp "$(command -v busybox)" tree/bin/busybox
+: > tree/mod/list
+for module in virtio_pci virtio_blk ext4; do
+  modprobe --dirname fake --set-version "$version" --show-depends "$module" | awk '$1 == "insmod" {print $2}' | while read -r file; do
+    name=$(basename "$file"); name=${name%.xz}; name=${name%.zst}
+    grep -qx "$name" tree/mod/list && continue
+    case $file in *.xz) xz -dc "$file" ;; *.zst) zstd -qdc "$file" ;; *) cat "$file" ;; esac > "tree/mod/$name"
+    echo "$name" >> tree/mod/list
+  done
+done
+cat > tree/init <<'INIT'
+#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+while read -r module; do /bin/busybox insmod "/mod/$module"; done < /mod/list
+until [ -b /dev/vda ]; do /bin/busybox sleep 0.1; done
+/bin/busybox mount -t ext4 -o rw,noatime /dev/vda /root
+/bin/busybox mount --move /dev /root/dev
+exec /bin/busybox switch_root /root /sbin/init
+INIT
+chmod +x tree/init
+(cd tree && find . | cpio -o -H newc --quiet) > initrd
+rm -rf tree fake configure.sh disk.sh

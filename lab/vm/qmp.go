@@ -1,0 +1,154 @@
+package vm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// qmp speaks QEMU's machine protocol (docs/interop/qmp-spec): a JSON object a line.
+type qmp struct {
+	mu   sync.Mutex
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// dialQMP waits until QEMU listens, and enters command mode.
+func dialQMP(dir, name string, alive func() bool) (*qmp, error) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := dialUnix(dir, name)
+		if err == nil {
+			q := &qmp{conn: conn, r: bufio.NewReader(conn)}
+			if _, err := q.r.ReadBytes('\n'); err != nil { // the greeting
+				return nil, fmt.Errorf("talk to QEMU: %w", err)
+			}
+			_, err := q.do("qmp_capabilities", nil)
+			return q, err
+		}
+		if !alive() {
+			return nil, fmt.Errorf("QEMU has ended before it listened")
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("talk to QEMU: %w", err)
+		}
+	}
+}
+
+// do runs a command. Events that come between are passed over.
+func (q *qmp) do(command string, arguments any) (json.RawMessage, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+		return nil, err
+	}
+	m := map[string]any{"execute": command}
+	if arguments != nil {
+		m["arguments"] = arguments
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := q.conn.Write(append(raw, '\n')); err != nil {
+		return nil, fmt.Errorf("QEMU %s: %w", command, err)
+	}
+	for {
+		line, err := q.r.ReadBytes('\n')
+		if err != nil {
+			return nil, fmt.Errorf("QEMU %s: %w", command, err)
+		}
+		var a struct {
+			Return json.RawMessage
+			Error  *struct{ Desc string }
+		}
+		if err := json.Unmarshal(line, &a); err != nil {
+			return nil, fmt.Errorf("QEMU %s: %w", command, err)
+		}
+		if a.Error != nil {
+			return nil, fmt.Errorf("QEMU %s: %s", command, a.Error.Desc)
+		}
+		if a.Return != nil {
+			return a.Return, nil
+		}
+	}
+}
+
+// status is QEMU's run state: inmigrate, paused, running, …
+func (q *qmp) status() (string, error) {
+	raw, err := q.do("query-status", nil)
+	if err != nil {
+		return "", err
+	}
+	var s struct{ Status string }
+	return s.Status, json.Unmarshal(raw, &s)
+}
+
+// run lets a machine go that was restored.
+func (q *qmp) run() error {
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		s, err := q.status()
+		if err != nil {
+			return err
+		}
+		switch s {
+		case "running":
+			return nil
+		case "paused", "prelaunch", "postmigrate":
+			if _, err := q.do("cont", nil); err != nil {
+				return err
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("QEMU stays %s", s)
+		}
+	}
+}
+
+var forward = regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`)
+
+// sshPort is the port of loopback that leads to the guest's port 22.
+func (q *qmp) sshPort() (int, error) {
+	raw, err := q.do("human-monitor-command", map[string]string{"command-line": "info usernet"})
+	if err != nil {
+		return 0, err
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return 0, err
+	}
+	m := forward.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("QEMU does not name the forwarded port: %q", text)
+	}
+	return strconv.Atoi(m[1])
+}
+
+// migrated waits until the machine's memory is written.
+func (q *qmp) migrated(ctx context.Context) error {
+	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		raw, err := q.do("query-migrate", nil)
+		if err != nil {
+			return err
+		}
+		var m struct {
+			Status    string
+			ErrorDesc string `json:"error-desc"`
+		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		switch m.Status {
+		case "completed":
+			return nil
+		case "failed", "cancelled":
+			return fmt.Errorf("save the guest's memory: %s %s", m.Status, m.ErrorDesc)
+		}
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,280 @@
+package vm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+// rack is the process that has a lab's machines and cables. The machines end with it.
+type rack struct {
+	build    build
+	board    *switchboard
+	machines map[string]*running
+	started  chan struct{} // closed when all machines run, or one could not
+	order    sync.Mutex    // one question at a time
+	failure  error
+}
+
+// running is one machine.
+type running struct {
+	build machineBuild
+	ended atomic.Bool
+	qmp   *qmp
+	port  int
+}
+
+// RackMain is the rack; its argument is the lab's folder.
+func RackMain(args []string) error {
+	if len(args) != 1 {
+		return errors.New("lab-rack is a process of a lab; `fabricform lab up` starts it")
+	}
+	// A machine is told to end when the thread that started it does: that is this one, to the end.
+	runtime.LockOSThread()
+	if err := os.Chdir(args[0]); err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(buildFile)
+	if err != nil {
+		return err
+	}
+	r := &rack{machines: map[string]*running{}, started: make(chan struct{})}
+	if err := json.Unmarshal(raw, &r.build); err != nil {
+		return err
+	}
+	r.board = newSwitchboard(r.build.Segments)
+	for i := range r.build.Segments {
+		if err := r.listen(i); err != nil {
+			return err
+		}
+	}
+	control, err := net.Listen("unix", controlSocket)
+	if err != nil {
+		return err
+	}
+	for _, m := range r.build.Machines {
+		if err := r.start(m); err != nil {
+			return err
+		}
+	}
+	go r.await()
+	for {
+		conn, err := control.Accept()
+		if err != nil {
+			return err
+		}
+		go r.answer(conn)
+	}
+}
+
+// listen waits for the guest of one port.
+func (r *rack) listen(i int) error {
+	l, err := net.Listen("unix", socketOf(i))
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if err := r.board.serve(i, conn); err != nil {
+				fmt.Fprintf(os.Stderr, "port %d: %v\n", i, err)
+			}
+		}
+	}()
+	return nil
+}
+
+// start starts a machine from the image's saved state.
+func (r *rack) start(b machineBuild) error {
+	name := b.Host
+	overlay := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", filepath.Join(r.build.Image, diskFile), overlayOf(name))
+	if out, err := overlay.CombinedOutput(); err != nil {
+		return fmt.Errorf("make the disk of %s: %w: %s", name, err, out)
+	}
+	saved, err := os.Open(filepath.Join(r.build.Image, stateFile))
+	if err != nil {
+		return err
+	}
+	defer saved.Close()
+	log, err := os.Create(messagesOf(name))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	m := machine{image: r.build.Image, disk: overlayOf(name), console: consoleOf(name), monitor: monitorOf(name), accel: r.build.Accel, incoming: true}
+	cmd := exec.Command(program, m.args()...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{saved}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", program, err)
+	}
+	run := &running{build: b}
+	r.machines[name] = run
+	go func() {
+		err := cmd.Wait()
+		run.ended.Store(true)
+		fmt.Fprintf(os.Stderr, "machine %s has ended: %v\n", name, err)
+	}()
+	return nil
+}
+
+// await brings all machines to life, side by side.
+func (r *rack) await() {
+	defer close(r.started)
+	var wg sync.WaitGroup
+	errs := make([]error, len(r.build.Machines))
+	for i, b := range r.build.Machines {
+		m := r.machines[b.Host]
+		wg.Go(func() {
+			if err := m.wake(); err != nil {
+				said, _ := os.ReadFile(messagesOf(b.Host)) // its absence says as much
+				errs[i] = fmt.Errorf("machine %s: %w %s", b.Host, err, strings.TrimSpace(string(said)))
+			}
+		})
+	}
+	wg.Wait()
+	r.failure = errors.Join(errs...)
+}
+
+func (m *running) wake() (err error) {
+	if m.qmp, err = dialQMP(".", monitorOf(m.build.Host), func() bool { return !m.ended.Load() }); err != nil {
+		return err
+	}
+	if err := m.qmp.run(); err != nil {
+		return err
+	}
+	m.port, err = m.qmp.sshPort()
+	return err
+}
+
+func (r *rack) answer(conn net.Conn) {
+	defer conn.Close()
+	var req request
+	if err := json.NewDecoder(conn).Decode(&req); err != nil {
+		return // a visitor without a question
+	}
+	a, err := r.do(req)
+	if err != nil {
+		a.Error = err.Error()
+	}
+	_ = json.NewEncoder(conn).Encode(a) // who does not wait for the answer does not need it
+}
+
+func (r *rack) do(req request) (answer, error) {
+	<-r.started
+	r.order.Lock()
+	defer r.order.Unlock()
+	if req.Op == opStatus {
+		a := answer{Alive: map[string]bool{}}
+		for name, m := range r.machines {
+			a.Alive[name] = !m.ended.Load()
+		}
+		return a, nil
+	}
+	if r.failure != nil {
+		return answer{}, r.failure
+	}
+	switch req.Op {
+	case opPorts:
+		a := answer{Ports: map[string]int{}}
+		for name, m := range r.machines {
+			a.Ports[name] = m.port
+		}
+		return a, nil
+	case opPlug:
+		return answer{}, r.plug()
+	case opFault:
+		return answer{}, r.fault(req.Cable, req.Fault)
+	case opReset:
+		m := r.machines[req.Host]
+		if m == nil {
+			return answer{}, fmt.Errorf("the lab has no host %q", req.Host)
+		}
+		_, err := m.qmp.do("system_reset", nil)
+		return answer{}, err
+	}
+	return answer{}, fmt.Errorf("no such request: %q", req.Op)
+}
+
+func (r *rack) plug() error {
+	for _, m := range r.machines {
+		for i, n := range m.build.NICs {
+			if err := m.qmp.plug(i, n); err != nil {
+				return fmt.Errorf("NIC %s of %s: %w", n.Netdev, m.build.Host, err)
+			}
+			if r.build.Segments[n.Port] < 0 { // no cable, no carrier
+				if err := m.qmp.carrier(i, false); err != nil {
+					return fmt.Errorf("NIC %s of %s: %w", n.Netdev, m.build.Host, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rack) cable(name string) (cableBuild, error) {
+	for _, c := range r.build.Cables {
+		if c.Name == name {
+			return c, nil
+		}
+	}
+	return cableBuild{}, fmt.Errorf("the lab has no link %q", name)
+}
+
+// fault breaks a cable that is whole again first.
+func (r *rack) fault(name string, f site.Fault) error {
+	c, err := r.cable(name)
+	if err != nil {
+		return err
+	}
+	if err := r.mend(c); err != nil {
+		return err
+	}
+	if f.Swap != "" {
+		other, err := r.cable(f.Swap)
+		if err != nil || other.Name == c.Name {
+			return fmt.Errorf("there is no other link %q", f.Swap)
+		}
+		if err := r.mend(other); err != nil {
+			return err
+		}
+		r.board.swap(c, other)
+		return nil
+	}
+	return r.set(c, f)
+}
+
+func (r *rack) mend(c cableBuild) error {
+	r.board.unswap(c)
+	return r.set(c, site.Fault{})
+}
+
+// set puts a fault at every end of a cable; a cut one takes the carrier from its NICs.
+func (r *rack) set(c cableBuild, f site.Fault) error {
+	var errs []error
+	for _, port := range c.Ports {
+		r.board.fault(port, f)
+		for _, m := range r.machines {
+			for i, n := range m.build.NICs {
+				if n.Port == port {
+					errs = append(errs, m.qmp.carrier(i, !f.Cut))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,216 @@
+package vm
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+// maxFrame is more than any guest sends: an MTU of 9000 and its headers.
+const maxFrame = 1 << 16
+
+// queueFrames is how much waits at a port, as in a switch; what comes on top is dropped.
+const queueFrames = 2048
+
+// switchboard joins the sockets of NICs to segments: a cable is a segment with two ports. Frames
+// come as QEMU's stream sockets carry them, behind their length in four bytes, big-endian
+// (net/stream.c of QEMU).
+type switchboard struct {
+	mu       sync.Mutex
+	ports    []*port
+	segments []*segment
+	swapped  map[string]swapped // by the name of either cable
+}
+
+// swapped are two cables whose far ends have changed places.
+type swapped struct{ a, b cableBuild }
+
+// port is one NIC's end of a cable.
+type port struct {
+	segment *segment
+	fault   site.Fault
+	conn    net.Conn // nil: no guest is there yet
+	queue   chan outgoing
+	busy    time.Time // until when a slow cable carries what it took
+}
+
+type outgoing struct {
+	frame []byte
+	due   time.Time
+}
+
+// segment is where ports hear each other. It learns addresses as a switch does.
+type segment struct {
+	members []*port
+	learned map[[6]byte]*port
+}
+
+// newSwitchboard plugs each port into its segment; -1 is a port without a cable.
+func newSwitchboard(segmentOf []int) *switchboard {
+	b := &switchboard{swapped: map[string]swapped{}}
+	for _, n := range segmentOf {
+		p := &port{queue: make(chan outgoing, queueFrames)}
+		for n >= len(b.segments) {
+			b.segments = append(b.segments, &segment{learned: map[[6]byte]*port{}})
+		}
+		if n >= 0 {
+			b.plug(p, b.segments[n])
+		}
+		b.ports = append(b.ports, p)
+	}
+	return b
+}
+
+func (b *switchboard) plug(p *port, s *segment) {
+	if old := p.segment; old != nil {
+		for i, m := range old.members {
+			if m == p {
+				old.members = append(old.members[:i], old.members[i+1:]...)
+				break
+			}
+		}
+		clear(old.learned)
+	}
+	p.segment = s
+	s.members = append(s.members, p)
+	clear(s.learned)
+}
+
+// exchange lets two ports change places.
+func (b *switchboard) exchange(i, j int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, q := b.ports[i], b.ports[j]
+	ps, qs := p.segment, q.segment
+	b.plug(p, qs)
+	b.plug(q, ps)
+}
+
+// swap lets the far ends of two cables change places, as a person does who plugs them the wrong way.
+func (b *switchboard) swap(c, d cableBuild) {
+	b.exchange(c.far(), d.far())
+	b.swapped[c.Name], b.swapped[d.Name] = swapped{c, d}, swapped{c, d}
+}
+
+// unswap puts a cable back, and the one that it was swapped with.
+func (b *switchboard) unswap(c cableBuild) {
+	if s, is := b.swapped[c.Name]; is {
+		b.exchange(s.a.far(), s.b.far())
+		delete(b.swapped, s.a.Name)
+		delete(b.swapped, s.b.Name)
+	}
+}
+
+func (c cableBuild) far() int { return c.Ports[len(c.Ports)-1] }
+
+// fault sets what is wrong at a port.
+func (b *switchboard) fault(i int, f site.Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ports[i].fault = f
+}
+
+// serve carries one guest's frames until its socket ends.
+func (b *switchboard) serve(i int, conn net.Conn) error {
+	b.mu.Lock()
+	p := b.ports[i]
+	p.conn = conn
+	b.mu.Unlock()
+	stop := make(chan struct{})
+	defer close(stop)
+	go p.deliver(conn, stop)
+	r := bufio.NewReaderSize(conn, 4*maxFrame)
+	for {
+		frame, err := readFrame(r)
+		if err != nil {
+			return err
+		}
+		b.forward(p, frame)
+	}
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes", n)
+	}
+	frame := make([]byte, n)
+	_, err := io.ReadFull(r, frame)
+	return frame, err
+}
+
+// forward gives a frame to the port that has its destination, or to all others.
+func (b *switchboard) forward(from *port, frame []byte) {
+	if len(frame) < 14 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := from.segment
+	if s == nil || from.fault.Cut {
+		return
+	}
+	s.learned[[6]byte(frame[6:12])] = from
+	if to, known := s.learned[[6]byte(frame[:6])]; known {
+		if to != from {
+			to.send(frame)
+		}
+		return
+	}
+	for _, to := range s.members {
+		if to != from {
+			to.send(frame)
+		}
+	}
+}
+
+// send queues a frame towards a port's guest, with what is wrong at that end. The board is locked.
+func (p *port) send(frame []byte) {
+	f := p.fault
+	if p.conn == nil || f.Cut || f.Loss > 0 && rand.Float64()*100 < f.Loss {
+		return
+	}
+	due := time.Now()
+	if f.Gbps > 0 {
+		if p.busy.Before(due) {
+			p.busy = due
+		}
+		p.busy = p.busy.Add(time.Duration(float64(len(frame)*8) / f.Gbps)) // bits by Gb/s are nanoseconds
+		due = p.busy
+	}
+	select {
+	case p.queue <- outgoing{frame, due.Add(f.Delay)}:
+	default:
+	}
+}
+
+// deliver writes what is queued, each frame when it is due.
+func (p *port) deliver(conn net.Conn, stop chan struct{}) {
+	var head [4]byte
+	for {
+		select {
+		case <-stop:
+			return
+		case o := <-p.queue:
+			if wait := time.Until(o.due); wait > 0 {
+				time.Sleep(wait)
+			}
+			binary.BigEndian.PutUint32(head[:], uint32(len(o.frame)))
+			bufs := net.Buffers{head[:], o.frame}
+			if _, err := bufs.WriteTo(conn); err != nil {
+				return // its reader ends too, and tells
+			}
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+// Up builds the lab in a folder. What a failure leaves is removed.
+func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
+	image, accel, err := Image(ctx, DefaultRecipe(), o)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{dir: dir, state: state{Backend: Backend, Name: f.Name, Image: image, Hosts: map[string]Host{}}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Down())
+		}
+	}()
+	b, err := l.plan(f)
+	if err != nil {
+		return nil, err
+	}
+	b.Image, b.Accel = image, accel
+	if err := l.startRack(b, o); err != nil {
+		return nil, err
+	}
+	o.Say("starting %d machines", len(b.Machines))
+	a, err := l.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, port := range a.Ports {
+		h := l.state.Hosts[name]
+		h.Port = port
+		l.state.Hosts[name] = h
+	}
+	if err := errors.Join(l.knownHosts(), site.Write(l.dir, l.state)); err != nil {
+		return nil, err
+	}
+	return l, l.settle(ctx, o)
+}
+
+// plan says which machines and cables there are to be.
+func (l *Lab) plan(f *fabric.Fabric) (build, error) {
+	var b build
+	ports := map[fabric.NICRef]int{}
+	for _, h := range f.Hosts {
+		host := Host{}
+		for _, n := range h.NICs {
+			if n.Netdev == managementNetdev {
+				continue
+			}
+			nic, err := cardOf(n)
+			if err != nil {
+				return b, fmt.Errorf("NIC %s of %s: %w", n.Name, h.Name, err)
+			}
+			nic.Port = len(b.Segments)
+			ports[n.Ref()] = nic.Port
+			b.Segments = append(b.Segments, -1)
+			host.NICs = append(host.NICs, nic)
+		}
+		if len(host.NICs) > maxNICs {
+			return b, fmt.Errorf("host %s has %d NICs; a lab's machine has room for %d", h.Name, len(host.NICs), maxNICs)
+		}
+		l.state.Hosts[h.Name] = host
+		b.Machines = append(b.Machines, machineBuild{Host: h.Name, NICs: host.NICs})
+	}
+	segment := 0
+	lay := func(c cableBuild, a, z string) {
+		for _, p := range c.Ports {
+			b.Segments[p] = segment
+		}
+		b.Cables = append(b.Cables, c)
+		l.state.Links = append(l.state.Links, site.Cable{Name: c.Name, A: a, B: z})
+	}
+	for _, k := range f.Links {
+		lay(cableBuild{k.Name, []int{ports[k.Endpoints[0]], ports[k.Endpoints[1]]}}, k.Endpoints[0].String(), k.Endpoints[1].String())
+		segment++
+	}
+	for _, n := range f.Networks {
+		if n.Routed {
+			return b, fmt.Errorf("network %s is routed: a lab of virtual machines has no router; `lab up -backend netns` has", n.Name)
+		}
+		for _, ref := range n.Members {
+			lay(cableBuild{n.Name + ":" + n.MemberName(ref), []int{ports[ref]}}, ref.String(), n.Name)
+		}
+		segment++
+	}
+	return b, nil
+}
+
+// managementNetdev is the management NIC's name in every guest.
+const managementNetdev = "mgmt0"
+
+func cardOf(n *fabric.NIC) (NIC, error) {
+	if n.Match.PCI != "" || n.Match.RDMA != "" {
+		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses and no RDMA of their own; match by netdev or mac")
+	}
+	c := NIC{Netdev: n.Netdev, MAC: n.Match.MAC}
+	if c.Netdev == "" {
+		c.Netdev = n.Name
+	}
+	if c.MAC == "" {
+		sum := sha256.Sum256([]byte(n.Ref().String()))
+		c.MAC = net.HardwareAddr(append([]byte{2}, sum[:5]...)).String() // locally administered
+	}
+	return c, nil
+}
+
+func (l *Lab) startRack(b build, o site.Options) error {
+	if err := b.write(l.dir); err != nil {
+		return err
+	}
+	self, err := o.Self()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(l.dir, "rack.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(self, "lab-rack", l.dir)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the lab's process: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // only to reap it, should it end while we live
+	if l.state.Rack, err = site.Identify(cmd.Process.Pid); err != nil {
+		return err
+	}
+	return site.Write(l.dir, l.state)
+}
+
+// ready waits until the rack's machines run.
+func (l *Lab) ready(ctx context.Context) (answer, error) {
+	for ctx.Err() == nil {
+		conn, err := dialUnix(l.dir, controlSocket)
+		if err == nil {
+			return askOver(conn, request{Op: opPorts})
+		}
+		if !l.state.Rack.Alive() {
+			said, _ := os.ReadFile(filepath.Join(l.dir, "rack.log"))
+			return answer{}, fmt.Errorf("the lab's process has ended; it said: %s", bytes.TrimSpace(said))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return answer{}, ctx.Err()
+}
+
+func (l *Lab) knownHosts() error {
+	key, err := os.ReadFile(filepath.Join(l.state.Image, hostKeyFile))
+	if err != nil {
+		return err
+	}
+	var known strings.Builder
+	for _, n := range l.hosts() {
+		fmt.Fprintf(&known, "[127.0.0.1]:%d %s\n", l.state.Hosts[n].Port, strings.TrimSpace(string(key)))
+	}
+	return os.WriteFile(filepath.Join(l.dir, "known_hosts"), []byte(known.String()), 0o600)
+}
+
+// settleScript makes a restored guest one of its own: the time, its names, and those of the NICs
+// that come next. It reads words, and runs nothing of them.
+const settleScript = `set -eu
+mkdir -p /etc/systemd/network
+while read -r what a b; do
+  case $what in
+  time) date -s "@$a" >/dev/null ;;
+  name) hostname -- "$a"; printf '%s\n' "$a" > /etc/hostname ;;
+  machine) printf '%s\n' "$a" > /etc/machine-id ;;
+  nic) printf '[Match]\nMACAddress=%s\n[Link]\nName=%s\nMTUBytes=1500\n' "$a" "$b" > "/etc/systemd/network/20-lab-$b.link" ;;
+  esac
+done
+udevadm control --reload`
+
+// arrivedScript waits for NICs by name.
+const arrivedScript = `while read -r nic; do
+  i=0
+  until [ -e "/sys/class/net/$nic" ]; do
+    i=$((i+1)); [ $i -lt 600 ] || { echo "NIC $nic does not appear" >&2; exit 1; }
+    sleep 0.1
+  done
+done`
+
+// settle gives each guest its identity, then its NICs.
+func (l *Lab) settle(ctx context.Context, o site.Options) error {
+	names := l.hosts()
+	guests := make([]*guest, len(names))
+	defer func() {
+		for _, g := range guests {
+			if g != nil {
+				g.close()
+			}
+		}
+	}()
+	err := l.everywhere(func(i int, name string) (err error) {
+		if guests[i], err = dialGuest(ctx, l.state.Hosts[name].Port, l.state.Image, time.Minute); err != nil {
+			return err
+		}
+		_, err = guests[i].sh(ctx, settleScript, l.identity(name))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	o.Say("putting the NICs in")
+	if _, err := l.ask(request{Op: opPlug}); err != nil {
+		return err
+	}
+	return l.everywhere(func(i int, name string) error {
+		var netdevs strings.Builder
+		for _, n := range l.state.Hosts[name].NICs {
+			netdevs.WriteString(n.Netdev + "\n")
+		}
+		_, err := guests[i].sh(ctx, arrivedScript, netdevs.String())
+		return err
+	})
+}
+
+// everywhere does something for all hosts, some at once.
+func (l *Lab) everywhere(do func(i int, name string) error) error {
+	var all errgroup.Group
+	all.SetLimit(8)
+	for i, name := range l.hosts() {
+		all.Go(func() error {
+			if err := do(i, name); err != nil {
+				return fmt.Errorf("lab host %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
+
+func (l *Lab) identity(name string) string {
+	var s strings.Builder
+	sum := sha256.Sum256([]byte(l.dir + "/" + name))
+	fmt.Fprintf(&s, "time %d\nname %s\nmachine %x\n", time.Now().Unix(), name, sum[:16])
+	for _, n := range l.state.Hosts[name].NICs {
+		fmt.Fprintf(&s, "nic %s %s\n", n.MAC, n.Netdev)
+	}
+	return s.String()
+}
+
+// Down ends the rack, and with it the machines, and removes the folder. It also works on what a
+// crash has left.
+func (l *Lab) Down() error {
+	if err := site.End(l.state.Rack); err != nil {
+		return err
+	}
+	return os.RemoveAll(l.dir)
+}

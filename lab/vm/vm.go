@@ -1,0 +1,117 @@
+// Package vm builds rehearsal fabrics of virtual machines in QEMU: each has a stock Debian kernel
+// and systemd, so that RDMA, reboots and network managers are real. It needs neither root nor KVM,
+// and nothing leaves the machine: management is forwarded from loopback, and cables are Unix sockets
+// that a process of the lab joins.
+package vm
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/fabricform/fabricform/lab/site"
+)
+
+// Backend is the name of this kind of lab.
+const Backend = "vm"
+
+// Lab is a lab that is up.
+type Lab struct {
+	dir   string
+	state state
+}
+
+// state is what lab.json holds.
+type state struct {
+	Backend string          `json:"backend"`
+	Name    string          `json:"name"`
+	Rack    site.Process    `json:"rack"`  // the process that has the machines and cables
+	Image   string          `json:"image"` // the folder that the guests started from
+	Hosts   map[string]Host `json:"hosts"`
+	Links   []site.Cable    `json:"links"`
+}
+
+// Host is one virtual machine.
+type Host struct {
+	Port int   `json:"port"` // of loopback, which leads to the guest's SSH server
+	NICs []NIC `json:"nics"`
+}
+
+// NIC is a card of a guest, in the order of its slots.
+type NIC struct {
+	Netdev string `json:"netdev"`
+	MAC    string `json:"mac"`
+	Port   int    `json:"port"` // of the switchboard
+}
+
+// Open returns the lab in that folder.
+func Open(dir string) (*Lab, error) {
+	l := &Lab{dir: dir}
+	return l, site.Read(dir, &l.state)
+}
+
+func (l *Lab) hosts() []string {
+	names := make([]string, 0, len(l.state.Hosts))
+	for n := range l.state.Hosts {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Status says who lives.
+func (l *Lab) Status() (site.Status, error) {
+	s := site.Status{Name: l.state.Name, Backend: Backend, Links: l.state.Links}
+	alive := map[string]bool{}
+	if l.state.Rack.Alive() {
+		a, err := l.ask(request{Op: opStatus})
+		if err != nil {
+			return s, err
+		}
+		alive = a.Alive
+	}
+	for _, n := range l.hosts() {
+		s.Hosts = append(s.Hosts, site.HostStatus{Name: n, Address: "127.0.0.1:" + strconv.Itoa(l.state.Hosts[n].Port), Alive: alive[n],
+			Console: filepath.Join(l.dir, consoleOf(n))})
+	}
+	return s, nil
+}
+
+// Target is how a host of the lab is reached.
+func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
+	return "127.0.0.1", l.state.Hosts[host].Port, "root", filepath.Join(l.state.Image, keyFile), filepath.Join(l.dir, "known_hosts")
+}
+
+// LinkCapGbps is 0: what an emulated machine carries says nothing of a real one.
+func (l *Lab) LinkCapGbps() float64 { return 0 }
+
+// Fault breaks a cable, or mends it.
+func (l *Lab) Fault(name string, f site.Fault, said string) error {
+	names := make([]string, 0, len(l.state.Links))
+	for _, c := range l.state.Links {
+		names = append(names, c.Name)
+	}
+	j, err := site.Find(names, name)
+	if err != nil {
+		return err
+	}
+	if f.Swap != "" {
+		if _, err := site.Find(names, f.Swap); err != nil {
+			return err
+		}
+	}
+	if _, err := l.ask(request{Op: opFault, Cable: name, Fault: f}); err != nil {
+		return err
+	}
+	for i := range l.state.Links {
+		// A swap goes when either of its cables is mended.
+		if l.state.Links[i].Fault == "swap="+name || l.state.Links[j].Fault == "swap="+names[i] {
+			l.state.Links[i].Fault = ""
+		}
+	}
+	l.state.Links[j].Fault = said
+	if f.None() {
+		l.state.Links[j].Fault = ""
+	}
+	return site.Write(l.dir, l.state)
+}
