@@ -31,10 +31,53 @@ Address=10.0.2.15/24
 LinkLocalAddressing=no
 IPv6AcceptRA=no
 FILE
+# NICs are named by udev, but not where a name is held by a card whose turn has not come (eth0 is to
+# be eth1, and eth1 eth2): this goes on until all have theirs. /etc/lab-nics holds MAC and name a line.
+cat > usr/local/sbin/lab-names <<'FILE'
+#!/bin/sh
+[ -e /etc/lab-nics ] || exit 0
+has() { # which card has a MAC
+  for d in /sys/class/net/*/device; do
+    d=${d%/device}
+    [ "$(cat "$d/address" 2>/dev/null)" = "$1" ] && { echo "${d##*/}"; return; }
+  done
+}
+i=0
+while :; do
+  missing=
+  while read -r mac name; do
+    now=$(has "$mac")
+    [ "$now" = "$name" ] && continue
+    missing="$missing $name"
+    [ -n "$now" ] || continue
+    [ -e "/sys/class/net/$name" ] && ip link set dev "$name" name "lab-$i-${name#eth}"
+    ip link set dev "$now" name "$name"
+  done < /etc/lab-nics
+  [ -z "$missing" ] && exit 0
+  i=$((i+1))
+  [ $i -lt 300 ] || { echo "these NICs do not appear:$missing" >&2; exit 1; }
+  sleep 0.1
+done
+FILE
+chmod 755 usr/local/sbin/lab-names
+cat > etc/systemd/system/lab-names.service <<'FILE'
+[Unit]
+Description=Names of the lab's NICs
+DefaultDependencies=no
+After=systemd-udev-trigger.service systemd-remount-fs.service
+Before=network-pre.target systemd-networkd.service NetworkManager.service networking.service
+Wants=network-pre.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/lab-names
+[Install]
+WantedBy=multi-user.target
+FILE
 echo '/dev/vda / ext4 rw,noatime 0 1' > etc/fstab
 echo guest > etc/hostname
 echo 'kernel.panic = 5' > etc/sysctl.d/90-lab.conf
-chroot . systemctl enable systemd-networkd ssh >/dev/null
+chroot . systemctl enable systemd-networkd ssh lab-names >/dev/null
 chroot . systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
   man-db.timer getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service >/dev/null 2>&1
 rm -f boot/initrd.img*

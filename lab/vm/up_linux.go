@@ -186,19 +186,11 @@ while read -r what a b; do
   time) date -s "@$a" >/dev/null ;;
   name) hostname -- "$a"; printf '%s\n' "$a" > /etc/hostname ;;
   machine) printf '%s\n' "$a" > /etc/machine-id ;;
-  nic) printf '[Match]\nMACAddress=%s\n[Link]\nName=%s\nMTUBytes=1500\n' "$a" "$b" > "/etc/systemd/network/20-lab-$b.link" ;;
+  nic) printf '%s %s\n' "$a" "$b" >> /etc/lab-nics
+    printf '[Match]\nMACAddress=%s\n[Link]\nName=%s\nMTUBytes=1500\n' "$a" "$b" > "/etc/systemd/network/20-lab-$b.link" ;;
   esac
 done
 udevadm control --reload`
-
-// arrivedScript waits for NICs by name.
-const arrivedScript = `while read -r nic; do
-  i=0
-  until [ -e "/sys/class/net/$nic" ]; do
-    i=$((i+1)); [ $i -lt 600 ] || { echo "NIC $nic does not appear" >&2; exit 1; }
-    sleep 0.1
-  done
-done`
 
 // settle gives each guest its identity, then its NICs.
 func (l *Lab) settle(ctx context.Context, o site.Options) error {
@@ -225,12 +217,8 @@ func (l *Lab) settle(ctx context.Context, o site.Options) error {
 	if _, err := l.ask(request{Op: opPlug}); err != nil {
 		return err
 	}
-	return l.everywhere(func(i int, name string) error {
-		var netdevs strings.Builder
-		for _, n := range l.state.Hosts[name].NICs {
-			netdevs.WriteString(n.Netdev + "\n")
-		}
-		_, err := guests[i].sh(ctx, arrivedScript, netdevs.String())
+	return l.everywhere(func(i int, _ string) error {
+		_, err := guests[i].sh(ctx, "/usr/local/sbin/lab-names && udevadm settle", "")
 		return err
 	})
 }
