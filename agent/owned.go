@@ -91,9 +91,7 @@ func (s *server) atomNeeds(needs facts.Needs, records []resource.Record) facts.N
 	for _, r := range records {
 		for a := range r.Atoms {
 			if kind, ok := s.kinds.Lookup(a.Kind()); ok && kind.AtomNeeds != nil {
-				n := kind.AtomNeeds(a)
-				needs.Sysctls = append(needs.Sysctls, n.Sysctls...)
-				needs.LinkSysctls = append(needs.LinkSysctls, n.LinkSysctls...)
+				needs = needs.And(kind.AtomNeeds(a))
 			}
 		}
 	}

@@ -174,8 +174,7 @@ func Needs(kinds resource.Kinds, rs []resource.Resource) (facts.Needs, error) {
 		if err != nil {
 			return facts.Needs{}, err
 		}
-		out.Sysctls = append(out.Sysctls, n.Sysctls...)
-		out.LinkSysctls = append(out.LinkSysctls, n.LinkSysctls...)
+		out = out.And(n)
 	}
 	return out.Compact(), nil
 }

@@ -27,6 +27,8 @@ func (t tree) ReadDir(p string) ([]string, error) {
 	return names, err
 }
 
+func (t tree) Readlink(p string) (string, error) { return os.Readlink(filepath.Join(t.root, p)) }
+
 // port writes one RDMA port; an empty slot's type and netdev cannot be read, as in the kernel.
 func port(t *testing.T, root, dev string, slots ...[3]string) {
 	t.Helper()

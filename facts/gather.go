@@ -40,6 +40,7 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if s.RDMA, err = rdma(r); err != nil {
 		return nil, err
 	}
+	s.readModules(r, needs.Modules)
 	s.Management = management(r, s, sshConnection)
 	return s, nil
 }
@@ -98,4 +99,24 @@ func osName(release string) string {
 // String names the host on one line.
 func (s System) String() string {
 	return fmt.Sprintf("%s (%s, kernel %s, %s)", s.Hostname, s.OS, s.Kernel, s.Arch)
+}
+
+// readModules asks which modules are there: loaded ones stand in /sys/module, others in the files
+// that depmod(8) wrote for the running kernel.
+func (s *Snapshot) readModules(r host.Reader, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	s.Modules = map[string]Module{}
+	dir := "/lib/modules/" + s.System.Kernel
+	known := text(r, dir+"/modules.dep") + "\n" + text(r, dir+"/modules.builtin")
+	for _, name := range names {
+		s.Modules[name] = ModuleAbsent
+		switch _, err := r.ReadDir("/sys/module/" + name); {
+		case err == nil:
+			s.Modules[name] = ModuleLoaded
+		case strings.Contains(known, "/"+name+".ko"):
+			s.Modules[name] = ModuleAvailable
+		}
+	}
 }

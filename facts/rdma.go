@@ -46,10 +46,16 @@ func rdma(r host.Reader) ([]RDMADevice, error) {
 }
 
 func rdmaPort(r host.Reader, name string, port int) RDMADevice {
-	dir := path.Join(sysInfiniband, name, "ports", strconv.Itoa(port))
-	d := RDMADevice{Name: name, Port: port, LinkLayer: text(r, dir+"/link_layer")}
+	device := path.Join(sysInfiniband, name)
+	dir := path.Join(device, "ports", strconv.Itoa(port))
+	d := RDMADevice{
+		Name: name, Port: port, LinkLayer: text(r, dir+"/link_layer"), Rate: text(r, dir+"/rate"), LID: text(r, dir+"/lid"),
+		Firmware: text(r, device+"/fw_ver"), HCA: text(r, device+"/hca_type"), Board: text(r, device+"/board_id"),
+	}
 	// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
 	_, d.State, _ = strings.Cut(text(r, dir+"/state"), ": ")
+	_, d.PhysState, _ = strings.Cut(text(r, dir+"/phys_state"), ": ")
+	d.Driver, d.Virtual = rdmaDriver(r, device)
 	slots, err := r.ReadDir(dir + "/gids")
 	if err != nil {
 		return d
@@ -61,18 +67,47 @@ func rdmaPort(r host.Reader, name string, port int) RDMADevice {
 			continue
 		}
 		// Reading the type or netdev of an empty slot gives EINVAL, which text takes as empty.
-		g := GID{Index: i, Addr: addr, Version: gidVersion(text(r, dir+"/gid_attrs/types/"+at)), Netdev: text(r, dir+"/gid_attrs/ndevs/"+at)}
-		d.GIDs = append(d.GIDs, g)
-		if d.Netdev == "" && i == 0 {
-			d.Netdev = g.Netdev
-		}
+		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(text(r, dir+"/gid_attrs/types/"+at)), Netdev: text(r, dir+"/gid_attrs/ndevs/"+at)})
 	}
-	if d.Netdev == "" {
-		if nets, err := r.ReadDir(path.Join(sysInfiniband, name, "device/net")); err == nil && len(nets) == 1 {
-			d.Netdev = nets[0]
-		}
-	}
+	d.Netdev = rdmaNetdev(r, device, d)
 	return d
+}
+
+// rdmaDriver is who runs the device. Software devices have no hardware below them; rxe alone has a
+// file that names its netdev (rxe_verbs.c).
+func rdmaDriver(r host.Reader, device string) (driver string, virtual bool) {
+	if to, err := r.Readlink(device + "/device/driver"); err == nil {
+		return path.Base(to), false
+	}
+	if text(r, device+"/parent") != "" {
+		return "rxe", true
+	}
+	to, err := r.Readlink(device)
+	return "", err == nil && strings.Contains(to, "/virtual/")
+}
+
+// rdmaNetdev finds the netdev below a port. The default GID's is the port's own, where there is one;
+// VLANs have GIDs of theirs. A card's function may have several netdevs, numbered by dev_port.
+func rdmaNetdev(r host.Reader, device string, d RDMADevice) string {
+	if len(d.GIDs) > 0 && d.GIDs[0].Index == 0 && d.GIDs[0].Netdev != "" {
+		return d.GIDs[0].Netdev
+	}
+	if parent := text(r, device+"/parent"); parent != "" {
+		return parent
+	}
+	nets, err := r.ReadDir(device + "/device/net")
+	if err != nil {
+		return ""
+	}
+	if len(nets) == 1 {
+		return nets[0]
+	}
+	for _, n := range nets {
+		if text(r, path.Join(device, "device/net", n, "dev_port")) == strconv.Itoa(d.Port-1) {
+			return n
+		}
+	}
+	return ""
 }
 
 // parseGID reads eight hextets; false for an empty slot and for what is no GID.

@@ -13,13 +13,20 @@ import (
 type Needs struct {
 	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
 	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
+	Modules     []string `json:"modules,omitempty"`      // kernel modules, such as "rdma_rxe"
+}
+
+// And adds needs up.
+func (n Needs) And(m Needs) Needs {
+	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...)}
 }
 
 // Compact sorts the needs and leaves out what stands twice.
 func (n Needs) Compact() Needs {
 	slices.Sort(n.Sysctls)
 	slices.Sort(n.LinkSysctls)
-	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls)}
+	slices.Sort(n.Modules)
+	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules)}
 }
 
 // Snapshot is one host at one moment.
@@ -30,6 +37,7 @@ type Snapshot struct {
 	Routes     []host.Route      `json:"routes"`
 	Rules      []host.Rule       `json:"rules"`
 	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
+	Modules    map[string]Module `json:"modules,omitempty"` // those that were needed
 	RDMA       []RDMADevice      `json:"rdma,omitempty"`
 	Management Management        `json:"management"`
 }
@@ -45,14 +53,32 @@ type System struct {
 	Congestion string `json:"congestion,omitempty"` // net.ipv4.tcp_congestion_control
 }
 
+// Module is whether a kernel module can be used.
+type Module string
+
+// The states of a module.
+const (
+	ModuleLoaded    Module = "loaded"    // or built in
+	ModuleAvailable Module = "available" // modprobe would find it
+	ModuleAbsent    Module = "absent"
+)
+
 // RDMADevice is one port of one RDMA device, as /sys/class/infiniband shows it.
 type RDMADevice struct {
 	Name      string `json:"name"`
 	Port      int    `json:"port"`
-	State     string `json:"state"`      // "ACTIVE", "DOWN", …
-	LinkLayer string `json:"link_layer"` // "Ethernet" or "InfiniBand"
+	State     string `json:"state"`                // "ACTIVE", "DOWN", …
+	PhysState string `json:"phys_state,omitempty"` // "LinkUp", "Disabled", "Polling", …
+	LinkLayer string `json:"link_layer"`           // "Ethernet" or "InfiniBand"
 	Netdev    string `json:"netdev,omitempty"`
-	GIDs      []GID  `json:"gids,omitempty"` // empty slots left out
+	Driver    string `json:"driver,omitempty"`   // "mlx5_core", "rxe", …
+	Virtual   bool   `json:"virtual,omitempty"`  // made of software
+	Firmware  string `json:"firmware,omitempty"` // fw_ver
+	HCA       string `json:"hca,omitempty"`      // hca_type: "MT4127"
+	Board     string `json:"board,omitempty"`    // board_id: the PSID, by which firmware is chosen
+	Rate      string `json:"rate,omitempty"`     // "100 Gb/sec (4X EDR)"
+	LID       string `json:"lid,omitempty"`      // "0x0" is right for Ethernet, which has no subnet manager
+	GIDs      []GID  `json:"gids,omitempty"`     // empty slots left out
 }
 
 // GID is one filled slot of a port's GID table.

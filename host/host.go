@@ -17,6 +17,8 @@ type Reader interface {
 	Readlink(path string) (string, error)
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
 	Sysctl(path string) (string, error)
+	// RDMAUsers are the processes that have an RDMA device open, for people to read.
+	RDMAUsers(device string) ([]string, error)
 	// Records are what SaveRecord kept, by name.
 	Records() (map[string][]byte, error)
 }
@@ -33,6 +35,9 @@ type Host interface {
 	AddRule(r Rule) error
 	DelRule(r Rule) error
 	SetSysctl(path, value string) error // path below /proc/sys, such as "net/ipv4/ip_forward"
+	LoadModule(name string) error       // with the modules that it needs
+	AddRXE(device, netdev string) error // a Soft-RoCE device
+	DelRDMA(device string) error        // a software RDMA device; hardware is refused
 	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }

@@ -104,6 +104,16 @@ func (o *owned) foreign(kind resource.Kind, r resource.Resource) string {
 	return ""
 }
 
+// taken says why a change may not be made: it would take what somebody else made.
+func (o *owned) taken(changes []resource.Change) string {
+	for _, c := range changes {
+		if r, ok := o.mine.Atoms[c.Atom]; c.Takes != "" && (!ok || !r.StillOurs(c.From)) {
+			return c.Takes
+		}
+	}
+	return ""
+}
+
 // drift marks the changes that only bring back what we had set.
 func (o *owned) drift(changes []resource.Change) {
 	for i, c := range changes {

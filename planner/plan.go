@@ -180,6 +180,10 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			problem(why)
 			continue
 		}
+		if why := own.taken(d.Changes); why != "" {
+			problem(why)
+			continue
+		}
 		own.drift(d.Changes)
 		settling := undone && len(r.After) > 0
 		for _, after := range r.After {

@@ -56,6 +56,8 @@ type Change struct {
 	Disruption Disruption `json:"disruption,omitempty"`
 	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
 	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since
+	// Takes is why the change is refused where From is not what we made; "": it may be anybody's.
+	Takes string `json:"takes,omitempty"`
 }
 
 // String is the change on one line.

@@ -28,14 +28,18 @@ var allowed = map[string]struct {
 	"nccl":            {[]string{"facts", "fabric", "host"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
 	"config":          {[]string{"fabric"}, "files become a model; config never sees a provider or a host"},
 	"providers/netif": {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
-	"providers":       {[]string{"resource", "fabric", "providers/netif"}, "the explicit table of kinds"},
+	"providers/rxe":   {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers":       {[]string{"resource", "fabric", "providers/netif", "providers/rxe"}, "the explicit table of kinds"},
 	"planner":         {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
 	"probe":           {[]string{"host"}, "a measurement knows addresses and devices, not fabrics"},
 	"agent":           {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
 	"validators":      {[]string{"fabric", "facts", "nccl", "probe", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},
-	"lab":             {[]string{"fabric", "transport"}, "a lab is built from the model alone"},
-	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab", "host"}, "views get values from anywhere below; of host, the plain types of links"},
+	"lab/site":        {nil, "what every lab has, whatever it is made of"},
+	"lab/netns":       {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
+	"lab/vm":          {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
+	"lab":             {[]string{"fabric", "lab/site", "lab/netns", "lab/vm"}, "one face for the kinds of labs"},
+	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "host"}, "views get values from anywhere below; of host, the plain types of links"},
 	"lsp":             {[]string{"config", "fabric"}, "an editor is told of files and the language, never of hosts"},
 	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }
@@ -91,8 +95,8 @@ func checkFile(t *testing.T, room, path string) {
 		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, "*") {
 			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
 		}
-		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "lab"}, room) {
-			t.Errorf("%s imports os/exec: programs are started in host, transport and lab only", path)
+		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "lab/netns", "lab/vm"}, room) {
+			t.Errorf("%s imports os/exec: programs are started in host, transport and labs only", path)
 		}
 	}
 }

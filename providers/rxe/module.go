@@ -1,0 +1,72 @@
+package rxe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// module carries Soft-RoCE. It stays loaded when the last device goes: others may have come to use it.
+const module = "rdma_rxe"
+
+// ModuleSpec is a kernel module that is to be loaded.
+type ModuleSpec struct {
+	Name string `json:"name"`
+}
+
+// ModuleStatus is whether it is.
+type ModuleStatus struct{ State facts.Module }
+
+type moduleProvider struct{}
+
+// Needs is the module's state.
+func (moduleProvider) Needs(want ModuleSpec) facts.Needs {
+	return facts.Needs{Modules: []string{want.Name}}
+}
+
+// Observe says where a module that is missing would come from.
+func (moduleProvider) Observe(snap *facts.Snapshot, want ModuleSpec) (*ModuleStatus, error) {
+	s := &ModuleStatus{State: snap.Modules[want.Name]}
+	switch {
+	case snap.System.Lab && s.State != facts.ModuleLoaded:
+		return nil, fmt.Errorf("a lab of namespaces shares its machine's kernel and loads no %s into it: `fabricform lab up -backend vm` has kernels of its own", want.Name)
+	case s.State == facts.ModuleAbsent:
+		return nil, fmt.Errorf("the kernel %s of this host has no module %s: %s", snap.System.Kernel, want.Name, whoHasIt(snap.System))
+	}
+	return s, nil
+}
+
+// whoHasIt names the package that brings the module, by distribution.
+func whoHasIt(s facts.System) string {
+	switch {
+	case strings.HasPrefix(s.OS, "Ubuntu"):
+		return "on Ubuntu it comes with the package linux-modules-extra-" + s.Kernel
+	case strings.HasPrefix(s.OS, "Debian"):
+		return "Debian's cloud kernel lacks it, and the package linux-image-" + s.Arch + " has it; boot that kernel"
+	case strings.Contains(s.OS, "Red Hat") || strings.Contains(s.OS, "Rocky") || strings.Contains(s.OS, "Alma"):
+		return "release 8 has it in kernel-modules-extra, and later releases dropped it"
+	}
+	return "look for a package with further modules of this kernel"
+}
+
+// Diff is empty when it is loaded.
+func (moduleProvider) Diff(_ ModuleSpec, got *ModuleStatus) []resource.Change {
+	if got == nil || got.State == facts.ModuleLoaded {
+		return nil
+	}
+	return []resource.Change{{Attribute: "state", From: string(got.State), To: string(facts.ModuleLoaded)}}
+}
+
+// Apply loads it.
+func (moduleProvider) Apply(_ context.Context, h host.Host, want ModuleSpec, changes []resource.Change) error {
+	for range changes {
+		if err := h.LoadModule(want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

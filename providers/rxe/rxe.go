@@ -1,0 +1,193 @@
+// Package rxe provides Soft-RoCE devices: RDMA over a plain NIC, carried by the kernel's rdma_rxe.
+package rxe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// The kinds of this room.
+const (
+	Kind       = "rxe"
+	KindModule = "module"
+)
+
+// Spec is a wanted device.
+type Spec struct {
+	Device string         `json:"device"`
+	On     facts.Selector `json:"on"` // the NIC below it
+}
+
+// Status is what is there in the device's place.
+type Status struct {
+	Netdev string // wanted below the device
+	On     string // netdev below the device now; "": there is no such device
+}
+
+// Kinds is the room's table. The module comes first: without it there are no devices.
+func Kinds() resource.Kinds {
+	return resource.Kinds{
+		resource.Erase[ModuleSpec, ModuleStatus](KindModule, moduleProvider{}),
+		resource.Erase[Spec, Status](Kind, provider{}),
+	}
+}
+
+// Desired turns what the files declare for one host into resources.
+func Desired(h *fabric.Host) []resource.Resource {
+	if len(h.RXE) == 0 {
+		return nil
+	}
+	driver := resource.Addr{Host: h.Name, Kind: KindModule, Name: module}
+	out := []resource.Resource{wish(driver, h.RXE[0].Pos, ModuleSpec{Name: module})}
+	for _, d := range h.RXE {
+		s := Spec{Device: d.Name, On: facts.Selector{Netdev: d.Netdev}}
+		after := []resource.Addr{driver}
+		if n := h.NIC(d.NIC.NIC); n != nil {
+			s.On = facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}
+			// Address and MTU first: the GIDs and the RDMA MTU come from them.
+			after = append(after, resource.Addr{Host: h.Name, Kind: "nic", Name: n.Name})
+		}
+		r := wish(resource.Addr{Host: h.Name, Kind: Kind, Name: d.Name}, d.Pos, s)
+		r.After = after
+		out = append(out, r)
+	}
+	return out
+}
+
+func wish(a resource.Addr, pos fabric.Pos, spec any) resource.Resource {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("encode spec of %s: %v", a, err)) // our own types always encode
+	}
+	return resource.Resource{Addr: a, Spec: raw, Pos: pos}
+}
+
+type provider struct{}
+
+// Observe finds the device, and refuses what would stand in its way.
+func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
+	l, err := snap.Find(want.On)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{Netdev: l.Name}
+	for _, d := range snap.RDMA {
+		switch {
+		case d.Name == want.Device && d.Driver != Kind:
+			return nil, fmt.Errorf("an RDMA device named %s is there already, and is not Soft-RoCE: choose another name", d.Name)
+		case d.Name == want.Device:
+			s.On = d.Netdev
+		case d.Netdev == l.Name && !d.Virtual:
+			return nil, fmt.Errorf("%s has RDMA in hardware already (%s): Soft-RoCE on it would only be slower; remove the rxe block", l.Name, d.Name)
+		case d.Netdev == l.Name:
+			return nil, fmt.Errorf("%s carries the software RDMA device %s already, and has room for one: `rdma link delete %s`, or name the block so", l.Name, d.Name, d.Name)
+		}
+	}
+	return s, nil
+}
+
+// Diff is empty when the device is on its NIC.
+func (provider) Diff(want Spec, got *Status) []resource.Change {
+	if got == nil || got.On == got.Netdev {
+		return nil
+	}
+	c := resource.Change{Attribute: "netdev", From: got.On, To: got.Netdev, Atom: atom(want.Device)}
+	if got.On != "" {
+		c.Takes = fmt.Sprintf("Soft-RoCE device %s is on %s, and fabricform did not make it: `rdma link delete %s`, or choose another name", want.Device, got.On, want.Device)
+	}
+	return []resource.Change{c}
+}
+
+// Apply makes the device, and waits until its port is up.
+func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
+	for _, c := range changes {
+		if c.From != "" {
+			if err := remove(h, want.Device); err != nil {
+				return err
+			}
+		}
+		if err := h.AddRXE(want.Device, c.To); err != nil {
+			return err
+		}
+		if err := awaitActive(ctx, h, want.Device, c.To); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes a device away that nobody uses: the kernel would cut its users off.
+func remove(h host.Host, device string) error {
+	users, err := h.RDMAUsers(device)
+	if err != nil {
+		return err
+	}
+	if len(users) > 0 {
+		return fmt.Errorf("RDMA device %s is in use by %s: end them first", device, strings.Join(users, ", "))
+	}
+	return h.DelRDMA(device)
+}
+
+// patience with a port: the driver follows its NIC at once, the GIDs a moment later.
+const patience = 5 * time.Second
+
+// awaitActive waits for the port. A NIC without a carrier has a port that is down, and rightly so.
+func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
+	for end := time.Now().Add(patience); ; {
+		snap, err := facts.Gather(h, "", facts.Needs{})
+		if err != nil {
+			return err
+		}
+		for _, d := range snap.RDMA {
+			l := snap.Link(netdev)
+			if d.Name == device && (d.State == "ACTIVE" || l == nil || !l.Carrier) {
+				return nil
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("RDMA device %s does not become ACTIVE although %s has a carrier", device, netdev)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// atom is "rxe DEVICE netdev"; its value is the netdev below the device.
+func atom(device string) resource.Atom { return resource.NewAtom(Kind, device, "netdev") }
+
+// Claims is for the one device.
+func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
+	return a.Thing() == want.Device
+}
+
+// AtomNeeds is nothing: RDMA devices are in every snapshot.
+func (provider) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
+
+// Live is the netdev below the device.
+func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+	for _, d := range snap.RDMA {
+		if d.Name == a.Thing() && d.Driver == Kind {
+			return d.Netdev
+		}
+	}
+	return ""
+}
+
+// Guards nothing: no SSH connection goes over RDMA.
+func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+
+// Revert takes the device away. The module stays: others may have come to use it.
+func (provider) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, _ string) error {
+	return remove(h, a.Thing())
+}
