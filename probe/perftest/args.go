@@ -13,7 +13,7 @@ type Spec struct {
 	Test Test `json:"test"`
 	// Size is the message's, in bytes.
 	Size int `json:"size"`
-	// Iterations is how many messages are sent, at least 5 (MIN_ITER in perftest_parameters.h). Either
+	// Iterations is how many messages are sent, from 5 to 10^8 (MIN_ITER and 4.5's MAX_ITER). Either
 	// this or Duration.
 	Iterations int `json:"iterations,omitempty"`
 	// Duration is for how long messages are sent, in whole seconds, at least 2. There is no peak and
@@ -35,7 +35,7 @@ type Spec struct {
 type End struct {
 	Device   string `json:"device"`    // such as rxe0 or mlx5_0
 	Port     int    `json:"port"`      // of the device, from 1
-	GIDIndex int    `json:"gid_index"` // in that port's table
+	GIDIndex int    `json:"gid_index"` // in that port's table, at most 64
 	// Peer is the address that the client connects to. The server has none.
 	Peer netip.Addr `json:"peer,omitzero"`
 	// JSONFile is where a report is also written, if it is not empty. See Version.WritesJSON.
@@ -48,7 +48,8 @@ const maxDuration = time.Hour
 // Args is the argument vector of one end, the program's name first. Both ends' vectors differ only in
 // what End says.
 //
-// -F is always there: without it a CPU that changes its frequency ends the test without a report.
+// -F is always there: without it a CPU that changes its frequency ends the test without a report. With
+// IBV_SHOW_WARNINGS=1 in the environment, libibverbs says when it lacks the library for a device.
 func Args(s Spec, e End) ([]string, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -93,8 +94,8 @@ func (s Spec) check() error {
 		return fmt.Errorf("%s: messages of %d bytes: from 1 to 2^30 are possible", s.Test.Program(), s.Size)
 	case (s.Iterations > 0) == (s.Duration > 0):
 		return fmt.Errorf("%s: give a number of iterations or a duration, and not both", s.Test.Program())
-	case s.Duration == 0 && (s.Iterations < 5 || s.Iterations > 1<<31-1):
-		return fmt.Errorf("%s: %d iterations: from 5 to 2^31-1 are possible", s.Test.Program(), s.Iterations)
+	case s.Duration == 0 && (s.Iterations < 5 || s.Iterations > 1e8):
+		return fmt.Errorf("%s: %d iterations: from 5 to 10^8 are possible", s.Test.Program(), s.Iterations)
 	case s.Duration != 0 && (s.Duration%time.Second != 0 || s.Duration < 2*time.Second || s.Duration > maxDuration):
 		return fmt.Errorf("%s: a duration of %s: whole seconds from 2 to %d are possible", s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
 	case s.QPs < 0 || s.QPs > 16384:
@@ -113,8 +114,8 @@ func (e End) check(s Spec) error {
 		return fmt.Errorf("%s: %.70q is no name of an RDMA device", s.Test.Program(), e.Device)
 	case e.Port < 1 || e.Port > 254:
 		return fmt.Errorf("%s: %s has no port %d", s.Test.Program(), e.Device, e.Port)
-	case e.GIDIndex < 0 || e.GIDIndex > 255:
-		return fmt.Errorf("%s: GID index %d of %s: from 0 to 255 are possible", s.Test.Program(), e.GIDIndex, e.Device)
+	case e.GIDIndex < 0 || e.GIDIndex > 64: // MAX_GID_IX
+		return fmt.Errorf("%s: GID index %d of %s: perftest takes 0 to 64 only", s.Test.Program(), e.GIDIndex, e.Device)
 	case e.Peer.IsValid() && (e.Peer.Unmap().Is6() != s.ControlIPv6 || e.Peer.Zone() != "" || e.Peer.Is4In6()):
 		return fmt.Errorf("%s: the control connection cannot go to %s", s.Test.Program(), e.Peer)
 	}

@@ -77,6 +77,7 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 		`"" is no name`:            end(func(e *End) { e.Device = "" }),
 		"has no port 0":            end(func(e *End) { e.Port = 0 }),
 		"GID index -1":             end(func(e *End) { e.GIDIndex = -1 }),
+		"GID index 65":             end(func(e *End) { e.GIDIndex = 65 }),
 		"cannot go to fd00::1":     end(func(e *End) { e.Peer = netip.MustParseAddr("fd00::1") }),
 	} {
 		if _, err := Args(good, e); err == nil || !strings.Contains(err.Error(), want) {

@@ -27,7 +27,7 @@ type Cause string
 // The causes.
 const (
 	NotInstalled      Cause = "not-installed"      // the program is missing
-	BadArguments      Cause = "bad-arguments"      // the program does not know an option
+	BadArguments      Cause = "bad-arguments"      // the program does not take an option or its value
 	NoProvider        Cause = "no-provider"        // libibverbs has no library for the device
 	NoDevices         Cause = "no-devices"         // the host has no RDMA device
 	NoSuchDevice      Cause = "no-such-device"     // it has others

@@ -30,9 +30,10 @@ var peerGone = []string{
 var rules = []rule{
 	{
 		BadArguments,
-		// parser in perftest_parameters.c, and getopt_long of the C library.
-		[]string{"Invalid Command or flag", "unrecognized option"},
-		"perftest on the %s does not know an option of this test",
+		// parser in perftest_parameters.c and getopt_long of the C library; CHECK_VALUE_IN_RANGE and
+		// its like in perftest_parameters.h.
+		[]string{"Invalid Command or flag", "unrecognized option", "should be between * and ", "Invalid Command line"},
+		"perftest on the %s does not take the arguments of this test",
 		"bring perftest there to the same release as on the other host",
 	},
 	{

@@ -64,7 +64,7 @@ func header(text string) []column {
 // a counter in between.
 func (p *textParser) row(text string) error {
 	fields := strings.Fields(text)
-	if len(fields) < 2 || digitsOnly(fields[0]) != nil || digitsOnly(fields[1]) != nil {
+	if len(fields) < 2 || !whole(fields[0]) || !whole(fields[1]) {
 		return nil
 	}
 	if len(fields) != len(p.columns) {
@@ -82,9 +82,9 @@ func (p *textParser) row(text string) error {
 	return nil
 }
 
-func digitsOnly(s string) error {
+func whole(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 63)
-	return err
+	return err == nil
 }
 
 func (p *textParser) add(v map[string]float64) {

@@ -58,7 +58,7 @@ func Decode(frame []byte) (*Packet, error) {
 
 type decoder struct {
 	p *Packet
-	// ip and udp are the headers, for the ICRC; ip is nil where that cannot be computed.
+	// ipHeader and udpHeader are for the ICRC; ipHeader is nil where that cannot be computed.
 	ipHeader, udpHeader []byte
 	// length is of what comes next, as the header before it says, whether the frame has it or not.
 	length int
