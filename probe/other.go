@@ -28,3 +28,17 @@ func Send(context.Context, TCPSendSpec) (TCPResult, error) { return TCPResult{},
 
 // ReadCounters needs Linux.
 func ReadCounters(string) (Counters, error) { return Counters{}, errLinux }
+
+// Capturer needs Linux.
+type Capturer struct{}
+
+// OpenCapture needs Linux.
+func OpenCapture(CaptureSpec) (*Capturer, error) { return nil, errLinux }
+
+// Run needs Linux.
+func (*Capturer) Run(context.Context, func(Frame) error) (CaptureResult, error) {
+	return CaptureResult{}, errLinux
+}
+
+// Close needs Linux.
+func (*Capturer) Close() error { return errLinux }

@@ -1,5 +1,5 @@
-// Package probe measures on the host where it runs: ICMP echo, TCP throughput, port counters. Every
-// probe is bound to a source address and a device, so that it cannot leave through another port.
+// Package probe measures on the host where it runs: ICMP echo, TCP throughput, port counters; and it captures
+// RoCE. Every probe is bound to a source address and a device, so that it cannot leave through another port.
 package probe
 
 import (

@@ -32,6 +32,8 @@ var allowed = map[string]struct {
 	"providers":       {[]string{"resource", "fabric", "providers/netif", "providers/rxe"}, "the explicit table of kinds"},
 	"planner":         {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
 	"probe":           {[]string{"host"}, "a measurement knows addresses and devices, not fabrics"},
+	"probe/perftest":  {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
+	"probe/roce":      {nil, "decoding is pure: packets mean the same wherever they were captured"},
 	"agent":           {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
 	"validators":      {[]string{"fabric", "facts", "nccl", "probe", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "fabric"}, "carries a plan out on a fleet"},

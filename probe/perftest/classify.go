@@ -1,0 +1,188 @@
+package perftest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Classify names the cause of a failed test from how both ends ended. It is false if both ended well.
+// One end's trouble makes the other fail too, mostly with more words: causes are looked for from the
+// most telling to the least, on both ends.
+func Classify(server, client Outcome) (Failure, bool) {
+	ends := []*end{newEnd(Client, client), newEnd(Server, server)}
+	if !slices.ContainsFunc(ends, func(e *end) bool { return !e.ended() }) {
+		return Failure{}, false
+	}
+	for _, e := range ends {
+		if e.Missing {
+			return Failure{Cause: NotInstalled, Side: e.side, Sentence: fmt.Sprintf("perftest is not installed on the %s", e.side),
+				Cure: "install the package perftest there; an ofed block with packages for it does so on every host"}, true
+		}
+	}
+	for _, r := range rules {
+		for _, e := range ends {
+			if said, ok := e.find(r.wordings); ok {
+				return r.failure(e, said), true
+			}
+		}
+	}
+	if f, ok := completion(ends); ok {
+		return f, true
+	}
+	for _, r := range lateRules {
+		for _, e := range ends {
+			if said, ok := e.find(r.wordings); ok {
+				return r.failure(e, said), true
+			}
+		}
+	}
+	return wordless(ends), true
+}
+
+// end is an Outcome with its lines, so that they are split once.
+type end struct {
+	Outcome
+	side  Side
+	lines []string
+}
+
+func newEnd(side Side, o Outcome) *end {
+	e := &end{Outcome: o, side: side}
+	for _, text := range [][]byte{o.Stderr, o.Stdout} {
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" {
+				e.lines = append(e.lines, line)
+			}
+		}
+	}
+	return e
+}
+
+// ended is true of an end that is done and content. A receiver that gave up waiting still exits with 0.
+func (e *end) ended() bool {
+	_, gaveUp := e.find([]string{gaveUpWaiting})
+	return e.Exit == 0 && e.Signal == "" && !e.TimedOut && !e.Missing && !gaveUp
+}
+
+// find is the first line that has one of the wordings; * within one stands for anything.
+func (e *end) find(wordings []string) (string, bool) {
+	for _, line := range e.lines {
+		for _, w := range wordings {
+			before, after, _ := strings.Cut(w, "*")
+			if i := strings.Index(line, before); i >= 0 && strings.Contains(line[i+len(before):], after) {
+				return shorten(line), true
+			}
+		}
+	}
+	return "", false
+}
+
+// shorten keeps a line that goes into a message from filling the screen.
+func shorten(line string) string {
+	const most = 200
+	if len(line) <= most {
+		return strings.ToValidUTF8(line, "?")
+	}
+	return strings.ToValidUTF8(line[:most], "?") + "…"
+}
+
+// completion reads "Failed status 12: wr_id 0 syndrom 0x81" (NOTIFY_COMP_ERROR_SEND in
+// perftest_resources.h) and "Poll send CQ error status=12 qp 0" (perftest_resources.c).
+func completion(ends []*end) (Failure, bool) {
+	var flushed *Failure
+	for _, e := range ends {
+		for _, line := range e.lines {
+			status, ok := numberAfter(line, "Failed status ")
+			if !ok {
+				status, ok = numberAfter(line, "CQ error status=")
+			}
+			if !ok {
+				continue
+			}
+			f := statusFailure(e, status)
+			f.Said = shorten(line)
+			// Flushed requests follow from an error that another line may tell.
+			if status != flushErr {
+				return f, true
+			}
+			if flushed == nil {
+				flushed = &f
+			}
+		}
+	}
+	if flushed != nil {
+		return *flushed, true
+	}
+	return Failure{}, false
+}
+
+func numberAfter(line, words string) (int, bool) {
+	_, rest, ok := strings.Cut(line, words)
+	if !ok {
+		return 0, false
+	}
+	n := 0
+	for n < len(rest) && n < 4 && rest[n] >= '0' && rest[n] <= '9' {
+		n++
+	}
+	v, err := strconv.Atoi(rest[:n])
+	return v, err == nil
+}
+
+// wordless explains an end that said nothing that is known.
+func wordless(ends []*end) Failure {
+	client, server := ends[0], ends[1]
+	for _, e := range ends {
+		if e.Signal != "" && !e.TimedOut {
+			return Failure{Cause: Killed, Side: e.side, Sentence: fmt.Sprintf("the %s's program was ended by a signal (%s)", e.side, e.Signal),
+				Cure: "look into that host's journal for who did it: out of memory, or a person"}
+		}
+	}
+	if client.TimedOut || server.TimedOut {
+		return silent(client, server)
+	}
+	for _, e := range ends {
+		if said, ok := e.find(peerGone); ok {
+			return Failure{Cause: PeerGone, Side: e.other(), Sentence: fmt.Sprintf("the %s went away in the middle of the test", e.other()),
+				Cure: "run the test again; if it stays so, run perftest by hand on both hosts", Said: said}
+		}
+	}
+	e := client
+	if client.ended() {
+		e = server
+	}
+	f := Failure{Cause: UnexplainedStatus, Side: e.side, Sentence: fmt.Sprintf("the %s's program ended with status %d", e.side, e.Exit),
+		Cure: "run perftest by hand on both hosts"}
+	if len(e.lines) > 0 {
+		f.Said = shorten(e.lines[0])
+	}
+	return f
+}
+
+func (e *end) other() Side {
+	if e.side == Client {
+		return Server
+	}
+	return Client
+}
+
+// silent tells by what was printed how far the ends came: the peer's queue pair is known only after
+// the control connection stood and the queue pairs were connected.
+func silent(client, server *end) Failure {
+	for _, e := range []*end{client, server} {
+		if _, ok := e.find([]string{"remote address:"}); ok {
+			return Failure{Cause: SilentData, Side: Client,
+				Sentence: "both ends agreed on the test over TCP, and then no RDMA traffic came through in time",
+				Cure: "let UDP port 4791 pass in both hosts' firewalls and in what lies between them, and compare both ends' MTU: " +
+					"a frame larger than what the path carries vanishes without a word"}
+		}
+	}
+	if _, ok := server.find([]string{"Waiting for client"}); ok && server.TimedOut && !client.TimedOut && client.ended() {
+		return Failure{Cause: SilentControl, Side: Server, Sentence: "the server waits for a client that has ended",
+			Cure: "run the test again: another client may have been served first"}
+	}
+	return Failure{Cause: SilentControl, Side: Client, Sentence: "the two ends did not agree on a test in time",
+		Cure: "let the control port (TCP) pass in the server's firewall, and use the same perftest on both hosts"}
+}
