@@ -42,9 +42,15 @@ type ActResult struct {
 	Also    []resource.Change `json:"also,omitempty"`
 }
 
+// RDMAPort names a port of an RDMA device.
+type RDMAPort struct {
+	Device string `json:"device"`
+	Port   int    `json:"port"`
+}
+
 // Methods is the helper's side: what a client may ask of this host.
 func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string]Handler {
-	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer)}
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer)}
 	return map[string]Handler{
 		"snapshot":   method(s.snapshot),
 		"act":        method(s.act),
@@ -55,6 +61,13 @@ func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string
 		"tcp.send":   method(probe.Send),
 		"tcp.collect": method(func(ctx context.Context, id string) (probe.TCPResult, error) {
 			return s.tcp.Collect(ctx, id)
+		}),
+		"verbs.serve":   method(s.verbs.Serve),
+		"verbs.run":     method(s.verbs.Run),
+		"verbs.collect": method(s.verbs.Collect),
+		"verbs.version": method(s.verbs.Version),
+		"counters.rdma": method(func(_ context.Context, p RDMAPort) (probe.RDMACounters, error) {
+			return probe.ReadRDMACounters(p.Device, p.Port)
 		}),
 		"counters": method(func(_ context.Context, netdev string) (probe.Counters, error) {
 			return probe.ReadCounters(netdev)
@@ -78,6 +91,7 @@ type server struct {
 	kinds         resource.Kinds
 	sshConnection string
 	tcp           *probe.TCPServer
+	verbs         *probe.VerbsServer
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }
 

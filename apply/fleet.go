@@ -14,6 +14,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/perftest"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -155,6 +156,31 @@ func (f *Fleet) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (
 // TCPCollect reads a receiver's account.
 func (f *Fleet) TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error) {
 	return ask[probe.TCPResult](ctx, f, host, "tcp.collect", id)
+}
+
+// VerbsServe starts the serving end of a perftest program on host.
+func (f *Fleet) VerbsServe(ctx context.Context, host string, s probe.VerbsServeSpec) (probe.VerbsServeResult, error) {
+	return ask[probe.VerbsServeResult](ctx, f, host, "verbs.serve", s)
+}
+
+// VerbsRun runs the client's end on host.
+func (f *Fleet) VerbsRun(ctx context.Context, host string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+	return ask[probe.VerbsOutcome](ctx, f, host, "verbs.run", s)
+}
+
+// VerbsCollect waits for the end of a serving end.
+func (f *Fleet) VerbsCollect(ctx context.Context, host, id string) (probe.VerbsOutcome, error) {
+	return ask[probe.VerbsOutcome](ctx, f, host, "verbs.collect", id)
+}
+
+// VerbsVersion asks for perftest's release; the zero one where it is missing or does not say.
+func (f *Fleet) VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error) {
+	return ask[perftest.Version](ctx, f, host, "verbs.version", t)
+}
+
+// RDMACounters reads the counters of a port of an RDMA device.
+func (f *Fleet) RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error) {
+	return ask[probe.RDMACounters](ctx, f, host, "counters.rdma", agent.RDMAPort{Device: device, Port: port})
 }
 
 // Counters reads a port's counters.

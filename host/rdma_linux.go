@@ -36,9 +36,13 @@ func (kernel) LoadModule(name string) error {
 	return nil
 }
 
-// systemProgram finds a program of the machine, whatever PATH a login gave us.
+// programFolders are where programs of the machine are, whatever PATH a login gave us; NVIDIA's
+// perftest and iproute2 have folders of their own.
+var programFolders = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/mellanox/iproute2/sbin"}
+
+// systemProgram finds a program of the machine.
 func systemProgram(name string) (string, error) {
-	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
+	for _, dir := range programFolders {
 		path := filepath.Join(dir, name)
 		if unix.Access(path, unix.X_OK) == nil {
 			return path, nil

@@ -5,6 +5,8 @@ package probe
 import (
 	"context"
 	"errors"
+
+	"github.com/fabricform/fabricform/probe/perftest"
 )
 
 var errLinux = errors.New("a fabric's host runs Linux")
@@ -42,3 +44,29 @@ func (*Capturer) Run(context.Context, func(Frame) error) (CaptureResult, error) 
 
 // Close needs Linux.
 func (*Capturer) Close() error { return errLinux }
+
+// VerbsServer needs Linux.
+type VerbsServer struct{}
+
+// Serve needs Linux.
+func (*VerbsServer) Serve(context.Context, VerbsServeSpec) (VerbsServeResult, error) {
+	return VerbsServeResult{}, errLinux
+}
+
+// Collect needs Linux.
+func (*VerbsServer) Collect(context.Context, string) (VerbsOutcome, error) {
+	return VerbsOutcome{}, errLinux
+}
+
+// Run needs Linux.
+func (*VerbsServer) Run(context.Context, VerbsRunSpec) (VerbsOutcome, error) {
+	return VerbsOutcome{}, errLinux
+}
+
+// Version needs Linux.
+func (*VerbsServer) Version(context.Context, perftest.Test) (perftest.Version, error) {
+	return perftest.Version{}, errLinux
+}
+
+// ReadRDMACounters needs Linux.
+func ReadRDMACounters(string, int) (RDMACounters, error) { return nil, errLinux }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/perftest"
 )
 
 // Fleet measures on hosts by their fabric names. Implementations are safe for concurrent use.
@@ -17,6 +18,11 @@ type Fleet interface {
 	TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error)
 	TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error)
 	Counters(ctx context.Context, host, netdev string) (probe.Counters, error)
+	VerbsServe(ctx context.Context, host string, s probe.VerbsServeSpec) (probe.VerbsServeResult, error)
+	VerbsRun(ctx context.Context, host string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error)
+	VerbsCollect(ctx context.Context, host, id string) (probe.VerbsOutcome, error)
+	VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error)
+	RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error)
 }
 
 // Verdict is how a check ended. A check that did not run is skipped, with the reason.
@@ -32,7 +38,7 @@ const (
 
 // Result is one check of one link, or of one host.
 type Result struct {
-	Check    string  `json:"check"` // "link", "ping", "tcp", "nccl"
+	Check    string  `json:"check"` // "link", "ping", "tcp", "verbs", "nccl"
 	Link     string  `json:"link,omitempty"`
 	Host     string  `json:"host"`           // the culprit or the sending side
 	Peer     string  `json:"peer,omitempty"` // the other side

@@ -140,7 +140,7 @@ func (r *run) check(ctx context.Context, trials []*trial, name string, do func(*
 		}
 	}
 	done := 0
-	for _, round := range rounds(ready, name == "tcp" && r.options.LabCapGbps > 0) {
+	for _, round := range rounds(ready, r.options.Lab && (name == "tcp" && r.options.LabCapGbps > 0 || name == "verbs")) {
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, sideBySide)
 		names := make([]string, 0, len(round))

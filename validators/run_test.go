@@ -17,6 +17,7 @@ import (
 // wires is a fleet of two hosts in memory: carries says which NIC of which host a packet leaves by
 // and arrives at, whatever was asked for.
 type wires struct {
+	Fleet    // what is not faked here; nil
 	snaps    map[string]*facts.Snapshot
 	counters map[string]*probe.Counters
 	carries  func(from, netdev string) (tx, rxHost, rx string)

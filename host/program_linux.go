@@ -1,0 +1,87 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Program is a program of the machine with its arguments, which no shell sees.
+type Program struct {
+	Name string // looked up in the system's folders and in those of vendors' tools
+	Args []string
+	Env  []string // beside a small environment of our own
+}
+
+// Ended is how a program ended.
+type Ended struct {
+	Stdout, Stderr []byte // the first MiB of each
+	Exit           int
+	Signal         string // what ended it; "": it ended by itself
+	Missing        bool   // there is no such program
+}
+
+// Start starts a program; wait waits for its end, and ends it with its children when ctx does.
+// Whatever happens to this process, the program ends with it.
+func (p Program) Start(ctx context.Context) (wait func() Ended) {
+	path, err := systemProgram(p.Name)
+	if err != nil {
+		return func() Ended { return Ended{Missing: true} }
+	}
+	var out, errs limitedBuffer
+	ended := make(chan Ended, 1)
+	started := make(chan error, 1)
+	go func() {
+		// The kernel's parent-death signal comes when the thread that forked ends, so that this one
+		// stays with the program.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd := exec.CommandContext(ctx, path, p.Args...)
+		cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, p.Env...)
+		cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &errs, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = 2 * time.Second
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			ended <- Ended{Stderr: []byte(err.Error()), Exit: 126}
+			return
+		}
+		err = cmd.Wait()
+		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+		var exited *exec.ExitError
+		if errors.As(err, &exited) {
+			e.Exit = exited.ExitCode()
+			if s, ok := exited.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+				e.Signal = s.Signal().String()
+			}
+		}
+		ended <- e
+	}()
+	<-started
+	return func() Ended {
+		e := <-ended
+		ended <- e // whoever asks again hears the same
+		return e
+	}
+}
+
+// limitedBuffer keeps the first MiB: what a program prints is not to fill the memory.
+type limitedBuffer struct{ bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if room := 1<<20 - b.Len(); room < len(p) {
+		b.Buffer.Write(p[:max(room, 0)])
+		return len(p), nil
+	}
+	return b.Buffer.Write(p)
+}
+
+// Temporary makes a folder for what a program writes; the caller removes it.
+func Temporary() (string, error) { return os.MkdirTemp("", "fabricform-") }

@@ -1,0 +1,33 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/fabricform/fabricform/probe/perftest"
+)
+
+// VerbsServeSpec asks for the serving end of a perftest program. The control port is chosen on the
+// host.
+type VerbsServeSpec struct {
+	Test  perftest.Spec `json:"test"`
+	End   perftest.End  `json:"end"`
+	Limit time.Duration `json:"limit"` // for the whole test, from the start of this end
+}
+
+// VerbsServeResult names an end that listens.
+type VerbsServeResult struct {
+	ID   string `json:"id"`
+	Port uint16 `json:"port"` // TCP, of the control connection
+}
+
+// VerbsRunSpec asks for the client's end. Test is what the server was asked for, with its port.
+type VerbsRunSpec = VerbsServeSpec
+
+// VerbsOutcome is how one end ended, with what it wrote as JSON, if its release does that well.
+type VerbsOutcome struct {
+	perftest.Outcome
+	JSON []byte `json:"json,omitempty"`
+}
+
+// RDMACounters are the counters of one port of an RDMA device, by their names in sysfs.
+type RDMACounters map[string]uint64

@@ -1,0 +1,216 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe/perftest"
+)
+
+// Control ports are those from perftest's own default on, so that one rule of a firewall is enough.
+const (
+	firstControlPort = 18515
+	controlPorts     = 100
+)
+
+// maxVerbsLimit bounds a test, whatever is asked for.
+const maxVerbsLimit = 10 * time.Minute
+
+// VerbsServer keeps the serving ends that run. The zero value is ready; safe for concurrent use.
+type VerbsServer struct {
+	mu       sync.Mutex
+	open     map[string]func() VerbsOutcome
+	versions map[perftest.Test]perftest.Version
+}
+
+// Serve starts a serving end, and answers when it listens or has ended.
+func (s *VerbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeResult, error) {
+	port, err := freePort()
+	if err != nil {
+		return VerbsServeResult{}, err
+	}
+	spec.Test.ControlPort = port
+	ctx, cancel := context.WithTimeout(context.Background(), min(spec.Limit, maxVerbsLimit))
+	wait, err := s.start(ctx, spec)
+	if err != nil {
+		cancel()
+		return VerbsServeResult{}, err
+	}
+	ended := make(chan VerbsOutcome, 1)
+	go func() {
+		defer cancel()
+		ended <- wait()
+	}()
+	collect := func() VerbsOutcome {
+		o := <-ended
+		ended <- o
+		return o
+	}
+	random := make([]byte, 8)
+	if _, err := rand.Read(random); err != nil {
+		cancel()
+		return VerbsServeResult{}, err
+	}
+	id := hex.EncodeToString(random)
+	s.mu.Lock()
+	if s.open == nil {
+		s.open = map[string]func() VerbsOutcome{}
+	}
+	s.open[id] = collect
+	s.mu.Unlock()
+	for len(ended) == 0 && !listening(port) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return VerbsServeResult{ID: id, Port: port}, nil
+}
+
+// Collect waits for the end of a serving end.
+func (s *VerbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error) {
+	s.mu.Lock()
+	collect := s.open[id]
+	delete(s.open, id)
+	s.mu.Unlock()
+	if collect == nil {
+		return VerbsOutcome{}, fmt.Errorf("no test %q runs here", id)
+	}
+	return collect(), nil
+}
+
+// Run runs the client's end. It ends with the caller.
+func (s *VerbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(spec.Limit, maxVerbsLimit))
+	defer cancel()
+	wait, err := s.start(ctx, spec)
+	if err != nil {
+		return VerbsOutcome{}, err
+	}
+	return wait(), nil
+}
+
+// Version asks a program for its release; the zero Version where it is missing or does not say.
+func (s *VerbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Version, error) {
+	if !t.Valid() {
+		return perftest.Version{}, fmt.Errorf("there is no perftest program ib_%.40s", t)
+	}
+	s.mu.Lock()
+	v, known := s.versions[t]
+	s.mu.Unlock()
+	if known {
+		return v, nil
+	}
+	e := host.Program{Name: t.Program(), Args: []string{"--version"}}.Start(ctx)()
+	v, err := perftest.ParseVersion(append(e.Stdout, e.Stderr...))
+	if err != nil {
+		return perftest.Version{}, nil //nolint:nilerr // old releases do not say it
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.versions == nil {
+		s.versions = map[perftest.Test]perftest.Version{}
+	}
+	s.versions[t] = v
+	return v, nil
+}
+
+func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func() VerbsOutcome, err error) {
+	v, err := s.Version(ctx, spec.Test.Test)
+	if err != nil {
+		return nil, err
+	}
+	dir := ""
+	if v.WritesJSON() {
+		if dir, err = host.Temporary(); err != nil {
+			return nil, err
+		}
+		spec.End.JSONFile = filepath.Join(dir, "report")
+	}
+	argv, err := perftest.Args(spec.Test, spec.End)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	// Without this libibverbs is silent about a library that it lacks.
+	ended := host.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}}.Start(ctx)
+	return func() VerbsOutcome {
+		e := ended()
+		o := VerbsOutcome{Outcome: perftest.Outcome{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}
+		if ctx.Err() != nil && e.Signal != "" {
+			o.TimedOut, o.Signal = true, ""
+		}
+		if dir != "" {
+			if info, err := os.Stat(filepath.Join(dir, "report")); err == nil && info.Size() < 1<<20 {
+				o.JSON, _ = os.ReadFile(filepath.Join(dir, "report")) // the text says the same
+			}
+			_ = os.RemoveAll(dir) // of the system's temporary folder
+		}
+		return o
+	}, nil
+}
+
+// freePort finds a port that nothing listens on. Another program may take it before perftest does,
+// which then says so.
+func freePort() (uint16, error) {
+	for p := firstControlPort; p < firstControlPort+controlPorts; p++ {
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(p))
+		if err == nil {
+			return uint16(p), l.Close()
+		}
+	}
+	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", firstControlPort, firstControlPort+controlPorts-1)
+}
+
+// listening looks for a listening socket in /proc/net/tcp and tcp6: a connection would be taken for
+// the client's.
+func listening(port uint16) bool {
+	local := fmt.Sprintf(":%04X", port)
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			continue // no IPv6
+		}
+		for line := range strings.Lines(string(raw)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == "0A" { // TCP_LISTEN
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ReadRDMACounters reads all counters of a port: "counters", which hardware has, and "hw_counters".
+func ReadRDMACounters(device string, port int) (RDMACounters, error) {
+	if device == "" || strings.ContainsAny(device, "/\x00") || strings.HasPrefix(device, ".") {
+		return nil, fmt.Errorf("%q is no RDMA device's name", device)
+	}
+	out := RDMACounters{}
+	dir := filepath.Join("/sys/class/infiniband", device, "ports", strconv.Itoa(port))
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("read counters of RDMA device %s: it has no port %d", device, port)
+	}
+	for _, kind := range []string{"counters", "hw_counters"} {
+		files, err := os.ReadDir(filepath.Join(dir, kind))
+		if err != nil {
+			continue // Soft-RoCE has one kind only
+		}
+		for _, f := range files {
+			raw, err := os.ReadFile(filepath.Join(dir, kind, f.Name()))
+			if err != nil {
+				continue // some cannot be read while the port is down
+			}
+			if n, err := strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64); err == nil {
+				out[f.Name()] = n
+			}
+		}
+	}
+	return out, nil
+}
