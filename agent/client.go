@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLinkDead is why a client ended when the host fell silent.
-var ErrLinkDead = errors.New("the host fell silent: nothing heard for 3 s")
+var ErrLinkDead = errors.New("the host fell silent: nothing was heard of it for some seconds")
 
 // Client asks a helper. Safe for concurrent use.
 type Client struct {
@@ -20,6 +20,7 @@ type Client struct {
 	stream io.ReadWriteCloser
 	fw     *frameWriter
 	cancel context.CancelFunc
+	pulse  *pulse
 	mu     sync.Mutex
 	next   uint64
 	wait   map[uint64]chan frame
@@ -53,11 +54,10 @@ func Connect(ctx context.Context, stream io.ReadWriteCloser, version string) (*C
 		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", g.hello.Version, version), stream.Close())
 	}
 	pctx, cancel := context.WithCancel(context.Background())
-	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel,
+	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(),
 		wait: map[uint64]chan frame{}, done: make(chan struct{})}
-	p := newPulse()
-	go p.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(ErrLinkDead) })
-	go c.read(br, p)
+	go c.pulse.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(ErrLinkDead) })
+	go c.read(br)
 	return c, nil
 }
 
@@ -79,7 +79,7 @@ func greet(br *bufio.Reader) (Hello, error) {
 	return *f.Hello, nil
 }
 
-func (c *Client) read(br *bufio.Reader, p *pulse) {
+func (c *Client) read(br *bufio.Reader) {
 	for {
 		f, err := readFrame(br)
 		if err != nil {
@@ -89,7 +89,7 @@ func (c *Client) read(br *bufio.Reader, p *pulse) {
 			c.end(err)
 			return
 		}
-		p.heard()
+		c.pulse.heard()
 		c.mu.Lock()
 		ch := c.wait[f.ID]
 		delete(c.wait, f.ID)
@@ -127,6 +127,7 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", method, err)
 	}
+	defer c.pulse.loaded(method)()
 	ch := make(chan frame, 1)
 	c.mu.Lock()
 	if c.err != nil {

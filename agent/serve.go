@@ -71,6 +71,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, handle
 			running.Add(1)
 			go func() {
 				defer running.Done()
+				defer p.loaded(f.Method)()
 				// A broken stream ends the loop above; here it only means that nobody listens.
 				_ = fw.write(answer(ctx, f, handlers))
 			}()

@@ -16,6 +16,9 @@ type Program struct {
 	Name string // looked up in the system's folders and in those of vendors' tools
 	Args []string
 	Env  []string // beside a small environment of our own
+	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
+	// program otherwise keeps some KiB to itself where its output is no terminal.
+	ByLines bool
 }
 
 // Ended is how a program ended.
@@ -33,6 +36,12 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	if err != nil {
 		return func() Ended { return Ended{Missing: true} }
 	}
+	args := p.Args
+	if p.ByLines {
+		if stdbuf, err := systemProgram("stdbuf"); err == nil { // of coreutils
+			path, args = stdbuf, append([]string{"-oL", path}, args...)
+		}
+	}
 	var out, errs limitedBuffer
 	ended := make(chan Ended, 1)
 	started := make(chan error, 1)
@@ -41,7 +50,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		// stays with the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		cmd := exec.CommandContext(ctx, path, p.Args...)
+		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, p.Env...)
 		cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &errs, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

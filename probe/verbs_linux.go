@@ -140,7 +140,7 @@ func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	// Without this libibverbs is silent about a library that it lacks.
-	ended := host.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}}.Start(ctx)
+	ended := host.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
 	return func() VerbsOutcome {
 		e := ended()
 		o := VerbsOutcome{Outcome: perftest.Outcome{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}

@@ -72,6 +72,9 @@ func (p *textParser) row(text string) error {
 	}
 	values := map[string]float64{}
 	for i, c := range p.columns {
+		if strings.HasPrefix(c.label, "t_stdev") && strings.HasSuffix(fields[i], "nan") {
+			continue // 25.01 takes the root of a negative number where the squares overflow
+		}
 		v, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 			return fmt.Errorf("%s is %.40q: not a measurement", strings.TrimSuffix(c.label, "["), fields[i])
