@@ -50,7 +50,7 @@ type RDMAPort struct {
 
 // Methods is the helper's side: what a client may ask of this host.
 func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string]Handler {
-	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer)}
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer)}
 	return map[string]Handler{
 		"snapshot":   method(s.snapshot),
 		"act":        method(s.act),
@@ -62,10 +62,12 @@ func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string
 		"tcp.collect": method(func(ctx context.Context, id string) (probe.TCPResult, error) {
 			return s.tcp.Collect(ctx, id)
 		}),
-		"verbs.serve":   method(s.verbs.Serve),
-		"verbs.run":     method(s.verbs.Run),
-		"verbs.collect": method(s.verbs.Collect),
-		"verbs.version": method(s.verbs.Version),
+		"verbs.serve":     method(s.verbs.Serve),
+		"verbs.run":       method(s.verbs.Run),
+		"verbs.collect":   method(s.verbs.Collect),
+		"verbs.version":   method(s.verbs.Version),
+		"capture.start":   method(s.captures.Start),
+		"capture.collect": method(s.captures.Collect),
 		"counters.rdma": method(func(_ context.Context, p RDMAPort) (probe.RDMACounters, error) {
 			return probe.ReadRDMACounters(p.Device, p.Port)
 		}),
@@ -92,6 +94,7 @@ type server struct {
 	sshConnection string
 	tcp           *probe.TCPServer
 	verbs         *probe.VerbsServer
+	captures      *probe.CaptureServer
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }
 

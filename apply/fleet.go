@@ -178,6 +178,16 @@ func (f *Fleet) VerbsVersion(ctx context.Context, host string, t perftest.Test) 
 	return ask[perftest.Version](ctx, f, host, "verbs.version", t)
 }
 
+// CaptureStart begins to record RoCE v2 packets on host.
+func (f *Fleet) CaptureStart(ctx context.Context, host string, s probe.CaptureSpec) (id string, err error) {
+	return ask[string](ctx, f, host, "capture.start", s)
+}
+
+// CaptureCollect ends a capture.
+func (f *Fleet) CaptureCollect(ctx context.Context, host, id string) (probe.CaptureReport, error) {
+	return ask[probe.CaptureReport](ctx, f, host, "capture.collect", id)
+}
+
 // RDMACounters reads the counters of a port of an RDMA device.
 func (f *Fleet) RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error) {
 	return ask[probe.RDMACounters](ctx, f, host, "counters.rdma", agent.RDMAPort{Device: device, Port: port})

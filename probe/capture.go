@@ -55,3 +55,20 @@ const (
 	EndedByDuration CaptureEnd = "duration"
 	EndedByCaller   CaptureEnd = "caller"
 )
+
+// maxKept bounds what is kept of one capture in a host's memory, bytes.
+const maxKept = 16 << 20
+
+// CaptureRecord is a frame that was kept.
+type CaptureRecord struct {
+	Time     time.Time `json:"time"`
+	Length   int       `json:"length"` // on the wire, in bytes
+	Data     []byte    `json:"data"`
+	Outgoing bool      `json:"outgoing,omitempty"`
+}
+
+// CaptureReport is a capture that has ended.
+type CaptureReport struct {
+	CaptureResult
+	Records []CaptureRecord `json:"records"`
+}

@@ -70,3 +70,14 @@ func (*VerbsServer) Version(context.Context, perftest.Test) (perftest.Version, e
 
 // ReadRDMACounters needs Linux.
 func ReadRDMACounters(string, int) (RDMACounters, error) { return nil, errLinux }
+
+// CaptureServer needs Linux.
+type CaptureServer struct{}
+
+// Start needs Linux.
+func (*CaptureServer) Start(context.Context, CaptureSpec) (string, error) { return "", errLinux }
+
+// Collect needs Linux.
+func (*CaptureServer) Collect(context.Context, string) (CaptureReport, error) {
+	return CaptureReport{}, errLinux
+}

@@ -19,6 +19,7 @@ var Checks = []string{"link", "ping", "tcp", "verbs", "nccl"}
 // Options narrow and steer a run.
 type Options struct {
 	Only        []string               // kinds of checks; empty: all
+	Tests       []string               // of perftest, instead of those that the files declare; nil: those
 	Link        string                 // name of one link, network or path; "": all
 	Lab         bool                   // links are shaped to LabCapGbps, and thresholds with them
 	LabCapGbps  float64                // Gb/s; 0: they are not shaped, and no speed is judged

@@ -121,8 +121,12 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 			Cause: fmt.Sprintf("it follows the MTU of %s (%d) and %s (%d): set the same on both", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU)})
 	}
 	t.sameRelease(ctx, ends)
+	tests := t.path.Validate.Verbs.Tests
+	if t.options.Tests != nil {
+		tests = t.options.Tests
+	}
 	dead := ""
-	for _, name := range t.path.Validate.Verbs.Tests {
+	for _, name := range tests {
 		test := perftest.Test(name)
 		if dead != "" { // each more would take its whole time to say the same
 			t.add(Result{Check: "verbs", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: name, Cause: dead + " was not measured in either direction"})
@@ -162,14 +166,18 @@ func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration)
 	s := perftest.Spec{Test: test, Size: c.Size, ControlIPv6: v6}
 	if test.Bandwidth() {
 		s.Duration, s.QPs = max(c.Duration.Round(time.Second), 2*time.Second), bandwidthQPs
+		if t.options.Lab {
+			s.Duration, s.QPs = 2*time.Second, 1
+		}
 		if s.Size == 0 {
 			s.Size = bandwidthSize
 		}
 		return s, s.Duration + 25*time.Second
 	}
 	s.Size, s.Iterations = latencySize, latencyIterations
-	if t.options.Lab {
-		return s, 40 * time.Second // an emulated machine takes milliseconds for each
+	if t.options.Lab { // an emulated machine takes milliseconds for each
+		s.Iterations = 200
+		return s, 30 * time.Second
 	}
 	return s, 15 * time.Second
 }

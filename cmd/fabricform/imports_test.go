@@ -41,7 +41,7 @@ var allowed = map[string]struct {
 	"lab/netns":       {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
 	"lab/vm":          {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
 	"lab":             {[]string{"fabric", "lab/site", "lab/netns", "lab/vm"}, "one face for the kinds of labs"},
-	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "host"}, "views get values from anywhere below; of host, the plain types of links"},
+	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "probe/roce", "host"}, "views get values from anywhere below; of host, the plain types of links"},
 	"lsp":             {[]string{"config", "fabric"}, "an editor is told of files and the language, never of hosts"},
 	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }

@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// CaptureServer keeps the captures that run. The zero value is ready; safe for concurrent use.
+type CaptureServer struct {
+	mu   sync.Mutex
+	open map[string]*capturing
+}
+
+type capturing struct {
+	stop   context.CancelFunc
+	done   chan struct{}
+	report CaptureReport
+	err    error
+}
+
+// Start begins a capture: what comes after its answer is captured.
+func (s *CaptureServer) Start(_ context.Context, spec CaptureSpec) (id string, err error) {
+	if spec.MaxPackets > maxKept/max(spec.SnapLen, 1) {
+		return "", fmt.Errorf("capture: %d packets of %d bytes are more than %d MiB", spec.MaxPackets, spec.SnapLen, maxKept>>20)
+	}
+	c, err := OpenCapture(spec)
+	if err != nil {
+		return "", err
+	}
+	random := make([]byte, 8)
+	if _, err := rand.Read(random); err != nil {
+		return "", errors.Join(err, c.Close())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	run := &capturing{stop: stop, done: make(chan struct{})}
+	id = hex.EncodeToString(random)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[string]*capturing{}
+	}
+	s.open[id] = run
+	go func() {
+		defer close(run.done)
+		run.report.CaptureResult, run.err = c.Run(ctx, func(f Frame) error {
+			run.report.Records = append(run.report.Records, CaptureRecord{Time: f.Time, Length: f.Length, Data: append([]byte(nil), f.Data...), Outgoing: f.Outgoing})
+			return nil
+		})
+		run.err = errors.Join(run.err, c.Close())
+	}()
+	return id, nil
+}
+
+// Collect ends a capture and answers what it kept.
+func (s *CaptureServer) Collect(_ context.Context, id string) (CaptureReport, error) {
+	s.mu.Lock()
+	run := s.open[id]
+	delete(s.open, id)
+	s.mu.Unlock()
+	if run == nil {
+		return CaptureReport{}, fmt.Errorf("no capture %q runs here", id)
+	}
+	run.stop()
+	<-run.done
+	return run.report, run.err
+}

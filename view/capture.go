@@ -1,0 +1,85 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/probe/roce"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// Capture is what was recorded on one end of a link while a test ran.
+type Capture struct {
+	Link    string              `json:"link"`
+	Host    string              `json:"host"`
+	Netdev  string              `json:"netdev"`
+	Packets int                 `json:"packets"`
+	Dropped int                 `json:"dropped,omitempty"` // by the kernel, for want of room
+	Full    bool                `json:"full,omitempty"`    // as many were recorded as were asked for
+	Others  int                 `json:"others,omitempty"`  // that are no RoCE v2
+	Rows    []CaptureRow        `json:"rows"`
+	Flows   []roce.Flow         `json:"flows"`
+	File    string              `json:"file,omitempty"`
+	Results []validators.Result `json:"results"`
+}
+
+// CaptureRow is one packet, by its time since the first.
+type CaptureRow struct {
+	After time.Duration `json:"after"` // ns
+	roce.Row
+}
+
+// CaptureJSON prints a capture as JSON.
+func (p *Printer) CaptureJSON(c Capture) error { return p.indented(c) }
+
+// Capture prints packets as a table, and what they add up to.
+func (p *Printer) Capture(c Capture) {
+	p.Results(c.Results)
+	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), count(c.Packets, "packet"), c.Netdev, c.Host)
+	if len(c.Rows) > 0 {
+		p.Linef("  %s", p.dim(fmt.Sprintf("%12s  %-15s    %-15s  %-26s %8s %8s %7s  %s", "µs", "from", "to", "opcode", "to QP", "PSN", "bytes", "")))
+	}
+	for _, r := range c.Rows {
+		p.Linef("  %12.1f  %-15s → %-15s  %-26s %8d %8d %7d  %s", float64(r.After)/1e3, r.Source, r.Target, r.Opcode, r.TargetQP, r.PSN, r.Payload, r.Detail)
+	}
+	if more := c.Packets - c.Others - len(c.Rows); more > 0 {
+		p.Linef("  %s", p.dim(fmt.Sprintf("… and %d more", more)))
+	}
+	for _, f := range c.Flows {
+		p.flow(f)
+	}
+	switch {
+	case c.Packets == 0:
+		p.Linef("  %s no RoCE v2 packet passed here", p.bad("✗"))
+	case c.Full:
+		p.Linef("  %s as many packets were recorded as were asked for; more passed", p.warn("!"))
+	}
+	if c.Dropped > 0 {
+		p.Linef("  %s the kernel had no room for %s more", p.warn("!"), count(c.Dropped, "packet"))
+	}
+	if c.Others > 0 {
+		p.Linef("  %s %s to UDP port 4791 are no RoCE v2", p.warn("!"), count(c.Others, "packet"))
+	}
+	if c.File != "" {
+		p.Linef("  all packets are in %s", c.File)
+	}
+}
+
+func (p *Printer) flow(f roce.Flow) {
+	var about []string
+	for _, o := range f.Opcodes {
+		about = append(about, fmt.Sprintf("%d %s", o.Packets, o.Opcode))
+	}
+	symbol := p.good("✓")
+	for _, t := range []struct {
+		n    uint64
+		what string
+	}{{f.Retransmitted, "sent again"}, {f.NAKs, "NAKs"}, {f.RNRs, "receiver not ready"}, {f.Marked, "congestion marked"}, {f.CNPs, "congestion notifications"}, {f.BadICRC, "with a wrong ICRC"}} {
+		if t.n > 0 {
+			symbol = p.warn("!")
+			about = append(about, fmt.Sprintf("%d %s", t.n, t.what))
+		}
+	}
+	p.Linef("  %s %s → %s QP %d: %s", symbol, f.Source, f.Target, f.TargetQP, strings.Join(about, ", "))
+}
