@@ -54,14 +54,6 @@ func TestPredictFollowsNCCL(t *testing.T) {
 	}
 }
 
-func TestActiveMTU(t *testing.T) {
-	for mtu, want := range map[int]int{9000: 4096, 4192: 4096, 4191: 2048, 2144: 2048, 1500: 1024, 200: 0} {
-		if got := ActiveMTU(mtu); got != want {
-			t.Errorf("%d: %d, want %d", mtu, got, want)
-		}
-	}
-}
-
 // pairOf is a host with two NICs on cables to one neighbour.
 func pairOf() (*fabric.Fabric, *fabric.Host) {
 	addr := []netip.Prefix{netip.MustParsePrefix("192.168.88.1/30")}

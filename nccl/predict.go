@@ -68,15 +68,3 @@ func judge(index int, g facts.GID) string {
 	}
 	return ""
 }
-
-// ActiveMTU is the RDMA path MTU in bytes that a port gets from its netdev's MTU: the largest
-// power of two from 256 to 4096 that leaves room for 96 bytes of headers (iboe_get_mtu in the
-// kernel's include/rdma/ib_addr.h). 0: too small for RDMA.
-func ActiveMTU(netdevMTU int) int {
-	for _, m := range []int{4096, 2048, 1024, 512, 256} {
-		if netdevMTU-96 >= m {
-			return m
-		}
-	}
-	return 0
-}

@@ -6,6 +6,12 @@ import (
 	"github.com/fabricform/fabricform/probe/perftest"
 )
 
+// Control ports are those from perftest's own default on, so that one rule of a firewall is enough.
+const (
+	FirstControlPort = 18515
+	controlPorts     = 100
+)
+
 // VerbsServeSpec asks for the serving end of a perftest program. The control port is chosen on the
 // host.
 type VerbsServeSpec struct {

@@ -18,12 +18,6 @@ import (
 	"github.com/fabricform/fabricform/probe/perftest"
 )
 
-// Control ports are those from perftest's own default on, so that one rule of a firewall is enough.
-const (
-	firstControlPort = 18515
-	controlPorts     = 100
-)
-
 // maxVerbsLimit bounds a test, whatever is asked for.
 const maxVerbsLimit = 10 * time.Minute
 
@@ -160,13 +154,13 @@ func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 // freePort finds a port that nothing listens on. Another program may take it before perftest does,
 // which then says so.
 func freePort() (uint16, error) {
-	for p := firstControlPort; p < firstControlPort+controlPorts; p++ {
+	for p := FirstControlPort; p < FirstControlPort+controlPorts; p++ {
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(p))
 		if err == nil {
 			return uint16(p), l.Close()
 		}
 	}
-	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", firstControlPort, firstControlPort+controlPorts-1)
+	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", FirstControlPort, FirstControlPort+controlPorts-1)
 }
 
 // listening looks for a listening socket in /proc/net/tcp and tcp6: a connection would be taken for

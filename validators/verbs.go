@@ -10,7 +10,6 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
@@ -74,7 +73,7 @@ func (t *trial) rdmaPorts(found []pair) (ends [2]port, why *Result) {
 // rdmaPort finds a side's device and the GID of its address. The result says why there is none: a
 // skip where nobody declares RDMA there, a failure where somebody does.
 func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
-	p := port{side: s, mtu: nccl.ActiveMTU(s.link.MTU)}
+	p := port{side: s, mtu: facts.ActiveMTU(s.link.MTU)}
 	res := &Result{Check: "verbs", Link: t.path.Name, Host: s.host, Verdict: Fail, What: "RDMA", Measured: unmeasured, Expected: "a usable port"}
 	i := slices.IndexFunc(t.snapshots[s.host].RDMA, func(d facts.RDMADevice) bool { return d.Netdev == s.link.Name })
 	if i < 0 {
@@ -279,6 +278,9 @@ func (t *trial) explain(f perftest.Failure, client, server port) string {
 	named := strings.NewReplacer("the server", server.host, "the client", client.host, "The server", server.host, "The client", client.host)
 	s := strings.TrimSuffix(named.Replace(f.Sentence), ".") + ": " + named.Replace(f.Cure)
 	switch f.Cause {
+	case perftest.NoControl: // both ends were started by us, and the server was seen to listen
+		return fmt.Sprintf("%s does not reach TCP port %d and those after it of %s on this link: nobody answers ARP for %s (see the ping check), or a firewall on %s refuses the port",
+			client.host, probe.FirstControlPort, server.host, controlAddress(server), server.host)
 	case perftest.NotInstalled:
 		s += `; or declare it: ofed { stack = "inbox", packages = ["perftest"] }`
 	case perftest.SilentData, perftest.RetriesExceeded:

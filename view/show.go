@@ -34,7 +34,7 @@ func (p *Printer) Show(s Shown) {
 		}
 	}
 	for _, d := range f.RDMA {
-		p.rdma(d)
+		p.rdma(d, f)
 	}
 	for _, r := range s.Records {
 		last := ""
@@ -91,16 +91,23 @@ func (p *Printer) link(l host.Link, nic string, f *facts.Snapshot) {
 }
 
 // rdma prints a device as ibdev2netdev, ibv_devinfo and show_gids would together.
-func (p *Printer) rdma(d facts.RDMADevice) {
+func (p *Printer) rdma(d facts.RDMADevice, f *facts.Snapshot) {
 	symbol := p.good("✓")
 	if d.State != "ACTIVE" {
 		symbol = p.bad("✗")
 	}
-	kind := "RoCE"
-	if d.LinkLayer == "InfiniBand" {
-		kind = "InfiniBand"
+	parts := []string{fmt.Sprintf("port %d on %s", d.Port, d.Netdev), d.Kind(), d.State}
+	if l := f.Link(d.Netdev); l != nil && d.LinkLayer != "InfiniBand" {
+		parts = append(parts, fmt.Sprintf("RDMA MTU %d", facts.ActiveMTU(l.MTU)))
 	}
-	p.Linef("  %s %-24s port %d on %s, %s, %s", symbol, d.Name, d.Port, d.Netdev, kind, d.State)
+	if d.Firmware != "" && !d.Virtual {
+		parts = append(parts, "firmware "+d.Firmware)
+	}
+	parts = append(parts, nonEmpty(d.Rate, d.HCA, d.Board)...)
+	p.Linef("  %s %-24s %s", symbol, d.Name, strings.Join(parts, ", "))
+	for _, about := range d.About() {
+		p.Linef("      %s", p.dim(about))
+	}
 	for _, g := range d.GIDs {
 		addr := g.Addr
 		if addr.Is4In6() {
