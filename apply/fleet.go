@@ -138,9 +138,9 @@ func (f *Fleet) Act(ctx context.Context, p agent.ActParams) (agent.ActResult, er
 	return ask[agent.ActResult](ctx, f, p.Resource.Addr.Host, "act", p)
 }
 
-// Ping measures from host.
-func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
-	return ask[probe.PingResult](ctx, f, host, "ping", s)
+// Ping measures from host to all targets at once.
+func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) ([]probe.PingResult, error) {
+	return ask[[]probe.PingResult](ctx, f, host, "ping", s)
 }
 
 // TCPListen opens a receiver on host.

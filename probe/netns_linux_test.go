@@ -107,15 +107,18 @@ func cable(t *testing.T, a, b *room, n, mtu int) {
 }
 
 func spec(dev, src, dst string, size int, df bool) PingSpec {
-	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Target: netip.MustParseAddr(dst), Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
+	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Targets: []netip.Addr{netip.MustParseAddr(dst)}, Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
 }
 
 func (r *room) ping(t *testing.T, s PingSpec) PingResult {
 	t.Helper()
-	var got PingResult
+	var got []PingResult
 	r.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
-	t.Logf("%s->%s %d: %+v", s.Source, s.Target, s.Size, got)
-	return got
+	t.Logf("%s->%s %d: %+v", s.Source, s.Targets, s.Size, got)
+	if len(got) != 1 {
+		t.Fatalf("%d results for one target", len(got))
+	}
+	return got[0]
 }
 
 func TestPingOnOneCable(t *testing.T) {
@@ -123,7 +126,7 @@ func TestPingOnOneCable(t *testing.T) {
 	cable(t, a, b, 2, 9000)
 	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 56, false), spec("c0", "fd00:0::1", "fd00:0::2", 56, false),
 		spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
-		if got := a.ping(t, s); got.Received != 5 || got.Avg <= 0 || got.Avg > 100*time.Millisecond {
+		if got := a.ping(t, s); got.Received != 5 || got.Stamped != 5 || got.Duplicates != 0 || got.Avg <= 0 || got.Avg > 100*time.Millisecond {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -164,6 +167,33 @@ func TestPingToNobodySaysWhy(t *testing.T) {
 	s.Timeout = 5 * time.Second
 	if got := a.ping(t, s); got.Received != 0 || len(got.Errors) == 0 {
 		t.Errorf("no reason: %+v", got)
+	}
+}
+
+func TestPingOfManyPeersKeepsThemApart(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	s := spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)
+	b.do(func() {
+		l, _ := netlink.LinkByName("c0")
+		for i := 3; i < 40; i++ {
+			addr, _ := netlink.ParseAddr(fmt.Sprintf("fd00:0::%x/64", i))
+			addr.Flags |= unix.IFA_F_NODAD
+			must(t, netlink.AddrAdd(l, addr))
+			s.Targets = append(s.Targets, netip.MustParseAddr(addr.IP.String()))
+		}
+	})
+	s.Targets = append(s.Targets, netip.MustParseAddr("fd00:0::99"), s.Targets[0])
+	var got []PingResult
+	a.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
+	for i, r := range got {
+		nobody := s.Targets[i] == netip.MustParseAddr("fd00:0::99")
+		if nobody && r.Received != 0 || !nobody && (r.Received != 5 || r.Stamped != 5 || r.Duplicates != 0 || len(r.Errors) != 0) {
+			t.Errorf("%s: %+v", s.Targets[i], r)
+		}
+	}
+	if len(got) != len(s.Targets) {
+		t.Errorf("%d results for %d targets", len(got), len(s.Targets))
 	}
 }
 
