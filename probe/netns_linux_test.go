@@ -219,12 +219,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 			_ = c.Close()
 		}
 	})
-	var sent TCPResult
-	a.do(func() {
-		var err error
-		sent, err = Send(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
-		must(t, err)
-	})
+	sent := send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
 	got, err := s.Collect(context.Background(), l.ID)
 	must(t, err)
 	b.do(func() { after, err = ReadCounters("c0"); must(t, err) })
@@ -232,6 +227,48 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 	if got.Bytes == 0 || got.Gbps <= 0 || sent.Congestion == "" || after.RxBytes-before.RxBytes < uint64(got.Bytes) {
 		t.Errorf("sent %+v got %+v rx %d", sent, got, after.RxBytes-before.RxBytes)
 	}
+}
+
+// send sends over the first cable from its first address.
+func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
+	t.Helper()
+	s.Netdev, s.Source = "c0", netip.MustParseAddr("10.0.0.1")
+	from.do(func() { var err error; sent, err = Send(context.Background(), s); must(t, err) })
+	return sent
+}
+
+// transfer is a whole measurement over the first cable, in the direction of its addresses.
+func transfer(t *testing.T, a, b *room, streams int, d time.Duration, congestion string, discard bool) (sent, got TCPResult) {
+	t.Helper()
+	var s TCPServer
+	var l TCPListenResult
+	to := netip.MustParseAddr("10.0.0.2")
+	b.do(func() {
+		var err error
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: to, Streams: streams, Duration: d, Discard: discard})
+		must(t, err)
+	})
+	sent = send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(to, l.Port), Token: l.Token, Streams: streams, Duration: d, Congestion: congestion})
+	got, err := s.Collect(context.Background(), l.ID)
+	must(t, err)
+	return sent, got
+}
+
+func TestTCPSaysHowItWasMeasured(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	for _, discard := range []bool{false, true} {
+		sent, got := transfer(t, a, b, 3, 300*time.Millisecond, "reno", discard)
+		if sent.Congestion != "reno" || got.Discarded != discard || got.Bytes == 0 || got.Bytes != sent.Bytes {
+			t.Errorf("discard %v: sent %+v got %+v", discard, sent, got)
+		}
+	}
+	a.do(func() {
+		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9"), Streams: 1, Duration: time.Second, Congestion: "no-such"}
+		if _, err := Send(context.Background(), s); err == nil {
+			t.Error("an algorithm that the kernel does not have was taken")
+		}
+	})
 }
 
 // A cable cut early must not read as the rate of the first half second.

@@ -43,6 +43,9 @@ type TCPListenSpec struct {
 	Address  netip.Addr    `json:"address"`
 	Streams  int           `json:"streams"`
 	Duration time.Duration `json:"duration"`
+	// Discard lets the kernel drop what arrives instead of copying it to the program (MSG_TRUNC):
+	// that measures the path, and not what a program would get of it.
+	Discard bool `json:"discard,omitempty"`
 }
 
 // TCPListenResult names the open receiver. It ends by itself shortly after its duration.
@@ -69,8 +72,9 @@ type TCPResult struct {
 	Elapsed     time.Duration `json:"elapsed"`
 	Gbps        float64       `json:"gbps"` // payload, 10^9 bits a second
 	Streams     int           `json:"streams"`
-	Retransmits int           `json:"retransmits"` // sender only
-	Congestion  string        `json:"congestion,omitempty"`
+	Retransmits int           `json:"retransmits"`          // sender only
+	Congestion  string        `json:"congestion,omitempty"` // the algorithm in use; sender only
+	Discarded   bool          `json:"discarded,omitempty"`  // measured with Discard; receiver only
 }
 
 // Counters are one port's counters since it appeared.

@@ -21,6 +21,7 @@ func (r *run) ping(ctx context.Context, trials []*trial) {
 	for _, t := range ready(trials, "ping") {
 		hails = append(hails, t.hails()...)
 	}
+	r.acquaint(ctx, hails)
 	all := volleys(hails)
 	for i, v := range all {
 		r.options.progress(fmt.Sprintf("ping: %d pairs at once (%d of %d)", len(v), i+1, len(all)))
@@ -112,7 +113,6 @@ func leftOver(hails []*hail) []*hail {
 // volley measures hails at once, each host asked once for all its peers. It settles what it proves,
 // and nothing else.
 func (r *run) volley(ctx context.Context, hails []*hail) {
-	r.acquaint(ctx, hails)
 	var met []*hail
 	for _, h := range hails {
 		if h.met && h.certain() {
