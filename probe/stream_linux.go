@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is one write or read, in bytes. Larger ones gained nothing on veth.
-const chunk = 128 << 10
+// chunk is one write or read, in bytes. On veth, 512 KiB carried a quarter more in one stream than
+// 128 KiB did: each call costs the runtime's bookkeeping besides the kernel's work.
+const chunk = 512 << 10
 
 // lookUp is how often a blocked stream looks at the clock.
 const lookUp = 100 * time.Millisecond
