@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
+// all hosts at once.
+func TestBenchPlan(t *testing.T) {
+	benchmark(t)
+	for _, n := range benchSizes() {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			var s series
+			for range 7 {
+				bare := b.bareLogins(t)
+				before := ownCPU(t)
+				plan := b.onePlan(t)
+				planCPU := ownCPU(t) - before
+				ssh, sshCPU := b.everywhere(t, n, []string{"ip", "-j", "addr"}, nil)
+				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
+				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
+				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
+				s.add("client CPU of plan, ms a host", planCPU.Seconds()*1000/float64(n))
+			}
+			s.log(t, fmt.Sprintf("%d hosts", n))
+		})
+	}
+}
+
+func (b *benchLab) bareLogins(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for _, h := range b.session.fabric.Hosts {
+		g.Go(func() error { return b.dialer.Login(context.Background(), b.session.target(h)) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// onePlan is what `fabricform plan` does between reading the files and printing.
+func (b *benchLab) onePlan(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	b.session.fleet = b.connect(t)
+	p := b.session.plan(context.Background())
+	took := time.Since(start)
+	b.session.fleet.Close()
+	if p.Changes() == 0 || len(p.Unreachable()) > 0 {
+		t.Fatalf("no plan was made: %+v", p)
+	}
+	return took
+}
