@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/transport"
 )
 
 // TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
@@ -20,7 +23,7 @@ func TestBenchPlan(t *testing.T) {
 			for range 7 {
 				bare := b.bareLogins(t)
 				before := ownCPU(t)
-				plan := b.onePlan(t)
+				plan := onePlan(t, b.session, b.dialer)
 				planCPU := ownCPU(t) - before
 				ssh, sshCPU := b.everywhere(t, n, []string{"ip", "-j", "addr"}, nil)
 				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
@@ -47,15 +50,14 @@ func (b *benchLab) bareLogins(t *testing.T) time.Duration {
 }
 
 // onePlan is what `fabricform plan` does between reading the files and printing.
-func (b *benchLab) onePlan(t *testing.T) time.Duration {
+func onePlan(t *testing.T, s *session, d *transport.Dialer) time.Duration {
 	t.Helper()
 	start := time.Now()
-	b.session.fleet = b.connect(t)
-	p := b.session.plan(context.Background())
+	s.fleet = apply.Glance(context.Background(), d, benchBuild, 64, members(t, s))
+	p := s.plan(context.Background())
 	took := time.Since(start)
-	b.session.fleet.Close()
-	if p.Changes() == 0 || len(p.Unreachable()) > 0 {
-		t.Fatalf("no plan was made: %+v", p)
+	if len(p.Unreachable()) > 0 || p.Changes() < len(s.fabric.Hosts) {
+		t.Fatalf("%d changes; unreachable: %v", p.Changes(), p.Unreachable())
 	}
 	return took
 }

@@ -73,6 +73,9 @@ func (s *series) log(t *testing.T, title string) {
 	}
 }
 
+// benchBuild names the build under test.
+var benchBuild = fmt.Sprintf("%016x", time.Now().UnixNano())
+
 // benchLab is a lab of n hosts on one switch, with the helper in place.
 type benchLab struct {
 	n             int
@@ -80,7 +83,6 @@ type benchLab struct {
 	session       *session
 	dialer        *transport.Dialer
 	lab           lab.Lab
-	id            string
 	pid           int // has the management network
 }
 
@@ -105,12 +107,9 @@ func newBenchLab(t *testing.T, n int) *benchLab {
 	if b.lab, err = lab.Open(f.Name); err != nil {
 		t.Fatal(err)
 	}
-	if b.id, err = buildOf(bin); err != nil {
-		t.Fatal(err)
-	}
-	b.session = newSession(f, nil, b.id)
+	b.session = newSession(f, nil, benchBuild)
 	b.session.lab = b.lab
-	b.dialer = &transport.Dialer{NetDial: b.lab.NetDial, Helper: helpers{id: b.id}}
+	b.dialer = &transport.Dialer{NetDial: b.lab.NetDial, Helper: helpers{id: benchBuild}}
 	raw, err := os.ReadFile(filepath.Join(b.state, "fabricform", "lab", f.Name, "lab.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +120,6 @@ func newBenchLab(t *testing.T, n int) *benchLab {
 	}
 	b.pid = saved.Net.PID
 	return b
-}
-
-// buildOf is the id that the program under test gives itself.
-func buildOf(path string) (string, error) {
-	sum, _, err := hashFile(path)
-	if err != nil {
-		return "", err
-	}
-	return sum[:16], nil
 }
 
 // operator is a command that runs where the operator of the lab stands.
@@ -184,18 +174,23 @@ func ownCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// connect opens the helpers of all hosts.
-func (b *benchLab) connect(t *testing.T) *apply.Fleet {
+// members are all hosts of a session.
+func members(t *testing.T, s *session) (out []apply.Member) {
 	t.Helper()
-	var members []apply.Member
-	for _, h := range b.session.fabric.Hosts {
-		needs, err := apply.Needs(b.session.kinds, b.session.desired[h.Name])
+	for _, h := range s.fabric.Hosts {
+		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
 		if err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, apply.Member{Target: b.session.target(h), Needs: needs})
+		out = append(out, apply.Member{Target: s.target(h), Needs: needs})
 	}
-	fleet := apply.Connect(context.Background(), b.dialer, b.id, 64, members)
+	return out
+}
+
+// connect opens the helpers of all hosts.
+func (b *benchLab) connect(t *testing.T) *apply.Fleet {
+	t.Helper()
+	fleet := apply.Connect(context.Background(), b.dialer, benchBuild, 64, members(t, b.session))
 	if len(fleet.Unreachable) > 0 {
 		t.Fatal(fleet.Unreachable)
 	}
