@@ -41,7 +41,7 @@ func TestBenchPing(t *testing.T) {
 	s.Count, s.Interval = 500, 2*time.Millisecond
 	a.ping(t, s) // the first packet finds the neighbour
 	var avg, deviation, cpu []float64
-	for range 5 {
+	for range 3 {
 		before := usage(t, syscall.RUSAGE_SELF)
 		ours := a.ping(t, s)
 		oursCPU := usage(t, syscall.RUSAGE_SELF) - before
@@ -52,7 +52,7 @@ func TestBenchPing(t *testing.T) {
 		deviation = append(deviation, ours.StdDev.Seconds()*1e3/theirs[3])
 		cpu = append(cpu, oursCPU.Seconds()/theirsCPU.Seconds())
 	}
-	t.Logf("ping / iputils' ping, medians of 5: average %.2f, deviation %.2f, CPU %.3f", median(avg), median(deviation), median(cpu))
+	t.Logf("ping / iputils' ping, medians of 3: average %.2f (≤ 1), deviation %.2f, CPU %.3f (≤ 0.125)", median(avg), median(deviation), median(cpu))
 }
 
 var iputilsSays = regexp.MustCompile(`= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms`)
@@ -93,7 +93,7 @@ func TestBenchTCP(t *testing.T) {
 		must(t, server.Start())
 	})
 	defer func() { cancel(); _ = server.Wait() }()
-	const d = 2 * time.Second
+	const d = time.Second
 	for _, streams := range []int{1, 4} {
 		transfer(t, a, b, streams, time.Second/2, "cubic", false)
 		var copied, discarded []float64
@@ -103,7 +103,8 @@ func TestBenchTCP(t *testing.T) {
 			_, dropped := transfer(t, a, b, streams, d, "cubic", true)
 			copied, discarded = append(copied, ours.Gbps/theirs), append(discarded, dropped.Gbps/theirs)
 		}
-		t.Logf("TCP / iperf3, %d streams, medians of 5: %.2f; with what arrives discarded in the kernel (another mode): %.2f", streams, median(copied), median(discarded))
+		t.Logf("TCP / iperf3, %d streams, medians of 5: %.2f (≥ %s); with what arrives discarded in the kernel, which is another mode: %.2f",
+			streams, median(copied), map[int]string{1: "0.95", 4: "1.1"}[streams], median(discarded))
 	}
 }
 

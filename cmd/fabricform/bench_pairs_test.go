@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/validators"
 )
@@ -35,16 +37,29 @@ func TestBenchPairs(t *testing.T) {
 				}
 				return out
 			}
-			var s series
-			for range 5 {
-				fping, _ := b.everywhere(t, 16, []string{"fping", "-q", "-c", "5", "-p", "5", "-i", "0", "-I", "eth1"}, func(i int) (out []string) {
+			fping := func(options []string) time.Duration {
+				took, _ := b.everywhere(t, 16, options, func(i int) []string {
+					argv := []string{"fping", "-q", "-c", "5", "-p", "5", "-i", "0", "-I", "eth1"}
 					for _, a := range peers(i) {
-						out = append(out, a.String())
+						argv = append(argv, a.String())
 					}
-					return out
+					return argv
 				})
-				s.add(fmt.Sprintf("fping / pings (≥ %s)", map[int]string{16: "2.5", 64: "4"}[n]), fping.Seconds()/b.pings(t, peers).Seconds())
-				s.add("fping / verify, full-size packets and proof included", fping.Seconds()/b.verify(t).Seconds())
+				return took
+			}
+			open := b.connect(t)
+			defer open.Close()
+			master := []string{"-o", "ControlMaster=auto", "-o", "ControlPersist=600s", "-o", "ControlPath=" + controlDir(t) + "/%h"}
+			fping(master)
+			var s series
+			for range 3 {
+				fromNothing := b.fromNothing(t, peers)
+				pings := b.pings(t, open, peers)
+				opened := fping(master)
+				s.add("from nothing: fping by ssh / pings", fping(nil).Seconds()/fromNothing.Seconds())
+				s.add("from nothing: fping by ssh with curve25519 / pings", fping(curve25519).Seconds()/fromNothing.Seconds())
+				s.add(fmt.Sprintf("connections open: fping by ssh / pings (≥ %s)", map[int]string{16: "2.5", 64: "4"}[n]), opened.Seconds()/pings.Seconds())
+				s.add("connections open: fping by ssh / verify with full size and proof", opened.Seconds()/b.verify(t, open).Seconds())
 			}
 			s.log(t, fmt.Sprintf("all pairs of %d hosts", n))
 		})
@@ -76,12 +91,30 @@ func (b *benchLab) introduce(t *testing.T) {
 	}
 }
 
-// pings is the job of fping: connect, five packets to all peers, and the losses.
-func (b *benchLab) pings(t *testing.T, peers func(i int) []netip.Addr) time.Duration {
+// controlDir holds control sockets, which want a short path.
+func controlDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ff-bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (b *benchLab) fromNothing(t *testing.T, peers func(i int) []netip.Addr) time.Duration {
 	t.Helper()
 	start := time.Now()
 	fleet := b.connect(t)
 	defer fleet.Close()
+	b.pings(t, fleet, peers)
+	return time.Since(start)
+}
+
+// pings is the job of fping: five packets to all peers, and the losses.
+func (b *benchLab) pings(t *testing.T, fleet *apply.Fleet, peers func(i int) []netip.Addr) time.Duration {
+	t.Helper()
+	start := time.Now()
 	var g errgroup.Group
 	for i, h := range b.session.fabric.Hosts {
 		g.Go(func() error {
@@ -101,12 +134,10 @@ func (b *benchLab) pings(t *testing.T, peers func(i int) []netip.Addr) time.Dura
 	return time.Since(start)
 }
 
-// verify is what `fabricform verify -only ping` does between reading the files and printing.
-func (b *benchLab) verify(t *testing.T) time.Duration {
+// verify is the pings of `fabricform verify`: small and full-size packets, and the counters' proof.
+func (b *benchLab) verify(t *testing.T, fleet *apply.Fleet) time.Duration {
 	t.Helper()
 	start := time.Now()
-	fleet := b.connect(t)
-	defer fleet.Close()
 	for _, r := range validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []string{"ping"}, Lab: true}) {
 		if r.Verdict != validators.Pass {
 			t.Fatalf("%+v", r)

@@ -20,12 +20,12 @@ func TestBenchPlan(t *testing.T) {
 		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
 			b := newBenchLab(t, n)
 			var s series
-			for range 7 {
+			for range 5 {
 				bare := b.bareLogins(t)
 				before := ownCPU(t)
 				plan := onePlan(t, b.session, b.dialer)
 				planCPU := ownCPU(t) - before
-				ssh, sshCPU := b.everywhere(t, n, []string{"ip", "-j", "addr"}, nil)
+				ssh, sshCPU := b.everywhere(t, n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} })
 				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
 				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
 				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
