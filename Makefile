@@ -6,10 +6,10 @@ LINT_AT   := v2.15.0
 BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test e2e demo fuzz bench golden
+.PHONY: help build check lint unit test e2e demo fuzz bench bench-full golden
 
 help: ## list the targets
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
 build: ## bin/fabricform for this machine, and helpers for linux on amd64 and arm64 beside it
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform ./cmd/fabricform
@@ -40,9 +40,15 @@ fuzz: ## each fuzz target for 10 s
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s -fuzzminimizetime 20x $$pkg || exit 1; done; done
 
-bench: build ## plans of 2 and 16 hosts beside bare logins and ssh, as ratios; reading 20,000 hosts; needs root
-	FABRICFORM_BENCH=1 $(GO) test -count=1 -run '^TestBenchFleet$$' -v ./cmd/fabricform
+BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./cmd/fabricform
+
+bench: build ## 16 hosts, 1,000 simulated ones and the probes beside their peers, as ratios; needs root
+	$(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./config
+
+bench-full: build ## the same with 64 hosts, 10,000 simulated ones and Ansible; ten minutes
+	.ci/deps ansible-playbook=ansible-core iperf3=iperf3 fping=fping ping=iputils-ping
+	FABRICFORM_BENCH_FULL=1 $(BENCH)
 
 golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./config -update

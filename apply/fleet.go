@@ -6,7 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,7 @@ import (
 // Fleet is one open helper per reachable host. Its measuring methods implement validators.Fleet.
 type Fleet struct {
 	clients map[string]*agent.Client
+	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
 	needs   map[string]facts.Needs
 	// Unreachable says per host why there is no helper.
 	Unreachable map[string]error
@@ -36,26 +38,68 @@ type Member struct {
 // Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
 // a whole: hosts without a helper are in Unreachable.
 func Connect(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
-	f := &Fleet{clients: map[string]*agent.Client{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
+	f := newFleet(members)
+	var mu sync.Mutex
+	f.each(parallelism, members, func(m Member) error {
+		c, err := open(ctx, d, version, m.Target)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			f.clients[m.Target.Name] = c
+		}
+		return err
+	})
+	return f
+}
+
+// Glance reads all members once and ends each helper when it has answered, so that a plan of ten
+// thousand hosts holds as many connections as parallelism allows. Its fleet answers Read, and can
+// neither change nor measure.
+func Glance(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
+	f := newFleet(members)
+	var mu sync.Mutex
+	f.each(parallelism, members, func(m Member) error {
+		c, err := open(ctx, d, version, m.Target)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		var r agent.SnapshotResult
+		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Needs: m.Needs}, &r); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		f.seen[m.Target.Name] = r
+		return nil
+	})
+	return f
+}
+
+func newFleet(members []Member) *Fleet {
+	f := &Fleet{clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
+	for _, m := range members {
+		f.needs[m.Target.Name] = m.Needs
+	}
+	return f
+}
+
+// each does something to all members side by side; where it fails, the host is unreachable.
+func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelism)
 	for _, m := range members {
-		f.needs[m.Target.Name] = m.Needs
 		g.Go(func() error {
-			c, err := open(ctx, d, version, m.Target)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
+			if err := do(m); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
 				f.Unreachable[m.Target.Name] = err
-			} else {
-				f.clients[m.Target.Name] = c
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // the functions above return nil always
-	return f
 }
 
 func open(ctx context.Context, d *transport.Dialer, version string, t transport.Target) (*agent.Client, error) {
@@ -73,13 +117,10 @@ func (f *Fleet) Close() {
 	}
 }
 
-// Hosts are the reachable hosts, sorted.
+// Hosts are the hosts that answered, sorted.
 func (f *Fleet) Hosts() []string {
-	names := make([]string, 0, len(f.clients))
-	for name := range f.clients {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(f.clients)), maps.Keys(f.seen))
+	slices.Sort(names)
 	return names
 }
 
@@ -98,6 +139,9 @@ func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) 
 
 // Read reads a host's facts, and what fabrics made on it.
 func (f *Fleet) Read(ctx context.Context, host string) (agent.SnapshotResult, error) {
+	if r, is := f.seen[host]; is {
+		return r, nil
+	}
 	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: f.needs[host]})
 }
 
@@ -138,9 +182,9 @@ func (f *Fleet) Act(ctx context.Context, p agent.ActParams) (agent.ActResult, er
 	return ask[agent.ActResult](ctx, f, p.Resource.Addr.Host, "act", p)
 }
 
-// Ping measures from host.
-func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
-	return ask[probe.PingResult](ctx, f, host, "ping", s)
+// Ping measures from host to all targets at once.
+func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) ([]probe.PingResult, error) {
+	return ask[[]probe.PingResult](ctx, f, host, "ping", s)
 }
 
 // TCPListen opens a receiver on host.

@@ -8,6 +8,7 @@ import (
 // echo is an answer to one of our echoes, or a router's word on why there is none.
 type echo struct {
 	id, seq uint16
+	token   uint64 // the payload's first bytes; 0 in a router's word, which need not quote them
 	problem string
 }
 
@@ -29,7 +30,11 @@ func parseEcho(b []byte, v6 bool) (echo, bool) {
 	kind, code := b[0], b[1]
 	switch {
 	case !v6 && kind == 0, v6 && kind == 129:
-		return echo{id: binary.BigEndian.Uint16(b[4:]), seq: binary.BigEndian.Uint16(b[6:])}, true
+		e := echo{id: binary.BigEndian.Uint16(b[4:]), seq: binary.BigEndian.Uint16(b[6:])}
+		if len(b) >= 16 {
+			e.token = binary.BigEndian.Uint64(b[8:])
+		}
+		return e, true
 	case !v6 && kind == 3, v6 && (kind == 1 || kind == 2):
 		return refusal(b, v6, kind, code)
 	}

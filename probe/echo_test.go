@@ -15,7 +15,10 @@ func reply(id, seq uint16) []byte {
 }
 
 func TestParseEchoReadsRepliesAndRefusals(t *testing.T) {
-	if e, ok := parseEcho(reply(7, 9), false); !ok || e.id != 7 || e.seq != 9 || e.problem != "" {
+	if e, ok := parseEcho(reply(7, 9), false); !ok || e.id != 7 || e.seq != 9 || e.token != 0 || e.problem != "" {
+		t.Fatalf("%+v %v", e, ok)
+	}
+	if e, ok := parseEcho(append(reply(7, 9), 1, 2, 3, 4, 5, 6, 7, 8), false); !ok || e.token != 0x0102030405060708 {
 		t.Fatalf("%+v %v", e, ok)
 	}
 	tooBig := append(append([]byte{0x45, 19: 0}, 3, 4, 0, 0, 0, 0, 0x05, 0xdc), reply(7, 9)...)

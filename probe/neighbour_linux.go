@@ -4,21 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// forget removes what the kernel learned of a neighbour, so that it asks anew. Without that, a
+// forget removes what the kernel learned of neighbours, so that it asks anew. Without that, a
 // re-plugged cable looks dead for up to a minute: the old hardware address stays good for 15 to 45 s
 // (base_reachable_time in Documentation/networking/ip-sysctl.rst), and for 8 more until it is given up.
-func forget(netdev string, target netip.Addr) error {
+func forget(netdev string, targets []netip.Addr) error {
 	l, err := netlink.LinkByName(netdev)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", netdev, err)
 	}
 	family := unix.AF_INET
-	if target.Is6() {
+	if targets[0].Is6() {
 		family = unix.AF_INET6
 	}
 	neighbours, err := netlink.NeighList(l.Attrs().Index, family)
@@ -27,11 +28,11 @@ func forget(netdev string, target netip.Addr) error {
 	}
 	for _, n := range neighbours {
 		ip, ok := netip.AddrFromSlice(n.IP)
-		if !ok || ip.Unmap() != target || n.State&(netlink.NUD_PERMANENT|netlink.NUD_NOARP) != 0 {
+		if !ok || !slices.Contains(targets, ip.Unmap()) || n.State&(netlink.NUD_PERMANENT|netlink.NUD_NOARP) != 0 {
 			continue
 		}
 		if err := netlink.NeighDel(&n); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("forget neighbour %s on %s: %w", target, netdev, err)
+			return fmt.Errorf("forget neighbour %s on %s: %w", ip, netdev, err)
 		}
 	}
 	return nil

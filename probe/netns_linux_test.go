@@ -107,15 +107,18 @@ func cable(t *testing.T, a, b *room, n, mtu int) {
 }
 
 func spec(dev, src, dst string, size int, df bool) PingSpec {
-	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Target: netip.MustParseAddr(dst), Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
+	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Targets: []netip.Addr{netip.MustParseAddr(dst)}, Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
 }
 
 func (r *room) ping(t *testing.T, s PingSpec) PingResult {
 	t.Helper()
-	var got PingResult
+	var got []PingResult
 	r.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
-	t.Logf("%s->%s %d: %+v", s.Source, s.Target, s.Size, got)
-	return got
+	t.Logf("%s->%s %d: %+v", s.Source, s.Targets, s.Size, got)
+	if len(got) != 1 {
+		t.Fatalf("%d results for one target", len(got))
+	}
+	return got[0]
 }
 
 func TestPingOnOneCable(t *testing.T) {
@@ -123,7 +126,7 @@ func TestPingOnOneCable(t *testing.T) {
 	cable(t, a, b, 2, 9000)
 	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 56, false), spec("c0", "fd00:0::1", "fd00:0::2", 56, false),
 		spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
-		if got := a.ping(t, s); got.Received != 5 || got.Avg <= 0 || got.Avg > 100*time.Millisecond {
+		if got := a.ping(t, s); got.Received != 5 || got.Stamped != 5 || got.Duplicates != 0 || got.Avg <= 0 || got.Avg > 100*time.Millisecond {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -167,6 +170,33 @@ func TestPingToNobodySaysWhy(t *testing.T) {
 	}
 }
 
+func TestPingOfManyPeersKeepsThemApart(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	s := spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)
+	b.do(func() {
+		l, _ := netlink.LinkByName("c0")
+		for i := 3; i < 40; i++ {
+			addr, _ := netlink.ParseAddr(fmt.Sprintf("fd00:0::%x/64", i))
+			addr.Flags |= unix.IFA_F_NODAD
+			must(t, netlink.AddrAdd(l, addr))
+			s.Targets = append(s.Targets, netip.MustParseAddr(addr.IP.String()))
+		}
+	})
+	s.Targets = append(s.Targets, netip.MustParseAddr("fd00:0::99"), s.Targets[0])
+	var got []PingResult
+	a.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
+	for i, r := range got {
+		nobody := s.Targets[i] == netip.MustParseAddr("fd00:0::99")
+		if nobody && r.Received != 0 || !nobody && (r.Received != 5 || r.Stamped != 5 || r.Duplicates != 0 || len(r.Errors) != 0) {
+			t.Errorf("%s: %+v", s.Targets[i], r)
+		}
+	}
+	if len(got) != len(s.Targets) {
+		t.Errorf("%d results for %d targets", len(got), len(s.Targets))
+	}
+}
+
 func TestTCPMovesBothPortsCounters(t *testing.T) {
 	a, b := newRoom(t), newRoom(t)
 	cable(t, a, b, 1, 9000)
@@ -189,12 +219,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 			_ = c.Close()
 		}
 	})
-	var sent TCPResult
-	a.do(func() {
-		var err error
-		sent, err = Send(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
-		must(t, err)
-	})
+	sent := send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
 	got, err := s.Collect(context.Background(), l.ID)
 	must(t, err)
 	b.do(func() { after, err = ReadCounters("c0"); must(t, err) })
@@ -202,6 +227,48 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 	if got.Bytes == 0 || got.Gbps <= 0 || sent.Congestion == "" || after.RxBytes-before.RxBytes < uint64(got.Bytes) {
 		t.Errorf("sent %+v got %+v rx %d", sent, got, after.RxBytes-before.RxBytes)
 	}
+}
+
+// send sends over the first cable from its first address.
+func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
+	t.Helper()
+	s.Netdev, s.Source = "c0", netip.MustParseAddr("10.0.0.1")
+	from.do(func() { var err error; sent, err = Send(context.Background(), s); must(t, err) })
+	return sent
+}
+
+// transfer is a whole measurement over the first cable, in the direction of its addresses.
+func transfer(t *testing.T, a, b *room, streams int, d time.Duration, congestion string, discard bool) (sent, got TCPResult) {
+	t.Helper()
+	var s TCPServer
+	var l TCPListenResult
+	to := netip.MustParseAddr("10.0.0.2")
+	b.do(func() {
+		var err error
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: to, Streams: streams, Duration: d, Discard: discard})
+		must(t, err)
+	})
+	sent = send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(to, l.Port), Token: l.Token, Streams: streams, Duration: d, Congestion: congestion})
+	got, err := s.Collect(context.Background(), l.ID)
+	must(t, err)
+	return sent, got
+}
+
+func TestTCPSaysHowItWasMeasured(t *testing.T) {
+	a, b := newRoom(t), newRoom(t)
+	cable(t, a, b, 1, 9000)
+	for _, discard := range []bool{false, true} {
+		sent, got := transfer(t, a, b, 3, 300*time.Millisecond, "reno", discard)
+		if sent.Congestion != "reno" || got.Discarded != discard || got.Bytes == 0 || got.Bytes != sent.Bytes {
+			t.Errorf("discard %v: sent %+v got %+v", discard, sent, got)
+		}
+	}
+	a.do(func() {
+		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9"), Streams: 1, Duration: time.Second, Congestion: "no-such"}
+		if _, err := Send(context.Background(), s); err == nil {
+			t.Error("an algorithm that the kernel does not have was taken")
+		}
+	})
 }
 
 // A cable cut early must not read as the rate of the first half second.

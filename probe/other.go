@@ -12,7 +12,7 @@ import (
 var errLinux = errors.New("a fabric's host runs Linux")
 
 // Ping needs Linux.
-func Ping(context.Context, PingSpec) (PingResult, error) { return PingResult{}, errLinux }
+func Ping(context.Context, PingSpec) ([]PingResult, error) { return nil, errLinux }
 
 // TCPServer needs Linux.
 type TCPServer struct{}

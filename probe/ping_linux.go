@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,253 +17,311 @@ import (
 // echoHeader is the ICMP echo header: type, code, checksum, id, sequence.
 const echoHeader = 8
 
-// Ping sends ICMP echoes from one address through one device and waits for the answers. Losses and
-// refused packets are results; an error means that nothing could be measured.
-func Ping(ctx context.Context, s PingSpec) (PingResult, error) {
-	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || s.Source.Is4() != s.Target.Is4() {
-		return PingResult{}, fmt.Errorf("ping %s: %d packets of %d bytes from %s cannot be", s.Target, s.Count, s.Size, s.Source)
+// maxTargets bounds one request; each target has an id of its own among 65,536.
+const maxTargets = 4096
+
+// busyPatience is how long a device may take to accept what was sent before.
+const busyPatience = 20 * time.Millisecond
+
+// drainEvery is after how many packets of a round answers are taken: a full socket buffer drops them.
+const drainEvery = 16
+
+// Ping sends ICMP echoes from one address through one device to all targets, side by side, and waits
+// for the answers. There is one result for each target, in their order. Losses and refused packets
+// are results; an error means that nothing could be measured.
+func Ping(ctx context.Context, s PingSpec) ([]PingResult, error) {
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	if s.Fresh {
-		if err := forget(s.Netdev, s.Target); err != nil {
-			return PingResult{}, fmt.Errorf("ping %s: %w", s.Target, err)
+		if err := forget(s.Netdev, s.Targets); err != nil {
+			return nil, fmt.Errorf("ping: %w", err)
 		}
 	}
 	fd, err := pingSocket(s)
 	if err != nil {
-		return PingResult{}, fmt.Errorf("ping %s from %s on %s: %w", s.Target, s.Source, s.Netdev, err)
+		return nil, fmt.Errorf("ping from %s on %s: %w", s.Source, s.Netdev, err)
 	}
 	defer func() { _ = unix.Close(fd) }() // nothing is buffered in a raw socket
-	p := &pinger{spec: s, fd: fd, sent: map[uint16]time.Time{}}
-	var id [2]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return PingResult{}, err
-	}
-	p.id = binary.BigEndian.Uint16(id[:])
-	for i := range s.Count {
-		if ctx.Err() != nil {
-			break
-		}
-		p.send(uint16(i))
-		wait := s.Interval
-		if i == s.Count-1 {
-			wait = s.Timeout
-		}
-		p.receive(ctx, time.Now().Add(wait), i == s.Count-1)
-	}
-	return p.result(), ctx.Err()
-}
-
-// pingSocket binds source and device, so that the echo leaves by this port or not at all.
-func pingSocket(s PingSpec) (int, error) {
-	family, proto := unix.AF_INET, unix.IPPROTO_ICMP
-	if s.Target.Is6() {
-		family, proto = unix.AF_INET6, unix.IPPROTO_ICMPV6
-	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, proto)
+	p, err := newPinger(s, fd)
 	if err != nil {
-		return 0, fmt.Errorf("open raw socket (needs root): %w", err)
+		return nil, err
 	}
-	set := func() error {
-		if err := unix.BindToDevice(fd, s.Netdev); err != nil {
-			return fmt.Errorf("bind to device: %w", err)
+	next := time.Now()
+	for seq := range s.Count {
+		for i := range p.peers {
+			if ctx.Err() != nil {
+				break
+			}
+			p.send(&p.peers[i], uint16(seq))
+			if i%drainEvery == drainEvery-1 {
+				p.drain()
+			}
 		}
-		if err := unix.Bind(fd, sockaddr(s.Source, 0)); err != nil {
-			return fmt.Errorf("bind to source (is it an address of this host?): %w", err)
+		if last := seq == s.Count-1; last {
+			p.receive(ctx, time.Now().Add(s.Timeout), true)
+		} else {
+			// A round that took longer than the interval delays the next; two are never sent at once.
+			next = later(next.Add(s.Interval), time.Now())
+			p.receive(ctx, next, false)
 		}
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
-			return fmt.Errorf("ask for time stamps: %w", err)
-		}
-		// Without it, a raw socket does not hear that nobody answers for an address.
-		level, option := unix.IPPROTO_IP, unix.IP_RECVERR
-		if s.Target.Is6() {
-			level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
-		}
-		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
-			return fmt.Errorf("ask for errors: %w", err)
-		}
-		if !s.DontFragment {
-			return nil
-		}
-		// PROBE sends with don't-fragment and ignores what path MTU was learned before.
-		if s.Target.Is6() {
-			return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
-		}
-		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	}
-	if err := set(); err != nil {
-		return 0, errors.Join(err, unix.Close(fd))
-	}
-	return fd, nil
+	return p.results(), ctx.Err()
 }
 
-func sockaddr(a netip.Addr, port uint16) unix.Sockaddr {
-	if a.Is4() {
-		return &unix.SockaddrInet4{Addr: a.As4(), Port: int(port)}
+func (s PingSpec) check() error {
+	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || len(s.Targets) < 1 || len(s.Targets) > maxTargets {
+		return fmt.Errorf("ping %d targets: %d packets of %d bytes from %s cannot be", len(s.Targets), s.Count, s.Size, s.Source)
 	}
-	return &unix.SockaddrInet6{Addr: a.As16(), Port: int(port)}
+	for _, t := range s.Targets {
+		if !t.IsValid() || s.Source.Is4() != t.Is4() {
+			return fmt.Errorf("ping %s from %s: they are not of one family", t, s.Source)
+		}
+	}
+	return nil
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pinger is one socket and the peers that share it: with a socket each, every answer would be copied
+// to all of them by the kernel.
 type pinger struct {
-	spec   PingSpec
-	fd     int
-	id     uint16
-	sent   map[uint16]time.Time // by sequence; removed when answered
-	count  int
-	rtts   []time.Duration
-	errors []string
+	spec     PingSpec
+	fd       int
+	base     uint16 // the first peer's ICMP id
+	token    uint64 // in every packet: ids and sequences are few, and others ping too
+	peers    []peer
+	missing  int
+	stamps   map[uint32]*flight // packets whose send stamp is awaited, by the kernel's count of sends
+	sends    uint32             // as the kernel counts them
+	buf, oob []byte
 }
 
-func (p *pinger) send(seq uint16) {
-	packet := make([]byte, echoHeader+p.spec.Size)
-	packet[0] = 8 // echo request
-	if p.spec.Target.Is6() {
-		packet[0] = 128 // the kernel computes ICMPv6 checksums itself
+// peer is one target and what came back of it.
+type peer struct {
+	target  netip.Addr
+	to      unix.Sockaddr
+	packet  []byte
+	flights map[uint16]*flight // by sequence; removed when answered
+	result  PingResult
+	rtts    []time.Duration
+}
+
+// flight is one packet: when it was handed to the kernel, and when the kernel says that it left.
+type flight struct {
+	handed, left time.Time
+	send         uint32 // by the kernel's count
+}
+
+func newPinger(s PingSpec, fd int) (*pinger, error) {
+	var random [10]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, err
 	}
-	binary.BigEndian.PutUint16(packet[4:], p.id)
+	p := &pinger{spec: s, fd: fd, base: binary.BigEndian.Uint16(random[:]), token: binary.BigEndian.Uint64(random[2:]), stamps: map[uint32]*flight{}, buf: make([]byte, 70000), oob: make([]byte, 512)}
+	for i, t := range s.Targets {
+		packet := make([]byte, echoHeader+s.Size)
+		packet[0] = 8 // echo request
+		if t.Is6() {
+			packet[0] = 128
+		}
+		binary.BigEndian.PutUint16(packet[4:], p.base+uint16(i))
+		binary.BigEndian.PutUint64(packet[echoHeader:], p.token)
+		p.peers = append(p.peers, peer{target: t, to: sockaddr(t, 0), packet: packet, flights: map[uint16]*flight{}})
+	}
+	return p, nil
+}
+
+func (p *pinger) send(to *peer, seq uint16) {
+	packet := to.packet
 	binary.BigEndian.PutUint16(packet[6:], seq)
-	if p.spec.Target.Is4() {
+	if to.target.Is4() { // the kernel computes ICMPv6 checksums itself
+		packet[2], packet[3] = 0, 0
 		binary.BigEndian.PutUint16(packet[2:], checksum(packet))
 	}
-	p.count++
-	p.sent[seq] = time.Now()
-	err := unix.Sendto(p.fd, packet, 0, sockaddr(p.spec.Target, 0))
+	f := &flight{handed: time.Now()}
+	to.result.Sent++
+	err := unix.Sendto(p.fd, packet, 0, to.to)
 	if err != nil && !errors.Is(err, unix.EMSGSIZE) {
-		// An earlier packet's error is told first, in place of sending.
-		p.note(kernelError(err))
-		err = unix.Sendto(p.fd, packet, 0, sockaddr(p.spec.Target, 0))
+		// An earlier packet's error is told first, in place of sending; its words are in the error
+		// queue. Or the device has not taken earlier packets yet.
+		p.drain()
+		if errors.Is(err, unix.EAGAIN) {
+			p.poll(unix.POLLOUT, busyPatience)
+		}
+		f.handed = time.Now()
+		err = unix.Sendto(p.fd, packet, 0, to.to)
 	}
 	if err != nil {
-		delete(p.sent, seq)
-		p.note(sendError(err, p.spec))
+		to.note(sendError(err, p.spec))
+		p.restamp() // whether the kernel counted this packet is not known
+		return
+	}
+	f.send = p.sends
+	p.stamps[f.send] = f
+	p.sends++
+	to.flights[seq] = f
+	p.missing++
+}
+
+// restamp begins the count of sends anew.
+func (p *pinger) restamp() {
+	p.drain()
+	clear(p.stamps)
+	p.sends = 0
+	for _, flags := range []int{stampFlags &^ unix.SOF_TIMESTAMPING_OPT_ID, stampFlags} {
+		// It was granted before; without stamps, round trips begin when packets are handed over.
+		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
 	}
 }
 
-func sendError(err error, s PingSpec) string {
-	if errors.Is(err, unix.EMSGSIZE) {
-		return fmt.Sprintf("a packet of %d bytes is larger than the MTU of %s", s.Size+echoHeader+ipHeader(s.Target), s.Netdev)
-	}
-	return kernelError(err)
-}
-
-// kernelError says an errno of a socket as a person needs it.
-func kernelError(err error) string {
-	switch {
-	case errors.Is(err, unix.EHOSTUNREACH):
-		return unreachable
-	case errors.Is(err, unix.EMSGSIZE):
-		return "too large for the path"
-	}
-	return err.Error()
-}
-
-func ipHeader(a netip.Addr) int {
-	if a.Is6() {
-		return 40
-	}
-	return 20
-}
-
-func (p *pinger) note(what string) {
-	if !slices.Contains(p.errors, what) && len(p.errors) < 8 {
-		p.errors = append(p.errors, what)
+func (p *peer) note(what string) {
+	if !slices.Contains(p.result.Errors, what) && len(p.result.Errors) < 8 {
+		p.result.Errors = append(p.result.Errors, what)
 	}
 }
 
 // receive takes answers until the time is up, or until none is missing if all is set.
 func (p *pinger) receive(ctx context.Context, until time.Time, all bool) {
-	buf, oob := make([]byte, 70000), make([]byte, 512)
-	for ctx.Err() == nil && (!all || len(p.sent) > 0) {
+	p.drain()
+	for ctx.Err() == nil && (!all || p.missing > 0) {
 		left := time.Until(until)
 		if left <= 0 {
 			return
 		}
-		fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(min(left, 100*time.Millisecond)/time.Millisecond)+1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			p.note("poll: " + err.Error())
+		if p.poll(unix.POLLIN, min(left, 100*time.Millisecond)) {
+			p.drain()
+		}
+	}
+}
+
+// poll waits for the socket and says whether it has something to tell.
+func (p *pinger) poll(events int16, patience time.Duration) bool {
+	t := unix.NsecToTimespec(int64(patience))
+	n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(p.fd), Events: events}}, &t, nil)
+	return err == nil && n > 0
+}
+
+// drain takes what the socket has: send stamps and errors first, which the answers need.
+func (p *pinger) drain() {
+	p.drainQueue()
+	for {
+		size, oobn, _, from, err := unix.Recvmsg(p.fd, p.buf, p.oob, unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.EAGAIN) {
 			return
 		}
-		if n <= 0 {
-			continue
-		}
-		if fds[0].Revents&unix.POLLERR != 0 {
-			p.drainErrors(buf, oob)
-			continue
-		}
-		size, oobn, _, _, err := unix.Recvmsg(p.fd, buf, oob, 0)
 		if err != nil {
-			p.note(kernelError(err))
+			// A pending error is told once in place of an answer; the queue says whose it is.
+			p.drainQueue()
 			continue
 		}
-		p.take(buf[:size], stamp(oob[:oobn]))
+		at := time.Now()
+		if q := parseQueued(p.oob[:oobn]); !q.stamp.IsZero() {
+			at = q.stamp
+		}
+		p.take(p.buf[:size], from, at)
 	}
 }
 
-// drainErrors empties the socket's error queue; while it holds something, poll does not wait.
-func (p *pinger) drainErrors(buf, oob []byte) {
+// drainQueue empties the socket's error queue; while it holds something, poll does not wait.
+func (p *pinger) drainQueue() {
 	for {
-		_, n, _, _, err := unix.Recvmsg(p.fd, buf, oob, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+		size, n, _, _, err := unix.Recvmsg(p.fd, p.buf, p.oob, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			break
+			return
 		}
-		if errno := queuedError(oob[:n]); errno != 0 {
-			p.note(kernelError(errno))
+		q := parseQueued(p.oob[:n])
+		if q.origin == unix.SO_EE_ORIGIN_TIMESTAMPING {
+			// A stamp before the packet was handed over is another packet's.
+			if f := p.stamps[q.data]; f != nil && !q.stamp.Before(f.handed.Round(0)) {
+				f.left = q.stamp
+			}
+			delete(p.stamps, q.data)
+			continue
 		}
-	}
-	// The error that is pending besides the queue.
-	if v, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && v != 0 {
-		p.note(kernelError(syscall.Errno(v)))
+		if q.origin != unix.SO_EE_ORIGIN_LOCAL && size >= echoHeader { // send tells local ones
+			// The queue quotes the packet that the error is about.
+			p.refused(echo{id: binary.BigEndian.Uint16(p.buf[4:]), seq: binary.BigEndian.Uint16(p.buf[6:]), problem: q.problem()})
+		}
 	}
 }
 
-// queuedError is the errno of a struct sock_extended_err (include/uapi/linux/errqueue.h).
-func queuedError(oob []byte) syscall.Errno {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return 0
+// of is the peer that an ICMP id belongs to; nil: somebody else's.
+func (p *pinger) of(id uint16) *peer {
+	if i := int(id - p.base); i < len(p.peers) {
+		return &p.peers[i]
 	}
-	for _, m := range messages {
-		v4 := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR
-		v6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
-		if (v4 || v6) && len(m.Data) >= 4 {
-			return syscall.Errno(binary.NativeEndian.Uint32(m.Data))
-		}
-	}
-	return 0
+	return nil
 }
 
-func (p *pinger) take(packet []byte, at time.Time) {
-	e, ok := parseEcho(packet, p.spec.Target.Is6())
-	if !ok || e.id != p.id {
+func (p *pinger) take(packet []byte, from unix.Sockaddr, at time.Time) {
+	e, ok := parseEcho(packet, p.spec.Source.Is6())
+	to := p.of(e.id)
+	switch {
+	case !ok || to == nil:
+	case e.problem != "":
+		p.refused(e)
+	case addrOf(from) == to.target && e.token == p.token:
+		p.answered(to, e.seq, at)
+	}
+}
+
+func (p *pinger) answered(to *peer, seq uint16, at time.Time) {
+	f := to.flights[seq]
+	if f == nil {
+		if int(seq) < to.result.Sent {
+			to.result.Duplicates++
+		}
 		return
 	}
-	if e.problem != "" {
-		p.note(e.problem)
-		delete(p.sent, e.seq)
+	if f.left.IsZero() {
+		p.drainQueue()
+	}
+	start := f.handed
+	if !f.left.IsZero() {
+		start = f.left
+		to.result.Stamped++
+	}
+	p.landed(to, seq)
+	to.rtts = append(to.rtts, max(at.Sub(start), 0))
+}
+
+func (p *pinger) refused(e echo) {
+	to := p.of(e.id)
+	if to == nil {
 		return
 	}
-	if start, ok := p.sent[e.seq]; ok {
-		delete(p.sent, e.seq)
-		p.rtts = append(p.rtts, max(at.Sub(start), 0))
-	}
+	to.note(e.problem)
+	p.landed(to, e.seq)
 }
 
-// stamp is when the kernel received the packet; now, where it did not say.
-func stamp(oob []byte) time.Time {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return time.Now()
+// landed forgets a packet that nothing more is expected of.
+func (p *pinger) landed(to *peer, seq uint16) {
+	f := to.flights[seq]
+	if f == nil {
+		return
 	}
-	for _, m := range messages {
-		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SO_TIMESTAMPNS && len(m.Data) >= 16 {
-			return time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
-		}
-	}
-	return time.Now()
+	delete(to.flights, seq)
+	delete(p.stamps, f.send)
+	p.missing--
 }
 
-func (p *pinger) result() PingResult {
-	r := PingResult{Sent: p.count, Received: len(p.rtts), Errors: p.errors}
+func (p *pinger) results() []PingResult {
+	out := make([]PingResult, len(p.peers))
+	for i := range p.peers {
+		out[i] = p.peers[i].account()
+	}
+	return out
+}
+
+func (p *peer) account() PingResult {
+	r := p.result
+	r.Received = len(p.rtts)
 	if len(p.rtts) == 0 {
 		return r
 	}

@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// PingSpec asks for ICMP echoes. Size is the payload's, in bytes: 28 less than the IPv4 packet, 48
-// less than the IPv6 packet.
+// PingSpec asks for ICMP echoes to peers, all side by side. Size is the payload's, in bytes: 28 less
+// than the IPv4 packet, 48 less than the IPv6 packet.
 type PingSpec struct {
 	Netdev       string        `json:"netdev"`
 	Source       netip.Addr    `json:"source"`
-	Target       netip.Addr    `json:"target"`
-	Count        int           `json:"count"`
+	Targets      []netip.Addr  `json:"targets"`
+	Count        int           `json:"count"` // packets to each target
 	Interval     time.Duration `json:"interval"`
 	Timeout      time.Duration `json:"timeout"` // for each answer
 	Size         int           `json:"size"`
 	DontFragment bool          `json:"dont_fragment"`
-	// Fresh lets the kernel forget first what hardware address it learned for Target on Netdev.
+	// Fresh lets the kernel forget first what hardware addresses it learned for Targets on Netdev.
 	// Entries that a person made permanent stay.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// PingResult is what came back. Round trips begin when the packet is handed to
-// the kernel and end with the kernel's receive stamp.
+// PingResult is what came back of one target. Round trips run from the kernel's send stamp to its
+// receive stamp; where a driver gives no send stamp, from when the packet was handed to the kernel.
 type PingResult struct {
-	Sent     int           `json:"sent"`
-	Received int           `json:"received"`
-	Min      time.Duration `json:"min"`
-	Avg      time.Duration `json:"avg"`
-	Max      time.Duration `json:"max"`
-	StdDev   time.Duration `json:"std_dev"`
-	Errors   []string      `json:"errors,omitempty"` // distinct kernel or ICMP errors, such as "message too long (path MTU 1500)"
+	Sent       int           `json:"sent"`
+	Received   int           `json:"received"`
+	Duplicates int           `json:"duplicates,omitempty"` // answers to what was answered before
+	Stamped    int           `json:"stamped"`              // answers whose packet has a send stamp
+	Min        time.Duration `json:"min"`
+	Avg        time.Duration `json:"avg"`
+	Max        time.Duration `json:"max"`
+	StdDev     time.Duration `json:"std_dev"`
+	Errors     []string      `json:"errors,omitempty"` // distinct kernel or ICMP errors, such as "message too long (path MTU 1500)"
 }
 
 // TCPListenSpec opens the receiving side of a throughput test.
@@ -41,6 +43,9 @@ type TCPListenSpec struct {
 	Address  netip.Addr    `json:"address"`
 	Streams  int           `json:"streams"`
 	Duration time.Duration `json:"duration"`
+	// Discard lets the kernel drop what arrives instead of copying it to the program (MSG_TRUNC):
+	// that measures the path, and not what a program would get of it.
+	Discard bool `json:"discard,omitempty"`
 }
 
 // TCPListenResult names the open receiver. It ends by itself shortly after its duration.
@@ -67,8 +72,9 @@ type TCPResult struct {
 	Elapsed     time.Duration `json:"elapsed"`
 	Gbps        float64       `json:"gbps"` // payload, 10^9 bits a second
 	Streams     int           `json:"streams"`
-	Retransmits int           `json:"retransmits"` // sender only
-	Congestion  string        `json:"congestion,omitempty"`
+	Retransmits int           `json:"retransmits"`          // sender only
+	Congestion  string        `json:"congestion,omitempty"` // the algorithm in use; sender only
+	Discarded   bool          `json:"discarded,omitempty"`  // measured with Discard; receiver only
 }
 
 // Counters are one port's counters since it appeared.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,9 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// chunk is one write or read. Larger ones gained nothing on veth.
-const chunk = 128 << 10
 
 // maxDuration bounds a test, whatever is asked for.
 const maxDuration = 10 * time.Minute
@@ -44,7 +40,9 @@ func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error
 		if cerr := c.Control(func(fd uintptr) {
 			err = unix.BindToDevice(int(fd), netdev)
 			if err == nil && congestion != "" {
-				err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion)
+				if err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion); err != nil {
+					err = fmt.Errorf("use congestion control %q (is its kernel module loaded?): %w", congestion, err)
+				}
 			}
 		}); cerr != nil {
 			return cerr
@@ -130,7 +128,7 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 		}
 		accepted++
 		streams.Go(func() {
-			if err := drain(c, m); err != nil {
+			if err := drain(c, m, deadline, spec.Discard); err != nil {
 				broken <- fmt.Errorf("a stream broke off after %s: %w", time.Duration(m.last.Load()-m.first.Load()).Round(time.Millisecond), err)
 			}
 		})
@@ -138,7 +136,7 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 	streams.Wait()
 	close(broken)
 	r.err = errors.Join(r.err, <-broken) // one of them says enough
-	r.result.Streams, r.result.Bytes = spec.Streams, m.bytes.Load()
+	r.result.Streams, r.result.Bytes, r.result.Discarded = spec.Streams, m.bytes.Load(), spec.Discard
 	r.result.Elapsed = time.Duration(m.last.Load() - m.first.Load())
 	r.result.Gbps = gbps(r.result.Bytes, r.result.Elapsed)
 }
@@ -155,26 +153,6 @@ func welcome(c *net.TCPConn, token string, deadline time.Time) bool {
 	return subtle.ConstantTimeCompare(got, []byte(token)) == 1 && c.SetDeadline(deadline) == nil
 }
 
-// drain reads to the end, which the sender says; anything else is a stream that broke off.
-func drain(c *net.TCPConn, m *meter) error {
-	defer func() { _ = c.Close() }() // everything was read, or the stream is broken
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	buf := make([]byte, chunk)
-	for {
-		n, err := c.Read(buf)
-		if n > 0 {
-			m.add(n)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 func gbps(bytes int64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0
@@ -188,10 +166,10 @@ func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 		return TCPResult{}, fmt.Errorf("send %d streams for %s: cannot be", s.Streams, s.Duration)
 	}
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bound(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
-	var conns []*net.TCPConn
+	var streams []*stream
 	defer func() {
-		for _, c := range conns {
-			_ = c.Close() // the receiver's account is what counts
+		for _, st := range streams {
+			st.close()
 		}
 	}()
 	for range s.Streams {
@@ -199,65 +177,28 @@ func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 		if err != nil {
 			return TCPResult{}, fmt.Errorf("connect from %s on %s: %w", s.Source, s.Netdev, err)
 		}
-		conns = append(conns, c.(*net.TCPConn))
 		if _, err := io.WriteString(c, s.Token); err != nil {
-			return TCPResult{}, fmt.Errorf("greet receiver: %w", err)
+			return TCPResult{}, errors.Join(fmt.Errorf("greet receiver: %w", err), c.Close())
 		}
+		st, err := blocking(c.(*net.TCPConn))
+		if err != nil {
+			return TCPResult{}, err
+		}
+		streams = append(streams, st)
 	}
 	start := time.Now()
-	stop := context.AfterFunc(ctx, func() {
-		for _, c := range conns {
-			_ = c.Close() // it may be closed already
-		}
-	})
-	defer stop()
-	r := TCPResult{Streams: s.Streams}
 	var total atomic.Int64
 	var wg sync.WaitGroup
-	for _, c := range conns {
-		wg.Go(func() { total.Add(pump(c, start.Add(s.Duration))) })
+	for _, st := range streams {
+		wg.Go(func() { total.Add(st.pump(ctx, start.Add(s.Duration))) })
 	}
 	wg.Wait()
-	r.Elapsed, r.Bytes = time.Since(start), total.Load()
+	r := TCPResult{Streams: s.Streams, Elapsed: time.Since(start), Bytes: total.Load()}
 	r.Gbps = gbps(r.Bytes, r.Elapsed)
-	for _, c := range conns {
-		retransmits, congestion := account(c)
+	for _, st := range streams {
+		retransmits, congestion := st.account()
 		r.Retransmits += retransmits
 		r.Congestion = congestion
 	}
 	return r, ctx.Err()
-}
-
-// pump writes until the time is up. A broken stream ends it early; the receiver's account shows it.
-func pump(c *net.TCPConn, until time.Time) int64 {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if c.SetWriteDeadline(until) != nil {
-		return 0
-	}
-	buf := make([]byte, chunk)
-	var total int64
-	for {
-		n, err := c.Write(buf)
-		total += int64(n)
-		if err != nil {
-			return total
-		}
-	}
-}
-
-// account reads what the kernel says of a stream.
-func account(c *net.TCPConn) (retransmits int, congestion string) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, ""
-	}
-	// A closed socket has no account; the figures then stay empty.
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			retransmits = int(info.Total_retrans)
-		}
-		congestion, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-	})
-	return retransmits, congestion
 }

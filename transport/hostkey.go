@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -31,6 +32,27 @@ func (e *HostKeyError) Error() string {
 	return s + "; nothing was sent to it; " + e.Hint
 }
 
+// knownFiles are the known_hosts files that were read, each set of them once: parsed for each host
+// anew, those of a large fleet cost more than all its logins.
+type knownFiles struct {
+	mu sync.Mutex
+	by map[string]func() (*knownhosts.HostKeyDB, error)
+}
+
+func (k *knownFiles) read(files []string) (*knownhosts.HostKeyDB, error) {
+	key := strings.Join(files, "\x00")
+	k.mu.Lock()
+	if k.by == nil {
+		k.by = map[string]func() (*knownhosts.HostKeyDB, error){}
+	}
+	if k.by[key] == nil {
+		k.by[key] = sync.OnceValues(func() (*knownhosts.HostKeyDB, error) { return knownhosts.NewDB(files...) })
+	}
+	read := k.by[key]
+	k.mu.Unlock()
+	return read()
+}
+
 // hostKeys answers how a host's key is checked, and which key types to ask it for: a host may have
 // several, and only those in known_hosts can be checked (golang/go#29286).
 func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, error) {
@@ -51,7 +73,7 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 		}
 		hostPort = net.JoinHostPort(r.hostKeyAlias, port)
 	}
-	db, err := knownhosts.NewDB(files...)
+	db, err := r.parsed.read(files)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read known_hosts: %w", err)
 	}

@@ -21,6 +21,7 @@ type resolved struct {
 	identityAgent string   // socket; "" : none
 	knownHosts    []string
 	hostKeyAlias  string
+	parsed        *knownFiles
 }
 
 // defaultKeys are OpenSSH's, in its order.
@@ -30,7 +31,7 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if err := t.check(); err != nil {
 		return resolved{}, err
 	}
-	r := resolved{Target: t, identityAgent: os.Getenv("SSH_AUTH_SOCK")}
+	r := resolved{Target: t, parsed: &d.known, identityAgent: os.Getenv("SSH_AUTH_SOCK")}
 	conf := map[string][]string{}
 	if d.SSHConfig {
 		var err error

@@ -45,6 +45,8 @@ type Dialer struct {
 	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the usual
 	Progress  func(host, message string)                                        // nil: quiet
 	SSHConfig bool                                                              // ask `ssh -G` for what a Target leaves open
+
+	known knownFiles
 }
 
 // Error is why a host cannot be used, with what to do about it.

@@ -49,12 +49,24 @@ func (t *trial) noPair() string {
 	return "the ends have no addresses in one subnet"
 }
 
-func (t *trial) ping(ctx context.Context) {
-	ends, spec := t.ends, t.path.Validate.Ping
+// hail is the pings from one end of a path to the other, by one pair of addresses. It is settled
+// stage by stage, by a volley or alone.
+type hail struct {
+	*trial
+	from, to side
+	pair     pair
+	met      bool             // the two ends found each other
+	got      probe.PingResult // of finding each other
+	results  []Result         // of the stages that are settled
+}
+
+// hails are a trial's pings in both directions; where there are none, the trial says why.
+func (t *trial) hails() []*hail {
+	ends := t.ends
 	skip := Result{Check: "ping", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "ping"}
 	found := pairs(ends, t.path.Routed)
 	switch {
-	case !spec.Enabled:
+	case !t.path.Validate.Ping.Enabled:
 		skip.Cause = "disabled in validate"
 	case len(found) == 0:
 		skip.Cause = t.noPair()
@@ -62,58 +74,82 @@ func (t *trial) ping(ctx context.Context) {
 		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "an answer"
 		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
+		var out []*hail
 		for _, p := range found {
-			t.pingOne(ctx, ends[0], ends[1], p)
-			t.pingOne(ctx, ends[1], ends[0], p.reverse())
+			out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p}, &hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
 		}
-		return
+		return out
 	}
 	t.add(skip)
+	return nil
 }
 
-// pingOne sends small packets, which find loss and time, and then full-size ones that may not be
-// fragmented, which find a smaller MTU on the way.
-func (t *trial) pingOne(ctx context.Context, from, to side, p pair) {
-	want := t.path.Validate.Ping
-	t.acquaint(ctx, from, p)
-	small := t.echo(ctx, from, to, p, want.Count, smallPayload, false)
-	small.What = "ping " + p.b.String()
-	small.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
-	if want.MaxRTT != nil {
-		small.Expected += fmt.Sprintf(", max ≤ %s", *want.MaxRTT)
+// stage is what a hail measures: small packets, which find loss and time, and then full-size ones
+// that may not be fragmented, which find a smaller MTU on the way.
+type stage int
+
+const (
+	small stage = iota
+	full
+	stages
+)
+
+// spec is what the hail's sender is asked for in a stage.
+func (h *hail) spec(s stage) probe.PingSpec {
+	spec := probe.PingSpec{Netdev: h.from.link.Name, Source: h.pair.a, Targets: []netip.Addr{h.pair.b}, Count: h.path.Validate.Ping.Count,
+		Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload}
+	if s == full {
+		overhead := 28
+		if h.pair.a.Is6() {
+			overhead = 48
+		}
+		spec.Count, spec.Size, spec.DontFragment = fullCount, h.from.link.MTU-overhead, true
 	}
-	t.add(small.judge(want.MaxLossPercent, want.MaxRTT))
-	if small.Verdict == Fail {
-		return // a larger packet would only say the same again
+	return spec
+}
+
+// judge is the result of a stage.
+func (h *hail) judge(s stage, e *echoes) Result {
+	want := h.path.Validate.Ping
+	if s == small {
+		e.What = "ping " + h.pair.b.String()
+		e.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
+		if want.MaxRTT != nil {
+			e.Expected += fmt.Sprintf(", max ≤ %s", *want.MaxRTT)
+		}
+		return e.judge(want.MaxLossPercent, want.MaxRTT)
 	}
-	overhead := 28
-	if p.a.Is6() {
-		overhead = 48
-	}
-	mtu := from.link.MTU
-	full := t.echo(ctx, from, to, p, fullCount, mtu-overhead, true)
-	full.What = fmt.Sprintf("full size %d", mtu)
-	full.Expected = "all answered, unfragmented"
-	res := full.judge(0, nil)
+	mtu := h.from.link.MTU
+	e.What = fmt.Sprintf("full size %d", mtu)
+	e.Expected = "all answered, unfragmented"
+	res := e.judge(0, nil)
 	if res.Verdict == Fail && !strings.Contains(res.Cause, "cable") {
-		res.Cause = fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", from.port(), to.port(), mtu, res.Cause)
+		res.Cause = fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", h.from.port(), h.to.port(), mtu, res.Cause)
 	}
-	t.add(res)
+	return res
 }
 
-// patience is how many seconds the two ends are given to find each other.
-const patience = 5
-
-// acquaint lets the two ends learn each other's hardware addresses before anything is counted, and
-// unlearn those from before a cable was moved.
-func (r *run) acquaint(ctx context.Context, from side, p pair) {
-	for try := range patience {
-		got, err := r.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: 1,
-			Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload, Fresh: try > 0})
-		if err != nil || got.Received > 0 {
-			return // what is wrong is found and said by the measurement
+// alone measures the stages that are not settled yet, while nothing else is sent between the two hosts.
+func (h *hail) alone(ctx context.Context) {
+	for s := stage(len(h.results)); s < stages; s++ {
+		res := h.judge(s, h.echo(ctx, h.spec(s)))
+		h.results = append(h.results, res)
+		if res.Verdict == Fail {
+			return // a larger packet would only say the same again
 		}
 	}
+}
+
+// one sends to one peer.
+func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
+	got, err := r.fleet.Ping(ctx, host, s)
+	if err == nil && len(got) != 1 {
+		err = fmt.Errorf("host %s answered for %d peers instead of one", host, len(got))
+	}
+	if err != nil {
+		return probe.PingResult{}, err
+	}
+	return got[0], nil
 }
 
 // echoes is one measurement on its way to a Result.
@@ -123,24 +159,26 @@ type echoes struct {
 	proof string // why the counters deny it
 }
 
-func (t *trial) echo(ctx context.Context, from, to side, p pair, count, size int, whole bool) *echoes {
-	e := &echoes{Result: Result{Check: "ping", Link: t.path.Name, Host: from.host, Peer: to.host, Verdict: Pass}}
+func (h *hail) echoes(got probe.PingResult) *echoes {
+	return &echoes{Result: Result{Check: "ping", Link: h.path.Name, Host: h.from.host, Peer: h.to.host, Verdict: Pass}, got: got}
+}
+
+func (h *hail) echo(ctx context.Context, s probe.PingSpec) *echoes {
+	e, from, to := h.echoes(probe.PingResult{}), h.from, h.to
 	fail := func(err error) *echoes {
 		e.Verdict, e.Measured, e.Cause = Fail, "not measured", err.Error()
 		return e
 	}
-	before, err := t.ports(ctx, [2]side{from, to})
+	before, err := h.ports(ctx, [2]side{from, to})
 	if err != nil {
 		return fail(err)
 	}
-	e.got, err = t.fleet.Ping(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Target: p.b, Count: count,
-		Interval: pingInterval, Timeout: pingTimeout, Size: size, DontFragment: whole})
-	if err != nil {
+	if e.got, err = h.one(ctx, from.host, s); err != nil {
 		return fail(err)
 	}
 	if e.got.Received > 0 {
 		n := uint64(e.got.Received)
-		denied, err := t.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(size)})
+		denied, err := h.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(s.Size)})
 		if err != nil {
 			return fail(err)
 		}
@@ -149,7 +187,7 @@ func (t *trial) echo(ctx context.Context, from, to side, p pair, count, size int
 		}
 		return e
 	}
-	after, err := t.ports(ctx, [2]side{from, to})
+	after, err := h.ports(ctx, [2]side{from, to})
 	if err != nil {
 		return fail(err)
 	}

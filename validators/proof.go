@@ -53,10 +53,8 @@ func (r *run) prove(ctx context.Context, before ports, from, to side, least mini
 		if time.Now().After(deadline) {
 			return why, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !rest(ctx, lateCounters/5) {
 			return "", ctx.Err()
-		case <-time.After(lateCounters / 5):
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 // Fleet measures on hosts by their fabric names. Implementations are safe for concurrent use.
 type Fleet interface {
 	Snapshot(ctx context.Context, host string) (*facts.Snapshot, error)
-	Ping(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error)
+	// Ping answers with one result for each of the targets, in their order.
+	Ping(ctx context.Context, host string, s probe.PingSpec) ([]probe.PingResult, error)
 	TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error)
 	TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error)
 	TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error)

@@ -57,6 +57,8 @@ type run struct {
 	fleet     Fleet
 	options   Options
 	snapshots map[string]*facts.Snapshot
+
+	lateDriver bool // some port's counters were seen to lag behind
 }
 
 // trial is the checks of one path. Trials of one round have no host in common, and run side by
@@ -85,7 +87,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	r.look(ctx)
 	trials := r.trials()
 	r.check(ctx, trials, "link", (*trial).carrier)
-	r.check(ctx, trials, "ping", (*trial).ping)
+	r.ping(ctx, trials)
 	r.check(ctx, trials, "tcp", (*trial).tcp)
 	r.check(ctx, trials, "verbs", (*trial).verbs)
 	var out []Result
@@ -129,26 +131,35 @@ const sideBySide = 64
 // check runs one kind of check on all trials, round by round. A lab's hosts share one machine's
 // processors, so that its throughput is measured one path at a time.
 func (r *run) check(ctx context.Context, trials []*trial, name string, do func(*trial, context.Context)) {
-	if !r.options.wants(name) {
-		return
+	if r.options.wants(name) {
+		r.inRounds(ctx, ready(trials, name), name, r.options.Lab && (name == "tcp" && r.options.LabCapGbps > 0 || name == "verbs"), do)
 	}
-	var ready []*trial
+}
+
+// ready are the trials that can be checked; the others say why they are skipped.
+func ready(trials []*trial, name string) []*trial {
+	var out []*trial
 	for _, t := range trials {
 		if t.why != "" {
 			t.add(Result{Check: name, Link: t.path.Name, Host: t.path.Endpoints[0].Host, Peer: t.path.Endpoints[1].Host, Verdict: Skip, What: name, Cause: t.why})
 		} else {
-			ready = append(ready, t)
+			out = append(out, t)
 		}
 	}
+	return out
+}
+
+// inRounds does something to all trials, round by round; single leaves each alone.
+func (r *run) inRounds(ctx context.Context, trials []*trial, name string, single bool, do func(*trial, context.Context)) {
 	done := 0
-	for _, round := range rounds(ready, r.options.Lab && (name == "tcp" && r.options.LabCapGbps > 0 || name == "verbs")) {
+	for _, round := range rounds(trials, single) {
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, sideBySide)
 		names := make([]string, 0, len(round))
 		for _, t := range round {
 			names = append(names, t.path.Name)
 		}
-		r.options.progress(fmt.Sprintf("%s: %s (%d of %d)", name, some(names), done+len(round), len(ready)))
+		r.options.progress(fmt.Sprintf("%s: %s (%d of %d)", name, some(names), done+len(round), len(trials)))
 		for _, t := range round {
 			slots <- struct{}{}
 			wg.Go(func() {

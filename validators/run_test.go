@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 // and arrives at, whatever was asked for.
 type wires struct {
 	Fleet    // what is not faked here; nil
+	mu       sync.Mutex
 	snaps    map[string]*facts.Snapshot
 	counters map[string]*probe.Counters
 	carries  func(from, netdev string) (tx, rxHost, rx string)
@@ -46,28 +48,34 @@ func peer(h string) string {
 	return "a"
 }
 
-func (w *wires) move(from, netdev string, packets, bytes uint64) {
+// move counts packets on the port that they leave by and on the one where they arrive.
+func (w *wires) move(from, netdev string, packets, bytes uint64) (rxHost, rx string) {
 	tx, rxHost, rx := w.carries(from, netdev)
-	c := w.counters[from+tx]
-	c.TxPackets += packets
-	c.TxBytes += bytes
-	c = w.counters[rxHost+rx]
-	c.RxPackets += packets
-	c.RxBytes += bytes
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counters[from+tx].TxPackets += packets
+	w.counters[from+tx].TxBytes += bytes
+	w.counters[rxHost+rx].RxPackets += packets
+	w.counters[rxHost+rx].RxBytes += bytes
+	return rxHost, rx
 }
 
 func (w *wires) Snapshot(_ context.Context, h string) (*facts.Snapshot, error) {
 	return w.snaps[h], nil
 }
 
-func (w *wires) Ping(_ context.Context, h string, s probe.PingSpec) (probe.PingResult, error) {
-	n := uint64(s.Count)
-	w.move(h, s.Netdev, n, n*uint64(s.Size+42))
-	r := probe.PingResult{Sent: s.Count}
-	if w.answers {
-		r.Received, r.Avg = s.Count, time.Millisecond
+func (w *wires) Ping(_ context.Context, h string, s probe.PingSpec) (out []probe.PingResult, err error) {
+	for range s.Targets {
+		n := uint64(s.Count)
+		rxHost, rx := w.move(h, s.Netdev, n, n*uint64(s.Size+42))
+		r := probe.PingResult{Sent: s.Count}
+		if w.answers {
+			w.move(rxHost, rx, n, n*uint64(s.Size+42))
+			r.Received, r.Avg = s.Count, time.Millisecond
+		}
+		out = append(out, r)
 	}
-	return r, nil
+	return out, nil
 }
 
 func (w *wires) TCPListen(context.Context, string, probe.TCPListenSpec) (probe.TCPListenResult, error) {
@@ -84,6 +92,8 @@ func (w *wires) TCPCollect(context.Context, string, string) (probe.TCPResult, er
 }
 
 func (w *wires) Counters(_ context.Context, h, netdev string) (probe.Counters, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return *w.counters[h+netdev], nil
 }
 

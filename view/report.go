@@ -29,40 +29,16 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 	}
 }
 
-// foldFrom is how many groups of results are printed in full; of more, those without a failure or
-// warning take a line each, and those of one network one line together.
-const foldFrom = 12
-
 // Results prints the verdicts of live checks, grouped by link as they come.
 func (p *Printer) Results(results []validators.Result) {
 	groups := group(results)
 	tally := verdicts(results)
-	folded := map[string]*fold{}
-	var order []string
-	for _, g := range groups {
-		t := verdicts(g)
-		if len(groups) <= foldFrom || t[validators.Fail]+t[validators.Warn] > 0 {
-			p.Linef("%s", p.bold(heading(g[0])))
-			for _, r := range g {
-				p.result(r)
-			}
-			continue
+	if len(groups) > foldFrom {
+		p.folded(groups)
+	} else {
+		for _, g := range groups {
+			p.checked(g)
 		}
-		name := "hosts"
-		if network, _, is := strings.Cut(g[0].Link, ":"); is {
-			name = "network " + network
-		} else if g[0].Link != "" {
-			name = "links"
-		}
-		if folded[name] == nil {
-			folded[name] = &fold{}
-			order = append(order, name)
-		}
-		folded[name].add(t)
-	}
-	for _, name := range order {
-		f := folded[name]
-		p.Linef("%s %s  %s", p.good("✓"), p.bold(name), f)
 	}
 	p.Linef("")
 	sum := fmt.Sprintf("%d passed, %d failed, %d warned, %d skipped", tally[validators.Pass], tally[validators.Fail], tally[validators.Warn], tally[validators.Skip])
@@ -81,23 +57,6 @@ func (p *Printer) Results(results []validators.Result) {
 // outOfReach says whether a check was skipped because its host did not answer.
 func outOfReach(r validators.Result) bool {
 	return r.Verdict == validators.Skip && strings.Contains(r.Cause, "could not be reached")
-}
-
-// fold is groups of results that are one line together.
-type fold struct{ groups, passed, skipped int }
-
-func (f *fold) add(t map[validators.Verdict]int) {
-	f.groups++
-	f.passed += t[validators.Pass]
-	f.skipped += t[validators.Skip]
-}
-
-func (f *fold) String() string {
-	of := ""
-	if f.groups > 1 {
-		of = fmt.Sprintf("%d of them: ", f.groups)
-	}
-	return fmt.Sprintf("%s%d checks passed, %d skipped", of, f.passed, f.skipped)
 }
 
 // group splits results where their heading changes.
@@ -130,6 +89,13 @@ func heading(r validators.Result) string {
 		return "link " + r.Link
 	}
 	return "host " + r.Host
+}
+
+func (p *Printer) checked(g []validators.Result) {
+	p.Linef("%s", p.bold(heading(g[0])))
+	for _, r := range g {
+		p.result(r)
+	}
 }
 
 func (p *Printer) result(r validators.Result) {

@@ -35,3 +35,36 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 		t.Errorf("three paths are folded:\n%s", b.String())
 	}
 }
+
+func TestAHostThatFailsWithAllIsOneRow(t *testing.T) {
+	var results []validators.Result
+	for i := range 12 {
+		for j := i + 1; j < 12; j++ {
+			v := validators.Pass
+			if i == 4 || j == 4 || i == 2 && j == 9 {
+				v = validators.Fail
+			}
+			a, b := fmt.Sprintf("h%02d", i), fmt.Sprintf("h%02d", j)
+			results = append(results, validators.Result{Check: "ping", Link: "rail:" + a + "-" + b, Host: a, Peer: b, Verdict: v, What: "ping", Measured: "0 of 5", Cause: "no answer"})
+		}
+	}
+	results = append(results, validators.Result{Check: "network", Host: "h04", Verdict: validators.Fail, What: "culprit", Measured: "all 11 paths of h04.rail fail", Cause: "look at NIC h04.rail first"})
+	var b bytes.Buffer
+	New(&b).Results(results)
+	want := `host h04
+  ✗ network h04            culprit            all 11 paths of h04.rail fail
+      look at NIC h04.rail first
+network rail: h04 with h[00-03], h[05-11], 11 paths; the first of them:
+  ✗ ping  h00 → h04      ping               0 of 5
+      no answer
+path rail:h02-h09
+  ✗ ping  h02 → h09      ping               0 of 5
+      no answer
+✓ network rail  54 of them: 54 checks passed, 0 skipped
+
+✗ Fabric not proven: 54 passed, 13 failed, 0 warned, 0 skipped
+`
+	if b.String() != want {
+		t.Errorf("got\n%s", b.String())
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,78 +24,147 @@ import (
 	"github.com/fabricform/fabricform/transport"
 )
 
-// TestBenchFleet prints what a plan of 2 and 16 hosts takes beside what users would otherwise run:
-// bare logins by the same library, which are the floor, and ssh(1) side by side with its quickest
-// key exchange. The measurements of a round stand beside each other and are told as ratios: seconds
-// on a noisy machine say little. It asserts no time.
-func TestBenchFleet(t *testing.T) {
+// The benchmarks print what a job takes beside what users would otherwise run. Measurements of a
+// round stand beside each other and are told as ratios, medians of the rounds: seconds on a noisy
+// machine say little. They assert no time.
+
+// benchmark skips where no benchmark was asked for, or where a tool that it stands beside is missing.
+func benchmark(t *testing.T, tools ...string) {
+	t.Helper()
 	if os.Getenv("FABRICFORM_BENCH") == "" {
 		t.Skip("a benchmark: run `make bench`")
 	}
-	for _, n := range []int{2, 16} {
-		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) { benchFleet(t, n) })
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("left out: %s is not installed", tool)
+		}
 	}
 }
 
-// round is one measurement of each kind.
-type round struct{ bare, plan, ssh, planCPU, sshCPU time.Duration }
+// benchSizes are numbers of hosts; more of them take minutes.
+func benchSizes() []int {
+	if os.Getenv("FABRICFORM_BENCH_FULL") != "" {
+		return []int{16, 64}
+	}
+	return []int{16}
+}
 
-func benchFleet(t *testing.T, n int) {
-	fabric := fleetFabric(t, "bench", n, 9000)
-	state := labUpFor(t, fabric)
-	t.Setenv("XDG_STATE_HOME", state)
-	try(t, state, "plan", "-lab", fabric).want(t, 0) // brings the helper
-	f, _, diags := config.Load(fabric, config.Options{Version: version})
+// series are ratios by name, in the order in which they came.
+type series struct {
+	names  []string
+	values map[string][]float64
+}
+
+func (s *series) add(name string, v float64) {
+	if s.values == nil {
+		s.values = map[string][]float64{}
+	}
+	if s.values[name] == nil {
+		s.names = append(s.names, name)
+	}
+	s.values[name] = append(s.values[name], v)
+}
+
+func (s *series) log(t *testing.T, title string) {
+	t.Helper()
+	for _, name := range s.names {
+		all := slices.Sorted(slices.Values(s.values[name]))
+		t.Logf("%s: %-55s %8.2f   (%.2f to %.2f, %d rounds)", title, name, all[len(all)/2], all[0], all[len(all)-1], len(all))
+	}
+}
+
+// benchBuild names the build under test.
+var benchBuild = fmt.Sprintf("%016x", time.Now().UnixNano())
+
+// benchLab is a lab of n hosts on one switch, with the helper in place.
+type benchLab struct {
+	n             int
+	fabric, state string
+	session       *session
+	dialer        *transport.Dialer
+	lab           lab.Lab
+	pid           int // has the management network
+}
+
+func newBenchLab(t *testing.T, n int) *benchLab {
+	t.Helper()
+	b := &benchLab{n: n, fabric: fleetFabric(t, "bench", n, 9000)}
+	text, err := os.ReadFile(b.fabric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("validate {\n"), []byte("validate {\n    pairs = \"all\"\n"), 1)
+	text = bytes.Replace(text, []byte("count = 2"), []byte("count = 5"), 1)
+	// All logins at once on few processors take their time.
+	text = bytes.Replace(text, []byte(`connect_timeout = "2s"`), []byte(`connect_timeout = "60s"`), 1)
+	if err := os.WriteFile(b.fabric, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.state = labUpFor(t, b.fabric)
+	t.Setenv("XDG_STATE_HOME", b.state)
+	try(t, b.state, "plan", "-lab", b.fabric).want(t, 0) // brings the helper
+	f, _, diags := config.Load(b.fabric, config.Options{Version: version})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	l, err := lab.Open(f.Name)
+	if b.lab, err = lab.Open(f.Name); err != nil {
+		t.Fatal(err)
+	}
+	b.session = newSession(f, nil, benchBuild)
+	b.session.lab = b.lab
+	b.dialer = &transport.Dialer{NetDial: b.lab.NetDial, Helper: helpers{id: benchBuild}}
+	raw, err := os.ReadFile(filepath.Join(b.state, "fabricform", "lab", f.Name, "lab.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := buildOf(bin)
-	if err != nil {
+	var saved struct{ Net struct{ PID int } }
+	if err := json.Unmarshal(raw, &saved); err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(f, nil, id)
-	s.lab = l
-	d := &transport.Dialer{NetDial: l.NetDial, Helper: helpers{id: id}}
-	var rounds []round
-	for range 9 {
-		r := round{bare: bareLogins(t, s, d)}
-		before := ownCPU(t)
-		r.plan = onePlan(t, s, d, id)
-		r.planCPU = ownCPU(t) - before
-		r.ssh, r.sshCPU = sshEverywhere(t, s, state)
-		rounds = append(rounds, r)
-	}
-	t.Logf("%d hosts, medians of %d rounds:", n, len(rounds))
-	t.Logf("  plan / bare logins:              %.2f", median(rounds, func(r round) float64 { return r.plan.Seconds() / r.bare.Seconds() }))
-	t.Logf("  plan / ssh, curve25519, all at once: %.2f", median(rounds, func(r round) float64 { return r.plan.Seconds() / r.ssh.Seconds() }))
-	t.Logf("  client CPU of ssh / of plan:     %.1f", median(rounds, func(r round) float64 { return r.sshCPU.Seconds() / r.planCPU.Seconds() }))
-	t.Logf("  client CPU of plan a host:       %.1f ms", median(rounds, func(r round) float64 { return r.planCPU.Seconds() * 1000 / float64(n) }))
+	b.pid = saved.Net.PID
+	return b
 }
 
-func median(rounds []round, of func(round) float64) float64 {
-	var all []float64
-	for _, r := range rounds {
-		all = append(all, of(r))
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
+// operator is a command that runs where the operator of the lab stands.
+func (b *benchLab) operator(argv ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(b.pid), "--net", "--"}, argv...)...)
 }
 
-func bareLogins(t *testing.T, s *session, d *transport.Dialer) time.Duration {
+// curve25519 is ssh(1)'s quickest key exchange; its default costs the client several times as much.
+var curve25519 = []string{"-o", "KexAlgorithms=curve25519-sha256"}
+
+// everywhere runs a command on all hosts by ssh(1) with further options of its, at most so many
+// hosts at once.
+func (b *benchLab) everywhere(t *testing.T, atOnce int, options []string, argv func(i int) []string) (took, cpu time.Duration) {
 	t.Helper()
 	start := time.Now()
+	var mu sync.Mutex
 	var g errgroup.Group
-	for _, h := range s.fabric.Hosts {
-		g.Go(func() error { return d.Login(context.Background(), s.target(h)) })
+	g.SetLimit(atOnce)
+	for i, h := range b.session.fabric.Hosts {
+		to := b.session.target(h)
+		args := append([]string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, options...)
+		args = append(append(args, to.User+"@"+to.Address), argv(i)...)
+		g.Go(func() error {
+			cmd := b.operator(args...)
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) < 10 {
+				return fmt.Errorf("ssh to %s: %w: %s", h.Name, err, out)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			cpu += processorTime(cmd)
+			return nil
+		})
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	return time.Since(start)
+	return time.Since(start), cpu
+}
+
+// processorTime is what an ended command used.
+func processorTime(cmd *exec.Cmd) time.Duration {
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 // ownCPU is what this process used so far.
@@ -106,69 +177,37 @@ func ownCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// sshEverywhere runs `ip -j addr` on all hosts by ssh(1), all at once, from the lab's management
-// network.
-func sshEverywhere(t *testing.T, s *session, state string) (took, cpu time.Duration) {
+// members are all hosts of a session.
+func members(t *testing.T, s *session) (out []apply.Member) {
 	t.Helper()
-	dir := filepath.Join(state, "fabricform", "lab", s.fabric.Name)
-	raw, err := os.ReadFile(filepath.Join(dir, "lab.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var saved struct{ Net struct{ PID int } }
-	if err := json.Unmarshal(raw, &saved); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	var mu sync.Mutex
-	var g errgroup.Group
-	for _, h := range s.fabric.Hosts {
-		to := s.target(h)
-		g.Go(func() error {
-			cmd := exec.Command("nsenter", "--target", strconv.Itoa(saved.Net.PID), "--net", "ssh", "-F", "none", "-o", "KexAlgorithms=curve25519-sha256", "-o", "BatchMode=yes",
-				"-o", "UserKnownHostsFile="+to.KnownHosts, "-i", to.IdentityFile, to.User+"@"+to.Address, "ip", "-j", "addr")
-			if out, err := cmd.Output(); err != nil || len(out) < 10 {
-				return fmt.Errorf("ssh to %s: %w", h.Name, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return time.Since(start), cpu
-}
-
-// onePlan is what `fabricform plan` does between reading the files and printing.
-func onePlan(t *testing.T, s *session, d *transport.Dialer, id string) time.Duration {
-	t.Helper()
-	start := time.Now()
-	var members []apply.Member
 	for _, h := range s.fabric.Hosts {
 		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
 		if err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, apply.Member{Target: s.target(h), Needs: needs})
+		out = append(out, apply.Member{Target: s.target(h), Needs: needs})
 	}
-	s.fleet = apply.Connect(context.Background(), d, id, 64, members)
-	p := s.plan(context.Background())
-	took := time.Since(start)
-	s.fleet.Close()
-	if p.Changes() == 0 || len(p.Unreachable()) > 0 {
-		t.Fatalf("no plan was made: %+v", p)
-	}
-	return took
+	return out
 }
 
-// buildOf is the id that the program under test gives itself.
-func buildOf(path string) (string, error) {
-	sum, _, err := hashFile(path)
-	if err != nil {
-		return "", err
+// connect opens the helpers of all hosts.
+func (b *benchLab) connect(t *testing.T) *apply.Fleet {
+	t.Helper()
+	fleet := apply.Connect(context.Background(), b.dialer, benchBuild, 64, members(t, b.session))
+	if len(fleet.Unreachable) > 0 {
+		t.Fatal(fleet.Unreachable)
 	}
-	return sum[:16], nil
+	return fleet
+}
+
+// program runs the program under test and answers what it took.
+func (b *benchLab) program(t *testing.T, args ...string) (took, cpu time.Duration) {
+	t.Helper()
+	cmd := exec.Command(bin, append(args, b.fabric)...)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=")
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return time.Since(start), processorTime(cmd)
 }

@@ -122,7 +122,11 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		}
 		members = append(members, apply.Member{Target: s.target(h), Needs: needs})
 	}
-	s.fleet = apply.Connect(ctx, d, id, a.parallel, members)
+	reach := apply.Connect
+	if a.glance {
+		reach = apply.Glance
+	}
+	s.fleet = reach(ctx, d, id, a.parallel, members)
 	return s, nil
 }
 

@@ -27,6 +27,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&out, "out", "", "save the plan to `file`; apply makes exactly this one")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		a.glance = true
 		s, err := a.openFor(cmd.Context(), fabricArg(args), destroy)
 		if err != nil {
 			return err

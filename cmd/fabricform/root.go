@@ -19,6 +19,7 @@ type app struct {
 	inputs   []config.Input
 	lab      string // "": the declared hosts
 	parallel int
+	glance   bool // each host is read once, and left
 	selection
 	asJSON bool // lines of JSON on stdout instead of text
 }

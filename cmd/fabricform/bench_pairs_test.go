@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// TestBenchPairs pings all pairs, five packets each, beside fping on every host, sixteen hosts at
+// once by ssh(1). The neighbours are known to all: one table serves all namespaces of a machine, and
+// all pairs of 64 hosts overflow it (gc_thresh3).
+func TestBenchPairs(t *testing.T) {
+	benchmark(t, "fping")
+	for _, n := range benchSizes() {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0)
+			b.introduce(t)
+			peers := func(i int) (out []netip.Addr) {
+				for j := range b.session.fabric.Hosts {
+					// Each begins with the host after it, so that not all ask the first at once.
+					if h := b.session.fabric.Hosts[(i+j)%n]; j > 0 {
+						out = append(out, h.NICs[0].Addresses[0].Addr())
+					}
+				}
+				return out
+			}
+			fping := func(options []string) time.Duration {
+				took, _ := b.everywhere(t, 16, options, func(i int) []string {
+					argv := []string{"fping", "-q", "-c", "5", "-p", "5", "-i", "0", "-I", "eth1"}
+					for _, a := range peers(i) {
+						argv = append(argv, a.String())
+					}
+					return argv
+				})
+				return took
+			}
+			open := b.connect(t)
+			defer open.Close()
+			master := []string{"-o", "ControlMaster=auto", "-o", "ControlPersist=600s", "-o", "ControlPath=" + controlDir(t) + "/%h"}
+			fping(master)
+			var s series
+			for range 3 {
+				fromNothing := b.fromNothing(t, peers)
+				pings := b.pings(t, open, peers)
+				opened := fping(master)
+				s.add("from nothing: fping by ssh / pings", fping(nil).Seconds()/fromNothing.Seconds())
+				s.add("from nothing: fping by ssh with curve25519 / pings", fping(curve25519).Seconds()/fromNothing.Seconds())
+				s.add(fmt.Sprintf("connections open: fping by ssh / pings (≥ %s)", map[int]string{16: "2.5", 64: "4"}[n]), opened.Seconds()/pings.Seconds())
+				s.add("connections open: fping by ssh / verify with full size and proof", opened.Seconds()/b.verify(t, open).Seconds())
+			}
+			s.log(t, fmt.Sprintf("all pairs of %d hosts", n))
+		})
+	}
+}
+
+// introduce makes all hosts neighbours of each other for good.
+func (b *benchLab) introduce(t *testing.T) {
+	t.Helper()
+	fleet := b.connect(t)
+	defer fleet.Close()
+	var batch strings.Builder
+	for _, h := range b.session.fabric.Hosts {
+		snap, err := fleet.Snapshot(context.Background(), h.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range snap.Links {
+			if l.Name == "eth1" {
+				fmt.Fprintf(&batch, "neigh replace %s lladdr %s dev eth1 nud permanent\n", h.NICs[0].Addresses[0].Addr(), l.MAC)
+			}
+		}
+	}
+	for _, h := range b.session.fabric.Hosts {
+		var said bytes.Buffer
+		if code, err := b.lab.Exec(context.Background(), h.Name, []string{"ip", "-force", "-batch", "-"}, strings.NewReader(batch.String()), io.Discard, &said); err != nil || code != 0 {
+			t.Fatal(code, err, said.String())
+		}
+	}
+}
+
+// controlDir holds control sockets, which want a short path.
+func controlDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ff-bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (b *benchLab) fromNothing(t *testing.T, peers func(i int) []netip.Addr) time.Duration {
+	t.Helper()
+	start := time.Now()
+	fleet := b.connect(t)
+	defer fleet.Close()
+	b.pings(t, fleet, peers)
+	return time.Since(start)
+}
+
+// pings is the job of fping: five packets to all peers, and the losses.
+func (b *benchLab) pings(t *testing.T, fleet *apply.Fleet, peers func(i int) []netip.Addr) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for i, h := range b.session.fabric.Hosts {
+		g.Go(func() error {
+			got, err := fleet.Ping(context.Background(), h.Name, probe.PingSpec{Netdev: "eth1", Source: h.NICs[0].Addresses[0].Addr(), Targets: peers(i), Count: 5,
+				Interval: 5 * time.Millisecond, Timeout: time.Second, Size: 56})
+			for _, r := range got {
+				if r.Received != 5 {
+					return fmt.Errorf("%s: %+v", h.Name, r)
+				}
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// verify is the pings of `fabricform verify`: small and full-size packets, and the counters' proof.
+func (b *benchLab) verify(t *testing.T, fleet *apply.Fleet) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for _, r := range validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []string{"ping"}, Lab: true}) {
+		if r.Verdict != validators.Pass {
+			t.Fatalf("%+v", r)
+		}
+	}
+	return time.Since(start)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
+// all hosts at once.
+func TestBenchPlan(t *testing.T) {
+	benchmark(t)
+	for _, n := range benchSizes() {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			var s series
+			for range 5 {
+				bare := b.bareLogins(t)
+				before := ownCPU(t)
+				plan := onePlan(t, b.session, b.dialer)
+				planCPU := ownCPU(t) - before
+				ssh, sshCPU := b.everywhere(t, n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} })
+				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
+				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
+				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
+				s.add("client CPU of plan, ms a host", planCPU.Seconds()*1000/float64(n))
+			}
+			s.log(t, fmt.Sprintf("%d hosts", n))
+		})
+	}
+}
+
+func (b *benchLab) bareLogins(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for _, h := range b.session.fabric.Hosts {
+		g.Go(func() error { return b.dialer.Login(context.Background(), b.session.target(h)) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// onePlan is what `fabricform plan` does between reading the files and printing.
+func onePlan(t *testing.T, s *session, d *transport.Dialer) time.Duration {
+	t.Helper()
+	start := time.Now()
+	s.fleet = apply.Glance(context.Background(), d, benchBuild, 64, members(t, s))
+	p := s.plan(context.Background())
+	took := time.Since(start)
+	if len(p.Unreachable()) > 0 || p.Changes() < len(s.fabric.Hosts) {
+		t.Fatalf("%d changes; unreachable: %v", p.Changes(), p.Unreachable())
+	}
+	return took
+}

@@ -1,0 +1,319 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/probe"
+)
+
+// ping runs the pings of all trials. They are light, so that all go at once, in volleys; what a
+// volley does not prove is measured alone, as anything else is.
+func (r *run) ping(ctx context.Context, trials []*trial) {
+	if !r.options.wants("ping") {
+		return
+	}
+	var hails []*hail
+	for _, t := range ready(trials, "ping") {
+		hails = append(hails, t.hails()...)
+	}
+	r.acquaint(ctx, hails)
+	all := volleys(hails)
+	for i, v := range all {
+		r.options.progress(fmt.Sprintf("ping: %d pairs at once (%d of %d)", len(v), i+1, len(all)))
+		r.volley(ctx, v)
+	}
+	r.alone(ctx, leftOver(hails))
+	for _, h := range hails {
+		h.out = append(h.out, h.results...)
+	}
+}
+
+// alone measures hails one by one: those of two hosts while nothing else is sent between them, and
+// where hosts could answer for each other, while nothing else is sent at all.
+func (r *run) alone(ctx context.Context, hails []*hail) {
+	left, doubtful := map[*trial][]*hail{}, map[*trial]bool{}
+	var order []*trial
+	for _, h := range hails {
+		if left[h.trial] == nil {
+			order = append(order, h.trial)
+		}
+		left[h.trial] = append(left[h.trial], h)
+		doubtful[h.trial] = doubtful[h.trial] || !h.certain()
+	}
+	for _, single := range []bool{false, true} {
+		trials := slices.DeleteFunc(slices.Clone(order), func(t *trial) bool { return doubtful[t] != single })
+		r.inRounds(ctx, trials, "ping", single, func(t *trial, ctx context.Context) {
+			for _, h := range left[t] {
+				h.alone(ctx)
+			}
+		})
+	}
+}
+
+// volleys puts each hail into the first volley in which neither of its hosts uses another port: a
+// packet that arrives at the wrong port of a host is then missing at the right one, and nothing else
+// makes up for it.
+func volleys(hails []*hail) [][]*hail {
+	var out [][]*hail
+	var ports []map[string]string // by host
+next:
+	for _, h := range hails {
+		fits := func(used map[string]string) bool {
+			for _, s := range []side{h.from, h.to} {
+				if p := used[s.host]; p != "" && p != s.nic {
+					return false
+				}
+			}
+			return true
+		}
+		for i := range out {
+			if fits(ports[i]) {
+				out[i] = append(out[i], h)
+				ports[i][h.from.host], ports[i][h.to.host] = h.from.nic, h.to.nic
+				continue next
+			}
+		}
+		out = append(out, []*hail{h})
+		ports = append(ports, map[string]string{h.from.host: h.from.nic, h.to.host: h.to.nic})
+	}
+	return out
+}
+
+// silentAlone is how many hails of a port that nobody answers are measured alone, for the cause. Of
+// a dead host in a large network the others would take minutes, and say the same.
+const silentAlone = 4
+
+// leftOver are the hails to measure alone. Silent ones beyond the first of a port are settled by
+// their volley's word.
+func leftOver(hails []*hail) []*hail {
+	var out []*hail
+	silent := map[string]int{}
+	for _, h := range hails {
+		if len(h.results) == int(stages) {
+			continue
+		}
+		if !h.met {
+			silent[h.from.port()]++
+			silent[h.to.port()]++
+			if max(silent[h.from.port()], silent[h.to.port()]) > silentAlone {
+				h.results = []Result{h.judge(small, h.echoes(h.got))}
+				continue
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// volley measures hails at once, each host asked once for all its peers. It settles what it proves,
+// and nothing else.
+func (r *run) volley(ctx context.Context, hails []*hail) {
+	var met []*hail
+	for _, h := range hails {
+		if h.met && h.certain() {
+			met = append(met, h)
+		}
+	}
+	for s := range stages {
+		proven, unproven := r.salvo(ctx, met, s, r.lateDriver)
+		if len(unproven) > 0 {
+			again, _ := r.salvo(ctx, unproven, s, true)
+			r.lateDriver = r.lateDriver || len(again) > 0
+			proven = append(proven, again...)
+		}
+		met = proven
+	}
+}
+
+// certain says whether only the hosts that are meant can send and answer.
+func (h *hail) certain() bool {
+	return h.sole(h.pair.a, h.from.host) && h.sole(h.pair.b, h.to.host)
+}
+
+// sole says whether no other host of the fabric has the address: else two hosts could answer for
+// each other, and the counters of both would look right.
+func (r *run) sole(a netip.Addr, host string) bool {
+	for name, snap := range r.snapshots {
+		if name == host {
+			continue
+		}
+		for _, other := range snap.Addrs {
+			if other.Prefix.Addr() == a {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// patience is how many seconds the two ends are given to find each other.
+const patience = 5
+
+// acquaint lets the ends learn each other's hardware addresses before anything is counted, and
+// unlearn those from before a cable was moved.
+func (r *run) acquaint(ctx context.Context, hails []*hail) {
+	for try := range patience {
+		var missing []*hail
+		for _, h := range hails {
+			if !h.met {
+				missing = append(missing, h)
+			}
+		}
+		if len(missing) == 0 {
+			return
+		}
+		got, errs := r.fire(ctx, missing, func(h *hail) probe.PingSpec {
+			s := h.spec(small)
+			s.Count, s.Fresh = 1, try > 0
+			return s
+		})
+		for i, h := range missing {
+			// What is wrong where nothing could be sent is found and said by the measurement.
+			h.met = errs[i] != nil || got[i].Received > 0
+			h.got.Sent, h.got.Errors = h.got.Sent+got[i].Sent, got[i].Errors
+		}
+	}
+}
+
+// salvo measures one stage of hails at once. Proven are those of which every packet came back once,
+// that pass, and whose ports, at both ends, counted all that the salvo must have moved over them;
+// unproven are the others of which every packet came back once.
+//
+// Counters that a driver shows late would count what went before for what is missing now. So they
+// must show all at once, or, where late is set, the salvo begins after they have come to rest.
+func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (proven, unproven []*hail) {
+	if len(hails) == 0 || late && !rest(ctx, lateCounters) {
+		return nil, nil
+	}
+	before, err := r.counters(ctx, hails)
+	if err != nil {
+		return nil, nil // each hail says so when it is measured alone
+	}
+	got, errs := r.fire(ctx, hails, func(h *hail) probe.PingSpec { return h.spec(s) })
+	need, blurred := map[string]minimum{}, map[string]bool{}
+	clean := map[*hail]Result{}
+	for i, h := range hails {
+		spec := h.spec(s)
+		if errs[i] != nil || got[i].Received != spec.Count || got[i].Sent != spec.Count || got[i].Duplicates > 0 || len(got[i].Errors) > 0 {
+			// How many packets it moved is not known, and they would hide what others did not.
+			blurred[h.from.port()], blurred[h.to.port()] = true, true
+			continue
+		}
+		clean[h] = h.judge(s, h.echoes(got[i]))
+		for _, port := range []string{h.from.port(), h.to.port()} {
+			m := need[port] // a port sends as much as it receives: requests one way, answers the other
+			need[port] = minimum{m.packets + uint64(spec.Count), m.bytes + uint64(spec.Count)*uint64(spec.Size)}
+		}
+	}
+	short := r.short(ctx, hails, before, need, late)
+	for _, h := range hails {
+		res, is := clean[h]
+		a, b := h.from.port(), h.to.port()
+		switch {
+		case !is:
+		case blurred[a] || blurred[b] || short[a] || short[b] || res.Verdict != Pass:
+			unproven = append(unproven, h)
+		default:
+			h.results = append(h.results, res)
+			proven = append(proven, h)
+		}
+	}
+	return proven, unproven
+}
+
+// short are the ports whose counters do not show what they must have moved; where late is set, after
+// the time that a driver may take to show it.
+func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[string]minimum, late bool) map[string]bool {
+	for deadline := time.Now().Add(lateCounters); ; {
+		out := map[string]bool{}
+		after, err := r.counters(ctx, hails)
+		for port, least := range need {
+			b, a := before[port], after[port]
+			if err != nil || grown(b.TxPackets, a.TxPackets) < least.packets || grown(b.RxPackets, a.RxPackets) < least.packets ||
+				grown(b.TxBytes, a.TxBytes) < least.bytes || grown(b.RxBytes, a.RxBytes) < least.bytes {
+				out[port] = true
+			}
+		}
+		if len(out) == 0 || !late || time.Now().After(deadline) || !rest(ctx, lateCounters/5) {
+			return out
+		}
+	}
+}
+
+// rest waits, and says whether it may go on then.
+func rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// counters reads the counters of the hails' own ports, all hosts side by side.
+func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
+	ends := map[string]side{}
+	for _, h := range hails {
+		ends[h.from.port()], ends[h.to.port()] = h.from, h.to
+	}
+	out := ports{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	for port, s := range ends {
+		wg.Go(func() {
+			c, err := r.fleet.Counters(ctx, s.host, s.link.Name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+			}
+			out[port] = c
+		})
+	}
+	wg.Wait()
+	return out, failed
+}
+
+// fire sends the hails' pings at once, those that differ in their target only by one request. Answers
+// and errors stand in the order of the hails.
+func (r *run) fire(ctx context.Context, hails []*hail, of func(*hail) probe.PingSpec) ([]probe.PingResult, []error) {
+	type key struct {
+		host, netdev string
+		source       netip.Addr
+		count        int
+	}
+	groups := map[key][]int{}
+	for i, h := range hails {
+		s := of(h)
+		k := key{h.from.host, s.Netdev, s.Source, s.Count}
+		groups[k] = append(groups[k], i)
+	}
+	results, errs := make([]probe.PingResult, len(hails)), make([]error, len(hails))
+	var wg sync.WaitGroup
+	for k, members := range groups {
+		wg.Go(func() {
+			s := of(hails[members[0]])
+			s.Targets = nil
+			for _, i := range members {
+				s.Targets = append(s.Targets, hails[i].pair.b)
+			}
+			got, err := r.fleet.Ping(ctx, k.host, s)
+			if err == nil && len(got) != len(members) {
+				err = fmt.Errorf("host %s answered for %d peers instead of %d", k.host, len(got), len(members))
+			}
+			for n, i := range members {
+				if errs[i] = err; err == nil {
+					results[i] = got[n]
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return results, errs
+}

@@ -1,0 +1,154 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// foldFrom is how many groups of results are printed in full. Of more, culprits come first, then
+// what failed or warned: the paths of a network as rows of hosts, everything else in full. The rest
+// takes a line for each network.
+const foldFrom = 12
+
+// rowFrom is how many failing paths of one host in a network are a row together.
+const rowFrom = 3
+
+func (p *Printer) folded(groups [][]validators.Result) {
+	rest, bad := map[string]*fold{}, map[string][]path{}
+	var order, matrices []string
+	for _, culprits := range []bool{true, false} {
+		for _, g := range groups {
+			if (g[0].What == "culprit") != culprits {
+				continue
+			}
+			t := verdicts(g)
+			failed := t[validators.Fail]+t[validators.Warn] > 0
+			network, _, is := strings.Cut(g[0].Link, ":")
+			switch {
+			case failed && is:
+				if bad[network] == nil {
+					matrices = append(matrices, network)
+				}
+				bad[network] = append(bad[network], pathOf(g))
+			case failed:
+				p.checked(g)
+			default:
+				name := part(g[0])
+				if rest[name] == nil {
+					rest[name] = &fold{}
+					order = append(order, name)
+				}
+				rest[name].add(t)
+			}
+		}
+	}
+	for _, network := range matrices {
+		p.matrix(network, bad[network])
+	}
+	for _, name := range order {
+		p.Linef("%s %s  %s", p.good("✓"), p.bold(name), rest[name])
+	}
+}
+
+// part is what a folded group counts to.
+func part(r validators.Result) string {
+	network, _, is := strings.Cut(r.Link, ":")
+	switch {
+	case is:
+		return "network " + network
+	case r.Link != "":
+		return "links"
+	}
+	return "hosts"
+}
+
+// fold is groups of results that are one line together.
+type fold struct{ groups, passed, skipped int }
+
+func (f *fold) add(t map[validators.Verdict]int) {
+	f.groups++
+	f.passed += t[validators.Pass]
+	f.skipped += t[validators.Skip]
+}
+
+func (f *fold) String() string {
+	of := ""
+	if f.groups > 1 {
+		of = fmt.Sprintf("%d of them: ", f.groups)
+	}
+	return fmt.Sprintf("%s%d checks passed, %d skipped", of, f.passed, f.skipped)
+}
+
+// path is a path's results and the hosts at its ends.
+type path struct {
+	results []validators.Result
+	hosts   []string
+}
+
+func pathOf(g []validators.Result) path {
+	hosts := map[string]bool{}
+	for _, r := range g {
+		hosts[r.Host] = true
+		if r.Peer != "" {
+			hosts[r.Peer] = true
+		}
+	}
+	return path{g, slices.Sorted(maps.Keys(hosts))}
+}
+
+// matrix prints the failing paths of a network as few rows: the host that most of them have in
+// common with all its peers, then the next of what is left.
+func (p *Printer) matrix(network string, bad []path) {
+	for len(bad) > 0 {
+		count := map[string]int{}
+		for _, b := range bad {
+			for _, h := range b.hosts {
+				count[h]++
+			}
+		}
+		worst := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int {
+			if count[a] != count[b] {
+				return count[a] - count[b]
+			}
+			return strings.Compare(b, a)
+		})
+		var row, others []path
+		for _, b := range bad {
+			if slices.Contains(b.hosts, worst) {
+				row = append(row, b)
+			} else {
+				others = append(others, b)
+			}
+		}
+		if bad = others; len(row) < rowFrom {
+			for _, b := range row {
+				p.checked(b.results)
+			}
+			continue
+		}
+		p.row(network, worst, row)
+	}
+}
+
+// row prints what is wrong with the first path, and whom the same host fails with.
+func (p *Printer) row(network, host string, paths []path) {
+	peers := map[string]bool{}
+	for _, b := range paths {
+		for _, h := range b.hosts {
+			if h != host {
+				peers[h] = true
+			}
+		}
+	}
+	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first of them:", network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
+	for _, r := range paths[0].results {
+		if r.Verdict == validators.Fail || r.Verdict == validators.Warn {
+			p.result(r)
+		}
+	}
+}
