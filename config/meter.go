@@ -221,7 +221,7 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 		}
 	case *hclsyntax.FunctionCallExpr:
 		for i, a := range e.Args {
-			if _, done := a.(argument); !done && !(e.ExpandFinal && i == len(e.Args)-1) {
+			if _, done := a.(argument); !done && (!e.ExpandFinal || i < len(e.Args)-1) {
 				e.Args[i] = argument{metered{Expression: bared(a), m: w.m}}
 			}
 		}

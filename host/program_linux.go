@@ -44,7 +44,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	}
 	var out, errs limitedBuffer
 	ended := make(chan Ended, 1)
-	started := make(chan error, 1)
+	started := make(chan struct{})
 	go func() {
 		// The kernel's parent-death signal comes when the thread that forked ends, so that this one
 		// stays with the program.
@@ -57,7 +57,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 2 * time.Second
 		err := cmd.Start()
-		started <- err
+		close(started)
 		if err != nil {
 			ended <- Ended{Stderr: []byte(err.Error()), Exit: 126}
 			return

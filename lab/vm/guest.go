@@ -83,7 +83,7 @@ func (g *guest) sh(ctx context.Context, script, stdin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // it may have ended
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	var out, errs bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(stdin), &out, &errs
@@ -115,7 +115,7 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	if err != nil {
 		return 0, err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // it may have ended
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	s.Stdin, s.Stdout, s.Stderr = stdin, stdout, stderr
 	words := make([]string, len(argv))

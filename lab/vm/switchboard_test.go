@@ -2,6 +2,7 @@ package vm
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -133,7 +134,7 @@ func TestASlowCableTakesItsTime(t *testing.T) {
 func TestAFrameTooLargeEndsTheSocket(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = theirs.Write([]byte{0xff, 0xff, 0xff, 0xff}) }()
-	if err := newSwitchboard([]int{0}).serve(0, ours); err == nil || err == io.EOF {
+	if err := newSwitchboard([]int{0}).serve(0, ours); err == nil || errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 }
