@@ -293,7 +293,7 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 				return fmt.Errorf("more than 1000 spaces are not taken")
 			}
 		case a.CanIterateElements():
-			elements *= max(1, a.LengthInt())
+			elements = min(elements*max(1, a.LengthInt()), 1<<31) // four long lists would overflow
 		}
 	}
 	switch name {
@@ -301,6 +301,11 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 		m.step(elements)
 	case "replace":
 		m.step(replacements(args[0].AsString(), args[1].AsString()) * len(args[2].AsString()))
+	case "yamldecode":
+		// Each alias may stand for what holds aliases itself.
+		if strings.Count(args[0].AsString(), "*") > 16 {
+			return fmt.Errorf("YAML with more than 16 asterisks is not taken: aliases can grow without end")
+		}
 	case "indent":
 		n, _ := args[0].AsBigFloat().Int64()
 		m.step(strings.Count(args[1].AsString(), "\n") * int(n))

@@ -29,7 +29,7 @@ func TestSoftRoCE(t *testing.T) {
 	try(t, state, "plan", "-lab", "-detailed-exitcode", softRoCE).want(t, 2, "rxe.rxe0", "module.rdma_rxe", "available → loaded")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", softRoCE).want(t, 0, "✓ node1.rxe.rxe0", "✓ node2.rxe.rxe1")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", softRoCE).want(t, 0, "No changes")
-	try(t, state, "show", "-lab", softRoCE).want(t, 0, "rxe0", "on eth1, RoCE, ACTIVE", "GID 1   RoCE v2  10.20.0.1", "RDMA MTU 4096", "Soft-RoCE")
+	try(t, state, "show", "-lab", softRoCE).want(t, 0, "rxe0", "port 1 on eth1, Soft-RoCE, ACTIVE", "GID 1   RoCE v2  10.20.0.1", "RDMA MTU 4096", "no subnet manager is needed")
 
 	t.Run("verify measures RDMA on both rails, both ways", func(t *testing.T) {
 		a := try(t, state, "verify", "-lab", softRoCE)
