@@ -6,7 +6,7 @@ LINT_AT   := v2.15.0
 BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test e2e demo fuzz bench bench-full golden
+.PHONY: help build check lint unit test e2e demo demo-rdma fuzz bench bench-full golden
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -29,11 +29,14 @@ unit: ## tests that need neither root nor namespaces
 test: ## everything a fresh machine can run; the README's second command
 	.ci/run
 
-e2e: ## the main job and its failures in namespaces, against OpenSSH's sshd; needs root
-	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 20m ./cmd/fabricform
+e2e: ## the main job and its failures against OpenSSH's sshd, in namespaces and virtual machines; needs root
+	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 40m ./cmd/fabricform
 
 demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README's first command
 	./examples/demo.sh
+
+demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest, packets on the wire
+	./examples/demo-rdma.sh
 
 fuzz: ## each fuzz target for 10 s
 	@for pkg in $$($(GO) list ./...); do \

@@ -85,7 +85,7 @@ func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p 
 }
 
 // emulated is why nothing is asked of a lab's virtual machines.
-const emulated = "reported only: a lab's virtual machines say nothing of real speed"
+const emulated = "reported, not judged: virtual machines"
 
 // threshold is the least Gb/s that passes. A lab's links carry less than declared, and what is
 // asked of them shrinks by the same factor.

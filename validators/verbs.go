@@ -171,12 +171,12 @@ func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration)
 		if s.Size == 0 {
 			s.Size = bandwidthSize
 		}
-		return s, s.Duration + 25*time.Second
+		return s, s.Duration + 20*time.Second
 	}
 	s.Size, s.Iterations = latencySize, latencyIterations
 	if t.options.Lab { // an emulated machine takes milliseconds for each
 		s.Iterations = 200
-		return s, 30 * time.Second
+		return s, 20 * time.Second
 	}
 	return s, 15 * time.Second
 }
@@ -239,6 +239,7 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 // bothEnds runs the server and then the client; out[0] is the client's.
 func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration, client, server port) (out [2]probe.VerbsOutcome, err error) {
 	for try := range 2 {
+		began := time.Now()
 		listen, err := t.fleet.VerbsServe(ctx, server.host, probe.VerbsServeSpec{Test: spec, Limit: limit + 5*time.Second,
 			End: perftest.End{Device: server.device.Name, Port: server.device.Port, GIDIndex: server.gid.Index}})
 		if err != nil {
@@ -254,7 +255,8 @@ func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Dur
 			return out, fmt.Errorf("host %s: %w", server.host, err)
 		}
 		f, failed := perftest.Classify(out[1].Outcome, out[0].Outcome)
-		if again := f.Cause == perftest.NoControl || f.Cause == perftest.PortBusy; try > 0 || !failed || !again {
+		again := f.Cause == perftest.NoControl && time.Since(began) < 5*time.Second || f.Cause == perftest.PortBusy
+		if try > 0 || !failed || !again {
 			break
 		}
 	}

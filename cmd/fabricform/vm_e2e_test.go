@@ -206,3 +206,16 @@ func number(s string) int64 {
 	}
 	return n
 }
+
+// TestSoftRoCEOnASwitch: four machines on one segment.
+func TestSoftRoCEOnASwitch(t *testing.T) {
+	e2e(t)
+	const fabric = "../../examples/soft-roce-switch.hcl"
+	state := vmLabFor(t, fabric)
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0, "✓ node4.rxe.rxe0")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
+	try(t, state, "verify", "-lab", "-only", "link,ping,nccl", fabric).want(t, 0, "Fabric proven")
+	try(t, state, "verify", "-lab", "-only", "verbs", "-link", "rdma:node1-node2", fabric).want(t, 0, "send_lat 2 B", "write_bw 64 KiB")
+	try(t, state, "lab", "fault", fabric, "rdma:node3", "cut").want(t, 0)
+	try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 3, "node3")
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Real RDMA on this machine without any hardware: two virtual machines, Soft-RoCE declared on their
+# NICs, perftest between them, and its packets seen on the wire. The first run makes the machines'
+# image from Debian packages, which takes some minutes; later ones start at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fabric=${1:-examples/soft-roce-pair.hcl}
+step() { printf '\n\033[1m$ fabricform %s\033[0m\n' "$*"; bin/fabricform "$@"; }
+
+.ci/deps vm
+CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
+trap 'bin/fabricform lab down "$fabric" >/dev/null 2>&1 || true' EXIT
+
+step lab image
+step lab up -backend vm "$fabric"
+step apply -lab -auto-approve -no-verify "$fabric"
+step plan -lab -detailed-exitcode "$fabric"
+step show -lab -host node1 "$fabric"
+step verify -lab -only link,ping,verbs -link rail0 "$fabric"
+step capture -lab -rows 12 "$fabric" rail0
+step render nccl -lab -host node1 "$fabric"
+step lab down "$fabric"
