@@ -1,0 +1,90 @@
+package rxe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+func snapshot(devices ...facts.RDMADevice) *facts.Snapshot {
+	return &facts.Snapshot{System: facts.System{Kernel: "6.1.0-cloud", Arch: "amd64", OS: "Debian GNU/Linux 12 (bookworm)"},
+		Links: []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, RDMA: devices, Modules: map[string]facts.Module{module: facts.ModuleLoaded}}
+}
+
+func TestDevicesAreMadeAndOthersLeftAlone(t *testing.T) {
+	want := Spec{Device: "rxe0", On: facts.Selector{Netdev: "eth1"}}
+	for name, c := range map[string]struct {
+		devices []facts.RDMADevice
+		change  string // "": none
+		err     string
+	}{
+		"nothing there":                    {nil, "netdev eth1 is missing", ""},
+		"there":                            {[]facts.RDMADevice{{Name: "rxe0", Driver: Kind, Virtual: true, Netdev: "eth1"}}, "", ""},
+		"on another NIC":                   {[]facts.RDMADevice{{Name: "rxe0", Driver: Kind, Virtual: true, Netdev: "eth2"}}, "netdev is eth2, wanted eth1", ""},
+		"hardware":                         {[]facts.RDMADevice{{Name: "mlx5_0", Driver: "mlx5_core", Netdev: "eth1"}}, "", "eth1 has RDMA in hardware already (mlx5_0)"},
+		"hardware elsewhere":               {[]facts.RDMADevice{{Name: "mlx5_0", Driver: "mlx5_core", Netdev: "eth2"}}, "netdev eth1 is missing", ""},
+		"a name that is taken by hardware": {[]facts.RDMADevice{{Name: "rxe0", Driver: "mlx5_core", Netdev: "eth2"}}, "", "is not Soft-RoCE"},
+		"another software device":          {[]facts.RDMADevice{{Name: "siw0", Virtual: true, Netdev: "eth1"}}, "", "carries the software RDMA device siw0 already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := provider{}.Observe(snapshot(c.devices...), want)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				return
+			}
+			changes := provider{}.Diff(want, got)
+			if c.change == "" && len(changes) != 0 || c.change != "" && (len(changes) != 1 || changes[0].String() != c.change) {
+				t.Errorf("%v", changes)
+			}
+			if len(changes) == 1 && (changes[0].From != "") != (changes[0].Takes != "") {
+				t.Errorf("only what replaces a device says so: %+v", changes[0])
+			}
+		})
+	}
+}
+
+func TestAMissingModuleNamesThePackageThatHasIt(t *testing.T) {
+	want := ModuleSpec{Name: module}
+	snap := snapshot()
+	snap.Modules[module] = facts.ModuleAbsent
+	for os, hint := range map[string]string{"Debian GNU/Linux 12 (bookworm)": "linux-image-amd64", "Ubuntu 22.04.4 LTS": "linux-modules-extra-6.1.0-cloud",
+		"Rocky Linux 9.3": "later releases dropped it", "Arch Linux": "further modules"} {
+		snap.System.OS = os
+		if _, err := (moduleProvider{}).Observe(snap, want); err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("%s: %v", os, err)
+		}
+	}
+	snap.System.Lab = true
+	if _, err := (moduleProvider{}).Observe(snap, want); err == nil || !strings.Contains(err.Error(), "lab up -backend vm") {
+		t.Error(err)
+	}
+}
+
+// busy is a host whose device is in use.
+type busy struct {
+	host.Host
+	users   []string
+	removed bool
+}
+
+func (b *busy) RDMAUsers(string) ([]string, error) { return b.users, nil }
+func (b *busy) DelRDMA(string) error               { b.removed = true; return nil }
+
+func TestADeviceInUseStays(t *testing.T) {
+	b := &busy{users: []string{"ib_write_bw (pid 7)"}}
+	err := provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")
+	if err == nil || b.removed || !strings.Contains(err.Error(), "rxe0 is in use by ib_write_bw (pid 7)") {
+		t.Fatal(err, b.removed)
+	}
+	b.users = nil
+	if err := errors.Join(provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")); err != nil || !b.removed {
+		t.Fatal(err, b.removed)
+	}
+}

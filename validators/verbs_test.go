@@ -1,0 +1,151 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/perftest"
+)
+
+// verbs adds RDMA to the hosts in memory: rdmaN on ethN, whose counters of packets move where
+// device says the test truly ran.
+type verbs struct {
+	*wires
+	rdma     map[string]probe.RDMACounters
+	device   func(asked string) string
+	gbps     float64
+	count    int
+	errors   string // a counter that rises on the receiver
+	releases map[string]perftest.Version
+	outcome  perftest.Outcome // of the client, where it is not a report
+}
+
+func newVerbs() *verbs {
+	v := &verbs{wires: newWires(), rdma: map[string]probe.RDMACounters{}, device: func(d string) string { return d }, gbps: 24.4, count: 1000}
+	addr := map[string]string{"a0": "192.168.88.1", "b0": "192.168.88.2", "a1": "192.168.88.5", "b1": "192.168.88.6"}
+	for h, snap := range v.snaps {
+		for _, i := range []string{"0", "1"} {
+			snap.RDMA = append(snap.RDMA, facts.RDMADevice{Name: "rdma" + i, Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: "eth" + i,
+				GIDs: []facts.GID{{Index: 0, Addr: netip.MustParseAddr("fe80::1"), Version: 2}, {Index: 3, Addr: netip.MustParseAddr("::ffff:" + addr[h+i]), Version: 2}}})
+			v.rdma[h+"rdma"+i] = probe.RDMACounters{"port_xmit_packets": 0, "port_rcv_packets": 0}
+		}
+	}
+	return v
+}
+
+func (v *verbs) VerbsVersion(_ context.Context, h string, _ perftest.Test) (perftest.Version, error) {
+	return v.releases[h], nil
+}
+
+func (v *verbs) VerbsServe(context.Context, string, probe.VerbsServeSpec) (probe.VerbsServeResult, error) {
+	return probe.VerbsServeResult{ID: "x", Port: 18515}, nil
+}
+
+func (v *verbs) VerbsCollect(context.Context, string, string) (probe.VerbsOutcome, error) {
+	return probe.VerbsOutcome{}, nil
+}
+
+func (v *verbs) RDMACounters(_ context.Context, h, device string, _ int) (probe.RDMACounters, error) {
+	out := probe.RDMACounters{}
+	for k, n := range v.rdma[h+device] {
+		out[k] = n
+	}
+	return out, nil
+}
+
+func (v *verbs) VerbsRun(_ context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+	if v.outcome.Exit != 0 || v.outcome.TimedOut || v.outcome.Missing {
+		return probe.VerbsOutcome{Outcome: v.outcome}, nil
+	}
+	d := v.device(s.End.Device)
+	packets := uint64(v.count) * uint64(max(s.Test.Size/4096, 1))
+	v.rdma[h+d]["port_xmit_packets"] += packets
+	v.rdma[peer(h)+d]["port_rcv_packets"] += packets
+	if v.errors != "" {
+		v.rdma[peer(h)+d][v.errors] += 7
+	}
+	head := fmt.Sprintf(" Mtu             : 4096[B]\n Link type       : Ethernet\n GID index       : %d\n", s.End.GIDIndex)
+	row := fmt.Sprintf(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99%% percentile[usec]   99.9%% percentile[usec] \n %d %d 1.50 9.00 1.83 1.90 0.10 2.50 4.00\n", s.Test.Size, v.count)
+	if s.Test.Test.Bandwidth() {
+		row = fmt.Sprintf(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n %d %d 0.00 %.2f 0.04\n", s.Test.Size, v.count, v.gbps)
+	}
+	return probe.VerbsOutcome{Outcome: perftest.Outcome{Stdout: []byte(head + row)}}, nil
+}
+
+func rdmaFabric() *fabric.Fabric {
+	f := two()
+	for _, l := range f.Links {
+		l.Validate.Verbs = fabric.VerbsCheck{Enabled: true, Tests: []string{"send_lat", "write_bw"}, Duration: 3 * time.Second}
+	}
+	return f
+}
+
+func TestVerbs(t *testing.T) {
+	five := 5 * time.Microsecond
+	one := time.Microsecond
+	for name, c := range map[string]struct {
+		change func(*verbs, *fabric.Fabric)
+		want   string // in the failures; "": none
+		warns  string
+	}{
+		"all is well": {func(*verbs, *fabric.Fabric) {}, "", ""},
+		"the other device carried it": {func(v *verbs, _ *fabric.Fabric) { v.device = func(string) string { return "rdma0" } },
+			"rail1 verbs: 1.83 µs typical, 1.90 average, 2.50 at 99 %, 4.00 at 99.9 % (rdma1 GID 3 → rdma1 GID 3, MTU 4096): measured, but not by this port: a.rdma1 sent 0 packets and b.rdma1 received 0, of at least 1000; they arrived at b.rdma0", ""},
+		"slower than the goodput of 25 Gb/s allows": {func(v *verbs, _ *fabric.Fabric) { v.gbps = 22 }, "slower than declared: a PCIe slot", ""},
+		"as fast as an RDMA MTU of 1024 can be": {func(v *verbs, _ *fabric.Fabric) {
+			for _, s := range v.snaps {
+				s.Links[0].MTU, s.Links[1].MTU = 1500, 1500
+			}
+			v.gbps = 23.1
+		}, "", ""},
+		"error counters": {func(v *verbs, _ *fabric.Fabric) { v.errors = "out_of_sequence" }, "error counters rose: b.rdma0 out_of_sequence +7", ""},
+		"no traffic":     {func(v *verbs, _ *fabric.Fabric) { v.count = 0 }, "no message had come through", ""},
+		"late":           {func(_ *verbs, f *fabric.Fabric) { f.Links[0].Validate.Verbs.MaxLatency = &one }, "rail0 verbs: 1.83", ""},
+		"in time":        {func(_ *verbs, f *fabric.Fabric) { f.Links[0].Validate.Verbs.MaxLatency = &five }, "", ""},
+		"MTUs differ":    {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].Links[1].MTU = 1500 }, "rail1 verbs: 4096 and 1024: it follows the MTU of a.rail1 (9000) and b.rail1 (1500)", ""},
+		"releases differ": {func(v *verbs, _ *fabric.Fabric) {
+			v.releases = map[string]perftest.Version{"a": {Major: 6, Minor: 10}, "b": {Major: 6, Minor: 23}}
+		}, "", "6.10 and 6.23"},
+		"the address is not in the table": {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].RDMA[0].GIDs = v.snaps["b"].RDMA[0].GIDs[:1] },
+			"no RoCE v2 entry for 192.168.88.2", ""},
+		"declared and not there": {func(v *verbs, f *fabric.Fabric) {
+			f.Hosts[1].RXE = []*fabric.RXE{{Name: "rxe0", Host: "b", NIC: fabric.NICRef{Host: "b", NIC: "rail0"}}}
+			v.snaps["b"].RDMA = v.snaps["b"].RDMA[1:]
+		}, "there is no RDMA device on eth0", ""},
+		"nobody meant it":  {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].RDMA, v.snaps["a"].RDMA = nil, nil }, "", ""},
+		"port down":        {func(v *verbs, _ *fabric.Fabric) { v.snaps["a"].RDMA[1].State = "DOWN" }, "the port of rdma1 is DOWN", ""},
+		"perftest missing": {func(v *verbs, _ *fabric.Fabric) { v.outcome.Missing = true }, `perftest is not installed on a: install`, ""},
+		"silence after all": {func(v *verbs, _ *fabric.Fabric) {
+			v.outcome = perftest.Outcome{TimedOut: true, Stdout: []byte(" remote address: LID 0000 QPN 0x1 PSN 0x1\n")}
+		}, "let UDP port 4791 pass", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, f := newVerbs(), rdmaFabric()
+			c.change(v, f)
+			results := settle(t, f, v, Options{Only: []string{"verbs"}})
+			got := failed(results)
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("%s", got)
+			}
+			warned := ""
+			for _, r := range results {
+				if r.Verdict == Warn {
+					warned += r.Measured + r.Cause
+				}
+			}
+			if !strings.Contains(warned, c.warns) || c.warns == "" && warned != "" {
+				t.Errorf("warned of %s", warned)
+			}
+			if len(results) < 2 {
+				t.Errorf("%+v", results)
+			}
+		})
+	}
+}
