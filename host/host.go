@@ -19,6 +19,10 @@ type Reader interface {
 	Sysctl(path string) (string, error)
 	// RDMAUsers are the processes that have an RDMA device open, for people to read.
 	RDMAUsers(device string) ([]string, error)
+	// Dump lists the bodies of all kernel objects that a request such as GetRoutes asks for, as
+	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
+	// that the kernel tells, whether this program knows it or not.
+	Dump(get uint16) ([][]byte, error)
 	// Records are what SaveRecord kept, by name.
 	Records() (map[string][]byte, error)
 }
@@ -38,9 +42,33 @@ type Host interface {
 	LoadModule(name string) error       // with the modules that it needs
 	AddRXE(device, netdev string) error // a Soft-RoCE device
 	DelRDMA(device string) error        // a software RDMA device; hardware is refused
+	// Send makes one rtnetlink request, such as NewRoute with a body that Dump gave. flags are NLM_F_*.
+	Send(request, flags uint16, body []byte) error
 	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }
+
+// Requests of rtnetlink for Dump and Send, and how Send makes a new object
+// (include/uapi/linux/rtnetlink.h and netlink.h).
+const (
+	NewAddr     uint16 = 20 // RTM_NEWADDR
+	DelAddr     uint16 = 21
+	GetAddrs    uint16 = 22
+	NewRoute    uint16 = 24
+	DelRoute    uint16 = 25
+	GetRoutes   uint16 = 26
+	NewRule     uint16 = 32
+	DelRule     uint16 = 33
+	GetRules    uint16 = 34
+	NewNexthop  uint16 = 104
+	DelNexthop  uint16 = 105
+	GetNexthops uint16 = 106
+
+	Replace uint16 = 0x100 // NLM_F_REPLACE: in the place of an equal one
+	Excl    uint16 = 0x200 // NLM_F_EXCL: only where there is no equal one
+	Create  uint16 = 0x400 // NLM_F_CREATE
+	Append  uint16 = 0x800 // NLM_F_APPEND: behind those in the same place
+)
 
 // Link is one network interface, as rtnetlink, ethtool and sysfs show it.
 type Link struct {

@@ -15,8 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is the machine this program runs on, through one netlink socket.
-type kernel struct{ h *netlink.Handle }
+// kernel is the machine this program runs on. Both sockets belong to the namespace in which they
+// were opened, whatever thread uses them later.
+type kernel struct {
+	h   *netlink.Handle
+	raw map[int]*nl.SocketHandle // for Dump and Send, which the library's own methods cannot say
+}
 
 // Open returns the machine that this program runs on. The netlink socket belongs to the network
 // namespace of the calling thread.
@@ -27,7 +31,11 @@ func Open() (Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
-	return kernel{h}, nil
+	raw, err := rawSocket()
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return kernel{h, raw}, nil
 }
 
 // Records reads the ownership records of this machine.

@@ -55,40 +55,15 @@ func saveRecord(dir, name string, text []byte) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove ownership record: %w", err)
 		}
-		return syncDir(dir)
+		if err := syncDir(dir); err != nil {
+			return fmt.Errorf("remove ownership record: %w", err)
+		}
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("keep ownership record: %w", err)
 	}
-	if err := writeSynced(path+".new", text); err != nil {
-		return fmt.Errorf("keep ownership record: %w", errors.Join(err, os.Remove(path+".new")))
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("keep ownership record: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncDir makes a rename last: the file's own sync says nothing of its name.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("keep ownership record: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := ReplaceFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("keep ownership record: %w", err)
 	}
 	return nil

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Detach starts a program in a session of its own, with no terminal, no open files and the root as
+// its folder: it outlives this process and its login. The caller waits for the process or releases it.
+func Detach(argv []string) (*os.Process, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil { // nil stdin, stdout and stderr are /dev/null
+		return nil, fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
+	}
+	return cmd.Process, nil
+}
+
+// HasSystemd says whether systemd is process 1 of this machine and this program is not in a lab:
+// units of a lab would be the machine's own (sd_booted(3) looks for the same folder).
+func HasSystemd() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir() && !InLab()
+}
+
+// systemdPatience is how long systemd may take to answer.
+const systemdPatience = 10 * time.Second
+
+// StartTimer has systemd start a program once, after that time, whatever becomes of this process.
+// The unit's name has no suffix.
+func StartTimer(ctx context.Context, unit string, after time.Duration, argv []string) error {
+	return systemd(ctx, timerArguments(unit, after, argv))
+}
+
+func timerArguments(unit string, after time.Duration, argv []string) []string {
+	return append([]string{"systemd-run", "--quiet", "--collect", "--unit=" + unit,
+		"--on-active=" + fmt.Sprintf("%dus", after.Microseconds()),
+		"--timer-property=AccuracySec=50ms", // a minute by default (systemd.timer(5))
+		"--property=Restart=on-failure", "--property=RestartSec=1", "--property=StartLimitIntervalSec=0",
+		"--"}, argv...)
+}
+
+// StopTimer takes a timer away that StartTimer set. One that fired or was never set is gone already.
+func StopTimer(ctx context.Context, unit string) error {
+	if _, err := os.Lstat(filepath.Join("/run/systemd/transient", unit+".timer")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return systemd(ctx, []string{"systemctl", "--quiet", "stop", unit + ".timer"})
+}
+
+func systemd(ctx context.Context, argv []string) error {
+	if !HasSystemd() {
+		return errors.New(argv[0] + ": this host does not run systemd")
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemdPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", argv[0], err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

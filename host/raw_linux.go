@@ -1,0 +1,48 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+func rawSocket() (map[int]*nl.SocketHandle, error) {
+	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SetExtAck(true); err != nil {
+		return nil, err
+	}
+	return map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, nil
+}
+
+// headerSize is how long the family header of a dump must at least be: struct rtmsg is the longest,
+// and IPv4 takes a shorter one for a request to dump bridge or VF data.
+const headerSize = unix.SizeofRtMsg
+
+func (k kernel) Dump(get uint16) ([][]byte, error) {
+	return retried(fmt.Sprintf("kernel objects (request %d)", get), func() ([][]byte, error) {
+		req := nl.NewNetlinkRequest(int(get), unix.NLM_F_DUMP)
+		req.Sockets = k.raw
+		// Zeros mean: every family, every table, no cached copies. A nexthop dump takes its own,
+		// shorter header exactly.
+		size := headerSize
+		if get == GetNexthops {
+			size = unix.SizeofNhmsg
+		}
+		req.AddRawData(make([]byte, size))
+		// The kernel answers RTM_GETx with RTM_NEWx, two below.
+		return req.Execute(unix.NETLINK_ROUTE, get-2)
+	})
+}
+
+func (k kernel) Send(request, flags uint16, body []byte) error {
+	req := nl.NewNetlinkRequest(int(request), unix.NLM_F_ACK|int(flags))
+	req.Sockets = k.raw
+	req.AddRawData(body)
+	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
