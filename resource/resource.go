@@ -114,6 +114,8 @@ type Kind struct {
 	Live      func(snap *facts.Snapshot, a Atom) string
 	Guards    func(snap *facts.Snapshot, a Atom) string
 	Revert    func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+
+	Keeper Keeper // nil where there is no exact way back
 }
 
 // Erase hides a provider's types; the one place where that happens.
@@ -163,6 +165,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return err == nil && o.Claims(snap, s, a)
 		}
 		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
+	}
+	if kept, ok := p.(Kept); ok {
+		k.Keeper = kept.Keeper()
 	}
 	return k
 }

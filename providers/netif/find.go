@@ -1,0 +1,115 @@
+package netif
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// find lists the live objects that belong to the snapshot: what stands on its links, what its atoms
+// name, and, of every place where it has one object, all.
+func (k *kept) find(r host.Reader) (objects, error) {
+	var found objects
+	on := k.indexes()
+	addrs, err := dump(r, host.GetAddrs)
+	if err != nil {
+		return found, err
+	}
+	found.addrs = slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] })
+	nexthops, err := dump(r, host.GetNexthops)
+	if err != nil {
+		return found, err
+	}
+	found.nexthops = k.ourNexthops(nexthops, on)
+	routes, err := dump(r, host.GetRoutes)
+	if err != nil {
+		return found, err
+	}
+	found.routes = k.ourRoutes(routes, found, on)
+	rules, err := dump(r, host.GetRules)
+	if err != nil {
+		return found, err
+	}
+	found.rules = k.ourRules(rules, found.addrs)
+	return found, nil
+}
+
+func (k *kept) indexes() map[int]bool {
+	on := map[int]bool{}
+	for _, l := range k.Links {
+		on[l.Index] = true
+	}
+	return on
+}
+
+// ourNexthops are those on a link, and groups of them.
+func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
+	ours := map[uint32]bool{}
+	for _, o := range all {
+		if on[int(o.number(nhaOIF))] {
+			ours[o.number(nhaID)] = true
+		}
+	}
+	for _, b := range k.Nexthops { // what a link took along may be in a group that now lacks it
+		if o, err := parseObject(host.NewNexthop, b); err == nil {
+			ours[o.number(nhaID)] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(o object) bool {
+		for g := o.get(nhaGroup); len(g) >= 8; g = g[8:] { // struct nexthop_grp: an id in eight bytes
+			if ours[u32(g, 0)] {
+				return false
+			}
+		}
+		return !ours[o.number(nhaID)]
+	})
+}
+
+// addresses are those of the links, now and when the snapshot was taken: one that is gone took along
+// what prefers it.
+func (k *kept) addresses(live []object) map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, o := range live {
+		out[o.local()] = true
+	}
+	for _, b := range k.Addrs {
+		if o, err := parseObject(host.NewAddr, b); err == nil {
+			out[o.local()] = true
+		}
+	}
+	delete(out, netip.Addr{})
+	return out
+}
+
+func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object {
+	nexthops, places := map[uint32]bool{}, map[string]bool{}
+	sources := k.addresses(found.addrs)
+	for _, o := range found.nexthops {
+		nexthops[o.number(nhaID)] = true
+	}
+	for _, b := range k.Routes {
+		if o, err := parseObject(host.NewRoute, b); err == nil {
+			places[o.place()] = true
+		}
+	}
+	for _, o := range all {
+		named := slices.ContainsFunc(k.Places, func(p string) bool { return strings.HasPrefix(o.place(), "route "+p+" ") })
+		by := on[int(o.number(rtaOIF))] || nexthops[o.number(rtaNexthop)] || sources[o.addr(rtaPrefSrc)]
+		hops(o.get(rtaMultipath), func(head, _ []byte) { by = by || on[int(u32(head, 4))] })
+		if named || by {
+			places[o.place()] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(o object) bool { return !places[o.place()] })
+}
+
+// ourRules are those of a named priority, into a named table, or for one address of a link.
+func (k *kept) ourRules(all, addrs []object) []object {
+	ours := k.addresses(addrs)
+	return slices.DeleteFunc(all, func(o object) bool {
+		return !slices.Contains(k.Priorities, int(o.number(fraPriority))) && !slices.Contains(k.Tables, int(o.table())) &&
+			!ours[o.addr(fraSrc)] && !ours[o.addr(fraDst)]
+	})
+}

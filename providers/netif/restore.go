@@ -1,0 +1,154 @@
+package netif
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// restorePatience is how long Restore goes round: what a link does after it comes up (carrier, the
+// kernel's own addresses) comes a moment later, and must not come after the proof.
+const restorePatience = 3 * time.Second
+
+// Restore goes round until a re-read equals the snapshot: what one step takes along, such as
+// secondary addresses with their primary, the next round brings back.
+func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
+	k, _, err := decodeKept(part)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(restorePatience); ; {
+		r := restorer{host: h}
+		if err := r.meet(k); err != nil {
+			return nil, err
+		}
+		r.pass()
+		diffs, settled, err := r.compare()
+		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
+			return nil, nil // whatever failed on the way did not matter
+		}
+		r.failed("compare with the snapshot", err)
+		if ctx.Err() != nil || time.Now().After(end) {
+			return diffs, errors.Join(r.errs...)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// restorer is one round.
+type restorer struct {
+	host  host.Host
+	kept  *kept
+	want  objects
+	links []host.Link   // live
+	age   time.Duration // of the snapshot; negative: of another boot
+	gone  []string      // devices of the snapshot that are not there
+	errs  []error
+}
+
+func (r *restorer) failed(what string, err error) {
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+// meet turns the snapshot into what it means now: links found by name, lifetimes run on.
+func (r *restorer) meet(k *kept) error {
+	var err error
+	if r.links, err = r.host.Links(); err != nil {
+		return err
+	}
+	boot, uptime, err := moment(r.host)
+	if err != nil {
+		return err
+	}
+	if r.age = max(uptime-k.Uptime, 0); boot != k.Boot {
+		r.age = -1
+	}
+	if r.kept, err = k.renumbered(r.links); err != nil {
+		return err
+	}
+	for _, l := range r.kept.Links {
+		if r.link(l) == nil {
+			r.gone = append(r.gone, l.Name)
+		}
+	}
+	raw, err := json.Marshal(r.kept)
+	if err != nil {
+		return err
+	}
+	_, r.want, err = decodeKept(raw)
+	r.want.addrs = slices.DeleteFunc(r.want.addrs, r.expired)
+	r.want.routes = slices.DeleteFunc(r.want.routes, r.expired)
+	return err
+}
+
+// link is the live link that the snapshot speaks of; nil where it is gone.
+func (r *restorer) link(l keptLink) *host.Link {
+	i := slices.IndexFunc(r.links, func(o host.Link) bool { return o.Name == l.Name })
+	if i < 0 {
+		return nil
+	}
+	return &r.links[i]
+}
+
+// expired says whether the object would have gone by itself since. What was leased in another boot
+// is not ours to bring back: whoever leased it does that again.
+func (r *restorer) expired(o object) bool {
+	left, mortal := o.remaining()
+	return mortal && (r.age < 0 || left <= r.age)
+}
+
+// remaining is how long the object had to live when the snapshot was taken.
+func (o object) remaining() (time.Duration, bool) {
+	if o.kind == host.NewRoute {
+		return time.Duration(o.expires()) * time.Second, o.expires() > 0
+	}
+	c := o.get(ifaCacheInfo)
+	if o.kind != host.NewAddr || len(c) < 8 || u32(c, 4) == forever {
+		return 0, false
+	}
+	return time.Duration(u32(c, 4)) * time.Second, true
+}
+
+// forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
+const forever = 0xffffffff
+
+// pass makes every step once. A device's MTU comes first, because below 1280 there are no IPv6
+// sysctls; sysctls before the device comes up, so that it does not learn what it should not.
+func (r *restorer) pass() {
+	for _, l := range r.kept.Links {
+		if now := r.link(l); now != nil && now.MTU != l.MTU {
+			r.failed(fmt.Sprintf("set mtu of %s to %d", l.Name, l.MTU), r.host.SetMTU(now.Index, l.MTU))
+		}
+	}
+	for _, s := range r.kept.Sysctls {
+		if _, differs := sysctlDiffers(r.host, s); differs && !r.onGone(s.Path) {
+			r.failed("set "+s.Path, r.host.SetSysctl(s.Path, s.Value))
+		}
+	}
+	for _, l := range r.kept.Links {
+		if now := r.link(l); now != nil && now.Up != l.Up {
+			r.failed("bring "+l.Name+" "+state(l.Up), r.host.SetUp(now.Index, l.Up))
+		}
+	}
+	r.bring("addresses", func(o objects) []object { return o.addrs })
+	r.bring("nexthops", func(o objects) []object { return o.nexthops })
+	r.bring("routes", func(o objects) []object { return o.routes })
+	r.bring("rules", func(o objects) []object { return o.rules })
+}
+
+// onGone says whether a sysctl belongs to a device that is gone, which is said once.
+func (r *restorer) onGone(path string) bool {
+	parts := strings.Split(path, "/")
+	return len(parts) == 5 && slices.Contains(r.gone, parts[3])
+}

@@ -1,0 +1,75 @@
+package netif
+
+import (
+	"fmt"
+	"slices"
+)
+
+// compare re-reads all and tells what differs, and whether links still come up.
+func (r *restorer) compare() (diffs []string, settled bool, err error) {
+	if r.links, err = r.host.Links(); err != nil {
+		return nil, false, err
+	}
+	settled = true
+	for _, name := range r.gone {
+		diffs = append(diffs, "device "+name+" is gone")
+	}
+	for _, l := range r.kept.Links {
+		now := r.link(l)
+		if now == nil {
+			continue
+		}
+		if now.MTU != l.MTU {
+			diffs = append(diffs, fmt.Sprintf("mtu of %s is %d, was %d", l.Name, now.MTU, l.MTU))
+		}
+		if now.Up != l.Up {
+			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", l.Name, state(now.Up), state(l.Up)))
+		}
+		settled = settled && now.OperState == l.State
+	}
+	for _, s := range r.kept.Sysctls {
+		if now, differs := sysctlDiffers(r.host, s); differs && !r.onGone(s.Path) {
+			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", s.Path, now, s.Value))
+		}
+	}
+	live, err := r.kept.find(r.host)
+	if err != nil {
+		return diffs, settled, err
+	}
+	for _, pair := range [][2][]object{{r.want.addrs, r.live(live.addrs)}, {r.want.nexthops, live.nexthops}, {r.want.routes, r.live(live.routes)}, {r.want.rules, live.rules}} {
+		diffs = append(diffs, r.differences(pair[0], pair[1])...)
+	}
+	return diffs, settled, nil
+}
+
+// live leaves out what was leased, where the snapshot is of another boot.
+func (r *restorer) live(found []object) []object {
+	return slices.DeleteFunc(found, func(o object) bool {
+		_, mortal := o.remaining()
+		return mortal && r.age < 0
+	})
+}
+
+func (r *restorer) differences(want, live []object) []string {
+	var out []string
+	for _, s := range steps(want, live) {
+		what := "is missing"
+		if s.remove {
+			what = "is too much, or not in its place"
+		}
+		out = append(out, s.object.String()+r.on(s.object)+" "+what)
+	}
+	return out
+}
+
+// on names the device of an object, where it has one.
+func (r *restorer) on(o object) string {
+	name := r.kept.Names[o.device()]
+	switch {
+	case name == "":
+		return ""
+	case r.lacksDevice(o):
+		return " on " + name + ", which is gone,"
+	}
+	return " on " + name
+}

@@ -1,0 +1,179 @@
+package netif
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// removers are the requests that take away what the keys make.
+var removers = map[uint16]uint16{
+	host.NewAddr: host.DelAddr, host.NewRoute: host.DelRoute, host.NewRule: host.DelRule, host.NewNexthop: host.DelNexthop,
+}
+
+// bring makes one kind of objects as they were. It reads them just before: the steps so far have
+// taken some along, and the kernel has made others with the addresses.
+func (r *restorer) bring(what string, of func(objects) []object) {
+	live, err := r.kept.find(r.host)
+	if err != nil {
+		r.failed("restore "+what, err)
+		return
+	}
+	todo := steps(of(r.want), r.live(of(live)))
+	slices.SortStableFunc(todo, func(a, b step) int { return a.turn() - b.turn() })
+	for _, s := range todo {
+		switch {
+		case s.remove:
+			err := r.host.Send(removers[s.object.kind], 0, s.object.removal().encode())
+			if !gone(err) {
+				r.failed("remove "+s.object.String()+r.on(s.object), err)
+			}
+		case !r.lacksDevice(s.object):
+			r.failed("bring back "+s.object.String()+r.on(s.object), r.add(s.object))
+		}
+	}
+}
+
+// gone: what was to be removed has gone with something that went before.
+func gone(err error) bool {
+	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// turn: what is removed goes first, and what others refer to comes before them: nexthops before
+// their groups, routes on the link before routes by a gateway that must be on some link.
+func (s step) turn() int {
+	o := s.object
+	switch {
+	case s.remove:
+		return 0
+	case o.kind == host.NewNexthop && o.get(nhaGroup) != nil:
+		return 2
+	case o.kind == host.NewRoute && (o.get(rtaGateway) != nil || o.get(rtaVia) != nil || o.get(rtaMultipath) != nil || o.get(rtaNexthop) != nil):
+		return 2
+	}
+	return 1
+}
+
+// add replays an object.
+func (r *restorer) add(o object) error {
+	o = r.aged(o.replayable())
+	flags := host.Create | host.Excl
+	if o.kind == host.NewRoute {
+		flags = host.Create | host.Append // behind those that stay in its place
+	}
+	probed := o.kind == host.NewAddr && o.family() == inet6 && o.flags()&(flagTentative|flagDADFailed|flagNoDAD) == 0
+	if !probed {
+		return r.addByScaffold(o, func() error { return r.host.Send(o.kind, flags, o.encode()) })
+	}
+	// The address was in use here a moment ago: probing it anew for seconds would keep its routes
+	// away as long. The second request takes the mark off, as it does not count as a new address.
+	quick := o.without()
+	quick.set(ifaFlags, o.flags()|flagNoDAD)
+	if err := r.host.Send(host.NewAddr, flags, quick.encode()); err != nil {
+		return err
+	}
+	return r.host.Send(host.NewAddr, host.Create|host.Replace, o.encode())
+}
+
+// aged takes the time since the snapshot off an object's life.
+func (r *restorer) aged(o object) object {
+	if _, mortal := o.remaining(); !mortal && o.get(rtaExpires) == nil || r.age < 0 {
+		return o
+	}
+	seconds := uint32(r.age / time.Second)
+	if o.kind == host.NewRoute {
+		o.set(rtaExpires, max(o.number(rtaExpires), seconds+1)-seconds)
+		return o
+	}
+	c := o.get(ifaCacheInfo) // preferred, valid, and two stamps; the kernel wants preferred <= valid
+	for at := 0; at < 8; at += 4 {
+		if v := u32(c, at); v != forever {
+			put32(c, at, v-min(v, seconds))
+		}
+	}
+	return o
+}
+
+// lacksDevice says whether an object stands on a device that is gone, which is said once.
+func (r *restorer) lacksDevice(o object) bool {
+	index := o.device()
+	return index != 0 && !slices.ContainsFunc(r.links, func(l host.Link) bool { return l.Index == index })
+}
+
+// device is the index of the device that an object stands on; 0: none or several.
+func (o object) device() int {
+	switch o.kind {
+	case host.NewAddr:
+		return o.link()
+	case host.NewRoute:
+		return int(o.number(rtaOIF))
+	case host.NewNexthop:
+		return int(o.number(nhaOIF))
+	}
+	return 0
+}
+
+// renumbered is the snapshot with the indexes that its links have now: a driver's reload gives new
+// ones. A link that is gone keeps its own, marked, so that no other is taken for it.
+func (k *kept) renumbered(live []host.Link) (*kept, error) {
+	out := *k
+	to := map[int]int{}
+	same := true
+	for index, name := range k.Names {
+		to[index] = index | vanished
+		for _, l := range live {
+			if l.Name == name {
+				to[index] = l.Index
+			}
+		}
+		same = same && to[index] == index
+	}
+	if same {
+		return &out, nil
+	}
+	out.Names = map[int]string{}
+	for index, name := range k.Names {
+		out.Names[to[index]] = name
+	}
+	out.Links = slices.Clone(k.Links)
+	for i, l := range out.Links {
+		out.Links[i].Index = to[l.Index]
+	}
+	var errs []error
+	redo := func(kind uint16, bodies [][]byte) [][]byte {
+		objects, err := parseAll(kind, bodies)
+		errs = append(errs, err)
+		for _, o := range objects {
+			o.renumber(to)
+		}
+		return encodeAll(objects)
+	}
+	out.Addrs, out.Nexthops = redo(host.NewAddr, k.Addrs), redo(host.NewNexthop, k.Nexthops)
+	out.Routes, out.Rules = redo(host.NewRoute, k.Routes), redo(host.NewRule, k.Rules)
+	return &out, errors.Join(errs...)
+}
+
+// vanished marks the index of a link that is gone. The kernel counts indexes up from 1 and does not
+// get there.
+const vanished = 1 << 30
+
+// renumber changes the object in place.
+func (o object) renumber(to map[int]int) {
+	set := func(b []byte) {
+		if len(b) == 4 && to[int(u32(b, 0))] != 0 {
+			put32(b, 0, uint32(to[int(u32(b, 0))]))
+		}
+	}
+	switch o.kind {
+	case host.NewAddr:
+		set(o.head[4:8])
+	case host.NewRoute:
+		set(o.get(rtaOIF))
+		hops(o.get(rtaMultipath), func(head, _ []byte) { set(head[4:8]) })
+	case host.NewNexthop:
+		set(o.get(nhaOIF))
+	}
+}

@@ -1,0 +1,87 @@
+package netif
+
+import (
+	"slices"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// step is one request to the kernel.
+type step struct {
+	remove bool
+	object object
+}
+
+// steps lead from the live objects to the wanted ones, place by place: all that is too much or out
+// of order is removed, the latest first, then what is missing is added in its order.
+func steps(want, live []object) []step {
+	var places []string
+	wanted, found := map[string][]object{}, map[string][]object{}
+	for _, o := range want {
+		places = append(places, o.place())
+		wanted[o.place()] = append(wanted[o.place()], o)
+	}
+	for _, o := range live {
+		places = append(places, o.place())
+		found[o.place()] = append(found[o.place()], o)
+	}
+	var removals, additions []step
+	seen := map[string]bool{}
+	for _, p := range places {
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		gone, added := reorder(made(wanted[p]), made(found[p]))
+		slices.Reverse(gone)
+		for _, o := range gone {
+			removals = append(removals, step{true, o})
+		}
+		for _, o := range added {
+			additions = append(additions, step{false, o})
+		}
+	}
+	return append(removals, additions...)
+}
+
+// made sorts objects of one place as they were made. The kernel puts an IPv6 address before its
+// equals in scope (ipv6_link_dev_addr), and all else behind them.
+func made(objects []object) []object {
+	out := slices.Clone(objects)
+	if len(out) > 0 && out[0].kind == host.NewAddr && out[0].family() == inet6 {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// reorder tells what to remove of live and what to add behind the rest, so that want results.
+func reorder(want, live []object) (gone, added []object) {
+	left := slices.Clone(want)
+	var stays []object
+	for _, o := range live {
+		if i := slices.IndexFunc(left, func(w object) bool { return standsFor(o, w) }); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+			stays = append(stays, o)
+		} else {
+			gone = append(gone, o)
+		}
+	}
+	n := 0
+	for n < len(stays) && standsFor(stays[n], want[n]) {
+		n++
+	}
+	return append(gone, stays[n:]...), want[n:]
+}
+
+// standsFor says whether the live object is the wanted one. An address that the kernel still probes,
+// or found used elsewhere, does not stand for one that was in use.
+func standsFor(live, want object) bool {
+	if live.same() != want.same() {
+		return false
+	}
+	if want.kind != host.NewAddr || want.family() != inet6 {
+		return true
+	}
+	idle := uint32(flagTentative | flagDADFailed)
+	return want.flags()&idle != 0 || live.flags()&idle == 0
+}
