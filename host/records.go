@@ -17,6 +17,14 @@ const recordDir = "/var/lib/fabricform"
 // maxRecord bounds what is read back: 10,000 owned values are about 1 MiB.
 const maxRecord = 16 << 20
 
+// RecordPath is the file of a fabric's record, for those who keep a copy of it.
+func RecordPath(name string) (string, error) {
+	if !recordName.MatchString(name) {
+		return "", fmt.Errorf("ownership record %q: not a fabric's name", name)
+	}
+	return filepath.Join(recordDir, name+".json"), nil
+}
+
 // recordName is what a fabric may be called; it becomes a file's name.
 var recordName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 

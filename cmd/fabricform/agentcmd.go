@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/vm"
@@ -31,6 +33,25 @@ func agentCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
 	return c
+}
+
+// guardCommand outlives the helper that starts it, and takes the host back when nobody renews a
+// transaction's lease.
+func guardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "guard", Short: "The guardian of a transaction on a host; started by the helper", Hidden: true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			h, err := host.Open()
+			if err != nil {
+				return err
+			}
+			// Not the command's context: an interrupt meant for others must not end a guardian.
+			return checkpoint.GuardMain(context.Background(), args, func(ctx context.Context, s *checkpoint.Snapshot) ([]string, error) {
+				return s.Restore(ctx, h, providers.Kinds())
+			})
+		},
+	}
 }
 
 // labHostCommand is process 1 of a lab's host.

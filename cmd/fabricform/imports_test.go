@@ -34,6 +34,7 @@ var allowed = map[string]struct {
 	"probe":           {[]string{"host", "probe/perftest"}, "a measurement knows addresses and devices, not fabrics"},
 	"probe/perftest":  {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
 	"probe/roce":      {nil, "decoding is pure: packets mean the same wherever they were captured"},
+	"checkpoint":      {[]string{"host", "resource"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
 	"agent":           {[]string{"resource", "host", "facts", "probe"}, "the conversation with a host, over any stream"},
 	"validators":      {[]string{"fabric", "facts", "nccl", "probe", "probe/perftest", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":           {[]string{"planner", "agent", "transport", "validators", "resource", "facts", "probe", "probe/perftest", "fabric"}, "carries a plan out on a fleet"},

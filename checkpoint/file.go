@@ -1,0 +1,79 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// File is a file as it was, or its absence.
+type File struct {
+	Path    string      `json:"path"`
+	Absent  bool        `json:"absent,omitempty"`
+	Link    string      `json:"link,omitempty"` // where a symbolic link points
+	Mode    fs.FileMode `json:"mode,omitempty"` // permissions
+	UID     int         `json:"uid,omitempty"`
+	GID     int         `json:"gid,omitempty"`
+	Content []byte      `json:"content,omitempty"`
+}
+
+// maxKeptFile bounds a file that is kept: configuration is small.
+const maxKeptFile = 1 << 20
+
+func takeFile(path string) (File, error) {
+	f := File{Path: path}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.Absent = true
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	f.UID, f.GID = owner(info)
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		f.Link, err = os.Readlink(path)
+		return f, err
+	case !info.Mode().IsRegular():
+		return f, fmt.Errorf("it is no file but %s", info.Mode().Type())
+	case info.Size() > maxKeptFile:
+		return f, errors.New("it is larger than 1 MiB")
+	}
+	f.Mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
+	f.Content, err = os.ReadFile(path)
+	return f, err
+}
+
+func (f File) equal(o File) bool {
+	same := bytes.Equal(f.Content, o.Content)
+	return same && f.Path == o.Path && f.Absent == o.Absent && f.Link == o.Link && f.Mode == o.Mode && f.UID == o.UID && f.GID == o.GID
+}
+
+// restore makes the file as it was, whole at every moment, and leaves one alone that is.
+func (f File) restore() error {
+	if now, err := takeFile(f.Path); err == nil && now.equal(f) {
+		return nil
+	}
+	switch {
+	case f.Absent:
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	case f.Link != "":
+		if err := os.Symlink(f.Link, f.Path+".new"); err != nil {
+			return err
+		}
+		return errors.Join(os.Lchown(f.Path+".new", f.UID, f.GID), os.Rename(f.Path+".new", f.Path))
+	}
+	// Nobody may read what was closed to them, not even for a moment.
+	if err := host.ReplaceFile(f.Path, f.Content, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(os.Lchown(f.Path, f.UID, f.GID), os.Chmod(f.Path, f.Mode))
+}

@@ -1,0 +1,92 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// Guardian waits for a transaction's lease to run out, outside the session of the client, and then
+// takes the host back. The detached process and the systemd timer both run it; one of them reverts.
+type Guardian struct {
+	Store   *Store
+	Restore Restorer
+}
+
+// A guardian looks again at least so often: it ends soon after the transaction does.
+const lookEvery = time.Second
+
+// stopPatience is how long a killed helper may take to be gone. One that hangs in the kernel for
+// longer is left behind: it makes no further step once it wakes.
+const stopPatience = 2 * time.Second
+
+// patience is how many looks in a row may fail, for about an hour: a disk may recover.
+const patience = 3600
+
+// Watch returns once the transaction is over, or was taken back; with an error where a person is
+// needed.
+func (g Guardian) Watch(ctx context.Context, id string) error {
+	for failures := 0; ; {
+		now, t, err := g.look(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // finished and pruned
+		}
+		if err == nil {
+			switch v, left := Judge(t, now); v {
+			case Leave:
+				return nil
+			case Wait:
+				failures = 0
+				if err := host.SleepUntil(ctx, now.Uptime+min(left, lookEvery)); err != nil {
+					return err
+				}
+				continue
+			case GoBack:
+				var done bool
+				if done, err = g.goBack(ctx, t); done {
+					return err
+				}
+			}
+		}
+		if failures++; failures > patience {
+			return err
+		}
+		if err := host.SleepUntil(ctx, now.Uptime+lookEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func (g Guardian) look(id string) (Moment, *Transaction, error) {
+	now, err := g.Store.clock()
+	if err != nil {
+		return now, nil, err
+	}
+	t, err := g.Store.Read(id)
+	return now, t, err
+}
+
+// goBack stops the helper, so that it changes nothing any more, and reverts. It is not done where
+// the disk refuses to be told, or the lease was renewed at the last moment.
+func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
+	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
+		stopping, cancel := context.WithTimeout(ctx, stopPatience)
+		err = t.Helper.Process.Stop(stopping)
+		cancel()
+	}
+	after, reverted := g.Store.Revert(ctx, t.ID, Expire, fmt.Sprintf("nobody renewed the lease of %s", t.Lease), g.Restore)
+	if errors.Is(reverted, fs.ErrNotExist) {
+		return true, nil
+	}
+	if after != nil && after.State == RevertFailed {
+		err = errors.Join(err, fmt.Errorf("transaction %s could not be reverted wholly; a person is needed", t.ID))
+	}
+	written, unread := g.Store.Read(t.ID) // what the disk says decides: it may have refused the last state
+	done = unread == nil && (!written.State.Open() || written.State == RevertFailed)
+	return done, errors.Join(err, reverted)
+}

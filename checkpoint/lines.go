@@ -1,0 +1,68 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// line is one way to run a program later, whatever becomes of this process.
+type line struct {
+	name  string
+	start func(ctx context.Context, unit string, after time.Duration, argv []string) error
+}
+
+// lines are what this host has: a detached process, and a timer where systemd runs the host.
+func lines() []line {
+	out := []line{{"guardian", func(_ context.Context, _ string, _ time.Duration, argv []string) error {
+		p, err := host.Detach(argv)
+		if err != nil {
+			return err
+		}
+		return p.Release()
+	}}}
+	if host.HasSystemd() {
+		out = append(out, line{"systemd", host.StartTimer})
+	}
+	return out
+}
+
+// unit is the name of a transaction's systemd units.
+func unit(id string) string { return "fabricform-" + id }
+
+// Arm starts the guardians of a transaction. helper is the program to run, which must hand its
+// arguments behind "guard" to GuardMain. Nothing may be changed before Arm returned nil.
+func (s *Store) Arm(ctx context.Context, helper string, t *Transaction) error {
+	argv := []string{helper, "guard", "watch", s.dir, t.ID}
+	var errs []error
+	for _, l := range lines() {
+		if err := l.start(ctx, unit(t.ID), t.Lease, argv); err != nil {
+			errs = append(errs, fmt.Errorf("arm the %s: %w", l.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Disarm takes the timer of a finished transaction away. The detached guardian sees the end by
+// itself, within a second, and so would the timer's: this only tidies up.
+func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
+	if !host.HasSystemd() {
+		return nil
+	}
+	return host.StopTimer(ctx, unit(t.ID))
+}
+
+// GuardMain is the program that Arm and Rehearse start: args are those behind "guard".
+func GuardMain(ctx context.Context, args []string, restore Restorer) error {
+	if len(args) == 5 && args[0] == "rehearse" {
+		return fire(ctx, args[1], args[2], args[3], args[4])
+	}
+	if len(args) != 3 || args[0] != "watch" {
+		return errors.New("guard: wrong arguments; fabricform starts this by itself")
+	}
+	host.SpareMe()
+	return Guardian{Store: NewStore(args[1], Now), Restore: restore}.Watch(ctx, args[2])
+}

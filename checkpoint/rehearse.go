@@ -1,0 +1,117 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// Fired is a line of defence that was seen to fire.
+type Fired struct {
+	Line string        `json:"line"` // "guardian" or "systemd"
+	Late time.Duration `json:"late_ns"`
+}
+
+// shot is what a rehearsing guardian leaves: proof that it ran, when, and outside the session.
+type shot struct {
+	Token   string        `json:"token"`
+	Uptime  time.Duration `json:"uptime_ns"`
+	Session int           `json:"session"`
+}
+
+// rehearsalPatience is how late a line may fire in rehearsal. systemd starts a unit well within it.
+const rehearsalPatience = 5 * time.Second
+
+// Rehearse arms every line of defence with a short deadline and waits to see each fire: by the same
+// program, through the same mechanism, with the same clock and folder as in earnest. It is an error
+// where one does not; nothing may be changed on such a host.
+func (s *Store) Rehearse(ctx context.Context, helper string, after time.Duration) ([]Fired, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("rehearse: %w", err)
+	}
+	var out []Fired
+	var errs []error
+	for _, l := range lines() {
+		late, err := s.rehearse(ctx, l, helper, after)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the %s did not fire in rehearsal: %w", l.name, err))
+			continue
+		}
+		out = append(out, Fired{l.name, late})
+	}
+	return out, errors.Join(errs...)
+}
+
+func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.Duration) (late time.Duration, err error) {
+	now, err := s.clock()
+	if err != nil {
+		return 0, err
+	}
+	id, token := random(4), random(16)
+	deadline := now.Uptime + after
+	proof := filepath.Join(s.dir, "rehearsal-"+id)
+	defer func() {
+		if e := os.Remove(proof); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}()
+	argv := []string{helper, "guard", "rehearse", s.dir, proof, token, strconv.FormatInt(int64(deadline), 10)}
+	if err := l.start(ctx, unit("rehearsal-"+id), after, argv); err != nil {
+		return 0, err
+	}
+	for {
+		var got shot
+		raw, err := os.ReadFile(proof)
+		if err == nil {
+			err = json.Unmarshal(raw, &got)
+		}
+		switch {
+		case err == nil && got.Token != token:
+			return 0, errors.New("something else wrote its proof")
+		case err == nil && got.Uptime < deadline:
+			return 0, fmt.Errorf("it fired %s early", deadline-got.Uptime)
+		case err == nil && got.Session == host.Session():
+			return 0, errors.New("it ran in this session, and would end with it")
+		case err == nil:
+			return got.Uptime - deadline, nil
+		}
+		if now, e := s.clock(); e != nil || now.Uptime > deadline+rehearsalPatience {
+			return 0, errors.Join(errors.New("nothing came"), e, err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// fire is the rehearsing guardian: it waits as one in earnest does, takes the lock as one in earnest
+// does, and leaves its proof.
+func fire(ctx context.Context, dir, proof, token, deadline string) error {
+	at, err := strconv.ParseInt(deadline, 10, 64)
+	if err != nil {
+		return fmt.Errorf("rehearse: %w", err)
+	}
+	if filepath.Dir(proof) != dir {
+		return errors.New("rehearse: the proof lies elsewhere")
+	}
+	if err := host.SleepUntil(ctx, time.Duration(at)); err != nil {
+		return err
+	}
+	return NewStore(dir, Now).locked(func(now Moment) error {
+		raw, err := json.Marshal(shot{token, now.Uptime, host.Session()})
+		if err != nil {
+			return err
+		}
+		return host.ReplaceFile(proof, raw, 0o600)
+	})
+}

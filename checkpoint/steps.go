@@ -1,0 +1,144 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// step makes one transition. token is compared where it is not "".
+func (s *Store) step(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
+	var t *Transaction
+	err := s.locked(func(now Moment) error {
+		var err error
+		t, err = s.stepLocked(id, token, e, edit, now)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e, err)
+	}
+	return t, nil
+}
+
+func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), now Moment) (*Transaction, error) {
+	if _, err := s.settled(now); err != nil {
+		return nil, err
+	}
+	t, err := s.Read(id)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" && token != t.Token {
+		return nil, ErrNotYours
+	}
+	if e == Beat || e == Prepare || e == Persist || e == Commit {
+		// A full disk may have kept a revert from being written down; its lock cannot be missed.
+		unlock, err := host.TryLock(s.revertLock())
+		if errors.Is(err, host.ErrLocked) {
+			return nil, ErrTooLate
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	next, err := t.after(e, now)
+	if err != nil {
+		return nil, err
+	}
+	if edit != nil {
+		edit(next)
+	}
+	return next, s.write(next)
+}
+
+func (s *Store) revertLock() string { return filepath.Join(s.dir, "revert.lock") }
+
+// client makes a client's step; it must show its token.
+func (s *Store) client(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
+	if token == "" {
+		return nil, ErrNotYours
+	}
+	return s.step(id, token, e, edit)
+}
+
+// Beat renews the lease: the deadline is one lease from now. The error is ErrTooLate where the host
+// is going back, and ErrNotYours where another client has taken over; so with the other steps.
+func (s *Store) Beat(id, token string) (*Transaction, error) {
+	return s.client(id, token, Beat, nil)
+}
+
+// Prepare says that all changes of this host are made and checked.
+func (s *Store) Prepare(id, token string) (*Transaction, error) {
+	return s.client(id, token, Prepare, nil)
+}
+
+// Persist says that all hosts are prepared, and what lasts may be written.
+func (s *Store) Persist(id, token string) (*Transaction, error) {
+	return s.client(id, token, Persist, nil)
+}
+
+// Commit ends the transaction with what was changed.
+func (s *Store) Commit(id, token string) (*Transaction, error) {
+	return s.client(id, token, Commit, nil)
+}
+
+// Live is nil while the token's client may change the host: the lease lasts and the snapshot is on
+// the disk. An action asks it just before it acts.
+func (s *Store) Live(id, token string) error {
+	now, err := s.clock()
+	if err != nil {
+		return err
+	}
+	t, err := s.Read(id)
+	switch {
+	case err != nil:
+		return err
+	case token != t.Token:
+		return ErrNotYours
+	case t.State == Reverting || t.State == Reverted || t.State == RevertFailed || t.State.Open() && !t.Rebooted && t.Remaining(now) == 0:
+		return ErrTooLate
+	case t.State != Armed && t.State != Persisting:
+		return fmt.Errorf("change the host: the transaction is %s", t.State)
+	case t.Snapshot == "":
+		return errors.New("change the host: no snapshot was taken")
+	}
+	return nil
+}
+
+// TakeOver makes another client the holder: it shows the transaction's token and gets a new one, and
+// the earlier client's steps fail with ErrNotYours. The lease is renewed. helper replaces the
+// process to stop; nil: none.
+func (s *Store) TakeOver(id, token string, by Holder, helper *Helper) (*Transaction, error) {
+	return s.client(id, token, Beat, func(t *Transaction) {
+		t.Holder = Holder{clip(by.User), clip(by.From), clip(by.Client)}
+		t.Token, t.Helper = random(16), helper
+	})
+}
+
+// Release ends a transaction whose revert failed, once a person has put the host in order.
+func (s *Store) Release(id string, by Holder) (*Transaction, error) {
+	return s.step(id, "", Release, func(t *Transaction) {
+		t.Why = fmt.Sprintf("%s; released by %s from %s", t.Why, clip(by.User), clip(by.From))
+	})
+}
+
+// Settle is the first contact with a host: what a reboot left is ended. What was proven is rolled
+// forward: finish, which may be repeated, writes what is not written yet. The answer is the
+// transaction that is still open, or nil. One that is reverting needs Revert.
+func (s *Store) Settle(finish func(*Transaction) error) (*Transaction, error) {
+	if err := s.locked(func(now Moment) error { _, err := s.settled(now); return err }); err != nil {
+		return nil, fmt.Errorf("settle transactions: %w", err)
+	}
+	t, _, err := s.Pending()
+	if err != nil || t == nil || t.State != Persisting || !t.Rebooted {
+		return t, err
+	}
+	if err := finish(t); err != nil {
+		return t, fmt.Errorf("write what was proven before the reset: %w", err)
+	}
+	_, err = s.step(t.ID, "", Commit, nil)
+	return nil, err
+}

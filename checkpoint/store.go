@@ -1,0 +1,246 @@
+package checkpoint
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// Dir is where a host keeps its transactions, beside the ownership records.
+const Dir = "/var/lib/fabricform/transactions"
+
+// kept is how many finished transactions stay, each with its snapshot.
+const kept = 5
+
+// Store is a host's transactions: a file for each, changed under one lock (flock), whole or not at
+// all. Safe for concurrent use, by any number of processes.
+type Store struct {
+	dir   string
+	clock Clock
+}
+
+// NewStore is the store in a folder, usually Dir, by a clock, usually Now. It touches nothing.
+func NewStore(dir string, clock Clock) *Store { return &Store{dir, clock} }
+
+// Request opens a transaction.
+type Request struct {
+	Fabric string
+	Plan   string
+	Holder Holder
+	Lease  time.Duration // 0: DefaultLease
+	Helper *Helper       // nil: none is stopped before a revert
+}
+
+// Begin opens a transaction and arms its lease. The error is a *HeldError where another one is open.
+func (s *Store) Begin(r Request) (*Transaction, error) {
+	if r.Lease == 0 {
+		r.Lease = DefaultLease
+	}
+	var t *Transaction
+	err := s.locked(func(now Moment) error {
+		all, err := s.settled(now)
+		if err != nil {
+			return err
+		}
+		number := 1
+		for _, old := range all {
+			if old.State.Open() {
+				return held(old, now)
+			}
+			number = counter(old.ID) + 1
+		}
+		if err := s.prune(all, kept); err != nil {
+			return err
+		}
+		t = &Transaction{
+			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed, Fabric: r.Fabric, Plan: r.Plan,
+			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Token: random(16), Helper: r.Helper,
+			Since: now.Wall.UTC(), Boot: now.Boot, Lease: r.Lease, Deadline: now.Uptime + r.Lease,
+		}
+		if err := t.check(t.ID); err != nil {
+			return err
+		}
+		if err := s.reserve(); err != nil {
+			return err
+		}
+		return s.write(t)
+	})
+	if err != nil {
+		return nil, wrapped("open a transaction", err)
+	}
+	return t, nil
+}
+
+// wrapped leaves a HeldError as it is: it is an answer, not a failure.
+func wrapped(what string, err error) error {
+	var h *HeldError
+	if err == nil || errors.As(err, &h) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// counter is an identifier's first part.
+func counter(id string) int {
+	n := 0
+	for _, c := range id[:6] {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// Read is a transaction as it stands, without the lock: files are replaced whole.
+func (s *Store) Read(id string) (*Transaction, error) {
+	if !identifier.MatchString(id) {
+		return nil, fmt.Errorf("read transaction %q: that is no transaction's id", id)
+	}
+	path := filepath.Join(s.dir, id+".json")
+	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
+		return nil, fmt.Errorf("read transaction %s: %s is larger than 1 MiB", id, path)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read transaction: %w", err)
+	}
+	t, err := decodeTransaction(id, raw)
+	if err != nil {
+		return nil, fmt.Errorf("read transaction %s: %w; look at %s", id, err, path)
+	}
+	return t, nil
+}
+
+// List is every transaction that is kept, the latest last. It does not wait for the lock.
+func (s *Store) List() ([]*Transaction, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list transactions: %w", err)
+	}
+	var out []*Transaction
+	for _, e := range entries {
+		id, is := strings.CutSuffix(e.Name(), ".json")
+		if !is || !identifier.MatchString(id) {
+			continue
+		}
+		t, err := s.Read(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *Transaction) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// Pending is the open transaction, or nil, and how long its lease lasts.
+func (s *Store) Pending() (*Transaction, time.Duration, error) {
+	now, err := s.clock()
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := s.List()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, t := range all {
+		if t.State.Open() {
+			return t, t.Remaining(now), nil
+		}
+	}
+	return nil, 0, nil
+}
+
+func (s *Store) locked(do func(now Moment) error) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	unlock, err := host.Lock(filepath.Join(s.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := s.clock()
+	if err != nil {
+		return err
+	}
+	return do(now)
+}
+
+// settled lists all, and tells those that are open of a reboot.
+func (s *Store) settled(now Moment) ([]*Transaction, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range all {
+		if t.State.Open() && t.Boot != now.Boot {
+			if all[i], err = t.after(Reboot, now); err != nil {
+				return nil, err
+			}
+			if err := s.write(all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+func (s *Store) write(t *Transaction) error {
+	raw, err := json.MarshalIndent(t, "", " ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, t.ID+".json")
+	err = host.ReplaceFile(path, raw, 0o600)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// A full disk must not keep a host from going back: what was set aside is for this.
+		if os.Remove(s.reservePath()) == nil {
+			err = host.ReplaceFile(path, raw, 0o600)
+		}
+	}
+	return err
+}
+
+func (s *Store) reservePath() string { return filepath.Join(s.dir, "reserve") }
+
+// reserve sets room aside for the rest of a transaction, and finds a full or read-only disk before
+// anything is changed.
+func (s *Store) reserve() error {
+	text := make([]byte, 256<<10)
+	_, _ = rand.Read(text) // zeros take no room on a file system that compresses
+	return host.ReplaceFile(s.reservePath(), text, 0o600)
+}
+
+// prune removes the oldest finished transactions but for n.
+func (s *Store) prune(all []*Transaction, n int) error {
+	for _, t := range all[:max(len(all)-n, 0)] {
+		for _, name := range []string{snapshotName(t.ID), t.ID + ".json"} {
+			if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
