@@ -31,7 +31,7 @@ type Store struct {
 }
 
 // NewStore is the store in a folder, usually Dir, by a clock, usually Now. It touches nothing.
-func NewStore(dir string, clock Clock) *Store { return &Store{dir, clock} }
+func NewStore(dir string, clock Clock) *Store { return &Store{filepath.Clean(dir), clock} }
 
 // Request opens a transaction.
 type Request struct {

@@ -19,7 +19,8 @@ func Lock(path string) (unlock func(), err error) { return lock(path, unix.LOCK_
 func TryLock(path string) (unlock func(), err error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
 
 func lock(path string, how int) (func(), error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	// Read only: a disk that has become that must still be locked by who goes back.
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}

@@ -1,0 +1,82 @@
+package checkpoint
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestFilesComeBackAsTheyWere(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("changed", "old", 0o640)
+	write("removed", "here", 0o600)
+	write("mode", "same", 0o644)
+	write("untouched", "same", 0o644)
+	write("empty", "", 0o400)
+	if err := os.Symlink("changed", path("link")); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path("changed"), 12, 34); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{"changed", "removed", "mode", "untouched", "empty", "link", "made"}
+	snap := &Snapshot{Version: snapshotVersion}
+	var before []File
+	for _, n := range names {
+		before = append(before, must[File](t)(takeFile(path(n))))
+	}
+	snap.Files = before
+	still := must[os.FileInfo](t)(os.Stat(path("untouched")))
+
+	write("changed", "new", 0o666)
+	write("made", "new", 0o644)
+	write("empty", "no more", 0o400)
+	for _, err := range []error{os.Remove(path("removed")), os.Chmod(path("mode"), 0o600), os.Remove(path("link")), os.Symlink("made", path("link"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		left, err := snap.Restore(t.Context(), nil, nil)
+		if err != nil || len(left) > 0 {
+			t.Fatal(left, err)
+		}
+		for i, n := range names {
+			if now := must[File](t)(takeFile(path(n))); !now.equal(before[i]) {
+				t.Errorf("%s is %+v, was %+v", n, now, before[i])
+			}
+		}
+	}
+	if now := must[os.FileInfo](t)(os.Stat(path("untouched"))); !os.SameFile(now, still) {
+		t.Error("a file that had not changed was written")
+	}
+}
+
+func TestFileThatCannotComeBackDoesNotKeepOthers(t *testing.T) {
+	dir := t.TempDir()
+	snap := &Snapshot{Version: snapshotVersion, Files: []File{
+		{Path: filepath.Join(dir, "no-such-folder", "a"), Mode: 0o600, Content: []byte("a"), UID: os.Getuid(), GID: os.Getgid()},
+		{Path: filepath.Join(dir, "b"), Mode: 0o600, Content: []byte("b"), UID: os.Getuid(), GID: os.Getgid()},
+	}}
+	left, err := snap.Restore(t.Context(), nil, nil)
+	if err == nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, "b")); err != nil || string(raw) != "b" {
+		t.Errorf("%q, %v", raw, err)
+	}
+	if _, err := takeFile(dir); err == nil {
+		t.Error("a folder was taken for a file")
+	}
+}

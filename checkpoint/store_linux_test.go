@@ -1,0 +1,246 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func errAs[E error](err error) (E, bool) {
+	var e E
+	ok := errors.As(err, &e)
+	return e, ok
+}
+
+var anna = Holder{User: "anna@laptop", From: "10.0.0.5", Client: "run-1"}
+
+func begun(t *testing.T, s *Store) *Transaction {
+	t.Helper()
+	return must[*Transaction](t)(s.Begin(Request{Fabric: "lab", Plan: "p1", Holder: anna}))
+}
+
+func nothing(context.Context, *Snapshot) ([]string, error) { return nil, nil }
+
+func TestSecondIsToldWhoHoldsTheHost(t *testing.T) {
+	s, clock := newFake(t)
+	first := begun(t, s)
+	clock.now.Uptime += 20 * time.Second
+	_, err := s.Begin(Request{Fabric: "other"})
+	want := "another transaction is open: " + first.ID + ` of fabric "lab" by anna@laptop from 10.0.0.5, since 2026-11-21T08:00:00Z, armed; 40s left`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, wanted %s", err, want)
+	}
+	if strings.Contains(err.Error(), first.Token) {
+		t.Error("the token is told to others")
+	}
+}
+
+func TestWholeWayToCommit(t *testing.T) {
+	s, clock := newFake(t)
+	tx := begun(t, s)
+	if s.Live(tx.ID, tx.Token) == nil {
+		t.Error("a change without a snapshot would be allowed")
+	}
+	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	if _, err := s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}); err == nil {
+		t.Error("a second snapshot would be of a changed host")
+	}
+	if err := s.Live(tx.ID, tx.Token); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Commit(tx.ID, tx.Token); err == nil || errors.Is(err, ErrTooLate) {
+		t.Errorf("committed without being prepared: %v", err)
+	}
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, s.Persist, s.Beat, s.Commit} {
+		clock.now.Uptime += 50 * time.Second
+		clock.now.Wall = clock.now.Wall.AddDate(-7, 0, 0)
+		tx = must[*Transaction](t)(step(tx.ID, tx.Token))
+	}
+	if tx.State != Committed {
+		t.Error(tx.State)
+	}
+	if open, _, err := s.Pending(); open != nil || err != nil {
+		t.Error(open, err)
+	}
+	// Taken back later, from the kept snapshot; but not once another came after it.
+	calls := 0
+	undone := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Undo, "a check failed", func(context.Context, *Snapshot) ([]string, error) { calls++; return nil, nil }))
+	if undone.State != Reverted || calls != 1 {
+		t.Error(undone.State, calls)
+	}
+}
+
+func TestUndoIsForTheLastOneOnly(t *testing.T) {
+	s, _ := newFake(t)
+	var ids []string
+	for range 2 {
+		tx := begun(t, s)
+		for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist, s.Commit} {
+			must[*Transaction](t)(step(tx.ID, tx.Token))
+		}
+		ids = append(ids, tx.ID)
+	}
+	if _, err := s.Revert(t.Context(), ids[0], Undo, "", nothing); err == nil {
+		t.Error("an older one was taken back under a newer one")
+	}
+	must[*Transaction](t)(s.Revert(t.Context(), ids[1], Undo, "", nothing))
+}
+
+func TestTooLate(t *testing.T) {
+	s, clock := newFake(t)
+	tx := begun(t, s)
+	clock.now.Uptime += DefaultLease
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, s.Persist, s.Commit} {
+		if _, err := step(tx.ID, tx.Token); !errors.Is(err, ErrTooLate) {
+			t.Errorf("after the lease: %v", err)
+		}
+	}
+	// While somebody reverts, a commit is too late even if the disk could not be told.
+	tx2 := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "expired", func(context.Context, *Snapshot) ([]string, error) { return nil, nil }))
+	if tx2.State != Reverted {
+		t.Fatal(tx2.State)
+	}
+	third := begun(t, s)
+	must[*Transaction](t)(s.Keep(third.ID, third.Token, &Snapshot{Version: snapshotVersion}))
+	must[*Transaction](t)(s.Prepare(third.ID, third.Token))
+	must[*Transaction](t)(s.Persist(third.ID, third.Token))
+	_, err := s.Revert(t.Context(), third.ID, Revert, "asked", func(context.Context, *Snapshot) ([]string, error) {
+		if _, err := s.Commit(third.ID, third.Token); !errors.Is(err, ErrTooLate) {
+			t.Errorf("committed while reverting: %v", err)
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTakeOver(t *testing.T) {
+	s, _ := newFake(t)
+	tx := begun(t, s)
+	if _, err := s.TakeOver(tx.ID, "guess", anna, nil); !errors.Is(err, ErrNotYours) {
+		t.Error(err)
+	}
+	mine := must[*Transaction](t)(s.TakeOver(tx.ID, tx.Token, Holder{User: "ben@desk"}, nil))
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, s.Commit} {
+		for _, token := range []string{tx.Token, ""} {
+			if _, err := step(tx.ID, token); !errors.Is(err, ErrNotYours) {
+				t.Errorf("the earlier client went on: %v", err)
+			}
+		}
+	}
+	if got := must[*Transaction](t)(s.Beat(tx.ID, mine.Token)); got.Holder.User != "ben@desk" {
+		t.Error(got.Holder)
+	}
+}
+
+func TestRevertThatFailsKeepsTheHostForAPerson(t *testing.T) {
+	s, _ := newFake(t)
+	tx := begun(t, s)
+	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "asked", func(context.Context, *Snapshot) ([]string, error) {
+		return []string{"mtu of ff0 is 1500, was 9000"}, errors.New("set mtu of ff0: no")
+	})
+	if err == nil || stuck.State != RevertFailed || len(stuck.Left) != 2 {
+		t.Fatalf("%+v, %v", stuck, err)
+	}
+	if _, ok := errAs[*HeldError](second(s)); !ok {
+		t.Error("the next transaction would run over it")
+	}
+	again := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "", func(context.Context, *Snapshot) ([]string, error) { t.Error("a timer tried again"); return nil, nil }))
+	if again.State != RevertFailed {
+		t.Error(again.State)
+	}
+	must[*Transaction](t)(s.Release(tx.ID, anna))
+	if err := second(s); err != nil {
+		t.Error(err)
+	}
+}
+
+func second(s *Store) error {
+	_, err := s.Begin(Request{Fabric: "second"})
+	return err
+}
+
+func TestRebootSettles(t *testing.T) {
+	for _, c := range []struct {
+		steps int
+		want  State
+	}{{0, Reverted}, {1, Reverted}, {2, Committed}} {
+		s, clock := newFake(t)
+		tx := begun(t, s)
+		for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist}[:c.steps] {
+			must[*Transaction](t)(step(tx.ID, tx.Token))
+		}
+		clock.now.Boot, clock.now.Uptime = "boot-2", 5*time.Second
+		finished := 0
+		if open := must[*Transaction](t)(s.Settle(func(*Transaction) error { finished++; return nil })); open != nil {
+			t.Errorf("still open: %+v", open)
+		}
+		if got := must[*Transaction](t)(s.Read(tx.ID)); got.State != c.want || finished != c.steps/2 {
+			t.Errorf("after %d steps and a reboot: %s, %d times rolled forward", c.steps, got.State, finished)
+		}
+	}
+}
+
+func TestOldTransactionsArePruned(t *testing.T) {
+	s, _ := newFake(t)
+	for range 12 {
+		tx := begun(t, s)
+		must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+		must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "", nothing))
+	}
+	all := must[[]*Transaction](t)(s.List())
+	snapshots := must[[]string](t)(filepath.Glob(filepath.Join(s.dir, "*.snapshot")))
+	if len(all) != kept+1 || len(snapshots) != kept+1 || counter(all[kept].ID) != 12 {
+		t.Errorf("%d transactions and %d snapshots", len(all), len(snapshots))
+	}
+}
+
+func TestSnapshotThatIsNotTheKeptOneIsRefused(t *testing.T) {
+	s, _ := newFake(t)
+	tx := begun(t, s)
+	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	if err := os.WriteFile(filepath.Join(s.dir, snapshotName(tx.ID)), []byte(`{"version":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "", func(context.Context, *Snapshot) ([]string, error) { t.Error("restored"); return nil, nil })
+	if err == nil || stuck.State != RevertFailed {
+		t.Error(stuck, err)
+	}
+}
+
+func TestOneOfAThousandWins(t *testing.T) {
+	s, _ := newFake(t)
+	for range 3 {
+		var wins []*Transaction
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for range 1000 {
+			all.Go(func() {
+				<-start
+				tx, err := s.Begin(Request{Fabric: "f"})
+				if _, held := errAs[*HeldError](err); err != nil && !held {
+					t.Error(err)
+				}
+				if err == nil {
+					mu.Lock()
+					wins = append(wins, tx)
+					mu.Unlock()
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+		if len(wins) != 1 {
+			t.Fatalf("%d winners", len(wins))
+		}
+		must[*Transaction](t)(s.Revert(t.Context(), wins[0].ID, Revert, "", nothing))
+	}
+}
