@@ -51,18 +51,21 @@ type Host interface {
 // Requests of rtnetlink for Dump and Send, and how Send makes a new object
 // (include/uapi/linux/rtnetlink.h and netlink.h).
 const (
-	NewAddr     uint16 = 20 // RTM_NEWADDR
-	DelAddr     uint16 = 21
-	GetAddrs    uint16 = 22
-	NewRoute    uint16 = 24
-	DelRoute    uint16 = 25
-	GetRoutes   uint16 = 26
-	NewRule     uint16 = 32
-	DelRule     uint16 = 33
-	GetRules    uint16 = 34
-	NewNexthop  uint16 = 104
-	DelNexthop  uint16 = 105
-	GetNexthops uint16 = 106
+	NewAddr       uint16 = 20 // RTM_NEWADDR
+	DelAddr       uint16 = 21
+	GetAddrs      uint16 = 22
+	NewRoute      uint16 = 24
+	DelRoute      uint16 = 25
+	GetRoutes     uint16 = 26
+	NewNeighbour  uint16 = 28 // RTM_NEWNEIGH
+	DelNeighbour  uint16 = 29
+	GetNeighbours uint16 = 30
+	NewRule       uint16 = 32
+	DelRule       uint16 = 33
+	GetRules      uint16 = 34
+	NewNexthop    uint16 = 104
+	DelNexthop    uint16 = 105
+	GetNexthops   uint16 = 106
 
 	Replace uint16 = 0x100 // NLM_F_REPLACE: in the place of an equal one
 	Excl    uint16 = 0x200 // NLM_F_EXCL: only where there is no equal one

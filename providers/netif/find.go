@@ -18,6 +18,11 @@ func (k *kept) find(r host.Reader) (objects, error) {
 		return found, err
 	}
 	found.addrs = slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] })
+	neighbours, err := dump(r, host.GetNeighbours)
+	if err != nil {
+		return found, err
+	}
+	found.neighbours = slices.DeleteFunc(neighbours, func(o object) bool { return !on[o.link()] || !o.permanent() })
 	nexthops, err := dump(r, host.GetNexthops)
 	if err != nil {
 		return found, err

@@ -20,6 +20,7 @@ const (
 	fraDst, fraSrc, fraPriority, fraTable = 1, 2, 6, 15
 
 	nhaID, nhaGroup, nhaOIF, nhaGateway       = 1, 2, 5, 6
+	ndaDst, ndaCacheInfo, ndaProbes           = 1, 3, 4
 	nhaOpFlags, nhaGroupStats, nhaHWStatsUsed = 14, 15, 17
 )
 
@@ -62,6 +63,8 @@ func (o object) replayable() object {
 		}
 	case host.NewRule:
 		mask32(out.head, 8, ruleFlags)
+	case host.NewNeighbour:
+		out = o.without(ndaCacheInfo, ndaProbes)
 	case host.NewNexthop:
 		out.head[1] = 0           // scope: rtm_to_nh_config takes none
 		mask32(out.head, 4, 0x04) // RTNH_F_ONLINK
@@ -114,7 +117,12 @@ func (o object) flags() uint32 {
 	return uint32(o.head[2])
 }
 
-func (o object) link() int { return int(u32(o.head, 4)) } // of an address
+// link is the device's index of an address or a neighbour: both headers have it at 4.
+func (o object) link() int { return int(u32(o.head, 4)) }
+
+// permanent is a neighbour that somebody set by hand (NUD_PERMANENT); a link that goes down loses it
+// as it loses those that were learned.
+func (o object) permanent() bool { return binary.NativeEndian.Uint16(o.head[8:])&0x80 != 0 }
 
 // place is where an object stands among others of its kind: within a place, the order counts.
 func (o object) place() string {
@@ -126,6 +134,8 @@ func (o object) place() string {
 		return fmt.Sprintf("address %d %d", o.family(), o.link())
 	case host.NewRoute:
 		return fmt.Sprintf("route %s tos %d from %s", routePlace(o.family(), int(o.table()), o.prefix(rtaDst, 1), int(o.number(rtaPriority))), o.head[3], o.prefix(rtaSrc, 2))
+	case host.NewNeighbour:
+		return fmt.Sprintf("neighbour %d %s", o.link(), o.addr(ndaDst))
 	case host.NewRule:
 		return fmt.Sprintf("rule %d %d", o.family(), o.number(fraPriority))
 	}
@@ -181,6 +191,8 @@ func (o object) String() string {
 			text = append(text, fmt.Sprintf("nhid %d", id))
 		}
 		return strings.Join(append(text, fmt.Sprintf("table %d metric %d proto %d", o.table(), o.number(rtaPriority), o.head[5])), " ")
+	case host.NewNeighbour:
+		return fmt.Sprintf("neighbour %s", o.addr(ndaDst))
 	case host.NewRule:
 		return fmt.Sprintf("rule %d from %s to %s lookup %d", o.number(fraPriority), o.prefix(fraSrc, 2), o.prefix(fraDst, 1), o.table())
 	}

@@ -52,7 +52,7 @@ var passing = regexp.MustCompile(`"(valid_life_time|preferred_life_time|expires|
 func portrait(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, args := range []string{"-d -j link", "-d -j addr", "-d -j -4 route show table all", "-d -j -6 route show table all", "-d -j -4 rule", "-d -j -6 rule", "-d -j nexthop"} {
+	for _, args := range []string{"-d -j link", "-d -j addr", "-d -j -4 route show table all", "-d -j -6 route show table all", "-d -j -4 rule", "-d -j -6 rule", "-d -j nexthop", "-d -j neigh show nud permanent"} {
 		raw, err := exec.Command("ip", strings.Fields(args)...).Output()
 		must(t, err)
 		text := passing.ReplaceAllString(string(raw), "")
@@ -128,6 +128,8 @@ route add 10.26.0.0/16 encap ip id 7 dst 10.0.0.9 dev ff0
 route add default via 10.0.0.9 metric 900
 route add 10.30.0.0/16 dev ff1 src 10.0.0.2
 route add blackhole 10.31.0.0/16 table 100
+neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev ff0 nud permanent
+neigh add fd00::9 lladdr 02:00:00:00:00:09 dev ff0 nud permanent router
 settle
 -6 route add fd10::/64 via fd00::9 dev ff0 metric 7 src fd00::1 mtu 1400 proto static
 -6 route add fd11::/64 nexthop via fd00::9 dev ff0 weight 2 nexthop via fd00::8 dev ff0
@@ -177,6 +179,7 @@ rule add from 10.50.0.1 lookup 100 priority 500
 rule add from all lookup 100 priority 499
 nexthop add id 9 dev ff0
 route add 10.97.0.0/16 nhid 9`,
+	"neighbours":      "neigh del 10.0.0.9 dev ff0\nneigh replace fd00::9 lladdr 02:00:00:00:00:77 dev ff0 nud permanent\nneigh add 10.0.0.77 lladdr 02:00:00:00:00:77 dev ff0 nud permanent",
 	"rules gone":      "rule del priority 500\nrule del priority 502\n-6 rule del priority 501",
 	"sysctls changed": "net/ipv4/conf/ff0/rp_filter=0\nnet/ipv6/conf/ff0/addr_gen_mode=1\nnet/ipv4/conf/all/rp_filter=1\nnet/ipv6/conf/ff0/accept_ra=1\nnet/ipv6/neigh/ff0/gc_stale_time=5",
 	"all at once":     "net/ipv6/conf/ff0/addr_gen_mode=1\naddr flush dev ff0\nlink set ff0 mtu 1000\nlink set ff0 down\nlink set ff0 mtu 9000\nlink set ff0 up\nrule del priority 500\nrule del priority 500\nrule add from 10.50.0.1 lookup 100 priority 500\nroute flush table 100000",

@@ -38,10 +38,11 @@ type kept struct {
 	Links   []keptLink     `json:"links"`     // those below first
 	Sysctls []keptSysctl   `json:"sysctls"`   // in the order in which they are written
 
-	Addrs    [][]byte `json:"addrs"`
-	Nexthops [][]byte `json:"nexthops"`
-	Routes   [][]byte `json:"routes"`
-	Rules    [][]byte `json:"rules"`
+	Addrs      [][]byte `json:"addrs"`
+	Neighbours [][]byte `json:"neighbours,omitempty"` // permanent ones
+	Nexthops   [][]byte `json:"nexthops"`
+	Routes     [][]byte `json:"routes"`
+	Rules      [][]byte `json:"rules"`
 
 	Places     []string `json:"places,omitempty"`     // of routes that are changed by name
 	Tables     []int    `json:"tables,omitempty"`     // whose rules belong to it
@@ -98,7 +99,8 @@ func takeKept(r host.Reader, atoms []resource.Atom) (*kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.Addrs, k.Nexthops, k.Routes, k.Rules = encodeAll(found.addrs), encodeAll(found.nexthops), encodeAll(found.routes), encodeAll(found.rules)
+	k.Addrs, k.Neighbours, k.Nexthops = encodeAll(found.addrs), encodeAll(found.neighbours), encodeAll(found.nexthops)
+	k.Routes, k.Rules = encodeAll(found.routes), encodeAll(found.rules)
 	return k, nil
 }
 
@@ -143,16 +145,17 @@ func decodeKept(raw json.RawMessage) (*kept, objects, error) {
 		}
 	}
 	var was objects
-	var errs [4]error
+	var errs [5]error
 	was.addrs, errs[0] = parseAll(host.NewAddr, k.Addrs)
 	was.nexthops, errs[1] = parseAll(host.NewNexthop, k.Nexthops)
 	was.routes, errs[2] = parseAll(host.NewRoute, k.Routes)
 	was.rules, errs[3] = parseAll(host.NewRule, k.Rules)
+	was.neighbours, errs[4] = parseAll(host.NewNeighbour, k.Neighbours)
 	return &k, was, errors.Join(errs[:]...)
 }
 
 // objects are the kernel's, by kind, in the order in which it lists them.
-type objects struct{ addrs, nexthops, routes, rules []object }
+type objects struct{ addrs, neighbours, nexthops, routes, rules []object }
 
 func parseAll(kind uint16, bodies [][]byte) ([]object, error) {
 	var out []object

@@ -14,7 +14,7 @@ func FuzzSnapshotIsNotBelieved(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"version":1}`,
 		`{"version":1,"names":{"2":"ff0"},"links":[{"index":2,"name":"ff0","mtu":1500,"up":true}],"addrs":["AhiAAAIAAAAIAAEACgAAAQgAAgAKAAABCAAIAIAAAAA="],` +
-			`"routes":["AhAAAP4DAAEAAAAACAAPAP4AAAAIAAEAChQAAAgABQAKAAAJCAAEAAIAAAA="],"rules":["AgAAAGQAAAEAAAAACAAPAGQAAAA="],"nexthops":["AgAAAAAAAAAIAAEABQAAAAgABQACAAAA"]}`,
+			`"routes":["AhAAAP4DAAEAAAAACAAPAP4AAAAIAAEAChQAAAgABQAKAAAJCAAEAAIAAAA="],"rules":["AgAAAGQAAAEAAAAACAAPAGQAAAA="],"nexthops":["AgAAAAAAAAAIAAEABQAAAAgABQACAAAA"],"neighbours":["AgAAAAIAAACAAAABCAABAAoAAAk="]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -28,7 +28,7 @@ func FuzzSnapshotIsNotBelieved(f *testing.F) {
 			return
 		}
 		r := restorer{kept: other}
-		for _, objects := range [][]object{was.addrs, was.nexthops, was.routes, was.rules} {
+		for _, objects := range [][]object{was.addrs, was.neighbours, was.nexthops, was.routes, was.rules} {
 			for _, s := range steps(objects, nil) {
 				_, _, _ = s.turn(), r.on(s.object), r.aged(s.object.replayable())
 				_, _ = s.object.gateways(), s.object.removal().encode()

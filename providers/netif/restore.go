@@ -142,6 +142,7 @@ func (r *restorer) pass() {
 		}
 	}
 	r.bring("addresses", func(o objects) []object { return o.addrs })
+	r.bring("neighbours", func(o objects) []object { return o.neighbours })
 	r.bring("nexthops", func(o objects) []object { return o.nexthops })
 	r.bring("routes", func(o objects) []object { return o.routes })
 	r.bring("rules", func(o objects) []object { return o.rules })

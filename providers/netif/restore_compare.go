@@ -36,7 +36,10 @@ func (r *restorer) compare() (diffs []string, settled bool, err error) {
 	if err != nil {
 		return diffs, settled, err
 	}
-	for _, pair := range [][2][]object{{r.want.addrs, r.live(live.addrs)}, {r.want.nexthops, live.nexthops}, {r.want.routes, r.live(live.routes)}, {r.want.rules, live.rules}} {
+	for _, pair := range [][2][]object{
+		{r.want.addrs, r.live(live.addrs)}, {r.want.neighbours, live.neighbours}, {r.want.nexthops, live.nexthops},
+		{r.want.routes, r.live(live.routes)}, {r.want.rules, live.rules},
+	} {
 		diffs = append(diffs, r.differences(pair[0], pair[1])...)
 	}
 	return diffs, settled, nil

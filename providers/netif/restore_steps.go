@@ -12,6 +12,7 @@ import (
 // removers are the requests that take away what the keys make.
 var removers = map[uint16]uint16{
 	host.NewAddr: host.DelAddr, host.NewRoute: host.DelRoute, host.NewRule: host.DelRule, host.NewNexthop: host.DelNexthop,
+	host.NewNeighbour: host.DelNeighbour,
 }
 
 // bring makes one kind of objects as they were. It reads them just before: the steps so far have
@@ -61,8 +62,11 @@ func (s step) turn() int {
 func (r *restorer) add(o object) error {
 	o = r.aged(o.replayable())
 	flags := host.Create | host.Excl
-	if o.kind == host.NewRoute {
+	switch o.kind {
+	case host.NewRoute:
 		flags = host.Create | host.Append // behind those that stay in its place
+	case host.NewNeighbour:
+		flags = host.Create | host.Replace // of one that was learned meanwhile
 	}
 	probed := o.kind == host.NewAddr && o.family() == inet6 && o.flags()&(flagTentative|flagDADFailed|flagNoDAD) == 0
 	if !probed {
@@ -106,7 +110,7 @@ func (r *restorer) lacksDevice(o object) bool {
 // device is the index of the device that an object stands on; 0: none or several.
 func (o object) device() int {
 	switch o.kind {
-	case host.NewAddr:
+	case host.NewAddr, host.NewNeighbour:
 		return o.link()
 	case host.NewRoute:
 		return int(o.number(rtaOIF))
@@ -152,6 +156,7 @@ func (k *kept) renumbered(live []host.Link) (*kept, error) {
 		return encodeAll(objects)
 	}
 	out.Addrs, out.Nexthops = redo(host.NewAddr, k.Addrs), redo(host.NewNexthop, k.Nexthops)
+	out.Neighbours = redo(host.NewNeighbour, k.Neighbours)
 	out.Routes, out.Rules = redo(host.NewRoute, k.Routes), redo(host.NewRule, k.Rules)
 	return &out, errors.Join(errs...)
 }
@@ -168,7 +173,7 @@ func (o object) renumber(to map[int]int) {
 		}
 	}
 	switch o.kind {
-	case host.NewAddr:
+	case host.NewAddr, host.NewNeighbour:
 		set(o.head[4:8])
 	case host.NewRoute:
 		set(o.get(rtaOIF))

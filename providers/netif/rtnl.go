@@ -13,7 +13,7 @@ import (
 // object is one kernel object as rtnetlink sends it. Its bytes are kept and replayed as they are,
 // but for the few that the kernel tells and does not take: what no one here knows is not lost.
 type object struct {
-	kind  uint16 // host.NewAddr, host.NewRoute, host.NewRule, host.NewNexthop
+	kind  uint16 // host.NewAddr, host.NewRoute, host.NewRule, host.NewNexthop, host.NewNeighbour
 	head  []byte
 	attrs []attr
 }
@@ -26,8 +26,8 @@ type attr struct {
 // attrKind masks NLA_F_NESTED and NLA_F_NET_BYTEORDER (include/uapi/linux/netlink.h).
 const attrKind = 0x3fff
 
-// headSizes are those of struct ifaddrmsg, rtmsg, fib_rule_hdr and nhmsg.
-var headSizes = map[uint16]int{host.NewAddr: 8, host.NewRoute: 12, host.NewRule: 12, host.NewNexthop: 8}
+// headSizes are those of struct ifaddrmsg, rtmsg, fib_rule_hdr, nhmsg and ndmsg.
+var headSizes = map[uint16]int{host.NewAddr: 8, host.NewRoute: 12, host.NewRule: 12, host.NewNexthop: 8, host.NewNeighbour: 12}
 
 func parseObject(kind uint16, body []byte) (object, error) {
 	size := headSizes[kind]
