@@ -46,7 +46,7 @@ func run(t *testing.T, lines string) {
 }
 
 // passing is what moves by itself in ip's JSON: lifetimes, counters, and timers of groups.
-var passing = regexp.MustCompile(`"(valid_life_time|preferred_life_time|expires|cstamp|tstamp)":[0-9]+,?`)
+var passing = regexp.MustCompile(`"(valid_life_time|preferred_life_time|expires|cstamp|tstamp|[a-z_]*timer)":[0-9.]+,?`)
 
 // portrait is all that ip tells of the namespace, and the sysctls of its links.
 func portrait(t *testing.T) map[string]string {
@@ -75,7 +75,10 @@ func portrait(t *testing.T) map[string]string {
 func settled(t *testing.T) map[string]string {
 	t.Helper()
 	equal := 0
-	for before := portrait(t); ; {
+	for before, end := portrait(t), time.Now().Add(30*time.Second); ; {
+		if time.Now().After(end) {
+			t.Fatal("the namespace does not come to rest")
+		}
 		time.Sleep(200 * time.Millisecond)
 		now := portrait(t)
 		if equal++; !cmp.Equal(before, now) {

@@ -87,8 +87,7 @@ func (r *restorer) meet(k *kept) error {
 		return err
 	}
 	_, r.want, err = decodeKept(raw)
-	r.want.addrs = slices.DeleteFunc(r.want.addrs, r.expired)
-	r.want.routes = slices.DeleteFunc(r.want.routes, r.expired)
+	r.want = r.without(r.want, r.expired)
 	return err
 }
 
@@ -100,28 +99,6 @@ func (r *restorer) link(l keptLink) *host.Link {
 	}
 	return &r.links[i]
 }
-
-// expired says whether the object would have gone by itself since. What was leased in another boot
-// is not ours to bring back: whoever leased it does that again.
-func (r *restorer) expired(o object) bool {
-	left, mortal := o.remaining()
-	return mortal && (r.age < 0 || left <= r.age)
-}
-
-// remaining is how long the object had to live when the snapshot was taken.
-func (o object) remaining() (time.Duration, bool) {
-	if o.kind == host.NewRoute {
-		return time.Duration(o.expires()) * time.Second, o.expires() > 0
-	}
-	c := o.get(ifaCacheInfo)
-	if o.kind != host.NewAddr || len(c) < 8 || u32(c, 4) == forever {
-		return 0, false
-	}
-	return time.Duration(u32(c, 4)) * time.Second, true
-}
-
-// forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
-const forever = 0xffffffff
 
 // pass makes every step once. A device's MTU comes first, because below 1280 there are no IPv6
 // sysctls; sysctls before the device comes up, so that it does not learn what it should not.

@@ -2,7 +2,6 @@ package netif
 
 import (
 	"fmt"
-	"slices"
 )
 
 // compare re-reads all and tells what differs, and whether links still come up.
@@ -36,21 +35,14 @@ func (r *restorer) compare() (diffs []string, settled bool, err error) {
 	if err != nil {
 		return diffs, settled, err
 	}
+	live = r.live(live)
 	for _, pair := range [][2][]object{
-		{r.want.addrs, r.live(live.addrs)}, {r.want.neighbours, live.neighbours}, {r.want.nexthops, live.nexthops},
-		{r.want.routes, r.live(live.routes)}, {r.want.rules, live.rules},
+		{r.want.addrs, live.addrs}, {r.want.neighbours, live.neighbours}, {r.want.nexthops, live.nexthops},
+		{r.want.routes, live.routes}, {r.want.rules, live.rules},
 	} {
 		diffs = append(diffs, r.differences(pair[0], pair[1])...)
 	}
 	return diffs, settled, nil
-}
-
-// live leaves out what was leased, where the snapshot is of another boot.
-func (r *restorer) live(found []object) []object {
-	return slices.DeleteFunc(found, func(o object) bool {
-		_, mortal := o.remaining()
-		return mortal && r.age < 0
-	})
 }
 
 func (r *restorer) differences(want, live []object) []string {

@@ -23,7 +23,7 @@ func (r *restorer) bring(what string, of func(objects) []object) {
 		r.failed("restore "+what, err)
 		return
 	}
-	todo := steps(of(r.want), r.live(of(live)))
+	todo := steps(of(r.want), of(r.live(live)))
 	slices.SortStableFunc(todo, func(a, b step) int { return a.turn() - b.turn() })
 	for _, s := range todo {
 		switch {
@@ -32,7 +32,7 @@ func (r *restorer) bring(what string, of func(objects) []object) {
 			if !gone(err) {
 				r.failed("remove "+s.object.String()+r.on(s.object), err)
 			}
-		case !r.lacksDevice(s.object):
+		case !r.lacksDevice(s.object) && !s.object.kernels():
 			r.failed("bring back "+s.object.String()+r.on(s.object), r.add(s.object))
 		}
 	}

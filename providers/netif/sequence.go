@@ -2,6 +2,7 @@ package netif
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -48,10 +49,20 @@ func steps(want, live []object) []step {
 // equals in scope (ipv6_link_dev_addr), and all else behind them.
 func made(objects []object) []object {
 	out := slices.Clone(objects)
+	if len(out) > 0 && out[0].kernels() {
+		slices.SortFunc(out, func(a, b object) int { return strings.Compare(a.same(), b.same()) })
+		return out
+	}
 	if len(out) > 0 && out[0].kind == host.NewAddr && out[0].family() == inet6 {
 		slices.Reverse(out)
 	}
 	return out
+}
+
+// kernels is a route that only the kernel can make, with an IPv6 address: its metric is 0, which
+// stands for 1024 in a request (ip6_route_info_create). Its order among equals decides nothing.
+func (o object) kernels() bool {
+	return o.kind == host.NewRoute && o.family() == inet6 && o.table() == tableLocal && o.head[5] == protocolKernel && o.number(rtaPriority) == 0
 }
 
 // reorder tells what to remove of live and what to add behind the rest, so that want results.

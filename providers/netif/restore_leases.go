@@ -1,0 +1,73 @@
+package netif
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// expired says whether the object would have gone by itself since. What was leased in another boot
+// is not ours to bring back: whoever leased it does that again.
+func (r *restorer) expired(o object) bool {
+	left, mortal := o.remaining()
+	return mortal && (r.age < 0 || left <= r.age)
+}
+
+// remaining is how long the object had to live when the snapshot was taken.
+func (o object) remaining() (time.Duration, bool) {
+	if o.kind == host.NewRoute {
+		return time.Duration(o.expires()) * time.Second, o.expires() > 0
+	}
+	c := o.get(ifaCacheInfo)
+	if o.kind != host.NewAddr || len(c) < 8 || u32(c, 4) == forever {
+		return 0, false
+	}
+	return time.Duration(u32(c, 4)) * time.Second, true
+}
+
+// forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
+const forever = 0xffffffff
+
+// live leaves out what was leased, where the snapshot is of another boot.
+func (r *restorer) live(found objects) objects {
+	if r.age >= 0 {
+		return found
+	}
+	return r.without(found, func(o object) bool { _, mortal := o.remaining(); return mortal })
+}
+
+// without leaves out addresses and routes that have gone by themselves, and the routes that the
+// kernel made for such addresses.
+func (r *restorer) without(all objects, gone func(object) bool) objects {
+	var lost, stay []object
+	for _, o := range all.addrs {
+		if gone(o) {
+			lost = append(lost, o)
+		} else {
+			stay = append(stay, o)
+		}
+	}
+	all.addrs = stay
+	all.routes = slices.DeleteFunc(slices.Clone(all.routes), func(o object) bool {
+		return gone(o) || o.head[5] == protocolKernel && followsFrom(o, lost) && !followsFrom(o, stay)
+	})
+	return all
+}
+
+// followsFrom says whether the kernel makes the route with one of the addresses: the one to the
+// address itself and that to its network, and IPv4's, which all prefer it.
+func followsFrom(route object, addrs []object) bool {
+	dst := route.prefix(rtaDst, 1)
+	return slices.ContainsFunc(addrs, func(a object) bool {
+		if route.family() != a.family() {
+			return false
+		}
+		if route.family() == inet {
+			return route.addr(rtaPrefSrc) == a.local()
+		}
+		network := netip.PrefixFrom(a.addr(ifaAddress), int(a.head[1])).Masked()
+		return route.device() == a.link() && (dst == network || dst == netip.PrefixFrom(a.local(), 128))
+	})
+}
