@@ -1,0 +1,86 @@
+package checkpoint
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+func (s *Store) locked(do func(now Moment) error) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	unlock, err := host.Lock(filepath.Join(s.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := s.clock()
+	if err != nil {
+		return err
+	}
+	return do(now)
+}
+
+// settled lists all, and tells those that are open of a reboot.
+func (s *Store) settled(now Moment) ([]*Transaction, error) {
+	all, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range all {
+		if t.State.Open() && t.Boot != now.Boot {
+			if all[i], err = t.after(Reboot, now); err != nil {
+				return nil, err
+			}
+			if err := s.write(all[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+func (s *Store) write(t *Transaction) error {
+	raw, err := json.MarshalIndent(t, "", " ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, t.ID+".json")
+	err = host.ReplaceFile(path, raw, 0o600)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// A full disk must not keep a host from going back: what was set aside is for this.
+		if os.Remove(s.reservePath()) == nil {
+			err = host.ReplaceFile(path, raw, 0o600)
+		}
+	}
+	return err
+}
+
+func (s *Store) reservePath() string { return filepath.Join(s.dir, "reserve") }
+
+// reserve sets room aside for the rest of a transaction, and finds a full or read-only disk before
+// anything is changed.
+func (s *Store) reserve() error {
+	text := make([]byte, 256<<10)
+	_, _ = rand.Read(text) // zeros take no room on a file system that compresses
+	return host.ReplaceFile(s.reservePath(), text, 0o600)
+}
+
+// prune removes the oldest finished transactions but for n.
+func (s *Store) prune(all []*Transaction, n int) error {
+	for _, t := range all[:max(len(all)-n, 0)] {
+		for _, name := range []string{snapshotName(t.ID), t.ID + ".json"} {
+			if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
