@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,7 @@ func portrait(t *testing.T) map[string]string {
 		text := passing.ReplaceAllString(string(raw), "")
 		out[args] = strings.ReplaceAll(strings.ReplaceAll(text, ",{", ",\n{"), `,"expires_sec"`, "\n")
 	}
+	out["-d -j -6 route show table all"] = localsSorted(out["-d -j -6 route show table all"])
 	for _, pattern := range []string{"/proc/sys/net/ipv[46]/conf/*/*", "/proc/sys/net/ipv[46]/neigh/*/*"} {
 		files, err := filepath.Glob(pattern)
 		must(t, err)
@@ -68,6 +70,22 @@ func portrait(t *testing.T) map[string]string {
 		}
 	}
 	return out
+}
+
+// localsSorted sorts the routes to the host's own IPv6 addresses. A bridge and its first member share
+// a link-local address; which of the two the kernel lists first follows from which came up first.
+func localsSorted(routes string) string {
+	var others, locals []string
+	for _, line := range strings.Split(strings.Trim(routes, "[]\n"), "\n") {
+		line = strings.TrimSuffix(line, ",")
+		if strings.Contains(line, `"table":"local"`) {
+			locals = append(locals, line)
+		} else {
+			others = append(others, line)
+		}
+	}
+	slices.Sort(locals)
+	return strings.Join(append(others, locals...), "\n")
 }
 
 // settled waits until the kernel has done what follows by itself, such as duplicate detection, which
