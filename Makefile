@@ -39,11 +39,7 @@ demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest,
 	./examples/demo-rdma.sh
 
 fuzz: ## each fuzz target for 10 s
-	@for pkg in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
-	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 10s -fuzzminimizetime 20x $$pkg || exit 1; done; done
-
-BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./cmd/fabricform
+	@.ci/fuzz $(GO) 10s
 
 bench: build ## 16 hosts, 1,000 simulated ones and the probes beside their peers, as ratios; needs root
 	$(BENCH)
