@@ -41,6 +41,7 @@ type Hello struct {
 type Error struct {
 	Message string `json:"message"`
 	Stale   bool   `json:"stale,omitempty"` // the host moved since the plan was made
+	Held    bool   `json:"held,omitempty"`  // another transaction is open on the host
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/probe"
@@ -34,6 +35,8 @@ type ActParams struct {
 	// Settling is true where an earlier action of this plan changed something below this resource:
 	// the kernel may have dropped more (routes of a bounced link), which is then put back and said.
 	Settling bool `json:"settling,omitempty"`
+	// Tx is the transaction that the change is part of; nothing is changed without one.
+	Tx TxRef `json:"tx"`
 }
 
 // ActResult says what was changed: the plan's changes, and what an earlier action had disturbed.
@@ -49,16 +52,27 @@ type RDMAPort struct {
 }
 
 // Methods is the helper's side: what a client may ask of this host.
-func Methods(h host.Host, kinds resource.Kinds, sshConnection string) map[string]Handler {
-	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer)}
+func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) map[string]Handler {
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer),
+		store: store}
 	return map[string]Handler{
-		"snapshot":   method(s.snapshot),
-		"act":        method(s.act),
-		"undo":       method(s.undo),
-		"enrol":      method(s.enrol),
-		"ping":       method(probe.Ping),
-		"tcp.listen": method(s.tcp.Listen),
-		"tcp.send":   method(probe.Send),
+		"snapshot":    method(s.snapshot),
+		"act":         method(s.act),
+		"undo":        method(s.undo),
+		"tx.ready":    method(s.txReady),
+		"tx.open":     method(s.txOpen),
+		"tx.beat":     step(s.store.Beat),
+		"tx.prepare":  step(s.store.Prepare),
+		"tx.persist":  step(s.store.Persist),
+		"tx.commit":   method(s.txCommit),
+		"tx.revert":   method(s.txRevert),
+		"tx.list":     method(s.txList),
+		"tx.takeover": method(s.txTakeOver),
+		"tx.release":  method(s.txRelease),
+		"enrol":       method(s.enrol),
+		"ping":        method(probe.Ping),
+		"tcp.listen":  method(s.tcp.Listen),
+		"tcp.send":    method(probe.Send),
 		"tcp.collect": method(func(ctx context.Context, id string) (probe.TCPResult, error) {
 			return s.tcp.Collect(ctx, id)
 		}),
@@ -95,6 +109,7 @@ type server struct {
 	tcp           *probe.TCPServer
 	verbs         *probe.VerbsServer
 	captures      *probe.CaptureServer
+	store         *checkpoint.Store
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }
 
@@ -130,6 +145,9 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	}
 	also, err := recheck(p, seen.Changes)
 	if err != nil {
+		return ActResult{}, err
+	}
+	if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
 		return ActResult{}, err
 	}
 	if len(seen.Changes) == 0 {

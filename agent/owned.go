@@ -18,6 +18,7 @@ type UndoParams struct {
 	Fabric  string            `json:"fabric"`
 	Changes []resource.Change `json:"changes,omitempty"`
 	Forget  []resource.Atom   `json:"forget,omitempty"`
+	Tx      TxRef             `json:"tx"`
 }
 
 // EnrolParams tells the host which hosts its fabric has. An empty roster on a host where nothing is
@@ -107,6 +108,9 @@ func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
 		return ActResult{}, err
 	}
 	for _, c := range p.Changes {
+		if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
+			return ActResult{}, errors.Join(err, s.save(r))
+		}
 		if err := s.giveBack(ctx, c); err != nil {
 			return ActResult{}, errors.Join(err, s.save(r))
 		}

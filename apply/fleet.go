@@ -22,6 +22,10 @@ import (
 
 // Fleet is one open helper per reachable host. Its measuring methods implement validators.Fleet.
 type Fleet struct {
+	dialer  *transport.Dialer
+	version string
+	targets map[string]transport.Target
+	mu      sync.Mutex // of clients, which redial replaces
 	clients map[string]*agent.Client
 	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
 	needs   map[string]facts.Needs
@@ -39,13 +43,11 @@ type Member struct {
 // a whole: hosts without a helper are in Unreachable.
 func Connect(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
-	var mu sync.Mutex
+	f.dialer, f.version = d, version
 	f.each(parallelism, members, func(m Member) error {
 		c, err := open(ctx, d, version, m.Target)
-		mu.Lock()
-		defer mu.Unlock()
 		if err == nil {
-			f.clients[m.Target.Name] = c
+			f.adopt(m.Target.Name, c)
 		}
 		return err
 	})
@@ -77,9 +79,9 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
+	f := &Fleet{targets: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
 	for _, m := range members {
-		f.needs[m.Target.Name] = m.Needs
+		f.needs[m.Target.Name], f.targets[m.Target.Name] = m.Needs, m.Target
 	}
 	return f
 }
@@ -110,8 +112,29 @@ func open(ctx context.Context, d *transport.Dialer, version string, t transport.
 	return agent.Connect(ctx, s, version)
 }
 
+// adopt makes a helper the host's, and answers the one from before.
+func (f *Fleet) adopt(host string, c *agent.Client) (before *agent.Client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, f.clients[host] = f.clients[host], c
+	return before
+}
+
+func (f *Fleet) client(host string) *agent.Client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clients[host]
+}
+
+// redial opens another connection to a host: a new TCP connection, login and helper.
+func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) {
+	return open(ctx, f.dialer, f.version, f.targets[host])
+}
+
 // Close ends all helpers.
 func (f *Fleet) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, c := range f.clients {
 		c.Close()
 	}
@@ -119,6 +142,8 @@ func (f *Fleet) Close() {
 
 // Hosts are the hosts that answered, sorted.
 func (f *Fleet) Hosts() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(f.clients)), maps.Keys(f.seen))
 	slices.Sort(names)
 	return names
@@ -126,8 +151,8 @@ func (f *Fleet) Hosts() []string {
 
 func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) (R, error) {
 	var r R
-	c, ok := f.clients[host]
-	if !ok {
+	c := f.client(host)
+	if c == nil {
 		if err := f.Unreachable[host]; err != nil {
 			return r, err
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -237,7 +238,8 @@ func TestRandomFabricsSettleAndGoWithoutTrace(t *testing.T) {
 // back.
 func settles(t *testing.T, m recorded, h *fabric.Host) {
 	t.Helper()
-	methods := agent.Methods(m, providers.Kinds(), "")
+	store := checkpoint.NewStore(t.TempDir(), checkpoint.Now)
+	methods := agent.Methods(m, providers.Kinds(), store, "")
 	plan := func() *planner.Plan {
 		in := planner.HostInput{Name: "h"}
 		if h != nil {
@@ -256,16 +258,34 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 	if len(p.Problems()) > 0 {
 		t.Fatal(p.Problems())
 	}
+	tx := openTx(t, store, m, p)
 	for _, a := range p.Hosts[0].Actions {
 		if a.Op == planner.Undo {
-			call(t, methods, "undo", agent.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget}, nil)
+			call(t, methods, "undo", agent.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget, Tx: tx}, nil)
 			continue
 		}
-		call(t, methods, "act", agent.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Settling: a.Settling}, nil)
+		call(t, methods, "act", agent.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: tx}, nil)
 	}
 	if q := plan(); q.Changes() > 0 || len(q.Problems()) > 0 {
 		t.Fatalf("after apply: %+v %v\nbefore it: %+v\nwanted: %s", q.Hosts[0].Actions, q.Problems(), p.Hosts[0].Actions, dump(h))
 	}
+}
+
+// openTx opens a transaction without a guardian, which would run this test's program.
+func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) agent.TxRef {
+	t.Helper()
+	tx, err := store.Begin(checkpoint.Request{Fabric: "f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := checkpoint.Take(m, providers.Kinds(), atoms(p.Hosts[0]), nil)
+	if err == nil {
+		_, err = store.Keep(tx.ID, tx.Token, snap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent.TxRef{ID: tx.ID, Token: tx.Token}
 }
 
 func dump(v any) string {

@@ -3,7 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,6 +25,9 @@ type Outcome struct {
 type HostOutcome struct {
 	Host     string    `json:"host"`
 	Outcomes []Outcome `json:"outcomes"`
+	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
+	Why      string    `json:"why,omitempty"`  // it ended so
+	Left     []string  `json:"left,omitempty"` // what a revert could not bring back
 }
 
 // Err is the host's first failure, or nil.
@@ -43,31 +46,19 @@ func IsStale(err error) bool {
 	return errors.As(err, &e) && e.Stale
 }
 
-// Preflight asks every host that the plan will change for a sign of life, before any change.
-func (f *Fleet) Preflight(ctx context.Context, p *planner.Plan) error {
-	g, gctx := errgroup.WithContext(ctx)
-	for _, h := range p.Hosts {
-		if len(h.Actions) == 0 {
-			continue
-		}
-		g.Go(func() error {
-			if _, err := f.Snapshot(gctx, h.Name); err != nil {
-				return fmt.Errorf("host %s was lost after the plan was made; nothing was changed on any host: %w", h.Name, err)
-			}
-			return nil
-		})
-	}
-	return g.Wait()
-}
-
-// Walk makes the plan's changes: hosts side by side, each host's actions in order. Started is told
+// Walk makes the plan's changes under a transaction: hosts side by side, each host's actions in
+// order. After a failure no host begins another action, unless others are to go on. Started is told
 // of every action before it begins, from several goroutines; it may be nil.
-func (f *Fleet) Walk(ctx context.Context, p *planner.Plan, started func(planner.Action)) []HostOutcome {
+func (t *Transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
+	var failed atomic.Bool
 	var g errgroup.Group
 	for i, h := range p.Hosts {
 		g.Go(func() error {
-			out[i] = f.walkHost(ctx, p.Fabric, h, started)
+			out[i] = t.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
+			if out[i].Err() != nil {
+				failed.Store(true)
+			}
 			return nil
 		})
 	}
@@ -75,16 +66,17 @@ func (f *Fleet) Walk(ctx context.Context, p *planner.Plan, started func(planner.
 	return out
 }
 
-func (f *Fleet) walkHost(ctx context.Context, fabric string, h planner.HostPlan, started func(planner.Action)) HostOutcome {
+func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped func() bool, started func(planner.Action)) HostOutcome {
 	out := HostOutcome{Host: h.Name}
 	failed := false
 	for _, a := range h.Actions {
 		o := Outcome{Action: a}
-		if !failed && ctx.Err() == nil {
+		if !failed && !stopped() && ctx.Err() == nil {
 			if started != nil {
 				started(a)
 			}
-			r, err := f.carryOut(ctx, fabric, h.Name, a)
+			// Not with ctx: an action is never cut in the middle.
+			r, err := t.carryOut(context.WithoutCancel(ctx), h.Name, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			if failed = err != nil; failed {
 				o.Failed = err.Error()
@@ -95,9 +87,9 @@ func (f *Fleet) walkHost(ctx context.Context, fabric string, h planner.HostPlan,
 	return out
 }
 
-func (f *Fleet) carryOut(ctx context.Context, fabric, host string, a planner.Action) (agent.ActResult, error) {
+func (t *Transaction) carryOut(ctx context.Context, host string, a planner.Action) (agent.ActResult, error) {
 	if a.Op == planner.Undo {
-		return f.Undo(ctx, host, agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget})
+		return t.fleet.Undo(ctx, host, agent.UndoParams{Fabric: t.fabric, Changes: a.Changes, Forget: a.Forget, Tx: t.refs[host]})
 	}
-	return f.Act(ctx, agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling})
+	return t.fleet.Act(ctx, agent.ActParams{Fabric: t.fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: t.refs[host]})
 }

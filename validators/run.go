@@ -20,6 +20,7 @@ var Checks = []string{"link", "ping", "tcp", "verbs", "nccl"}
 type Options struct {
 	Only        []string               // kinds of checks; empty: all
 	Tests       []string               // of perftest, instead of those that the files declare; nil: those
+	Where       func(fabric.Path) bool // nil: every path
 	Link        string                 // name of one link, network or path; "": all
 	Lab         bool                   // links are shaped to LabCapGbps, and thresholds with them
 	LabCapGbps  float64                // Gb/s; 0: they are not shaped, and no speed is judged
@@ -112,7 +113,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 func (r *run) trials() []*trial {
 	var out []*trial
 	for _, p := range r.fabric.Paths() {
-		if r.options.leftOut(p.Endpoints[0].Host) || r.options.leftOut(p.Endpoints[1].Host) {
+		if r.options.Where != nil && !r.options.Where(p) || r.options.leftOut(p.Endpoints[0].Host) || r.options.leftOut(p.Endpoints[1].Host) {
 			continue
 		}
 		network := p.Network != nil && p.Network.Name == r.options.Link

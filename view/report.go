@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -26,6 +27,39 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("not tried"))
 			}
 		}
+	}
+	p.Fates(hosts)
+}
+
+// Fates prints how each host's transaction ended; hosts that ended alike are one line.
+func (p *Printer) Fates(hosts []apply.HostOutcome) {
+	by := map[string][]string{}
+	var order []string
+	for _, h := range hosts {
+		if h.Fate == "" || h.Fate == apply.Untouched && len(h.Outcomes) == 0 {
+			continue
+		}
+		key := string(h.Fate)
+		if h.Fate != apply.Committed && h.Why != "" {
+			key += ": " + h.Why
+		}
+		for _, l := range h.Left {
+			key += "\n    " + l
+		}
+		if by[key] == nil {
+			order = append(order, key)
+		}
+		by[key] = append(by[key], h.Host)
+	}
+	for _, key := range order {
+		symbol := p.bad("✗")
+		switch {
+		case strings.HasPrefix(key, string(apply.Committed)):
+			symbol = p.good("✓")
+		case strings.HasPrefix(key, string(apply.Reverted)), strings.HasPrefix(key, string(apply.Waiting)), key == string(apply.Untouched):
+			symbol = p.warn("!")
+		}
+		p.Linef("%s %s  %s", symbol, p.bold(planner.Names(by[key])), key)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type Reporter interface {
 	Plan(p *planner.Plan, notes []string)
 	Walk(hosts []apply.HostOutcome)
+	Fates(hosts []apply.HostOutcome)
 	Results(results []validators.Result)
 	Note(format string, args ...any)
 }
@@ -99,6 +100,9 @@ func (e *Events) Walk(hosts []apply.HostOutcome) {
 		e.emit(event{Type: "host_outcome", Outcome: &hosts[i]})
 	}
 }
+
+// Fates writes the lines anew, of hosts that ended otherwise since.
+func (e *Events) Fates(hosts []apply.HostOutcome) { e.Walk(hosts) }
 
 // Results writes a line for each check, and their count.
 func (e *Events) Results(results []validators.Result) {

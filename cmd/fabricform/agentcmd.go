@@ -28,7 +28,7 @@ func agentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, agent.Methods(h, providers.Kinds(), sshConnection))
+			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, agent.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), sshConnection))
 		},
 	}
 	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")

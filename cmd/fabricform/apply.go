@@ -6,24 +6,62 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/planner"
 )
 
 // applyOptions are the flags of apply and destroy.
 type applyOptions struct {
-	approve, noVerify bool
-	report            string
+	approve, noVerify                 bool
+	report                            string
+	onFailure, onFailedCheck, confirm string
+	lease                             time.Duration // that hosts wait for a client that fell silent
+	patience                          time.Duration // that they wait for a confirmation by hand
 }
+
+// Ways to confirm, and what a failed check leads to.
+const (
+	confirmAuto   = "auto"
+	confirmManual = "manual"
+	keepCheck     = "keep"
+	rollbackCheck = "rollback"
+)
 
 func (o *applyOptions) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&o.approve, "auto-approve", false, "do not ask")
 	c.Flags().StringVar(&o.report, "report", "", "write all that was found, done and measured to `file`: .md as Markdown, else JSON")
+	c.Flags().StringVar(&o.onFailure, "on-failure", rollbackAll, "when a host fails: "+rollbackAll+", "+rollbackHost+" (the others go on), or "+stopThere+" (what was done stays)")
+	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that does not hear of this program any more goes back by itself")
+}
+
+// check refuses words that the flags do not know.
+func (o *applyOptions) check() error {
+	for _, f := range []struct {
+		flag, value string
+		known       []string
+	}{
+		{"-on-failure", o.onFailure, []string{rollbackAll, rollbackHost, stopThere}},
+		{"-on-failed-check", o.onFailedCheck, []string{"", keepCheck, rollbackCheck}},
+		{"-confirm", o.confirm, []string{"", confirmAuto, confirmManual}},
+	} {
+		if !slices.Contains(f.known, f.value) {
+			return fmt.Errorf("%s %s: there are %s", f.flag, f.value, strings.TrimPrefix(strings.Join(f.known, ", "), ", "))
+		}
+	}
+	if o.lease < 5*time.Second || o.lease > 24*time.Hour || o.patience < 0 || o.patience > 24*time.Hour {
+		return errors.New("-lease and -confirm-timeout: from 5s to 24h")
+	}
+	if o.confirm == confirmManual {
+		o.lease = o.patience
+	}
+	return nil
 }
 
 func applyCommand(a *app) *cobra.Command {
@@ -32,14 +70,25 @@ func applyCommand(a *app) *cobra.Command {
 		Use: "apply [FABRIC or PLANFILE]", Short: "Make the planned difference, then prove the fabric", Args: cobra.MaximumNArgs(1),
 		Long: `Makes the difference between the files and the hosts, and proves the fabric with live checks. Of a
 plan that "plan -out" saved it makes exactly that difference: a host that moved since is left as it is
-(exit 5), and a plan is applied once.`,
+(exit 5), and a plan is applied once.
+
+All hosts commit, or all go back. Each host keeps what it was, and a timer that it does not share with
+this program: if this program, its machine or the network to it is gone, the host goes back by itself
+(-lease). Before anything is final every host must be reached by a new connection, be as declared, and
+have lost no carrier and no ping that it had.`,
 		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	o.flags(c)
 	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "leave out the live checks afterwards")
+	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check", keepCheck, "when a live check fails: "+keepCheck+" the fabric as declared, or "+rollbackCheck)
+	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts go back by themselves unless fabricform confirm comes in time")
+	c.Flags().DurationVar(&o.patience, "confirm-timeout", 10*time.Minute, "with -confirm manual: `time` to confirm in")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
 		r, err := a.begin(cmd.Context(), "apply", fabricArg(args), o)
 		if err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/view"
@@ -24,6 +23,7 @@ type job struct {
 	p      *planner.Plan
 	id     string
 	report view.Report
+	open   bool // the transaction waits for a person's confirmation
 }
 
 // begin opens the session and makes the plan, or takes a saved one and leaves out the hosts that
@@ -100,7 +100,8 @@ func (r *job) apply(ctx context.Context) (int, error) {
 		}
 	}
 	changed, err := r.change(ctx)
-	if code = worse(code, changed); err != nil || changed != exitOK {
+	report.Walk(r.report.Outcomes)
+	if code = worse(code, changed); err != nil || changed != exitOK || r.open {
 		return code, err
 	}
 	if code == exitStale && p.Changes() == 0 {
@@ -112,40 +113,8 @@ func (r *job) apply(ctx context.Context) (int, error) {
 	}
 	proof, results := r.a.prove(ctx, r.s, checks{})
 	r.report.Results = results
-	return worse(code, proof), nil
-}
-
-// change makes the plan's changes and sees that the fabric settled as planned.
-func (r *job) change(ctx context.Context) (int, error) {
-	if r.p.Changes() == 0 {
-		return exitOK, r.enrol(ctx)
-	}
-	if err := r.s.fleet.Preflight(ctx, r.p); err != nil {
-		return exitError, err
-	}
-	r.report.Outcomes = r.s.fleet.Walk(ctx, r.p, func(act planner.Action) { r.a.err.Progressf("%s", act.Resource.Addr) })
-	r.a.report().Walk(r.report.Outcomes)
-	code := exitOK
-	for _, h := range r.report.Outcomes {
-		if err := h.Err(); apply.IsStale(err) {
-			code = worse(code, exitStale)
-		} else if err != nil {
-			code = worse(code, exitError)
-		}
-	}
-	// The history must tell of an interrupted apply too.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := r.enrol(late); err != nil {
-		return exitError, err
-	}
-	if ctx.Err() != nil {
-		return exitError, errors.New("interrupted: what is marked ✓ above was done, the rest was not")
-	}
-	if code != exitOK {
-		return code, errors.New("apply stopped: what is marked ✓ above was done and stays, the rest was not; plan again to see what is left")
-	}
-	return code, r.s.settled(ctx, r.p)
+	proof, err = r.acceptance(ctx, proof)
+	return worse(code, proof), err
 }
 
 // enrol keeps the roster on hosts whose record has another one, and the history where something was

@@ -26,6 +26,9 @@ With -host it does so on some hosts only; a name may be one that the files no lo
 	o.flags(c)
 	o.noVerify = true
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
 		r, err := a.begin(cmd.Context(), "destroy", fabricArg(args), o)
 		if err != nil {
 			return err
@@ -50,6 +53,7 @@ func (r *job) destroy(ctx context.Context) (int, error) {
 		}
 	}
 	changed, err := r.change(ctx)
+	r.a.report().Walk(r.report.Outcomes)
 	if err == nil && changed == exitOK {
 		err = r.a.tellTheOthers(ctx, r.s, r.p)
 	}

@@ -21,6 +21,9 @@ const (
 	exitCheckFailed = 3
 	exitUnreachable = 4
 	exitStale       = 5
+	exitRolledBack  = 6 // apply failed, and every touched host is as it was
+	exitUnknown     = 7 // a rollback failed, or a host's end is not known: a person is needed
+	exitHeld        = 8 // another transaction is open
 )
 
 // exit carries an exit code through cobra. A nil err was already told to the user.
@@ -40,7 +43,7 @@ func (e *exit) Unwrap() error { return e.err }
 
 // worse returns the exit code that stands first in the documented order of precedence.
 func worse(a, b int) int {
-	for _, code := range []int{exitStale, exitError, exitUnreachable, exitCheckFailed, exitChanges} {
+	for _, code := range []int{exitUnknown, exitRolledBack, exitHeld, exitStale, exitError, exitUnreachable, exitCheckFailed, exitChanges} {
 		if a == code || b == code {
 			return code
 		}

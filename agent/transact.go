@@ -1,0 +1,232 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// TxRef is a client's hold on a transaction: the token is known to nobody else.
+type TxRef struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+}
+
+// TxInfo is a transaction as a host tells of it.
+type TxInfo struct {
+	TxRef
+	State  checkpoint.State  `json:"state"`
+	Fabric string            `json:"fabric"`
+	Plan   string            `json:"plan"`
+	Holder checkpoint.Holder `json:"holder"`
+	Since  time.Time         `json:"since"`
+	Left   time.Duration     `json:"left"` // of the lease
+	Why    string            `json:"why,omitempty"`
+	Remain []string          `json:"remain,omitempty"` // what a revert could not bring back
+}
+
+// TxOpen asks for a transaction over all that a plan can reach on this host.
+type TxOpen struct {
+	Fabric string          `json:"fabric"`
+	Plan   string          `json:"plan"`
+	User   string          `json:"user"`   // user@machine of the operator
+	Client string          `json:"client"` // names this run
+	Lease  time.Duration   `json:"lease"`
+	Atoms  []resource.Atom `json:"atoms"`
+}
+
+// TxReady is whether a transaction can be opened here.
+type TxReady struct {
+	Held *TxInfo `json:"held,omitempty"` // by whom it is not
+}
+
+// TxRevert asks to go back. Undo is of a committed transaction.
+type TxRevert struct {
+	ID   string `json:"id"`
+	Why  string `json:"why"`
+	Undo bool   `json:"undo,omitempty"`
+}
+
+// rehearsal is how soon the timer that is only tried out is to fire.
+const rehearsal = 300 * time.Millisecond
+
+func info(t *checkpoint.Transaction, left time.Duration) TxInfo {
+	return TxInfo{TxRef: TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
+}
+
+// txReady settles what a reset left, and sees a rehearsed timer fire: a host that cannot go back by
+// itself is not changed.
+func (s *server) txReady(ctx context.Context, _ struct{}) (TxReady, error) {
+	open, err := s.store.Settle(func(*checkpoint.Transaction) error { return nil }) // nothing is persisted yet
+	if err != nil {
+		return TxReady{}, err
+	}
+	if open != nil && open.State == checkpoint.Reverting {
+		if _, err := s.store.Revert(ctx, open.ID, checkpoint.Revert, open.Why, s.restore); err != nil {
+			return TxReady{}, fmt.Errorf("finish a revert that was cut short: %w", err)
+		}
+	}
+	open, left, err := s.store.Pending()
+	if err != nil {
+		return TxReady{}, err
+	}
+	if open != nil {
+		i := info(open, left)
+		return TxReady{Held: &i}, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return TxReady{}, fmt.Errorf("find the helper: %w", err)
+	}
+	if _, err := s.store.Rehearse(ctx, self, rehearsal); err != nil {
+		return TxReady{}, fmt.Errorf("rehearse the timer that would take this host back: %w", err)
+	}
+	return TxReady{}, nil
+}
+
+// txOpen opens the transaction, keeps the snapshot and arms the timer, in that order. What fails is
+// closed again: nothing was changed yet.
+func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
+	me, err := host.Self()
+	if err != nil {
+		return TxInfo{}, err
+	}
+	from, _, _ := strings.Cut(s.sshConnection, " ")
+	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me},
+		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
+	var held *checkpoint.HeldError
+	if errors.As(err, &held) {
+		return TxInfo{}, &Error{Held: true, Message: err.Error()}
+	}
+	if err != nil {
+		return TxInfo{}, err
+	}
+	if err := s.arm(ctx, t, p); err != nil {
+		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "it could not be opened", s.restore)
+		return TxInfo{}, errors.Join(err, back)
+	}
+	i := info(t, t.Lease)
+	i.Token = t.Token
+	return i, nil
+}
+
+func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) error {
+	record, err := host.RecordPath(p.Fabric)
+	if err != nil {
+		return err
+	}
+	snap, err := checkpoint.Take(s.host, s.kinds, p.Atoms, []string{record})
+	if err != nil {
+		return err
+	}
+	if _, err := s.store.Keep(t.ID, t.Token, snap); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the helper: %w", err)
+	}
+	return s.store.Arm(ctx, self, t)
+}
+
+func (s *server) restore(ctx context.Context, snap *checkpoint.Snapshot) ([]string, error) {
+	return snap.Restore(ctx, s.host, s.kinds)
+}
+
+// step gives a step of the store the shape of a method.
+func step(do func(id, token string) (*checkpoint.Transaction, error)) Handler {
+	return method(func(_ context.Context, r TxRef) (TxInfo, error) {
+		t, err := do(r.ID, r.Token)
+		if err != nil {
+			return TxInfo{}, err
+		}
+		return info(t, t.Lease), nil
+	})
+}
+
+func (s *server) txCommit(ctx context.Context, r TxRef) (TxInfo, error) {
+	t, err := s.store.Commit(r.ID, r.Token)
+	if err != nil {
+		return TxInfo{}, err
+	}
+	// The guardians see the end by themselves; a timer that cannot be taken away finds nothing to do.
+	_ = s.store.Disarm(ctx, t)
+	return info(t, 0), nil
+}
+
+// txRevert goes back once the action in hand has ended.
+func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	event := checkpoint.Revert
+	if p.Undo {
+		event = checkpoint.Undo
+	}
+	t, err := s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
+	if t == nil {
+		return TxInfo{}, err
+	}
+	_ = s.store.Disarm(ctx, t) // as after a commit
+	i := info(t, 0)
+	if err != nil && t.State != checkpoint.Reverted {
+		i.Remain = append(i.Remain, err.Error())
+	}
+	return i, nil
+}
+
+// txList tells of all transactions that are kept, the latest last.
+func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
+	all, err := s.store.List()
+	if err != nil {
+		return nil, err
+	}
+	now, err := checkpoint.Now()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]TxInfo, 0, len(all))
+	for _, t := range all {
+		out = append(out, info(t, t.Remaining(now)))
+	}
+	return out, nil
+}
+
+// txTakeOver makes the caller the holder; it must show the earlier holder's token.
+func (s *server) txTakeOver(_ context.Context, p TxTakeOver) (TxInfo, error) {
+	from, _, _ := strings.Cut(s.sshConnection, " ")
+	me, err := host.Self()
+	if err != nil {
+		return TxInfo{}, err
+	}
+	t, err := s.store.TakeOver(p.ID, p.Token, checkpoint.Holder{User: p.User, From: from, Client: p.Client}, &checkpoint.Helper{Process: me})
+	if err != nil {
+		return TxInfo{}, err
+	}
+	i := info(t, t.Lease)
+	i.Token = t.Token
+	return i, nil
+}
+
+// TxTakeOver asks to go on with another client's transaction.
+type TxTakeOver struct {
+	TxRef
+	User   string `json:"user"`
+	Client string `json:"client"`
+}
+
+// txRelease ends a transaction whose revert failed.
+func (s *server) txRelease(_ context.Context, p TxTakeOver) (TxInfo, error) {
+	from, _, _ := strings.Cut(s.sshConnection, " ")
+	t, err := s.store.Release(p.ID, checkpoint.Holder{User: p.User, From: from})
+	if err != nil {
+		return TxInfo{}, err
+	}
+	return info(t, 0), nil
+}

@@ -1,0 +1,353 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Fate is how a host's transaction ended.
+type Fate string
+
+// The fates, as people read them.
+const (
+	Committed    Fate = "committed"
+	Reverted     Fate = "reverted" // and proven equal to the state from before
+	RevertFailed Fate = "revert failed"
+	Untouched    Fate = "untouched"
+	Lost         Fate = "lost" // not heard of any more; it goes back by itself when its lease runs out
+	Waiting      Fate = "waiting for confirmation"
+)
+
+// TxOptions say who opens a transaction, and how long hosts wait for a client that fell silent.
+type TxOptions struct {
+	Fabric, Plan string
+	User         string // user@machine of the operator
+	Client       string // names this run
+	Lease        time.Duration
+}
+
+// HeldError is why nothing was changed: another transaction is open on some hosts.
+type HeldError struct{ Hosts map[string]string }
+
+func (e *HeldError) Error() string {
+	var lines []string
+	for _, h := range slices.Sorted(maps.Keys(e.Hosts)) {
+		lines = append(lines, "host "+h+": "+e.Hosts[h])
+	}
+	return "nothing was changed: " + strings.Join(lines, "; ") + "; see `fabricform pending`"
+}
+
+// Transaction is one open on every host that a plan changes. An open one is the lock: nobody else
+// changes these hosts meanwhile, and each goes back by itself once its lease is not renewed.
+type Transaction struct {
+	fleet  *Fleet
+	fabric string
+	lease  time.Duration
+	refs   map[string]agent.TxRef // by host
+	stop   context.CancelFunc     // of the beats
+	beats  sync.WaitGroup
+}
+
+// Hosts are those that the transaction is open on, sorted.
+func (t *Transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs)) }
+
+// Begin asks every host that the plan changes whether it can go back by itself, and then opens a
+// transaction on each. Where one cannot, nothing is changed anywhere; the error is a *HeldError
+// where another transaction is open.
+func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Transaction, error) {
+	t := &Transaction{fleet: f, fabric: o.Fabric, lease: o.Lease, refs: map[string]agent.TxRef{}}
+	acting := map[string][]resource.Atom{}
+	for _, h := range p.Hosts {
+		if len(h.Actions) > 0 {
+			acting[h.Name] = atoms(h)
+		}
+	}
+	var mu sync.Mutex
+	held := &HeldError{Hosts: map[string]string{}}
+	err := side(slices.Sorted(maps.Keys(acting)), func(host string) error {
+		r, err := ask[agent.TxReady](ctx, f, host, "tx.ready", struct{}{})
+		if err == nil && r.Held != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			held.Hosts[host] = Describe(*r.Held)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nothing was changed on any host: %w", err)
+	}
+	if len(held.Hosts) > 0 {
+		return nil, held
+	}
+	err = side(slices.Sorted(maps.Keys(acting)), func(host string) error {
+		i, err := ask[agent.TxInfo](ctx, f, host, "tx.open", agent.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host]})
+		mu.Lock()
+		defer mu.Unlock()
+		var refused *agent.Error
+		if errors.As(err, &refused) && refused.Held {
+			held.Hosts[host] = refused.Message
+		}
+		if err == nil {
+			t.refs[host] = i.TxRef
+		}
+		return err
+	})
+	if err == nil {
+		t.beat()
+		return t, nil
+	}
+	_, back := t.Revert(context.WithoutCancel(ctx), t.Hosts(), "it could not be opened on all hosts")
+	if len(held.Hosts) > 0 {
+		return nil, errors.Join(held, back)
+	}
+	return nil, errors.Join(fmt.Errorf("nothing was changed on any host: %w", err), back)
+}
+
+// atoms are all that a host's plan sets or gives back.
+func atoms(h planner.HostPlan) []resource.Atom {
+	var out []resource.Atom
+	for _, a := range h.Actions {
+		for _, c := range a.Changes {
+			if c.Atom != "" {
+				out = append(out, c.Atom)
+			}
+		}
+		// What an earlier action disturbs is put back by one that has no changes of its own.
+		out = append(out, a.Forget...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// side does something on hosts side by side; errors name their host.
+func side(hosts []string, do func(host string) error) error {
+	errs := make([]error, len(hosts))
+	var g errgroup.Group
+	for i, h := range hosts {
+		g.Go(func() error {
+			if err := do(h); err != nil {
+				errs[i] = fmt.Errorf("host %s: %w", h, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions above return nil always
+	return errors.Join(errs...)
+}
+
+// Describe is a transaction of somebody else, for people.
+func Describe(i agent.TxInfo) string {
+	s := fmt.Sprintf("a transaction of fabric %q is open, by %s from %s since %s (%s)", i.Fabric, i.Holder.User, i.Holder.From, i.Since.Local().Format("15:04:05"), i.State)
+	if i.State == checkpoint.RevertFailed {
+		return s + ": a person is needed; `fabricform unlock` when the host is in order"
+	}
+	return s + fmt.Sprintf("; it goes back by itself in %s", i.Left.Round(time.Second))
+}
+
+// beatEvery renews the lease. A beat is written to the host's disk.
+const beatEvery = time.Second
+
+// beat keeps the leases while this program lives. A host that refuses is found by its next action.
+func (t *Transaction) beat() {
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	for host, ref := range t.refs {
+		t.beats.Go(func() {
+			tick := time.NewTicker(beatEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					if _, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.beat", ref); err != nil {
+						return
+					}
+				}
+			}
+		})
+	}
+}
+
+// Leave forgets hosts whose transaction has ended.
+func (t *Transaction) Leave(hosts []string) {
+	for _, h := range hosts {
+		delete(t.refs, h)
+	}
+}
+
+// Refs are the holds on the hosts' transactions, for whoever is to go on with them.
+func (t *Transaction) Refs() map[string]agent.TxRef { return maps.Clone(t.refs) }
+
+// Close lets go of the hosts: leases that are still open run out.
+func (t *Transaction) Close() {
+	if t.stop != nil {
+		t.stop()
+	}
+	t.beats.Wait()
+}
+
+// Reach proves that the operator still gets in: a new connection to every host of the transaction,
+// with patience for a blip.
+func (t *Transaction) Reach(ctx context.Context) error {
+	return side(t.Hosts(), func(host string) error {
+		ctx, cancel := context.WithTimeout(ctx, min(t.lease/3, 15*time.Second))
+		defer cancel()
+		for {
+			c, err := t.fleet.redial(ctx, host)
+			if err == nil {
+				c.Close()
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("it cannot be reached by a new connection any more: %w", err)
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// Prepare says on all hosts that their changes are made and checked.
+func (t *Transaction) Prepare(ctx context.Context) error { return t.all(ctx, "tx.prepare") }
+
+// Commit ends the transaction on all hosts, with what was changed. fates says how it ended where it
+// is not open any more; a host that was not heard of between its preparation and its commit is lost.
+func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
+	if err := t.all(ctx, "tx.persist"); err != nil {
+		return nil, err
+	}
+	fates = map[string]HostOutcome{}
+	var mu sync.Mutex
+	err = side(t.Hosts(), func(host string) error {
+		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host])
+		o := HostOutcome{Host: host, Fate: Committed}
+		if err != nil {
+			o = t.resolve(ctx, host)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fates[host] = o
+		if o.Fate != Committed {
+			return err
+		}
+		return nil
+	})
+	t.Close()
+	return fates, err
+}
+
+func (t *Transaction) all(ctx context.Context, method string) error {
+	return side(t.Hosts(), func(host string) error {
+		_, err := ask[agent.TxInfo](ctx, t.fleet, host, method, t.refs[host])
+		return err
+	})
+}
+
+// Revert takes hosts back to what they were. A host that cannot be asked goes back by itself; its
+// end is awaited.
+func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
+	fates := map[string]HostOutcome{}
+	var mu sync.Mutex
+	err := side(hosts, func(host string) error {
+		o := t.revertHost(ctx, host, why)
+		mu.Lock()
+		defer mu.Unlock()
+		fates[host] = o
+		if o.Fate != Reverted {
+			return fmt.Errorf("%s: %s", o.Fate, strings.Join(append([]string{o.Why}, o.Left...), "; "))
+		}
+		return nil
+	})
+	return fates, err
+}
+
+func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
+	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ID, Why: why})
+	if err != nil && i.ID == "" {
+		return t.resolve(ctx, host)
+	}
+	return ended(host, i)
+}
+
+func ended(host string, i agent.TxInfo) HostOutcome {
+	o := HostOutcome{Host: host, Why: i.Why, Left: i.Remain}
+	switch i.State {
+	case checkpoint.Committed:
+		o.Fate = Committed
+	case checkpoint.Reverted:
+		o.Fate = Reverted
+	case checkpoint.RevertFailed:
+		o.Fate = RevertFailed
+	default:
+		o.Fate = Lost
+	}
+	return o
+}
+
+// resolve finds out how a host ended that does not answer: it is asked anew until its lease has run
+// out for certain, and then some.
+func (t *Transaction) resolve(ctx context.Context, host string) HostOutcome {
+	last := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
+	for end := time.Now().Add(t.lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		c, err := t.fleet.redial(try, host)
+		if err == nil {
+			var all []agent.TxInfo
+			err = c.Call(try, "tx.list", struct{}{}, &all)
+			if before := t.fleet.adopt(host, c); before != nil {
+				before.Close()
+			}
+			for _, i := range all {
+				if i.ID == t.refs[host].ID && !i.State.Open() || i.ID == t.refs[host].ID && i.State == checkpoint.RevertFailed {
+					cancel()
+					return ended(host, i)
+				}
+			}
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	return last
+}
+
+// Resume is a transaction that another run opened and prepared.
+func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction {
+	return &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: refs}
+}
+
+// Transactions are those that a host keeps, the latest last.
+func (f *Fleet) Transactions(ctx context.Context, host string) ([]agent.TxInfo, error) {
+	return ask[[]agent.TxInfo](ctx, f, host, "tx.list", struct{}{})
+}
+
+// GoBack takes a host back from a transaction.
+func (f *Fleet) GoBack(ctx context.Context, host string, r agent.TxRevert) (HostOutcome, error) {
+	i, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", r)
+	if i.ID == "" {
+		return HostOutcome{}, err
+	}
+	return ended(host, i), nil
+}
+
+// Release ends a transaction whose revert failed.
+func (f *Fleet) Release(ctx context.Context, host, id, user string) error {
+	_, err := ask[agent.TxInfo](ctx, f, host, "tx.release", agent.TxTakeOver{TxRef: agent.TxRef{ID: id}, User: user})
+	return err
+}
