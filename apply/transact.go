@@ -236,7 +236,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host])
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
-			o = t.resolve(ctx, host)
+			o = t.resolve(ctx, host, "")
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -278,7 +278,7 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
 	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ID, Why: why})
 	if err != nil && i.ID == "" {
-		return t.resolve(ctx, host)
+		return t.resolve(ctx, host, why)
 	}
 	return ended(host, i)
 }
@@ -299,8 +299,8 @@ func ended(host string, i agent.TxInfo) HostOutcome {
 }
 
 // resolve finds out how a host ended that does not answer: it is asked anew until its lease has run
-// out for certain, and then some.
-func (t *Transaction) resolve(ctx context.Context, host string) HostOutcome {
+// out for certain, and then some. Where why is given, it is told to go back as soon as it hears.
+func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome {
 	last := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
 	for end := time.Now().Add(t.lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -310,6 +310,12 @@ func (t *Transaction) resolve(ctx context.Context, host string) HostOutcome {
 			err = c.Call(try, "tx.list", struct{}{}, &all)
 			if before := t.fleet.adopt(host, c); before != nil {
 				before.Close()
+			}
+			if why != "" && err == nil {
+				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ID, Why: why}); err == nil || i.ID != "" {
+					cancel()
+					return ended(host, i)
+				}
 			}
 			for _, i := range all {
 				if i.ID == t.refs[host].ID && !i.State.Open() || i.ID == t.refs[host].ID && i.State == checkpoint.RevertFailed {

@@ -111,7 +111,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		if after := kernelState(t, state, full, "a"); after != before {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
-		if left := inside(t, state, full, "a", "sh", "-c", "ls /var/lib/fabricform"); left != "" {
+		if left := inside(t, state, full, "a", "sh", "-c", "ls /var/lib/fabricform"); left != "transactions\n" {
 			t.Errorf("a record is left: %s", left)
 		}
 		try(t, state, "destroy", "-lab", "-auto-approve", full).want(t, 0, "No changes")
