@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// Exit codes, as `fabricform help exit-codes` tells them.
+// Exit codes, as `fabricform -h` tells them.
 const (
 	exitOK          = 0
 	exitError       = 1

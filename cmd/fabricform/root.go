@@ -48,7 +48,9 @@ taken out of the files is given back on the hosts.
 
 FABRIC is a directory of *.hcl files or one file; the default is the current directory.
 Exit codes: 0 success; 1 error; 2 plan -detailed-exitcode found changes; 3 a live check failed;
-4 some hosts could not be reached; 5 a host moved since the plan was made.`
+4 some hosts could not be reached; 5 a host moved since the plan was made; 6 apply failed, and every
+host that it touched is as it was; 7 a rollback failed or a host's end is not known: a person is
+needed; 8 another transaction is open. Where several fit, the first of 7, 6, 8, 5, 1, 4, 3, 2.`
 
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
