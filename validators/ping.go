@@ -214,6 +214,9 @@ func (e *echoes) judge(maxLoss float64, maxRTT *time.Duration) Result {
 		e.Cause = strings.Join(e.got.Errors, "; ")
 		if e.Cause == "" {
 			e.Cause = "no answer: a wrong cable, an address that is not there, or a firewall on the peer"
+			if e.got.Received > 0 {
+				e.Cause = "some are lost: a bad cable or module, a queue that is full on the way, or a busy host"
+			}
 		}
 	case maxRTT != nil && e.got.Max > *maxRTT:
 		e.Verdict, e.Cause = Fail, "slower than declared: a longer path than a cable, or a host that is busy or saves power"
