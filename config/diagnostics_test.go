@@ -101,7 +101,7 @@ func TestEveryDiagnosticHasAGolden(t *testing.T) {
 	if len(found) < 80 {
 		t.Fatalf("only %d messages found: has their form changed?", len(found))
 	}
-	shown += ": Fabric too large\n" // TestFabricTooLarge
+	shown += ": Fabric too large\n: Text too long\n" // TestFabricTooLarge, TestTextTooLong
 	for _, m := range found {
 		if s := m[1] + m[2]; !strings.Contains(shown, ": "+s+"\n") {
 			t.Errorf("no case shows %q", s)
@@ -119,6 +119,24 @@ func TestFabricTooLarge(t *testing.T) {
 	}
 	if _, _, d := Load(dir, Options{}); len(d) != 1 || d[0].Summary != "Fabric too large" || d[0].Subject == nil {
 		t.Fatal(d)
+	}
+}
+
+// TestTextTooLong: HCL's parser joins the pieces of a text in quadratic time.
+func TestTextTooLong(t *testing.T) {
+	text := func(pieces int) hcl.Diagnostics {
+		path := filepath.Join(t.TempDir(), "f.hcl")
+		if err := os.WriteFile(path, []byte("locals {\n  a = \""+strings.Repeat("%d,", pieces)+"\"\n}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, d := Load(path, Options{})
+		return d
+	}
+	if d := text(5000); d.HasErrors() {
+		t.Error(d)
+	}
+	if d := text(100_000); len(d) != 1 || d[0].Summary != "Text too long" || d[0].Subject == nil {
+		t.Error(d)
 	}
 }
 

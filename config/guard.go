@@ -14,6 +14,7 @@ const (
 	maxDepth      = 256
 	maxOperators  = 4096
 	maxExponent   = 400
+	maxJoined     = 4 << 30 // bytes that are copied to join a text's pieces, twice over
 )
 
 // guard refuses sources that would make HCL's recursive parser or cty's numbers eat the machine.
@@ -21,8 +22,19 @@ const (
 func guard(src []byte, filename string) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
 	var n nesting
+	pieces, bytes := 0, 0 // of one literal text
 	for _, t := range tokens {
+		if t.Type != hclsyntax.TokenQuotedLit && t.Type != hclsyntax.TokenStringLit {
+			pieces, bytes = 0, 0
+		}
 		switch t.Type {
+		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit:
+			// The parser joins a text's pieces one by one (meldConsecutiveStringLiterals); each % and each
+			// line of a heredoc begins another.
+			pieces, bytes = pieces+1, bytes+len(t.Bytes)
+			if pieces*bytes > maxJoined {
+				return fail(t.Range, "Text too long", "This text is too long to be read in time. Put it into a file, and read that with file().")
+			}
 		case hclsyntax.TokenOParen, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateInterp:
 			n.open(false)
 		case hclsyntax.TokenTemplateControl:
