@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fabricform/fabricform/resource"
@@ -35,7 +36,7 @@ func echo(_ context.Context, p json.RawMessage) (any, error) { return p, nil }
 
 func TestCallAnswersPastLoginNoise(t *testing.T) {
 	conn, _ := wire(t, "Welcome!\n\x00fabric \x1b[31mmotd\n", map[string]Handler{"echo": echo})
-	c, err := Connect(context.Background(), conn, "b1")
+	c, err := Connect(context.Background(), conn, "b1", deadAfter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestCallAnswersPastLoginNoise(t *testing.T) {
 
 func TestConnectRefusesAnotherBuild(t *testing.T) {
 	conn, _ := wire(t, "", nil)
-	if _, err := Connect(context.Background(), conn, "b2"); err == nil || !strings.Contains(err.Error(), `"b1"`) {
+	if _, err := Connect(context.Background(), conn, "b2", deadAfter); err == nil || !strings.Contains(err.Error(), `"b1"`) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -65,7 +66,7 @@ func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
 		_ = fw.write(frame{Hello: &Hello{Version: "b1"}})
 		_, _ = io.Copy(io.Discard, far)
 	}()
-	c, err := Connect(context.Background(), near, "b1")
+	c, err := Connect(context.Background(), near, "b1", deadAfter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,15 +78,25 @@ func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
 }
 
 func TestServeEndsWhenTheClientFallsSilent(t *testing.T) {
-	conn, ended := wire(t, "", nil)
-	go func() { _, _ = io.Copy(io.Discard, conn) }()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, ErrClientLost) {
-			t.Fatalf("got %v", err)
+	synctest.Test(t, func(t *testing.T) { // a bubble whose clock jumps
+		conn, ended := wire(t, "", nil)
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrClientLost) {
+				t.Fatalf("got %v", err)
+			}
+		case <-time.After(mostPatience + time.Second):
+			t.Fatal("the helper still runs")
 		}
-	case <-time.After(4 * time.Second):
-		t.Fatal("the helper still runs")
+	})
+}
+
+func TestSlowHostsAreGivenTime(t *testing.T) {
+	for began, want := range map[time.Duration]time.Duration{0: deadAfter, 500 * time.Millisecond: deadAfter, 2 * time.Second: 8 * time.Second, time.Minute: mostPatience} {
+		if got := Patience(began); got != want {
+			t.Errorf("%s: %s", began, got)
+		}
 	}
 }
 

@@ -12,9 +12,15 @@ import (
 const (
 	beatEvery = 700 * time.Millisecond
 	deadAfter = 2800 * time.Millisecond // a dead link is noticed within 3 s
-	// While a program that spins runs on a host of few processors, beats come late.
-	deadAfterLoad = 20 * time.Second
+	// A host that is slow to begin is slow to beat, as an emulated one is; and while a program that
+	// spins runs on a host of few processors, beats come late.
+	mostPatience = 20 * time.Second
 )
+
+// Patience is how long silence is borne of a host whose login and greeting took so long.
+func Patience(began time.Duration) time.Duration {
+	return min(max(deadAfter, 4*began), mostPatience)
+}
 
 // loads says whether a request keeps the host's processors busy: perftest polls without a pause, as
 // RDMA programs do, and Soft-RoCE works in the kernel's softirqs, which come before any process.
@@ -22,12 +28,13 @@ func loads(method string) bool { return strings.HasPrefix(method, "verbs.") }
 
 // pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.
 type pulse struct {
-	last atomic.Int64 // monotonic, since start
-	load atomic.Int32 // requests under way that load the host
+	last atomic.Int64  // monotonic, since start
+	load atomic.Int32  // requests under way that load the host
+	most time.Duration // of silence
 	t0   time.Time
 }
 
-func newPulse() *pulse { return &pulse{t0: time.Now()} }
+func newPulse(most time.Duration) *pulse { return &pulse{t0: time.Now(), most: most} }
 
 // loaded is to be called before such a request; the returned function after it.
 func (p *pulse) loaded(method string) (done func()) {
@@ -43,9 +50,9 @@ func (p *pulse) loaded(method string) (done func()) {
 
 func (p *pulse) limit() time.Duration {
 	if p.load.Load() > 0 {
-		return deadAfterLoad
+		return mostPatience
 	}
-	return deadAfter
+	return p.most
 }
 
 func (p *pulse) heard() { p.last.Store(int64(time.Since(p.t0))) }

@@ -29,8 +29,8 @@ type Client struct {
 }
 
 // Connect waits for the helper's greeting and checks that it is the same build. The client owns
-// stream from here on.
-func Connect(ctx context.Context, stream io.ReadWriteCloser, version string) (*Client, error) {
+// stream from here on, and ends when nothing is heard for longer than patience.
+func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, patience time.Duration) (*Client, error) {
 	br := bufio.NewReader(stream)
 	type greeting struct {
 		hello Hello
@@ -54,7 +54,7 @@ func Connect(ctx context.Context, stream io.ReadWriteCloser, version string) (*C
 		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", g.hello.Version, version), stream.Close())
 	}
 	pctx, cancel := context.WithCancel(context.Background())
-	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(),
+	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(patience),
 		wait: map[uint64]chan frame{}, done: make(chan struct{})}
 	go c.pulse.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(ErrLinkDead) })
 	go c.read(br)

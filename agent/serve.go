@@ -32,7 +32,8 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, handle
 	if err := fw.write(frame{Hello: &Hello{Version: version, UID: os.Getuid(), Arch: runtime.GOARCH}}); err != nil {
 		return fmt.Errorf("greet client: %w", err)
 	}
-	p := newPulse()
+	// A helper whose client is gone does no harm for a while: what it has begun, a lease ends.
+	p := newPulse(mostPatience)
 	go p.run(ctx, func() error { return fw.write(frame{}) }, func() { cancel(ErrClientLost) })
 	frames := make(chan frame)
 	failed := make(chan error, 1)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -105,11 +106,12 @@ func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
 }
 
 func open(ctx context.Context, d *transport.Dialer, version string, t transport.Target) (*agent.Client, error) {
+	began := time.Now()
 	s, err := d.Start(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return agent.Connect(ctx, s, version)
+	return agent.Connect(ctx, s, version, agent.Patience(time.Since(began)))
 }
 
 // adopt makes a helper the host's, and answers the one from before.

@@ -181,7 +181,9 @@ func TestADeadPathIsNoticedInTheMiddleOfACheck(t *testing.T) {
 	go func() {
 		// In the first throughput test, which takes three seconds: no packet comes or goes any more,
 		// and nobody says so.
-		time.Sleep(1500 * time.Millisecond)
+		for sent, end := int64(0), time.Now().Add(30*time.Second); sent < 20<<20 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			sent = number(strings.TrimSpace(try(t, state, "lab", "exec", pair, "a", "--", "cat", "/sys/class/net/ens19f0np0/statistics/tx_bytes").out))
+		}
 		cmd := exec.Command(bin, "lab", "exec", pair, "a", "--", "ip", "link", "set", "mgmt0", "down")
 		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
 		cut <- cmd.Run()

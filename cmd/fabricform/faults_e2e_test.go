@@ -238,7 +238,7 @@ func TestFaults(t *testing.T) {
 		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, `a transaction of fabric "roce-pair" is open`, "goes back by itself in")
 		try(l.t, l.state, "destroy", "-lab", "-auto-approve", pair).want(l.t, 8, "nothing was changed", "is open, by")
 		l.back(time.Now(), 7*time.Second)
-		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 7, "reverted")
+		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "too late to persist: the transaction is reverted")
 		manual("60s")
 		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 0, "a, b  committed")
 		try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", pair).want(l.t, 0)
