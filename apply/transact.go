@@ -204,7 +204,7 @@ func (t *Transaction) Close() {
 // with patience for a blip.
 func (t *Transaction) Reach(ctx context.Context) error {
 	return side(t.Hosts(), func(host string) error {
-		ctx, cancel := context.WithTimeout(ctx, min(t.lease/3, 15*time.Second))
+		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
 		defer cancel()
 		for {
 			c, err := t.fleet.redial(ctx, host)
