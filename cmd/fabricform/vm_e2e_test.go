@@ -169,7 +169,7 @@ func foreignDevices(t *testing.T, state string) {
 	write("  nic \"rail0\" {\n    match = { rdma = \"rxe0\" }\n    mtu = 4200\n  }\n")
 	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, `nic eth1 mtu is owned by fabric "soft-roce-pair"`)
 	inside(t, state, softRoCE, "node1", "sh", "-c", "ib_send_lat -d rxe1 -x 1 >/dev/null 2>&1 </dev/null & sleep 3")
-	try(t, state, "destroy", "-lab", "-auto-approve", "-host", "node1", softRoCE).want(t, 1, "RDMA device rxe1 is in use by ib_send_lat (pid ")
+	try(t, state, "destroy", "-lab", "-auto-approve", "-host", "node1", softRoCE).want(t, 6, "RDMA device rxe1 is in use by ib_send_lat (pid ", "node1  reverted")
 	inside(t, state, softRoCE, "node1", "pkill", "ib_send_lat")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", softRoCE).want(t, 0)
 }
