@@ -161,10 +161,22 @@ func (s *server) txCommit(ctx context.Context, r TxRef) (TxInfo, error) {
 	return info(t, 0), nil
 }
 
-// txRevert goes back once the action in hand has ended.
+// stopPatience is how long an earlier helper may take to be gone.
+const stopPatience = 2 * time.Second
+
+// txRevert goes back once the action in hand has ended. A helper that an earlier connection has left
+// behind is stopped first: it may be in the middle of one.
 func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
+	if t, err := s.store.Read(p.ID); err == nil && t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
+		stopping, cancel := context.WithTimeout(ctx, stopPatience)
+		err := t.Helper.Process.Stop(stopping)
+		cancel()
+		if err != nil {
+			return TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
+		}
+	}
 	event := checkpoint.Revert
 	if p.Undo {
 		event = checkpoint.Undo

@@ -92,7 +92,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 	if len(held.Hosts) > 0 {
 		return nil, held
 	}
-	err = side(slices.Sorted(maps.Keys(acting)), func(host string) error {
+	open := func(host string) error {
 		i, err := ask[agent.TxInfo](ctx, f, host, "tx.open", agent.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host]})
 		mu.Lock()
 		defer mu.Unlock()
@@ -104,7 +104,13 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 			t.refs[host] = i.TxRef
 		}
 		return err
-	})
+	}
+	// The first host decides between two who come at once: if each had half of the hosts, neither
+	// would win.
+	hosts := slices.Sorted(maps.Keys(acting))
+	if err = side(hosts[:1], open); err == nil {
+		err = side(hosts[1:], open)
+	}
 	if err == nil {
 		t.beat()
 		return t, nil
@@ -338,18 +344,53 @@ func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction 
 	return &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: refs}
 }
 
-// Transactions are those that a host keeps, the latest last.
-func (f *Fleet) Transactions(ctx context.Context, host string) ([]agent.TxInfo, error) {
-	return ask[[]agent.TxInfo](ctx, f, host, "tx.list", struct{}{})
+// Transactions are those that each host keeps, the latest last.
+func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, error) {
+	out := map[string][]agent.TxInfo{}
+	var mu sync.Mutex
+	err := side(f.Hosts(), func(host string) error {
+		all, err := ask[[]agent.TxInfo](ctx, f, host, "tx.list", struct{}{})
+		mu.Lock()
+		defer mu.Unlock()
+		out[host] = all
+		return err
+	})
+	return out, err
 }
 
-// GoBack takes a host back from a transaction.
-func (f *Fleet) GoBack(ctx context.Context, host string, r agent.TxRevert) (HostOutcome, error) {
-	i, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", r)
-	if i.ID == "" {
-		return HostOutcome{}, err
+// UndoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
+// back already, or never had one, has no fate.
+func (f *Fleet) UndoLast(ctx context.Context, fabric string, hosts []string, why string) (map[string]HostOutcome, error) {
+	all, err := f.Transactions(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return ended(host, i), nil
+	fates := map[string]HostOutcome{}
+	var mu sync.Mutex
+	err = side(hosts, func(host string) error {
+		i := last(all[host], fabric)
+		if i == nil || i.State == checkpoint.Reverted || i.State == checkpoint.Released {
+			return nil
+		}
+		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", agent.TxRevert{ID: i.ID, Why: why, Undo: i.State == checkpoint.Committed})
+		if now.ID == "" {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fates[host] = ended(host, now)
+		return nil
+	})
+	return fates, err
+}
+
+func last(all []agent.TxInfo, fabric string) *agent.TxInfo {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Fabric == fabric {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // Release ends a transaction whose revert failed.

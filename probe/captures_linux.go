@@ -2,8 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -31,13 +29,9 @@ func (s *CaptureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 	if err != nil {
 		return "", err
 	}
-	random := make([]byte, 8)
-	if _, err := rand.Read(random); err != nil {
-		return "", errors.Join(err, c.Close())
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	run := &capturing{stop: stop, done: make(chan struct{})}
-	id = hex.EncodeToString(random)
+	id = newID(8)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {

@@ -2,9 +2,7 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -61,11 +59,7 @@ func (s *TCPServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 	if err != nil {
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
 	}
-	random := make([]byte, 24)
-	if _, err := rand.Read(random); err != nil {
-		return TCPListenResult{}, errors.Join(err, l.Close())
-	}
-	id, token := hex.EncodeToString(random[:8]), hex.EncodeToString(random[8:])
+	id, token := newID(8), newID(16)
 	r := &receiver{done: make(chan struct{})}
 	s.mu.Lock()
 	if s.open == nil {

@@ -2,8 +2,6 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -51,12 +49,7 @@ func (s *VerbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 		ended <- o
 		return o
 	}
-	random := make([]byte, 8)
-	if _, err := rand.Read(random); err != nil {
-		cancel()
-		return VerbsServeResult{}, err
-	}
-	id := hex.EncodeToString(random)
+	id := newID(8)
 	s.mu.Lock()
 	if s.open == nil {
 		s.open = map[string]func() VerbsOutcome{}

@@ -82,7 +82,7 @@ func (r *Record) Enter(e Entry) {
 // Applied finds the entry of a plan.
 func (r *Record) Applied(plan string) (Entry, bool) {
 	for _, e := range r.History {
-		if e.Plan == plan {
+		if e.Plan == plan && (e.Changes > 0 || e.Failed == "") { // else nothing of it stayed
 			return e, true
 		}
 	}

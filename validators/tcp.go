@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -28,24 +27,11 @@ func (t *trial) tcp(ctx context.Context) {
 		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "a measurement"
 		skip.Cause = "there is no carrier on this link (see the link check)"
 	default:
-		t.add(t.fairly(ctx, ends[0], ends[1], found[0]))
-		t.add(t.fairly(ctx, ends[1], ends[0], found[0].reverse()))
+		t.add(t.throughput(ctx, ends[0], ends[1], found[0]))
+		t.add(t.throughput(ctx, ends[1], ends[0], found[0].reverse()))
 		return
 	}
 	t.add(skip)
-}
-
-// tooSlow begins the cause of a throughput below its threshold.
-const tooSlow = "slower than declared"
-
-// fairly measures a lab's cable again where it is slow: all of its hosts share the processors of one
-// machine, which may have been busy with something else.
-func (t *trial) fairly(ctx context.Context, from, to side, p pair) Result {
-	res := t.throughput(ctx, from, to, p)
-	if t.options.Lab && res.Verdict == Fail && strings.HasPrefix(res.Cause, tooSlow) {
-		res = t.throughput(ctx, from, to, p)
-	}
-	return res
 }
 
 func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
@@ -76,7 +62,7 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
 		res.Cause = fmt.Sprintf("the streams stopped after %s of %s: the cable was cut or the link flapped meanwhile", got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration)
 	case got.Gbps < need:
 		res.Verdict = Fail
-		res.Cause = tooSlow + ": too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits"
+		res.Cause = "slower than declared: too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits"
 	}
 	return res
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/view"
@@ -128,11 +129,14 @@ func (r *job) enrol(ctx context.Context) error {
 				e.Changes += len(o.Action.Changes) + len(o.Also)
 			}
 		}
+		if len(h.Outcomes) == 0 {
+			continue
+		}
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()
 		}
-		if len(h.Outcomes) == 0 {
-			continue
+		if h.Fate != apply.Committed && h.Fate != apply.Waiting {
+			e.Changes, e.Failed = 0, "went back: "+h.Why
 		}
 		entries[h.Host] = e
 		if !slices.Contains(hosts, h.Host) {

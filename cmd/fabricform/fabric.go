@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
@@ -63,6 +65,36 @@ func (a *app) open(ctx context.Context, path string) (*session, error) {
 	}
 	s.source = sourceOf(path)
 	return s, nil
+}
+
+// onHosts is the body of a command that opens a session first, and closes it afterwards.
+func (a *app) onHosts(do func(ctx context.Context, s *session) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.fleet.Close()
+		return do(cmd.Context(), s)
+	}
+}
+
+// unreachable says why hosts were left out, by name.
+func (s *session) unreachable() map[string]string {
+	out := map[string]string{}
+	for name, err := range s.fleet.Unreachable {
+		out[name] = err.Error()
+	}
+	return out
+}
+
+// reached names the hosts that could not be, and answers the exit.
+func (a *app) reached(left map[string]string) error {
+	if len(left) == 0 {
+		return nil
+	}
+	a.err.Unreachable(left)
+	return told(exitUnreachable)
 }
 
 // labName is the lab that -lab means: the fabric's own, or another fabric's by its name.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,20 +16,11 @@ func historyCommand(a *app) *cobra.Command {
 		Example: "  fabricform history my-fabric/\n  fabricform history -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.open(cmd.Context(), fabricArg(args))
-		if err != nil {
-			return err
-		}
-		defer s.fleet.Close()
-		p := s.plan(cmd.Context())
+	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
+		p := s.plan(ctx)
 		a.out.History(applies(s.fabric.Name, s.records))
-		if len(p.Unreachable()) > 0 {
-			a.err.Unreachable(p.Unreachable())
-			return told(exitUnreachable)
-		}
-		return nil
-	}
+		return a.reached(p.Unreachable())
+	})
 	return c
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/nccl"
@@ -15,13 +17,8 @@ func showCommand(a *app) *cobra.Command {
 	}
 	a.fleetFlags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object a host")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.open(cmd.Context(), fabricArg(args))
-		if err != nil {
-			return err
-		}
-		defer s.fleet.Close()
-		p := s.plan(cmd.Context())
+	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
+		p := s.plan(ctx)
 		for _, h := range s.fabric.Hosts {
 			if s.facts[h.Name] == nil {
 				continue
@@ -40,11 +37,7 @@ func showCommand(a *app) *cobra.Command {
 				return err
 			}
 		}
-		if len(p.Unreachable()) > 0 {
-			a.err.Unreachable(p.Unreachable())
-			return told(exitUnreachable)
-		}
-		return nil
-	}
+		return a.reached(p.Unreachable())
+	})
 	return c
 }

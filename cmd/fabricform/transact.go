@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
 )
@@ -105,7 +105,7 @@ func (r *job) commit(ctx context.Context, tx *apply.Transaction, code int, why e
 		}
 	}
 	if why == nil && r.o.confirm == confirmManual {
-		return r.leaveOpen(tx)
+		return r.leaveOpen(ctx, tx)
 	}
 	// An interrupt between two hosts' commits would part them.
 	late := context.WithoutCancel(ctx)
@@ -199,21 +199,29 @@ func (r *job) baseline(ctx context.Context) []validators.Result {
 			}
 		}
 	}
-	where := func(p fabric.Path) bool { return touched[p.Endpoints[0]] || touched[p.Endpoints[1]] }
+	where := func(p fabric.Path) bool {
+		return (touched[p.Endpoints[0]] || touched[p.Endpoints[1]]) && r.lit(p.Endpoints[0]) && r.lit(p.Endpoints[1])
+	}
 	if r.s.destroy || !slices.ContainsFunc(r.s.fabric.Paths(), where) {
 		return nil
 	}
 	return r.works(ctx, where)
 }
 
+// lit says whether a NIC has a carrier now. Where one end has none, nothing works that could break.
+func (r *job) lit(ref fabric.NICRef) bool {
+	h, snap := r.s.fabric.Host(ref.Host), r.s.facts[ref.Host]
+	if h == nil || snap == nil || h.NIC(ref.NIC) == nil {
+		return false
+	}
+	l := nccl.Netdev(snap, h.NIC(ref.NIC))
+	return l != nil && l.Carrier
+}
+
 // works are the carriers and pings that pass.
 func (r *job) works(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
-	unreachable := map[string]string{}
-	for name, err := range r.s.fleet.Unreachable {
-		unreachable[name] = err.Error()
-	}
 	all := validators.Run(ctx, r.s.fabric, r.s.fleet, validators.Options{Only: []string{"link", "ping"}, Where: where, Lab: r.s.lab != nil,
-		Unreachable: unreachable, LeftOut: r.s.leftOut})
+		Unreachable: r.s.unreachable(), LeftOut: r.s.leftOut})
 	return slices.DeleteFunc(all, func(v validators.Result) bool {
 		return v.Verdict != validators.Pass || v.What != "carrier" && !strings.HasPrefix(v.What, "ping ")
 	})
@@ -260,19 +268,18 @@ func (r *job) acceptance(ctx context.Context, code int) (int, error) {
 	if code != exitCheckFailed || r.o.onFailedCheck != rollbackCheck || r.p.Changes() == 0 {
 		return code, nil
 	}
-	fates, err := r.undoLast(context.WithoutCancel(ctx), slices.Sorted(maps.Keys(r.committed())), "a check failed")
+	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.committed(), "a check failed")
 	r.fates(fates)
 	r.a.report().Fates(r.report.Outcomes)
 	return worse(code, fateCode(fates)), err
 }
 
 // committed are the hosts whose transaction was.
-func (r *job) committed() map[string]bool {
-	out := map[string]bool{}
+func (r *job) committed() (hosts []string) {
 	for _, h := range r.report.Outcomes {
 		if h.Fate == apply.Committed {
-			out[h.Host] = true
+			hosts = append(hosts, h.Host)
 		}
 	}
-	return out
+	return hosts
 }

@@ -57,10 +57,7 @@ func verifyCommand(a *app) *cobra.Command {
 
 // prove runs the live checks and prints their verdicts; the answer is the exit code and the results.
 func (a *app) prove(ctx context.Context, s *session, ch checks) (int, []validators.Result) {
-	unreachable := map[string]string{}
-	for name, err := range s.fleet.Unreachable {
-		unreachable[name] = err.Error()
-	}
+	unreachable := s.unreachable()
 	o := validators.Options{Only: ch.only, Link: ch.link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
 	if s.lab != nil {

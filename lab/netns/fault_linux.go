@@ -13,11 +13,7 @@ import (
 
 // Fault breaks a cable, or mends it.
 func (l *Lab) Fault(name string, f site.Fault, said string) error {
-	names := make([]string, 0, len(l.state.Links))
-	for _, c := range l.state.Links {
-		names = append(names, c.Name)
-	}
-	j, err := site.Find(names, name)
+	j, err := site.Find(l.state.Links, name)
 	if err != nil {
 		return err
 	}

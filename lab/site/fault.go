@@ -64,11 +64,13 @@ func parseRate(s string) (gbps float64, err error) {
 }
 
 // Find finds a cable by name.
-func Find(names []string, name string) (int, error) {
-	for i, n := range names {
-		if n == name {
+func Find[C interface{ CableName() string }](cables []C, name string) (int, error) {
+	names := make([]string, 0, len(cables))
+	for i, c := range cables {
+		if c.CableName() == name {
 			return i, nil
 		}
+		names = append(names, c.CableName())
 	}
 	if len(names) == 0 {
 		return 0, errors.New("the lab has no links")

@@ -56,17 +56,27 @@ type Cable struct {
 	Fault string  `json:"fault,omitempty"` // as Fault.String has it; "": whole
 }
 
-// Place is a lab's folder. The name is a fabric's, which the language keeps to plain characters.
-func Place(name string) (string, error) {
+// CableName is for Find: kinds of labs have more of a cable than this.
+func (c Cable) CableName() string { return c.Name }
+
+// StateDir is where this program keeps what it must remember on the operator's machine (XDG Base
+// Directory Specification, XDG_STATE_HOME).
+func StateDir() (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("find a place for the lab: %w", err)
+			return "", fmt.Errorf("find a place for what is to be remembered: %w", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(base, "fabricform", "lab", filepath.Base(name)), nil
+	return filepath.Join(base, "fabricform"), nil
+}
+
+// Place is a lab's folder. The name is a fabric's, which the language keeps to plain characters.
+func Place(name string) (string, error) {
+	base, err := StateDir()
+	return filepath.Join(base, "lab", filepath.Base(name)), err
 }
 
 // Read reads a lab's state from its folder.

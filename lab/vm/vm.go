@@ -87,16 +87,12 @@ func (l *Lab) LinkCapGbps() float64 { return 0 }
 
 // Fault breaks a cable, or mends it.
 func (l *Lab) Fault(name string, f site.Fault, said string) error {
-	names := make([]string, 0, len(l.state.Links))
-	for _, c := range l.state.Links {
-		names = append(names, c.Name)
-	}
-	j, err := site.Find(names, name)
+	j, err := site.Find(l.state.Links, name)
 	if err != nil {
 		return err
 	}
 	if f.Swap != "" {
-		if _, err := site.Find(names, f.Swap); err != nil {
+		if _, err := site.Find(l.state.Links, f.Swap); err != nil {
 			return err
 		}
 	}
@@ -105,7 +101,7 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	}
 	for i := range l.state.Links {
 		// A swap goes when either of its cables is mended.
-		if l.state.Links[i].Fault == "swap="+name || l.state.Links[j].Fault == "swap="+names[i] {
+		if l.state.Links[i].Fault == "swap="+name || l.state.Links[j].Fault == "swap="+l.state.Links[i].Name {
 			l.state.Links[i].Fault = ""
 		}
 	}

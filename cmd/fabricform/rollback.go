@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/resource"
+)
+
+func rollbackCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "rollback [FABRIC]", Short: "Go back: from an open transaction, or from the last apply", Args: cobra.MaximumNArgs(1),
+		Long: `rollback takes every host of the fabric back to what it was before its last transaction, from the
+snapshot that the host keeps: of an open one, or of the last that was committed.`,
+	}
+	a.fleetFlags(c)
+	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
+		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, s.fleet.Hosts(), "rollback by "+operator())
+		if err == nil && len(fates) == 0 {
+			return errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
+		}
+		err = errors.Join(err, dropWaiting(s.fabric.Name), s.enterRollback(ctx, fates))
+		return errors.Join(a.tellFates(fates, err), a.reached(s.unreachable()))
+	})
+	return c
+}
+
+// enterRollback keeps in the hosts' histories that they went back; their records are those from
+// before the transaction. A host without anything of ours has none.
+func (s *session) enterRollback(ctx context.Context, fates map[string]apply.HostOutcome) error {
+	p, entries := s.plan(ctx), map[string]resource.Entry{}
+	for host, f := range fates {
+		if f.Fate == apply.Reverted {
+			entries[host] = resource.Entry{Time: time.Now().UTC(), Command: "rollback", Who: operator(), Plan: newPlanID(), Source: s.source, Build: s.build}
+		}
+	}
+	return s.fleet.Enrol(ctx, s.fabric.Name, p.Roster, slices.Sorted(maps.Keys(entries)), entries)
+}
+
+// tellFates prints how hosts ended, and answers the exit.
+func (a *app) tellFates(fates map[string]apply.HostOutcome, err error) error {
+	var list []apply.HostOutcome
+	for _, h := range slices.Sorted(maps.Keys(fates)) {
+		list = append(list, fates[h])
+	}
+	a.out.Fates(list)
+	code := fateCode(fates)
+	if err != nil {
+		return &exit{code: worse(code, exitError), err: err}
+	}
+	return told(code)
+}
