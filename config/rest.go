@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // hostRest reads what may use addresses: everything of a host but its NICs.
@@ -97,6 +98,10 @@ func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
 func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 	v.Block = l.place(k)
 	v.Invalid = !l.attributes(language().block("nccl"), k.Body, s, value(v), nil)
+	l.environmentPlaces(k)
+	if _, err := env.ParseVersion(v.Version); v.Version != "" && err != nil {
+		l.errorf(l.ranges[v.At("version")], "Not a version of NCCL", `version must look like "2.27.5".`)
+	}
 	if v.File != "" && !strings.HasPrefix(v.File, "/") {
 		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file is a path on the host: begin it with '/'.")
 	}

@@ -151,6 +151,7 @@ func (l *loader) check() {
 		}
 		l.diags = append(l.diags, d)
 	}
+	l.environments()
 }
 
 // object makes a cty object; cty has another constructor for an empty one.

@@ -17,7 +17,9 @@ type NCCL struct {
 	SocketIfname Netdev `ff:"socket_ifname,auto"`
 	// Pins the GID index of all HCAs of the host.
 	GIDIndex *int `ff:"gid_index,min=0,max=255,auto"`
-	// More variables of NCCL, by name; they win over what is derived.
+	// NCCL's version on the hosts, such as `"2.27.5"`: variables are checked against it. Without it the newest known one is assumed here, and what a host has is looked at there.
+	Version string `ff:"version"`
+	// More variables of NCCL, by name; they win over what is derived, and are checked against NCCL's own.
 	Env map[string]string `ff:"env"`
 	// Whether the file is written.
 	Write *bool `ff:"write,absent=true"`
@@ -44,6 +46,9 @@ func (f *Fabric) NCCLOf(h *Host) NCCL {
 	}
 	if out.GIDIndex == nil {
 		out.GIDIndex = f.NCCL.GIDIndex
+	}
+	if out.Version == "" {
+		out.Version = f.NCCL.Version
 	}
 	if out.Write == nil {
 		out.Write = f.NCCL.Write

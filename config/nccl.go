@@ -1,0 +1,84 @@
+package config
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// environmentPlaces remembers where each variable of nccl.env stands, so that a problem shows its line.
+func (l *loader) environmentPlaces(k *hclsyntax.Block) {
+	a := k.Body.Attributes["env"]
+	if a == nil {
+		return
+	}
+	written, ok := a.Expr.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return // a function's or a loop's: env's own place has to do
+	}
+	for _, item := range written.Items {
+		if name := hcl.ExprAsKeyword(item.KeyExpr); name != "" {
+			l.places[k.Body][environmentKey(name)] = l.pos(hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range()))
+		}
+	}
+}
+
+// environmentKey is a variable's key among the places of a block.
+func environmentKey(name string) string { return "env." + name }
+
+// environments holds all nccl.env against the table of NCCL's variables.
+func (l *loader) environments() {
+	said := map[string]bool{} // instances of a block say the same
+	for _, h := range l.f.Hosts {
+		l.environment(h.NCCL, l.f.NCCLOf(h).Version, false, said)
+	}
+	l.environment(l.f.NCCL, l.f.NCCL.Version, len(l.f.Hosts) > 1, said)
+}
+
+func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map[string]bool) {
+	if n.Invalid {
+		return
+	}
+	at, err := env.ParseVersion(version)
+	if err != nil {
+		at = env.Version{} // none, or said to be wrong where it stands
+	}
+	context := env.Context{Version: at, Fleet: fleet, IsNetdev: l.isNetdev}
+	var all []env.Set
+	var found []env.Finding
+	for _, name := range keys(n.Env) {
+		all = append(all, env.Set{Name: name, Value: n.Env[name]})
+		found = append(found, env.Check(name, n.Env[name], context)...)
+	}
+	for _, f := range append(found, env.CheckTogether(all)...) {
+		place, ok := n.AttrPos[environmentKey(f.Name)]
+		if !ok {
+			place = n.At("env")
+		}
+		r := l.ranges[place]
+		if key := f.Detail() + r.String(); f.Severity == env.Note || said[key] {
+			continue
+		} else {
+			said[key] = true
+		}
+		severity := hcl.DiagWarning
+		if f.Severity == env.Error {
+			severity = hcl.DiagError
+		}
+		l.diags = append(l.diags, &hcl.Diagnostic{Severity: severity, Summary: f.Summary, Detail: f.Detail(), Subject: &r})
+	}
+}
+
+// isNetdev says whether a declared NIC is an interface of that name.
+func (l *loader) isNetdev(name string) bool {
+	for _, h := range l.f.Hosts {
+		for _, n := range h.NICs {
+			if n.Netdev == name {
+				return true
+			}
+		}
+	}
+	return false
+}
