@@ -40,6 +40,7 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if s.RDMA, err = rdma(r); err != nil {
 		return nil, err
 	}
+	s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
 	s.readModules(r, needs.Modules)
 	s.Management = management(r, s, sshConnection)
 	return s, nil

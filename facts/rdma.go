@@ -51,6 +51,7 @@ func rdmaPort(r host.Reader, name string, port int) RDMADevice {
 	d := RDMADevice{
 		Name: name, Port: port, LinkLayer: text(r, dir+"/link_layer"), Rate: text(r, dir+"/rate"), LID: text(r, dir+"/lid"),
 		Firmware: text(r, device+"/fw_ver"), HCA: text(r, device+"/hca_type"), Board: text(r, device+"/board_id"),
+		Slot: slot(r, device, "/infiniband/"+name),
 	}
 	// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
 	_, d.State, _ = strings.Cut(text(r, dir+"/state"), ": ")

@@ -39,6 +39,9 @@ type Snapshot struct {
 	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
 	Modules    map[string]Module `json:"modules,omitempty"` // those that were needed
 	RDMA       []RDMADevice      `json:"rdma,omitempty"`
+	GPUs       []GPU             `json:"gpus,omitempty"`
+	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
+	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
 	Management Management        `json:"management"`
 }
 
@@ -78,7 +81,8 @@ type RDMADevice struct {
 	Board     string `json:"board,omitempty"`    // board_id: the PSID, by which firmware is chosen
 	Rate      string `json:"rate,omitempty"`     // "100 Gb/sec (4X EDR)"
 	LID       string `json:"lid,omitempty"`      // "0x0" is right for Ethernet, which has no subnet manager
-	GIDs      []GID  `json:"gids,omitempty"`     // empty slots left out
+	Slot      Slot   `json:"slot,omitzero"`
+	GIDs      []GID  `json:"gids,omitempty"` // empty slots left out
 }
 
 // GID is one filled slot of a port's GID table.

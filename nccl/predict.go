@@ -17,13 +17,19 @@ type Selection struct {
 	Version int          // NCCL_IB_ROCE_VERSION_NUM; 0: 2
 }
 
+// version is the wanted RoCE version.
+func (s Selection) version() int {
+	if s.Version == 0 {
+		return 2
+	}
+	return s.Version
+}
+
 // Predict answers the GID index that NCCL 2.21 and later choose on an Ethernet port, by the steps
 // of ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7), and what is wrong with the
 // choice, if anything. The table need not be sorted; missing slots are empty.
 func Predict(table []facts.GID, s Selection) (index int, wrong string) {
-	if s.Version == 0 {
-		s.Version = 2
-	}
+	s.Version = s.version()
 	slots := map[int]facts.GID{}
 	last := 0
 	for _, g := range table {
@@ -33,7 +39,7 @@ func Predict(table []facts.GID, s Selection) (index int, wrong string) {
 	for c := 1; c <= last; c++ {
 		index = s.better(index, c, slots)
 	}
-	return index, judge(index, slots[index])
+	return index, judge(index, slots[index], s.Version)
 }
 
 func (s Selection) better(current, c int, slots map[int]facts.GID) int {
@@ -57,13 +63,14 @@ func valid(g facts.GID) bool {
 	return g.Addr.IsValid() && (!isV6(g) || !g.Addr.IsLinkLocalUnicast())
 }
 
-func judge(index int, g facts.GID) string {
+// judge says what is wrong with a GID of a wanted RoCE version; 0: 2.
+func judge(index int, g facts.GID, version int) string {
 	switch {
 	case !g.Addr.IsValid():
 		return fmt.Sprintf("GID %d is empty: the NIC has no usable address", index)
 	case !valid(g):
 		return fmt.Sprintf("GID %d is link-local (RoCE v%d): the NIC has no address of the family that NCCL looks for", index, g.Version)
-	case g.Version == 1:
+	case g.Version == 1 && version != 1:
 		return fmt.Sprintf("GID %d is RoCE v1, which does not cross routers and most switches' QoS", index)
 	}
 	return ""

@@ -27,6 +27,9 @@ func (r *run) nccl(h *fabric.Host) (out []Result) {
 		}
 		add(res)
 	}
+	for _, f := range nccl.Findings(r.fabric, h, snap) {
+		add(Result{Check: "nccl", Host: h.Name, Verdict: Warn, What: "GPUs and NICs", Measured: "slower than they could be", Cause: f})
+	}
 	env, problems := nccl.Derive(r.fabric, h, snap)
 	for _, s := range env {
 		if s.Name == "NCCL_SOCKET_IFNAME" {

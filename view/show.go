@@ -16,6 +16,8 @@ type Shown struct {
 	NICs    map[string]string `json:"nics,omitempty"` // netdev -> NIC of the files
 	Facts   *facts.Snapshot   `json:"facts"`
 	Records []resource.Record `json:"records,omitempty"`
+	// Findings are what is good to know of GPUs and NICs.
+	Findings []string `json:"findings,omitempty"`
 }
 
 // ShowJSON prints one host as a line of JSON.
@@ -35,6 +37,10 @@ func (p *Printer) Show(s Shown) {
 	}
 	for _, d := range f.RDMA {
 		p.rdma(d, f)
+	}
+	p.gpus(f)
+	for _, finding := range s.Findings {
+		p.Linef("  %s %s", p.warn("!"), finding)
 	}
 	for _, r := range s.Records {
 		last := ""
@@ -114,5 +120,29 @@ func (p *Printer) rdma(d facts.RDMADevice, f *facts.Snapshot) {
 			addr = netip.AddrFrom4(addr.As4())
 		}
 		p.Linef("      GID %-3d RoCE v%d  %s", g.Index, g.Version, addr)
+	}
+}
+
+// gpus prints the GPUs with how far each RDMA device is, as nvidia-smi topo -m does, and what drives them.
+func (p *Printer) gpus(f *facts.Snapshot) {
+	t := f.Topology()
+	for i, g := range f.GPUs {
+		var devices []string
+		for _, d := range t.Devices {
+			if distance := t.From[t.GPUs[i]][d]; distance != "" {
+				devices = append(devices, d+" "+distance)
+			}
+		}
+		about := nonEmpty(g.Model, g.Slot.PCI())
+		if len(devices) > 0 {
+			about = append(about, "to "+strings.Join(devices, ", "))
+		}
+		p.Linef("  %s %-24s %s", p.good("✓"), t.GPUs[i], strings.Join(about, ", "))
+	}
+	if f.GPUDriver != "" {
+		p.Linef("  NVIDIA driver %s", f.GPUDriver)
+	}
+	for _, l := range f.NCCL {
+		p.Linef("  NCCL %s (%s)", l.Version, l.Path)
 	}
 }

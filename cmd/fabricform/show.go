@@ -12,7 +12,7 @@ import (
 func showCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show [FABRIC]", Short: "Show what the hosts are: NICs, addresses, RDMA devices, GIDs, ownership", Args: cobra.MaximumNArgs(1),
+		Use: "show [FABRIC]", Short: "Show what the hosts are: NICs, addresses, RDMA devices, GIDs, GPUs and their distances, ownership", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform show my-fabric/\n  fabricform show -host gpu03 -json my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -23,7 +23,7 @@ func showCommand(a *app) *cobra.Command {
 			if s.facts[h.Name] == nil {
 				continue
 			}
-			shown := view.Shown{Name: h.Name, NICs: map[string]string{}, Facts: s.facts[h.Name], Records: s.records[h.Name]}
+			shown := view.Shown{Name: h.Name, NICs: map[string]string{}, Facts: s.facts[h.Name], Records: s.records[h.Name], Findings: nccl.Findings(s.fabric, h, s.facts[h.Name])}
 			for _, n := range h.NICs {
 				if l := nccl.Netdev(shown.Facts, n); l != nil {
 					shown.NICs[l.Name] = n.Name

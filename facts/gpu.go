@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// GPU is one GPU of NVIDIA's driver, in the order of PCI addresses, which is nvidia-smi's.
+type GPU struct {
+	Index int    `json:"index"`
+	Model string `json:"model,omitempty"`
+	Slot  Slot   `json:"slot,omitzero"`
+}
+
+// Library is an NCCL that is installed.
+type Library struct {
+	Version string `json:"version"`
+	Path    string `json:"path"`
+}
+
+// procGPUs is where the driver lists its GPUs by PCI address.
+const procGPUs = "/proc/driver/nvidia/gpus"
+
+// gpus reads what NVIDIA's driver runs; none without it.
+func gpus(r host.Reader) (out []GPU) {
+	names, err := r.ReadDir(procGPUs)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(names)
+	for i, pci := range names {
+		g := GPU{Index: i, Slot: slot(r, "/sys/bus/pci/devices/"+pci, "")}
+		for line := range strings.Lines(text(r, path.Join(procGPUs, pci, "information"))) {
+			if v, ok := strings.CutPrefix(line, "Model:"); ok {
+				g.Model = strings.TrimSpace(v)
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// libraryFolders are where packages and NVIDIA's archives put libnccl.so.2.
+var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/usr/local/cuda/lib64", "/usr/local/nccl/lib", "/opt/nvidia/nccl/lib"}
+
+// nccl finds installed NCCLs by names alone: the file that libnccl.so.2 stands for carries the version,
+// and so does the folder that pip leaves (nvidia_nccl_cu12-2.27.5.dist-info). Jobs in containers and
+// virtual environments have others.
+func nccl(r host.Reader) (out []Library) {
+	for _, dir := range libraryFolders {
+		to, err := r.Readlink(dir + "/libnccl.so.2")
+		if err != nil {
+			continue
+		}
+		if v, ok := strings.CutPrefix(path.Base(to), "libnccl.so."); ok {
+			out = append(out, Library{Version: v, Path: dir + "/libnccl.so.2"})
+		}
+	}
+	for _, lib := range []string{"/usr/local/lib", "/usr/lib"} {
+		pythons, err := r.ReadDir(lib)
+		if err != nil {
+			continue
+		}
+		for _, python := range pythons {
+			if strings.HasPrefix(python, "python3") {
+				out = append(out, wheels(r, path.Join(lib, python, "dist-packages"))...)
+				out = append(out, wheels(r, path.Join(lib, python, "site-packages"))...)
+			}
+		}
+	}
+	return out
+}
+
+func wheels(r host.Reader, dir string) (out []Library) {
+	names, err := r.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, n := range names {
+		wheel, isInfo := strings.CutSuffix(n, ".dist-info")
+		if _, v, found := strings.Cut(wheel, "-"); found && isInfo && strings.HasPrefix(wheel, "nvidia_nccl_cu") {
+			out = append(out, Library{Version: v, Path: path.Join(dir, "nvidia", "nccl")})
+		}
+	}
+	return out
+}

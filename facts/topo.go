@@ -1,0 +1,146 @@
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Topology is how far each GPU is from each RDMA device.
+type Topology struct {
+	GPUs    []string                     `json:"gpus"` // in nvidia-smi's order: GPU0, GPU1, …
+	Devices []string                     `json:"devices"`
+	From    map[string]map[string]string `json:"from"` // GPU -> RDMA device -> distance
+}
+
+// Topology joins GPUs and RDMA devices by their places on the PCI tree.
+func (s *Snapshot) Topology() Topology {
+	t := Topology{From: map[string]map[string]string{}}
+	for _, d := range s.RDMA {
+		if d.Slot.Path != "" && !slices.Contains(t.Devices, d.Name) {
+			t.Devices = append(t.Devices, d.Name)
+		}
+	}
+	for _, g := range s.GPUs {
+		name := fmt.Sprintf("GPU%d", g.Index)
+		t.GPUs = append(t.GPUs, name)
+		t.From[name] = map[string]string{}
+		for _, d := range s.RDMA {
+			if distance := g.Slot.Distance(d.Slot); distance != "" {
+				t.From[name][d.Name] = distance
+			}
+		}
+	}
+	return t
+}
+
+// Nearest are those of the devices that are nearest to the GPU, and how near; none where no distance
+// is known.
+func (t Topology) Nearest(gpu string, devices []string) (nearest []string, distance string) {
+	best := len(distances)
+	for _, d := range devices {
+		at := far(t.From[gpu][d])
+		if at < best {
+			nearest, best = nil, at
+		}
+		if at == best && best < len(distances) {
+			nearest = append(nearest, d)
+			distance = t.From[gpu][d]
+		}
+	}
+	return nearest, distance
+}
+
+// maxColumns bounds a matrix of nvidia-smi; a machine has some 16 GPUs and as many NICs.
+const maxColumns = 256
+
+// ParseTopology reads what `nvidia-smi topo -m` prints: a matrix whose columns are GPUs and NICs, and
+// below it the NICs' names (before driver 515 the columns have the names themselves).
+func ParseTopology(output string) (Topology, error) {
+	t := Topology{From: map[string]map[string]string{}}
+	var columns []string
+	names := map[string]string{}
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(plain(line), " \r\n")
+		cells := strings.Split(line, "\t")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case columns == nil:
+			if len(cells) > 1 && cells[0] == "" && strings.HasPrefix(cells[1], "GPU") && len(cells) <= maxColumns {
+				columns = cells
+			}
+		case strings.HasPrefix(cells[0], "GPU"):
+			t.row(columns, cells)
+		case strings.HasPrefix(strings.TrimSpace(line), "NIC"):
+			if n, name, found := strings.Cut(strings.TrimSpace(line), ": "); found {
+				names[n] = name
+			}
+		}
+	}
+	if len(t.GPUs) == 0 {
+		return Topology{}, errors.New("this is no output of nvidia-smi topo -m: it has no row of a GPU")
+	}
+	t.rename(columns, names)
+	return t, nil
+}
+
+func (t *Topology) row(columns, cells []string) {
+	gpu := cells[0]
+	if t.From[gpu] != nil {
+		return
+	}
+	t.GPUs = append(t.GPUs, gpu)
+	t.From[gpu] = map[string]string{}
+	for i, c := range columns {
+		if i > 0 && i < len(cells) && isDevice(c) && far(cells[i]) < len(distances) {
+			t.From[gpu][c] = cells[i]
+		}
+	}
+}
+
+// isDevice tells a NIC's column from a GPU's and from those about CPUs.
+func isDevice(column string) bool {
+	return column != "" && !strings.HasPrefix(column, "GPU") && !strings.Contains(column, "Affinity") && !strings.Contains(column, "NUMA")
+}
+
+// rename gives the NICs their names.
+func (t *Topology) rename(columns []string, names map[string]string) {
+	for _, c := range columns {
+		if !isDevice(c) || slices.Contains(t.Devices, c) {
+			continue
+		}
+		name := c
+		if n := names[c]; isDevice(n) {
+			name = n
+		}
+		t.Devices = append(t.Devices, name)
+		if name == c {
+			continue
+		}
+		for _, gpu := range t.GPUs {
+			if d, ok := t.From[gpu][c]; ok {
+				delete(t.From[gpu], c)
+				t.From[gpu][name] = d
+			}
+		}
+	}
+}
+
+// plain takes the colours out that nvidia-smi underlines its heading with (ESC [ … m).
+func plain(s string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "\x1b[")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		_, s, found = strings.Cut(after, "m")
+		if !found {
+			return b.String()
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package nccl
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// machine is a host of a test fabric: "eth0 10.0.0.1/24" lines are NICs with an RDMA device each.
+func machine(name string, nics ...string) (*fabric.Host, *facts.Snapshot) {
+	h := &fabric.Host{Name: name, Address: "192.0.2." + fmt.Sprint(len(name))}
+	s := &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "mgmt0"}}, Addrs: []host.Addr{{Index: 1, Prefix: netip.MustParsePrefix(h.Address + "/24")}}}
+	for i, line := range nics {
+		netdev, cidr, _ := strings.Cut(line, " ")
+		p := netip.MustParsePrefix(cidr)
+		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail" + fmt.Sprint(i), Host: name, Netdev: netdev, Addresses: []netip.Prefix{p}, AddressesSet: true})
+		s.Links = append(s.Links, host.Link{Index: i + 2, Name: netdev, Driver: "mlx5_core", MAC: fmt.Sprintf("02:00:00:00:00:1%d", i), PCI: fmt.Sprintf("000%d:01:00.0", i)})
+		s.RDMA = append(s.RDMA, facts.RDMADevice{Name: "mlx5_" + fmt.Sprint(i), Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: netdev,
+			GIDs: table("fe80::1 v1", "fe80::1 v2", p.Addr().String()+" v1", p.Addr().String()+" v2")})
+	}
+	return h, s
+}
+
+func cable(name, group, a, b string) *fabric.Link {
+	l := &fabric.Link{Name: name, Role: "training", PortGroup: group}
+	for _, end := range []string{a, b} {
+		h, n, _ := strings.Cut(end, ".")
+		l.Endpoints = append(l.Endpoints, fabric.NICRef{Host: h, NIC: n})
+	}
+	return l
+}
+
+// said is an environment on one line.
+func said(e Env) string {
+	var out []string
+	for _, s := range e {
+		out = append(out, strings.TrimPrefix(s.Name, "NCCL_")+"="+s.Value)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestThreeHostsInARingChooseNICsBySubnet(t *testing.T) {
+	a, snap := machine("a", "eth0 10.0.0.1/30", "eth1 10.0.0.13/30")
+	b, _ := machine("bb", "eth0 10.0.0.5/30", "eth1 10.0.0.2/30")
+	c, _ := machine("ccc", "eth0 10.0.0.14/30", "eth1 10.0.0.6/30")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail1"), cable("bc", "", "bb.rail0", "ccc.rail1"), cable("ca", "", "ccc.rail0", "a.rail1")}}
+	const want = "IB_HCA==mlx5_0,mlx5_1 SOCKET_IFNAME==mgmt0 IB_MERGE_NICS=0 NET_PLUGIN=none IB_SUBNET_AWARE_ROUTING=1 IB_SUBNET_PREFIX_LEN=30"
+	env, problems := Derive(f, a, snap)
+	if got := said(env); got != want || len(problems) > 0 {
+		t.Fatalf("%s %q", got, problems)
+	}
+	snap.NCCL = []facts.Library{{Version: "2.27.5"}, {Version: "2.30.7"}}
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "2.30.7 or later") {
+		t.Fatalf("%q", problems)
+	}
+	a.Address, snap.NCCL = "elsewhere", nil
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "does not reach ccc") {
+		t.Fatalf("%q", problems)
+	}
+	d, _ := machine("dddd", "eth0 10.0.0.18/30")
+	f.Hosts, f.Links = append(f.Hosts, d), append(f.Links, cable("cd", "", "dddd.rail0", "ccc.rail2"))
+	if _, problems := Derive(f, a, snap); !strings.Contains(strings.Join(problems, "\n"), "no cable joins a and dddd") {
+		t.Fatalf("%q", problems)
+	}
+}
+
+func TestCablesOfDifferentPrefixLengthsAreToldApart(t *testing.T) {
+	a, _ := machine("a", "eth0 10.0.0.0/31", "eth1 10.0.1.1/30")
+	b, _ := machine("bb", "eth0 10.0.0.1/31")
+	c, _ := machine("ccc", "eth0 10.0.1.2/30")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b, c}, Links: []*fabric.Link{cable("ab", "", "a.rail0", "bb.rail0"), cable("ac", "", "a.rail1", "ccc.rail0")}}
+	if bits, problem := prefixLength(f); bits != 30 || problem != "" {
+		t.Fatal(bits, problem)
+	}
+	a.NICs[1].Addresses, c.NICs[0].Addresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/30")}, []netip.Prefix{netip.MustParsePrefix("10.0.0.3/30")}
+	if _, problem := prefixLength(f); !strings.Contains(problem, "10.0.0.0/30") {
+		t.Fatal(problem)
+	}
+}
+
+func TestBothFunctionsOfAPortAreMerged(t *testing.T) {
+	a, snap := machine("a", "eth0 10.0.0.0/31", "eth1 10.0.1.0/31")
+	b, _ := machine("bb", "eth0 10.0.0.1/31", "eth1 10.0.1.1/31")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b}, Links: []*fabric.Link{cable("l", "qsfp0", "a.rail0", "bb.rail0"), cable("u", "qsfp0", "a.rail1", "bb.rail1")}}
+	env, problems := Derive(f, a, snap)
+	if got := said(env); got != "IB_HCA==mlx5_0,mlx5_1 SOCKET_IFNAME==eth0 NET_FORCE_MERGE=mlx5_0,mlx5_1 CROSS_NIC=0" || len(problems) > 0 {
+		t.Fatalf("%s %q", got, problems)
+	}
+	a.NICs, f.Links = a.NICs[:1], f.Links[:1]
+	if got := Findings(f, a, snap); len(got) != 1 || !strings.Contains(got[0], "eth1 is the other") {
+		t.Fatalf("%q", got)
+	}
+	a.NICs[0].Single = true
+	if got := Findings(f, a, snap); len(got) != 0 {
+		t.Fatalf("%q", got)
+	}
+}
+
+func TestRailsStayApart(t *testing.T) {
+	a, snap := machine("a", "eth0 10.0.0.1/24", "eth1 10.0.1.1/24")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a}}
+	for _, rail := range []string{"rail0", "rail1"} {
+		f.Networks = append(f.Networks, &fabric.Network{Name: rail, Role: "training", Members: []fabric.NICRef{{Host: "a", NIC: rail}, {Host: "bb", NIC: rail}}})
+	}
+	env, _ := Derive(f, a, snap)
+	if got := said(env); got != "IB_HCA==mlx5_0,mlx5_1 SOCKET_IFNAME==eth0 CROSS_NIC=0" {
+		t.Fatal(got)
+	}
+	snap.RDMA[1].GIDs = nil
+	snap.RDMA = append(snap.RDMA, facts.RDMADevice{Name: "mlx5_0", Port: 2, State: "DOWN"})
+	env, problems := Derive(f, a, snap)
+	if v, _ := env.Get("NCCL_IB_HCA"); v != "=mlx5_0:1,mlx5_1" || len(problems) != 1 {
+		t.Fatalf("%s %q", v, problems)
+	}
+}
+
+func TestAForeignAddressIsKeptOutByARange(t *testing.T) {
+	a, snap := machine("a", "eth0 10.1.0.1/24", "eth1 10.1.1.1/24")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a}, Networks: []*fabric.Network{{Name: "w", Role: "training", Members: []fabric.NICRef{{Host: "a", NIC: "rail0"}, {Host: "a", NIC: "rail1"}}}}}
+	snap.RDMA[1].GIDs = table("fe80::1 v1", "fe80::1 v2", "172.17.0.1 v1", "172.17.0.1 v2", "10.1.1.1 v1", "10.1.1.1 v2")
+	env, problems := Derive(f, a, snap)
+	if v, _ := env.Get("NCCL_IB_ADDR_RANGE"); v != "10.1.0.0/23" || len(problems) > 0 {
+		t.Fatalf("%s %q", v, problems)
+	}
+	if p := Ports(f, a, snap); p[1].GID != 5 {
+		t.Fatalf("%+v", p[1])
+	}
+	snap.RDMA[1].GIDs = table("fe80::1 v1", "fe80::1 v2", "10.1.1.7 v1", "10.1.1.7 v2", "10.1.1.1 v1", "10.1.1.1 v2")
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "no one address range") {
+		t.Fatalf("%q", problems)
+	}
+}
+
+func TestAnOldNCCLIsToldTheIndex(t *testing.T) {
+	f, h := pairOf()
+	snap := snapshot("ACTIVE")
+	snap.NCCL = []facts.Library{{Version: "2.18.3-1"}}
+	env, _ := Derive(f, h, snap)
+	if v, _ := env.Get("NCCL_IB_GID_INDEX"); v != "3" {
+		t.Fatal(said(env))
+	}
+	f.NCCL.Env = map[string]string{"NCCL_IB_ADDR_RANGE": "10.0.0.0/8"}
+	if _, problems := Derive(f, h, snap); len(problems) != 1 || !strings.Contains(problems[0], "does not read") {
+		t.Fatalf("%q", problems)
+	}
+}
+
+func TestRoCEv1IsNCCLsOnlyWhereAskedFor(t *testing.T) {
+	a, snap := machine("a", "eth0 10.0.0.1/30")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a}, Links: []*fabric.Link{cable("l", "", "a.rail0", "bb.rail0")}}
+	a.NICs[0].GID.Version = 1
+	env, problems := Derive(f, a, snap)
+	if got := said(env); got != "IB_HCA==mlx5_0 IB_ROCE_VERSION_NUM=1 SOCKET_IFNAME==eth0" || len(problems) > 0 {
+		t.Fatalf("%s %q", got, problems)
+	}
+}
+
+func TestARailThatIsNotItsGPUsNearestIsNamed(t *testing.T) {
+	at := func(bus, slot string, numa int) facts.Slot {
+		return facts.Slot{Path: "pci0000:" + bus + "/0000:" + bus + ":01.0/0000:" + slot + ":00.0", NUMA: numa}
+	}
+	topology := (&facts.Snapshot{
+		GPUs: []facts.GPU{{Index: 0, Slot: at("00", "01", 0)}, {Index: 1, Slot: at("80", "81", 1)}},
+		RDMA: []facts.RDMADevice{{Name: "mlx5_0", Slot: at("80", "82", 1)}, {Name: "mlx5_1", Slot: at("00", "02", 0)}},
+	}).Topology()
+	if got := Misplaced(topology, []string{"mlx5_1", "mlx5_0"}); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	if got := Misplaced(topology, []string{"mlx5_0", "mlx5_1"}); len(got) != 2 || !strings.Contains(got[0], "rail 0 (mlx5_0) is SYS from GPU0, whose nearest is mlx5_1 (PIX)") {
+		t.Errorf("%q", got)
+	}
+}

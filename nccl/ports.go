@@ -1,0 +1,141 @@
+package nccl
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// Port is one fabric NIC of a host as NCCL will see it.
+type Port struct {
+	NIC    string // name in the files
+	Netdev string
+	HCA    string // RDMA device; "" where the NIC has none that is usable
+	Number int    // port of the device that the netdev stands on
+	Why    string // why there is no HCA
+	GID    int    // predicted or pinned index
+	Pin    *int   // nil: NCCL chooses
+	Select Selection
+	Wrong  string // what is wrong with the predicted or pinned GID
+
+	gids     []facts.GID  // empty where none is chosen from
+	declared []netip.Addr // the addresses that the GID may be; none: whichever
+	several  bool         // the device has other ports
+}
+
+// Ports resolves the host's NICs that NCCL is to use, in the order of the files' names.
+func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
+	var out []Port
+	for _, n := range h.NICs {
+		if chosen(f, h, n) {
+			out = append(out, port(f, h, n, snap))
+		}
+	}
+	narrow(f, out)
+	return out
+}
+
+func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot) Port {
+	p := Port{NIC: n.Name, Select: Selection{IPv6: n.GID.Family == "ipv6", Version: n.GID.Version}}
+	l := Netdev(snap, n)
+	if l == nil {
+		p.Why = "the NIC was not found"
+		return p
+	}
+	p.Netdev = l.Name
+	p.Why = "no RDMA device on " + l.Name
+	for _, d := range snap.RDMA {
+		if d.Netdev != l.Name {
+			continue
+		}
+		if d.State != "ACTIVE" {
+			p.Why = fmt.Sprintf("RDMA device %s on %s is %s", d.Name, l.Name, d.State)
+			continue
+		}
+		p.HCA, p.Number, p.Why = d.Name, d.Port, ""
+		p.several = slices.ContainsFunc(snap.RDMA, func(o facts.RDMADevice) bool { return o.Name == d.Name && o.Port != d.Port })
+		if d.LinkLayer == "InfiniBand" {
+			break // no RoCE: index 0 is right, and no address stands behind it
+		}
+		p.gids, p.declared = d.GIDs, ofFamily(n, p.Select.IPv6)
+		p.GID, p.Wrong = Predict(d.GIDs, p.Select)
+		if pin := pinned(f, h, n); pin != nil {
+			p.Wrong = checkPin(d, n, *pin, p.GID)
+			p.GID, p.Pin = *pin, pin
+		}
+		break
+	}
+	return p
+}
+
+// ofFamily are the NIC's declared addresses of a family.
+func ofFamily(n *fabric.NIC, ipv6 bool) (out []netip.Addr) {
+	for _, a := range n.Addresses {
+		if n.AddressesSet && a.Addr().Is6() == ipv6 {
+			out = append(out, a.Addr())
+		}
+	}
+	return out
+}
+
+// Netdev finds the NIC's device in the snapshot; nil where none or several match.
+func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
+	l, err := snap.Find(facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA})
+	if err != nil {
+		return nil // the planner names it, with its place in the files
+	}
+	return l
+}
+
+// chosen says whether NCCL is to use the NIC: those that nccl.hca names, else those of links and
+// networks whose role is training.
+func chosen(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) bool {
+	if declared := f.NCCLOf(h).HCA; len(declared) > 0 {
+		return slices.Contains(declared, n.Ref())
+	}
+	return f.Role(n.Ref()) == training
+}
+
+// maxGID bounds GID indexes: tables have 256 slots or fewer.
+const maxGID = 1 << 16
+
+// training is the role of links that carry collectives.
+const training = "training"
+
+// pinned is the GID index that is declared for the NIC, wherever it is.
+func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
+	declared := f.NCCLOf(h)
+	// A negative index means automatic, and so does an empty value.
+	if v := declared.Env["NCCL_IB_GID_INDEX"]; v != "" {
+		if n := env.ParseNumber(v); n.Value >= 0 && n.Value < maxGID {
+			pin := int(n.Value)
+			return &pin
+		}
+	}
+	if n.GID.Index != nil {
+		return n.GID.Index
+	}
+	return declared.GIDIndex
+}
+
+func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
+	for _, g := range d.GIDs {
+		if g.Index != pin {
+			continue
+		}
+		if wrong := judge(pin, g, n.GID.Version); wrong != "" {
+			return "pinned " + wrong
+		}
+		ours := func(p netip.Prefix) bool { return p.Addr() == g.Addr.Unmap() }
+		if n.AddressesSet && !slices.ContainsFunc(n.Addresses, ours) {
+			return fmt.Sprintf("pinned GID %d is %s, which is no declared address; the right one now is %d", pin, g.Addr.Unmap(), predicted)
+		}
+		return ""
+	}
+	return fmt.Sprintf("pinned GID %d of %s is empty; the right one now is %d", pin, d.Name, predicted)
+}

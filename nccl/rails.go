@@ -1,0 +1,196 @@
+package nccl
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// Versions from which NCCL reads what direct cables need.
+var (
+	routesBySubnet = env.Lookup("NCCL_IB_SUBNET_AWARE_ROUTING").First
+	mergesByName   = env.Lookup("NCCL_NET_FORCE_MERGE").First
+)
+
+// layout is what the shape of the fabric asks of NCCL on a host.
+func layout(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (out Env, problems []string) {
+	cables := map[string]int{} // neighbour -> cables to it
+	for _, l := range f.Links {
+		if peer := neighbour(l, h.Name); peer != "" && l.Role == training {
+			cables[peer]++
+		}
+	}
+	mesh := len(cables) > 1
+	switch {
+	case mesh:
+		more, wrong := directMesh(f, h, at)
+		out, problems = append(out, more...), append(problems, wrong...)
+	case slices.ContainsFunc(ports, func(p Port) bool { return p.HCA != "" }):
+		out = append(out, merged(f, h, ports, at)...)
+	}
+	for _, n := range cables {
+		if n > 1 {
+			return append(out, Setting{"NCCL_CROSS_NIC", "0", "parallel direct cables: a ring must stay on its own cable"}), problems
+		}
+	}
+	if rails(f, h) > 1 {
+		out = append(out, Setting{"NCCL_CROSS_NIC", "0", "each rail is a network of its own: a ring must stay on its rail"})
+	}
+	return out, problems
+}
+
+// neighbour is the host at a link's other end; "" where the link is not the host's.
+func neighbour(l *fabric.Link, host string) string {
+	for i, end := range l.Endpoints {
+		if end.Host == host && len(l.Endpoints) == 2 {
+			return l.Endpoints[1-i].Host
+		}
+	}
+	return ""
+}
+
+// rails counts the training networks in which the host has exactly one NIC.
+func rails(f *fabric.Fabric, h *fabric.Host) (count int) {
+	for _, w := range f.Networks {
+		mine := 0
+		for _, m := range w.Members {
+			if m.Host == h.Name {
+				mine++
+			}
+		}
+		if w.Role == training && mine == 1 {
+			count++
+		}
+	}
+	return count
+}
+
+// directMesh is for three hosts or more that cables join without a switch: a NIC reaches one neighbour
+// alone, and NCCL must choose the NIC by the peer's subnet (ncclIbFindDevBySubnet in
+// src/transport/net_ib/connect.cc).
+func directMesh(f *fabric.Fabric, h *fabric.Host, at env.Version) (out Env, problems []string) {
+	if at.Known() && at.Before(routesBySubnet) {
+		problems = append(problems, fmt.Sprintf("direct cables to several hosts need NCCL %s or later, which chooses the NIC by the peer's subnet; this host has %s", routesBySubnet, at))
+	}
+	for _, peer := range uncabled(f, h.Name) {
+		problems = append(problems, fmt.Sprintf("no cable joins %s and %s: NCCL connects all pairs of neighbours in its rings and trees, and RDMA does not pass through a third host", h.Name, peer))
+	}
+	out = Env{
+		{"NCCL_IB_MERGE_NICS", "0", "each NIC is cabled to a neighbour of its own, and must not be merged with another"},
+		{"NCCL_NET_PLUGIN", "none", "plugins know no choice by subnet; NCCL's own transport does"},
+		{"NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each NIC is cabled to a neighbour of its own: NCCL takes the one in the peer's subnet"},
+	}
+	bits, problem := prefixLength(f)
+	if problem != "" {
+		return out, append(problems, problem)
+	}
+	if bits > 0 && bits != 24 { // NCCL's default
+		out = append(out, Setting{"NCCL_IB_SUBNET_PREFIX_LEN", strconv.Itoa(bits), "the prefix length of the cables' subnets; NCCL compares 24 bits by itself"})
+	}
+	return out, problems
+}
+
+// uncabled are the hosts with training cables that none joins to this one.
+func uncabled(f *fabric.Fabric, host string) (out []string) {
+	joined := map[string]bool{host: true}
+	all := map[string]bool{}
+	for _, l := range f.Links {
+		if l.Role != training {
+			continue
+		}
+		for _, end := range l.Endpoints {
+			all[end.Host] = true
+		}
+		if peer := neighbour(l, host); peer != "" {
+			joined[peer] = true
+		}
+	}
+	for other := range all {
+		if !joined[other] {
+			out = append(out, other)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// prefixLength is one length by which all cables' IPv4 subnets are told apart; 0 where there is no IPv4.
+func prefixLength(f *fabric.Fabric) (bits int, problem string) {
+	seen := map[string]string{} // subnet -> link
+	for _, l := range f.Links {
+		for _, p := range ipv4Subnets(f, l) {
+			if bits == 0 || p < bits {
+				bits = p
+			}
+		}
+	}
+	for _, l := range f.Links {
+		for _, r := range l.Endpoints {
+			n := f.NIC(r)
+			if n == nil || l.Role != training {
+				continue
+			}
+			for _, a := range ofFamily(n, false) {
+				p, err := a.Prefix(bits)
+				if err != nil {
+					continue
+				}
+				if other, ok := seen[p.String()]; ok && other != l.Name {
+					return 0, fmt.Sprintf("links %s and %s are in %s: NCCL compares one prefix length for all cables, so that their subnets need the same length, or different networks", other, l.Name, p)
+				}
+				seen[p.String()] = l.Name
+			}
+		}
+	}
+	return bits, ""
+}
+
+// ipv4Subnets are the prefix lengths of the ends of a training cable.
+func ipv4Subnets(f *fabric.Fabric, l *fabric.Link) (out []int) {
+	for _, r := range l.Endpoints {
+		n := f.NIC(r)
+		if n == nil || l.Role != training {
+			continue
+		}
+		for _, a := range n.Addresses {
+			if a.Addr().Is4() {
+				out = append(out, a.Bits())
+			}
+		}
+	}
+	return out
+}
+
+// merged joins functions of one physical port, which the files name as a port group: NCCL merges ports of
+// one PCI card by itself, and these are two cards for it (NCCL_NET_MERGE_LEVEL is PORT).
+func merged(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) Env {
+	if at.Known() && at.Before(mergesByName) {
+		return nil
+	}
+	groups := map[string][]string{}
+	for _, l := range f.Links {
+		for _, r := range l.Endpoints {
+			i := slices.IndexFunc(ports, func(p Port) bool { return p.NIC == r.NIC && p.HCA != "" })
+			if r.Host == h.Name && l.PortGroup != "" && i >= 0 {
+				groups[l.PortGroup] = append(groups[l.PortGroup], ports[i].HCA)
+			}
+		}
+	}
+	var lists, names []string
+	for group, devices := range groups {
+		if len(devices) > 1 {
+			slices.Sort(devices)
+			lists, names = append(lists, strings.Join(slices.Compact(devices), ",")), append(names, group)
+		}
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	slices.Sort(lists)
+	slices.Sort(names)
+	return Env{{"NCCL_NET_FORCE_MERGE", strings.Join(lists, ";"), "functions of one physical port (" + strings.Join(names, ", ") + "): NCCL merges ports of one PCI card alone by itself"}}
+}
