@@ -28,6 +28,7 @@ var allowed = map[string]struct {
 	"nearest":         {nil, "what somebody meant to write is asked of words alone"},
 	"nccl/env":        {[]string{"nearest"}, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
 	"nccl":            {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
+	"nccl/launch":     {[]string{"nccl", "fabric", "facts"}, "what starts a job is written from derived settings, and starts nothing"},
 	"config":          {[]string{"fabric", "nearest", "nccl/env"}, "files become a model; config never sees a provider or a host; of NCCL, the table that nccl.env is checked against"},
 	"providers/netif": {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
 	"providers/rxe":   {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},

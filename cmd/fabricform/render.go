@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/nccl/launch"
 )
 
 func renderCommand(a *app) *cobra.Command {
@@ -17,15 +19,15 @@ func renderCommand(a *app) *cobra.Command {
 func renderNCCL(a *app) *cobra.Command {
 	var format string
 	c := &cobra.Command{
-		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings, with the reason of each", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform render nccl -host a > nccl.conf\n  fabricform render nccl -format shell -host a",
+		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings, with the reason of each, or what starts a job with them", Args: cobra.MaximumNArgs(1),
+		Long:    formatHelp(),
+		Example: "  fabricform render nccl -host a > nccl.conf\n  fabricform render nccl -format shell -host a\n  fabricform render nccl -format mpirun > run.sh && sh run.sh ./all_reduce_perf -b 8 -e 1G -f 2 -g 1",
 	}
 	a.fleetFlags(c)
-	c.Flags().StringVar(&format, "format", "conf", "`conf` (as /etc/nccl.conf) or shell (exports)")
+	c.Flags().StringVar(&format, "format", "conf", "`FORMAT`: "+strings.Join(launch.Names(), ", "))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		render := map[string]func(nccl.Env) ([]byte, error){"conf": nccl.RenderConf, "shell": nccl.RenderShell}[format]
-		if render == nil {
-			return fmt.Errorf("-format %s: there are conf and shell", format)
+		if !slices.Contains(launch.Names(), format) {
+			return fmt.Errorf("-format %s: there are %s", format, strings.Join(launch.Names(), ", "))
 		}
 		s, err := a.open(cmd.Context(), fabricArg(args))
 		if err != nil {
@@ -36,33 +38,40 @@ func renderNCCL(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		code, heading := exitOK, len(snaps) > 1
+		code := exitOK
 		for _, h := range s.fabric.Hosts {
-			if s.leftOut(h.Name) {
-				continue
-			}
-			if snaps[h.Name] == nil {
+			if !s.leftOut(h.Name) && snaps[h.Name] == nil {
 				a.err.Unreachable(map[string]string{h.Name: s.fleet.Unreachable[h.Name].Error()})
 				code = worse(code, exitUnreachable)
-				continue
 			}
-			env, problems := nccl.Derive(s.fabric, h, snaps[h.Name])
-			for _, p := range problems {
+		}
+		job := launch.New(s.fabric, snaps)
+		for _, h := range job.Hosts {
+			for _, p := range h.Problems {
 				a.err.Errorf("%s: %s", h.Name, p)
 				code = worse(code, exitError)
 			}
-			text, err := render(env)
-			if err != nil {
-				return fmt.Errorf("host %s: %w", h.Name, err)
-			}
-			if heading {
-				a.out.Linef("# host %s", h.Name)
-			}
-			if err := a.out.Raw(text); err != nil {
-				return err
-			}
+		}
+		if len(job.Hosts) == 0 {
+			return told(code)
+		}
+		text, err := launch.Render(format, job)
+		if err != nil {
+			return err
+		}
+		if err := a.out.Raw(text); err != nil {
+			return err
 		}
 		return told(code)
 	}
 	return c
+}
+
+func formatHelp() string {
+	var b strings.Builder
+	b.WriteString("Reads the hosts, derives NCCL's settings for each, and prints them. The formats are:\n")
+	for _, f := range launch.Formats {
+		fmt.Fprintf(&b, "\n  %-18s %s", f.Name, f.About)
+	}
+	return b.String()
 }

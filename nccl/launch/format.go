@@ -1,0 +1,78 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/nccl"
+)
+
+// Format is one way to write a job down.
+type Format struct {
+	Name  string
+	About string
+	host  func(Job, int) []byte // one text for each host; nil: one for the job
+	whole func(Job) []byte
+}
+
+// Formats are all formats, in the order in which help lists them.
+var Formats = []Format{
+	{Name: "conf", About: "nccl.conf", host: func(j Job, i int) []byte { return must(nccl.RenderConf(j.Hosts[i].Env)) }},
+	{Name: "shell", About: "exports for a shell", host: func(j Job, i int) []byte { return must(nccl.RenderShell(j.Hosts[i].Env)) }},
+	{Name: "torchrun", About: "a script for each node", host: torchrun},
+	{Name: "docker", About: "options of docker run", host: docker},
+	{Name: "mpirun", About: "a script with hostfile and options of Open MPI", whole: mpirun},
+	{Name: "slurm", About: "a script for sbatch", whole: slurm},
+	{Name: "slurm-prolog", About: "Slurm's TaskProlog", whole: slurmProlog},
+	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes},
+	{Name: "kubernetes-multus", About: "pods with NICs of their own, through Multus and an RDMA device plugin", whole: kubernetesMultus},
+}
+
+// Names are the formats' names.
+func Names() []string {
+	out := make([]string, 0, len(Formats))
+	for _, f := range Formats {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+// must is for what Job.check has seen.
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Render writes the job. Where a format has one text for each host, a line with the host's name stands
+// before each of several.
+func Render(name string, j Job) ([]byte, error) {
+	i := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("-format %s: there are %s", name, strings.Join(Names(), ", "))
+	}
+	if err := j.check(); err != nil {
+		return nil, err
+	}
+	f := Formats[i]
+	if f.whole != nil {
+		return f.whole(j), nil
+	}
+	var out bytes.Buffer
+	for i, h := range j.Hosts {
+		if len(j.Hosts) > 1 {
+			fmt.Fprintf(&out, "# host %s\n", h.Name)
+		}
+		out.Write(f.host(j, i))
+	}
+	return out.Bytes(), nil
+}
+
+// quote makes a word of a POSIX shell: every byte stands for itself.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// comment is a reason as one line of a comment.
+func comment(s string) string { return "# " + strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,107 @@
+package launch
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+var update = flag.Bool("update", false, "rewrite expected files; read the diff")
+
+// shown is how many hosts of an example are rendered: a page tells no more than that.
+const shown = 3
+
+// hostsOf makes hosts as an example declares them: each NIC is there, with its addresses, and an RDMA
+// device of the name that rdma-core would give it. Soft-RoCE examples have the devices that they declare.
+func hostsOf(f *fabric.Fabric) map[string]*facts.Snapshot {
+	out := map[string]*facts.Snapshot{}
+	for i, h := range f.Hosts[:min(len(f.Hosts), shown)] {
+		management := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)}), 24)
+		if a, err := netip.ParseAddr(h.Address); err == nil {
+			management = netip.PrefixFrom(a, 24)
+		}
+		s := &facts.Snapshot{System: facts.System{Hostname: h.Name}, Links: []host.Link{{Index: 1, Name: "mgmt0"}}, Addrs: []host.Addr{{Index: 1, Prefix: management}},
+			Management: facts.Management{Server: management.Addr()}}
+		for g := range 8 {
+			s.GPUs = append(s.GPUs, facts.GPU{Index: g})
+		}
+		for n, nic := range h.NICs {
+			s.Links = append(s.Links, host.Link{Index: n + 2, Name: nic.Netdev})
+			device := facts.RDMADevice{Name: fmt.Sprintf("mlx5_%d", n), Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: nic.Netdev}
+			if rest, found := strings.CutPrefix(nic.Netdev, "en"); found {
+				device.Name = "roce" + strings.TrimSuffix(strings.TrimSuffix(rest, "np0"), "np1")
+			}
+			for _, x := range h.RXE {
+				if x.NIC == nic.Ref() {
+					device.Name = x.Name
+				}
+			}
+			add := func(a netip.Addr) {
+				for version := 1; version <= 2; version++ {
+					device.GIDs = append(device.GIDs, facts.GID{Index: len(device.GIDs), Addr: netip.AddrFrom16(a.As16()), Version: version, Netdev: nic.Netdev})
+				}
+			}
+			add(netip.MustParseAddr(fmt.Sprintf("fe80::%d", n+1)))
+			for _, a := range nic.Addresses {
+				s.Addrs = append(s.Addrs, host.Addr{Index: n + 2, Prefix: a})
+				add(a.Addr())
+			}
+			s.RDMA = append(s.RDMA, device)
+		}
+		out[h.Name] = s
+	}
+	return out
+}
+
+func TestExamplesRendered(t *testing.T) {
+	examples, err := filepath.Glob("../../examples/*.hcl")
+	if err != nil || len(examples) < 7 {
+		t.Fatal(examples, err)
+	}
+	for _, example := range examples {
+		f, _, diags := config.Load(example, config.Options{Version: "0.1.0"})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		job := New(f, hostsOf(f))
+		for _, h := range job.Hosts {
+			if len(h.Problems) > 0 {
+				t.Errorf("%s: host %s: %q", example, h.Name, h.Problems)
+			}
+		}
+		name := strings.TrimSuffix(filepath.Base(example), ".hcl")
+		for _, format := range Names() {
+			got, err := Render(format, job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := filepath.Join("testdata", name, format+".txt")
+			if *update {
+				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Errorf("%s as %s: %s", name, format, d)
+			}
+		}
+	}
+}

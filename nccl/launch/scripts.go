@@ -1,0 +1,172 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/nccl"
+)
+
+// script collects lines.
+type script struct{ bytes.Buffer }
+
+func (s *script) line(format string, a ...any) { fmt.Fprintf(&s.Buffer, format+"\n", a...) }
+
+func (s *script) exports(e nccl.Env) {
+	for _, v := range e {
+		s.line("%s", comment(v.Reason))
+		s.line("export %s=%s", v.Name, quote(v.Value))
+	}
+}
+
+// masterPort is torchrun's default; 29500/tcp must be open on the first host.
+const masterPort = 29500
+
+func torchrun(j Job, i int) []byte {
+	var s script
+	h := j.Hosts[i]
+	s.line("#!/bin/sh")
+	s.line("# Node %d of %d: sh FILE train.py …", i, len(j.Hosts))
+	s.exports(h.Env)
+	if h.Socket != "" {
+		s.line("# Gloo's groups meet over the same interface; it knows whole names only.")
+		s.line("export GLOO_SOCKET_IFNAME=%s", quote(h.Socket))
+	}
+	each := "gpu" // as many as there are
+	if h.GPUs > 0 {
+		each = fmt.Sprint(h.GPUs)
+	}
+	s.line(`exec torchrun --nnodes=%d --node-rank=%d --nproc-per-node=%s --master-addr=%s --master-port=%d "$@"`, len(j.Hosts), i, each, quote(j.master()), masterPort)
+	return s.Bytes()
+}
+
+func docker(j Job, i int) []byte {
+	var s script
+	h := j.Hosts[i]
+	s.line("#!/bin/sh")
+	s.line("# sh FILE IMAGE COMMAND …")
+	s.line(`# The host's network and devices; memory that RDMA may pin without limit.`)
+	options := []string{"--rm", "--gpus=all", "--network=host", "--ipc=host", "--ulimit", "memlock=-1:-1", "--cap-add=IPC_LOCK"}
+	if h.RDMA {
+		options = append(options, "--device=/dev/infiniband")
+	}
+	if h.File != "" {
+		s.line("# NCCL reads /etc/nccl.conf of the container, not the host's.")
+		options = append(options, "-v", quote(h.File+":/etc/nccl.conf:ro"))
+	} else {
+		for _, v := range h.Env {
+			options = append(options, "-e", quote(v.Name+"="+v.Value))
+		}
+	}
+	s.line("exec docker run %s \"$@\"", strings.Join(options, " "))
+	return s.Bytes()
+}
+
+// wrapper is a program of sh that sets what differs per host and then becomes its arguments; "" where
+// nothing differs.
+func (j Job) wrapper(rest []nccl.Env) string {
+	var s script
+	any := false
+	s.line(`case "$(uname -n)" in`)
+	for i, h := range j.Hosts {
+		s.line("%s|%s.*)", quote(h.Hostname), quote(h.Hostname))
+		for _, v := range rest[i] {
+			any = true
+			s.line("  export %s=%s", v.Name, quote(v.Value))
+		}
+		s.line("  ;;")
+	}
+	s.line(`*) echo "no NCCL settings for $(uname -n)" >&2; exit 1 ;;`)
+	s.line("esac")
+	s.WriteString(`exec "$@"`)
+	if !any {
+		return ""
+	}
+	return s.String()
+}
+
+func mpirun(j Job) []byte {
+	common, rest := j.common()
+	common, rest = heldBack(common, rest)
+	var s script
+	ranks := 0
+	s.line("#!/bin/sh")
+	s.line("# sh FILE ./all_reduce_perf -b 8 -e 1G -f 2 -g 1")
+	s.line("set -eu")
+	s.line("hosts=$(mktemp)")
+	s.line(`cat >"$hosts" <<'EOF'`)
+	for _, h := range j.Hosts {
+		s.line("%s slots=%d", h.Address, h.slots())
+		ranks += h.slots()
+	}
+	s.line("EOF")
+	for _, v := range common {
+		s.line("# %s: %s", v.Name, strings.Join(strings.Fields(v.Reason), " "))
+	}
+	fmt.Fprintf(&s.Buffer, `exec mpirun -np %d --hostfile "$hosts" --bind-to none --mca pml ob1 --mca btl tcp,self`, ranks)
+	if n := j.managementNetwork(); n.IsValid() {
+		// MPI itself only starts ranks: it stays on the network that all hosts are managed by.
+		fmt.Fprintf(&s.Buffer, " \\\n  --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s", n, n)
+	}
+	for _, v := range common {
+		s.WriteString(" \\\n  -x " + quote(v.Name+"="+v.Value))
+	}
+	if w := j.wrapper(rest); w != "" {
+		s.WriteString(" \\\n  sh -c " + quote(w) + " sh")
+	}
+	s.line(` "$@"`)
+	return s.Bytes()
+}
+
+// heldBack gives values with a semicolon to each host: Open MPI takes it for the end of an -x.
+func heldBack(common nccl.Env, rest []nccl.Env) (nccl.Env, []nccl.Env) {
+	var plain nccl.Env
+	for _, v := range common {
+		if !strings.Contains(v.Value, ";") {
+			plain = append(plain, v)
+			continue
+		}
+		for i := range rest {
+			rest[i] = append(rest[i], v)
+		}
+	}
+	return plain, rest
+}
+
+func slurm(j Job) []byte {
+	common, rest := j.common()
+	var s script
+	s.line("#!/bin/bash")
+	s.line("#SBATCH --nodes=%d", len(j.Hosts))
+	s.line("#SBATCH --ntasks-per-node=%d", j.Hosts[0].slots())
+	if j.Hosts[0].GPUs > 0 {
+		s.line("#SBATCH --gpus-per-node=%d", j.Hosts[0].GPUs)
+	}
+	s.exports(common)
+	s.line("# Handed on whole: in srun --export=NAME=VALUE a comma ends the value.")
+	s.WriteString("exec srun --export=ALL")
+	if w := j.wrapper(rest); w != "" {
+		s.WriteString(" sh -c " + quote(w) + " sh")
+	}
+	s.line(` "$@"`)
+	return s.Bytes()
+}
+
+// slurmProlog is a TaskProlog: slurmd takes each line "export NAME=VALUE" of its output, as it stands.
+func slurmProlog(j Job) []byte {
+	var s script
+	s.line("#!/bin/sh")
+	s.line("# TaskProlog=FILE in slurm.conf, or srun --task-prolog=FILE")
+	s.line(`case "$(uname -n)" in`)
+	for _, h := range j.Hosts {
+		s.line("%s|%s.*)", quote(h.Hostname), quote(h.Hostname))
+		for _, v := range h.Env {
+			s.line("  %s", comment(v.Reason))
+			s.line("  printf '%%s\\n' %s", quote("export "+v.Name+"="+v.Value))
+		}
+		s.line("  ;;")
+	}
+	s.line("esac")
+	return s.Bytes()
+}
