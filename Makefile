@@ -55,3 +55,4 @@ bench-full: build ## the same with 64 hosts, 10,000 simulated ones and Ansible; 
 golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./config -update
 	$(GO) test ./nccl/launch -update
+	$(GO) test ./nccl/explain -update

@@ -107,6 +107,9 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (
 			problems = append(problems, fmt.Sprintf("%s: transport = \"ib\" is declared, but %s", p.NIC, p.Why))
 		}
 	}
+	if len(ports) == 0 && kind == "" {
+		return Env{{"NCCL_IB_DISABLE", "1", "no NIC of this host is for collectives: NCCL is to leave the fabric's alone"}}, problems
+	}
 	if len(hcas) == 0 {
 		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, problems
 	}

@@ -70,10 +70,8 @@ func address(gids []facts.GID, index int) netip.Addr {
 // fabricAddresses are those of all NICs that carry collectives.
 func fabricAddresses(f *fabric.Fabric, ipv6 bool) (out []netip.Addr) {
 	for _, h := range f.Hosts {
-		for _, n := range h.NICs {
-			if chosen(f, h, n) {
-				out = append(out, ofFamily(n, ipv6)...)
-			}
+		for _, n := range Chosen(f, h) {
+			out = append(out, ofFamily(n, ipv6)...)
 		}
 	}
 	return out

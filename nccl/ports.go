@@ -31,10 +31,8 @@ type Port struct {
 // Ports resolves the host's NICs that NCCL is to use, in the order of the files' names.
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
-	for _, n := range h.NICs {
-		if chosen(f, h, n) {
-			out = append(out, port(f, h, n, snap))
-		}
+	for _, n := range Chosen(f, h) {
+		out = append(out, port(f, h, n, snap))
 	}
 	narrow(f, out)
 	return out
@@ -90,6 +88,16 @@ func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
 		return nil // the planner names it, with its place in the files
 	}
 	return l
+}
+
+// Chosen are the host's NICs that NCCL is to use, in the order of the files' names.
+func Chosen(f *fabric.Fabric, h *fabric.Host) (out []*fabric.NIC) {
+	for _, n := range h.NICs {
+		if chosen(f, h, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // chosen says whether NCCL is to use the NIC: those that nccl.hca names, else those of links and

@@ -18,29 +18,42 @@ var (
 
 // layout is what the shape of the fabric asks of NCCL on a host.
 func layout(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (out Env, problems []string) {
-	cables := map[string]int{} // neighbour -> cables to it
-	for _, l := range f.Links {
-		if peer := neighbour(l, h.Name); peer != "" && l.Role == training {
-			cables[peer]++
-		}
-	}
-	mesh := len(cables) > 1
 	switch {
-	case mesh:
+	case len(cablesOf(f, h)) > 1:
 		more, wrong := directMesh(f, h, at)
 		out, problems = append(out, more...), append(problems, wrong...)
 	case slices.ContainsFunc(ports, func(p Port) bool { return p.HCA != "" }):
 		out = append(out, merged(f, h, ports, at)...)
 	}
-	for _, n := range cables {
+	if why := OneRail(f, h); why != "" {
+		out = append(out, Setting{"NCCL_CROSS_NIC", "0", why})
+	}
+	return out, problems
+}
+
+// cablesOf counts the training cables from a host to each neighbour.
+func cablesOf(f *fabric.Fabric, h *fabric.Host) map[string]int {
+	cables := map[string]int{}
+	for _, l := range f.Links {
+		if peer := neighbour(l, h.Name); peer != "" && l.Role == training {
+			cables[peer]++
+		}
+	}
+	return cables
+}
+
+// OneRail is why a ring of NCCL's must enter and leave the host's peers by the same NIC
+// (NCCL_CROSS_NIC=0); "" where it need not.
+func OneRail(f *fabric.Fabric, h *fabric.Host) string {
+	for _, n := range cablesOf(f, h) {
 		if n > 1 {
-			return append(out, Setting{"NCCL_CROSS_NIC", "0", "parallel direct cables: a ring must stay on its own cable"}), problems
+			return "parallel direct cables: a ring must stay on its own cable"
 		}
 	}
 	if rails(f, h) > 1 {
-		out = append(out, Setting{"NCCL_CROSS_NIC", "0", "each rail is a network of its own: a ring must stay on its rail"})
+		return "each rail is a network of its own: a ring must stay on its rail"
 	}
-	return out, problems
+	return ""
 }
 
 // neighbour is the host at a link's other end; "" where the link is not the host's.

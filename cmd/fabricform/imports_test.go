@@ -29,6 +29,7 @@ var allowed = map[string]struct {
 	"nccl/env":        {[]string{"nearest"}, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
 	"nccl":            {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
 	"nccl/launch":     {[]string{"nccl", "fabric", "facts"}, "what starts a job is written from derived settings, and starts nothing"},
+	"nccl/explain":    {[]string{"nccl", "nccl/env", "fabric", "facts"}, "what others wrote is read as text, and held against the table and the model"},
 	"config":          {[]string{"fabric", "nearest", "nccl/env"}, "files become a model; config never sees a provider or a host; of NCCL, the table that nccl.env is checked against"},
 	"providers/netif": {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
 	"providers/rxe":   {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
@@ -45,7 +46,7 @@ var allowed = map[string]struct {
 	"lab/netns":       {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
 	"lab/vm":          {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
 	"lab":             {[]string{"fabric", "lab/site", "lab/netns", "lab/vm"}, "one face for the kinds of labs"},
-	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "probe/roce", "host"}, "views get values from anywhere below; of host, the plain types of links"},
+	"view":            {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "probe/roce", "host", "nccl/explain", "nccl/env"}, "views get values from anywhere below; of host, the plain types of links"},
 	"lsp":             {[]string{"config", "fabric"}, "an editor is told of files and the language, never of hosts"},
 	"cmd/fabricform":  {[]string{"*"}, "the wiring"},
 }

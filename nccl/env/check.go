@@ -20,14 +20,17 @@ const (
 // String is the severity as reports write it.
 func (s Severity) String() string { return [...]string{"error", "warning", "note"}[s] }
 
+// MarshalText is for JSON.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Finding is something wrong with a variable or its value.
 type Finding struct {
-	Severity Severity
-	Name     string // of the variable
-	Summary  string
-	Wrong    string // what is wrong
-	Costs    string // what follows from it; "" where Wrong says it
-	Instead  string // what to write
+	Severity Severity `json:"severity"`
+	Name     string   `json:"name,omitempty"` // of the variable
+	Summary  string   `json:"summary"`
+	Wrong    string   `json:"wrong"`             // what is wrong
+	Costs    string   `json:"costs,omitempty"`   // what follows from it; "" where Wrong says it
+	Instead  string   `json:"instead,omitempty"` // what to write
 }
 
 // Detail is the finding in sentences.

@@ -83,7 +83,7 @@ func pod(s *script, j Job, h Host, own bool) {
 }
 
 func resources(s *script, h Host, own bool) {
-	if h.GPUs == 0 && !(own && h.RDMA) {
+	if h.GPUs == 0 && (!own || !h.RDMA) {
 		return
 	}
 	s.line("    resources:")

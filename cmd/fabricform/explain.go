@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/explain"
+)
+
+// maxExplained bounds what explain reads: logs of large jobs have some 100 MiB.
+const maxExplained = 1 << 30
+
+func explainCommand(a *app) *cobra.Command {
+	var path string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "explain FILE", Short: "Say what is wrong with NCCL settings that others wrote, or with a log of NCCL", Args: cobra.ExactArgs(1),
+		Long: `Reads an nccl.conf, exports and command lines for a shell (mpirun, srun, docker run, nccl-tests,
+perftest, ip), a log of NCCL_DEBUG=INFO, or the output of nvidia-smi topo -m, and says what is wrong,
+what it costs and what to write instead. No host is reached. FILE - is the standard input.
+
+Exit code 1: there are errors.`,
+		Example: "  fabricform explain run.sh\n  fabricform explain -fabric examples/roce-pair.hcl /etc/nccl.conf\n  NCCL_DEBUG=INFO ./all_reduce_perf 2>&1 | fabricform explain -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var f *fabric.Fabric
+			if path != "" {
+				var err error
+				if f, err = a.load(path); err != nil {
+					return err
+				}
+			}
+			text, err := readExplained(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			report := explain.Explain(args[0], string(text), f)
+			if asJSON {
+				err = a.out.ExplainedJSON(report)
+			} else {
+				a.out.Explained(args[0], report)
+			}
+			if err == nil && report.Failed() {
+				return told(exitError)
+			}
+			return err
+		},
+	}
+	a.fabricFlags(c)
+	c.Flags().StringVar(&path, "fabric", "", "hold it against this `FABRIC`, too")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return c
+}
+
+func readExplained(stdin io.Reader, name string) ([]byte, error) {
+	in := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read what is to be explained: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxExplained+1))
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be explained: %w", err)
+	}
+	if len(text) > maxExplained {
+		return nil, errors.New("read what is to be explained: it is longer than 1 GiB; give the part in which NCCL starts")
+	}
+	return text, nil
+}

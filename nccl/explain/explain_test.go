@@ -1,0 +1,259 @@
+package explain
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+)
+
+var update = flag.Bool("update", false, "rewrite expected files; read the diff")
+
+// told is a report as text, for comparison.
+func told(r Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", r.Kind, r.Version)
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "\nline %d: %s: %s %s\n  %s\n", f.Line, f.Severity, f.Name, f.Summary, strings.Join([]string{f.Wrong, f.Costs, f.Instead}, "\n  "))
+	}
+	return b.String()
+}
+
+// inputs are the files of testdata but for what is expected of them.
+func inputs(t testing.TB) []string {
+	t.Helper()
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".txt") {
+			out = append(out, filepath.Join("testdata", e.Name()))
+		}
+	}
+	if len(out) < 8 {
+		t.Fatal(out)
+	}
+	return out
+}
+
+func load(t testing.TB, example string) *fabric.Fabric {
+	t.Helper()
+	if example == "" {
+		return nil
+	}
+	f, _, d := config.Load("../../examples/"+example+".hcl", config.Options{Version: "0.1.0"})
+	if d.HasErrors() {
+		t.Fatal(d)
+	}
+	return f
+}
+
+// fabrics are the examples against which files are held.
+var fabrics = map[string]string{
+	"note-000.sh": "roce-pair", "note-001.sh": "spark-pair", "note-002.sh": "training-cluster", "note-003.sh": "policy-routed",
+	"handmade-2.21-roce.log": "spark-pair",
+}
+
+func TestFilesExplained(t *testing.T) {
+	files := inputs(t)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(file)
+		got := told(Explain(name, string(text), load(t, fabrics[name])))
+		golden := file + ".txt"
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// TestEachTrapOfTheNotesIsNamed lists what is wrong or useless in four runbooks of the field, by line.
+func TestEachTrapOfTheNotesIsNamed(t *testing.T) {
+	for file, traps := range map[string][]string{
+		"note-000.sh": {"1 Changes firmware", "2 transport and LID", "3 Ethernet-only cards", "4 Until the next reboot", "5 Two NICs in one subnet", "6 Not bound to a NIC", "7 Compression", "8 RDMA is switched off", "9 Matched by its beginning", "10 rdma-core does not tell"},
+		"note-001.sh": {"1 Matched by its beginning", "1 No list of devices", "1 Half of a port", "3 Equal to NCCL's default", "4 Not a network setting"},
+		"note-002.sh": {"1 Not NCCL's own variable", "2 Equal to NCCL's default", "3 GID index is pinned", "4 Matched by its beginning", "5 Forces what NCCL tries", "6 Equal to NCCL's default", "7 NCCL_IB_TIMEOUT is high", "8 Matched by its beginning", "4 Does not reach the other hosts",
+			"11 Runs as root", "13 Set twice", "15 One host's value for all", "16 Number where a level belongs", "18 Traffic class", "18 Set in one of two places", "21 Step where iterations were meant"},
+		"note-003.sh": {"1 Host bits set", "1 Gateway far from the source", "1 Public address", "1 Table without a rule", "1 Until the next reboot", "2 GID index is pinned", "3 Ends that do not agree", "4 Runs as root", "11 NCCL_IB_HCA Matched by its beginning", "13 GID index is pinned", "0 No traffic class",
+			"14 Results are not checked", "14 Threads instead of ranks"},
+	} {
+		text, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := Explain(file, string(text), load(t, fabrics[file]))
+		for _, trap := range traps {
+			line, summary, _ := strings.Cut(trap, " ")
+			found := false
+			for _, f := range report.Findings {
+				found = found || fmt.Sprint(f.Line) == line && strings.Contains(f.Name+" "+f.Summary, summary)
+			}
+			if !found {
+				t.Errorf("%s: %q is not named in\n%s", file, trap, told(report))
+			}
+		}
+	}
+}
+
+func TestKindsAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       Kind
+	}{
+		{"x", "NCCL_DEBUG=INFO\n", Conf}, {"nccl.conf", "export A=b\n", Conf}, {"/root/.nccl.conf", "", Conf}, {"x", "export A=b\n", Commands}, {"x", "A=b mpirun -x A ls\n", Commands},
+		{"x", "a:1:2 [0] NCCL INFO Using network IB\n", Log}, {"x", "\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", Topology}, {"x", "", Conf},
+	} {
+		if got := Detect(c.name, c.text); got != c.want {
+			t.Errorf("%q: %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsRightIsLeftAlone(t *testing.T) {
+	for name, text := range map[string]string{
+		"nccl.conf": "# the fabric's NICs\nNCCL_IB_HCA==mlx5_0,mlx5_1\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n",
+		"run.sh":    "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_SOCKET_IFNAME==ens19f0np0\nexport NCCL_CROSS_NIC=0 # stay\ntorchrun train.py \"$@\"\n",
+	} {
+		if r := Explain(name, text, load(t, "roce-pair")); len(r.Findings) != 0 {
+			t.Errorf("%s", told(r))
+		}
+	}
+}
+
+func TestTheFabricIsHeldAgainst(t *testing.T) {
+	f := load(t, "roce-pair")
+	for text, want := range map[string]string{
+		"NCCL_IB_HCA==mlx5_0\nNCCL_CROSS_NIC=0\n":                        "Part of the fabric is unused",
+		"NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\nNCCL_CROSS_NIC=0\n":          "Devices outside the fabric",
+		"NCCL_IB_HCA==mlx5_0,mlx5_1\n":                                   "Rails may be crossed",
+		"NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==eno1\nNCCL_CROSS_NIC=0\n": "Not a NIC of the fabric",
+		"NCCL_IB_HCA==ens19f0np0,ens19f1np1\nNCCL_CROSS_NIC=0\n":         "Interface where an RDMA device belongs",
+	} {
+		r := Explain("nccl.conf", text, f)
+		if len(r.Findings) == 0 || !strings.Contains(told(r), want) {
+			t.Errorf("%q: %s", text, told(r))
+		}
+	}
+	f.Hosts[1].NICs[0].Netdev = "other0"
+	if r := Explain("nccl.conf", "NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n", f); !r.Failed() || !strings.Contains(told(r), "Not on every host") {
+		t.Error(told(r))
+	}
+}
+
+func TestLaunchersOfOtherKinds(t *testing.T) {
+	for text, want := range map[string]string{
+		"srun --export=ALL,NCCL_IB_HCA==a,b ./x":                                                             "Comma inside an exported value",
+		"docker run -e NCCL_IB_HCA=mlx5_1 image":                                                             "memlock is limited",
+		"docker run --ulimit memlock=-1 image":                                                               "No RDMA devices in the container",
+		"export NCCL_IB_HCA = mlx5_0":                                                                        "Blank around =",
+		"mpirun --mca btl_tcp_if_include mlx5_0 -x A=b x":                                                    "RDMA device where an interface belongs",
+		"export NCCL_IB_TC=106\nmpirun -H a,b -x NCCL_IB_TC=160 ./x":                                         "Set twice, differently",
+		"mpirun -genv NCCL_IB_DISABLE true ./x":                                                              "NCCL wants a number",
+		"setenv NCCL_IB_DISABLE yes\nexport B=c":                                                             "NCCL wants a number",
+		"sudo rdma link add rxe0 type rxe netdev eth0\n":                                                     "Until the next reboot",
+		"sudo ip rule add from 10.0.0.1 lookup 7\nip route add 10.0.0.0/8 via 10.0.0.2 src 10.0.0.1 table 7": "Until the next reboot",
+	} {
+		if r := Explain("x", text, nil); !strings.Contains(told(r), want) {
+			t.Errorf("%q: %s", text, told(r))
+		}
+	}
+	if r := Explain("x", "NCCL_IB_HCA=$HCA ./job\n", nil); r.Failed() {
+		t.Errorf("a shell decides over the value: %s", told(r))
+	}
+}
+
+func FuzzExplain(f *testing.F) {
+	for _, file := range inputs(f) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(filepath.Base(file), string(text))
+	}
+	f.Add("x", "\tGPU0\tNIC0\nGPU0\t X \tSYS\nNIC0: mlx5_0\n")
+	f.Add("x", "a 'b \\\n c\" $(d) `e` # f\n")
+	model := load(f, "roce-pair")
+	f.Fuzz(func(t *testing.T, name, text string) {
+		for _, against := range []*fabric.Fabric{nil, model} {
+			lines := strings.Count(text, "\n") + 1
+			for _, found := range Explain(name, text, against).Findings {
+				if found.Line < 0 || found.Line > lines || found.Summary == "" || found.Wrong == "" {
+					t.Fatalf("%+v", found)
+				}
+			}
+		}
+	})
+}
+
+// TestLongFilesTakeLinearTime: eight times the text may take some sixteen times the time, not 64.
+func TestLongFilesTakeLinearTime(t *testing.T) {
+	for name, line := range map[string]string{
+		"nccl.conf": "NCCL_NO_SUCH_THING_%d=1\n", "export": "export NCCL_NO_SUCH_THING_%d=1 X%[1]d=2\n", "mpirun": "-x NCCL_IB_TC=%d \\\n", "ip": "ip addr add 10.0.0.1/24 dev eth%d\n",
+		"perftest": "ib_write_bw -x %d\n", "log": "h%d:1:2 [0] NCCL INFO NCCL_X%[1]d set by environment to 1\n", "warn": "h%d:1:2 [0] NCCL WARN w%[1]d\n", "quotes": "'%d\"\n",
+	} {
+		measure := func(lines int) time.Duration {
+			var b strings.Builder
+			if name == "mpirun" {
+				b.WriteString("mpirun \\\n")
+			}
+			for i := range lines {
+				fmt.Fprintf(&b, line, i)
+			}
+			start := time.Now()
+			Explain(name, b.String(), nil)
+			return time.Since(start)
+		}
+		small, large := measure(5_000), measure(40_000)
+		t.Logf("%s: %s and %s", name, small, large)
+		if large > 64*small && large > 2*time.Second {
+			t.Errorf("%s: %s for 5,000 lines, %s for 40,000", name, small, large)
+		}
+	}
+}
+
+// TestWhatIsRenderedIsRight: our own files have nothing that this room would blame.
+func TestWhatIsRenderedIsRight(t *testing.T) {
+	for _, format := range []string{"conf", "shell", "torchrun", "docker"} {
+		files, err := filepath.Glob("../launch/testdata/*/" + format + ".txt")
+		if err != nil || len(files) < 7 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(file, "dual-stack") {
+				continue // storage alone: RDMA is switched off for NCCL, which is worth a note
+			}
+			name := map[string]string{"conf": "nccl.conf"}[format]
+			for _, part := range strings.Split(string(text), "# host ") {
+				if r := Explain(name, "# "+part, load(t, filepath.Base(filepath.Dir(file)))); len(r.Findings) > 0 {
+					t.Errorf("%s: %s", file, told(r))
+				}
+			}
+		}
+	}
+}

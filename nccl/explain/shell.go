@@ -1,0 +1,128 @@
+package explain
+
+import "strings"
+
+// word is one word of a command. dynamic: a shell would replace something in it.
+type word struct {
+	text    string
+	line    int
+	dynamic bool
+}
+
+// assignment splits NAME=VALUE; false where the word is none.
+func (w word) assignment() (name string, ok bool) {
+	name, _, found := strings.Cut(w.text, "=")
+	if !found || name == "" || name[0] >= '0' && name[0] <= '9' {
+		return "", false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return "", false
+		}
+	}
+	return name, true
+}
+
+// command is one simple command.
+type command struct{ words []word }
+
+func (c command) line() int { return c.words[0].line }
+
+// texts are the words without their places.
+func (c command) texts() (out []string) {
+	for _, w := range c.words {
+		out = append(out, w.text)
+	}
+	return out
+}
+
+// lexer takes a text for a POSIX shell apart into simple commands: quotes, backslashes, comments and
+// separators. What a shell would replace stays as it stands.
+type lexer struct {
+	line    int
+	current strings.Builder
+	inWord  bool
+	dynamic bool
+	begun   int // the word's line
+	words   []word
+	out     []command
+}
+
+func (l *lexer) put(c byte) {
+	if !l.inWord {
+		l.inWord, l.begun = true, l.line
+	}
+	l.current.WriteByte(c)
+}
+
+func (l *lexer) endWord() {
+	if l.inWord {
+		l.words = append(l.words, word{l.current.String(), l.begun, l.dynamic})
+	}
+	l.current.Reset()
+	l.inWord, l.dynamic = false, false
+}
+
+// endCommand ends a command. Documents show commands behind a prompt, which is no word of theirs.
+func (l *lexer) endCommand() {
+	l.endWord()
+	if len(l.words) > 1 && (l.words[0].text == "$" || l.words[0].text == ">") {
+		l.words = l.words[1:]
+	}
+	if len(l.words) > 0 {
+		l.out = append(l.out, command{l.words})
+	}
+	l.words = nil
+}
+
+// parse reads the commands of a text. It takes any bytes, and looks at each once.
+func parse(s string) []command {
+	l := &lexer{line: 1}
+	quote := byte(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(s):
+			i++
+			switch {
+			case s[i] == '\n':
+				l.line++
+			case s[i] == '\r' && i+1 < len(s) && s[i+1] == '\n':
+				i++
+				l.line++
+			default:
+				l.put(s[i])
+			}
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			l.dynamic = l.dynamic || quote == '"' && (c == '$' || c == '`')
+			l.put(c)
+			if c == '\n' {
+				l.line++
+			}
+		case c == '"' || c == '\'':
+			if !l.inWord {
+				l.inWord, l.begun = true, l.line
+			}
+			quote = c
+		case c == '#' && !l.inWord:
+			for i+1 < len(s) && s[i+1] != '\n' {
+				i++
+			}
+		case c == '\n':
+			l.endCommand()
+			l.line++
+		case c == ';' || c == '&' || c == '|' || c == '(' || c == ')':
+			l.endCommand()
+		case c == ' ' || c == '\t' || c == '\r':
+			l.endWord()
+		default:
+			l.dynamic = l.dynamic || c == '$' || c == '`'
+			l.put(c)
+		}
+	}
+	l.endCommand()
+	return l.out
+}
