@@ -1,9 +1,7 @@
 package nccl
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -80,102 +78,6 @@ func rails(f *fabric.Fabric, h *fabric.Host) (count int) {
 		}
 	}
 	return count
-}
-
-// directMesh is for three hosts or more that cables join without a switch: a NIC reaches one neighbour
-// alone, and NCCL must choose the NIC by the peer's subnet (ncclIbFindDevBySubnet in
-// src/transport/net_ib/connect.cc).
-func directMesh(f *fabric.Fabric, h *fabric.Host, at env.Version) (out Env, problems []string) {
-	if at.Known() && at.Before(routesBySubnet) {
-		problems = append(problems, fmt.Sprintf("direct cables to several hosts need NCCL %s or later, which chooses the NIC by the peer's subnet; this host has %s", routesBySubnet, at))
-	}
-	for _, peer := range uncabled(f, h.Name) {
-		problems = append(problems, fmt.Sprintf("no cable joins %s and %s: NCCL connects all pairs of neighbours in its rings and trees, and RDMA does not pass through a third host", h.Name, peer))
-	}
-	out = Env{
-		{"NCCL_IB_MERGE_NICS", "0", "each NIC is cabled to a neighbour of its own, and must not be merged with another"},
-		{"NCCL_NET_PLUGIN", "none", "plugins know no choice by subnet; NCCL's own transport does"},
-		{"NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each NIC is cabled to a neighbour of its own: NCCL takes the one in the peer's subnet"},
-	}
-	bits, problem := prefixLength(f)
-	if problem != "" {
-		return out, append(problems, problem)
-	}
-	if bits > 0 && bits != 24 { // NCCL's default
-		out = append(out, Setting{"NCCL_IB_SUBNET_PREFIX_LEN", strconv.Itoa(bits), "the prefix length of the cables' subnets; NCCL compares 24 bits by itself"})
-	}
-	return out, problems
-}
-
-// uncabled are the hosts with training cables that none joins to this one.
-func uncabled(f *fabric.Fabric, host string) (out []string) {
-	joined := map[string]bool{host: true}
-	all := map[string]bool{}
-	for _, l := range f.Links {
-		if l.Role != training {
-			continue
-		}
-		for _, end := range l.Endpoints {
-			all[end.Host] = true
-		}
-		if peer := neighbour(l, host); peer != "" {
-			joined[peer] = true
-		}
-	}
-	for other := range all {
-		if !joined[other] {
-			out = append(out, other)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// prefixLength is one length by which all cables' IPv4 subnets are told apart; 0 where there is no IPv4.
-func prefixLength(f *fabric.Fabric) (bits int, problem string) {
-	seen := map[string]string{} // subnet -> link
-	for _, l := range f.Links {
-		for _, p := range ipv4Subnets(f, l) {
-			if bits == 0 || p < bits {
-				bits = p
-			}
-		}
-	}
-	for _, l := range f.Links {
-		for _, r := range l.Endpoints {
-			n := f.NIC(r)
-			if n == nil || l.Role != training {
-				continue
-			}
-			for _, a := range ofFamily(n, false) {
-				p, err := a.Prefix(bits)
-				if err != nil {
-					continue
-				}
-				if other, ok := seen[p.String()]; ok && other != l.Name {
-					return 0, fmt.Sprintf("links %s and %s are in %s: NCCL compares one prefix length for all cables, so that their subnets need the same length, or different networks", other, l.Name, p)
-				}
-				seen[p.String()] = l.Name
-			}
-		}
-	}
-	return bits, ""
-}
-
-// ipv4Subnets are the prefix lengths of the ends of a training cable.
-func ipv4Subnets(f *fabric.Fabric, l *fabric.Link) (out []int) {
-	for _, r := range l.Endpoints {
-		n := f.NIC(r)
-		if n == nil || l.Role != training {
-			continue
-		}
-		for _, a := range n.Addresses {
-			if a.Addr().Is4() {
-				out = append(out, a.Bits())
-			}
-		}
-	}
-	return out
 }
 
 // merged joins functions of one physical port, which the files name as a port group: NCCL merges ports of

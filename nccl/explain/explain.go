@@ -101,7 +101,7 @@ func Detect(name, text string) Kind {
 	}
 	for line := range strings.Lines(text) {
 		switch {
-		case strings.Contains(line, " NCCL INFO ") || strings.Contains(line, " NCCL WARN ") || strings.HasPrefix(line, "NCCL version "):
+		case strings.Contains(line, "NCCL INFO ") || strings.Contains(line, "NCCL WARN ") || strings.HasPrefix(line, "NCCL version "):
 			return Log
 		case strings.Contains(line, "\tGPU0") && strings.Trim(line[:strings.Index(line, "\tGPU0")], " \x1b[4m") == "":
 			return Topology

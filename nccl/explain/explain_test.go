@@ -257,3 +257,22 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 		}
 	}
 }
+
+func TestLinesOfRealLogs(t *testing.T) {
+	for text, want := range map[string]string{
+		"vm-host40:34002:34044 [1] NCCL INFO NET/IB : Using [0]mlx5_bond_6:1/RoCE [1]mlx5_bond_7:1/RoCE [RO]; OOB docker0:30.159.184.22<0>": "Ranks meet over a local interface",
+		"NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE ; OOB enp1s0f1np1:192.168.100.11<0>":                                                 "roceP2p1s0f1",
+		"[2025-08-15 10:00:00] gpu-a3:47021:47095 [0] init.cc:1 NCCL WARN Mismatched NCCL version detected":                                 "Hosts have different NCCLs",
+		"gpu-a3:47021:47088 [0] NCCL INFO NCCL version 2.20.5+cuda12.4":                                                                     "NCCL does not choose a GID",
+		"node:1:1 [0] NCCL INFO NET/IB: GPU Direct RDMA Disabled for HCA 0 'mlx5_0'":                                                        "No GPUDirect RDMA",
+		"a:1:1 [0] NCCL INFO Using network Socket\nb:1:1 [0] NCCL INFO Using network Socket":                                                "b uses TCP sockets",
+	} {
+		if r := Explain("log", text+"\n", nil); r.Kind != Log || !strings.Contains(told(r), want) {
+			t.Errorf("%q: %s", text, told(r))
+		}
+	}
+	quiet := "a:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>\na:1:1 [0] NCCL INFO Using network Socket\n"
+	if r := Explain("log", quiet, nil); r.Failed() {
+		t.Errorf("sockets were asked for: %s", told(r))
+	}
+}

@@ -15,8 +15,8 @@ type hostLog struct {
 	network  string          // IB, Socket or a plugin
 	at       int             // line of network
 	gdr      int             // channels over the network that GPUs and NICs pass directly
-	through  int             // channels over IB that go through memory
-	channels int             // line of the first of those
+	channels int             // line of the first channel over IB that goes through memory
+	disabled int             // line that says that GPUDirect RDMA is off for a device
 }
 
 // logged is a log that is being read. The forms of lines are those of NCCL 2.18 to 2.30 (INFO and WARN in
@@ -41,9 +41,9 @@ func (r *reading) log(text string) {
 		if _, v, found := strings.Cut(line, "NCCL version "); found {
 			l.ncclVersion(number, v)
 		}
-		if before, message, found := strings.Cut(line, " NCCL INFO "); found {
+		if before, message, found := strings.Cut(line, "NCCL INFO "); found {
 			l.info(number, l.host(number, before), message)
-		} else if before, message, found := strings.Cut(line, " NCCL WARN "); found {
+		} else if before, message, found := strings.Cut(line, "NCCL WARN "); found {
 			l.warn(number, l.host(number, before), message)
 		}
 	}
@@ -105,6 +105,8 @@ func (l *logged) info(number int, h *hostLog, m string) {
 		_, first, _ = strings.Cut(" "+first, " ")
 		name, _, _ := strings.Cut(first[strings.Index(first, "]")+1:], ":")
 		l.meets(number, h, name)
+	case strings.Contains(m, "GPU Direct RDMA Disabled for "):
+		h.disabled = number
 	case strings.Contains(m, " via NET/"):
 		l.channel(number, h, m)
 	case strings.Contains(m, " set by environment to "):
@@ -164,7 +166,7 @@ func (l *logged) channel(number int, h *hostLog, m string) {
 	case strings.Contains(path, "GDRDMA"):
 		h.gdr++
 	case strings.HasPrefix(path, "IB"):
-		if h.through++; h.channels == 0 {
+		if h.channels == 0 {
 			h.channels = number
 		}
 	case strings.HasPrefix(path, "Socket") && h.network == "":

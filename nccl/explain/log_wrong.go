@@ -103,8 +103,11 @@ func (l *logged) judge(name string, h *hostLog) {
 	if h.network == "Socket" && !asked {
 		l.say(h.at, env.Error, "Silent fall-back to sockets", fmt.Sprintf("%s uses TCP sockets, and nobody asked for that.", speaker(name)), "RDMA is not used: every byte costs processor time, and latency is tens of microseconds instead of a few.", "Set NCCL_NET=IB while you look for the cause, so that NCCL says why; check NCCL_IB_HCA.")
 	}
-	if h.through > 0 && h.gdr == 0 {
-		l.say(h.channels, env.Warning, "No GPUDirect RDMA", fmt.Sprintf("Channels of %s go over IB without GDRDMA.", speaker(name)), "Data goes through the host's memory, at half of the speed or less. GPUs that share their memory with the processor, such as GB10, have none.", "Load nvidia_peermem or use the open driver's dma-buf, and see that GPU and NIC are near: `nvidia-smi topo -m`.")
+	if h.channels == 0 {
+		h.channels = h.disabled
+	}
+	if h.gdr == 0 && h.channels > 0 {
+		l.say(h.channels, env.Warning, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, at half of the speed or less. GPUs that share their memory with the processor, such as GB10, have none.", "Load nvidia_peermem or use the open driver's dma-buf, and see that GPU and NIC are near: `nvidia-smi topo -m`.")
 	}
 	for _, device := range slices.Sorted(maps.Keys(h.devices)) {
 		if rest, ok := strings.CutPrefix(device, "rocep1s0f"); ok && !h.devices["roceP2p1s0f"+rest] {
