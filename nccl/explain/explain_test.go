@@ -193,6 +193,7 @@ func FuzzExplain(f *testing.F) {
 		f.Add(filepath.Base(file), string(text))
 	}
 	f.Add("x", "\tGPU0\tNIC0\nGPU0\t X \tSYS\nNIC0: mlx5_0\n")
+	f.Add("x", "NCCL WARN ")
 	f.Add("x", "a 'b \\\n c\" $(d) `e` # f\n")
 	model := load(f, "roce-pair")
 	f.Fuzz(func(t *testing.T, name, text string) {

@@ -43,8 +43,8 @@ func (r *reading) log(text string) {
 		}
 		if before, message, found := strings.Cut(line, "NCCL INFO "); found {
 			l.info(number, l.host(number, before), message)
-		} else if before, message, found := strings.Cut(line, "NCCL WARN "); found {
-			l.warn(number, l.host(number, before), message)
+		} else if _, message, found := strings.Cut(line, "NCCL WARN "); found {
+			l.warn(number, message)
 		}
 	}
 	l.finish()

@@ -76,14 +76,16 @@ var warnings = []struct{ part, summary, costs, instead string }{
 	{"Only matched ", "NCCL_NET_FORCE_MERGE does not match", "A device that it names is not there, or its port is down.", "Correct the list, or bring the port up."},
 }
 
-func (l *logged) warn(number int, _ *hostLog, m string) {
+func (l *logged) warn(number int, m string) {
 	for _, w := range warnings {
 		if strings.Contains(m, w.part) {
 			l.say(number, env.Error, w.summary, "NCCL warns: "+shorten(m)+".", w.costs, w.instead)
 			return
 		}
 	}
-	l.say(number, env.Warning, "NCCL warns", shorten(m), "", "")
+	if m != "" {
+		l.say(number, env.Warning, "NCCL warns", shorten(m), "", "")
+	}
 }
 
 // finish judges what the whole log shows.
