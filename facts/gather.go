@@ -42,6 +42,12 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	}
 	s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
 	s.readModules(r, needs.Modules)
+	if needs.Managers {
+		s.Managers = managers(r, s)
+	}
+	if err := s.readFiles(r, needs.Folders); err != nil {
+		return nil, err
+	}
 	s.Management = management(r, s, sshConnection)
 	return s, nil
 }

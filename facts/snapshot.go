@@ -14,11 +14,14 @@ type Needs struct {
 	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
 	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
 	Modules     []string `json:"modules,omitempty"`      // kernel modules, such as "rdma_rxe"
+	Folders     []string `json:"folders,omitempty"`      // where to look for files of our own
+	Managers    bool     `json:"managers,omitempty"`     // who configures links at boot
 }
 
 // And adds needs up.
 func (n Needs) And(m Needs) Needs {
-	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...)}
+	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...),
+		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers}
 }
 
 // Compact sorts the needs and leaves out what stands twice.
@@ -26,7 +29,9 @@ func (n Needs) Compact() Needs {
 	slices.Sort(n.Sysctls)
 	slices.Sort(n.LinkSysctls)
 	slices.Sort(n.Modules)
-	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules)}
+	slices.Sort(n.Folders)
+	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules),
+		Folders: slices.Compact(n.Folders), Managers: n.Managers}
 }
 
 // Snapshot is one host at one moment.
@@ -42,6 +47,9 @@ type Snapshot struct {
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
+	Managers   *Managers         `json:"managers,omitempty"` // nil: not needed
+	Folders    []string          `json:"folders,omitempty"`  // those of the needed ones that are there
+	Files      map[string]File   `json:"files,omitempty"`    // our own in them, by path
 	Management Management        `json:"management"`
 }
 

@@ -2,7 +2,11 @@
 // Planning is handed a Reader only, so the compiler keeps it read-only.
 package host
 
-import "net/netip"
+import (
+	"context"
+	"io/fs"
+	"net/netip"
+)
 
 // Reader looks at a machine. Implementations retry interrupted netlink dumps.
 type Reader interface {
@@ -15,6 +19,7 @@ type Reader interface {
 	ReadFile(path string) ([]byte, error)
 	ReadDir(path string) ([]string, error)
 	Readlink(path string) (string, error)
+	Stat(path string) (FileStat, error) // of the thing itself, not of what a link leads to
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
 	Sysctl(path string) (string, error)
 	// RDMAUsers are the processes that have an RDMA device open, for people to read.
@@ -44,6 +49,17 @@ type Host interface {
 	DelRDMA(device string) error        // a software RDMA device; hardware is refused
 	// Send makes one rtnetlink request, such as NewRoute with a body that Dump gave. flags are NLM_F_*.
 	Send(request, flags uint16, body []byte) error
+	// PutFile replaces a configuration file of our own (OwnFile), whole and synced.
+	PutFile(path string, text []byte, perm fs.FileMode) error
+	// PutFolder makes one folder, synced, whose own parent is there.
+	PutFolder(path string) error
+	// RemoveFile removes a file of our own, or an empty folder below /etc; what is gone is no error.
+	RemoveFile(path string) error
+	// Stage lays files out below a new folder of their own, for a program to look at. The caller
+	// calls discard.
+	Stage(files map[string][]byte) (root string, discard func() error, err error)
+	// Ask runs a program of the machine to its end, without a shell, and answers what it printed.
+	Ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer, error)
 	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }
@@ -72,6 +88,19 @@ const (
 	Create  uint16 = 0x400 // NLM_F_CREATE
 	Append  uint16 = 0x800 // NLM_F_APPEND: behind those in the same place
 )
+
+// FileStat is what a file is.
+type FileStat struct {
+	Mode fs.FileMode `json:"mode"` // with the bits of its type
+	UID  int         `json:"uid"`
+	GID  int         `json:"gid"`
+}
+
+// Answer is what a program printed, and its exit status.
+type Answer struct {
+	Stdout, Stderr string
+	Exit           int
+}
 
 // Link is one network interface, as rtnetlink, ethtool and sysfs show it.
 type Link struct {

@@ -14,6 +14,9 @@ var errNoLinux = errors.New("a fabric's host runs Linux")
 // ErrLocked is why TryLock failed when somebody holds the lock.
 var ErrLocked = errors.New("somebody holds the lock")
 
+// ErrNoProgram is why Ask failed where the machine has no such program.
+var ErrNoProgram = errors.New("there is no such program")
+
 // Process is one run of a program.
 type Process struct {
 	PID   int    `json:"pid"`

@@ -19,6 +19,7 @@ type Program struct {
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
+	Stdin   []byte
 }
 
 // Ended is how a program ended.
@@ -52,7 +53,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		defer runtime.UnlockOSThread()
 		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, p.Env...)
-		cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &errs, "/"
+		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = bytes.NewReader(p.Stdin), &out, &errs, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 2 * time.Second

@@ -11,13 +11,20 @@ import (
 // moment, after a crash too, finds all of the old content or all of the new. Two writers of one
 // path must hold a lock. It leaves nothing behind where it fails.
 func ReplaceFile(path string, text []byte, perm fs.FileMode) error {
-	if err := writeSynced(path+".new", text, perm); err != nil {
-		return errors.Join(err, removeAny(path+".new"))
+	staged := stagedName(path)
+	if err := writeSynced(staged, text, perm); err != nil {
+		return errors.Join(err, removeAny(staged))
 	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return errors.Join(err, removeAny(path+".new"))
+	if err := os.Rename(staged, path); err != nil {
+		return errors.Join(err, removeAny(staged))
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// stagedName is hidden: what a crash leaves half written must not be read by those who take every
+// file of a folder, as `source interfaces.d/*` of interfaces(5) does.
+func stagedName(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
 
 func writeSynced(path string, text []byte, perm fs.FileMode) error {

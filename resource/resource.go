@@ -48,11 +48,19 @@ func (d Disruption) String() string {
 	return [...]string{"live", "link flap", "driver reload", "reboot"}[d]
 }
 
+// The stages of a change. A transaction makes the runtime's first, and those of persist once the
+// outcome was proven, so that a reset before then boots the old state.
+const (
+	StageRuntime = ""
+	StagePersist = "persist"
+)
+
 // Change is one attribute's difference. Empty From: it is absent now. Empty To: it is removed.
 type Change struct {
 	Attribute  string     `json:"attribute"` // "mtu", "addresses", "rule", "route 10.0.0.0/8"
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
+	Stage      string     `json:"stage,omitempty"` // StageRuntime or StagePersist
 	Disruption Disruption `json:"disruption,omitempty"`
 	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
 	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since
@@ -77,6 +85,13 @@ type Difference struct {
 	Changes []Change
 	Touches string // how the changes touch the operator's own connection; "": they do not
 	Seen    string // digest of the facts that the changes were computed from
+	Notes   []string
+}
+
+// Noter is a kind that has to say something about a wanted thing that is no change, such as what it
+// cannot do of it.
+type Noter[T any] interface {
+	Notes(got *T) []string
 }
 
 // Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
@@ -146,6 +161,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 				return Difference{}, err
 			}
 			d := Difference{Exists: got != nil, Changes: p.Diff(s, got), Seen: digest(p, got)}
+			if n, ok := p.(Noter[T]); ok && got != nil {
+				d.Notes = n.Notes(got)
+			}
 			if f, ok := p.(Fencer[S, T]); ok && len(d.Changes) > 0 {
 				d.Touches = f.Touches(snap, s, d.Changes)
 			}

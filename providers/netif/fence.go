@@ -48,7 +48,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 	if m.Unknown != "" {
 		return "the path of your own connection could not be found (" + m.Unknown + "), so no rule is changed"
 	}
-	if !m.Client.IsValid() || (want.family() == inet6) != m.Client.Is6() {
+	if !m.Client.IsValid() || (want.Family() == inet6) != m.Client.Is6() {
 		return ""
 	}
 	covers := func(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || p.Masked().Contains(a) }
@@ -56,7 +56,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 		return fmt.Sprintf("%s selects the answers of your SSH connection (%s to %s)", describeRule(want.rule()), m.Server, m.Client)
 	}
 	leads := func(r host.Rule) bool {
-		return r.Table == want.Table && r.Family == want.family() && covers(r.From, m.Server) && covers(r.To, m.Client)
+		return r.Table == want.Table && r.Family == want.Family() && covers(r.From, m.Server) && covers(r.To, m.Client)
 	}
 	if !slices.ContainsFunc(snap.Rules, leads) {
 		return ""

@@ -29,8 +29,8 @@ const smallestIPv6MTU = 1280
 // include/uapi/linux/if_link.h).
 var linkLocalModes = map[string]string{"eui64": "0", "none": "1"}
 
-// wantedSysctls are the spec's own keys and those that its attributes stand for.
-func (s NICSpec) wantedSysctls() map[string]string {
+// WantedSysctls are the per-interface keys that the NIC decides over: the spec's own keys and those that its attributes stand for.
+func (s NICSpec) WantedSysctls() map[string]string {
 	out := map[string]string{}
 	for k, v := range s.Sysctl {
 		out[k] = v
@@ -50,7 +50,7 @@ func (s NICSpec) wantedSysctls() map[string]string {
 
 // Needs is the per-interface keys that Diff looks at.
 func (nic) Needs(want NICSpec) facts.Needs {
-	return facts.Needs{LinkSysctls: sortedKeys(want.wantedSysctls())}
+	return facts.Needs{LinkSysctls: sortedKeys(want.WantedSysctls())}
 }
 
 // Observe finds the NIC; it is an error where none or several match.
@@ -74,7 +74,7 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 			return nil, fmt.Errorf("address %s: another machine on this link uses it (duplicate address detection failed); remove it there or choose another", a.Prefix.Addr())
 		}
 	}
-	for key := range want.wantedSysctls() {
+	for key := range want.WantedSysctls() {
 		v, ok := snap.Sysctls[facts.LinkSysctl(key, l.Name)]
 		_, declared := want.Sysctl[key]
 		switch {
@@ -100,7 +100,7 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 		return nil // Observe never says so: a NIC is hardware, it cannot be created
 	}
 	var out []resource.Change
-	wanted := want.wantedSysctls()
+	wanted := want.WantedSysctls()
 	for _, key := range sortedKeys(wanted) {
 		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) && !stillAccepts(key, now, wanted[key]) {
 			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key], Atom: got.atom("sysctl " + key)})

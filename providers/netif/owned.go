@@ -42,7 +42,7 @@ func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	case "address":
 		return want.AddressesSet
 	case "sysctl":
-		_, wanted := want.wantedSysctls()[key]
+		_, wanted := want.WantedSysctls()[key]
 		return wanted
 	}
 	return false
@@ -109,7 +109,7 @@ func (nic) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resour
 
 // Claims is for the one key.
 func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
-	return a.Thing() == want.path()
+	return a.Thing() == want.Path()
 }
 
 // AtomNeeds is the key.

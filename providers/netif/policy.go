@@ -53,7 +53,8 @@ func (policyRoute) Observe(snap *facts.Snapshot, want PolicyRouteSpec) (*PolicyR
 	return got, nil
 }
 
-func (s PolicyRouteSpec) family() int {
+// Family is the address family of the rule, as AF_INET and AF_INET6.
+func (s PolicyRouteSpec) Family() int {
 	for _, p := range []netip.Prefix{s.From, s.To} {
 		if p.IsValid() && p.Addr().Is6() {
 			return inet6
@@ -66,7 +67,7 @@ func (s PolicyRouteSpec) family() int {
 }
 
 func (s PolicyRouteSpec) rule() host.Rule {
-	return host.Rule{Priority: s.Priority, From: s.From, To: s.To, Table: s.Table, Family: s.family(), Protocol: Protocol}
+	return host.Rule{Priority: s.Priority, From: s.From, To: s.To, Table: s.Table, Family: s.Family(), Protocol: Protocol}
 }
 
 // sameRule compares what a rule selects and where it leads; who made it does not matter.

@@ -16,9 +16,9 @@ type SysctlStatus struct{ Value string }
 
 type sysctl struct{}
 
-// path turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As sysctl(8) does, a key that already
+// Path is the key below /proc/sys. It turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As sysctl(8) does, a key that already
 // holds a slash is taken as a path, so that interface names with dots can be said.
-func (s SysctlSpec) path() string {
+func (s SysctlSpec) Path() string {
 	if strings.Contains(s.Key, "/") {
 		return s.Key
 	}
@@ -26,16 +26,16 @@ func (s SysctlSpec) path() string {
 }
 
 // Needs is the one key.
-func (sysctl) Needs(want SysctlSpec) facts.Needs { return facts.Needs{Sysctls: []string{want.path()}} }
+func (sysctl) Needs(want SysctlSpec) facts.Needs { return facts.Needs{Sysctls: []string{want.Path()}} }
 
 // Observe reads the key; it is an error where the host lacks it.
 func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, error) {
-	if path.Clean(want.path()) != want.path() {
-		return nil, fmt.Errorf("sysctl %q: write the key plainly, as %s", want.Key, path.Clean(want.path()))
+	if path.Clean(want.Path()) != want.Path() {
+		return nil, fmt.Errorf("sysctl %q: write the key plainly, as %s", want.Key, path.Clean(want.Path()))
 	}
-	v, ok := snap.Sysctls[want.path()]
+	v, ok := snap.Sysctls[want.Path()]
 	if !ok {
-		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s; is the key right, and its module loaded?", want.Key, want.path())
+		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s; is the key right, and its module loaded?", want.Key, want.Path())
 	}
 	return &SysctlStatus{Value: v}, nil
 }
@@ -45,13 +45,13 @@ func (sysctl) Diff(want SysctlSpec, got *SysctlStatus) []resource.Change {
 	if got == nil || sameSysctl(got.Value, want.Value) {
 		return nil
 	}
-	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value, Atom: resource.NewAtom(KindSysctl, want.path())}}
+	return []resource.Change{{Attribute: "value", From: got.Value, To: want.Value, Atom: resource.NewAtom(KindSysctl, want.Path())}}
 }
 
 // Apply writes the key.
 func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []resource.Change) error {
 	for range changes {
-		if err := h.SetSysctl(want.path(), want.Value); err != nil {
+		if err := h.SetSysctl(want.Path(), want.Value); err != nil {
 			return err
 		}
 	}
@@ -62,13 +62,13 @@ func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []r
 // management path.
 func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change) string {
 	m := snap.Management
-	if m.Unknown != "" && strings.HasPrefix(want.path(), "net/") {
+	if m.Unknown != "" && strings.HasPrefix(want.Path(), "net/") {
 		return "the path of your own connection could not be found (" + m.Unknown + "), so no network sysctl is changed"
 	}
 	if !m.Client.IsValid() {
 		return ""
 	}
-	parts := strings.Split(want.path(), "/")
+	parts := strings.Split(want.Path(), "/")
 	if len(parts) != 5 || parts[0] != "net" || parts[2] != "conf" {
 		return ""
 	}

@@ -1,0 +1,125 @@
+package facts
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// networkd says in a file for each link which file it took; netplan's files are below /run
+// (man systemd.network(5), netplan's src/networkd.c).
+func (m *Managers) networkd(r host.Reader, s *Snapshot) {
+	for _, l := range s.Links {
+		file := ""
+		for line := range strings.Lines(text(r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
+			if v, is := strings.CutPrefix(strings.TrimSpace(line), "NETWORK_FILE="); is {
+				file = v
+			}
+		}
+		if file == "" {
+			continue
+		}
+		c := Claim{Manager: Networkd, File: file, Exact: networkdNames(text(r, file), l)}
+		if strings.HasPrefix(file, "/run/systemd/network/10-netplan-") {
+			c.Manager = Netplan
+		}
+		m.Claims[l.Name] = c
+	}
+}
+
+// networkdNames says whether a .network file's [Match] tells this link from all others.
+func networkdNames(file string, l host.Link) bool {
+	section := ""
+	for line := range strings.Lines(file) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+		}
+		key, value, is := strings.Cut(line, "=")
+		if !is || section != "[Match]" {
+			continue
+		}
+		words := strings.Fields(strings.ToLower(value))
+		switch strings.TrimSpace(key) {
+		case "MACAddress", "PermanentMACAddress":
+			if slices.Contains(words, l.MAC) || slices.Contains(words, l.PermMAC) {
+				return true
+			}
+		case "Name", "OriginalName":
+			if slices.Contains(strings.Fields(value), l.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// networkManager says in a file for each link which profile it has active; the profile's file is
+// found by its identity. What was made by others ("external") has no file.
+func (m *Managers) networkManager(r host.Reader, s *Snapshot) {
+	profiles := map[string]string{}
+	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", "/etc/NetworkManager/system-connections"} {
+		for _, name := range filesIn(r, dir, "") {
+			file := path.Join(dir, name)
+			if id := keyValue(text(r, file), "connection", "uuid"); id != "" {
+				profiles[id] = file
+			}
+		}
+	}
+	for _, l := range s.Links {
+		file := profiles[keyValue(text(r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index)), "device", "connection-uuid")]
+		if file == "" {
+			continue
+		}
+		c := Claim{Manager: NetworkManager, File: file}
+		profile := text(r, file)
+		c.Exact = keyValue(profile, "connection", "interface-name") == l.Name || strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC) && l.PermMAC != ""
+		if strings.HasPrefix(path.Base(file), "netplan-") {
+			c.Manager = Netplan
+		}
+		m.Claims[l.Name] = c
+	}
+}
+
+// keyValue reads a value of a keyfile (nm-settings-keyfile(5)); "" where there is none.
+func keyValue(file, section, key string) string {
+	in := false
+	for line := range strings.Lines(file) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			in = line == "["+section+"]"
+			continue
+		}
+		if k, v, is := strings.Cut(line, "="); in && is && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// ifupdown's files are what people wrote (interfaces(5)); it takes links that have a stanza.
+func (m *Managers) ifupdown(r host.Reader) {
+	const main, dir = "/etc/network/interfaces", "/etc/network/interfaces.d"
+	m.stanzas(main, text(r, main))
+	for line := range strings.Lines(text(r, main)) {
+		f := strings.Fields(line)
+		m.Sourced = m.Sourced || len(f) > 1 && (f[0] == "source" || f[0] == "source-directory") && strings.Contains(f[1], "interfaces.d")
+	}
+	if !m.Sourced {
+		return
+	}
+	for _, name := range filesIn(r, dir, "") {
+		m.stanzas(path.Join(dir, name), text(r, path.Join(dir, name)))
+	}
+}
+
+func (m *Managers) stanzas(file, text string) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "iface" && f[1] != "lo" {
+			m.Claims[f[1]] = Claim{Manager: Ifupdown, File: file, Exact: true}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// OwnFile says why a path is not one of our own configuration files; nil: it is. Only files below
+// /etc with our name in theirs are ever written or removed, so that no mistake of a caller reaches
+// what others wrote.
+func OwnFile(path string) error {
+	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") || !strings.Contains(filepath.Base(path), "fabricform") {
+		return fmt.Errorf("%q is no configuration file of fabricform's own", path)
+	}
+	return nil
+}
+
+// putFile makes the mode exact: ReplaceFile's is subject to the umask, and NetworkManager ignores
+// keyfiles that others may read.
+func putFile(root, path string, text []byte, perm fs.FileMode) error {
+	if err := OwnFile(path); err != nil {
+		return err
+	}
+	if err := ReplaceFile(filepath.Join(root, path), text, perm); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Chmod(filepath.Join(root, path), perm); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func putFolder(root, path string) error {
+	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") {
+		return fmt.Errorf("%q is no folder below /etc", path)
+	}
+	err := os.Mkdir(filepath.Join(root, path), 0o755)
+	if err == nil {
+		err = syncDir(filepath.Dir(filepath.Join(root, path)))
+	} else if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("make folder %s: %w", path, err)
+	}
+	return nil
+}
+
+func removeFile(root, path string) error {
+	full := filepath.Join(root, path)
+	info, err := os.Lstat(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return removeAny(stagedName(full)) // a crash may have left it
+	}
+	if err == nil && !info.IsDir() {
+		err = OwnFile(path)
+	}
+	if err == nil && info.IsDir() && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")) {
+		err = errors.New("it is no folder below /etc")
+	}
+	if err == nil {
+		err = os.Remove(full) // a folder only where it is empty
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(full))
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// stage writes files below a new folder. Nothing of it outlives discard, so it is not synced.
+func stage(files map[string][]byte) (root string, discard func() error, err error) {
+	root, err = os.MkdirTemp("", "fabricform-")
+	if err != nil {
+		return "", nil, fmt.Errorf("stage files: %w", err)
+	}
+	discard = func() error { return os.RemoveAll(root) }
+	for path, text := range files {
+		full := filepath.Join(root, filepath.Clean("/"+path))
+		err := os.MkdirAll(filepath.Dir(full), 0o755)
+		if err == nil {
+			err = os.WriteFile(full, text, 0o600)
+		}
+		if err != nil {
+			return "", nil, errors.Join(fmt.Errorf("stage files: %w", err), discard())
+		}
+	}
+	return root, discard, nil
+}

@@ -1,0 +1,185 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// step is one file that is written or removed.
+type step struct {
+	path   string
+	folder bool
+	text   string
+	mode   fs.FileMode
+	put    bool        // else it is removed
+	was    *facts.File // nil: there was none
+}
+
+// steps are the changes with the files' texts.
+func steps(got *Status, changes []resource.Change) ([]step, error) {
+	var out []step
+	for _, c := range changes {
+		what, at, _ := strings.Cut(c.Attribute, " ")
+		if what != "file" && what != "folder" {
+			continue // a manager that has not read our file: reading it is what follows
+		}
+		s := step{path: at, folder: what == "folder", put: c.To != ""}
+		if f, there := got.Found[at]; there {
+			s.was = &f
+		}
+		for _, f := range got.Wanted {
+			if f.Path == at {
+				s.text, s.mode = f.Text, f.Mode
+			}
+		}
+		if s.put && !s.folder && s.text == "" {
+			return nil, fmt.Errorf("%s is wanted no more; plan again", at)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// apply writes what the changes say and lets managers take it over. Where one does not, all files are
+// as before, and managers have read them again.
+func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, got *Status, changes []resource.Change) (err error) {
+	todo, err := steps(got, changes)
+	if err != nil {
+		return err
+	}
+	release, err := pledge(h, snap, want)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	err = write(ctx, h, todo)
+	if err == nil && len(todo) == 0 {
+		err = reload(ctx, h, managersOf(got))
+	}
+	if err == nil {
+		err = awaitTakings(ctx, h, want)
+	}
+	if err != nil {
+		return errors.Join(err, write(ctx, h, inverse(todo)))
+	}
+	return nil
+}
+
+// inverse is the way back, the last step first.
+func inverse(todo []step) []step {
+	var out []step
+	for i := len(todo) - 1; i >= 0; i-- {
+		s := step{path: todo[i].path, folder: todo[i].folder}
+		if w := todo[i].was; w != nil {
+			s.put, s.text, s.mode = true, w.Text, w.Mode.Perm()
+		}
+		if todo[i].put {
+			s.was = &facts.File{Text: todo[i].text}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// write makes the steps, and has managers read what changed.
+func write(ctx context.Context, h host.Host, todo []step) error {
+	read := map[string]bool{}
+	var dropped []string
+	for _, s := range todo {
+		read[reloads(s.path)] = true
+		dropped = append(dropped, s.drops()...)
+		err := error(nil)
+		switch {
+		case s.folder && s.put:
+			err = h.PutFolder(s.path)
+		case s.put:
+			err = h.PutFile(s.path, []byte(s.text), s.mode)
+		default:
+			if path.Dir(s.path) == unitFolder {
+				err = stop(ctx, h, path.Base(s.path))
+			}
+			err = errors.Join(err, h.RemoveFile(s.path))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return keeping(ctx, h, dropped, func() error { return reload(ctx, h, read) })
+}
+
+// managersOf are those that should have read files and have not.
+func managersOf(got *Status) map[string]bool {
+	read := map[string]bool{}
+	for _, t := range got.Taken {
+		if t.Now != t.Want {
+			read[facts.Networkd] = true
+			read[facts.Netplan] = read[facts.Netplan] || strings.HasPrefix(t.Want, "/run/")
+		}
+	}
+	return read
+}
+
+// takePatience is how long a manager may take to configure a NIC; emulated machines are slow.
+const takePatience = 30 * time.Second
+
+// await looks again until nothing is late.
+func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) error {
+	for deadline := time.Now().Add(takePatience); ; {
+		snap, err := facts.Gather(h, "", provider{}.Needs(Spec{}))
+		if err != nil {
+			return err
+		}
+		why := late(snap)
+		if why == "" {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("systemd-networkd is not done within %s: %s; `networkctl status` and its journal say why", takePatience, why)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// awaitTakings waits until each manager that tells so says that it configures the NICs by our files,
+// and is done with it.
+func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
+	return await(ctx, h, func(snap *facts.Snapshot) string {
+		got, err := Observe(snap, want)
+		if err != nil {
+			return err.Error()
+		}
+		for _, t := range got.Taken {
+			if l := snap.Link(t.Netdev); l != nil && (t.Now != t.Want || networkdState(h, l.Index) != "configured") {
+				return fmt.Sprintf("%s is %s by %q, and is to be by %s", t.Netdev, networkdState(h, l.Index), t.Now, t.Want)
+			}
+		}
+		return ""
+	})
+}
+
+// networkdState is how far networkd is with a link: "configuring", "configured", "failed", …
+func networkdState(r host.Reader, index int) string {
+	raw, err := r.ReadFile(fmt.Sprintf("/run/systemd/netif/links/%d", index))
+	if err != nil {
+		return "unknown"
+	}
+	for line := range strings.Lines(string(raw)) {
+		if v, is := strings.CutPrefix(strings.TrimSpace(line), "ADMIN_STATE="); is {
+			return v
+		}
+	}
+	return "unknown"
+}

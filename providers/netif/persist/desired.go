@@ -1,0 +1,75 @@
+package persist
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/rxe"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Desired is one resource for a host that keeps anything, after all that it keeps. NICs that are not
+// to be kept are left out with their routes, rules and Soft-RoCE devices.
+func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
+	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
+	left := map[resource.Addr]bool{}
+	for _, n := range h.NICs {
+		left[resource.Addr{Host: h.Name, Kind: netif.KindNIC, Name: n.Name}] = !n.Persist
+	}
+	var after []resource.Addr
+	at := map[resource.Addr]int{}
+	for _, r := range append(netif.Desired(f, h), rxe.Desired(h)...) {
+		skip := left[r.Addr]
+		nic := -1
+		for _, a := range r.After {
+			skip = skip || left[a]
+			if i, is := at[a]; is {
+				nic = i
+			}
+		}
+		if skip {
+			continue
+		}
+		after = append(after, r.Addr)
+		if r.Addr.Kind == netif.KindNIC {
+			at[r.Addr] = len(s.NICs)
+		}
+		s.add(r, nic)
+	}
+	if len(after) == 0 && s.Memlock == "" {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("encode what %s keeps: %v", h.Name, err)) // our own types always encode
+	}
+	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "files"}, Spec: raw, After: after, Pos: h.Pos}}
+}
+
+// add takes up a resource; nic is the index of the NIC that it stands on.
+func (s *Spec) add(r resource.Resource, nic int) {
+	switch r.Addr.Kind {
+	case netif.KindNIC:
+		s.NICs = append(s.NICs, NIC{Name: r.Addr.Name, NICSpec: decode[netif.NICSpec](r)})
+	case netif.KindSysctl:
+		s.Sysctls = append(s.Sysctls, decode[netif.SysctlSpec](r))
+	case netif.KindRoute:
+		s.NICs[nic].Routes = append(s.NICs[nic].Routes, decode[netif.MainRouteSpec](r).Route)
+	case netif.KindPolicyRoute:
+		s.NICs[nic].Policies = append(s.NICs[nic].Policies, decode[netif.PolicyRouteSpec](r))
+	case rxe.KindModule:
+		s.Modules = append(s.Modules, decode[rxe.ModuleSpec](r).Name)
+	case rxe.Kind:
+		s.RXE = append(s.RXE, decode[rxe.Spec](r))
+	}
+}
+
+func decode[S any](r resource.Resource) S {
+	var s S
+	if err := json.Unmarshal(r.Spec, &s); err != nil {
+		panic(fmt.Sprintf("decode spec of %s: %v", r.Addr, err)) // encoded by the room that defines it
+	}
+	return s
+}

@@ -1,0 +1,108 @@
+package persist
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Kind is this room's resource kind: one resource for each host.
+const Kind = "persist"
+
+// Observe computes the wanted files from what is on the host, and finds those that are there. A file
+// that stands in the place of ours and does not have our header is an error.
+func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
+	wanted, notes, err := Files(snap, s)
+	if err != nil {
+		return nil, err
+	}
+	got := &Status{Wanted: wanted, Notes: notes, Found: map[string]facts.File{}}
+	if len(snap.Managers.Active) == 0 {
+		return got, nil // a manager that is stopped for a while loses nothing
+	}
+	for at, f := range snap.Files {
+		if ours(f.Text, s.Fabric) {
+			got.Found[at] = f
+		}
+	}
+	for _, f := range wanted {
+		if f.Folder && slices.Contains(snap.Folders, f.Path) {
+			got.Folders = append(got.Folders, f.Path)
+		}
+		if _, there := snap.Files[f.Path]; there && got.Found[f.Path].Text == "" {
+			return nil, fmt.Errorf("%s is there already, and fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
+		}
+	}
+	got.takings(snap, s)
+	return got, nil
+}
+
+// takings compares which file each manager says that it configures a NIC by, once ours is there.
+func (got *Status) takings(snap *facts.Snapshot, s Spec) {
+	ls, err := links(snap, s)
+	if err != nil {
+		return // Files has said so
+	}
+	for _, l := range ls {
+		if want := l.taken(); want != "" && l.written() {
+			got.Taken = append(got.Taken, Taking{l.Link.Name, snap.Managers.Claims[l.Link.Name].File, want})
+		}
+	}
+}
+
+// Diff is empty when the found files are the wanted ones to the byte, and managers have read them. It
+// is pure.
+func Diff(got *Status) []resource.Change {
+	var out []resource.Change
+	wanted := map[string]bool{}
+	for _, f := range got.Wanted {
+		wanted[f.Path] = true
+		switch found, there := got.Found[f.Path]; {
+		case f.Folder && !slices.Contains(got.Folders, f.Path):
+			out = append(out, change("folder", f.Path, "", "made"))
+		case f.Folder:
+		case !there:
+			out = append(out, change("file", f.Path, "", f.digest()))
+		case digest(found) != f.digest():
+			out = append(out, change("file", f.Path, digest(found), f.digest()))
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(got.Found)) {
+		if !wanted[at] {
+			out = append(out, change("file", at, digest(got.Found[at]), ""))
+		}
+	}
+	if len(out) > 0 {
+		return out // managers read them when they are there
+	}
+	for _, t := range got.Taken {
+		if t.Now != t.Want {
+			out = append(out, resource.Change{Attribute: "manager of " + t.Netdev, From: t.Now, To: t.Want, Stage: resource.StagePersist})
+		}
+	}
+	return out
+}
+
+func change(what, at, from, to string) resource.Change {
+	return resource.Change{Attribute: what + " " + at, From: from, To: to, Stage: resource.StagePersist, Atom: resource.NewAtom(Kind, what, at)}
+}
+
+// digest names a file's content with its mode and owner.
+func digest(f facts.File) string { return digestOf(f.Text, f.Mode.Perm(), f.UID, f.GID) }
+
+func (f File) digest() string { return digestOf(f.Text, f.Mode, 0, 0) }
+
+func digestOf(text string, mode fs.FileMode, uid, gid int) string {
+	sum := sha256.Sum256([]byte(text))
+	out := fmt.Sprintf("sha256:%s,%04o", hex.EncodeToString(sum[:8]), mode)
+	if uid != 0 || gid != 0 {
+		out += fmt.Sprintf(",owner=%d:%d", uid, gid)
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package persist
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/providers/netif"
+)
+
+// ifupdownPath has neither dots nor other characters that `source-directory` passes over
+// (interfaces(5)).
+func ifupdownPath(l link) string {
+	return "/etc/network/interfaces.d/" + strings.NewReplacer(".", "_").Replace(l.file())
+}
+
+// ifupdown is a file of stanzas (interfaces(5)). What it has no words for are commands: only
+// numbers, addresses and a checked name stand in them. A rule is removed before it is added, because
+// an interface that went away took its routes along and not its rules.
+func ifupdown(l link) File {
+	var b strings.Builder
+	name := l.Link.Name
+	b.WriteString(header(l.fabric))
+	if l.NICSpec.Up {
+		b.WriteString("auto " + name + "\n")
+	}
+	mtu := ""
+	if l.NICSpec.MTU != 0 {
+		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.NICSpec.MTU)
+	}
+	if len(l.Addresses) == 0 {
+		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n\tdown ip link set dev %s down\n", name, mtu, name, name)
+		return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
+	}
+	for i, p := range l.Addresses {
+		family := "inet"
+		if p.Addr().Is6() {
+			family = "inet6"
+		}
+		fmt.Fprintf(&b, "iface %s %s static\n\taddress %s\n", name, family, p)
+		if family == "inet6" {
+			b.WriteString("\taccept_ra " + map[bool]string{false: "0", true: "1"}[l.acceptRA()] + "\n")
+		}
+		if i == 0 {
+			b.WriteString(mtu) // before what follows: below 1280 bytes, the kernel has no IPv6
+		}
+		if i == len(l.Addresses)-1 {
+			b.WriteString(ifupdownRoutes(l)) // once all addresses are there that they prefer as source
+		}
+	}
+	return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
+}
+
+func ifupdownRoutes(l link) string {
+	var b strings.Builder
+	for _, r := range l.Routes {
+		b.WriteString("\tup " + ipRoute(r, l.Link.Name, 0) + "\n")
+	}
+	for _, p := range l.Policies {
+		for _, r := range p.Routes {
+			b.WriteString("\tup " + ipRoute(r, l.Link.Name, p.Table) + "\n")
+		}
+		rule := ipRule(p)
+		fmt.Fprintf(&b, "\tup ip %s 2>/dev/null || true\n\tup ip %s\n\tdown ip %s || true\n",
+			fmt.Sprintf(rule, "del"), fmt.Sprintf(rule, "add"), fmt.Sprintf(rule, "del"))
+	}
+	return b.String()
+}
+
+// ipRoute is the command of ip-route(8).
+func ipRoute(r netif.RouteSpec, netdev string, table int) string {
+	words := []string{"ip route replace", r.To.Masked().String()}
+	if r.Via.IsValid() {
+		words = append(words, "via", r.Via.String())
+	}
+	words = append(words, "dev", netdev)
+	if r.OnLink {
+		words = append(words, "onlink")
+	}
+	if r.Src.IsValid() {
+		words = append(words, "src", r.Src.String())
+	}
+	if r.Metric != 0 {
+		words = append(words, fmt.Sprintf("metric %d", r.Metric))
+	}
+	if table != 0 {
+		words = append(words, fmt.Sprintf("table %d", table))
+	}
+	return strings.Join(append(words, fmt.Sprintf("proto %d", netif.Protocol)), " ")
+}
+
+// ipRule is the command of ip-rule(8), with a place for what to do.
+func ipRule(p netif.PolicyRouteSpec) string {
+	words := []string{"rule %s"}
+	if p.Family() == inet6 {
+		words = []string{"-6 rule %s"}
+	}
+	from := "all"
+	if p.From.IsValid() {
+		from = p.From.String()
+	}
+	words = append(words, "from", from)
+	if p.To.IsValid() {
+		words = append(words, "to", p.To.String())
+	}
+	return strings.Join(append(words, fmt.Sprintf("table %d priority %d proto %d", p.Table, p.Priority, netif.Protocol)), " ")
+}

@@ -1,0 +1,132 @@
+package persist
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/fabricform/fabricform/providers/netif"
+)
+
+// networkdPath comes before netplan's files (10-) and what people number from 10 on: the first file
+// that matches is the only one read (systemd.network(5)).
+func networkdPath(l link) string { return "/etc/systemd/network/05-" + l.file() + ".network" }
+
+// networkd is a .network file (systemd.network(5)). Seen to be adopted by a running networkd 257
+// without touching addresses and routes, because they carry our protocol number here, too.
+func networkd(l link) File {
+	var b strings.Builder
+	b.WriteString(header(l.fabric))
+	b.WriteString("# NIC " + l.Link.Name + "\n\n[Match]\n" + networkdMatch(l))
+	b.WriteString("\n[Link]\n")
+	if l.NICSpec.MTU != 0 {
+		fmt.Fprintf(&b, "MTUBytes=%d\n", l.NICSpec.MTU)
+	}
+	b.WriteString("RequiredForOnline=no\n") // a fabric that is not cabled must not hold up a boot
+	if !l.NICSpec.Up {
+		b.WriteString("ActivationPolicy=down\n")
+	}
+	b.WriteString("\n[Network]\n")
+	b.WriteString(networkdLinkLocal(l.linkLocal()))
+	fmt.Fprintf(&b, "IPv6AcceptRA=%s\n", yesNo(l.acceptRA()))
+	if v, ok := map[string]string{"0": "no", "1": "prefer-public", "2": "yes"}[l.Sysctl["ipv6.conf.use_tempaddr"]]; ok {
+		b.WriteString("IPv6PrivacyExtensions=" + v + "\n") // networkd would set it to 0 otherwise
+	}
+	// Addresses stay without a carrier, as the kernel itself keeps them.
+	b.WriteString("ConfigureWithoutCarrier=yes\nIgnoreCarrierLoss=yes\n")
+	for _, p := range l.Addresses {
+		b.WriteString("Address=" + p.String() + "\n")
+	}
+	for _, r := range l.Routes {
+		b.WriteString(networkdRoute(r, 0))
+	}
+	for _, p := range l.Policies {
+		for _, r := range p.Routes {
+			b.WriteString(networkdRoute(r, p.Table))
+		}
+		b.WriteString(networkdRule(p))
+	}
+	return File{Path: networkdPath(l), Mode: 0o644, Text: b.String()}
+}
+
+// networkdMatch tells the card by its permanent address; a VLAN on it wears its MAC, but has a kind
+// and no permanent address. A card that was declared by its name has to keep that, too.
+func networkdMatch(l link) string {
+	text := "MACAddress=" + l.mac() + "\n"
+	if l.Link.PermMAC != "" {
+		text = "PermanentMACAddress=" + l.mac() + "\n"
+	}
+	if l.Link.Kind == "" {
+		text += "Kind=!*\n"
+	}
+	if l.Select.Netdev != "" {
+		text += "Name=" + l.Link.Name + "\n"
+	}
+	return text
+}
+
+func networkdLinkLocal(mode string) string {
+	switch mode {
+	case "none":
+		return "LinkLocalAddressing=no\n"
+	case "stable-privacy", "random":
+		return "LinkLocalAddressing=ipv6\nIPv6LinkLocalAddressGenerationMode=" + mode + "\n"
+	}
+	return "LinkLocalAddressing=ipv6\nIPv6LinkLocalAddressGenerationMode=eui64\n"
+}
+
+func networkdRoute(r netif.RouteSpec, table int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n[Route]\nDestination=%s\n", r.To.Masked())
+	if r.Via.IsValid() {
+		b.WriteString("Gateway=" + r.Via.String() + "\n")
+		if r.OnLink {
+			b.WriteString("GatewayOnLink=yes\n")
+		}
+	} else if r.To.Addr().Is4() {
+		b.WriteString("Scope=link\n")
+	}
+	if r.Src.IsValid() {
+		b.WriteString("PreferredSource=" + r.Src.String() + "\n")
+	}
+	if r.Metric != 0 {
+		fmt.Fprintf(&b, "Metric=%d\n", r.Metric)
+	}
+	if table != 0 {
+		fmt.Fprintf(&b, "Table=%d\n", table)
+	}
+	fmt.Fprintf(&b, "Protocol=%d\n", netif.Protocol)
+	return b.String()
+}
+
+// networkdRule cannot say a protocol: networkd's rules are "static", which Apply takes care of.
+func networkdRule(p netif.PolicyRouteSpec) string {
+	var b strings.Builder
+	b.WriteString("\n[RoutingPolicyRule]\n")
+	for _, end := range []struct {
+		key string
+		p   netip.Prefix
+	}{{"From", p.From}, {"To", p.To}} {
+		if end.p.IsValid() {
+			fmt.Fprintf(&b, "%s=%s\n", end.key, end.p)
+		}
+	}
+	if !p.From.IsValid() && !p.To.IsValid() {
+		b.WriteString("Family=" + map[int]string{inet: "ipv4", inet6: "ipv6"}[p.Family()] + "\n")
+	}
+	fmt.Fprintf(&b, "Table=%d\nPriority=%d\n", p.Table, p.Priority)
+	return b.String()
+}
+
+// Address families (AF_INET and AF_INET6 in include/linux/socket.h of the kernel).
+const (
+	inet  = 2
+	inet6 = 10
+)
+
+func yesNo(v bool) string {
+	if v {
+		return "yes"
+	}
+	return "no"
+}

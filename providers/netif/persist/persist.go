@@ -1,0 +1,66 @@
+// Package persist keeps what is declared over a reboot: it finds out which network manager owns each
+// NIC and says the declared state in that manager's own files, so that the manager neither undoes it
+// nor forgets it. Files and their differences are computed purely from a snapshot; only Apply and
+// Check touch a host.
+package persist
+
+import (
+	"io/fs"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/rxe"
+)
+
+// Spec is all that one fabric keeps on one host.
+type Spec struct {
+	Fabric  string             `json:"fabric"`
+	Manager string             `json:"manager,omitempty"` // as declared; "": found out
+	NICs    []NIC              `json:"nics,omitempty"`
+	Sysctls []netif.SysctlSpec `json:"sysctls,omitempty"` // of the whole host
+	Modules []string           `json:"modules,omitempty"`
+	RXE     []rxe.Spec         `json:"rxe,omitempty"`
+	Memlock string             `json:"memlock,omitempty"` // "unlimited", bytes, or "": left alone
+}
+
+// NIC is one kept NIC with all that stands on it.
+type NIC struct {
+	Name string `json:"name"` // of its block
+	netif.NICSpec
+	Routes   []netif.RouteSpec       `json:"routes,omitempty"` // of the main table
+	Policies []netif.PolicyRouteSpec `json:"policies,omitempty"`
+}
+
+// File is a wanted file of our own. A folder has no text and is made only where it is missing.
+type File struct {
+	Path   string
+	Mode   fs.FileMode
+	Text   string
+	Folder bool
+}
+
+// Status is the persisted column of one host: what should be there, and what is.
+type Status struct {
+	Wanted  []File // sorted by path
+	Found   map[string]facts.File
+	Folders []string // of the wanted ones, those that are there
+	Taken   []Taking // NICs whose manager tells by which file it configures them
+	Notes   []string // what is not kept, and why
+}
+
+// Taking is by which file a manager configures a NIC, and by which it should.
+type Taking struct{ Netdev, Now, Want string }
+
+// header marks a file as ours. The first line names the fabric, and decides whose file it is.
+func header(fabric string) string {
+	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
+}
+
+// ours says whether a file's text is of this fabric.
+func ours(text, fabric string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), header(fabric))
+}
+
+// base is how our files of a fabric are called.
+func base(fabric string) string { return "fabricform-" + fabric }

@@ -1,0 +1,106 @@
+package persist
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Kinds is the room's table: one kind, whose changes all are of the persist stage.
+func Kinds() resource.Kinds {
+	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})}
+}
+
+type provider struct{}
+
+// Needs is who configures links, our own files, and what managers would otherwise overrule.
+func (provider) Needs(Spec) facts.Needs {
+	return facts.Needs{Managers: true, Folders: folders, LinkSysctls: []string{addrGenMode}}
+}
+
+func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
+
+func (provider) Diff(_ Spec, got *Status) []resource.Change {
+	if got == nil {
+		return nil // a host is there
+	}
+	return Diff(got)
+}
+
+// Notes say what is not kept.
+func (provider) Notes(got *Status) []string { return got.Notes }
+
+// Apply makes the changes, once managers have accepted all of the wanted files in a staged copy.
+func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
+	snap, err := facts.Gather(h, "", p.Needs(want))
+	if err != nil {
+		return err
+	}
+	got, err := Observe(snap, want)
+	if err != nil {
+		return err
+	}
+	if err := Check(ctx, h, got.Wanted); err != nil {
+		return err
+	}
+	return apply(ctx, h, snap, want, got, changes)
+}
+
+// Claims is for all files of the fabric: Diff says which of them are too much.
+func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
+	f, there := snap.Files[a.Value()]
+	switch {
+	case !there && a.Thing() == "file":
+		return true // nothing to give back
+	case there:
+		return ours(f.Text, want.Fabric)
+	}
+	files, _, err := Files(snap, want)
+	return err != nil || slices.ContainsFunc(files, func(f File) bool { return f.Path == a.Value() })
+}
+
+// AtomNeeds is the file's folder.
+func (p provider) AtomNeeds(a resource.Atom) facts.Needs {
+	n := facts.Needs{Folders: []string{path.Dir(a.Value())}}
+	if a.Thing() == "folder" {
+		n.Folders = []string{a.Value()}
+	}
+	return n
+}
+
+// Live is the file's digest, or that the folder is there.
+func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+	if a.Thing() == "folder" && slices.Contains(snap.Folders, a.Value()) {
+		return "made"
+	}
+	if f, there := snap.Files[a.Value()]; there {
+		return digest(f)
+	}
+	return ""
+}
+
+// Guards is nothing: what a file says was guarded when it was made so.
+func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+
+// Revert takes the file away: there was none before ours. A folder that others use by now stays.
+func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	if to != "" {
+		return fmt.Errorf("%s: there is no earlier file to go back to", a)
+	}
+	if a.Thing() == "folder" {
+		if names, err := h.ReadDir(a.Value()); err == nil && len(names) > 0 {
+			return nil
+		}
+		return h.RemoveFile(a.Value())
+	}
+	f, there := snap.Files[a.Value()]
+	if !there {
+		return nil
+	}
+	return write(ctx, h, []step{{path: a.Value(), was: &f}})
+}

@@ -1,0 +1,187 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// protocolKernel is RTPROT_KERNEL. networkd leaves rules alone that say so.
+const protocolKernel = 2
+
+// pledge makes a twin of each of our rules until release. networkd deletes every rule that it does
+// not know when it takes up a link, those included that it will add with the next link, and compares
+// the protocol, too (seen with 257): without the twin, traffic would go by the main table for some
+// 30 ms. Rules that differ in the protocol alone may stand side by side in the kernel.
+func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
+	rules, err := policyRules(snap, want)
+	if err != nil {
+		return nil, err
+	}
+	var made []host.Rule
+	release = func() error {
+		var errs []error
+		for _, r := range made {
+			errs = append(errs, h.DelRule(r))
+		}
+		return errors.Join(errs...)
+	}
+	live, err := h.Rules()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(live, func(o host.Rule) bool { o.Protocol = r.Protocol; return o == r }) {
+			continue // it is not there yet: nothing to keep
+		}
+		if err := h.AddRule(r); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return nil, errors.Join(err, release())
+		}
+		made = append(made, r)
+	}
+	return release, nil
+}
+
+// policyRules are the twins of the rules that networkd will take over.
+func policyRules(snap *facts.Snapshot, want Spec) ([]host.Rule, error) {
+	ls, err := links(snap, want)
+	if err != nil {
+		return nil, err
+	}
+	var out []host.Rule
+	for _, l := range ls {
+		if l.taken() == "" || !l.written() {
+			continue
+		}
+		for _, p := range l.Policies {
+			out = append(out, host.Rule{Priority: p.Priority, From: p.From, To: p.To, Table: p.Table, Family: p.Family(), Protocol: protocolKernel})
+		}
+	}
+	return out, nil
+}
+
+// reload has each manager read its files again; none is restarted, and no link is brought down or up.
+func reload(ctx context.Context, h host.Host, read map[string]bool) error {
+	type command struct {
+		who  string
+		argv []string
+	}
+	commands := []command{
+		{"systemd", []string{"systemctl", "daemon-reload"}},
+		{"udev", []string{"udevadm", "control", "--reload"}},
+		{facts.Netplan, []string{"netplan", "generate"}},
+		{facts.Networkd, []string{"networkctl", "reload"}},
+		{facts.NetworkManager, []string{"nmcli", "connection", "reload"}},
+	}
+	if read[facts.Netplan] {
+		for _, behind := range []string{facts.Networkd, facts.NetworkManager} {
+			read[behind] = read[behind] || facts.UnitActive(h, map[string]string{facts.Networkd: "systemd-networkd.service", facts.NetworkManager: "NetworkManager.service"}[behind])
+		}
+	}
+	for _, c := range commands {
+		if !read[c.who] {
+			continue
+		}
+		if err := run(ctx, h, c.argv...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, h host.Host, argv ...string) error {
+	a, err := h.Ask(ctx, nil, argv[0], argv[1:]...)
+	if err != nil {
+		return err
+	}
+	if a.Exit != 0 {
+		return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), a.Exit, strings.TrimSpace(a.Stderr+a.Stdout))
+	}
+	return nil
+}
+
+// stop ends a unit of ours before its file goes; it is then not found any more.
+func stop(ctx context.Context, h host.Host, unit string) error {
+	return run(ctx, h, "systemctl", "stop", unit)
+}
+
+// keeping reloads managers. A manager that finds its file gone takes away all that it configured by
+// it (seen with networkd 257); what of it still stands then is somebody's wish, and is put back.
+func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
+	links, err := h.Links()
+	if err != nil {
+		return err
+	}
+	var atoms []resource.Atom
+	for _, l := range links {
+		if slices.Contains(dropped, l.Name) {
+			atoms = append(atoms, resource.NewAtom(netif.KindNIC, l.Name, "state"))
+		}
+	}
+	if atoms == nil {
+		return reload()
+	}
+	keeper := netif.Kinds()[0].Keeper
+	part, err := keeper.Snapshot(h, atoms)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(reload(), awaitDropped(ctx, h, dropped)); err != nil {
+		return err
+	}
+	differs, err := keeper.Restore(ctx, h, part)
+	if err == nil && len(differs) > 0 {
+		err = fmt.Errorf("its manager took away what stood on the NIC: %s", strings.Join(differs, "; "))
+	}
+	return err
+}
+
+// awaitDropped waits until networkd has left the NICs, or took another file: until it has, it would
+// take away what is put back. Before systemd 257, a reload is answered before it is done.
+func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
+	return await(ctx, h, func(snap *facts.Snapshot) string {
+		for _, name := range dropped {
+			if c := snap.Managers.Claims[name]; strings.Contains(path.Base(c.File), "fabricform-") {
+				return "it configures " + name + " by " + c.File + " still"
+			}
+		}
+		return ""
+	})
+}
+
+// drops are the NICs that networkd loses by a step.
+func (s step) drops() []string {
+	if s.was == nil {
+		return nil
+	}
+	switch reloads(s.path) {
+	case facts.Networkd:
+		if name := named(s.was.Text, "# NIC "); !s.put {
+			return name
+		}
+	case facts.Netplan:
+		still := named(s.text, "      set-name: ")
+		return slices.DeleteFunc(named(s.was.Text, "      set-name: "), func(n string) bool { return slices.Contains(still, n) })
+	}
+	return nil
+}
+
+// named are the names that follow a word of our own files, one a line.
+func named(text, word string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if name, is := strings.CutPrefix(line, word); is {
+			out = append(out, strings.Trim(strings.TrimSpace(name), `"`))
+		}
+	}
+	return out
+}
