@@ -47,9 +47,9 @@ type Snapshot struct {
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
-	Managers   *Managers         `json:"managers,omitempty"` // nil: not needed
-	Folders    []string          `json:"folders,omitempty"`  // those of the needed ones that are there
-	Files      map[string]File   `json:"files,omitempty"`    // our own in them, by path
+	Managers   *Managers         `json:"managers,omitempty"`   // nil: not needed
+	Folders    []string          `json:"folders,omitempty"`    // those of the needed ones that are there
+	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
 	Management Management        `json:"management"`
 }
 

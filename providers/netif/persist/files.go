@@ -96,7 +96,7 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []link, nm bool) ([]File, erro
 func (l link) notes() []string {
 	var out []string
 	say := func(format string, args ...any) {
-		out = append(out, "nic "+l.NIC.Name+": "+fmt.Sprintf(format, args...))
+		out = append(out, "nic "+l.Name+": "+fmt.Sprintf(format, args...))
 	}
 	stands := len(l.Routes)+len(l.Policies) > 0
 	switch {

@@ -20,12 +20,12 @@ func ifupdown(l link) File {
 	var b strings.Builder
 	name := l.Link.Name
 	b.WriteString(header(l.fabric))
-	if l.NICSpec.Up {
+	if l.Up {
 		b.WriteString("auto " + name + "\n")
 	}
 	mtu := ""
-	if l.NICSpec.MTU != 0 {
-		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.NICSpec.MTU)
+	if l.MTU != 0 {
+		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.MTU)
 	}
 	if len(l.Addresses) == 0 {
 		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n\tdown ip link set dev %s down\n", name, mtu, name, name)

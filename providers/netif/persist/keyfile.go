@@ -23,13 +23,13 @@ func keyfile(l link) File {
 	if l.Select.Netdev != "" {
 		fmt.Fprintf(&b, "interface-name=%s\n", l.Link.Name)
 	}
-	if !l.NICSpec.Up {
+	if !l.Up {
 		b.WriteString("autoconnect=false\n")
 	}
 	b.WriteString("autoconnect-priority=100\nautoconnect-retries=0\n")
 	fmt.Fprintf(&b, "\n[ethernet]\nmac-address=%s\n", strings.ToUpper(l.mac()))
-	if l.NICSpec.MTU != 0 {
-		fmt.Fprintf(&b, "mtu=%d\n", l.NICSpec.MTU)
+	if l.MTU != 0 {
+		fmt.Fprintf(&b, "mtu=%d\n", l.MTU)
 	}
 	b.WriteString("\n[ipv4]\n")
 	if !keyfileFamily(&b, l, inet) {

@@ -24,11 +24,15 @@ func netplan(fabric string, links []link) File {
 	b.WriteString(header(fabric) + "network:\n  version: 2\n  ethernets:\n")
 	for _, l := range links {
 		fmt.Fprintf(&b, "    %s:\n      match: {macaddress: %q}\n      set-name: %q\n", netplanID(l), l.mac(), l.Link.Name)
-		if l.NICSpec.MTU != 0 {
-			fmt.Fprintf(&b, "      mtu: %d\n", l.NICSpec.MTU)
+		if l.MTU != 0 {
+			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)
 		}
 		fmt.Fprintf(&b, "      optional: true\n      dhcp4: false\n      dhcp6: false\n      accept-ra: %t\n", l.acceptRA())
-		if !l.NICSpec.Up {
+		switch {
+		case l.Up:
+		case l.behind == facts.NetworkManager: // it knows no "off"
+			b.WriteString("      activation-mode: manual\n")
+		default:
 			b.WriteString("      activation-mode: \"off\"\n")
 		}
 		if l.linkLocal() == "none" {

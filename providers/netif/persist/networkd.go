@@ -19,11 +19,11 @@ func networkd(l link) File {
 	b.WriteString(header(l.fabric))
 	b.WriteString("# NIC " + l.Link.Name + "\n\n[Match]\n" + networkdMatch(l))
 	b.WriteString("\n[Link]\n")
-	if l.NICSpec.MTU != 0 {
-		fmt.Fprintf(&b, "MTUBytes=%d\n", l.NICSpec.MTU)
+	if l.MTU != 0 {
+		fmt.Fprintf(&b, "MTUBytes=%d\n", l.MTU)
 	}
 	b.WriteString("RequiredForOnline=no\n") // a fabric that is not cabled must not hold up a boot
-	if !l.NICSpec.Up {
+	if !l.Up {
 		b.WriteString("ActivationPolicy=down\n")
 	}
 	b.WriteString("\n[Network]\n")

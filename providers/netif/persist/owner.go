@@ -36,12 +36,12 @@ func owner(m *facts.Managers, declared string, l link) (string, error) {
 		}
 		if len(candidates) > 1 {
 			return "", fmt.Errorf("nic %s: several network managers are active, and none configures %s yet: %s; say which one is to, with `network_manager` on the host",
-				l.NIC.Name, l.Link.Name, foundManagers(m))
+				l.Name, l.Link.Name, foundManagers(m))
 		}
 		is = candidates[0]
 	}
 	if is == facts.Ifupdown && !m.Sourced {
-		return "", fmt.Errorf("nic %s: /etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there", l.NIC.Name)
+		return "", fmt.Errorf("nic %s: /etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there", l.Name)
 	}
 	if claimed {
 		return is, conflict(is, claim, l)
@@ -58,14 +58,14 @@ func conflict(is string, claim facts.Claim, l link) error {
 	case strings.Contains(name, l.file()):
 		return nil
 	case strings.Contains(name, "fabricform-"):
-		return fmt.Errorf("nic %s: %s, of another fabric, configures %s already", l.NIC.Name, claim.File, l.Link.Name)
+		return fmt.Errorf("nic %s: %s, of another fabric, configures %s already", l.Name, claim.File, l.Link.Name)
 	case claim.Exact && !l.addressed():
 		return nil // that file stays the one that configures the NIC
 	case claim.Exact:
-		return fmt.Errorf("nic %s: %s configures %s already (%s): take the NIC out of it, or set `persist = false` here", l.NIC.Name, claim.File, l.Link.Name, claim.Manager)
+		return fmt.Errorf("nic %s: %s configures %s already (%s): take the NIC out of it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
 	case l.taken() != "" && name < path.Base(l.taken()) && l.addressed():
 		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: rename it to come later, or leave the NIC out of its pattern",
-			l.NIC.Name, claim.File, l.Link.Name, path.Base(l.taken()))
+			l.Name, claim.File, l.Link.Name, path.Base(l.taken()))
 	}
 	return nil
 }

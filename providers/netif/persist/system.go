@@ -41,9 +41,9 @@ func udev(s Spec, links []link, devices []device) (File, bool) {
 	n := 0
 	for _, l := range links {
 		match := fmt.Sprintf("ACTION==\"add|move\", SUBSYSTEM==\"net\", KERNEL==%q", l.Link.Name)
-		if l.NICSpec.MTU != 0 && !l.written() {
+		if l.MTU != 0 && !l.written() {
 			n++
-			fmt.Fprintf(&b, "%s, ATTR{mtu}=\"%d\"\n", match, l.NICSpec.MTU)
+			fmt.Fprintf(&b, "%s, ATTR{mtu}=\"%d\"\n", match, l.MTU)
 		}
 		if len(l.WantedSysctls()) > 0 {
 			n++
