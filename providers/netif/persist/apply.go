@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 	"time"
 
@@ -104,10 +103,8 @@ func write(ctx context.Context, h host.Host, todo []step) error {
 		case s.put:
 			err = h.PutFile(s.path, []byte(s.text), s.mode)
 		default:
-			if path.Dir(s.path) == unitFolder {
-				err = stop(ctx, h, path.Base(s.path))
-			}
-			err = errors.Join(err, h.RemoveFile(s.path))
+			// A unit is not stopped: its device may be declared still, and not to be kept.
+			err = h.RemoveFile(s.path)
 		}
 		if err != nil {
 			return err

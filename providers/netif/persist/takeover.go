@@ -109,11 +109,6 @@ func run(ctx context.Context, h host.Host, argv ...string) error {
 	return nil
 }
 
-// stop ends a unit of ours before its file goes; it is then not found any more.
-func stop(ctx context.Context, h host.Host, unit string) error {
-	return run(ctx, h, "systemctl", "stop", unit)
-}
-
 // keeping reloads managers. A manager that finds its file gone takes away all that it configured by
 // it (seen with networkd 257); what of it still stands then is somebody's wish, and is put back.
 func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {

@@ -1,0 +1,270 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// fake is a host of files below a folder, whose manager reads them when it is told to. The failAt-th
+// change fails.
+type fake struct {
+	neighbours
+	rules         []host.Rule
+	asked         []string
+	count, failAt int
+}
+
+var errInjected = errors.New("injected")
+
+func (f *fake) step() error {
+	f.count++
+	if f.count == f.failAt {
+		return errInjected
+	}
+	return nil
+}
+
+func (f *fake) ReadFile(p string) ([]byte, error)  { return f.neighbours.ReadFile(p) }
+func (f *fake) ReadDir(p string) ([]string, error) { return f.neighbours.ReadDir(p) }
+func (f *fake) Links() ([]host.Link, error)        { return snapshot().Links, nil }
+func (f *fake) Addrs() ([]host.Addr, error)        { return nil, nil }
+func (f *fake) Routes() ([]host.Route, error)      { return nil, nil }
+func (f *fake) Rules() ([]host.Rule, error)        { return f.rules, nil }
+func (f *fake) Dump(uint16) ([][]byte, error)      { return nil, nil }
+func (f *fake) Sysctl(string) (string, error)      { return "", fs.ErrNotExist }
+func (f *fake) Readlink(p string) (string, error)  { return os.Readlink(filepath.Join(f.root, p)) }
+func (f *fake) Stat(p string) (host.FileStat, error) {
+	info, err := os.Lstat(filepath.Join(f.root, p))
+	if err != nil {
+		return host.FileStat{}, err
+	}
+	return host.FileStat{Mode: info.Mode()}, nil
+}
+
+func (f *fake) AddRule(r host.Rule) error {
+	if err := f.step(); err != nil {
+		return err
+	}
+	f.rules = append(f.rules, r)
+	return nil
+}
+
+func (f *fake) DelRule(r host.Rule) error {
+	f.rules = slices.DeleteFunc(f.rules, func(o host.Rule) bool { return o == r })
+	return nil
+}
+
+func (f *fake) PutFile(p string, text []byte, perm fs.FileMode) error {
+	if err := errors.Join(host.OwnFile(p), f.step()); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(f.root, p), text, perm), os.Chmod(filepath.Join(f.root, p), perm))
+}
+
+func (f *fake) PutFolder(p string) error {
+	if err := f.step(); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(f.root, p), 0o755)
+}
+
+func (f *fake) RemoveFile(p string) error {
+	if err := f.step(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(f.root, p)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f *fake) Stage(map[string][]byte) (string, func() error, error) {
+	return "/staged", func() error { return nil }, nil
+}
+
+// Ask notes what is run. A reload of networkd makes it say by which file it configures each NIC.
+func (f *fake) Ask(_ context.Context, _ []byte, name string, args ...string) (host.Answer, error) {
+	said := strings.Join(append([]string{name}, args...), " ")
+	f.asked = append(f.asked, said)
+	if err := f.step(); err != nil {
+		return host.Answer{}, err
+	}
+	if said != "networkctl reload" {
+		return host.Answer{}, nil
+	}
+	for _, l := range snapshot().Links {
+		text := "ADMIN_STATE=unmanaged\n"
+		if at := "/etc/systemd/network/05-fabricform-lab-" + l.Name + ".network"; exists(f.root + at) {
+			text = "ADMIN_STATE=configured\nNETWORK_FILE=" + at + "\n"
+		}
+		if err := os.WriteFile(f.root+"/run/systemd/netif/links/"+string(rune('0'+l.Index)), []byte(text), 0o600); err != nil {
+			return host.Answer{}, err
+		}
+	}
+	return host.Answer{}, nil
+}
+
+func exists(p string) bool { _, err := os.Lstat(p); return err == nil }
+
+func newFake(t *testing.T) *fake {
+	f := &fake{neighbours: neighbours{root: t.TempDir()}}
+	dirs := append(slices.Clone(folders), "/run/systemd/netif/links", "/sys/fs/cgroup/system.slice/systemd-networkd.service")
+	for _, d := range dirs {
+		if d == "/etc/systemd/system.conf.d" {
+			continue
+		}
+		if err := os.MkdirAll(f.root+d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, text := range map[string]string{"/proc/sys/kernel/random/boot_id": "one\n", "/proc/uptime": "10.00 10.00\n"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(f.root+p), 0o755), os.WriteFile(f.root+p, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// tree is all of a host's files below /etc, as text.
+func (f *fake) tree(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(f.root+"/etc", func(p string, d fs.DirEntry, err error) error {
+		b.WriteString(strings.TrimPrefix(p, f.root) + "\n")
+		if err == nil && !d.IsDir() {
+			raw, readErr := os.ReadFile(p)
+			b.Write(raw)
+			return readErr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// now is the snapshot of the fake, and what the spec finds in it.
+func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
+	t.Helper()
+	snap := snapshot(facts.Networkd)
+	snap.Files = map[string]facts.File{}
+	for _, d := range folders {
+		names, err := f.ReadDir(d)
+		if err != nil {
+			continue
+		}
+		snap.Folders = append(snap.Folders, d)
+		for _, n := range names {
+			got, err := read(f, d+"/"+n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Mode.IsDir() {
+				snap.Files[d+"/"+n] = *got
+			}
+		}
+	}
+	got, err := Observe(snap, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Taken = nil // the snapshot is made by hand
+	return snap, got
+}
+
+// ruleOf is a rule of the rich spec as this program made it.
+func ruleOf(s Spec) host.Rule {
+	p := s.NICs[0].Policies[0]
+	return host.Rule{Priority: p.Priority, From: p.From, Table: p.Table, Family: inet, Protocol: 251}
+}
+
+// TestApplyFailingAnywhereLeavesNothing fails each write, reload and rule in turn.
+func TestApplyFailingAnywhereLeavesNothing(t *testing.T) {
+	for n := 1; ; n++ {
+		f := newFake(t)
+		f.rules, f.failAt = []host.Rule{ruleOf(rich())}, n
+		before := f.tree(t)
+		snap, got := f.now(t, rich())
+		err := apply(t.Context(), f, snap, rich(), got, Diff(got))
+		if f.count < n {
+			if n < 10 || err != nil {
+				t.Fatalf("only %d steps: %v", n, err)
+			}
+			return
+		}
+		if !errors.Is(err, errInjected) {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		if after := f.tree(t); after != before {
+			t.Errorf("failing at step %d leaves\n%s", n, after)
+		}
+		if len(f.rules) != 1 || f.rules[0] != ruleOf(rich()) {
+			t.Errorf("failing at step %d leaves rules %v", n, f.rules)
+		}
+	}
+}
+
+func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
+	f := newFake(t)
+	f.rules = []host.Rule{ruleOf(rich())}
+	before := f.tree(t)
+	snap, got := f.now(t, rich())
+	atoms := make([]resource.Atom, 0, len(Diff(got)))
+	for _, c := range Diff(got) {
+		atoms = append(atoms, c.Atom)
+	}
+	part, err := keeper{}.Snapshot(f, atoms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(t.Context(), f, snap, rich(), got, Diff(got)); err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(f.asked, "; "); said != "systemctl daemon-reload; udevadm control --reload; networkctl reload" {
+		t.Errorf("managers were asked: %s", said)
+	}
+	if _, got = f.now(t, rich()); len(Diff(got)) > 0 {
+		t.Error(Diff(got))
+	}
+	made := f.tree(t)
+
+	if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil {
+		t.Fatal(differs, err)
+	}
+	if after := f.tree(t); after != before {
+		t.Errorf("restored, there is\n%s", after)
+	}
+
+	snap, got = f.now(t, rich())
+	if err := apply(t.Context(), f, snap, rich(), got, Diff(got)); err != nil || f.tree(t) != made {
+		t.Fatal(err, f.tree(t))
+	}
+	snap, _ = f.now(t, rich())
+	for _, a := range atoms {
+		if live := (provider{}).Live(snap, a); live == "" {
+			t.Errorf("%s is not live", a)
+		}
+		if err := (provider{}).Revert(t.Context(), f, snap, a, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, a := range atoms { // folders, once they are empty
+		if err := (provider{}).Revert(t.Context(), f, snap, a, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := f.tree(t); after != before {
+		t.Errorf("given back, there is\n%s", after)
+	}
+}
