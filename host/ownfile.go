@@ -63,7 +63,7 @@ func removeFile(root, path string) error {
 		err = errors.New("it is no folder below /etc")
 	}
 	if err == nil {
-		err = os.Remove(full) // a folder only where it is empty
+		err = errors.Join(os.Remove(full), removeAny(stagedName(full))) // a folder only where it is empty
 	}
 	if err == nil {
 		err = syncDir(filepath.Dir(full))
