@@ -28,6 +28,9 @@ func netplan(fabric string, links []link) File {
 			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)
 		}
 		fmt.Fprintf(&b, "      optional: true\n      dhcp4: false\n      dhcp6: false\n      accept-ra: %t\n", l.acceptRA())
+		if l.behind == facts.Networkd { // addresses stay without a carrier, as the kernel itself keeps them
+			b.WriteString("      ignore-carrier: true\n")
+		}
 		switch {
 		case l.Up:
 		case l.behind == facts.NetworkManager: // it knows no "off"

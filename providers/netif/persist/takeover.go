@@ -7,67 +7,12 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 )
-
-// protocolKernel is RTPROT_KERNEL. networkd leaves rules alone that say so.
-const protocolKernel = 2
-
-// pledge makes a twin of each of our rules until release. networkd deletes every rule that it does
-// not know when it takes up a link, those included that it will add with the next link, and compares
-// the protocol, too (seen with 257): without the twin, traffic would go by the main table for some
-// 30 ms. Rules that differ in the protocol alone may stand side by side in the kernel.
-func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
-	rules, err := policyRules(snap, want)
-	if err != nil {
-		return nil, err
-	}
-	var made []host.Rule
-	release = func() error {
-		var errs []error
-		for _, r := range made {
-			errs = append(errs, h.DelRule(r))
-		}
-		return errors.Join(errs...)
-	}
-	live, err := h.Rules()
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rules {
-		if !slices.ContainsFunc(live, func(o host.Rule) bool { o.Protocol = r.Protocol; return o == r }) {
-			continue // it is not there yet: nothing to keep
-		}
-		if err := h.AddRule(r); err != nil && !errors.Is(err, syscall.EEXIST) {
-			return nil, errors.Join(err, release())
-		}
-		made = append(made, r)
-	}
-	return release, nil
-}
-
-// policyRules are the twins of the rules that networkd will take over.
-func policyRules(snap *facts.Snapshot, want Spec) ([]host.Rule, error) {
-	ls, err := links(snap, want)
-	if err != nil {
-		return nil, err
-	}
-	var out []host.Rule
-	for _, l := range ls {
-		if l.taken() == "" || !l.written() {
-			continue
-		}
-		for _, p := range l.Policies {
-			out = append(out, host.Rule{Priority: p.Priority, From: p.From, To: p.To, Table: p.Table, Family: p.Family(), Protocol: protocolKernel})
-		}
-	}
-	return out, nil
-}
 
 // reload has each manager read its files again; none is restarted, and no link is brought down or up.
 func reload(ctx context.Context, h host.Host, read map[string]bool) error {

@@ -1,0 +1,104 @@
+package persist
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers/netif"
+)
+
+// protocolKernel is RTPROT_KERNEL. networkd leaves rules and routes alone that say so.
+const protocolKernel = 2
+
+// pledge makes a twin of each of our rules until release. networkd deletes every rule that it does
+// not know when it takes up a link, those included that it will add with the next link, and compares
+// the protocol, too (seen with 257): without the twin, traffic would go by the main table for some
+// 30 ms. Rules that differ in the protocol alone may stand side by side in the kernel. With routes it
+// is the same where they are netplan's, which cannot say their protocol.
+func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
+	ls, err := links(snap, want)
+	if err != nil {
+		return nil, err
+	}
+	var undo []func() error
+	release = func() error {
+		var errs []error
+		for _, f := range undo {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}
+	rules, err := twinRules(h, ls)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		if err := h.AddRule(r); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return nil, errors.Join(err, release())
+		}
+		undo = append(undo, func() error { return h.DelRule(r) })
+	}
+	routes, err := twinRoutes(h, ls)
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	for _, r := range routes {
+		if err := h.ReplaceRoute(r); err != nil {
+			return nil, errors.Join(err, release())
+		}
+		undo = append(undo, func() error { return h.DelRoute(r) })
+	}
+	return release, nil
+}
+
+// twinRules are twins of the live rules that networkd will take over.
+func twinRules(h host.Host, ls []link) ([]host.Rule, error) {
+	live, err := h.Rules()
+	if err != nil {
+		return nil, err
+	}
+	var out []host.Rule
+	for _, l := range ls {
+		if l.taken() == "" || !l.written() {
+			continue
+		}
+		for _, p := range l.Policies {
+			twin := host.Rule{Priority: p.Priority, From: p.From, To: p.To, Table: p.Table, Family: p.Family(), Protocol: protocolKernel}
+			if slices.ContainsFunc(live, func(o host.Rule) bool { o.Protocol = protocolKernel; return o == twin }) {
+				out = append(out, twin)
+			}
+		}
+	}
+	return out, nil
+}
+
+// twinRoutes are twins of the live routes that netplan's networkd will make anew, one metric further:
+// IPv6 knows a route by its metric and not by its protocol.
+func twinRoutes(h host.Host, ls []link) ([]host.Route, error) {
+	live, err := h.Routes()
+	if err != nil {
+		return nil, err
+	}
+	taken := func(r host.Route) bool {
+		return slices.ContainsFunc(live, func(o host.Route) bool { return o.Table == r.Table && o.Dst == r.Dst && o.Metric == r.Metric })
+	}
+	var out []host.Route
+	for _, l := range ls {
+		if l.owner != facts.Netplan || l.taken() == "" || !l.written() {
+			continue
+		}
+		for _, r := range live {
+			if r.OutIndex != l.Link.Index || r.Protocol != netif.Protocol {
+				continue
+			}
+			r.Metric, r.Protocol = r.Metric+1, protocolKernel
+			if !taken(r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
