@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"time"
 
@@ -103,14 +104,19 @@ func write(ctx context.Context, h host.Host, todo []step) error {
 		case s.put:
 			err = h.PutFile(s.path, []byte(s.text), s.mode)
 		default:
-			// A unit is not stopped: its device may be declared still, and not to be kept.
 			err = h.RemoveFile(s.path)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return keeping(ctx, h, dropped, func() error { return reload(ctx, h, read) })
+	err := keeping(ctx, h, dropped, func() error { return reload(ctx, h, read) })
+	for _, s := range todo {
+		if !s.put && path.Dir(s.path) == unitFolder {
+			err = errors.Join(err, forget(ctx, h, path.Base(s.path)))
+		}
+	}
+	return err
 }
 
 // managersOf are those that should have read files and have not.

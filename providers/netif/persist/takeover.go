@@ -54,6 +54,16 @@ func run(ctx context.Context, h host.Host, argv ...string) error {
 	return nil
 }
 
+// forget stops a unit whose file is gone already, and with it what it would have done when stopped:
+// its device may be declared still, and be in use. Exit 5 is that it never ran (systemctl(1)).
+func forget(ctx context.Context, h host.Host, unit string) error {
+	a, err := h.Ask(ctx, nil, "systemctl", "stop", unit)
+	if err == nil && a.Exit != 0 && a.Exit != 5 {
+		err = fmt.Errorf("stop %s: exit %d: %s", unit, a.Exit, strings.TrimSpace(a.Stderr))
+	}
+	return err
+}
+
 // keeping reloads managers. A manager that finds its file gone takes away all that it configured by
 // it (seen with networkd 257); what of it still stands then is somebody's wish, and is put back.
 func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
