@@ -23,7 +23,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 		return nil, err
 	}
 	got := &Status{Wanted: wanted, Notes: notes, Found: map[string]facts.File{}}
-	if len(snap.Managers.Active) == 0 {
+	if nobody(snap) {
 		return got, nil // a manager that is stopped for a while loses nothing
 	}
 	for at, f := range snap.Files {

@@ -84,6 +84,10 @@ func TestAManagerThatIsStoppedLosesNothing(t *testing.T) {
 	if c := diff(t, snap); len(c) > 0 {
 		t.Error(c)
 	}
+	snap.Managers = nil
+	if c := diff(t, snap); len(c) > 0 {
+		t.Error(c)
+	}
 }
 
 func TestClaimsIsForAllFilesOfTheFabric(t *testing.T) {

@@ -19,11 +19,14 @@ var folders = []string{
 // its own file goes on giving them.
 func (l link) written() bool { return l.owner != "" && l.addressed() }
 
+// nobody says that no manager runs on the host.
+func nobody(snap *facts.Snapshot) bool { return snap.Managers == nil || len(snap.Managers.Active) == 0 }
+
 // Files are the files that keep the spec on this host, sorted by path, and what they do not keep. No
 // manager: no files, since nothing says then that the host boots at all. The snapshot has what
 // Spec.Needs asks for.
 func Files(snap *facts.Snapshot, s Spec) ([]File, []string, error) {
-	if m := snap.Managers; m == nil || len(m.Active) == 0 {
+	if nobody(snap) {
 		return nil, []string{"nothing is kept over a reboot: no network manager runs on this host"}, nil
 	}
 	if !plainName.MatchString(s.Fabric) {
