@@ -66,6 +66,9 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		err = reload(ctx, h, managersOf(got))
 	}
 	if err == nil {
+		err = takeUp(ctx, h, want)
+	}
+	if err == nil {
 		err = awaitTakings(ctx, h, want)
 	}
 	if err != nil {
@@ -124,7 +127,8 @@ func managersOf(got *Status) map[string]bool {
 	read := map[string]bool{}
 	for _, t := range got.Taken {
 		if t.Now != t.Want {
-			read[facts.Networkd] = true
+			read[facts.Networkd] = read[facts.Networkd] || t.Profile == ""
+			read[facts.NetworkManager] = read[facts.NetworkManager] || t.Profile != ""
 			read[facts.Netplan] = read[facts.Netplan] || strings.HasPrefix(t.Want, "/run/")
 		}
 	}
@@ -146,7 +150,7 @@ func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) 
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("systemd-networkd is not done within %s: %s; `networkctl status` and its journal say why", takePatience, why)
+			return fmt.Errorf("the network manager is not done within %s: %s; its status and journal say why", takePatience, why)
 		}
 		select {
 		case <-ctx.Done():
@@ -165,8 +169,9 @@ func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 			return err.Error()
 		}
 		for _, t := range got.Taken {
-			if l := snap.Link(t.Netdev); l != nil && (t.Now != t.Want || networkdState(h, l.Index) != "configured") {
-				return fmt.Sprintf("%s is %s by %q, and is to be by %s", t.Netdev, networkdState(h, l.Index), t.Now, t.Want)
+			l := snap.Link(t.Netdev)
+			if l != nil && (t.Now != t.Want || t.Profile == "" && networkdState(h, l.Index) != "configured") {
+				return fmt.Sprintf("%s is configured by %q, and is to be by %s", t.Netdev, t.Now, t.Want)
 			}
 		}
 		return ""

@@ -50,9 +50,17 @@ func (got *Status) takings(snap *facts.Snapshot, s Spec) {
 		return // Files has said so
 	}
 	for _, l := range ls {
-		if want := l.taken(); want != "" && l.written() {
-			got.Taken = append(got.Taken, Taking{l.Link.Name, snap.Managers.Claims[l.Link.Name].File, want})
+		t := Taking{Netdev: l.Link.Name, Now: snap.Managers.Claims[l.Link.Name].File, Want: l.taken()}
+		if t.Want == "" || !l.written() {
+			continue
 		}
+		if !l.byNetworkd() {
+			t.Profile = l.profile()
+			if !l.Link.Carrier || !l.Up {
+				continue // NetworkManager takes up a NIC once it has a carrier
+			}
+		}
+		got.Taken = append(got.Taken, t)
 	}
 }
 

@@ -19,7 +19,7 @@ func keyfilePath(l link) string {
 func keyfile(l link) File {
 	var b strings.Builder
 	b.WriteString(header(l.fabric))
-	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=ethernet\n", l.id(), uuid(l.id()))
+	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=ethernet\n", l.profile(), uuid(l.profile()))
 	if l.Select.Netdev != "" {
 		fmt.Fprintf(&b, "interface-name=%s\n", l.Link.Name)
 	}
@@ -37,10 +37,18 @@ func keyfile(l link) File {
 	}
 	b.WriteString("\n[ipv6]\n")
 	if !keyfileFamily(&b, l, inet6) {
-		// "disabled" would turn IPv6 off in the kernel; the sysctls say what is wanted of it.
-		b.WriteString("method=ignore\n")
+		b.WriteString("method=" + keyfileNo6(l) + "\n")
 	}
 	return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()}
+}
+
+// keyfileNo6 is for a NIC without IPv6 addresses. "disabled" turns IPv6 off in the kernel; with
+// "ignore" the NIC was seen to have a link-local address, whatever the sysctls said.
+func keyfileNo6(l link) string {
+	if l.linkLocal() == "none" && !l.acceptRA() {
+		return "disabled"
+	}
+	return "ignore"
 }
 
 // keyfileFamily writes one family's settings; false where there are none.

@@ -63,7 +63,7 @@ func conflict(is string, claim facts.Claim, l link) error {
 		return nil // that file stays the one that configures the NIC
 	case claim.Exact:
 		return fmt.Errorf("nic %s: %s configures %s already (%s): take the NIC out of it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
-	case l.taken() != "" && name < path.Base(l.taken()) && l.addressed():
+	case l.byNetworkd() && name < path.Base(l.taken()) && l.addressed():
 		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: rename it to come later, or leave the NIC out of its pattern",
 			l.Name, claim.File, l.Link.Name, path.Base(l.taken()))
 	}
@@ -94,14 +94,31 @@ func foundManagers(m *facts.Managers) string {
 // addresses are not declared, somebody else gives them.
 func (l link) addressed() bool { return l.AddressesSet }
 
-// taken is the file by which networkd should configure the NIC, as it tells; "" for managers that
-// tell no file, or read ours at boot only.
+// taken is the file by which the manager should configure the NIC, as it tells; "" for ifupdown, which
+// reads files when it is told to configure, at boot.
 func (l link) taken() string {
 	switch {
 	case l.owner == facts.Networkd:
 		return networkdPath(l)
-	case l.owner == facts.Netplan && l.behind != facts.NetworkManager:
+	case l.owner == facts.NetworkManager:
+		return keyfilePath(l)
+	case l.owner == facts.Netplan && l.behind == facts.NetworkManager:
+		return "/run/NetworkManager/system-connections/" + l.profile() + ".nmconnection"
+	case l.owner == facts.Netplan:
 		return "/run/systemd/network/10-netplan-" + netplanID(l) + ".network"
 	}
 	return ""
+}
+
+// byNetworkd says whether networkd configures the NIC, told by netplan or not.
+func (l link) byNetworkd() bool {
+	return l.owner == facts.Networkd || l.owner == facts.Netplan && l.behind != facts.NetworkManager
+}
+
+// profile is the id of NetworkManager's profile.
+func (l link) profile() string {
+	if l.owner == facts.Netplan {
+		return "netplan-" + netplanID(l)
+	}
+	return l.id()
 }

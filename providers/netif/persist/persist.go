@@ -50,7 +50,10 @@ type Status struct {
 }
 
 // Taking is by which file a manager configures a NIC, and by which it should.
-type Taking struct{ Netdev, Now, Want string }
+type Taking struct {
+	Netdev, Now, Want string
+	Profile           string // of NetworkManager; "": networkd configures the NIC
+}
 
 // header marks a file as ours. The first line names the fabric, and decides whose file it is.
 func header(fabric string) string {

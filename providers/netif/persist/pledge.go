@@ -62,7 +62,7 @@ func twinRules(h host.Host, ls []link) ([]host.Rule, error) {
 	}
 	var out []host.Rule
 	for _, l := range ls {
-		if l.taken() == "" || !l.written() {
+		if !l.byNetworkd() || !l.written() {
 			continue
 		}
 		for _, p := range l.Policies {
@@ -87,7 +87,7 @@ func twinRoutes(h host.Host, ls []link) ([]host.Route, error) {
 	}
 	var out []host.Route
 	for _, l := range ls {
-		if l.owner != facts.Netplan || l.taken() == "" || !l.written() {
+		if l.owner != facts.Netplan || !l.byNetworkd() || !l.written() {
 			continue
 		}
 		for _, r := range live {

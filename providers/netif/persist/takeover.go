@@ -43,6 +43,29 @@ func reload(ctx context.Context, h host.Host, read map[string]bool) error {
 	return nil
 }
 
+// takeUp activates our profile on a NIC where NetworkManager is busy with another: it makes one of
+// its own for any NIC without (seen with 1.52: it waits for DHCP there, and then takes all addresses
+// away). It may have taken ours by itself, because of its priority.
+func takeUp(ctx context.Context, h host.Host, want Spec) error {
+	snap, err := facts.Gather(h, "", provider{}.Needs(want))
+	if err != nil {
+		return err
+	}
+	got, err := Observe(snap, want)
+	if err != nil {
+		return err
+	}
+	for _, t := range got.Taken {
+		if t.Profile == "" || t.Now == t.Want {
+			continue
+		}
+		if err := run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", t.Profile, "ifname", t.Netdev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func run(ctx context.Context, h host.Host, argv ...string) error {
 	a, err := h.Ask(ctx, nil, argv[0], argv[1:]...)
 	if err != nil {
