@@ -85,7 +85,7 @@ func (o *owned) give(act *Action, a resource.Atom) (problem string) {
 	if attribute == "" {
 		attribute = "value"
 	}
-	act.Changes = append(act.Changes, resource.Change{Attribute: attribute, From: live, To: record.Earlier, Atom: a})
+	act.Changes = append(act.Changes, resource.Change{Attribute: attribute, From: live, To: record.Earlier, Stage: kind.Stage, Atom: a})
 	return ""
 }
 

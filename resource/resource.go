@@ -88,6 +88,11 @@ type Difference struct {
 	Notes   []string
 }
 
+// Staged is a kind whose changes are not of the runtime stage.
+type Staged interface {
+	Stage() string
+}
+
 // Noter is a kind that has to say something about a wanted thing that is no change, such as what it
 // cannot do of it.
 type Noter[T any] interface {
@@ -119,6 +124,7 @@ type Needer[S any] interface {
 // Kind is a provider with its types erased.
 type Kind struct {
 	Name  string
+	Stage string // of all its changes
 	Needs func(spec json.RawMessage) (facts.Needs, error)
 	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
 	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
@@ -183,6 +189,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return err == nil && o.Claims(snap, s, a)
 		}
 		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
+	}
+	if s, ok := p.(Staged); ok {
+		k.Stage = s.Stage()
 	}
 	if kept, ok := p.(Kept); ok {
 		k.Keeper = kept.Keeper()

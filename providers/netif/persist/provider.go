@@ -32,6 +32,9 @@ func (provider) Diff(_ Spec, got *Status) []resource.Change {
 	return Diff(got)
 }
 
+// Stage is that of all of the room's changes, of those that give a file back, too.
+func (provider) Stage() string { return resource.StagePersist }
+
 // Notes say what is not kept.
 func (provider) Notes(got *Status) []string { return got.Notes }
 
