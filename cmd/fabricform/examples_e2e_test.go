@@ -107,7 +107,7 @@ func TestWhatIsNotCarriedOutIsAProblem(t *testing.T) {
 		t.Fatal(d)
 	}
 	p := planner.Make(f.Name, providers.Kinds(), []planner.HostInput{{Name: "a", Resources: providers.Desired(f, f.Hosts[0]), Snapshot: &facts.Snapshot{}}})
-	if got := p.Problems(); len(got) != 2 || !strings.Contains(got[0].String(), "f.hcl:2: a.memlock.a: memlock is not in this build") {
+	if got := p.Problems(); len(got) != 1 || !strings.Contains(got[0].String(), "f.hcl:3: a.ofed.inbox: ofed is not in this build") {
 		t.Fatalf("%v", got)
 	}
 }

@@ -34,7 +34,7 @@ var allowed = map[string]struct {
 	"providers/netif":         {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
 	"providers/rxe":           {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
 	"providers/netif/persist": {[]string{"resource", "host", "facts", "fabric", "providers/netif", "providers/rxe"}, "what is kept is what the neighbouring rooms declare, in the words of network managers"},
-	"providers":               {[]string{"resource", "fabric", "providers/netif", "providers/rxe"}, "the explicit table of kinds"},
+	"providers":               {[]string{"resource", "fabric", "providers/netif", "providers/netif/persist", "providers/rxe"}, "the explicit table of kinds"},
 	"planner":                 {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
 	"probe":                   {[]string{"host", "probe/perftest"}, "a measurement knows addresses and devices, not fabrics"},
 	"probe/perftest":          {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
