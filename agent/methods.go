@@ -19,12 +19,16 @@ import (
 // SnapshotParams asks for the host's facts.
 type SnapshotParams struct {
 	Needs facts.Needs `json:"needs"`
+	// Ask are resources that the host's own programs are asked about where they differ: whether they
+	// would take what is wanted.
+	Ask []resource.Resource `json:"ask,omitempty"`
 }
 
 // SnapshotResult is the host's facts, and what fabrics made on it.
 type SnapshotResult struct {
 	Snapshot *facts.Snapshot   `json:"snapshot"`
 	Records  []resource.Record `json:"records,omitempty"`
+	Refused  map[string]string `json:"refused,omitempty"` // why, by the address of a resource that was asked about
 }
 
 // ActParams asks for one action of a plan.
@@ -63,7 +67,8 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		"tx.open":     method(s.txOpen),
 		"tx.beat":     step(s.store.Beat),
 		"tx.prepare":  step(s.store.Prepare),
-		"tx.persist":  step(s.store.Persist),
+		"tx.persist":  method(s.txPersist),
+		"tx.settle":   method(s.txSettle),
 		"tx.commit":   method(s.txCommit),
 		"tx.revert":   method(s.txRevert),
 		"tx.list":     method(s.txList),
@@ -113,13 +118,34 @@ type server struct {
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }
 
-func (s *server) snapshot(_ context.Context, p SnapshotParams) (SnapshotResult, error) {
+func (s *server) snapshot(ctx context.Context, p SnapshotParams) (SnapshotResult, error) {
 	records, err := s.records()
 	if err != nil {
 		return SnapshotResult{}, err
 	}
 	snap, err := facts.Gather(s.host, s.sshConnection, s.atomNeeds(p.Needs, records))
-	return SnapshotResult{snap, records}, err
+	if err != nil {
+		return SnapshotResult{}, err
+	}
+	return SnapshotResult{snap, records, s.refused(ctx, snap, p.Ask)}, nil
+}
+
+// refused asks the host's own programs about resources that differ.
+func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
+	out := map[string]string{}
+	for _, r := range about {
+		kind, ok := s.kinds.Lookup(r.Addr.Kind)
+		if !ok || kind.Check == nil {
+			continue
+		}
+		if d, err := kind.Plan(snap, r.Spec); err != nil || len(d.Changes) == 0 {
+			continue // the planner says so
+		}
+		if err := kind.Check(ctx, s.host, r.Spec); err != nil {
+			out[r.Addr.String()] = err.Error()
+		}
+	}
+	return out
 }
 
 // act re-reads what the plan read and makes the plan's changes only if they still are the

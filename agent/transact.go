@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,6 +41,7 @@ type TxOpen struct {
 	Client string          `json:"client"` // names this run
 	Lease  time.Duration   `json:"lease"`
 	Atoms  []resource.Atom `json:"atoms"`
+	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order
 }
 
 // TxReady is whether a transaction can be opened here.
@@ -61,18 +63,8 @@ func info(t *checkpoint.Transaction, left time.Duration) TxInfo {
 	return TxInfo{TxRef: TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
 }
 
-// txReady settles what a reset left, and sees a rehearsed timer fire: a host that cannot go back by
-// itself is not changed.
+// txReady sees a rehearsed timer fire: a host that cannot go back by itself is not changed.
 func (s *server) txReady(ctx context.Context, _ struct{}) (TxReady, error) {
-	open, err := s.store.Settle(func(*checkpoint.Transaction) error { return nil }) // nothing is persisted yet
-	if err != nil {
-		return TxReady{}, err
-	}
-	if open != nil && open.State == checkpoint.Reverting {
-		if _, err := s.store.Revert(ctx, open.ID, checkpoint.Revert, open.Why, s.restore); err != nil {
-			return TxReady{}, fmt.Errorf("finish a revert that was cut short: %w", err)
-		}
-	}
 	open, left, err := s.store.Pending()
 	if err != nil {
 		return TxReady{}, err
@@ -125,6 +117,9 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) e
 	snap, err := checkpoint.Take(s.host, s.kinds, p.Atoms, []string{record})
 	if err != nil {
 		return err
+	}
+	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
+		return fmt.Errorf("keep what the persist stage does: %w", err)
 	}
 	if _, err := s.store.Keep(t.ID, t.Token, snap); err != nil {
 		return err

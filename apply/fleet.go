@@ -30,6 +30,7 @@ type Fleet struct {
 	clients map[string]*agent.Client
 	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
 	needs   map[string]facts.Needs
+	ask     map[string][]resource.Resource
 	// Unreachable says per host why there is no helper.
 	Unreachable map[string]error
 }
@@ -37,7 +38,9 @@ type Fleet struct {
 // Member is one host to connect to.
 type Member struct {
 	Target transport.Target
-	Needs  facts.Needs // sysctls that this host's plan looks at
+	Needs  facts.Needs // that this host's plan looks at
+	// Ask are resources that the host's own programs are asked about, for a plan that is shown or made.
+	Ask []resource.Resource
 }
 
 // Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
@@ -68,7 +71,7 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 		}
 		defer c.Close()
 		var r agent.SnapshotResult
-		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Needs: m.Needs}, &r); err != nil {
+		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Needs: m.Needs, Ask: m.Ask}, &r); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -80,9 +83,10 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{targets: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, Unreachable: map[string]error{}}
+	f := &Fleet{targets: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, ask: map[string][]resource.Resource{},
+		Unreachable: map[string]error{}}
 	for _, m := range members {
-		f.needs[m.Target.Name], f.targets[m.Target.Name] = m.Needs, m.Target
+		f.needs[m.Target.Name], f.targets[m.Target.Name], f.ask[m.Target.Name] = m.Needs, m.Target, m.Ask
 	}
 	return f
 }
@@ -164,17 +168,22 @@ func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) 
 	return r, err
 }
 
-// Read reads a host's facts, and what fabrics made on it.
-func (f *Fleet) Read(ctx context.Context, host string) (agent.SnapshotResult, error) {
+// Read reads a host's facts, and what fabrics made on it. asking has the host's own programs asked,
+// too, whether they would take what differs.
+func (f *Fleet) Read(ctx context.Context, host string, asking bool) (agent.SnapshotResult, error) {
 	if r, is := f.seen[host]; is {
 		return r, nil
 	}
-	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: f.needs[host]})
+	p := agent.SnapshotParams{Needs: f.needs[host]}
+	if asking {
+		p.Ask = f.ask[host]
+	}
+	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", p)
 }
 
 // Snapshot reads a host's facts anew.
 func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := f.Read(ctx, host)
+	r, err := f.Read(ctx, host, false)
 	return r.Snapshot, err
 }
 

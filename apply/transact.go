@@ -70,9 +70,10 @@ func (t *Transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs))
 func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Transaction, error) {
 	t := &Transaction{fleet: f, fabric: o.Fabric, lease: o.Lease, refs: map[string]agent.TxRef{}}
 	acting := map[string][]resource.Atom{}
+	steps := map[string][]agent.TxStep{}
 	for _, h := range p.Hosts {
 		if len(h.Actions) > 0 {
-			acting[h.Name] = atoms(h)
+			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, h)
 		}
 	}
 	var mu sync.Mutex
@@ -93,7 +94,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 		return nil, held
 	}
 	open := func(host string) error {
-		i, err := ask[agent.TxInfo](ctx, f, host, "tx.open", agent.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host]})
+		i, err := ask[agent.TxInfo](ctx, f, host, "tx.open", agent.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
 		mu.Lock()
 		defer mu.Unlock()
 		var refused *agent.Error
@@ -233,9 +234,6 @@ func (t *Transaction) Prepare(ctx context.Context) error { return t.all(ctx, "tx
 // Commit ends the transaction on all hosts, with what was changed. fates says how it ended where it
 // is not open any more; a host that was not heard of between its preparation and its commit is lost.
 func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
-	if err := t.all(ctx, "tx.persist"); err != nil {
-		return nil, err
-	}
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
 	err = side(t.Hosts(), func(host string) error {
@@ -339,9 +337,11 @@ func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome
 	return last
 }
 
-// Resume is a transaction that another run opened and prepared.
+// Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
 func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction {
-	return &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: refs}
+	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: refs}
+	t.beat()
+	return t
 }
 
 // Transactions are those that each host keeps, the latest last.

@@ -46,8 +46,8 @@ func IsStale(err error) bool {
 	return errors.As(err, &e) && e.Stale
 }
 
-// Walk makes the plan's changes under a transaction: hosts side by side, each host's actions in
-// order. After a failure no host begins another action, unless others are to go on. Started is told
+// Walk makes the plan's changes of the runtime stage under a transaction: hosts side by side, each
+// host's actions in order. After a failure no host begins another action, unless others are to go on. Started is told
 // of every action before it begins, from several goroutines; it may be nil.
 func (t *Transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
@@ -71,7 +71,7 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	failed := false
 	for _, a := range h.Actions {
 		o := Outcome{Action: a}
-		if !failed && !stopped() && ctx.Err() == nil {
+		if a.Stage == resource.StageRuntime && !failed && !stopped() && ctx.Err() == nil {
 			if started != nil {
 				started(a)
 			}
@@ -88,8 +88,19 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 }
 
 func (t *Transaction) carryOut(ctx context.Context, host string, a planner.Action) (agent.ActResult, error) {
-	if a.Op == planner.Undo {
-		return t.fleet.Undo(ctx, host, agent.UndoParams{Fabric: t.fabric, Changes: a.Changes, Forget: a.Forget, Tx: t.refs[host]})
+	s := step(t.fabric, a)
+	if s.Undo != nil {
+		s.Undo.Tx = t.refs[host]
+		return t.fleet.Undo(ctx, host, *s.Undo)
 	}
-	return t.fleet.Act(ctx, agent.ActParams{Fabric: t.fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: t.refs[host]})
+	s.Act.Tx = t.refs[host]
+	return t.fleet.Act(ctx, *s.Act)
+}
+
+// step is an action as a helper is asked for it.
+func step(fabric string, a planner.Action) agent.TxStep {
+	if a.Op == planner.Undo {
+		return agent.TxStep{Undo: &agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget}}
+	}
+	return agent.TxStep{Act: &agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling}}
 }

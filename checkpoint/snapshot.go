@@ -26,6 +26,9 @@ type Snapshot struct {
 	Version int    `json:"version"`
 	Parts   []Part `json:"parts"` // in the order of the kinds, which is that of restoring
 	Files   []File `json:"files,omitempty"`
+	// Forward is what the persist stage does, for whoever has to end it after a reset. It stands here
+	// so that it is on the disk, whole and with a hash, before anything is changed.
+	Forward json.RawMessage `json:"forward,omitempty"`
 }
 
 // Part is one room's; only its keeper reads it.

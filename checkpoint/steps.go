@@ -80,6 +80,11 @@ func (s *Store) Persist(id, token string) (*Transaction, error) {
 	return s.client(id, token, Persist, nil)
 }
 
+// PersistNothing is Persist of a partial transaction.
+func (s *Store) PersistNothing(id, token string) (*Transaction, error) {
+	return s.client(id, token, Persist, func(t *Transaction) { t.Partial = true })
+}
+
 // Commit ends the transaction with what was changed.
 func (s *Store) Commit(id, token string) (*Transaction, error) {
 	return s.client(id, token, Commit, nil)

@@ -43,6 +43,7 @@ type Transaction struct {
 	Lease    time.Duration `json:"lease_ns"`
 	Deadline time.Duration `json:"deadline_ns"` // uptime of Boot (CLOCK_BOOTTIME); no clock that can be set
 	Rebooted bool          `json:"rebooted,omitempty"`
+	Partial  bool          `json:"partial,omitempty"` // stopped half-way as the client wished: the persist stage writes nothing
 
 	Snapshot     string   `json:"snapshot,omitempty"` // the file's name beside this one; "": nothing was changed yet
 	SnapshotHash string   `json:"snapshot_sha256,omitempty"`

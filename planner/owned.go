@@ -49,7 +49,8 @@ func (o *owned) undo() ([]Action, []Problem) {
 		}
 		addr := resource.Addr{Host: o.in.Name, Kind: a.Kind(), Name: a.Thing()}
 		if things[addr] == nil {
-			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo}
+			kind, _ := o.kinds.Lookup(a.Kind())
+			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.Stage}
 		}
 		if why := o.give(things[addr], a); why != "" {
 			problems = append(problems, Problem{Addr: addr, Message: why})

@@ -3,7 +3,9 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -18,7 +20,9 @@ type HostInput struct {
 	Records     []resource.Record // what fabrics made on the host
 	Snapshot    *facts.Snapshot
 	Unreachable string
-	LeftOut     bool // by the person who asks: known to the roster, and nothing else is said of it
+	// Refused says why the host's own programs would not take what is wanted of a resource.
+	Refused map[resource.Addr]string
+	LeftOut bool // by the person who asks: known to the roster, and nothing else is said of it
 }
 
 // Op is what an action does to its resource.
@@ -39,6 +43,7 @@ const (
 type Action struct {
 	Resource resource.Resource `json:"resource"`
 	Op       Op                `json:"op"`
+	Stage    string            `json:"stage,omitempty"` // resource.StageRuntime or resource.StagePersist
 	Changes  []resource.Change `json:"changes"`
 	// Settling: an action before this one, on a resource that this one refers to, may make the
 	// kernel drop parts of it.
@@ -75,6 +80,7 @@ type HostPlan struct {
 	Name        string           `json:"name"`
 	Actions     []Action         `json:"actions,omitempty"`
 	Problems    []Problem        `json:"problems,omitempty"`
+	Notes       []string         `json:"notes,omitempty"` // what is no change and still has to be said
 	Unreachable string           `json:"unreachable,omitempty"`
 	Settled     int              `json:"settled"` // resources that are as wanted
 	Management  facts.Management `json:"management"`
@@ -102,6 +108,32 @@ func (p *Plan) Changes() int {
 		}
 	}
 	return n
+}
+
+// Has says whether the plan has an action of the stage.
+func (p *Plan) Has(stage string) bool {
+	return slices.ContainsFunc(p.Hosts, func(h HostPlan) bool {
+		return slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Stage == stage })
+	})
+}
+
+// Notes are the hosts' notes, each with all the hosts that it is said of.
+func (p *Plan) Notes() []string {
+	by := map[string][]string{}
+	var order []string
+	for _, h := range p.Hosts {
+		for _, n := range h.Notes {
+			if by[n] == nil {
+				order = append(order, n)
+			}
+			by[n] = append(by[n], h.Name)
+		}
+	}
+	out := make([]string, 0, len(order))
+	for _, n := range order {
+		out = append(out, Names(by[n])+": "+n)
+	}
+	return out
 }
 
 // Acts says whether the plan changes the host.
@@ -184,6 +216,11 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			problem(why)
 			continue
 		}
+		if why := in.Refused[r.Addr]; why != "" && len(d.Changes) > 0 {
+			problem(why)
+			continue
+		}
+		out.Notes = append(out.Notes, d.Notes...)
 		own.drift(d.Changes)
 		settling := undone && len(r.After) > 0
 		for _, after := range r.After {
@@ -192,7 +229,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		if len(d.Changes) == 0 {
 			out.Settled++
 			if settling {
-				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Settling: true})
+				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Settling: true})
 			}
 			continue
 		}
@@ -200,12 +237,14 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			problem(d.Touches)
 			continue
 		}
-		a := Action{Resource: r, Op: Update, Changes: d.Changes, Settling: settling, Seen: d.Seen}
+		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Settling: settling, Seen: d.Seen}
 		if !d.Exists {
 			a.Op = Create
 		}
 		acting[r.Addr] = true
 		out.Actions = append(out.Actions, a)
 	}
+	// What lasts is written once all that runs was proven, what is given back included.
+	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(a.Stage, b.Stage) })
 	return out
 }

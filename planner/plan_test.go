@@ -99,3 +99,34 @@ func TestMakeChecksAgainWhatStandsOnAChangedResource(t *testing.T) {
 		t.Fatalf("%+v", h)
 	}
 }
+
+// What lasts comes after all that runs, what is given back included; a refusal counts where something
+// would be changed, and notes are told once.
+func TestMakePutsTheStagesInOrder(t *testing.T) {
+	table := append(kinds(), resource.Kind{Name: "file", Stage: resource.StagePersist, Plan: func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+		return resource.Difference{Changes: []resource.Change{{Attribute: "text", To: "new", Stage: resource.StagePersist}}, Notes: []string{"not all of it lasts"}}, nil
+	}})
+	file := resource.Resource{Addr: resource.Addr{Host: "h", Kind: "file", Name: "conf"}}
+	in := HostInput{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{file, res("nic", script{Changes: mtu}), res("done", script{Exists: true})},
+		Refused: map[resource.Addr]string{{Host: "h", Kind: "k", Name: "done"}: "nobody cares"}}
+	other := in
+	other.Name = "i"
+	p := Make("f", table, []HostInput{in, other})
+	var got []string
+	for _, a := range p.Hosts[0].Actions {
+		got = append(got, a.Resource.Addr.Name+":"+a.Stage)
+	}
+	if d := cmp.Diff([]string{"nic:", "conf:persist"}, got); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"h, i: not all of it lasts"}, p.Notes()); d != "" {
+		t.Error(d)
+	}
+	if !p.Has(resource.StagePersist) || len(p.Problems()) != 0 {
+		t.Errorf("%+v", p.Problems())
+	}
+	in.Refused[file.Addr] = "netplan cannot read 50-broken.yaml"
+	if got := Make("f", table, []HostInput{in}).Problems(); len(got) != 1 || got[0].Message != "netplan cannot read 50-broken.yaml" {
+		t.Errorf("problems %v", got)
+	}
+}

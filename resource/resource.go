@@ -99,6 +99,12 @@ type Noter[T any] interface {
 	Notes(got *T) []string
 }
 
+// Checker is a kind that can ask the host's own programs whether they would take what is wanted. It
+// changes nothing but a staged copy.
+type Checker[S any] interface {
+	Check(ctx context.Context, h host.Host, want S) error
+}
+
 // Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
 // are pure; Apply makes exactly the changes that it is given.
 type Provider[S, T any] interface {
@@ -128,6 +134,7 @@ type Kind struct {
 	Needs func(spec json.RawMessage) (facts.Needs, error)
 	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
 	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
+	Check func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil: nobody is to be asked
 
 	// The rest is nil where nothing of the kind can be given back.
 	Claims    func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
@@ -189,6 +196,15 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return err == nil && o.Claims(snap, s, a)
 		}
 		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
+	}
+	if c, ok := p.(Checker[S]); ok {
+		k.Check = func(ctx context.Context, h host.Host, raw json.RawMessage) error {
+			s, err := decode(raw)
+			if err != nil {
+				return err
+			}
+			return c.Check(ctx, h, s)
+		}
 	}
 	if s, ok := p.(Staged); ok {
 		k.Stage = s.Stage()

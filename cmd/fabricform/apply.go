@@ -115,13 +115,13 @@ func confirmed(approve bool) error {
 	return nil
 }
 
-// settled re-reads until the plan is empty, with patience for links that come up: a change that
-// another program undoes is not a success.
-func (s *session) settled(ctx context.Context, carried *planner.Plan) error {
+// settled re-reads until the plan has nothing left of the stage and those before it, with patience for
+// links that come up: a change that another program undoes is not a success.
+func (s *session) settled(ctx context.Context, carried *planner.Plan, stage string) error {
 	left := carried.Unreachable()
 	still := func(p *planner.Plan) bool {
 		for _, h := range p.Hosts {
-			if len(h.Actions) > 0 && carried.Acts(h.Name) {
+			if carried.Acts(h.Name) && slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return a.Stage <= stage }) {
 				return true
 			}
 		}
@@ -141,7 +141,7 @@ func (s *session) settled(ctx context.Context, carried *planner.Plan) error {
 	}
 	for _, h := range p.Hosts {
 		for _, act := range h.Actions {
-			if len(act.Changes) == 0 || !carried.Acts(h.Name) {
+			if len(act.Changes) == 0 || act.Stage > stage || !carried.Acts(h.Name) {
 				continue
 			}
 			return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)

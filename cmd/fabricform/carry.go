@@ -43,11 +43,19 @@ func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (
 		if r.s, err = a.openFor(ctx, path, command == "destroy"); err != nil {
 			return nil, err
 		}
-		r.p = r.s.plan(ctx)
+		if err = r.settle(ctx); err == nil {
+			r.p = r.s.propose(ctx)
+		}
 	} else if r.s, err = a.connectTo(ctx, saved.Fabric, saved.Chosen, build); err == nil {
 		r.s.source, r.s.destroy, r.id = saved.Source, saved.Destroy, saved.ID
-		r.p = r.s.plan(ctx)
-	} else {
+		if err = r.settle(ctx); err == nil {
+			r.p = r.s.propose(ctx)
+		}
+	}
+	if err != nil {
+		if r.s != nil {
+			r.s.fleet.Close()
+		}
 		return nil, err
 	}
 	r.report = view.Report{Format: view.EventFormat, Command: command, Fabric: r.p.Fabric, Source: r.s.source, Build: build, Who: operator(),
@@ -60,6 +68,15 @@ func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (
 		return nil, err
 	}
 	return r, nil
+}
+
+// settle has hosts end first what a reset cut short: else the plan would be of a state between two.
+func (r *job) settle(ctx context.Context) error {
+	ended, err := r.s.fleet.Settle(ctx)
+	for _, host := range slices.Sorted(maps.Keys(ended)) {
+		r.a.err.Linef("host %s was reset in the middle of a transaction of fabric %q; it is %s now.", host, ended[host].Fabric, ended[host].State)
+	}
+	return err
 }
 
 // bind keeps of the live plan what equals the saved one. Hosts that moved are named and left out.
@@ -90,7 +107,7 @@ func (r *job) bind(saved *planFile) error {
 // apply carries the plan out and proves the fabric; the answer is the exit code.
 func (r *job) apply(ctx context.Context) (int, error) {
 	p, report := r.p, r.a.report()
-	report.Plan(p, r.s.notes())
+	report.Plan(p, p.Notes())
 	code := worse(r.report.Exit, planCode(p, false))
 	if len(p.Problems()) > 0 {
 		return code, nil

@@ -98,12 +98,15 @@ already, all do.`,
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 		tx := s.fleet.Resume(s.fabric.Name, w.Hosts)
-		fates, err := tx.Commit(ctx)
-		if fates != nil {
+		defer tx.Close()
+		// An interrupt must not part the hosts.
+		late := context.WithoutCancel(ctx)
+		if err = errors.Join(tx.Persist(late, nil), tx.Reach(late)); err == nil {
+			fates, err := tx.Commit(late)
 			return a.tellFates(fates, errors.Join(err, dropWaiting(s.fabric.Name)))
 		}
 		// Some cannot be committed any more: then none is.
-		fates, _ = tx.Revert(ctx, tx.Hosts(), "it was not confirmed in time") // the fates say it, host by host
+		fates, _ := tx.Revert(late, tx.Hosts(), "it was not confirmed in time") // the fates say it, host by host
 		told := a.tellFates(fates, errors.Join(err, dropWaiting(s.fabric.Name)))
 		return &exit{code: worse(exitRolledBack, fateCode(fates)), err: told}
 	})

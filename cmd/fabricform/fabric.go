@@ -152,7 +152,7 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
-		members = append(members, apply.Member{Target: s.target(h), Needs: needs})
+		members = append(members, apply.Member{Target: s.target(h), Needs: needs, Ask: s.lasting(h.Name)})
 	}
 	reach := apply.Connect
 	if a.glance {
@@ -177,8 +177,24 @@ func (s *session) target(h *fabric.Host) transport.Target {
 	}
 }
 
-// plan reads all hosts side by side and compares. With destroy nothing is wanted any more.
-func (s *session) plan(ctx context.Context) *planner.Plan {
+// lasting are the host's resources of the persist stage.
+func (s *session) lasting(host string) (out []resource.Resource) {
+	for _, r := range s.desired[host] {
+		if kind, ok := s.kinds.Lookup(r.Addr.Kind); ok && kind.Stage == resource.StagePersist {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// propose is a plan that is to be shown or carried out: the hosts' own programs are asked about it.
+func (s *session) propose(ctx context.Context) *planner.Plan { return s.compare(ctx, !s.destroy) }
+
+// plan reads all hosts side by side and compares.
+func (s *session) plan(ctx context.Context) *planner.Plan { return s.compare(ctx, false) }
+
+// compare is the plan. With destroy nothing is wanted any more.
+func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.fabric.Hosts))
 	var wg sync.WaitGroup
 	for i, h := range s.fabric.Hosts {
@@ -191,11 +207,14 @@ func (s *session) plan(ctx context.Context) *planner.Plan {
 				inputs[i] = in
 				return
 			}
-			read, err := s.fleet.Read(ctx, h.Name)
+			read, err := s.fleet.Read(ctx, h.Name, asking)
 			if err != nil {
 				in.Unreachable = err.Error()
 			}
-			in.Snapshot, in.Records = read.Snapshot, read.Records
+			in.Snapshot, in.Records, in.Refused = read.Snapshot, read.Records, map[resource.Addr]string{}
+			for _, r := range in.Resources {
+				in.Refused[r.Addr] = read.Refused[r.Addr.String()]
+			}
 			inputs[i] = in
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -217,16 +236,4 @@ func (s *session) snapshots(ctx context.Context) (map[string]*facts.Snapshot, er
 		out[name] = snap
 	}
 	return out, nil
-}
-
-// notes says what the files declare and this build does not carry out yet.
-func (s *session) notes() []string {
-	var out []string
-	for _, h := range s.fabric.Hosts {
-		if len(s.desired[h.Name]) > 0 {
-			out = append(out, "Not kept over a reboot: this build changes the running hosts and does not write to their network managers yet.")
-			break
-		}
-	}
-	return append(out, "nccl.conf is not written by this build: `fabricform render nccl` prints it for each host.")
 }

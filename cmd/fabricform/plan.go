@@ -33,8 +33,8 @@ func planCommand(a *app) *cobra.Command {
 			return err
 		}
 		defer s.fleet.Close()
-		p := s.plan(cmd.Context())
-		notes := s.notes()
+		p := s.propose(cmd.Context())
+		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
 			file := &planFile{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
 			if err := file.save(out); err != nil {

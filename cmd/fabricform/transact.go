@@ -12,6 +12,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -88,7 +89,7 @@ func (r *job) gate(ctx context.Context, tx *apply.Transaction, baseline []valida
 	if err := tx.Reach(ctx); err != nil {
 		return err
 	}
-	if err := r.s.settled(ctx, r.p); err != nil {
+	if err := r.s.settled(ctx, r.p, resource.StageRuntime); err != nil {
 		return err
 	}
 	if err := r.regressed(ctx, baseline); err != nil {
@@ -107,14 +108,30 @@ func (r *job) commit(ctx context.Context, tx *apply.Transaction, code int, why e
 	if why == nil && r.o.confirm == confirmManual {
 		return r.leaveOpen(ctx, tx)
 	}
-	// An interrupt between two hosts' commits would part them.
-	late := context.WithoutCancel(ctx)
-	fates, err := tx.Commit(late)
-	if fates == nil {
+	if err := r.persist(ctx, tx, why); err != nil {
 		return r.back(ctx, tx, code, errors.Join(why, err))
 	}
+	// An interrupt between two hosts' commits would part them.
+	fates, err := tx.Commit(context.WithoutCancel(ctx))
 	r.fates(fates)
 	return worse(code, fateCode(fates)), errors.Join(why, err, r.enrolLate(ctx))
+}
+
+// persist writes what lasts over a reboot, and sees that hosts are still reached and as declared: a
+// network manager that takes over a NIC could undo what was proven.
+func (r *job) persist(ctx context.Context, tx *apply.Transaction, why error) error {
+	lasting := r.p.Has(resource.StagePersist)
+	if lasting {
+		r.a.err.Progressf("%s", "writing what lasts over a reboot")
+	}
+	err := tx.Persist(context.WithoutCancel(ctx), r.report.Outcomes)
+	switch {
+	case err != nil || !lasting || why != nil:
+		return err
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	}
+	return errors.Join(tx.Reach(ctx), r.s.settled(ctx, r.p, resource.StagePersist))
 }
 
 // back takes all hosts to what they were.

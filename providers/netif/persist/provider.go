@@ -40,18 +40,29 @@ func (provider) Notes(got *Status) []string { return got.Notes }
 
 // Apply makes the changes, once managers have accepted all of the wanted files in a staged copy.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "", p.Needs(want))
+	snap, got, err := p.checked(ctx, h, want)
 	if err != nil {
-		return err
-	}
-	got, err := Observe(snap, want)
-	if err != nil {
-		return err
-	}
-	if err := Check(ctx, h, got.Wanted); err != nil {
 		return err
 	}
 	return apply(ctx, h, snap, want, got, changes)
+}
+
+// Check asks managers about all of the wanted files.
+func (p provider) Check(ctx context.Context, h host.Host, want Spec) error {
+	_, _, err := p.checked(ctx, h, want)
+	return err
+}
+
+func (p provider) checked(ctx context.Context, h host.Host, want Spec) (*facts.Snapshot, *Status, error) {
+	snap, err := facts.Gather(h, "", p.Needs(want))
+	if err != nil {
+		return nil, nil, err
+	}
+	got, err := Observe(snap, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	return snap, got, Check(ctx, h, got.Wanted)
 }
 
 // Claims is for all files of the fabric: Diff says which of them are too much.

@@ -1,0 +1,275 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// reader is this machine, read only, whose records stay in memory.
+type reader struct {
+	host.Host
+	records map[string][]byte
+}
+
+func (r reader) Records() (map[string][]byte, error) { return r.records, nil }
+
+func (r reader) SaveRecord(name string, text []byte) error {
+	if delete(r.records, name); text != nil {
+		r.records[name] = text
+	}
+	return nil
+}
+
+// notes is a kind that writes files into a folder; the spec is a file's name. It fails, or the power
+// does, where fault says so.
+type notes struct {
+	dir   string
+	fault *func(name string) error
+}
+
+const noteStage = "noted"
+
+func (n notes) Stage() string           { return resource.StagePersist }
+func (n notes) Keeper() resource.Keeper { return n }
+func (n notes) Room() string            { return "notes" }
+
+func (n notes) Observe(_ *facts.Snapshot, name string) (*string, error) {
+	text, err := os.ReadFile(filepath.Join(n.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s := string(text)
+	return &s, err
+}
+
+func (n notes) Diff(name string, got *string) []resource.Change {
+	if got != nil {
+		return nil
+	}
+	return []resource.Change{{Attribute: name, To: noteStage, Stage: resource.StagePersist, Atom: resource.NewAtom("note", "file", name)}}
+}
+
+func (n notes) Apply(_ context.Context, _ host.Host, name string, _ []resource.Change) error {
+	if err := (*n.fault)(name); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(n.dir, name), []byte(noteStage), 0o600)
+}
+
+func (n notes) Snapshot(_ host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	return json.Marshal(atoms)
+}
+
+func (n notes) Restore(_ context.Context, _ host.Host, part json.RawMessage) ([]string, error) {
+	var atoms []resource.Atom
+	if err := json.Unmarshal(part, &atoms); err != nil {
+		return nil, err
+	}
+	for _, a := range atoms {
+		if err := os.Remove(filepath.Join(n.dir, a.Value())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// stage is a host with an open and prepared transaction whose persist stage writes three files.
+type stage struct {
+	*server
+	tx    TxRef
+	files string
+	fault func(string) error
+	boot  string
+}
+
+var names = []string{"first", "second", "third"}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	h, err := host.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &stage{files: t.TempDir(), boot: "boot-1", fault: func(string) error { return nil }}
+	clock := func() (checkpoint.Moment, error) {
+		return checkpoint.Moment{Boot: x.boot, Uptime: time.Minute, Wall: time.Now()}, nil
+	}
+	x.server = &server{host: reader{h, map[string][]byte{}}, kinds: resource.Kinds{resource.Erase("note", notes{x.files, &x.fault})},
+		store: checkpoint.NewStore(t.TempDir(), clock)}
+	opened, err := x.store.Begin(checkpoint.Request{Fabric: "f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.tx = TxRef{opened.ID, opened.Token}
+	var steps []TxStep
+	var atoms []resource.Atom
+	for _, n := range names {
+		spec, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := resource.Resource{Addr: resource.Addr{Host: "h", Kind: "note", Name: n}, Spec: spec}
+		steps = append(steps, TxStep{Act: &ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
+		atoms = append(atoms, resource.NewAtom("note", "file", n))
+	}
+	snap, err := checkpoint.Take(x.host, x.kinds, atoms, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap.Forward, err = json.Marshal(steps); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = x.store.Keep(x.tx.ID, x.tx.Token, snap); err == nil {
+		_, err = x.store.Prepare(x.tx.ID, x.tx.Token)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// written are the files that are there.
+func (x *stage) written(t *testing.T) (out []string) {
+	t.Helper()
+	for _, n := range names {
+		if _, err := os.Stat(filepath.Join(x.files, n)); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (x *stage) is(t *testing.T, state checkpoint.State, files ...string) {
+	t.Helper()
+	got, err := x.store.Read(x.tx.ID)
+	if err != nil || got.State != state {
+		t.Errorf("the transaction is %v, wanted %s (%v)", got, state, err)
+	}
+	if d := cmp.Diff(strings.Join(files, ", "), strings.Join(x.written(t), ", ")); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPersistStageTellsStepByStep(t *testing.T) {
+	x := newStage(t)
+	r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx})
+	if err != nil || r.Failed != nil || len(r.Done) != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	x.is(t, checkpoint.Persisting, names...)
+	if n := len(x.host.(reader).records["f"]); n == 0 {
+		t.Error("nothing was noted as ours")
+	}
+}
+
+func TestPersistStageStopsAtAFailureAndGoesBack(t *testing.T) {
+	x := newStage(t)
+	x.fault = func(name string) error {
+		if name == "third" {
+			return &Error{Stale: true, Message: "no space left"}
+		}
+		return nil
+	}
+	r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx})
+	if err != nil || r.Failed == nil || !r.Failed.Stale || len(r.Done) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	x.is(t, checkpoint.Persisting, "first", "second")
+	if _, err := x.txRevert(t.Context(), TxRevert{ID: x.tx.ID, Why: "it failed"}); err != nil {
+		t.Fatal(err)
+	}
+	x.is(t, checkpoint.Reverted)
+}
+
+func TestPersistStageOfAPartialTransactionWritesNothing(t *testing.T) {
+	x := newStage(t)
+	if r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx, Partial: true}); err != nil || r.Failed != nil || len(r.Done) != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	x.boot = "boot-2" // and stays so over a reset
+	if _, err := x.txSettle(t.Context(), struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	x.is(t, checkpoint.Committed)
+}
+
+// The power fails before each write, and before the first: the next contact ends what was proven.
+func TestResetWithinThePersistStageRollsForward(t *testing.T) {
+	for i, at := range names {
+		t.Run("before the "+at, func(t *testing.T) {
+			x := newStage(t)
+			gone := errors.New("the power failed")
+			x.fault = func(name string) error {
+				if name == at {
+					return gone
+				}
+				return nil
+			}
+			if r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil || r.Failed == nil || r.Failed.Message != gone.Error() {
+				t.Fatalf("the fault did not come: %+v, %v", r, err)
+			}
+			x.is(t, checkpoint.Persisting, names[:i:i]...)
+			x.boot, x.fault = "boot-2", func(string) error { return nil }
+			r, err := x.txSettle(t.Context(), struct{}{})
+			if err != nil || r.Ended == nil || r.Ended.State != checkpoint.Committed {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			x.is(t, checkpoint.Committed, names...)
+			if again, err := x.txSettle(t.Context(), struct{}{}); err != nil || again.Ended != nil {
+				t.Errorf("settled twice: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestResetBeforeThePersistStageIsTheOldState(t *testing.T) {
+	x := newStage(t)
+	x.boot = "boot-2"
+	r, err := x.txSettle(t.Context(), struct{}{})
+	if err != nil || r.Ended == nil || r.Ended.State != checkpoint.Reverted {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	x.is(t, checkpoint.Reverted)
+	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err == nil || !strings.Contains(err.Error(), "too late") {
+		t.Errorf("a client that comes back after the reset: %v", err)
+	}
+}
+
+// A roll forward that cannot be done now keeps the transaction, for the next contact.
+func TestRollForwardIsTriedAgain(t *testing.T) {
+	x := newStage(t)
+	full := true
+	x.fault = func(string) error {
+		if full {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}
+	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil {
+		t.Fatal(err)
+	}
+	x.boot = "boot-2"
+	if _, err := x.txSettle(t.Context(), struct{}{}); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Fatalf("got %v", err)
+	}
+	x.is(t, checkpoint.Persisting)
+	full = false
+	if _, err := x.txSettle(t.Context(), struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	x.is(t, checkpoint.Committed, names...)
+}
