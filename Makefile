@@ -6,7 +6,7 @@ LINT_AT   := v2.15.0
 BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test e2e demo demo-rdma faults fuzz bench bench-full golden
+.PHONY: help build check lint unit test e2e e2e-owners demo demo-rdma faults fuzz bench bench-full golden
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest,
 
 faults: ## an apply broken at every value that it sets: hosts go back by themselves; needs root
 	FABRICFORM_E2E=1 FABRICFORM_FAULTS=1 $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./cmd/fabricform
+
+e2e-owners: ## what is declared survives a reboot, with each of five network managers; half an hour
+	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./cmd/fabricform
 
 fuzz: ## each fuzz target for 10 s
 	@.ci/fuzz $(GO) 10s

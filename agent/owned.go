@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -153,6 +154,9 @@ func (s *server) enrol(_ context.Context, p EnrolParams) (struct{}, error) {
 	}
 	r.Roster = p.Roster
 	if p.Entry != nil {
+		if p.Entry.Boot, err = host.BootID(); err != nil {
+			return struct{}{}, err
+		}
 		r.Enter(*p.Entry)
 	}
 	if len(r.Atoms) == 0 {

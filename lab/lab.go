@@ -5,6 +5,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -54,6 +55,9 @@ func Up(ctx context.Context, backend string, f *fabric.Fabric, o site.Options) (
 	}
 	switch backend {
 	case netns.Backend:
+		if o.Owner != "" {
+			return nil, errors.New("hosts of a namespace lab have no network manager: -owner goes with -backend vm")
+		}
 		return netns.Up(ctx, dir, f, o)
 	case vm.Backend:
 		return vm.Up(ctx, dir, f, o)

@@ -64,7 +64,8 @@ type Entry struct {
 	Plan    string    `json:"plan"`    // id of the plan
 	Source  string    `json:"source"`  // commit and digest of the files
 	Build   string    `json:"build"`
-	Changes int       `json:"changes"` // on this host
+	Boot    string    `json:"boot,omitempty"` // of the host, when it was written
+	Changes int       `json:"changes"`        // on this host
 	Failed  string    `json:"failed,omitempty"`
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -23,6 +24,8 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 				}
 			case o.Err != nil:
 				p.Linef("%s %s: %s", p.bad("✗"), addr, o.Err)
+			case h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist:
+				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("written when it is confirmed"))
 			default:
 				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("not tried"))
 			}

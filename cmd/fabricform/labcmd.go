@@ -42,7 +42,7 @@ func (a *app) openLab(path string) (lab.Lab, error) {
 }
 
 func labUp(a *app) *cobra.Command {
-	var sshd, backend string
+	var sshd, backend, owner string
 	c := &cobra.Command{
 		Use: "up [FABRIC]", Short: "Build the lab", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func labUp(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd,
+			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd, Owner: owner,
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
@@ -60,6 +60,7 @@ func labUp(a *app) *cobra.Command {
 	}
 	a.fabricFlags(c)
 	c.Flags().StringVar(&backend, "backend", netns.Backend, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
+	c.Flags().StringVar(&owner, "owner", "", "network manager of virtual machines: "+strings.Join(vm.Owners(), ", "))
 	c.Flags().StringVar(&sshd, "sshd", "", "run this OpenSSH `sshd` in the hosts instead of the built-in server")
 	return c
 }
@@ -154,10 +155,15 @@ func labReboot(a *app) *cobra.Command {
 }
 
 func labImage(a *app) *cobra.Command {
-	return &cobra.Command{
+	var owner string
+	c := &cobra.Command{
 		Use: "image", Short: "Make the image of virtual machines, if it is not there yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, accel, err := vm.Image(cmd.Context(), vm.DefaultRecipe(), site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
+			recipe, err := vm.RecipeFor(owner)
+			if err != nil {
+				return err
+			}
+			dir, accel, err := vm.Image(cmd.Context(), recipe, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
 			if err != nil {
 				return err
 			}
@@ -165,6 +171,8 @@ func labImage(a *app) *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().StringVar(&owner, "owner", vm.DefaultOwner, "network manager of the machines: "+strings.Join(vm.Owners(), ", "))
+	return c
 }
 
 func labDown(a *app) *cobra.Command {

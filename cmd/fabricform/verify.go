@@ -23,14 +23,19 @@ type checks struct {
 func verifyCommand(a *app) *cobra.Command {
 	var ch checks
 	var report string
+	var afterReboot bool
 	c := &cobra.Command{
 		Use: "verify [FABRIC]", Short: "Prove the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0",
+		Long: `verify measures what the hosts carry, and judges it by the files. With -after-reboot it says first what
+came up as declared on hosts that were started anew since the last apply, and what did not; a host that
+was not is a failure, because nothing is proven of it.`,
+		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0\n  fabricform verify -after-reboot",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
 	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl")
+	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
 	c.Flags().StringVar(&ch.link, "link", "", "check this `link`, network or path of a network only")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, kind := range ch.only {
@@ -48,22 +53,28 @@ func verifyCommand(a *app) *cobra.Command {
 		}
 		r := &job{a: a, s: s, o: applyOptions{report: report}, report: view.Report{Format: view.EventFormat, Command: "verify", Fabric: s.fabric.Name,
 			Source: s.source, Build: s.build, Who: operator(), Started: time.Now()}}
-		code, results := a.prove(cmd.Context(), s, ch)
+		var came []validators.Result
+		if afterReboot {
+			p := s.plan(cmd.Context())
+			came = cameUp(p, s.records, s.facts)
+		}
+		code, results := a.prove(cmd.Context(), s, ch, came...)
 		r.report.Results = results
 		return r.end(code, nil)
 	}
 	return c
 }
 
-// prove runs the live checks and prints their verdicts; the answer is the exit code and the results.
-func (a *app) prove(ctx context.Context, s *session, ch checks) (int, []validators.Result) {
+// prove runs the live checks and prints their verdicts after those that are there already; the answer
+// is the exit code and the results.
+func (a *app) prove(ctx context.Context, s *session, ch checks, already ...validators.Result) (int, []validators.Result) {
 	unreachable := s.unreachable()
 	o := validators.Options{Only: ch.only, Link: ch.link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
 	if s.lab != nil {
 		o.Lab, o.LabCapGbps = true, s.lab.LinkCapGbps()
 	}
-	results := validators.Run(ctx, s.fabric, s.fleet, o)
+	results := append(already, validators.Run(ctx, s.fabric, s.fleet, o)...)
 	a.report().Results(results)
 	code := exitOK
 	if len(unreachable) > 0 {

@@ -14,6 +14,7 @@ import (
 type Options struct {
 	Program  string       // what runs in the lab's own processes; "": this program
 	SSHD     string       // of a namespace lab: OpenSSH's sshd; "": the one of the machine
+	Owner    string       // of a lab of virtual machines: the guests' network manager; "": systemd-networkd
 	Progress func(string) // nil: quiet
 }
 

@@ -133,7 +133,7 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	return 0, nil
 }
 
-// Reboot restarts a host and waits until it answers again.
+// Reboot restarts a host and waits until it answers again, and has started all that it starts.
 func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	h, ok := l.state.Hosts[host]
 	if !ok {
@@ -167,10 +167,13 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 			return fmt.Errorf("%s does not come back; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
 		}
 		now, err := g.bootID(ctx)
-		g.close()
 		if err == nil && now != before {
-			return nil
+			// Units that failed are the guest's own matter; it is up all the same.
+			_, err := g.sh(ctx, "timeout 120 systemctl is-system-running --wait >/dev/null; :", "")
+			g.close()
+			return err
 		}
+		g.close()
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s has not gone down", host)
 		}

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,15 +40,36 @@ type Recipe struct {
 	Suite    string   // of Debian
 	Size     string   // of the disk, as truncate(1) reads it; it is sparse
 	Packages []string // of Debian
+	Owner    string   // who configures the guests' NICs, of Owners
 }
 
-// DefaultRecipe is a Debian with systemd-networkd, RDMA and the tools that measure it.
-func DefaultRecipe() Recipe {
-	return Recipe{Suite: "trixie", Size: "2G", Packages: []string{
+// DefaultOwner is the network manager of guests that nobody asked for another one.
+const DefaultOwner = "networkd"
+
+// owners are the network managers that guests can have, with their packages. image.sh sets them up.
+var owners = map[string][]string{
+	DefaultOwner:             nil,
+	"networkmanager":         {"network-manager"},
+	"netplan-networkd":       {"netplan.io"},
+	"netplan-networkmanager": {"netplan.io", "network-manager"},
+	"ifupdown":               {"ifupdown"},
+}
+
+// Owners are the network managers that guests can have.
+func Owners() []string { return slices.Sorted(maps.Keys(owners)) }
+
+// RecipeFor is a Debian with RDMA, the tools that measure it, and a network manager.
+func RecipeFor(owner string) (Recipe, error) {
+	more, ok := owners[owner]
+	if !ok {
+		return Recipe{}, fmt.Errorf("there is no owner %q; there are %s", owner, strings.Join(Owners(), ", "))
+	}
+	packages := []string{
 		"linux-image-amd64", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "ethtool", "nftables",
 		"openssh-server", "openssh-sftp-server", "sudo", "iputils-ping", "tcpdump",
 		"rdma-core", "ibverbs-utils", "ibverbs-providers", "infiniband-diags", "perftest",
-	}}
+	}
+	return Recipe{Suite: "trixie", Size: "2G", Packages: append(packages, more...), Owner: owner}, nil
 }
 
 // key names an image by all that it is made of.
@@ -156,7 +179,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	if err := os.WriteFile(script, imageScript, 0o755); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub"}, r.Packages...)...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub", r.Owner}, r.Packages...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Makes what guests boot from, out of Debian packages, in the current folder: vmlinux, initrd and
 # disk.img. Works as root, and as a user who may make user namespaces.
-#   image.sh SUITE SIZE PUBLIC-KEY-FILE PACKAGE…
+#   image.sh SUITE SIZE PUBLIC-KEY-FILE OWNER PACKAGE…
+# OWNER is the network manager: networkd, networkmanager, netplan-networkd, netplan-networkmanager, ifupdown.
 set -euo pipefail
 suite=$1 size=$2 key=$(cat "$3")
-shift 3
-export LC_ALL=C KEY=$key
+export LC_ALL=C KEY=$key OWNER=$4
+shift 4
 
 # In a user namespace files keep the owners that they will have on the disk.
 as_root=()
@@ -23,7 +24,9 @@ MACAddress=52:54:00:00:00:01
 [Link]
 Name=mgmt0
 FILE
-cat > etc/systemd/network/10-management.network <<'FILE'
+case $OWNER in
+networkd)
+  cat > etc/systemd/network/10-management.network <<'FILE'
 [Match]
 Name=mgmt0
 [Network]
@@ -31,6 +34,41 @@ Address=10.0.2.15/24
 LinkLocalAddressing=no
 IPv6AcceptRA=no
 FILE
+  service=systemd-networkd ;;
+networkmanager)
+  install -m 600 /dev/stdin etc/NetworkManager/system-connections/management.nmconnection <<'FILE'
+[connection]
+id=management
+type=ethernet
+interface-name=mgmt0
+[ipv4]
+method=manual
+address1=10.0.2.15/24
+[ipv6]
+method=disabled
+FILE
+  service=NetworkManager ;;
+netplan-*)
+  case $OWNER in *networkd) service=systemd-networkd renderer=networkd ;; *) service=NetworkManager renderer=NetworkManager ;; esac
+  install -d etc/netplan
+  install -m 600 /dev/stdin etc/netplan/10-management.yaml <<FILE
+network:
+  version: 2
+  renderer: $renderer
+  ethernets:
+    mgmt0: {addresses: [10.0.2.15/24], link-local: [], accept-ra: false}
+FILE
+  ;;
+ifupdown)
+  cat > etc/network/interfaces <<'FILE'
+source /etc/network/interfaces.d/*
+auto lo mgmt0
+iface lo inet loopback
+iface mgmt0 inet static
+  address 10.0.2.15/24
+FILE
+  service=networking ;;
+esac
 # NICs are named by udev, but not where a name is held by a card whose turn has not come (eth0 is to
 # be eth1, and eth1 eth2): this goes on until all have theirs. /etc/lab-nics holds MAC and name a line.
 cat > usr/local/sbin/lab-names <<'FILE'
@@ -77,7 +115,10 @@ FILE
 echo '/dev/vda / ext4 rw,noatime 0 1' > etc/fstab
 echo guest > etc/hostname
 echo 'kernel.panic = 5' > etc/sysctl.d/90-lab.conf
-chroot . systemctl enable systemd-networkd ssh lab-names >/dev/null
+for other in systemd-networkd NetworkManager networking; do
+  chroot . systemctl disable "$other" >/dev/null 2>&1 || : # it may not be installed
+done
+chroot . systemctl enable "$service" ssh lab-names >/dev/null 2>&1
 chroot . systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
   man-db.timer getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service >/dev/null 2>&1
 rm -f boot/initrd.img*

@@ -22,7 +22,15 @@ import (
 
 // Up builds the lab in a folder. What a failure leaves is removed.
 func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
-	image, accel, err := Image(ctx, DefaultRecipe(), o)
+	owner := o.Owner
+	if owner == "" {
+		owner = DefaultOwner
+	}
+	recipe, err := RecipeFor(owner)
+	if err != nil {
+		return nil, err
+	}
+	image, accel, err := Image(ctx, recipe, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/validators"
+)
+
+func TestCameUp(t *testing.T) {
+	entry := resource.Entry{Command: "apply", Changes: 3, Boot: "boot-1"}
+	mine := []resource.Record{{Fabric: "f", History: []resource.Entry{entry, {Failed: "went back", Boot: "boot-2"}}}}
+	differs := []planner.Action{{Resource: resource.Resource{Addr: resource.Addr{Host: "h", Kind: "nic", Name: "rail0"}},
+		Changes: []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}, {Attribute: "address", To: "10.0.0.1/24"}}}}
+	for _, c := range []struct {
+		name    string
+		boot    string
+		host    planner.HostPlan
+		records []resource.Record
+		fails   int
+		says    string
+	}{
+		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up"},
+		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot it, and verify again"},
+		{"never applied", "boot-2", planner.HostPlan{}, []resource.Record{{Fabric: "other", History: []resource.Entry{entry}}}, 1, "never applied here"},
+		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address absent"},
+		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
+		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.host.Name = "h"
+			got := cameUp(&planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{c.host}}, map[string][]resource.Record{"h": c.records},
+				map[string]*facts.Snapshot{"h": {System: facts.System{BootID: c.boot}}})
+			fails, said := 0, ""
+			for _, r := range got {
+				if r.Verdict == validators.Fail {
+					fails++
+				}
+				said += r.Measured + " " + r.Cause + "\n"
+			}
+			if fails != c.fails || !strings.Contains(said, c.says) {
+				t.Errorf("%d failures, wanted %d; it said %q", fails, c.fails, said)
+			}
+		})
+	}
+}
