@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -186,30 +188,38 @@ func (k kept) resetWhen(condition string, killClient bool) answer {
 	k.Helper()
 	boot := k.on("cat", "/proc/sys/kernel/random/boot_id")
 	watch := exec.Command(bin, "lab", "exec", twoRail, "node1", "--", "sh", "-c",
-		"echo 1 > /proc/sys/kernel/sysrq; while ! { "+condition+"; }; do :; done; echo b > /proc/sysrq-trigger")
+		"echo 1 > /proc/sys/kernel/sysrq; while ! { "+condition+"; }; do :; done; echo now; sleep 0.1; echo b > /proc/sysrq-trigger")
 	watch.Env = append(os.Environ(), "XDG_STATE_HOME="+k.state)
-	if err := watch.Start(); err != nil {
+	said, err := watch.StdoutPipe()
+	if err == nil {
+		err = watch.Start()
+	}
+	if err != nil {
 		k.Fatal(err)
 	}
 	ctx, kill := context.WithCancel(k.Context())
 	defer kill()
 	client := exec.CommandContext(ctx, bin, "apply", "-lab", "-auto-approve", "-no-verify", "-lease", "20s", twoRail)
 	gone := make(chan struct{})
+	var reset atomic.Bool
 	go func() {
 		defer close(gone)
-		_ = watch.Wait() // it ends with the guest
+		if line, _ := bufio.NewReader(said).ReadString('\n'); line != "now\n" {
+			return
+		}
 		if killClient {
 			kill()
 		}
+		reset.Store(true)
+		_ = watch.Process.Kill() // nothing comes from the guest any more
+		_ = watch.Wait()         // killed
 	}()
 	a := tryCommand(k.T, k.state, client)
-	select {
-	case <-gone:
-	default:
+	if !reset.Load() {
 		_ = watch.Process.Kill()
-		<-gone
 		k.Fatal("the apply was over before the reset")
 	}
+	<-gone
 	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(time.Second) {
 		now := try(k.T, k.state, "lab", "exec", twoRail, "node1", "--", "sh", "-c", "timeout 60 systemctl is-system-running --wait >/dev/null; cat /proc/sys/kernel/random/boot_id")
 		if now.code == 0 && now.out != boot {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,10 +83,14 @@ func (f *fake) RemoveFile(p string) error {
 	if err := f.step(); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(f.root, p)); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := os.Remove(filepath.Join(f.root, p))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.Remove(filepath.Join(f.root, path.Dir(p), "."+path.Base(p)+".new")) // as the real one does
 	}
-	return nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (f *fake) Stage(map[string][]byte) (string, func() error, error) {
@@ -244,6 +249,14 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	}
 	if after := f.tree(t); after != before {
 		t.Errorf("restored, there is\n%s", after)
+	}
+	// A reset came in the middle of a write.
+	half := f.root + "/etc/systemd/system.conf.d/.fabricform-lab.conf.new"
+	if err := errors.Join(os.Mkdir(path.Dir(half), 0o755), os.WriteFile(half, []byte("# Made"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
+		t.Errorf("after a reset in the middle of a write: %v, %v\n%s", differs, err, f.tree(t))
 	}
 
 	snap, got = f.now(t, rich())

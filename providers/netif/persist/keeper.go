@@ -68,6 +68,13 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		if err != nil {
 			return nil, err
 		}
+		if now == nil && k[at] == nil {
+			// A reset in the middle of a write leaves a hidden file behind, and with it the folder.
+			if err := h.RemoveFile(at); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if same(now, k[at]) {
 			continue
 		}
