@@ -273,3 +273,39 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	}
 	x.is(t, checkpoint.Committed, names...)
 }
+
+// Nothing is changed by whoever does not hold a transaction that is open and may change things.
+func TestActNeedsALiveTransaction(t *testing.T) {
+	note := func(x *stage, tx TxRef) error {
+		spec, err := json.Marshal("fourth")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.act(t.Context(), ActParams{Fabric: "f", Tx: tx, Changes: notes{}.Diff("fourth", nil),
+			Resource: resource.Resource{Addr: resource.Addr{Host: "h", Kind: "note", Name: "fourth"}, Spec: spec}})
+		return err
+	}
+	x := newStage(t)
+	for _, c := range []struct {
+		name string
+		tx   TxRef
+		want string
+	}{
+		{"none", TxRef{}, "transaction"},
+		{"another's", TxRef{x.tx.ID, "guessed"}, "taken over by another client"},
+		{"prepared", x.tx, "the transaction is prepared"},
+	} {
+		if err := note(x, c.tx); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := x.txRevert(t.Context(), TxRevert{ID: x.tx.ID, Why: "asked"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := note(x, x.tx); !errors.Is(err, checkpoint.ErrTooLate) {
+		t.Errorf("reverted: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(x.files, "fourth")); err == nil {
+		t.Error("it was written")
+	}
+}
