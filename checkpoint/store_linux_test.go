@@ -244,3 +244,20 @@ func TestOneOfAThousandWins(t *testing.T) {
 		must[*Transaction](t)(s.Revert(t.Context(), wins[0].ID, Revert, "", nothing))
 	}
 }
+
+// A guardian that wakes at the deadline may come after a beat: the lease decides, not the guardian.
+func TestExpiryOfARenewedLeaseTakesNothingBack(t *testing.T) {
+	s, clock := newFake(t)
+	tx := begun(t, s)
+	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	clock.now.Uptime += DefaultLease - time.Second
+	must[*Transaction](t)(s.Beat(tx.ID, tx.Token))
+	clock.now.Uptime += 2 * time.Second
+	restored := func(context.Context, *Snapshot) ([]string, error) {
+		t.Error("it was taken back")
+		return nil, nil
+	}
+	if got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "nobody renewed", restored)); got.State != Armed {
+		t.Errorf("it is %s", got.State)
+	}
+}
