@@ -25,6 +25,9 @@ type Managers struct {
 	Behind string `json:"behind,omitempty"`
 	// Claims are the links that somebody configured, by name.
 	Claims map[string]Claim `json:"claims,omitempty"`
+	// InCharge are the links that NetworkManager looks after, whether or not it has a profile for them:
+	// it makes one of its own for those without.
+	InCharge []string `json:"in_charge,omitempty"`
 	// Sourced says that ifupdown reads /etc/network/interfaces.d.
 	Sourced bool `json:"sourced,omitempty"`
 }

@@ -70,7 +70,11 @@ func (m *Managers) networkManager(r host.Reader, s *Snapshot) {
 		}
 	}
 	for _, l := range s.Links {
-		file := profiles[keyValue(text(r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index)), "device", "connection-uuid")]
+		device := text(r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
+		if keyValue(device, "device", "managed") == "true" {
+			m.InCharge = append(m.InCharge, l.Name)
+		}
+		file := profiles[keyValue(device, "device", "connection-uuid")]
 		if file == "" {
 			continue
 		}

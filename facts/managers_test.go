@@ -55,7 +55,7 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 			"/lib/netplan/00-network-manager-all.yaml":                         "network:\n  version: 2\n  renderer: NetworkManager\n",
 			"/run/NetworkManager/devices/2":                                    "[device]\nmanaged=true\nconnection-uuid=u-1\n",
 			"/run/NetworkManager/system-connections/netplan-eth0.nmconnection": "[connection]\nuuid=u-1\ninterface-name=eth0\n[ethernet]\nuuid=other\n",
-		}, Managers{Active: []string{Netplan, NetworkManager, Networkd}, Behind: NetworkManager,
+		}, Managers{Active: []string{Netplan, NetworkManager, Networkd}, InCharge: []string{"eth0"}, Behind: NetworkManager,
 			Claims: map[string]Claim{"eth0": {Netplan, "/run/NetworkManager/system-connections/netplan-eth0.nmconnection", true}}}},
 		"NetworkManager, by MAC, and a device without a profile": {map[string]string{
 			runsNM:                          "1\n",

@@ -19,7 +19,9 @@ func Kinds() resource.Kinds {
 // Desired turns what the files declare for one host into resources. What no provider carries out
 // yet is among them: the planner finds no kind for it and says so, rather than that all is well.
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
-	out := slices.Concat(netif.Desired(f, h), rxe.Desired(h), persist.Desired(f, h))
+	// Who is to keep off a NIC does so before the NIC is changed; the rest of what lasts says itself
+	// what it comes after.
+	out := slices.Concat(persist.Desired(f, h), netif.Desired(f, h), rxe.Desired(h))
 	later := func(kind, name string, pos fabric.Pos) {
 		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: kind, Name: name}, Pos: pos})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Desired is one resource for a host that keeps anything, after all that it keeps. NICs that are not
+// Desired is what a host keeps, after all that it keeps, and who is to keep off before. NICs that are not
 // to be kept are left out with their routes, rules and Soft-RoCE devices.
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
@@ -41,11 +41,19 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	if len(after) == 0 && s.Memlock == "" {
 		return nil
 	}
+	var out []resource.Resource
+	if len(s.NICs) > 0 {
+		raw, err := json.Marshal(Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs})
+		if err != nil {
+			panic(fmt.Sprintf("encode who keeps off on %s: %v", h.Name, err)) // as below
+		}
+		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: KindManager, Name: "networkmanager"}, Spec: raw, Pos: h.Pos})
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("encode what %s keeps: %v", h.Name, err)) // our own types always encode
 	}
-	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "files"}, Spec: raw, After: after, Pos: h.Pos}}
+	return append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "files"}, Spec: raw, After: after, Pos: h.Pos})
 }
 
 // add takes up a resource; nic is the index of the NIC that it stands on.

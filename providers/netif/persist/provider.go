@@ -11,9 +11,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kinds is the room's table: one kind, whose changes all are of the persist stage.
+// Kinds is the room's table: what lasts, and before it, who keeps off meanwhile.
 func Kinds() resource.Kinds {
-	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})}
+	return resource.Kinds{resource.Erase[Spec, Charge](KindManager, handsOff{}), resource.Erase[Spec, Status](Kind, provider{})}
 }
 
 type provider struct{}

@@ -55,6 +55,9 @@ func takeUp(ctx context.Context, h host.Host, want Spec) error {
 	if err != nil {
 		return err
 	}
+	if err := handBack(ctx, h, snap, want); err != nil {
+		return err
+	}
 	for _, t := range got.Taken {
 		if t.Profile == "" || t.Now == t.Want {
 			continue

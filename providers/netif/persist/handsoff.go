@@ -1,0 +1,189 @@
+package persist
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// KindManager is a network manager that is asked to keep off NICs until its file is written.
+// NetworkManager makes a profile of its own for any NIC without one, waits for DHCP, and then takes
+// all addresses away (seen with 1.52): what the runtime stage makes would not stay until it is proven.
+// A NIC that it is told not to manage stays up, and nothing on it changes when it may again.
+const KindManager = "manager"
+
+// The values of a NIC, as changes write them.
+const (
+	inCharge = "in charge"
+	keepsOff = "hands off"
+)
+
+// Charge is the NICs that NetworkManager must keep off now, sorted.
+type Charge struct{ NICs []string }
+
+type handsOff struct{}
+
+func (handsOff) Needs(want Spec) facts.Needs { return provider{}.Needs(want) }
+
+// Observe finds the NICs that NetworkManager is to configure by a file of ours that is not there yet.
+func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
+	got := &Charge{}
+	if nobody(snap) {
+		return got, nil
+	}
+	ls, err := links(snap, want)
+	if err != nil {
+		return got, nil //nolint:nilerr // what is kept tells of it
+	}
+	for _, l := range ls {
+		if l.byNetworkManager() && !l.there(snap) && slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+			got.NICs = append(got.NICs, l.Link.Name)
+		}
+	}
+	slices.Sort(got.NICs)
+	return got, nil
+}
+
+// byNetworkManager says whether a file of ours tells NetworkManager how to configure the NIC.
+func (l link) byNetworkManager() bool {
+	return l.written() && (l.owner == facts.NetworkManager || l.owner == facts.Netplan && l.behind == facts.NetworkManager)
+}
+
+// there says whether that file is.
+func (l link) there(snap *facts.Snapshot) bool {
+	at := keyfilePath(l)
+	if l.owner == facts.Netplan {
+		at = netplanPath(l.fabric)
+	}
+	f, is := snap.Files[at]
+	return is && ours(f.Text, l.fabric) && (l.owner != facts.Netplan || slices.Contains(named(f.Text, "      set-name: "), l.Link.Name))
+}
+
+func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
+	var out []resource.Change
+	if got == nil {
+		return nil
+	}
+	for _, netdev := range got.NICs {
+		out = append(out, resource.Change{Attribute: "NetworkManager on " + netdev, From: inCharge, To: keepsOff, Atom: resource.NewAtom(KindManager, netdev, "charge")})
+	}
+	return out
+}
+
+func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resource.Change) error {
+	for _, c := range changes {
+		if err := manage(ctx, h, c.Atom.Thing(), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manage has NetworkManager look after a NIC or keep off it, until the next boot, and waits until it does.
+func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
+	word := map[bool]string{true: "yes", false: "no"}[yes]
+	if err := run(ctx, h, "nmcli", "device", "set", netdev, "managed", word); err != nil {
+		return err
+	}
+	return await(ctx, h, func(snap *facts.Snapshot) string {
+		if snap.Managers == nil || slices.Contains(snap.Managers.InCharge, netdev) != yes {
+			return "NetworkManager does not say yet that it manages " + netdev + ": " + word
+		}
+		return ""
+	})
+}
+
+// handBack puts NetworkManager in charge again where our file is written.
+func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) error {
+	ls, err := links(snap, want)
+	if err != nil {
+		return err
+	}
+	for _, l := range ls {
+		if l.byNetworkManager() && !slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+			if err := manage(ctx, h, l.Link.Name, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Claims is for the wanted NICs.
+func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
+	return slices.ContainsFunc(want.NICs, func(n NIC) bool {
+		l, err := snap.Find(n.Select)
+		return err == nil && l.Name == a.Thing()
+	})
+}
+
+func (handsOff) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{Managers: true} }
+
+// Live is who is in charge; nobody is where NetworkManager does not run.
+func (handsOff) Live(snap *facts.Snapshot, a resource.Atom) string {
+	m := snap.Managers
+	switch {
+	case m == nil || !slices.Contains(m.Active, facts.NetworkManager):
+		return ""
+	case slices.Contains(m.InCharge, a.Thing()):
+		return inCharge
+	}
+	return keepsOff
+}
+
+// Guards is nothing: a NIC that carries the operator's connection is guarded by what would change on it.
+func (handsOff) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+
+func (handsOff) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+	return manage(ctx, h, a.Thing(), to == inCharge)
+}
+
+// Keeper is the way back of who is in charge.
+func (handsOff) Keeper() resource.Keeper { return chargeKeeper{} }
+
+type chargeKeeper struct{}
+
+func (chargeKeeper) Room() string { return KindManager }
+
+// Snapshot notes who is in charge, by NIC.
+func (chargeKeeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	snap, err := facts.Gather(r, "", facts.Needs{Managers: true})
+	if err != nil {
+		return nil, err
+	}
+	was := map[string]string{}
+	for _, a := range atoms {
+		was[a.Thing()] = handsOff{}.Live(snap, a)
+	}
+	return json.Marshal(was)
+}
+
+// Restore puts who was in charge back into it.
+func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
+	var was map[string]string
+	if err := json.Unmarshal(part, &was); err != nil {
+		return nil, fmt.Errorf("decode snapshot of who is in charge: %w", err)
+	}
+	snap, err := facts.Gather(h, "", facts.Needs{Managers: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, netdev := range slices.Sorted(maps.Keys(was)) {
+		now := handsOff{}.Live(snap, resource.NewAtom(KindManager, netdev, "charge"))
+		if now == was[netdev] || now == "" || was[netdev] == "" {
+			continue // one that does not run any more takes care of itself when it starts
+		}
+		if e := manage(ctx, h, netdev, was[netdev] == inCharge); e != nil {
+			err = errors.Join(err, e)
+			left = append(left, "NetworkManager is not "+was[netdev]+" on "+netdev)
+		}
+	}
+	return left, err
+}

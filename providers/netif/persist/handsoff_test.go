@@ -1,0 +1,58 @@
+package persist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
+)
+
+func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
+	nm := func(change func(*facts.Snapshot)) func() *facts.Snapshot {
+		return func() *facts.Snapshot {
+			s := snapshot(facts.NetworkManager)
+			s.Files = map[string]facts.File{}
+			for _, l := range s.Links {
+				s.Managers.InCharge = append(s.Managers.InCharge, l.Name)
+			}
+			change(s)
+			return s
+		}
+	}
+	const first = "/etc/NetworkManager/system-connections/fabricform-lab-ens1f0.nmconnection"
+	for name, c := range map[string]struct {
+		snap func() *facts.Snapshot
+		want string
+	}{
+		"it is in charge": {nm(func(*facts.Snapshot) {}), "ens1f0 ens2f0"},
+		"it keeps off":    {nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil }), ""},
+		"our file is there": {nm(func(s *facts.Snapshot) {
+			s.Files[first] = facts.File{Text: header("lab")}
+		}), "ens2f0"},
+		"a file of others is in its place": {nm(func(s *facts.Snapshot) {
+			s.Files[first] = facts.File{Text: "[connection]\n"}
+		}), "ens1f0 ens2f0"},
+		"another manager configures": {func() *facts.Snapshot { return snapshot(facts.Networkd) }, ""},
+		"nobody does":                {func() *facts.Snapshot { return snapshot() }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := handsOff{}.Observe(c.snap(), rich())
+			if err != nil || strings.Join(got.NICs, " ") != c.want {
+				t.Errorf("%v, %v; want %q", got, err, c.want)
+			}
+			if n := len(handsOff{}.Diff(rich(), got)); n != len(got.NICs) {
+				t.Errorf("%d changes for %v", n, got.NICs)
+			}
+		})
+	}
+	atom := resource.NewAtom(KindManager, "ens1f0", "charge")
+	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), keepsOff: nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil })(), "": snapshot(facts.Networkd)} {
+		if got := (handsOff{}).Live(s, atom); got != want {
+			t.Errorf("live %q, want %q", got, want)
+		}
+	}
+	if !(handsOff{}).Claims(snapshot(facts.NetworkManager), rich(), atom) || (handsOff{}).Claims(snapshot(facts.NetworkManager), Spec{Fabric: "lab"}, atom) {
+		t.Error("claims")
+	}
+}
