@@ -39,6 +39,10 @@ type ActParams struct {
 	// Settling is true where an earlier action of this plan changed something below this resource:
 	// the kernel may have dropped more (routes of a bounced link), which is then put back and said.
 	Settling bool `json:"settling,omitempty"`
+	// Management allows that the operator's own path is touched, as the plan showed it.
+	Management bool `json:"management,omitempty"`
+	// Later are differences that another action of this plan takes care of.
+	Later []resource.Change `json:"later,omitempty"`
 	// Tx is the transaction that the change is part of; nothing is changed without one.
 	Tx TxRef `json:"tx"`
 }
@@ -169,6 +173,7 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	if err != nil {
 		return ActResult{}, err
 	}
+	seen.Changes = slices.DeleteFunc(seen.Changes, func(c resource.Change) bool { return among(p.Later, c) })
 	also, err := recheck(p, seen.Changes)
 	if err != nil {
 		return ActResult{}, err
@@ -179,7 +184,7 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	if len(seen.Changes) == 0 {
 		return ActResult{}, nil
 	}
-	if seen.Touches != "" {
+	if seen.Touches != "" && (!p.Management || snap.Management.Unknown != "") {
 		return ActResult{}, errors.New(seen.Touches)
 	}
 	if err := s.note(p.Fabric, seen.Changes); err != nil {
@@ -200,11 +205,8 @@ func recheck(p ActParams, now []resource.Change) (also []resource.Change, err er
 			moved = append(moved, "no longer: "+c.String())
 		}
 	}
-	shown := func(c resource.Change) bool {
-		return slices.ContainsFunc(p.Changes, func(o resource.Change) bool { o.Drift = false; return o == c })
-	}
 	for _, c := range now {
-		if !shown(c) {
+		if !among(p.Changes, c) {
 			also = append(also, c)
 			moved = append(moved, "new: "+c.String())
 		}
@@ -214,4 +216,9 @@ func recheck(p ActParams, now []resource.Change) (also []resource.Change, err er
 	}
 	return nil, &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (%s); plan again",
 		p.Resource.Addr, strings.Join(moved, "; "))}
+}
+
+// among says whether the plan showed this difference.
+func among(shown []resource.Change, c resource.Change) bool {
+	return slices.ContainsFunc(shown, func(o resource.Change) bool { o.Drift = false; return o == c })
 }

@@ -19,7 +19,9 @@ type UndoParams struct {
 	Fabric  string            `json:"fabric"`
 	Changes []resource.Change `json:"changes,omitempty"`
 	Forget  []resource.Atom   `json:"forget,omitempty"`
-	Tx      TxRef             `json:"tx"`
+	// Management allows that the operator's own path is touched, as the plan showed it.
+	Management bool  `json:"management,omitempty"`
+	Tx         TxRef `json:"tx"`
 }
 
 // EnrolParams tells the host which hosts its fabric has. An empty roster on a host where nothing is
@@ -112,7 +114,7 @@ func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
 		if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
 			return ActResult{}, errors.Join(err, s.save(r))
 		}
-		if err := s.giveBack(ctx, c); err != nil {
+		if err := s.giveBack(ctx, c, p.Management); err != nil {
 			return ActResult{}, errors.Join(err, s.save(r))
 		}
 		delete(r.Atoms, c.Atom)
@@ -123,7 +125,7 @@ func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
 	return ActResult{Changes: p.Changes}, s.save(r)
 }
 
-func (s *server) giveBack(ctx context.Context, c resource.Change) error {
+func (s *server) giveBack(ctx context.Context, c resource.Change, management bool) error {
 	kind, ok := s.kinds.Lookup(c.Atom.Kind())
 	if !ok || kind.Revert == nil {
 		return fmt.Errorf("this helper cannot give back %q", c.Atom)
@@ -138,7 +140,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change) error {
 	case live != c.From && live != "":
 		return &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
 	}
-	if why := kind.Guards(snap, c.Atom); why != "" {
+	if why := kind.Guards(snap, c.Atom); why != "" && (!management || snap.Management.Unknown != "") {
 		return errors.New(why)
 	}
 	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)

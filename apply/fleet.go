@@ -25,8 +25,9 @@ import (
 type Fleet struct {
 	dialer  *transport.Dialer
 	version string
+	mu      sync.Mutex // of what moves with a connection
 	targets map[string]transport.Target
-	mu      sync.Mutex // of clients, which redial replaces
+	former  map[string]transport.Target // by which hosts were reached before a plan moved them
 	clients map[string]*agent.Client
 	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
 	needs   map[string]facts.Needs
@@ -83,7 +84,7 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{targets: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, ask: map[string][]resource.Resource{},
+	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, ask: map[string][]resource.Resource{},
 		Unreachable: map[string]error{}}
 	for _, m := range members {
 		f.needs[m.Target.Name], f.targets[m.Target.Name], f.ask[m.Target.Name] = m.Needs, m.Target, m.Ask
@@ -134,7 +135,10 @@ func (f *Fleet) client(host string) *agent.Client {
 
 // redial opens another connection to a host: a new TCP connection, login and helper.
 func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) {
-	return open(ctx, f.dialer, f.version, f.targets[host])
+	f.mu.Lock()
+	target := f.targets[host]
+	f.mu.Unlock()
+	return open(ctx, f.dialer, f.version, target)
 }
 
 // Close ends all helpers.

@@ -16,7 +16,7 @@ func persistSteps(fabric string, h planner.HostPlan) []agent.TxStep {
 	var out []agent.TxStep
 	for _, a := range h.Actions {
 		if a.Stage == resource.StagePersist {
-			out = append(out, step(fabric, a))
+			out = append(out, step(fabric, h, a))
 		}
 	}
 	return out
@@ -28,7 +28,7 @@ func (t *Transaction) Persist(ctx context.Context, outcomes []HostOutcome) error
 	var mu sync.Mutex
 	return side(t.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
-		p := agent.TxPersist{TxRef: t.refs[host], Partial: i >= 0 && !outcomes[i].walked()}
+		p := agent.TxPersist{TxRef: t.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
 		r, err := ask[agent.TxPersisted](ctx, t.fleet, host, "tx.persist", p)
 		if err != nil {
 			return err

@@ -55,9 +55,10 @@ func (e *HeldError) Error() string {
 type Transaction struct {
 	fleet  *Fleet
 	fabric string
+	who    TxOptions
 	lease  time.Duration
-	refs   map[string]agent.TxRef // by host
-	stop   context.CancelFunc     // of the beats
+	refs   map[string]*hold   // by host
+	stop   context.CancelFunc // of the beats
 	beats  sync.WaitGroup
 }
 
@@ -68,7 +69,7 @@ func (t *Transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs))
 // transaction on each. Where one cannot, nothing is changed anywhere; the error is a *HeldError
 // where another transaction is open.
 func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Transaction, error) {
-	t := &Transaction{fleet: f, fabric: o.Fabric, lease: o.Lease, refs: map[string]agent.TxRef{}}
+	t := &Transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*hold{}}
 	acting := map[string][]resource.Atom{}
 	steps := map[string][]agent.TxStep{}
 	for _, h := range p.Hosts {
@@ -102,7 +103,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 			held.Hosts[host] = refused.Message
 		}
 		if err == nil {
-			t.refs[host] = i.TxRef
+			t.refs[host] = &hold{ref: i.TxRef}
 		}
 		return err
 	}
@@ -167,11 +168,12 @@ func Describe(i agent.TxInfo) string {
 // beatEvery renews the lease. A beat is written to the host's disk.
 const beatEvery = time.Second
 
-// beat keeps the leases while this program lives. A host that refuses is found by its next action.
+// beat keeps the leases while this program lives. A host that refuses is found by its next action;
+// one that cannot be asked may be reached by another connection soon.
 func (t *Transaction) beat() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
-	for host, ref := range t.refs {
+	for host, h := range t.refs {
 		t.beats.Go(func() {
 			tick := time.NewTicker(beatEvery)
 			defer tick.Stop()
@@ -180,7 +182,8 @@ func (t *Transaction) beat() {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					if _, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.beat", ref); err != nil {
+					var refused *agent.Error
+					if err := t.renew(ctx, host, h); errors.As(err, &refused) {
 						return
 					}
 				}
@@ -197,7 +200,13 @@ func (t *Transaction) Leave(hosts []string) {
 }
 
 // Refs are the holds on the hosts' transactions, for whoever is to go on with them.
-func (t *Transaction) Refs() map[string]agent.TxRef { return maps.Clone(t.refs) }
+func (t *Transaction) Refs() map[string]agent.TxRef {
+	out := map[string]agent.TxRef{}
+	for host, h := range t.refs {
+		out[host] = h.ref
+	}
+	return out
+}
 
 // Close lets go of the hosts: leases that are still open run out.
 func (t *Transaction) Close() {
@@ -213,18 +222,12 @@ func (t *Transaction) Reach(ctx context.Context) error {
 	return side(t.Hosts(), func(host string) error {
 		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
 		defer cancel()
-		for {
-			c, err := t.fleet.redial(ctx, host)
-			if err == nil {
-				c.Close()
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("it cannot be reached by a new connection any more: %w", err)
-			case <-time.After(500 * time.Millisecond):
-			}
+		c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) { return t.fleet.redial(ctx, host) })
+		if err != nil {
+			return fmt.Errorf("it cannot be reached by a new connection any more: %w", err)
 		}
+		c.Close()
+		return nil
 	})
 }
 
@@ -237,7 +240,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
 	err = side(t.Hosts(), func(host string) error {
-		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host])
+		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
 			o = t.resolve(ctx, host, "")
@@ -256,7 +259,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 
 func (t *Transaction) all(ctx context.Context, method string) error {
 	return side(t.Hosts(), func(host string) error {
-		_, err := ask[agent.TxInfo](ctx, t.fleet, host, method, t.refs[host])
+		_, err := ask[agent.TxInfo](ctx, t.fleet, host, method, t.refs[host].ref)
 		return err
 	})
 }
@@ -280,7 +283,7 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 }
 
 func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
-	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ID, Why: why})
+	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ref.ID, Why: why})
 	if err != nil && i.ID == "" {
 		return t.resolve(ctx, host, why)
 	}
@@ -308,7 +311,7 @@ func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome
 	last := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
 	for end := time.Now().Add(t.lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
-		c, err := t.fleet.redial(try, host)
+		c, err := t.fleet.anyway(try, host)
 		if err == nil {
 			var all []agent.TxInfo
 			err = c.Call(try, "tx.list", struct{}{}, &all)
@@ -316,13 +319,13 @@ func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome
 				before.Close()
 			}
 			if why != "" && err == nil {
-				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ID, Why: why}); err == nil || i.ID != "" {
+				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ref.ID, Why: why}); err == nil || i.ID != "" {
 					cancel()
 					return ended(host, i)
 				}
 			}
 			for _, i := range all {
-				if i.ID == t.refs[host].ID && !i.State.Open() || i.ID == t.refs[host].ID && i.State == checkpoint.RevertFailed {
+				if i.ID == t.refs[host].ref.ID && !i.State.Open() || i.ID == t.refs[host].ref.ID && i.State == checkpoint.RevertFailed {
 					cancel()
 					return ended(host, i)
 				}
@@ -339,7 +342,10 @@ func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome
 
 // Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
 func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction {
-	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: refs}
+	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
+	for host, ref := range refs {
+		t.refs[host] = &hold{ref: ref}
+	}
 	t.beat()
 	return t
 }

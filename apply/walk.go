@@ -76,7 +76,7 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 				started(a)
 			}
 			// Not with ctx: an action is never cut in the middle.
-			r, err := t.carryOut(context.WithoutCancel(ctx), h.Name, a)
+			r, err := t.carryOut(context.WithoutCancel(ctx), h, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			if failed = err != nil; failed {
 				o.Failed = err.Error()
@@ -87,20 +87,23 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	return out
 }
 
-func (t *Transaction) carryOut(ctx context.Context, host string, a planner.Action) (agent.ActResult, error) {
-	s := step(t.fabric, a)
-	if s.Undo != nil {
-		s.Undo.Tx = t.refs[host]
-		return t.fleet.Undo(ctx, host, *s.Undo)
+func (t *Transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (agent.ActResult, error) {
+	if a.Op == planner.Reconnect {
+		return agent.ActResult{}, t.reconnect(ctx, h.Name, a.Via)
 	}
-	s.Act.Tx = t.refs[host]
+	s := step(t.fabric, h, a)
+	if s.Undo != nil {
+		s.Undo.Tx = t.refs[h.Name].ref
+		return t.fleet.Undo(ctx, h.Name, *s.Undo)
+	}
+	s.Act.Tx = t.refs[h.Name].ref
 	return t.fleet.Act(ctx, *s.Act)
 }
 
 // step is an action as a helper is asked for it.
-func step(fabric string, a planner.Action) agent.TxStep {
+func step(fabric string, h planner.HostPlan, a planner.Action) agent.TxStep {
 	if a.Op == planner.Undo {
-		return agent.TxStep{Undo: &agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget}}
+		return agent.TxStep{Undo: &agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
 	}
-	return agent.TxStep{Act: &agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling}}
+	return agent.TxStep{Act: &agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Management: h.Moves(), Later: a.Later}}
 }

@@ -64,7 +64,7 @@ func (p *Plan) Groups() []Group {
 func shape(actions []Action) string {
 	var b strings.Builder
 	for _, a := range actions {
-		fmt.Fprintf(&b, "%s %s %s %v\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Forget)
+		fmt.Fprintf(&b, "%s %s %s %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Forget, a.Touches != "")
 		for _, c := range a.Changes {
 			attribute, _, _ := strings.Cut(c.Attribute, " ")
 			fmt.Fprintf(&b, " %s %t %t %t %d\n", attribute, c.From == "", c.To == "", c.Drift, c.Disruption)

@@ -37,16 +37,16 @@ func Moved(saved, now *Plan) map[string][]string {
 
 func movedActions(saved, now []Action) []string {
 	var out []string
-	find := func(list []Action, a resource.Addr, op Op) *Action {
+	find := func(list []Action, a Action) *Action {
 		for i := range list {
-			if list[i].Resource.Addr == a && (list[i].Op == Undo) == (op == Undo) {
+			if list[i].Resource.Addr == a.Resource.Addr && (list[i].Op == Undo) == (a.Op == Undo) && list[i].Late == a.Late {
 				return &list[i]
 			}
 		}
 		return nil
 	}
 	for _, s := range saved {
-		n := find(now, s.Resource.Addr, s.Op)
+		n := find(now, s)
 		if n == nil {
 			out = append(out, fmt.Sprintf("%s.%s is as wanted by now", s.Resource.Addr.Kind, s.Resource.Addr.Name))
 			continue
@@ -54,7 +54,7 @@ func movedActions(saved, now []Action) []string {
 		out = append(out, movedChanges(s, *n)...)
 	}
 	for _, n := range now {
-		if find(saved, n.Resource.Addr, n.Op) == nil {
+		if find(saved, n) == nil {
 			out = append(out, fmt.Sprintf("%s.%s differs by now: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, changesText(n.Changes)))
 		}
 	}

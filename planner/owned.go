@@ -77,7 +77,10 @@ func (o *owned) give(act *Action, a resource.Atom) (problem string) {
 		return ""
 	}
 	if why := kind.Guards(o.in.Snapshot, a); why != "" {
-		return why
+		if !o.in.movable() {
+			return why + o.in.cure()
+		}
+		act.Touches = why
 	}
 	attribute := a.Value()
 	if what, _, found := strings.Cut(attribute, " "); found && what == "address" {

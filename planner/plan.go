@@ -5,6 +5,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -21,8 +22,9 @@ type HostInput struct {
 	Snapshot    *facts.Snapshot
 	Unreachable string
 	// Refused says why the host's own programs would not take what is wanted of a resource.
-	Refused map[resource.Addr]string
-	LeftOut bool // by the person who asks: known to the roster, and nothing else is said of it
+	Refused    map[resource.Addr]string
+	LeftOut    bool // by the person who asks: known to the roster, and nothing else is said of it
+	Management bool // the person who asks allows that the operator's own path is changed
 }
 
 // Op is what an action does to its resource.
@@ -37,6 +39,9 @@ const (
 	Keep Op = "keep"
 	// Undo gives back what the fabric made and no longer declares.
 	Undo Op = "undo"
+	// Reconnect is the tool's own action: it comes in by a new connection and goes on over that one,
+	// before anything that carried the old one is removed.
+	Reconnect Op = "reconnect"
 )
 
 // Action is one resource's difference, to be made as a whole.
@@ -52,6 +57,14 @@ type Action struct {
 	Seen string `json:"seen,omitempty"`
 	// Forget are atoms of an Undo that are no longer ours: somebody changed them since, and they stay.
 	Forget []resource.Atom `json:"forget,omitempty"`
+	// Touches says how the action touches the operator's own connection, which was allowed.
+	Touches string `json:"touches,omitempty"`
+	// Later are changes of the same resource that an action after the Reconnect makes; Late is such a
+	// one.
+	Later []resource.Change `json:"later,omitempty"`
+	Late  bool              `json:"late,omitempty"`
+	// Via is the host's address to reconnect to, where the one from before goes.
+	Via netip.Addr `json:"via,omitzero"`
 }
 
 // Disruption is the worst of the action's changes.
@@ -233,17 +246,18 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			}
 			continue
 		}
-		if d.Touches != "" {
-			problem(d.Touches)
+		if d.Touches != "" && !in.movable() {
+			problem(d.Touches + in.cure())
 			continue
 		}
-		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Settling: settling, Seen: d.Seen}
+		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Settling: settling, Seen: d.Seen, Touches: d.Touches}
 		if !d.Exists {
 			a.Op = Create
 		}
 		acting[r.Addr] = true
 		out.Actions = append(out.Actions, a)
 	}
+	out.migrate(kinds, in, ordered)
 	// What lasts is written once all that runs was proven, what is given back included.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(a.Stage, b.Stage) })
 	return out

@@ -78,6 +78,9 @@ func TestMakeRefusesTheManagementPathAndKeepsGoing(t *testing.T) {
 	if p.Changes() != 0 {
 		t.Fatal("a fenced change is planned")
 	}
+	if q := p.Problems()[0].Message; !strings.Contains(q, "-allow=management") {
+		t.Fatalf("no cure: %s", q)
+	}
 	if p.Unreachable()["gone"] == "" {
 		t.Fatal("the unreachable host is not named")
 	}

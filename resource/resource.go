@@ -79,6 +79,9 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s is %s, wanted %s", c.Attribute, c.From, c.To)
 }
 
+// Removes says whether the change takes something away: a connection that stood on it ends.
+func (c Change) Removes() bool { return c.To == "" || c.Attribute == "state" && c.To == "down" }
+
 // Difference is what a kind has to say about one wanted thing on one host.
 type Difference struct {
 	Exists  bool

@@ -159,6 +159,25 @@ func TestHostKeysAreHeldStrictly(t *testing.T) {
 	}
 }
 
+// TestAnotherAddressOfAHostMustShowItsKey: what known_hosts says of the address itself does not count.
+func TestAnotherAddressOfAHostMustShowItsKey(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := openssh(t, nil)
+	via := func(to *Target) { to.Address, to.Via = "elsewhere.example", "127.0.0.1" }
+	named := func(k ssh.PublicKey) string {
+		return strings.Replace(s.line(k), "127.0.0.1", "elsewhere.example", 1)
+	}
+	if err := s.login(named(s.host), via); err != nil {
+		t.Error(err)
+	}
+	for kind, known := range map[string]string{"changed": named(s.other) + s.line(s.host), "unknown": s.line(s.host)} {
+		var wrong *HostKeyError
+		if err := s.login(known, via); !errors.As(err, &wrong) || wrong.Kind != kind {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestHostCertificatesNeedAKnownAuthority(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	authority, public := key(t, filepath.Join(t.TempDir(), "ca"))

@@ -75,6 +75,9 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}
+	if t.Via != "" { // the same host: whoever answers there must show the key that is known of it
+		r.hostKeyAlias, r.Address = firstOf(r.hostKeyAlias, r.Address), t.Via
+	}
 	return r, r.check()
 }
 

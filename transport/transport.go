@@ -20,7 +20,8 @@ type Target struct {
 	IdentityFile   string
 	KnownHosts     string
 	ProxyJump      string
-	Sudo           *bool // nil: sudo unless the user is root
+	Via            string // the host's address to connect to instead; its key stays that of Address. "": Address
+	Sudo           *bool  // nil: sudo unless the user is root
 	ConnectTimeout time.Duration
 }
 
@@ -70,7 +71,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // check refuses what could be read as an option or a second argument by ssh, and what no address,
 // user or jump host holds. No field of a target ever reaches a shell; this is the second wall.
 func (t Target) check() error {
-	for what, v := range map[string]string{"address": t.Address, "user": t.User, "proxy_jump": t.ProxyJump} {
+	for what, v := range map[string]string{"address": t.Address, "address to come in by": t.Via, "user": t.User, "proxy_jump": t.ProxyJump} {
 		if strings.HasPrefix(v, "-") || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`$;&|<>(){}\\", r) }) {
 			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("%q cannot be one", v)}
 		}

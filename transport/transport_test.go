@@ -16,6 +16,9 @@ func TestHostileTargetsAreRefused(t *testing.T) {
 		if (Target{Name: "h", Address: "ok", User: bad}).check() == nil {
 			t.Errorf("user %q is taken", bad)
 		}
+		if (Target{Name: "h", Address: "ok", Via: bad}).check() == nil {
+			t.Errorf("address to come in by %q is taken", bad)
+		}
 		if (Target{Name: "h", Address: "ok", ProxyJump: bad}).check() == nil {
 			t.Errorf("proxy_jump %q is taken", bad)
 		}

@@ -59,6 +59,10 @@ func groupMarkdown(g planner.Group) string {
 		if a.Op == planner.Keep {
 			continue
 		}
+		if a.Op == planner.Reconnect {
+			fmt.Fprintf(&d, "! %s.%s: a new connection must come in before what follows\n", a.Kind, a.Name)
+			continue
+		}
 		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
 		fmt.Fprintf(&d, "%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)
 		for _, c := range a.Changes {

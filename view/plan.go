@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -51,7 +52,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
 			for _, a := range h.Actions {
-				if a.Op != planner.Keep {
+				if a.Op != planner.Keep && a.Op != planner.Reconnect {
 					actions++
 				}
 				worst = max(worst, a.Disruption())
@@ -77,7 +78,11 @@ func (p *Printer) problems(h planner.HostPlan) {
 
 // group prints what hosts need that need the same.
 func (p *Printer) group(g planner.Group) {
-	about := fmt.Sprintf("  (%d hosts; the paths of your own connections are not touched)", len(g.Hosts))
+	what := "not touched"
+	if slices.ContainsFunc(g.Actions, func(a planner.GroupAction) bool { return a.Op == planner.Reconnect }) {
+		what = "changed below"
+	}
+	about := fmt.Sprintf("  (%d hosts; the paths of your own connections are %s)", len(g.Hosts), what)
 	if g.Management != nil {
 		about = management(*g.Management)
 	}
@@ -93,10 +98,21 @@ func management(h planner.HostPlan) string {
 	if !m.Client.IsValid() {
 		return ""
 	}
-	return fmt.Sprintf("  (you come from %s to %s on %s: not touched)", m.Client, m.Server, strings.Join(m.Devices, ", "))
+	what := "not touched"
+	switch to := h.MovesTo(); {
+	case to.IsValid():
+		what = "moved to " + to.String()
+	case h.Moves():
+		what = "changed below"
+	}
+	return fmt.Sprintf("  (you come from %s to %s on %s: %s)", m.Client, m.Server, strings.Join(m.Devices, ", "), what)
 }
 
 func (p *Printer) action(a planner.GroupAction) {
+	if a.Op == planner.Reconnect {
+		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name, p.dim("a new connection must come in here before what follows is changed; otherwise the host goes back"))
+		return
+	}
 	if a.Op == planner.Keep {
 		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
 		return

@@ -17,6 +17,8 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 		for _, o := range h.Outcomes {
 			addr := o.Action.Resource.Addr
 			switch {
+			case o.Done && o.Action.Op == planner.Reconnect:
+				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("a new connection came in here"))
 			case o.Done:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(count(len(o.Action.Changes), "change")))
 				for _, c := range o.Also {

@@ -43,11 +43,12 @@ func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (
 		if r.s, err = a.openFor(ctx, path, command == "destroy"); err != nil {
 			return nil, err
 		}
+		r.s.management = o.allow.management()
 		if err = r.settle(ctx); err == nil {
 			r.p = r.s.propose(ctx)
 		}
 	} else if r.s, err = a.connectTo(ctx, saved.Fabric, saved.Chosen, build); err == nil {
-		r.s.source, r.s.destroy, r.id = saved.Source, saved.Destroy, saved.ID
+		r.s.source, r.s.destroy, r.s.management, r.id = saved.Source, saved.Destroy, saved.Management, saved.ID
 		if err = r.settle(ctx); err == nil {
 			r.p = r.s.propose(ctx)
 		}
@@ -119,6 +120,7 @@ func (r *job) apply(ctx context.Context) (int, error) {
 	}
 	changed, err := r.change(ctx)
 	report.Walk(r.report.Outcomes)
+	r.moved()
 	if code = worse(code, changed); err != nil || changed != exitOK || r.open {
 		return code, err
 	}

@@ -54,6 +54,7 @@ func (r *job) destroy(ctx context.Context) (int, error) {
 	}
 	changed, err := r.change(ctx)
 	r.a.report().Walk(r.report.Outcomes)
+	r.moved()
 	if err == nil && changed == exitOK {
 		err = r.a.tellTheOthers(ctx, r.s, r.p)
 	}

@@ -44,9 +44,11 @@ type session struct {
 	kinds   resource.Kinds
 	desired map[string][]resource.Resource // by host
 	destroy bool                           // give everything back
-	chosen  map[string]bool                // nil: all hosts
-	source  string                         // of the files
-	build   string
+	// management allows changes of the operator's own path.
+	management bool
+	chosen     map[string]bool // nil: all hosts
+	source     string          // of the files
+	build      string
 
 	mu      sync.Mutex
 	facts   map[string]*facts.Snapshot   // as read last
@@ -199,7 +201,7 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 	var wg sync.WaitGroup
 	for i, h := range s.fabric.Hosts {
 		wg.Go(func() {
-			in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.desired[h.Name], LeftOut: s.leftOut(h.Name)}
+			in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: s.desired[h.Name], LeftOut: s.leftOut(h.Name), Management: s.management}
 			if s.destroy {
 				in.Resources = nil
 			}

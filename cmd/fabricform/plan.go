@@ -13,6 +13,7 @@ import (
 func planCommand(a *app) *cobra.Command {
 	var detailed, markdown, destroy bool
 	var out string
+	var allow allowances
 	c := &cobra.Command{
 		Use: "plan [FABRIC]", Short: "Show the difference between the files and the hosts", Args: cobra.MaximumNArgs(1),
 		Example: `  fabricform plan
@@ -26,17 +27,22 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&destroy, "destroy", false, "plan to give everything back")
 	c.Flags().StringVar(&out, "out", "", "save the plan to `file`; apply makes exactly this one")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
+	allow.flag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := allow.check(); err != nil {
+			return err
+		}
 		a.glance = true
 		s, err := a.openFor(cmd.Context(), fabricArg(args), destroy)
 		if err != nil {
 			return err
 		}
 		defer s.fleet.Close()
+		s.management = allow.management()
 		p := s.propose(cmd.Context())
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
-			file := &planFile{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
+			file := &planFile{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Management: s.management, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
 			if err := file.save(out); err != nil {
 				return err
 			}

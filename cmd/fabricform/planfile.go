@@ -21,14 +21,16 @@ const planMagic = "fabricform plan 1\n"
 // planFile is a saved plan: the fabric as it was read, and the difference as it was found. Applying
 // it compares the live difference with this one, and makes nothing else.
 type planFile struct {
-	ID      string          `json:"id"`
-	Build   string          `json:"build"`
-	Created time.Time       `json:"created"`
-	Source  string          `json:"source"`
-	Destroy bool            `json:"destroy,omitempty"`
-	Chosen  map[string]bool `json:"chosen,omitempty"`
-	Fabric  *fabric.Fabric  `json:"fabric"`
-	Plan    *planner.Plan   `json:"plan"`
+	ID      string    `json:"id"`
+	Build   string    `json:"build"`
+	Created time.Time `json:"created"`
+	Source  string    `json:"source"`
+	Destroy bool      `json:"destroy,omitempty"`
+	// Management is -allow=management.
+	Management bool            `json:"management,omitempty"`
+	Chosen     map[string]bool `json:"chosen,omitempty"`
+	Fabric     *fabric.Fabric  `json:"fabric"`
+	Plan       *planner.Plan   `json:"plan"`
 }
 
 func newPlanID() string {

@@ -31,7 +31,7 @@ func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change
 		return "" // Observe has said so
 	}
 	if onManagement(snap, l.Name) {
-		return fmt.Sprintf("%s carries your SSH connection (%s to %s); this build does not change it", l.Name, m.Client, m.Server)
+		return fmt.Sprintf("%s carries your SSH connection (%s to %s)", l.Name, m.Client, m.Server)
 	}
 	for _, c := range changes {
 		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {

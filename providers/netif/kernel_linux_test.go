@@ -116,6 +116,33 @@ func TestKernelSettlesAddresses(t *testing.T) {
 	}
 }
 
+// TestKernelKeepsSecondariesOfAnAddressGivenBack: without promote_secondaries the kernel takes them
+// along with the first address of their subnet (net/ipv4/devinet.c, __inet_del_ifa).
+func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
+	h := freshHost(t)
+	links, err := h.Links()
+	must(t, err)
+	index := links[slices.IndexFunc(links, func(l host.Link) bool { return l.Name == "ff0" })].Index
+	for _, a := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"} {
+		must(t, h.AddAddr(index, netip.MustParsePrefix(a)))
+	}
+	snap, err := facts.Gather(h, "", facts.Needs{})
+	must(t, err)
+	must(t, nic{}.Revert(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
+	var left []string
+	addrs, err := h.Addrs()
+	must(t, err)
+	for _, a := range addrs {
+		if a.Index == index && a.Prefix.Addr().Is4() {
+			left = append(left, a.Prefix.String())
+		}
+	}
+	slices.Sort(left)
+	if got := strings.Join(left, " "); got != "10.0.0.2/24 10.0.0.3/24 10.1.0.1/24" {
+		t.Errorf("left: %s", got)
+	}
+}
+
 func TestKernelSettlesMTUAndSysctls(t *testing.T) {
 	h := freshHost(t)
 	s := wantNIC("ff0", "10.0.0.1/24")

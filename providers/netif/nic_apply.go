@@ -86,7 +86,8 @@ func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, er
 
 // changeAddresses adds before it removes, but for an IPv6 address whose prefix length changes: the
 // kernel knows an IPv6 address once per device, whatever its prefix (ipv6_add_addr in
-// net/ipv6/addrconf.c), and says EEXIST to the second. What a removal takes along is not removed again.
+// net/ipv6/addrconf.c), and says EEXIST to the second. What a removal takes along is not removed again,
+// and comes back where it was to stay: secondaries go with their primary address.
 func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error {
 	for _, p := range adds {
 		same := func(r netip.Prefix) bool { return r.Addr().Is6() && r.Addr() == p.Addr() }
@@ -99,19 +100,41 @@ func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error
 			return err
 		}
 	}
+	before, err := h.Addrs()
+	if err != nil {
+		return err
+	}
 	for _, p := range removes {
 		addrs, err := h.Addrs()
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Index == index && a.Prefix == p }) {
+		if !stands(addrs, index, p) {
 			continue // gone with its primary
 		}
 		if err := h.DelAddr(index, p); err != nil {
 			return err
 		}
 	}
+	if len(removes) == 0 {
+		return nil
+	}
+	after, err := h.Addrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range before {
+		if a.Index == index && a.Secondary && a.Prefix.Addr().Is4() && !slices.Contains(removes, a.Prefix) && !stands(after, index, a.Prefix) {
+			if err := h.AddAddr(index, a.Prefix); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+func stands(addrs []host.Addr, index int, p netip.Prefix) bool {
+	return slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Index == index && a.Prefix == p })
 }
 
 // putBack adds wanted addresses that are gone: removing a primary IPv4 address takes its
@@ -126,8 +149,7 @@ func putBack(h host.Host, index int, want NICSpec) error {
 		return err
 	}
 	for _, p := range want.Addresses {
-		has := func(a host.Addr) bool { return a.Index == index && a.Prefix == p }
-		if !slices.ContainsFunc(addrs, has) {
+		if !stands(addrs, index, p) {
 			if err := h.AddAddr(index, p); err != nil {
 				return err
 			}

@@ -82,7 +82,7 @@ func (nic) Live(snap *facts.Snapshot, a resource.Atom) string {
 // Guards keeps the device under the operator's connection as it is.
 func (nic) Guards(snap *facts.Snapshot, a resource.Atom) string {
 	if m := snap.Management; m.Unknown != "" || m.Client.IsValid() && onManagement(snap, a.Thing()) {
-		return a.Thing() + " carries your SSH connection; this build does not change it"
+		return a.Thing() + " carries your SSH connection"
 	}
 	return ""
 }

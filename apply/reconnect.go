@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// hold is this program's hold on one host's transaction. Its token changes when another helper of
+// the same host takes over.
+type hold struct {
+	mu  sync.Mutex // a beat and a change of the token exclude each other
+	ref agent.TxRef
+}
+
+func (t *Transaction) renew(ctx context.Context, host string, h *hold) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.beat", h.ref)
+	return err
+}
+
+// reconnect comes in by a new connection, through another address where one is given, and goes on
+// over that one: its helper takes the transaction over, and the earlier connection is closed. It
+// takes half a lease at most, so that the host is still there to be told to go back.
+func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, min(t.lease/2, 20*time.Second))
+	defer cancel()
+	t.fleet.mu.Lock()
+	before := t.fleet.targets[host]
+	t.fleet.mu.Unlock()
+	target, where := before, "by a new connection"
+	if via.IsValid() {
+		target.Via, where = via.String(), "through "+via.String()
+	}
+	c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) {
+		return open(ctx, t.fleet.dialer, t.fleet.version, target)
+	})
+	if err != nil {
+		return fmt.Errorf("it cannot be reached %s: %w", where, err)
+	}
+	h := t.refs[host]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var i agent.TxInfo
+	if err := c.Call(ctx, "tx.takeover", agent.TxTakeOver{TxRef: h.ref, User: t.who.User, Client: t.who.Client}, &i); err != nil {
+		c.Close()
+		return fmt.Errorf("go on over the connection %s: %w", where, err)
+	}
+	h.ref = i.TxRef
+	t.fleet.mu.Lock()
+	t.fleet.targets[host], t.fleet.former[host] = target, before
+	t.fleet.mu.Unlock()
+	if old := t.fleet.adopt(host, c); old != nil {
+		old.Close()
+	}
+	return nil
+}
+
+// insist tries until it works or ctx ends, with patience for a blip. A wrong host key is none.
+func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
+	for {
+		c, err := try(ctx)
+		var key *transport.HostKeyError
+		if err == nil || errors.As(err, &key) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// anyway opens a connection to a host of which it is not known whether it went back: as it is
+// reached now and as it was before a plan moved it, side by side. The first that answers is taken.
+func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, error) {
+	f.mu.Lock()
+	ways := []transport.Target{f.targets[host]}
+	if before, moved := f.former[host]; moved {
+		ways = append(ways, before)
+	}
+	f.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		c   *agent.Client
+		err error
+	}
+	answers := make(chan answer)
+	for _, target := range ways {
+		go func() { // ends soon after ctx
+			c, err := open(ctx, f.dialer, f.version, target)
+			answers <- answer{c, err}
+		}()
+	}
+	var errs []error
+	for n := 1; n <= len(ways); n++ {
+		a := <-answers
+		if a.err != nil {
+			errs = append(errs, a.err)
+			continue
+		}
+		go func() { // the others come to nothing, or too late
+			for range len(ways) - n {
+				if late := <-answers; late.c != nil {
+					late.c.Close()
+				}
+			}
+		}()
+		return a.c, nil
+	}
+	return nil, errors.Join(errs...)
+}

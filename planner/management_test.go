@@ -1,0 +1,124 @@
+package planner
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// onMgmt is a host that the operator reaches at 10.0.0.2 on mgmt0, where 10.0.0.3 stands too.
+func onMgmt() *facts.Snapshot {
+	return &facts.Snapshot{
+		Links: []host.Link{{Index: 1, Name: "mgmt0"}, {Index: 2, Name: "rail0"}},
+		Addrs: []host.Addr{{Index: 1, Prefix: netip.MustParsePrefix("10.0.0.2/24")}, {Index: 1, Prefix: netip.MustParsePrefix("10.0.0.3/24")},
+			{Index: 1, Prefix: netip.MustParsePrefix("fe80::2/64")}},
+		Management: facts.Management{Client: netip.MustParseAddr("10.0.0.1"), Server: netip.MustParseAddr("10.0.0.2"), Devices: []string{"mgmt0"}},
+	}
+}
+
+func address(from, to string) resource.Change {
+	return resource.Change{Attribute: "address", From: from, To: to, Atom: resource.NewAtom("k", "mgmt0", "address "+from+to)}
+}
+
+// lines are a host's actions, one line each.
+func lines(h HostPlan) string {
+	var out []string
+	for _, a := range h.Actions {
+		var parts []string
+		for _, c := range a.Changes {
+			parts = append(parts, fmt.Sprintf("%s %s>%s", c.Attribute, c.From, c.To))
+		}
+		line := strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Op, a.Resource.Addr.Name, strings.Join(parts, ", ")))
+		if len(a.Later) > 0 {
+			line += fmt.Sprintf(" (%d later)", len(a.Later))
+		}
+		if a.Late {
+			line += " (late)"
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestTheOperatorsPathIsMigratedNewFirst(t *testing.T) {
+	const touches = "it carries your SSH connection"
+	down := resource.Change{Attribute: "state", From: "up", To: "down", Atom: resource.NewAtom("k", "mgmt0", "state")}
+	for name, c := range map[string]struct {
+		in   []resource.Resource
+		want string
+		via  string
+	}{
+		"the address moves": {
+			in: []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{mtu[0], address("", "10.0.0.9/24"), address("10.0.0.2/24", "")}}),
+				res("rail", script{Exists: true, Changes: mtu}), res("route", script{Exists: true}, "mgmt")},
+			want: "update mgmt mtu 1500>9000, address >10.0.0.9/24 (1 later)\nupdate rail mtu 1500>9000\nkeep route\nreconnect 10.0.0.9\nupdate mgmt address 10.0.0.2/24> (late)\nkeep route (late)",
+			via:  "10.0.0.9",
+		},
+		"it moves to another NIC": {
+			in: []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{down}}),
+				res("rail", script{Exists: true, Touches: "it would take the answers to you", Changes: []resource.Change{address("", "10.0.0.8/24")}})},
+			want: "update rail address >10.0.0.8/24\nreconnect 10.0.0.8\nupdate mgmt state up>down (late)",
+			via:  "10.0.0.8",
+		},
+		"the new one stands already": {
+			in:   []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{address("10.0.0.2/24", "")}})},
+			want: "reconnect 10.0.0.3\nupdate mgmt address 10.0.0.2/24> (late)",
+			via:  "10.0.0.3",
+		},
+		"only another address goes": {
+			in:   []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: []resource.Change{address("10.0.0.3/24", "")}})},
+			want: "reconnect 10.0.0.2\nupdate mgmt address 10.0.0.3/24> (late)",
+		},
+		"only the MTU changes": {
+			in:   []resource.Resource{res("mgmt", script{Exists: true, Touches: touches, Changes: mtu})},
+			want: "update mgmt mtu 1500>9000\nreconnect 10.0.0.2",
+		},
+		"nothing touches it": {in: []resource.Resource{res("rail", script{Exists: true, Changes: mtu})}, want: "update rail mtu 1500>9000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := Make("f", kinds(), []HostInput{{Name: "h", Snapshot: onMgmt(), Management: true, Resources: c.in}}).Hosts[0]
+			if d := cmp.Diff(c.want, lines(h)); d != "" || len(h.Problems) > 0 {
+				t.Errorf("%s %v", d, h.Problems)
+			}
+			if got := h.MovesTo(); got.IsValid() != (c.via != "") || got.IsValid() && got.String() != c.via {
+				t.Errorf("reached at %s, wanted %q", got, c.via)
+			}
+		})
+	}
+}
+
+func TestAPathIsNotMovedToNowhere(t *testing.T) {
+	snap := onMgmt()
+	gone := res("mgmt", script{Exists: true, Touches: "it carries your SSH connection", Changes: []resource.Change{address("10.0.0.2/24", ""), address("10.0.0.3/24", ""), address("", "fd00::1/64")}})
+	h := Make("f", kinds(), []HostInput{{Name: "h", Snapshot: snap, Management: true, Resources: []resource.Resource{gone}}}).Hosts[0]
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "no other address of the host is declared that could take the place of 10.0.0.2") {
+		t.Errorf("%v", h.Problems)
+	}
+	snap.Management.Unknown = "no SSH_CONNECTION"
+	h = Make("f", kinds(), []HostInput{{Name: "h", Snapshot: snap, Management: true, Resources: []resource.Resource{gone}}}).Hosts[0]
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "cannot move what is not known") {
+		t.Errorf("%v", h.Problems)
+	}
+}
+
+func TestASavedPlanThatMigratesIsComparedHalfByHalf(t *testing.T) {
+	in := func(mtu string) *Plan {
+		changes := []resource.Change{{Attribute: "mtu", From: mtu, To: "9000"}, address("", "10.0.0.9/24"), address("10.0.0.2/24", "")}
+		return Make("f", kinds(), []HostInput{{Name: "h", Snapshot: onMgmt(), Management: true, Resources: []resource.Resource{
+			res("mgmt", script{Exists: true, Touches: "it carries your SSH connection", Changes: changes})}}})
+	}
+	if moved := Moved(in("1500"), in("1500")); len(moved) != 0 {
+		t.Errorf("%v", moved)
+	}
+	if moved := Moved(in("1500"), in("1400"))["h"]; len(moved) != 1 || !slices.ContainsFunc(moved, func(s string) bool { return strings.Contains(s, "mtu 1400") }) {
+		t.Errorf("%v", moved)
+	}
+}
