@@ -88,6 +88,7 @@ func (r *restorer) meet(k *kept) error {
 	}
 	_, r.want, err = decodeKept(raw)
 	r.want = r.without(r.want, r.expired)
+	r.want.routes = slices.DeleteFunc(r.want.routes, r.down)
 	return err
 }
 

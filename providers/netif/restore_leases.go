@@ -30,8 +30,25 @@ func (o object) remaining() (time.Duration, bool) {
 // forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
 const forever = 0xffffffff
 
-// live leaves out what was leased, where the snapshot is of another boot.
+// others says whether a route is the kernel's own on a link that the snapshot is not of. Every link has
+// some in the same places (fe80::/64, ff00::/8); they come and go with it, by another's hand.
+func (r *restorer) others(o object) bool {
+	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.kept.indexes()[o.device()]
+}
+
+// down says whether such a route went with its link.
+func (r *restorer) down(o object) bool {
+	up := func(l host.Link) bool { return l.Index == o.device() && l.Up }
+	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
+}
+
+// live leaves out what came with another link since, and what was leased, where the snapshot is of
+// another boot.
 func (r *restorer) live(found objects) objects {
+	came := func(o object) bool {
+		return r.others(o) && !slices.ContainsFunc(r.want.routes, func(w object) bool { return w.place() == o.place() && w.same() == o.same() })
+	}
+	found.routes = slices.DeleteFunc(slices.Clone(found.routes), came)
 	if r.age >= 0 {
 		return found
 	}
