@@ -49,9 +49,10 @@ type TxReady struct {
 	Held *TxInfo `json:"held,omitempty"` // by whom it is not
 }
 
-// TxRevert asks to go back. Undo is of a committed transaction.
+// TxRevert asks to go back. An open transaction whose lease still runs is its holder's, who shows the
+// token; nobody need show one where the lease has run out. Undo is of a committed transaction.
 type TxRevert struct {
-	ID   string `json:"id"`
+	TxRef
 	Why  string `json:"why"`
 	Undo bool   `json:"undo,omitempty"`
 }
@@ -164,7 +165,19 @@ const stopPatience = 2 * time.Second
 func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	if t, err := s.store.Read(p.ID); err == nil && t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
+	t, err := s.store.Read(p.ID)
+	if err != nil {
+		return TxInfo{}, err
+	}
+	now, err := checkpoint.Now()
+	if err != nil {
+		return TxInfo{}, err
+	}
+	if t.HeldFrom(p.Token, now) {
+		return TxInfo{}, &Error{Held: true, Message: fmt.Sprintf("transaction %s is held by %s from %s, and goes back by itself in %s unless it is renewed: only who shows its token may end it before",
+			t.ID, t.Holder.User, t.Holder.From, t.Remaining(now).Round(time.Second))}
+	}
+	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
 		err := t.Helper.Process.Stop(stopping)
 		cancel()
@@ -176,7 +189,7 @@ func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 	if p.Undo {
 		event = checkpoint.Undo
 	}
-	t, err := s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
+	t, err = s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
 	if t == nil {
 		return TxInfo{}, err
 	}

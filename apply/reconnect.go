@@ -63,6 +63,21 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	return nil
 }
 
+// TakeOver makes this program the holder of a transaction that another one opened: the earlier one's
+// steps are refused from here on.
+func (t *Transaction) TakeOver(ctx context.Context, user, client string) error {
+	return side(t.Hosts(), func(host string) error {
+		h := t.refs[host]
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.takeover", agent.TxTakeOver{TxRef: h.ref, User: user, Client: client})
+		if err == nil {
+			h.ref = i.TxRef
+		}
+		return err
+	})
+}
+
 // insist tries until it works or ctx ends, with patience for a blip. A wrong host key is none.
 func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
 	for {

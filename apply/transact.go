@@ -39,7 +39,7 @@ type TxOptions struct {
 	Lease        time.Duration
 }
 
-// HeldError is why nothing was changed: another transaction is open on some hosts.
+// HeldError is why hosts were not changed: another transaction is open there.
 type HeldError struct{ Hosts map[string]string }
 
 func (e *HeldError) Error() string {
@@ -47,7 +47,7 @@ func (e *HeldError) Error() string {
 	for _, h := range slices.Sorted(maps.Keys(e.Hosts)) {
 		lines = append(lines, "host "+h+": "+e.Hosts[h])
 	}
-	return "nothing was changed: " + strings.Join(lines, "; ") + "; see `fabricform pending`"
+	return strings.Join(lines, "; ") + "; see `fabricform pending`"
 }
 
 // Transaction is one open on every host that a plan changes. An open one is the lock: nobody else
@@ -283,7 +283,7 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 }
 
 func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
-	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ref.ID, Why: why})
+	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{TxRef: t.refs[host].ref, Why: why})
 	if err != nil && i.ID == "" {
 		return t.resolve(ctx, host, why)
 	}
@@ -319,7 +319,7 @@ func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome
 				before.Close()
 			}
 			if why != "" && err == nil {
-				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{ID: t.refs[host].ref.ID, Why: why}); err == nil || i.ID != "" {
+				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{TxRef: t.refs[host].ref, Why: why}); err == nil || i.ID != "" {
 					cancel()
 					return ended(host, i)
 				}
@@ -365,28 +365,41 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, er
 }
 
 // UndoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
-// back already, or never had one, has no fate.
-func (f *Fleet) UndoLast(ctx context.Context, fabric string, hosts []string, why string) (map[string]HostOutcome, error) {
+// back already, or never had one, has no fate. refs are holds on transactions that may be open; the
+// error is a *HeldError where one is open that somebody else holds.
+func (f *Fleet) UndoLast(ctx context.Context, fabric string, hosts []string, why string, refs map[string]agent.TxRef) (map[string]HostOutcome, error) {
 	all, err := f.Transactions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fates := map[string]HostOutcome{}
+	fates, held := map[string]HostOutcome{}, &HeldError{Hosts: map[string]string{}}
 	var mu sync.Mutex
 	err = side(hosts, func(host string) error {
 		i := last(all[host], fabric)
 		if i == nil || i.State == checkpoint.Reverted || i.State == checkpoint.Released {
 			return nil
 		}
-		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", agent.TxRevert{ID: i.ID, Why: why, Undo: i.State == checkpoint.Committed})
+		ref := agent.TxRef{ID: i.ID}
+		if refs[host].ID == i.ID {
+			ref = refs[host]
+		}
+		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", agent.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed})
+		mu.Lock()
+		defer mu.Unlock()
+		var refused *agent.Error
+		if errors.As(err, &refused) && refused.Held {
+			held.Hosts[host] = refused.Message
+			return nil
+		}
 		if now.ID == "" {
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		fates[host] = ended(host, now)
 		return nil
 	})
+	if len(held.Hosts) > 0 {
+		err = errors.Join(held, err)
+	}
 	return fates, err
 }
 

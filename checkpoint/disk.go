@@ -53,12 +53,12 @@ func (s *Store) write(t *Transaction) error {
 		return err
 	}
 	path := filepath.Join(s.dir, t.ID+".json")
-	err = host.ReplaceFile(path, raw, 0o600)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		// A full disk must not keep a host from going back: what was set aside is for this.
-		if os.Remove(s.reservePath()) == nil {
-			err = host.ReplaceFile(path, raw, 0o600)
-		}
+	err = s.replace(path, raw, 0o600)
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	// A full disk must not keep a host from going back: what was set aside is for this, and not for
+	// going on.
+	if full && t.State != Armed && os.Remove(s.reservePath()) == nil {
+		err = s.replace(path, raw, 0o600)
 	}
 	return err
 }
@@ -70,7 +70,7 @@ func (s *Store) reservePath() string { return filepath.Join(s.dir, "reserve") }
 func (s *Store) reserve() error {
 	text := make([]byte, 256<<10)
 	_, _ = rand.Read(text) // zeros take no room on a file system that compresses
-	return host.ReplaceFile(s.reservePath(), text, 0o600)
+	return s.replace(s.reservePath(), text, 0o600)
 }
 
 // prune removes the oldest finished transactions but for n.

@@ -103,7 +103,7 @@ func (s *Store) Keep(id, token string, snap *Snapshot) (*Transaction, error) {
 		if before.State != Armed || before.Snapshot != "" || before.Token != token {
 			return errors.New("the transaction is not this client's, or is further than its snapshot")
 		}
-		if err := host.ReplaceFile(filepath.Join(s.dir, snapshotName(id)), raw, 0o600); err != nil {
+		if err := s.replace(filepath.Join(s.dir, snapshotName(id)), raw, 0o600); err != nil {
 			return err
 		}
 		t, err = s.stepLocked(id, token, Beat, func(t *Transaction) {

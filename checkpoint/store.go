@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fabricform/fabricform/host"
 )
 
 // Dir is where a host keeps its transactions, beside the ownership records.
@@ -22,12 +24,15 @@ const kept = 5
 // Store is a host's transactions: a file for each, changed under one lock (flock), whole or not at
 // all. Safe for concurrent use, by any number of processes.
 type Store struct {
-	dir   string
-	clock Clock
+	dir     string
+	clock   Clock
+	replace func(path string, text []byte, perm fs.FileMode) error // how a file is written: whole or not at all
 }
 
 // NewStore is the store in a folder, usually Dir, by a clock, usually Now. It touches nothing.
-func NewStore(dir string, clock Clock) *Store { return &Store{filepath.Clean(dir), clock} }
+func NewStore(dir string, clock Clock) *Store {
+	return &Store{filepath.Clean(dir), clock, host.ReplaceFile}
+}
 
 // Request opens a transaction.
 type Request struct {
@@ -70,7 +75,10 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		if err := s.reserve(); err != nil {
 			return err
 		}
-		return s.write(t)
+		if err := s.write(t); err != nil {
+			return errors.Join(err, os.Remove(s.reservePath()))
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, wrapped("open a transaction", err)

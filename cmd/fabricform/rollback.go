@@ -14,18 +14,32 @@ import (
 )
 
 func rollbackCommand(a *app) *cobra.Command {
+	var from string
 	c := &cobra.Command{
 		Use: "rollback [FABRIC]", Short: "Go back: from an open transaction, or from the last apply", Args: cobra.MaximumNArgs(1),
 		Long: `rollback takes every host of the fabric back to what it was before its last transaction, from the
-snapshot that the host keeps: of an open one, or of the last that was committed.`,
+snapshot that the host keeps: of an open one, or of the last that was committed. An open one belongs to
+who opened it: rollback ends it where apply ran on this machine, also where its program has died. From
+another machine, copy the file of its tokens there and name it with -takeover; or wait for the lease
+to run out, and the hosts go back by themselves.`,
+		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover roce-pair.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
+	takeOverFlag(c, &from)
 	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, s.fleet.Hosts(), "rollback by "+operator())
+		refs, err := heldHere(s.fabric.Name, from)
+		if err != nil {
+			return err
+		}
+		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, s.fleet.Hosts(), "rollback by "+operator(), refs)
+		var held *apply.HeldError
+		if errors.As(err, &held) {
+			return &exit{code: exitHeld, err: errors.Join(err, a.tellFates(fates, nil))}
+		}
 		if err == nil && len(fates) == 0 {
 			return errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
 		}
-		err = errors.Join(err, dropWaiting(s.fabric.Name), s.enterRollback(ctx, fates))
+		err = errors.Join(err, dropTokens(s.fabric.Name, tokensWaiting, tokensRunning), s.enterRollback(ctx, fates))
 		return errors.Join(a.tellFates(fates, err), a.reached(s.unreachable()))
 	})
 	return c

@@ -34,12 +34,13 @@ func (r *job) change(ctx context.Context) (int, error) {
 	tx, err := r.s.fleet.Begin(ctx, r.p, apply.TxOptions{Fabric: r.p.Fabric, Plan: r.id, User: operator(), Client: r.id, Lease: r.o.lease})
 	var held *apply.HeldError
 	if errors.As(err, &held) {
-		return exitHeld, err
+		return exitHeld, fmt.Errorf("nothing was changed: %w", err)
 	}
 	if err != nil {
 		return exitError, err
 	}
 	defer tx.Close()
+	defer r.keepTokens(tx)()
 	r.report.Outcomes = tx.Walk(ctx, r.p, r.o.onFailure == rollbackHost, func(act planner.Action) { r.a.err.Progressf("%s", act.Resource.Addr) })
 	code, why := r.failures(ctx)
 	switch {
@@ -285,7 +286,7 @@ func (r *job) acceptance(ctx context.Context, code int) (int, error) {
 	if code != exitCheckFailed || r.o.onFailedCheck != rollbackCheck || r.p.Changes() == 0 {
 		return code, nil
 	}
-	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.committed(), "a check failed")
+	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.committed(), "a check failed", nil)
 	r.fates(fates)
 	r.a.report().Fates(r.report.Outcomes)
 	return worse(code, fateCode(fates)), err
