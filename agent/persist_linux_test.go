@@ -189,7 +189,7 @@ func TestPersistStageStopsAtAFailureAndGoesBack(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	x.is(t, checkpoint.Persisting, "first", "second")
-	if _, err := x.txRevert(t.Context(), TxRevert{ID: x.tx.ID, Why: "it failed"}); err != nil {
+	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "it failed"}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
@@ -299,7 +299,7 @@ func TestActNeedsALiveTransaction(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if _, err := x.txRevert(t.Context(), TxRevert{ID: x.tx.ID, Why: "asked"}); err != nil {
+	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "asked"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := note(x, x.tx); !errors.Is(err, checkpoint.ErrTooLate) {
@@ -308,4 +308,21 @@ func TestActNeedsALiveTransaction(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(x.files, "fourth")); err == nil {
 		t.Error("it was written")
 	}
+}
+
+// TestAnOpenTransactionIsItsHolders: nobody else ends it while its lease runs.
+func TestAnOpenTransactionIsItsHolders(t *testing.T) {
+	x := newStage(t)
+	for _, token := range []string{"", "guess"} {
+		_, err := x.txRevert(t.Context(), TxRevert{TxRef: TxRef{x.tx.ID, token}, Why: "another's"})
+		var refused *Error
+		if !errors.As(err, &refused) || !refused.Held || strings.Contains(refused.Message, x.tx.Token) {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	x.is(t, checkpoint.Prepared)
+	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "mine"}); err != nil {
+		t.Fatal(err)
+	}
+	x.is(t, checkpoint.Reverted)
 }

@@ -165,17 +165,17 @@ const stopPatience = 2 * time.Second
 func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
+	err := s.store.Ends(p.ID, p.Token)
+	var held *checkpoint.HeldError
+	if errors.As(err, &held) {
+		return TxInfo{}, &Error{Held: true, Message: err.Error() + ": only who shows its token may end it before"}
+	}
+	if err != nil {
+		return TxInfo{}, err
+	}
 	t, err := s.store.Read(p.ID)
 	if err != nil {
 		return TxInfo{}, err
-	}
-	now, err := checkpoint.Now()
-	if err != nil {
-		return TxInfo{}, err
-	}
-	if t.HeldFrom(p.Token, now) {
-		return TxInfo{}, &Error{Held: true, Message: fmt.Sprintf("transaction %s is held by %s from %s, and goes back by itself in %s unless it is renewed: only who shows its token may end it before",
-			t.ID, t.Holder.User, t.Holder.From, t.Remaining(now).Round(time.Second))}
 	}
 	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)

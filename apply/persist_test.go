@@ -39,7 +39,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*Transaction, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &Transaction{fleet: f, fabric: "f", refs: map[string]agent.TxRef{"h": {ID: "1"}}}, func() []string {
+	return &Transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: agent.TxRef{ID: "1"}}}}, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked

@@ -90,6 +90,24 @@ func (s *Store) Commit(id, token string) (*Transaction, error) {
 	return s.client(id, token, Commit, nil)
 }
 
+// Ends is nil where who shows the token may end the transaction. It is a *HeldError while somebody else
+// may still renew its lease, who would not know that it is ended.
+func (s *Store) Ends(id, token string) error {
+	now, err := s.clock()
+	if err != nil {
+		return err
+	}
+	t, err := s.Read(id)
+	if err != nil {
+		return err
+	}
+	clients := t.State == Armed || t.State == Prepared || t.State == Persisting
+	if clients && token != t.Token && t.Remaining(now) > 0 {
+		return held(t, now)
+	}
+	return nil
+}
+
 // Live is nil while the token's client may change the host: the lease lasts and the snapshot is on
 // the disk. An action asks it just before it acts.
 func (s *Store) Live(id, token string) error {

@@ -109,13 +109,6 @@ func (t *Transaction) Remaining(now Moment) time.Duration {
 	return left
 }
 
-// HeldFrom says whether the transaction is somebody else's than the token's: a client may still renew
-// its lease, and would not know that it is ended.
-func (t *Transaction) HeldFrom(token string, now Moment) bool {
-	clients := t.State == Armed || t.State == Prepared || t.State == Persisting
-	return clients && token != t.Token && t.Remaining(now) > 0
-}
-
 // HeldError is why a transaction cannot be opened: another one is open.
 type HeldError struct {
 	ID     string
