@@ -16,7 +16,7 @@ func fleetRows() (rows []faultRow) {
 			victim := fmt.Sprintf("h%02d", n-1)
 			var at time.Time
 			f.applyOf(fabric, 1, func(*os.Process) {
-				f.on(victim, "pkill -KILL -f ' agent'")
+				inside(f.t, f.state, fabric, victim, "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
 			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
 			f.back(at, 65*time.Second)

@@ -90,7 +90,8 @@ func operatorRows() (rows []faultRow) {
 		}
 		try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(l.t, 6, "the changes broke what worked before: ping", "reverted")
 		try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", pair).want(l.t, 0)
-		try(l.t, l.state, "rollback", "-lab", pair)
+		try(l.t, l.state, "destroy", "-lab", "-auto-approve", pair).want(l.t, 0)
+		l.unchanged()
 	})
 	return rows
 }
