@@ -201,7 +201,7 @@ func TestFaults(t *testing.T) {
 		lab  func(t *testing.T) *faultLab
 		rows []faultRow
 	}{
-		{newPairLab, slices.Concat(clientRows(), operatorRows(), pathRows(), diskRows())},
+		{newPairLab, slices.Concat(clientRows(), operatorRows(), pathRows(), diskRows(), lastRows())},
 		{func(*testing.T) *faultLab { return nil }, fleetRows()},
 	} {
 		rows := slices.DeleteFunc(group.rows, passed.skip)
