@@ -78,12 +78,13 @@ func (l *faultLab) remember() {
 }
 
 // wholeState is all that an apply could leave behind: links, addresses, routes and rules of every
-// table, the NICs' settings, and /etc.
+// table, the NICs' settings, and what the host has of its own in /etc: below that lies the machine's,
+// which others change.
 func wholeState(t *testing.T, state, fabric, host string) string {
 	t.Helper()
 	script := "ip -d -o link | sed 's/ qdisc [a-z]*//; s/ state [A-Z]*//; s/,LOWER_UP//; s/NO-CARRIER,//'; ip -o addr | sed 's/ tentative//; s/valid_lft.*//'; " +
 		"(ip route show table all; ip -6 route show table all) | sed 's/ linkdown//; s/ dead//' | sort; ip rule; ip -6 rule; " +
-		"sysctl -a 2>/dev/null | grep -E '^net.ipv[46].conf.(ens19|eth1|mgmt0)|tcp_mtu_probing|icmp_echo_ignore_all'; find /etc -type f | sort | xargs sha256sum | sha256sum"
+		"sysctl -a 2>/dev/null | grep -E '^net.ipv[46].conf.(ens19|eth1|mgmt0)|tcp_mtu_probing|icmp_echo_ignore_all'; find /mnt/etc-upper -printf '%P %y %m\n' | sort; find /mnt/etc-upper -type f | sort | xargs -r sha256sum"
 	return inside(t, state, fabric, host, "sh", "-c", script)
 }
 
