@@ -42,7 +42,7 @@ var allowed = map[string]struct {
 	"probe/roce":              {nil, "decoding is pure: packets mean the same wherever they were captured"},
 	"checkpoint":              {[]string{"host", "resource"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
 	"agent":                   {[]string{"resource", "host", "facts", "probe", "checkpoint"}, "the conversation with a host, over any stream"},
-	"validators":              {[]string{"fabric", "facts", "nccl", "probe", "probe/perftest", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
+	"validators":              {[]string{"fabric", "facts", "nccl", "nccl/env", "nccl/explain", "probe", "probe/perftest", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":                   {[]string{"planner", "agent", "checkpoint", "transport", "validators", "resource", "facts", "probe", "probe/perftest", "fabric"}, "carries a plan out on a fleet"},
 	"lab/site":                {nil, "what every lab has, whatever it is made of"},
 	"lab/netns":               {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},

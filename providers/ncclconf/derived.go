@@ -36,7 +36,7 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 			s.Notes = append(s.Notes, "NCCL: "+p)
 		}
 	}
-	s.Notes = append(s.Notes, elsewhere(snap)...)
+	s.Notes = append(s.Notes, elsewhere(snap, file)...)
 	pos := h.NCCL.Pos
 	if pos == (fabric.Pos{}) {
 		pos = f.NCCL.Pos
@@ -48,20 +48,30 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "file"}, Spec: raw, Pos: pos}}
 }
 
-// elsewhere says what NCCL takes before the file.
-func elsewhere(snap *facts.Snapshot) (out []string) {
+// elsewhere says what NCCL takes before the file, or instead of it: a process's environment, then the file
+// that NCCL_CONF_FILE names or else the home's, then /etc/nccl.conf.
+func elsewhere(snap *facts.Snapshot, file string) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	named := ""
 	for _, p := range snap.NCCLElse {
-		if len(p.Sets) == 0 {
-			out = append(out, fmt.Sprintf("%s is there: what it sets wins over the written file for its user", p.Path))
-			continue
-		}
 		for _, s := range p.Sets {
 			name, value, _ := strings.Cut(s, "=")
-			what := "which wins over the written file for everybody who logs in"
 			if name == "NCCL_CONF_FILE" {
-				what = "which NCCL reads before the written file"
+				named = value
+			} else {
+				say("%s sets %s to %q, which wins over %s for everybody who logs in", p.Path, name, value, file)
 			}
-			out = append(out, fmt.Sprintf("%s sets %s to %q, %s", p.Path, name, value, what))
+		}
+	}
+	switch {
+	case named != "" && named != file:
+		say("NCCL_CONF_FILE is %q for everybody who logs in, and NCCL reads that before %s", named, file)
+	case named == "" && file != fabric.NCCLConf:
+		say("NCCL reads %s only where NCCL_CONF_FILE names it: /etc/environment, or what starts a job, has to", file)
+	}
+	for _, p := range snap.NCCLElse {
+		if len(p.Sets) == 0 && named == "" {
+			say("%s is there: what it sets wins over %s for its user", p.Path, file)
 		}
 	}
 	return out
