@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -102,8 +103,9 @@ func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 	if _, err := env.ParseVersion(v.Version); v.Version != "" && err != nil {
 		l.errorf(l.ranges[v.At("version")], "Not a version of NCCL", `version must look like "2.27.5".`)
 	}
-	if v.File != "" && !strings.HasPrefix(v.File, "/") {
-		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file is a path on the host: begin it with '/'.")
+	own := path.Dir(v.File) == "/etc" && path.Clean(v.File) == v.File && strings.Contains(path.Base(v.File), "fabricform")
+	if v.File != "" && v.File != fabric.NCCLConf && !own {
+		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file is a path on the host: %s, or a file in /etc whose name holds \"fabricform\", such as /etc/nccl-fabricform.conf, which jobs are told of by NCCL_CONF_FILE. No other file of a host's is ever written.", fabric.NCCLConf)
 	}
 }
 

@@ -23,8 +23,26 @@ type NCCL struct {
 	Env map[string]string `ff:"env"`
 	// Whether the file is written.
 	Write *bool `ff:"write,absent=true"`
-	// Path on the host.
+	// Path on the host: `/etc/nccl.conf`, or a name of your own in `/etc` that holds `fabricform`, for `NCCL_CONF_FILE`.
 	File string `ff:"file,absent=/etc/nccl.conf"`
+	// Whether a file that somebody else wrote is replaced. It is kept beside ours, and given back.
+	Replace *bool `ff:"replace,absent=false"`
+}
+
+// NCCLConf is the file that every NCCL on a host reads by itself.
+const NCCLConf = "/etc/nccl.conf"
+
+// NCCLFile is the file that NCCL's settings are written to on a host; "": none is written, because no
+// block asks for it or one forbids it.
+func (f *Fabric) NCCLFile(h *Host) string {
+	n := f.NCCLOf(h)
+	if f.NCCL.Pos == (Pos{}) && h.NCCL.Pos == (Pos{}) || n.Write != nil && !*n.Write {
+		return ""
+	}
+	if n.File == "" {
+		return NCCLConf
+	}
+	return n.File
 }
 
 // NCCLOf is what the files say of NCCL on a host: its own block wins over the fabric's per
@@ -55,6 +73,9 @@ func (f *Fabric) NCCLOf(h *Host) NCCL {
 	}
 	if out.File == "" {
 		out.File = f.NCCL.File
+	}
+	if out.Replace == nil {
+		out.Replace = f.NCCL.Replace
 	}
 	out.Env = map[string]string{}
 	maps.Copy(out.Env, f.NCCL.Env)

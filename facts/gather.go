@@ -48,6 +48,7 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if err := s.readFiles(r, needs.Folders); err != nil {
 		return nil, err
 	}
+	s.NCCLElse = ncclElse(r)
 	s.Management = management(r, s, sshConnection)
 	return s, nil
 }

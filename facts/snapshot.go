@@ -50,6 +50,7 @@ type Snapshot struct {
 	Managers   *Managers         `json:"managers,omitempty"`   // nil: not needed
 	Folders    []string          `json:"folders,omitempty"`    // those of the needed ones that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
+	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from
 	Management Management        `json:"management"`
 }
 

@@ -9,10 +9,16 @@ import (
 	"strings"
 )
 
+// NCCLConf is the one file without our name in its own that is written: NCCL reads no other by itself.
+const NCCLConf = "/etc/nccl.conf"
+
 // OwnFile says why a path is not one of our own configuration files; nil: it is. Only files below
-// /etc with our name in theirs are ever written or removed, so that no mistake of a caller reaches
-// what others wrote.
+// /etc with our name in theirs, and NCCLConf, are ever written or removed, so that no mistake of a
+// caller reaches what others wrote.
 func OwnFile(path string) error {
+	if path == NCCLConf {
+		return nil
+	}
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") || !strings.Contains(filepath.Base(path), "fabricform") {
 		return fmt.Errorf("%q is no configuration file of fabricform's own", path)
 	}

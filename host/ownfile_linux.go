@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -29,9 +32,49 @@ func fileStat(path string) (FileStat, error) {
 // errLabKeeps is why a lab of namespaces has no files of managers: it does not boot.
 var errLabKeeps = errors.New("a lab of namespaces does not boot, and keeps nothing: `fabricform lab up -backend vm` does")
 
-func (kernel) PutFile(path string, text []byte, perm fs.FileMode) error {
-	if InLab() {
+// errNotLabs is why a file is not written from namespaces whose /etc is the machine's.
+var errNotLabs = errors.New("this helper runs in namespaces, and /etc is not their own")
+
+// labRefuses says why a file is not written in a lab of namespaces; nil: it is. What managers
+// read means nothing without a boot; what stands right in /etc, as NCCL's settings do, is read without
+// one, and is written where /etc is the lab's own.
+func labRefuses(path string) error {
+	if !InLab() {
+		return nil
+	}
+	if filepath.Dir(path) != "/etc" {
 		return errLabKeeps
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("look whose /etc it is: %w", err)
+	}
+	if !ownEtc(string(table)) {
+		return errNotLabs
+	}
+	return nil
+}
+
+// labEtc is where a namespace lab's host keeps what it writes to /etc (lab/netns).
+const labEtc = "/mnt/etc-upper"
+
+// ownEtc reads the table of mounts (proc_pid_mountinfo(5)): whether /etc is the overlay that a lab lays
+// over the machine's. The last mount on a place is the one that is seen.
+func ownEtc(mountinfo string) (own bool) {
+	for line := range strings.Lines(mountinfo) {
+		before, after, found := strings.Cut(line, " - ")
+		at, kind := strings.Fields(before), strings.Fields(after)
+		if !found || len(at) < 5 || len(kind) < 3 || at[4] != "/etc" {
+			continue
+		}
+		own = kind[0] == "overlay" && slices.Contains(strings.Split(kind[2], ","), "upperdir="+labEtc)
+	}
+	return own
+}
+
+func (kernel) PutFile(path string, text []byte, perm fs.FileMode) error {
+	if err := labRefuses(path); err != nil {
+		return err
 	}
 	return putFile("/", path, text, perm)
 }
@@ -44,8 +87,8 @@ func (kernel) PutFolder(path string) error {
 }
 
 func (kernel) RemoveFile(path string) error {
-	if InLab() {
-		return errLabKeeps
+	if err := labRefuses(path); err != nil {
+		return err
 	}
 	return removeFile("/", path)
 }

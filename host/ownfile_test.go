@@ -77,3 +77,14 @@ func TestStageStaysBelowItsFolder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOneFileOfNCCLsIsOursByName(t *testing.T) {
+	for path, ours := range map[string]bool{
+		NCCLConf: true, NCCLConf + ".before-fabricform": true, "/etc/nccl-fabricform.conf": true,
+		"/etc/nccl.conf.d": false, "/etc/x/../nccl.conf": false, "/root/.nccl.conf": false, "/etc/x/nccl.conf": false, "etc/nccl.conf": false, "/etc/nccl.conf/": false,
+	} {
+		if err := OwnFile(path); (err == nil) != ours {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

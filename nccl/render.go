@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // name is what may stand before the first = of a line, for NCCL and for a shell alike.
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// maxValue is NCCL's limit for a value in a file (1,023 bytes; longer ones are cut silently).
-const maxValue = 1023
 
 func check(s Setting) error {
 	switch {
@@ -19,28 +18,28 @@ func check(s Setting) error {
 		return fmt.Errorf("%q is no variable name", s.Name)
 	case strings.ContainsAny(s.Value, "\n\r\x00"):
 		return fmt.Errorf("%s: its value holds a line break or NUL, which no file of NCCL's can say", s.Name)
-	case len(s.Value) > maxValue:
-		return fmt.Errorf("%s: its value has %d bytes; NCCL reads %d", s.Name, len(s.Value), maxValue)
+	case len(s.Value) > env.MaxConfValue:
+		return fmt.Errorf("%s: its value has %d bytes; NCCL reads %d", s.Name, len(s.Value), env.MaxConfValue)
 	}
 	return nil
 }
 
 // RenderConf renders nccl.conf: KEY=VALUE without quotes or blanks, and reasons as comments in
 // column 0, where NCCL 2.26.2 and later skip them.
-func RenderConf(env Env) ([]byte, error) {
-	return render(env, func(s Setting) string { return s.Name + "=" + s.Value })
+func RenderConf(e Env) ([]byte, error) {
+	return render(e, func(s Setting) string { return s.Name + "=" + s.Value })
 }
 
 // RenderShell renders POSIX shell exports. Every byte of a value stands in single quotes.
-func RenderShell(env Env) ([]byte, error) {
-	return render(env, func(s Setting) string {
+func RenderShell(e Env) ([]byte, error) {
+	return render(e, func(s Setting) string {
 		return "export " + s.Name + "='" + strings.ReplaceAll(s.Value, "'", `'\''`) + "'"
 	})
 }
 
-func render(env Env, line func(Setting) string) ([]byte, error) {
+func render(e Env, line func(Setting) string) ([]byte, error) {
 	var out bytes.Buffer
-	for _, s := range env {
+	for _, s := range e {
 		if err := check(s); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/providers/ncclconf"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/netif/persist"
 	"github.com/fabricform/fabricform/providers/rxe"
@@ -13,7 +15,7 @@ import (
 
 // Kinds is every kind that this build carries out, in the order in which kinds depend on each other.
 func Kinds() resource.Kinds {
-	return slices.Concat(netif.Kinds(), rxe.Kinds(), persist.Kinds())
+	return slices.Concat(netif.Kinds(), rxe.Kinds(), persist.Kinds(), ncclconf.Kinds())
 }
 
 // Desired turns what the files declare for one host into resources. What no provider carries out
@@ -30,3 +32,20 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	return out
 }
+
+// Derived are the resources that follow from what the host is, too, and from what fabrics made there.
+func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []resource.Record) []resource.Resource {
+	var gone []string
+	for _, r := range records {
+		for a := range r.Atoms {
+			declared := slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == a.Thing() })
+			if r.Fabric == f.Name && a.Kind() == rxe.Kind && !declared {
+				gone = append(gone, a.Thing())
+			}
+		}
+	}
+	return ncclconf.Derived(f, h, snap, gone...)
+}
+
+// Needs is what Derived looks at on the host.
+func Needs(f *fabric.Fabric, h *fabric.Host) facts.Needs { return ncclconf.Needs(f.NCCLFile(h)) }

@@ -39,5 +39,5 @@ func (r *run) nccl(h *fabric.Host) (out []Result) {
 	for _, p := range problems {
 		add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Expected: "active devices with RoCE v2 GIDs of declared addresses", Cause: p})
 	}
-	return out
+	return append(out, confFile(r.fabric, h, snap)...)
 }

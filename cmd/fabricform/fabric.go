@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
@@ -43,6 +45,7 @@ type session struct {
 	lab     lab.Lab // nil: the declared hosts
 	kinds   resource.Kinds
 	desired map[string][]resource.Resource // by host
+	derived map[string][]resource.Resource // by host: of the plan that was proposed last
 	destroy bool                           // give everything back
 	// management allows changes of the operator's own path.
 	management bool
@@ -125,7 +128,7 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 
 // newSession is a session before it is connected.
 func newSession(f *fabric.Fabric, chosen map[string]bool, build string) *session {
-	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}, chosen: chosen, build: build,
+	s := &session{fabric: f, kinds: providers.Kinds(), desired: map[string][]resource.Resource{}, derived: map[string][]resource.Resource{}, chosen: chosen, build: build,
 		facts: map[string]*facts.Snapshot{}, records: map[string][]resource.Record{}}
 	for _, h := range f.Hosts {
 		s.desired[h.Name] = providers.Desired(f, h)
@@ -154,7 +157,7 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
-		members = append(members, apply.Member{Target: s.target(h), Needs: needs, Ask: s.lasting(h.Name)})
+		members = append(members, apply.Member{Target: s.target(h), Needs: needs.And(providers.Needs(f, h)), Ask: s.lasting(h.Name)})
 	}
 	reach := apply.Connect
 	if a.glance {
@@ -214,6 +217,9 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 				in.Unreachable = err.Error()
 			}
 			in.Snapshot, in.Records, in.Refused = read.Snapshot, read.Records, map[resource.Addr]string{}
+			if read.Snapshot != nil && !s.destroy {
+				in.Resources = slices.Concat(in.Resources, s.derive(h, read, asking))
+			}
 			for _, r := range in.Resources {
 				in.Refused[r.Addr] = read.Refused[r.Addr.String()]
 			}
@@ -225,6 +231,24 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 	}
 	wg.Wait()
 	return planner.Make(s.fabric.Name, s.kinds, inputs)
+}
+
+// derive is what follows from the host's facts. Once a plan was proposed, it stands for the rest of the
+// session: what is written is what was shown.
+func (s *session) derive(h *fabric.Host, read agent.SnapshotResult, proposing bool) []resource.Resource {
+	s.mu.Lock()
+	proposed, is := s.derived[h.Name]
+	s.mu.Unlock()
+	if is && !proposing {
+		return proposed
+	}
+	out := providers.Derived(s.fabric, h, read.Snapshot, read.Records)
+	if proposing {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.derived[h.Name] = out
+	}
+	return out
 }
 
 // snapshots reads the hosts that answer.

@@ -66,7 +66,7 @@ func operatorRows() (rows []faultRow) {
 		}
 		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no apply of fabric")
 		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, pair).want(l.t, 0, "a, b  committed")
-		try(l.t, l.state, "history", "-lab", pair).want(l.t, 0, "apply   18 changes on a, b")
+		try(l.t, l.state, "history", "-lab", pair).want(l.t, 0, "apply   26 changes on a, b")
 		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no apply of fabric")
 		try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", pair).want(l.t, 0)
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0)

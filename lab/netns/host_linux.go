@@ -102,6 +102,7 @@ func ownMounts() error {
 		return err
 	}
 	for _, dir := range []string{"etc", "var", "root", "home"} {
+		// Package host knows /etc by its upper folder, and writes to no other from namespaces.
 		upper, work := "/mnt/"+dir+"-upper", "/mnt/"+dir+"-work"
 		if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
 			return err

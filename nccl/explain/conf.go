@@ -7,13 +7,6 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// maxConfValue is how many bytes of a value NCCL keeps, and maxConfLine how long a line may be, its end
-// included (setEnvFile in src/misc/param.cc).
-const (
-	maxConfValue = 1023
-	maxConfLine  = 4095
-)
-
 // conf reads nccl.conf as NCCL does: KEY=VALUE, nothing trimmed, the first of equal names wins.
 func (r *reading) conf(text string) {
 	var all []setting
@@ -29,8 +22,8 @@ func (r *reading) conf(text string) {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if len(line) >= maxConfLine {
-			r.say(number, env.Error, "Line too long", fmt.Sprintf("The line has %d bytes; NCCL takes %d for a line.", len(line), maxConfLine-1), "What follows is read as a line of its own.", "Shorten it.")
+		if len(line) >= env.MaxConfLine {
+			r.say(number, env.Error, "Line too long", fmt.Sprintf("The line has %d bytes; NCCL takes %d for a line.", len(line), env.MaxConfLine-1), "What follows is read as a line of its own.", "Shorten it.")
 			continue
 		}
 		name, value, found := strings.Cut(line, "=")
@@ -66,8 +59,8 @@ func (r *reading) confLine(number int, name, value string, found bool) bool {
 	}
 	trimmed := strings.TrimSpace(value)
 	switch {
-	case len(value) > maxConfValue:
-		r.say(number, env.Error, "Value too long", fmt.Sprintf("The value of %s has %d bytes; NCCL takes %d.", name, len(value), maxConfValue), "The rest is cut off without a word.", "Shorten it.")
+	case len(value) > env.MaxConfValue:
+		r.say(number, env.Error, "Value too long", fmt.Sprintf("The value of %s has %d bytes; NCCL takes %d.", name, len(value), env.MaxConfValue), "The rest is cut off without a word.", "Shorten it.")
 	case len(trimmed) > 1 && (trimmed[0] == '"' || trimmed[0] == '\''):
 		r.say(number, env.Error, "Quotes belong to the value", fmt.Sprintf("%s=%s: NCCL knows no quotes.", name, shorten(value)), "A quoted number is read as 0, and a quoted name matches nothing.", fmt.Sprintf("Write %s=%s.", name, shorten(strings.Trim(trimmed, `"'`))))
 		return false

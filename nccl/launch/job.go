@@ -62,11 +62,7 @@ func newHost(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) Host {
 		out.Address = h.Name
 	}
 	out.Env, out.Problems = nccl.Derive(f, h, snap)
-	if n := f.NCCLOf(h); n.Write == nil || *n.Write {
-		if out.File = n.File; out.File == "" {
-			out.File = "/etc/nccl.conf"
-		}
-	}
+	out.File = f.NCCLFile(h)
 	if v, ok := out.Env.Get("NCCL_SOCKET_IFNAME"); ok && strings.HasPrefix(v, "=") && !strings.Contains(v, ",") {
 		out.Socket = v[1:]
 	}

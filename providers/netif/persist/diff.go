@@ -1,14 +1,13 @@
 package persist
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -27,7 +26,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 		return got, nil // a manager that is stopped for a while loses nothing
 	}
 	for at, f := range snap.Files {
-		if ours(f.Text, s.Fabric) {
+		if ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
 			got.Found[at] = f
 		}
 	}
@@ -77,13 +76,13 @@ func Diff(got *Status) []resource.Change {
 		case f.Folder:
 		case !there:
 			out = append(out, change("file", f.Path, "", f.digest()))
-		case digest(found) != f.digest():
-			out = append(out, change("file", f.Path, digest(found), f.digest()))
+		case found.Digest() != f.digest():
+			out = append(out, change("file", f.Path, found.Digest(), f.digest()))
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(got.Found)) {
 		if !wanted[at] {
-			out = append(out, change("file", at, digest(got.Found[at]), ""))
+			out = append(out, change("file", at, got.Found[at].Digest(), ""))
 		}
 	}
 	if len(out) > 0 {
@@ -101,16 +100,7 @@ func change(what, at, from, to string) resource.Change {
 	return resource.Change{Attribute: what + " " + at, From: from, To: to, Stage: resource.StagePersist, Atom: resource.NewAtom(Kind, what, at)}
 }
 
-// digest names a file's content with its mode and owner.
-func digest(f facts.File) string { return digestOf(f.Text, f.Mode.Perm(), f.UID, f.GID) }
-
-func (f File) digest() string { return digestOf(f.Text, f.Mode, 0, 0) }
-
-func digestOf(text string, mode fs.FileMode, uid, gid int) string {
-	sum := sha256.Sum256([]byte(text))
-	out := fmt.Sprintf("sha256:%s,%04o", hex.EncodeToString(sum[:8]), mode)
-	if uid != 0 || gid != 0 {
-		out += fmt.Sprintf(",owner=%d:%d", uid, gid)
-	}
-	return out
+// digest names a wanted file's content with its mode and owner, as that of a found one does.
+func (f File) digest() string {
+	return facts.File{FileStat: host.FileStat{Mode: f.Mode}, Text: f.Text}.Digest()
 }

@@ -106,5 +106,5 @@ func same(a, b *facts.File) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Mode.IsDir() == b.Mode.IsDir() && (a.Mode.IsDir() || digest(*a) == digest(*b) && a.Text == b.Text)
+	return a.Mode.IsDir() == b.Mode.IsDir() && (a.Mode.IsDir() || a.Digest() == b.Digest() && a.Text == b.Text)
 }

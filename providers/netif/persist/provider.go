@@ -93,7 +93,7 @@ func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
 		return "made"
 	}
 	if f, there := snap.Files[a.Value()]; there {
-		return digest(f)
+		return f.Digest()
 	}
 	return ""
 }

@@ -1,0 +1,110 @@
+package nccl
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// Settled is the snapshot as it will be once the host is as declared, as far as NCCL's settings follow from
+// it: declared Soft-RoCE devices are there and those of gone are not, ports are as their NICs are
+// declared, and GID tables hold the declared addresses. A cable that is out changes nothing: what is
+// written must be right when it is in again. Of a settled host it is the snapshot, but for such ports.
+func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapshot {
+	out := *snap
+	out.RDMA = slices.DeleteFunc(slices.Clone(snap.RDMA), func(d facts.RDMADevice) bool {
+		return slices.Contains(gone, d.Name) || slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == d.Name && d.Netdev != below(h, x, snap) })
+	})
+	for _, x := range h.RXE {
+		on := below(h, x, snap)
+		if on == "" || slices.ContainsFunc(out.RDMA, func(d facts.RDMADevice) bool { return d.Netdev == on }) {
+			continue
+		}
+		// Soft-RoCE has RoCE v2 alone; its first slot is the default GID's.
+		first := facts.GID{Addr: netip.MustParseAddr("fe80::1"), Version: 2, Netdev: on}
+		out.RDMA = append(out.RDMA, facts.RDMADevice{Name: x.Name, Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: on, Driver: "rxe", Virtual: true, GIDs: []facts.GID{first}})
+	}
+	for _, n := range h.NICs {
+		l := Netdev(snap, n)
+		for i := range out.RDMA {
+			if l != nil && out.RDMA[i].Netdev == l.Name {
+				out.RDMA[i] = settledPort(out.RDMA[i], n, l)
+			}
+		}
+	}
+	// Devices are listed by name, and a new one finds its place.
+	slices.SortStableFunc(out.RDMA, func(a, b facts.RDMADevice) int { return compare(a, b) })
+	return &out
+}
+
+func compare(a, b facts.RDMADevice) int {
+	switch {
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return a.Port - b.Port
+}
+
+// below is the netdev under a declared Soft-RoCE device; "" where it cannot be told.
+func below(h *fabric.Host, x *fabric.RXE, snap *facts.Snapshot) string {
+	n := h.NIC(x.NIC.NIC)
+	if n == nil {
+		n = &fabric.NIC{Netdev: x.Netdev}
+	}
+	if l := Netdev(snap, n); l != nil {
+		return l.Name
+	}
+	return ""
+}
+
+func settledPort(d facts.RDMADevice, n *fabric.NIC, l *host.Link) facts.RDMADevice {
+	d.State = "ACTIVE"
+	if !n.Up {
+		d.State = "DOWN"
+	}
+	if n.AddressesSet && d.LinkLayer == "Ethernet" {
+		d.GIDs = settledGIDs(d, n, l)
+	}
+	return d
+}
+
+// settledGIDs is the table once the NIC has exactly its declared addresses. Those that go leave holes, and
+// those that come take the first free slots behind the default GIDs, one for each version that the device
+// knows (find_gid and add_netdev_ips in the kernel's drivers/infiniband/core).
+func settledGIDs(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []facts.GID) {
+	declared := func(a netip.Addr) bool {
+		return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a.Unmap() })
+	}
+	taken := map[int]bool{}
+	versions := map[int]bool{}
+	for _, g := range d.GIDs {
+		versions[g.Version] = true
+		if g.Netdev == l.Name && !declared(g.Addr) && !g.Addr.Unmap().IsLinkLocalUnicast() {
+			continue
+		}
+		out, taken[g.Index] = append(out, g), true
+	}
+	if len(versions) == 0 { // hardware knows both
+		versions = map[int]bool{1: true, 2: true}
+	}
+	slot := len(versions)
+	for _, p := range n.Addresses {
+		if slices.ContainsFunc(out, func(g facts.GID) bool { return g.Addr.Unmap() == p.Addr() }) {
+			continue
+		}
+		for version := 1; version <= 2; version++ {
+			for ; taken[slot]; slot++ {
+			}
+			if versions[version] {
+				out, taken[slot] = append(out, facts.GID{Index: slot, Addr: netip.AddrFrom16(p.Addr().As16()), Version: version, Netdev: l.Name}), true
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b facts.GID) int { return a.Index - b.Index })
+	return out
+}

@@ -1,0 +1,78 @@
+package ncclconf
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Derived is the host's file, as it is right once the host is as declared; none where the files ask
+// for none. gone are Soft-RoCE devices that are there and will not be.
+func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) []resource.Resource {
+	file := f.NCCLFile(h)
+	if file == "" {
+		return nil
+	}
+	settled := nccl.Settled(h, snap, gone...)
+	block := f.NCCLOf(h)
+	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
+	var problems []string
+	s.Env, problems = nccl.Derive(f, h, settled)
+	// A wrong GID fails silently and late, so that nothing is written which would choose one. What an
+	// address that is not declared makes of it is not known before: it is said, and verify fails.
+	for _, p := range nccl.Ports(f, h, settled) {
+		if n := h.NIC(p.NIC); p.Wrong != "" && n.AddressesSet {
+			s.Wrong = append(s.Wrong, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong))
+		}
+	}
+	for _, p := range problems {
+		if !slices.Contains(s.Wrong, p) {
+			s.Notes = append(s.Notes, "NCCL: "+p)
+		}
+	}
+	s.Notes = append(s.Notes, elsewhere(snap, file)...)
+	pos := h.NCCL.Pos
+	if pos == (fabric.Pos{}) {
+		pos = f.NCCL.Pos
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("encode NCCL's settings of %s: %v", h.Name, err)) // our own types always encode
+	}
+	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "file"}, Spec: raw, Pos: pos}}
+}
+
+// elsewhere says what NCCL takes before the file, or instead of it: a process's environment, then the file
+// that NCCL_CONF_FILE names or else the home's, then /etc/nccl.conf.
+func elsewhere(snap *facts.Snapshot, file string) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	named := ""
+	for _, p := range snap.NCCLElse {
+		for _, s := range p.Sets {
+			name, value, _ := strings.Cut(s, "=")
+			if name == "NCCL_CONF_FILE" {
+				named = value
+			} else {
+				say("%s sets %s to %q, which wins over %s for everybody who logs in", p.Path, name, value, file)
+			}
+		}
+	}
+	switch {
+	case named != "" && named != file:
+		say("NCCL_CONF_FILE is %q for everybody who logs in, and NCCL reads that before %s", named, file)
+	case named == "" && file != fabric.NCCLConf:
+		say("NCCL reads %s only where NCCL_CONF_FILE names it: /etc/environment, or what starts a job, has to", file)
+	}
+	for _, p := range snap.NCCLElse {
+		if len(p.Sets) == 0 && named == "" {
+			say("%s is there: what it sets wins over %s for its user", p.Path, file)
+		}
+	}
+	return out
+}

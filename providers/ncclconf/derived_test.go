@@ -1,0 +1,117 @@
+package ncclconf
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// softPair is a host with a cable and a Soft-RoCE device on it, and a block that asks for the file.
+func softPair() (*fabric.Fabric, *fabric.Host) {
+	n := &fabric.NIC{Name: "rail0", Host: "a", Netdev: "eth0", Up: true, AddressesSet: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/30")}}
+	h := &fabric.Host{Name: "a", NICs: []*fabric.NIC{n}, RXE: []*fabric.RXE{{Name: "rxe0", Host: "a", NIC: n.Ref()}}}
+	f := &fabric.Fabric{Name: "lab", Hosts: []*fabric.Host{h}, Links: []*fabric.Link{{Name: "rail0", Role: "training", Endpoints: []fabric.NICRef{n.Ref(), {Host: "b", NIC: "rail0"}}}}}
+	f.NCCL.Pos = fabric.Pos{File: "f.hcl", Line: 7}
+	return f, h
+}
+
+func derived(t *testing.T, f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) Spec {
+	t.Helper()
+	rs := Derived(f, h, snap, gone...)
+	if len(rs) != 1 || rs[0].Pos.Line != 7 {
+		t.Fatalf("%+v", rs)
+	}
+	var s Spec
+	if err := json.Unmarshal(rs[0].Spec, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func bare() *facts.Snapshot { return &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0"}}} }
+
+// TestWhatIsDerivedBeforeIsDerivedAfter: a plan shows what will be written although the devices that it
+// names are made by the same apply, and the next plan is empty.
+func TestWhatIsDerivedBeforeIsDerivedAfter(t *testing.T) {
+	f, h := softPair()
+	before := derived(t, f, h, bare())
+	after := bare()
+	gid := func(i int, a string) facts.GID {
+		return facts.GID{Index: i, Addr: netip.AddrFrom16(netip.MustParseAddr(a).As16()), Version: 2, Netdev: "eth0"}
+	}
+	after.RDMA = []facts.RDMADevice{{Name: "rxe0", Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: "eth0", Driver: "rxe", Virtual: true, GIDs: []facts.GID{gid(0, "fe80::5054:ff:fe01:1"), gid(1, "10.0.0.1")}}}
+	if got := derived(t, f, h, after); !slices.Equal(got.Env, before.Env) || len(got.Wrong)+len(before.Wrong) > 0 {
+		t.Errorf("before %v, after %v", before, got)
+	}
+	if v, _ := before.Env.Get("NCCL_IB_HCA"); v != "=rxe0" {
+		t.Errorf("%q", v)
+	}
+	h.RXE = nil
+	if v, _ := derived(t, f, h, after, "rxe0").Env.Get("NCCL_IB_DISABLE"); v != "1" {
+		t.Error("a device that goes is named")
+	}
+}
+
+func TestNoBlockNoFile(t *testing.T) {
+	no, yes := false, true
+	f, h := softPair()
+	f.NCCL.Write = &no
+	if rs := Derived(f, h, bare()); rs != nil {
+		t.Errorf("write = false: %v", rs)
+	}
+	h.NCCL.Write = &yes
+	derived(t, f, h, bare())
+	f, h = softPair()
+	f.NCCL.Pos = fabric.Pos{}
+	if rs := Derived(f, h, bare()); rs != nil {
+		t.Errorf("no block: %v", rs)
+	}
+}
+
+// TestAWrongGIDIsAnErrorBefore: a pin that will not be what it is meant to be.
+func TestAWrongGIDIsAnErrorBefore(t *testing.T) {
+	f, h := softPair()
+	pin := 3
+	h.NICs[0].GID.Index = &pin
+	if s := derived(t, f, h, bare()); len(s.Wrong) != 1 || !strings.Contains(s.Wrong[0], "pinned GID 3 of rxe0 is empty; the right one now is 1") {
+		t.Errorf("%q", s.Wrong)
+	}
+	h.NICs[0].AddressesSet = false // whoever gives the addresses may give that one
+	if s := derived(t, f, h, bare()); len(s.Wrong) != 0 || len(s.Notes) != 1 {
+		t.Errorf("%q %q", s.Wrong, s.Notes)
+	}
+}
+
+func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
+	const own = "/etc/nccl-fabricform.conf"
+	login := func(sets ...string) facts.NCCLPlace { return facts.NCCLPlace{Path: "/etc/environment", Sets: sets} }
+	home := facts.NCCLPlace{Path: "/root/.nccl.conf"}
+	for _, c := range []struct {
+		file   string
+		places []facts.NCCLPlace
+		says   []string
+	}{
+		{fabric.NCCLConf, nil, nil},
+		{fabric.NCCLConf, []facts.NCCLPlace{home}, []string{"/root/.nccl.conf is there"}},
+		{fabric.NCCLConf, []facts.NCCLPlace{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which wins`, `NCCL_CONF_FILE is "/x"`}},
+		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), home}, nil},
+		{own, []facts.NCCLPlace{home}, []string{"only where NCCL_CONF_FILE names it", "/root/.nccl.conf is there"}},
+	} {
+		got := elsewhere(&facts.Snapshot{NCCLElse: c.places}, c.file)
+		if len(got) != len(c.says) {
+			t.Errorf("%+v: %q", c, got)
+			continue
+		}
+		for i, s := range c.says {
+			if !strings.Contains(got[i], s) {
+				t.Errorf("%q lacks %q", got[i], s)
+			}
+		}
+	}
+}

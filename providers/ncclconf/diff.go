@@ -1,0 +1,83 @@
+package ncclconf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Diff is empty when the file is the wanted one to the byte. Its first change is the file, which is what
+// is owned; the others say what becomes of the variables, as NCCL reads them. It is pure.
+func Diff(want Spec, got *Status) []resource.Change {
+	text, err := want.text()
+	if err != nil || got == nil {
+		return nil // Observe has said so
+	}
+	to := facts.File{FileStat: host.FileStat{Mode: mode}, Text: text}.Digest()
+	c := resource.Change{Attribute: "file " + want.File, To: to, Stage: resource.StagePersist, Atom: atom(want.File)}
+	found := ""
+	if got.File != nil {
+		c.From, found = got.File.Digest(), got.File.Text
+		if c.From == to {
+			return nil
+		}
+		if !got.Ours && !want.Replace {
+			c.Takes = foreign(want.File, found)
+		}
+	}
+	return append([]resource.Change{c}, variables(found, text)...)
+}
+
+// foreign is why a file that somebody else wrote is not replaced.
+func foreign(file, text string) string {
+	var names []string
+	for _, s := range env.ReadConf(text) {
+		names = append(names, s.Name)
+	}
+	sets := "nothing"
+	if len(names) > 0 {
+		sets = strings.Join(names[:min(len(names), 5)], ", ")
+	}
+	if len(names) > 5 {
+		sets += fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	return fmt.Sprintf("%s is there already, and fabricform did not write it (it sets %q): move it away; or take what you need of it into nccl.env and set nccl.replace = true, which keeps it as %s and gives it back; or set nccl.write = false. `fabricform explain` says what is wrong with it", file, sets, before(file))
+}
+
+// variables are the differences of two files as NCCL reads them, in the order of the second.
+func variables(from, to string) (out []resource.Change) {
+	was := map[string]string{}
+	old := env.ReadConf(from)
+	for _, s := range old {
+		was[s.Name] = s.Value
+	}
+	stays := map[string]bool{}
+	add := func(name, from, to string) {
+		out = append(out, resource.Change{Attribute: name, From: from, To: to, Stage: resource.StagePersist})
+	}
+	for _, s := range env.ReadConf(to) {
+		v, there := was[s.Name]
+		stays[s.Name] = true
+		if !there || v != s.Value {
+			add(s.Name, shown(v, there), shown(s.Value, true))
+		}
+	}
+	for _, s := range old {
+		if !stays[s.Name] {
+			add(s.Name, shown(s.Value, true), "")
+		}
+	}
+	return out
+}
+
+// shown is a value as a change says it, whose empty text means absence.
+func shown(value string, there bool) string {
+	if there && value == "" {
+		return "(empty)"
+	}
+	return value
+}

@@ -1,0 +1,89 @@
+package ncclconf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// keeper is the exact way back of the file, and of what was kept beside it.
+type keeper struct{}
+
+// Keeper brings both files back.
+func (provider) Keeper() resource.Keeper { return keeper{} }
+
+// Room names the part.
+func (keeper) Room() string { return Kind }
+
+// kept is what stood at each path; nil: nothing.
+type kept map[string]*facts.File
+
+// Snapshot reads the files that the atoms name, and what was kept of others'.
+func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	k := kept{}
+	for _, a := range atoms {
+		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {
+			return nil, fmt.Errorf("%q names nothing that this build can change", a)
+		}
+		now, err := read(r, a.Value())
+		if err != nil {
+			return nil, fmt.Errorf("take a snapshot of %s: %w", a.Value(), err)
+		}
+		maps.Copy(k, now)
+	}
+	return json.Marshal(k)
+}
+
+func read(r host.Reader, file string) (kept, error) {
+	snap, err := facts.Gather(r, "", facts.Needs{Folders: []string{path.Dir(file)}})
+	if err != nil {
+		return nil, err
+	}
+	k := kept{file: nil, before(file): nil}
+	for at := range k {
+		if f, there := snap.Files[at]; there {
+			k[at] = &f
+		}
+	}
+	return k, nil
+}
+
+// Restore writes what differs.
+func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]string, error) {
+	var k kept
+	if err := json.Unmarshal(part, &k); err != nil {
+		return nil, fmt.Errorf("decode snapshot of files: %w", err)
+	}
+	var errs []error
+	var differs []string
+	for _, at := range slices.Sorted(maps.Keys(k)) {
+		now, err := stands(h, at)
+		switch {
+		case err != nil:
+		case k[at] == nil: // a reset in the middle of a write leaves a hidden file behind
+			err = h.RemoveFile(at)
+		case now == nil || *now != *k[at]:
+			err = h.PutFile(at, []byte(k[at].Text), k[at].Mode.Perm())
+		}
+		errs = append(errs, err)
+		now, err = stands(h, at)
+		if errs = append(errs, err); (now == nil) != (k[at] == nil) || now != nil && *now != *k[at] {
+			differs = append(differs, at+" is not as it was")
+		}
+	}
+	return differs, errors.Join(errs...)
+}
+
+// stands is what is at a path now.
+func stands(r host.Reader, at string) (*facts.File, error) {
+	k, err := read(r, at)
+	return k[at], err
+}

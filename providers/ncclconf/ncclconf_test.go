@@ -1,0 +1,270 @@
+package ncclconf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// fake is a host of files alone, whose failAt-th change fails. The kernel's own are tested in a lab.
+type fake struct {
+	host.Host
+	files         map[string]facts.File
+	count, failAt int
+}
+
+var errInjected = errors.New("injected")
+
+func (f *fake) step() error {
+	f.count++
+	if f.count == f.failAt {
+		return errInjected
+	}
+	return nil
+}
+
+func (f *fake) Links() ([]host.Link, error)     { return nil, nil }
+func (f *fake) Addrs() ([]host.Addr, error)     { return nil, nil }
+func (f *fake) Routes() ([]host.Route, error)   { return nil, nil }
+func (f *fake) Rules() ([]host.Rule, error)     { return nil, nil }
+func (f *fake) Readlink(string) (string, error) { return "", fs.ErrNotExist }
+
+func (f *fake) ReadFile(p string) ([]byte, error) {
+	if file, there := f.files[p]; there {
+		return []byte(file.Text), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (f *fake) ReadDir(dir string) (names []string, err error) {
+	for p := range f.files {
+		if path.Dir(p) == dir {
+			names = append(names, path.Base(p))
+		}
+	}
+	if names == nil && dir != "/etc" {
+		return nil, fs.ErrNotExist
+	}
+	return names, nil
+}
+
+func (f *fake) Stat(p string) (host.FileStat, error) {
+	if file, there := f.files[p]; there {
+		return file.FileStat, nil
+	}
+	return host.FileStat{}, fs.ErrNotExist
+}
+
+func (f *fake) PutFile(p string, text []byte, perm fs.FileMode) error {
+	if err := errors.Join(host.OwnFile(p), f.step()); err != nil {
+		return err
+	}
+	f.files[p] = facts.File{FileStat: host.FileStat{Mode: perm}, Text: string(text)}
+	return nil
+}
+
+func (f *fake) RemoveFile(p string) error {
+	if err := errors.Join(host.OwnFile(p), f.step()); err != nil {
+		return err
+	}
+	delete(f.files, p)
+	return nil
+}
+
+func newFake(files map[string]string) *fake {
+	f := &fake{files: map[string]facts.File{}}
+	for p, text := range files {
+		f.files[p] = facts.File{FileStat: host.FileStat{Mode: 0o640}, Text: text}
+	}
+	return f
+}
+
+func (f *fake) snapshot(t *testing.T) *facts.Snapshot {
+	t.Helper()
+	snap, err := facts.Gather(f, "", Needs(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+const theirs = "NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0, mlx5_1\nNCCL_IB_HCA=late\n"
+
+func wanted() Spec {
+	return Spec{Fabric: "lab", File: host.NCCLConf, Env: nccl.Env{{Name: "NCCL_IB_HCA", Value: "=mlx5_0,mlx5_1", Reason: "the fabric's NICs"}, {Name: "NCCL_CROSS_NIC", Value: "0", Reason: "rails"}}}
+}
+
+func kind(t *testing.T, s Spec) (resource.Kind, json.RawMessage) {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Kinds()[0], raw
+}
+
+// plan is the difference on a host.
+func (f *fake) plan(t *testing.T, s Spec) resource.Difference {
+	t.Helper()
+	k, raw := kind(t, s)
+	d, err := k.Plan(f.snapshot(t), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func lines(changes []resource.Change) (out []string) {
+	for _, c := range changes {
+		out = append(out, c.Attribute+": "+c.From+" > "+c.To)
+	}
+	return out
+}
+
+// TestConformance: a spec survives JSON, applied it differs no more, and given back there is what was.
+func TestConformance(t *testing.T) {
+	for name, before := range map[string]map[string]string{
+		"nothing there": nil, "theirs there": {host.NCCLConf: theirs}, "an empty file": {host.NCCLConf: ""},
+		"and an earlier copy": {host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": "older"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, want := newFake(before), wanted()
+			was := maps.Clone(f.files)
+			want.Replace = true
+			k, raw := kind(t, want)
+			d := f.plan(t, want)
+			if len(d.Changes) == 0 || k.Stage != resource.StagePersist || !k.Claims(nil, raw, d.Changes[0].Atom) {
+				t.Fatal(d.Changes, k.Stage)
+			}
+			var r resource.Record
+			r.Note(d.Changes)
+			if len(r.Atoms) != 1 {
+				t.Errorf("owned: %v", r.Atoms)
+			}
+			if err := k.Apply(t.Context(), f, raw, d.Changes); err != nil {
+				t.Fatal(err)
+			}
+			if d := f.plan(t, want); len(d.Changes) != 0 {
+				t.Errorf("after apply: %v", lines(d.Changes))
+			}
+			want.Replace = false // it is ours by now
+			if d := f.plan(t, want); len(d.Changes) != 0 || f.files[host.NCCLConf].Mode != mode {
+				t.Errorf("after apply: %v", d.Changes)
+			}
+			a := d.Changes[0].Atom
+			if live := k.Live(f.snapshot(t), a); !r.Atoms[a].StillOurs(live) {
+				t.Errorf("live %s, ours %s", live, r.Atoms[a].Ours)
+			}
+			if err := k.Revert(t.Context(), f, f.snapshot(t), a, r.Atoms[a].Earlier); err != nil {
+				t.Fatal(err)
+			}
+			delete(was, host.NCCLConf+".before-fabricform")
+			if !maps.Equal(f.files, was) {
+				t.Errorf("given back: %v, want %v", f.files, was)
+			}
+		})
+	}
+}
+
+func TestChangesAreVariablesAsNCCLReadsThem(t *testing.T) {
+	got := lines(newFake(map[string]string{host.NCCLConf: theirs}).plan(t, wanted()).Changes)
+	want := []string{"NCCL_IB_HCA: mlx5_0, mlx5_1 > =mlx5_0,mlx5_1", "NCCL_CROSS_NIC:  > 0", "NCCL_DEBUG: INFO > "}
+	if !slices.Equal(got[1:], want) || !strings.HasPrefix(got[0], "file /etc/nccl.conf: sha256:") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestWhatOthersWroteIsRefused: by the plan, and by the helper should the file have come since.
+func TestWhatOthersWroteIsRefused(t *testing.T) {
+	f := newFake(map[string]string{host.NCCLConf: theirs})
+	c := f.plan(t, wanted()).Changes
+	for _, says := range []string{`"NCCL_DEBUG, NCCL_IB_HCA"`, "nccl.replace = true", "before-fabricform"} {
+		if !strings.Contains(c[0].Takes, says) {
+			t.Errorf("%q lacks %q", c[0].Takes, says)
+		}
+	}
+	k, raw := kind(t, wanted())
+	if err := k.Apply(t.Context(), f, raw, c); err == nil || f.count != 0 {
+		t.Errorf("%v after %d changes", err, f.count)
+	}
+	f = newFake(map[string]string{host.NCCLConf: header("lab") + "NCCL_DEBUG=INFO\n"})
+	if c := f.plan(t, wanted()).Changes; c[0].Takes != "" {
+		t.Errorf("ours, changed by hand: %q", c[0].Takes)
+	}
+	f = newFake(map[string]string{host.NCCLConf: header("other")})
+	if c := f.plan(t, wanted()).Changes; c[0].Takes == "" {
+		t.Error("another fabric's is taken")
+	}
+}
+
+func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
+	stat := func(s host.FileStat) map[string]facts.File {
+		return map[string]facts.File{host.NCCLConf: {FileStat: s}}
+	}
+	edit := func(do func(*Spec)) Spec { s := wanted(); do(&s); return s }
+	for says, c := range map[string]struct {
+		want  Spec
+		files map[string]facts.File
+	}{
+		"no plain file":                        {wanted(), stat(host.FileStat{Mode: fs.ModeSymlink})},
+		"belongs to user 7":                    {edit(func(s *Spec) { s.Replace = true }), stat(host.FileStat{UID: 7})},
+		"settings cannot work: rail0: no":      {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
+		"line break":                           {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},
+		"no variable name":                     {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
+		"no configuration file of fabricform'": {edit(func(s *Spec) { s.File = "/etc/passwd" }), nil},
+	} {
+		k, raw := kind(t, c.want)
+		f := &fake{files: c.files}
+		if _, err := k.Plan(f.snapshot(t), raw); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		if err := k.Apply(t.Context(), f, raw, nil); err == nil || f.count != 0 {
+			t.Errorf("%s: applied, %v", says, err)
+		}
+	}
+}
+
+// TestFailingAnywhereGoesBackExactly: the way back is from every step, and a copy of others' that was
+// lost is said and not overwritten.
+func TestFailingAnywhereGoesBackExactly(t *testing.T) {
+	want := wanted()
+	want.Replace = true
+	k, raw := kind(t, want)
+	for failAt := 1; ; failAt++ {
+		f := newFake(map[string]string{host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": "older"})
+		was := maps.Clone(f.files)
+		part, err := k.Keeper.Snapshot(f, []resource.Atom{atom(host.NCCLConf)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.failAt = failAt
+		failed := k.Apply(t.Context(), f, raw, nil)
+		f.failAt = 0
+		left, err := k.Keeper.Restore(context.Background(), f, part)
+		if err != nil || len(left) > 0 || !maps.Equal(f.files, was) {
+			t.Errorf("failed at %d: %v %v: %v", failAt, err, left, f.files)
+		}
+		if failed == nil {
+			break
+		}
+	}
+	if _, err := k.Keeper.Snapshot(newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
+		t.Error("a snapshot of what is not ours")
+	}
+	f := newFake(map[string]string{host.NCCLConf: "ours"})
+	err := k.Revert(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), "sha256:0,0644")
+	if err == nil || f.count != 0 {
+		t.Errorf("given back what is not there: %v", err)
+	}
+}

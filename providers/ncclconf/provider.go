@@ -1,0 +1,92 @@
+package ncclconf
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Kinds is the room's table: one kind, whose changes all are of the persist stage.
+func Kinds() resource.Kinds {
+	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})}
+}
+
+type provider struct{}
+
+// Needs is the file's folder.
+func (provider) Needs(want Spec) facts.Needs { return Needs(want.File) }
+
+func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
+
+func (provider) Diff(want Spec, got *Status) []resource.Change { return Diff(want, got) }
+
+// Stage is that of what lasts: settings are written once what they speak of was proven.
+func (provider) Stage() string { return resource.StagePersist }
+
+// Notes are what was found while the settings were derived.
+func (provider) Notes(got *Status) []string { return got.Notes }
+
+// Stable is the file alone.
+func (provider) Stable(got *Status) any { return got.File }
+
+// Apply writes the file. What somebody else wrote there is kept beside it first.
+func (provider) Apply(_ context.Context, h host.Host, want Spec, _ []resource.Change) error {
+	snap, err := facts.Gather(h, "", Needs(want.File))
+	if err != nil {
+		return err
+	}
+	got, err := Observe(snap, want)
+	if err != nil {
+		return err
+	}
+	if got.File != nil && !got.Ours {
+		if !want.Replace {
+			return fmt.Errorf("write %s: %s", want.File, foreign(want.File, got.File.Text))
+		}
+		if err := h.PutFile(before(want.File), []byte(got.File.Text), got.File.Mode.Perm()); err != nil {
+			return err
+		}
+	}
+	text, err := want.text()
+	if err != nil {
+		return err
+	}
+	return h.PutFile(want.File, []byte(text), mode)
+}
+
+// Claims is for the one file.
+func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
+	return a == atom(want.File)
+}
+
+// AtomNeeds is the file's folder.
+func (provider) AtomNeeds(a resource.Atom) facts.Needs { return Needs(a.Value()) }
+
+// Live is the file's digest.
+func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+	if f, there := snap.Files[a.Value()]; there {
+		return f.Digest()
+	}
+	return ""
+}
+
+// Guards nothing: no connection of the operator's depends on NCCL's settings.
+func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+
+// Revert takes the file away, and brings back what it replaced.
+func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	if to == "" {
+		return h.RemoveFile(a.Value())
+	}
+	kept, there := snap.Files[before(a.Value())]
+	if !there || kept.Digest() != to {
+		return fmt.Errorf("give back %s: what was there before should be %s, and is not any more: put the file in order by hand, and apply again", a.Value(), before(a.Value()))
+	}
+	if err := h.PutFile(a.Value(), []byte(kept.Text), kept.Mode.Perm()); err != nil {
+		return err
+	}
+	return h.RemoveFile(before(a.Value()))
+}

@@ -1,0 +1,53 @@
+package validators
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+)
+
+func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
+	const good = "# by us\nNCCL_IB_DISABLE=1\nNCCL_SOCKET_IFNAME==eth0\nNCCL_CROSS_NIC=0\n"
+	for name, c := range map[string]struct {
+		managed bool
+		text    *string
+		want    []string // verdicts with what was measured
+	}{
+		"as derived":                       {true, text(good), []string{"pass as derived"}},
+		"comments are not settings":        {true, text(good + "# more\n"), []string{"pass as derived"}},
+		"a value that NCCL reads as 0":     {true, text(strings.Replace(good, "=1", "=true", 1)), []string{`fail NCCL_IB_DISABLE is "true"`, "warn "}},
+		"a second line does nothing":       {true, text("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Equal to NCCL's default", "warn Set twice"}},
+		"a quoted value":                   {true, text(strings.Replace(good, "==eth0", "='=eth0'", 1)), []string{`fail NCCL_SOCKET_IFNAME is "'=eth0'"`, "warn Quotes belong"}},
+		"gone":                             {true, nil, []string{"fail NCCL_IB_DISABLE is not set", "fail NCCL_SOCKET_IFNAME is not set", "fail NCCL_CROSS_NIC is not set"}},
+		"one more":                         {true, text(good + "NCCL_IB_GID_INDEX=3\n"), []string{`fail NCCL_IB_GID_INDEX is "3"`}},
+		"others' own, and wrong":           {false, text("export NCCL_DEBUG=INFO\n"), []string{"warn Name with more than the name"}},
+		"others' own, and nothing wrong":   {false, text("NCCL_DEBUG=WARN\n"), nil},
+		"nobody asks and nothing is there": {false, nil, nil},
+	} {
+		f := two()
+		if c.managed {
+			f.NCCL.Pos = fabric.Pos{File: "f.hcl", Line: 1}
+		}
+		snap := newWires().snaps["a"]
+		if c.text != nil {
+			snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: *c.text}}
+		}
+		var got []string
+		for _, r := range confFile(f, f.Host("a"), snap) {
+			got = append(got, string(r.Verdict)+" "+r.Measured)
+		}
+		for i, w := range c.want {
+			if i >= len(got) || !strings.HasPrefix(got[i], w) {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+				break
+			}
+		}
+		if len(c.want) == 0 && len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func text(s string) *string { return &s }
