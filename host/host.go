@@ -28,6 +28,9 @@ type Reader interface {
 	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
 	// that the kernel tells, whether this program knows it or not.
 	Dump(get uint16) ([][]byte, error)
+	// Inquire runs one of the few programs that only look (Inquiry) to its end, without a shell; the
+	// error is ErrNoProgram where the machine has none of that name.
+	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
 	// Records are what SaveRecord kept, by name.
 	Records() (map[string][]byte, error)
 }
