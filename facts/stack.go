@@ -126,6 +126,9 @@ var stackModules = []string{"ib_core", "mlx5_core", "mlx5_ib", "nvidia_peermem",
 // watched are the packages whose versions matter between hosts.
 var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
 
+// OfStack says whether a package is one of those whose versions matter between hosts.
+func OfStack(name string) bool { return slices.Contains(watched, name) }
+
 // stackPatience bounds a question to a program of the host.
 const stackPatience = 60 * time.Second
 

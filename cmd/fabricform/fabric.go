@@ -152,6 +152,9 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
+		if !a.glance { // a plan compares no hosts with each other
+			needs.Stack = needs.Stack.And(&facts.StackNeeds{})
+		}
 		members = append(members, apply.Member{Target: s.target(h), Needs: needs, Ask: s.lasting(h.Name)})
 	}
 	reach := apply.Connect
