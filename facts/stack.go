@@ -28,9 +28,11 @@ const (
 // StackNeeds is what of the driver stack is to be read. Asking package managers takes up to some
 // seconds, so that only a host with an `ofed` block is asked for all.
 type StackNeeds struct {
-	// Install are packages whose installation is to be simulated; "name=version" pins one.
+	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
+	Inbox bool `json:"inbox,omitempty"`
+	// Install are further packages of it; "name=version" pins one.
 	Install []string `json:"install,omitempty"`
-	// Modules are kernel modules that are compared with their files, beside the common ones.
+	// Modules are kernel modules that the host needs.
 	Modules []string `json:"modules,omitempty"`
 	// Full: beside versions, what an installation depends on.
 	Full bool `json:"full,omitempty"`
@@ -41,7 +43,7 @@ func (n *StackNeeds) And(m *StackNeeds) *StackNeeds {
 	if n == nil || m == nil {
 		return cmpOr(n, m)
 	}
-	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Full: n.Full || m.Full}
+	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Full: n.Full || m.Full}
 }
 
 func cmpOr(n, m *StackNeeds) *StackNeeds {
@@ -67,6 +69,8 @@ type Stack struct {
 	Modules  []StackModule      `json:"modules,omitempty"`  // those that are loaded or have a file
 
 	// What follows is read with Full only.
+	Missing    []string    `json:"missing,omitempty"`     // needed modules that the running kernel has not
+	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, by the distribution's names
 	Headers    bool        `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
 	DKMS       []DKMS      `json:"dkms,omitempty"`        // modules that are built here
 	SecureBoot string      `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
@@ -143,12 +147,6 @@ func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 			s.Name, s.Version = name, version
 		}
 	}
-	wanted := slices.Clone(watched)
-	for _, p := range needs.Install {
-		name, _, _ := strings.Cut(p, "=")
-		wanted = append(wanted, name)
-	}
-	s.Packages = packages(ctx, r, s.Manager, wanted)
 	names := slices.Clone(stackModules)
 	if needs.Full {
 		names = compact(names, needs.Modules)
@@ -157,12 +155,29 @@ func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 	if needs.Full {
 		s.readFull(ctx, r, sys, needs, names)
 	}
+	asked := slices.Clone(watched)
+	for _, p := range s.Wanted {
+		name, _, _ := strings.Cut(p, "=")
+		asked = append(asked, name)
+	}
+	s.Packages = packages(ctx, r, s.Manager, compact(asked, nil))
+	if lacking := slices.DeleteFunc(slices.Clone(s.Wanted), s.Has); len(lacking) > 0 {
+		s.Simulated = simulate(ctx, r, s.Manager, s.Wanted)
+	}
 	return s
 }
 
 func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *StackNeeds, modules []string) {
 	if a, err := r.Inquire(ctx, "modinfo", append([]string{"-k", sys.Kernel}, modules...)...); err == nil {
 		s.Modules = withFiles(s.Modules, ParseModinfo(a.Stdout))
+	}
+	for _, name := range needs.Modules {
+		if s.Module(name) == nil {
+			s.Missing = append(s.Missing, name)
+		}
+	}
+	if needs.Inbox {
+		s.Wanted = s.wantedPackages(sys, needs)
 	}
 	if _, err := r.ReadDir(path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
 		s.Headers = true
@@ -172,10 +187,7 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 	}
 	s.SecureBoot = secureBoot(r)
 	s.RebootDue = rebootDue(r, sys.Kernel)
-	s.Job = stackJob(r, sys.BootID)
-	if len(needs.Install) > 0 {
-		s.Simulated = simulate(ctx, r, s.Manager, needs.Install)
-	}
+	s.Job = ReadJob(r, sys.BootID)
 }
 
 // Module is the stack's module of that name; nil where it is neither loaded nor installed.

@@ -41,8 +41,9 @@ func (j *StackJob) Interrupted() string {
 	return j.Step
 }
 
-// stackJob reads the journal; nil where there is none. What cannot be read is taken as interrupted.
-func stackJob(r host.Reader, boot string) *StackJob {
+// ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is
+// taken as interrupted.
+func ReadJob(r host.Reader, boot string) *StackJob {
 	raw, err := r.ReadFile(JobFile)
 	if err != nil {
 		return nil

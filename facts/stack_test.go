@@ -170,7 +170,10 @@ func TestStackIsReadFromFiles(t *testing.T) {
 		}
 	}
 	r := debian{tree{root: root}}
-	s := stack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Install: []string{"perftest=1"}})
+	s := stack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
+	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
+		t.Error(s.Wanted)
+	}
 	if s.Name != Inbox || s.Manager != APT || s.Packages["rdma-core"].Unfinished != "unpacked" || !s.Headers || s.SecureBoot != "on" ||
 		s.RebootDue != "kernel 5.15.0-101 is installed, and 5.15.0-91 runs" || s.Module("mlx5_core") == nil || !slices.Equal(s.Module("mlx5_core").Users, []string{"mlx5_ib"}) ||
 		s.Simulated.Failed != "apt is not there" {
@@ -179,7 +182,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	if s.Job == nil || !s.Job.Alive || s.Job.Interrupted() != "" {
 		t.Errorf("%+v", s.Job)
 	}
-	if j := stackJob(r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
+	if j := ReadJob(r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
 		t.Errorf("%+v", j)
 	}
 }

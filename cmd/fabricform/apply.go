@@ -20,6 +20,7 @@ import (
 // applyOptions are the flags of apply and destroy.
 type applyOptions struct {
 	approve, noVerify                 bool
+	allow                             allowances
 	report                            string
 	onFailure, onFailedCheck, confirm string
 	lease                             time.Duration // that hosts wait for a client that fell silent
@@ -36,6 +37,7 @@ const (
 
 func (o *applyOptions) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&o.approve, "auto-approve", false, "do not ask")
+	o.allow.flag(c)
 	c.Flags().StringVar(&o.report, "report", "", "write all that was found, done and measured to `file`: .md as Markdown, else JSON")
 	c.Flags().StringVar(&o.onFailure, "on-failure", rollbackAll, "when a host fails: "+rollbackAll+", "+rollbackHost+" (the others go on), or "+stopThere+" (what was done stays)")
 	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that does not hear of this program any more goes back by itself")
@@ -43,6 +45,9 @@ func (o *applyOptions) flags(c *cobra.Command) {
 
 // check refuses words that the flags do not know.
 func (o *applyOptions) check() error {
+	if err := o.allow.check(); err != nil {
+		return err
+	}
 	for _, f := range []struct {
 		flag, value string
 		known       []string
@@ -75,8 +80,12 @@ plan that "plan -out" saved it makes exactly that difference: a host that moved 
 All hosts commit, or all go back. Each host keeps what it was, and a timer that it does not share with
 this program: if this program, its machine or the network to it is gone, the host goes back by itself
 (-lease). Before anything is final every host must be reached by a new connection, be as declared, and
-have lost no carrier and no ping that it had.`,
-		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan",
+have lost no carrier and no ping that it had.
+
+Driver stacks (ofed blocks) come before that, in a transaction of their own: packages stay where the
+rest goes back. What reloads a driver or restarts a host wants -allow, and goes one end of a link at a
+time.`,
+		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan\n  fabricform apply -allow=reboot my-fabric/",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)

@@ -98,7 +98,7 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 // nothing makes them, rather than that all is well.
 func TestWhatIsNotCarriedOutIsAProblem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.hcl")
-	text := "host \"a\" {\n  memlock = \"unlimited\"\n  ofed {\n    stack = \"inbox\"\n  }\n}\n"
+	text := "host \"a\" {\n  memlock = \"unlimited\"\n  ofed {\n    stack = \"doca_ofed\"\n  }\n}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func TestWhatIsNotCarriedOutIsAProblem(t *testing.T) {
 	if len(d) != 0 {
 		t.Fatal(d)
 	}
-	p := planner.Make(f.Name, providers.Kinds(), []planner.HostInput{{Name: "a", Resources: providers.Desired(f, f.Hosts[0]), Snapshot: &facts.Snapshot{}}})
-	if got := p.Problems(); len(got) != 1 || !strings.Contains(got[0].String(), "f.hcl:3: a.ofed.inbox: ofed is not in this build") {
+	p := planner.Make(f.Name, providers.Kinds(), []planner.HostInput{{Name: "a", Resources: providers.Desired(f, f.Hosts[0]), Snapshot: &facts.Snapshot{Stack: &facts.Stack{}}}})
+	if got := p.Problems(); len(got) != 1 || !strings.Contains(got[0].String(), "f.hcl:3: a.ofed.doca_ofed: the stack doca_ofed is not in this build") {
 		t.Fatalf("%v", got)
 	}
 }
