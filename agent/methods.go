@@ -74,6 +74,8 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		"tx.list":      method(s.txList),
 		"tx.takeover":  method(s.txTakeOver),
 		"tx.release":   method(s.txRelease),
+		"bundle.room":  method(s.bundleRoom),
+		"bundle.check": method(s.bundleCheck),
 		"stack.start":  method(s.stackStart),
 		"stack.state":  method(s.stackState),
 		"stack.reboot": method(s.stackReboot),
