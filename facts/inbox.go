@@ -17,6 +17,28 @@ func inboxPackages(manager string) []string {
 	return nil
 }
 
+// buildPackages are what vendors' installers need: headers of the running kernel and what compiles
+// modules, and what their tools are written in (MLNX_OFED's user manual, software prerequisites).
+func buildPackages(manager, kernel string) []string {
+	switch manager {
+	case APT:
+		return []string{"dkms", "gcc", "linux-headers-" + kernel, "lsof", "make", "pciutils", "perl"}
+	case DNF, YUM:
+		return []string{"gcc", "gcc-gfortran", "kernel-devel=" + rpmKernel(kernel), "lsof", "make", "pciutils", "perl", "tcl", "tk"}
+	case Zypper:
+		return []string{"gcc", "kernel-default-devel", "lsof", "make", "pciutils", "perl", "tcl", "tk"}
+	}
+	return nil
+}
+
+// rpmKernel is a kernel's version as its packages write it: uname's has the architecture behind it.
+func rpmKernel(kernel string) string {
+	if at := strings.LastIndexByte(kernel, '.'); at > 0 {
+		return kernel[:at]
+	}
+	return kernel
+}
+
 // KernelPackage is the package that has kernel modules which the running kernel lacks, and whether
 // the host must boot another kernel for them; "" where none is known.
 func KernelPackage(r Release, manager string, sys System) (name string, reboot bool) {
@@ -26,16 +48,12 @@ func KernelPackage(r Release, manager string, sys System) (name string, reboot b
 	case manager == APT: // Debian's cloud kernels lack what its usual ones have
 		return "linux-image-" + sys.Arch, true
 	case (manager == DNF || manager == YUM) && strings.HasPrefix(r.Version, "8"): // later releases dropped rdma_rxe
-		version := sys.Kernel
-		if at := strings.LastIndexByte(version, '.'); at > 0 {
-			version = version[:at] // uname's has the architecture behind it
-		}
-		return "kernel-modules-extra=" + version, false
+		return "kernel-modules-extra=" + rpmKernel(sys.Kernel), false
 	}
 	return "", false
 }
 
-// wantedPackages are all that an inbox stack needs here, "name=version" where one is pinned.
+// wantedPackages are all that the wanted stack needs here of the distribution, "name=version" where one is pinned.
 func (s *Stack) wantedPackages(sys System, needs *StackNeeds) []string {
 	pinned := map[string]bool{}
 	for _, p := range needs.Install {
@@ -44,7 +62,10 @@ func (s *Stack) wantedPackages(sys System, needs *StackNeeds) []string {
 	}
 	out := slices.Clone(needs.Install)
 	base := inboxPackages(s.Manager)
-	if len(s.Missing) > 0 {
+	if !needs.Inbox {
+		base = buildPackages(s.Manager, sys.Kernel)
+	}
+	if needs.Inbox && len(s.Missing) > 0 {
 		if name, _ := KernelPackage(s.Release, s.Manager, sys); name != "" {
 			base = append(base, name)
 		}

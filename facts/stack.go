@@ -30,7 +30,9 @@ const (
 type StackNeeds struct {
 	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
 	Inbox bool `json:"inbox,omitempty"`
-	// Install are further packages of it; "name=version" pins one.
+	// Vendor is the vendor's stack that is wanted: where it is not there, what builds it is simulated.
+	Vendor string `json:"vendor,omitempty"`
+	// Install are further packages; "name=version" pins one.
 	Install []string `json:"install,omitempty"`
 	// Modules are kernel modules that the host needs.
 	Modules []string `json:"modules,omitempty"`
@@ -43,7 +45,7 @@ func (n *StackNeeds) And(m *StackNeeds) *StackNeeds {
 	if n == nil || m == nil {
 		return cmpOr(n, m)
 	}
-	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Full: n.Full || m.Full}
+	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Vendor: n.Vendor + m.Vendor, Full: n.Full || m.Full}
 }
 
 func cmpOr(n, m *StackNeeds) *StackNeeds {
@@ -70,7 +72,8 @@ type Stack struct {
 
 	// What follows is read with Full only.
 	Missing    []string    `json:"missing,omitempty"`     // needed modules that the running kernel has not
-	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, by the distribution's names
+	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
+	Initramfs  bool        `json:"initramfs,omitempty"`   // the running kernel has one
 	Headers    bool        `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
 	DKMS       []DKMS      `json:"dkms,omitempty"`        // modules that are built here
 	SecureBoot string      `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
@@ -176,11 +179,14 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 			s.Missing = append(s.Missing, name)
 		}
 	}
-	if needs.Inbox {
+	if needs.Inbox || needs.Vendor != "" && s.Name != needs.Vendor {
 		s.Wanted = s.wantedPackages(sys, needs)
 	}
 	if _, err := r.ReadDir(path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
 		s.Headers = true
+	}
+	if _, err := r.Stat("/boot/initrd.img-" + sys.Kernel); err == nil {
+		s.Initramfs = true
 	}
 	if a, err := r.Inquire(ctx, "dkms", "status"); err == nil {
 		s.DKMS = ParseDKMS(a.Stdout)

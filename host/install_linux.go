@@ -19,7 +19,7 @@ func (kernel) Run(ctx context.Context, c Command, log io.Writer) (Answer, error)
 	if InLab() {
 		return Answer{}, errLabInstalls
 	}
-	e := Program{Name: c.Name, Args: c.Args, Env: c.Env, Log: log}.Start(ctx)()
+	e := Program{Name: c.Name, Args: c.Args, Env: c.Env, Stdin: []byte(c.Stdin), Log: log}.Start(ctx)()
 	switch {
 	case e.Missing:
 		return Answer{}, fmt.Errorf("run %s: %w", c.Name, ErrNoProgram)

@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -217,6 +218,9 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 			in.Snapshot, in.Records, in.Refused = read.Snapshot, read.Records, map[resource.Addr]string{}
 			for _, r := range in.Resources {
 				in.Refused[r.Addr] = read.Refused[r.Addr.String()]
+				if r.Addr.Kind == ofed.Kind {
+					in.Refused[r.Addr] = noBundle(h.OFED)
+				}
 			}
 			inputs[i] = in
 			s.mu.Lock()

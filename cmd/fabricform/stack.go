@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -25,6 +30,9 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 		return exitOK, nil
 	}
 	shown := r.p.Rest()
+	if code, err := r.send(ctx); err != nil {
+		return code, err
+	}
 	r.a.err.Progressf("%s", "installing driver stacks")
 	r.report.Outcomes = r.s.fleet.Stacks(ctx, r.p.Stack(), apply.StackOptions{Fabric: r.p.Fabric, Plan: r.id, User: operator(), Apart: r.apart(), Patience: rebootPatience,
 		Started: func(host, what string) { r.a.err.Progressf("%s: %s", host, what) }})
@@ -51,6 +59,68 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 		return exitOK, nil
 	}
 	return r.movedBy(moved)
+}
+
+// send uploads the bundles that the plan installs. Nothing is changed yet where it fails.
+func (r *job) send(ctx context.Context) (int, error) {
+	out := map[string]apply.Bundle{}
+	open := map[string]apply.Bundle{}
+	for _, h := range r.p.Stack().Hosts {
+		declared := r.s.fabric.Host(h.Name)
+		if len(h.Actions) == 0 || declared.OFED == nil || declared.OFED.Bundle == "" || !ofed.Installs(h.Actions[0].Changes) {
+			continue
+		}
+		path := declared.OFED.Bundle
+		b, there := open[path]
+		if !there {
+			r.a.err.Progressf("hashing %s", path)
+			f, size, sum, err := openBundle(path)
+			if err != nil {
+				return exitError, err
+			}
+			defer f.Close()
+			b = apply.Bundle{Bundle: agent.Bundle{Name: filepath.Base(path), SHA256: sum, Size: size}, From: f}
+			open[path] = b
+		}
+		if want := declared.OFED.SHA256; want != "" && want != b.SHA256 {
+			return exitError, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the ofed block of host %s says %s: fetch it again", path, b.SHA256, h.Name, want)
+		}
+		out[h.Name] = b
+	}
+	if len(out) == 0 {
+		return exitOK, nil
+	}
+	err := r.s.fleet.Send(ctx, out, func(s apply.Sent) {
+		r.a.err.Progressf("sending to %d hosts: %d of %d MB, %.0f MB/s, %s left", s.Hosts, s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
+	})
+	if err != nil {
+		return exitError, fmt.Errorf("nothing was installed: %w", err)
+	}
+	return exitOK, nil
+}
+
+// noBundle says why a declared bundle cannot be sent from here; it matters where a host is to get it.
+func noBundle(o *fabric.OFED) string {
+	if o == nil || o.Bundle == "" {
+		return ""
+	}
+	info, err := os.Stat(o.Bundle)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the bundle %s cannot be read: %v; NVIDIA's page gives it to a browser, and here it must be a local file", o.Bundle, err)
+	case !info.Mode().IsRegular() || info.Size() == 0:
+		return fmt.Sprintf("the bundle %s is no file, or an empty one", o.Bundle)
+	}
+	return ""
+}
+
+// openBundle opens a local file, and hashes it.
+func openBundle(path string) (f *os.File, size int64, sum string, err error) {
+	if sum, size, err = hashFile(path); err != nil {
+		return nil, 0, "", fmt.Errorf("nothing was changed: %w", err)
+	}
+	f, err = os.Open(path)
+	return f, size, sum, err
 }
 
 // movedBy asks again where the rest is not what was shown: after a reboot runtime settings are gone,

@@ -27,8 +27,9 @@ func refuseInbox(got *Status, want Spec) error {
 		return fmt.Errorf("%s is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
 		return fmt.Errorf("this host (%s %s) has no package manager that is known: apt, dnf, yum or zypper", s.Release.ID, s.Release.Version)
-	case s.Simulated != nil && s.Simulated.Failed != "":
-		return fmt.Errorf("%s cannot install %s: %s", s.Manager, strings.Join(s.Wanted, ", "), s.Simulated.Failed)
+	}
+	if err := refusePackages(s); err != nil {
+		return err
 	}
 	if len(s.Missing) == 0 {
 		return nil
@@ -45,15 +46,35 @@ func refuseInbox(got *Status, want Spec) error {
 	return nil
 }
 
+// refusePackages says why the package manager would not.
+func refusePackages(s *facts.Stack) error {
+	if s.Simulated != nil && s.Simulated.Failed != "" {
+		return fmt.Errorf("%s cannot install %s: %s", s.Manager, strings.Join(s.Wanted, ", "), s.Simulated.Failed)
+	}
+	return nil
+}
+
 // rebootPending says whether the plan itself has the reboot that a module needs.
 func rebootPending(got *Status) bool {
+	if got.Want.Stack != facts.Inbox {
+		return false
+	}
 	_, reboot := facts.KernelPackage(got.Stack.Release, got.Stack.Manager, got.System)
 	return len(got.Stack.Missing) > 0 && reboot
 }
 
-// diffInbox is what the package manager would do, by its own words, and what broke off.
-func diffInbox(_ Spec, got *Status) []resource.Change {
+// diffInbox is what makes the stack whole.
+func diffInbox(got *Status) []resource.Change {
 	s := got.Stack
+	out := diffPackages(s)
+	if rebootPending(got) {
+		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
+	}
+	return out
+}
+
+// diffPackages is what the package manager would do.
+func diffPackages(s *facts.Stack) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 		if p := s.Packages[name]; p.Unfinished != "" {
@@ -70,9 +91,6 @@ func diffInbox(_ Spec, got *Status) []resource.Change {
 				out = append(out, resource.Change{Attribute: packagePart + step.Name, From: step.From, To: step.To})
 			}
 		}
-	}
-	if rebootPending(got) {
-		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
 	}
 	return out
 }

@@ -158,7 +158,7 @@ func TestAFailureStopsAndSaysWhy(t *testing.T) {
 	} {
 		m := &machine{answer: host.Answer{Exit: 100, Stderr: said}}
 		var log bytes.Buffer
-		err := applyInbox(t.Context(), m, debian(nil), changes, &log)
+		err := applyPackages(t.Context(), m, debian(nil), changes, &log)
 		if err == nil || !strings.Contains(err.Error(), "dpkg ended with 100: ") || !strings.Contains(err.Error(), want) || len(m.ran) != 1 {
 			t.Errorf("%v after %v", err, m.ran)
 		}
@@ -167,7 +167,7 @@ func TestAFailureStopsAndSaysWhy(t *testing.T) {
 		}
 	}
 	m := &machine{}
-	if err := applyInbox(t.Context(), m, debian(nil), changes, io.Discard); err != nil || !reflect.DeepEqual(m.ran, []string{"dpkg", "apt-get", "apt-get", "apt-get"}) {
+	if err := applyPackages(t.Context(), m, debian(nil), changes, io.Discard); err != nil || !reflect.DeepEqual(m.ran, []string{"dpkg", "apt-get", "apt-get", "apt-get"}) {
 		t.Error(err, m.ran)
 	}
 }

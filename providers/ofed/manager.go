@@ -87,7 +87,8 @@ func aptArguments(args ...string) []string {
 	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"}, args...)
 }
 
-func applyInbox(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log io.Writer) error {
+// applyPackages makes the changes of the distribution's packages.
+func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log io.Writer) error {
 	for _, c := range commands(snap.Stack, changes) {
 		if err := run(ctx, h, c, log); err != nil {
 			return err

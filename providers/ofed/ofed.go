@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -26,12 +27,15 @@ type Spec struct {
 	Packages []string `json:"packages,omitempty"` // further ones of the distribution; "name=version" pins one
 	Modules  []string `json:"modules,omitempty"`  // kernel modules that the host's other blocks need
 	Reboot   bool     `json:"reboot,omitempty"`   // the host may be restarted
+	Bundle   string   `json:"bundle,omitempty"`   // name of the vendor's file, without its folder
+	Firmware bool     `json:"firmware,omitempty"` // the installer may change the cards' firmware
 }
 
 // Status is what is there.
 type Status struct {
 	Stack  *facts.Stack
 	System facts.System
+	Want   Spec
 }
 
 // Kinds is the room's table.
@@ -45,7 +49,10 @@ func Desired(h *fabric.Host) []resource.Resource {
 	if o == nil {
 		return nil
 	}
-	s := Spec{Stack: o.Stack, Version: o.Version, Packages: slices.Clone(o.Packages), Reboot: o.Reboot == "allow"}
+	s := Spec{Stack: o.Stack, Version: o.Version, Packages: slices.Clone(o.Packages), Reboot: o.Reboot == "allow", Firmware: o.Firmware == "update"}
+	if o.Bundle != "" {
+		s.Bundle = path.Base(o.Bundle)
+	}
 	if o.Stack == facts.Inbox && o.Version != "" {
 		s.Packages = append(s.Packages, "rdma-core="+o.Version)
 	}
@@ -66,12 +73,16 @@ func (provider) Stage() string { return resource.StageStack }
 
 // Needs is all of the stack.
 func (provider) Needs(want Spec) facts.Needs {
-	return facts.Needs{Stack: &facts.StackNeeds{Full: true, Inbox: want.Stack == facts.Inbox, Install: want.Packages, Modules: want.Modules}}
+	n := &facts.StackNeeds{Full: true, Inbox: want.Stack == facts.Inbox, Install: want.Packages, Modules: want.Modules}
+	if !n.Inbox {
+		n.Vendor = want.Stack
+	}
+	return facts.Needs{Stack: n}
 }
 
 // Observe refuses what could not be carried out.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
-	s := &Status{Stack: snap.Stack, System: snap.System}
+	s := &Status{Stack: snap.Stack, System: snap.System, Want: want}
 	switch {
 	case snap.System.Lab:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
@@ -82,7 +93,7 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		return nil, fmt.Errorf("an installation by %s of fabric %q is under way here (%s): wait for its end, and plan again", j.Who, j.Fabric, j.Step)
 	}
 	if want.Stack != facts.Inbox {
-		return nil, fmt.Errorf("the stack %s is not in this build: it is checked, and cannot be carried out yet", want.Stack)
+		return s, refuseVendor(s, want)
 	}
 	return s, refuseInbox(s, want)
 }
@@ -93,7 +104,11 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	if step := got.Stack.Job.Interrupted(); step != "" {
 		out = append(out, resource.Change{Attribute: installation, From: "broke off in: " + step, To: "finished"})
 	}
-	out = append(out, diffInbox(want, got)...)
+	if want.Stack == facts.Inbox {
+		out = append(out, diffInbox(got)...)
+	} else {
+		out = append(out, diffVendor(want, got)...)
+	}
 	for i := range out {
 		out[i].Stage = resource.StageStack
 	}
@@ -104,6 +119,9 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 func (provider) Notes(got *Status) []string {
 	var out []string
 	s := got.Stack
+	if s.SecureBoot == "on" && got.Want.Stack == facts.DOCAOFED {
+		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host and signed by nobody: they load only with a machine owner key that is enrolled (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
+	}
 	if s.RebootDue != "" && !rebootPending(got) {
 		out = append(out, "A reboot is due: "+s.RebootDue+".")
 	}
@@ -129,5 +147,9 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []r
 	if err != nil {
 		return err
 	}
-	return applyInbox(ctx, h, snap, changes, resource.Log(ctx))
+	log := resource.Log(ctx)
+	if err := applyPackages(ctx, h, snap, changes, log); err != nil || want.Stack == facts.Inbox {
+		return err
+	}
+	return applyVendor(ctx, h, snap, want, changes, log)
 }
