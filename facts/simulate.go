@@ -52,7 +52,7 @@ func simulate(ctx context.Context, r host.Reader, manager string, packages []str
 	args := InstallArguments(manager, packages)
 	switch manager {
 	case APT:
-		a, err = r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "-o", "Debug::NoLocking=true"}, args...)...)
+		a, err = r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, args...)...)
 	case DNF, YUM:
 		// Without -C it would fetch lists, which is no looking.
 		a, err = r.Inquire(ctx, manager, append([]string{"--assumeno", "-C", "-q"}, args...)...)

@@ -33,7 +33,7 @@ func (r *job) change(ctx context.Context) (int, error) {
 	r.a.err.Progressf("opening a transaction on %d hosts", acting(r.p))
 	tx, err := r.s.fleet.Begin(ctx, r.p, apply.TxOptions{Fabric: r.p.Fabric, Plan: r.id, User: operator(), Client: r.id, Lease: r.o.lease})
 	var held *apply.HeldError
-	if errors.As(err, &held) {
+	if errors.As(err, &held) || apply.IsHeld(err) {
 		return exitHeld, err
 	}
 	if err != nil {
@@ -70,8 +70,11 @@ func (r *job) failures(ctx context.Context) (code int, why error) {
 	for _, h := range r.report.Outcomes {
 		if err := h.Err(); err != nil {
 			kind := exitError
-			if apply.IsStale(err) {
+			switch {
+			case apply.IsStale(err):
 				kind = exitStale
+			case apply.IsHeld(err):
+				kind = exitHeld
 			}
 			code, why = worse(code, kind), errors.Join(why, fmt.Errorf("host %s: %w", h.Host, err))
 		}

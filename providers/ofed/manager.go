@@ -47,7 +47,6 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 	case facts.APT:
 		if broken {
 			add("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending")
-			add("apt-get", aptArguments("--fix-broken", "install", "--no-install-recommends")...)
 		}
 		if unread {
 			add("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update")
@@ -57,7 +56,8 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 			if !removes && !blindly { // exactly what the plan shows
 				how = append([]string{"--no-remove"}, how...)
 			}
-			add("apt-get", aptArguments(append([]string{"--allow-downgrades"}, how...)...)...)
+			// What broke off may have left dependencies open, which the plan's simulation closed, too.
+			add("apt-get", aptArguments(append([]string{"--fix-broken", "--allow-downgrades"}, how...)...)...)
 		}
 	case facts.Zypper:
 		if unread {
@@ -89,8 +89,11 @@ func aptArguments(args ...string) []string {
 
 // applyPackages makes the changes of the distribution's packages.
 func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log io.Writer) error {
-	for _, c := range commands(snap.Stack, changes) {
-		if err := run(ctx, h, c, log); err != nil {
+	todo := commands(snap.Stack, changes)
+	for i, c := range todo {
+		err := run(ctx, h, c, log)
+		// dpkg cannot configure what lacks a package that only comes with the next command.
+		if err != nil && (c.Name != "dpkg" || i == len(todo)-1) {
 			return err
 		}
 	}
