@@ -63,7 +63,7 @@ func install(ctx context.Context, h host.Host, kinds resource.Kinds, o StackOrde
 	if err := kind.Apply(resource.WithLog(ctx, j), h, o.Resource.Spec, o.Changes); err != nil {
 		return err
 	}
-	j.job.State = facts.JobDone // as the next plan is to find it
+	j.job.State = facts.JobChecking
 	if err := j.write(); err != nil {
 		return err
 	}

@@ -110,20 +110,29 @@ func (s *server) installing() error {
 	if _, err := os.Stat(stackDir); err != nil {
 		return nil //nolint:nilerr // nothing was ever installed here
 	}
-	unlock, err := host.TryLock(stackLock)
-	if errors.Is(err, host.ErrLocked) {
-		state, _ := s.stackState(context.Background(), struct{}{})
-		who := "somebody"
-		if state.Job != nil {
-			who = state.Job.Who
+	var state StackState
+	for range 20 {
+		unlock, err := host.TryLock(stackLock)
+		if err == nil {
+			unlock()
+			return nil
 		}
-		return &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+		if !errors.Is(err, host.ErrLocked) {
+			return err
+		}
+		if state, err = s.stackState(context.Background(), struct{}{}); err != nil {
+			return err
+		}
+		if state.Job != nil && state.Job.State == facts.JobRunning {
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // one that is done is about to end
 	}
-	if err != nil {
-		return err
+	who := "somebody"
+	if state.Job != nil {
+		who = state.Job.Who
 	}
-	unlock()
-	return nil
+	return &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
 }
 
 func (s *server) difference(kind resource.Kind, r resource.Resource) ([]resource.Change, error) {

@@ -90,7 +90,8 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 		out.Outcomes = append(out.Outcomes, res)
 	}
 	if err := out.Err(); err != nil {
-		out.Fate, out.Why = Unfinished, err.Error()
+		why, _, _ := strings.Cut(err.Error(), "; its log") // the outcome has all of it
+		out.Fate, out.Why = Unfinished, why
 	} else {
 		out.Fate = Committed
 	}

@@ -13,9 +13,10 @@ const JobFile = "/var/lib/fabricform/stack/job.json"
 
 // The states of an installation.
 const (
-	JobRunning = "running"
-	JobFailed  = "failed"
-	JobDone    = "done"
+	JobRunning  = "running"
+	JobChecking = "checking" // all programs ended well, and the host is read again
+	JobFailed   = "failed"
+	JobDone     = "done"
 )
 
 // StackJob is an installation, as its journal says. One that says "running" and has no process any
@@ -35,7 +36,7 @@ type StackJob struct {
 
 // Interrupted is where the installation broke off; "": it did not.
 func (j *StackJob) Interrupted() string {
-	if j == nil || j.State == JobDone || j.Alive {
+	if j == nil || j.State == JobDone || j.State == JobChecking || j.Alive {
 		return ""
 	}
 	return j.Step
@@ -52,7 +53,7 @@ func ReadJob(r host.Reader, boot string) *StackJob {
 	if json.Unmarshal(raw, j) != nil {
 		return &StackJob{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
 	}
-	j.Alive = j.State == JobRunning && j.Boot == boot && runs(r, j.Process)
+	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(r, j.Process)
 	return j
 }
 

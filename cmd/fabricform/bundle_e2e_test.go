@@ -72,7 +72,7 @@ func standInPackages(t *testing.T, names ...string) (dir string) {
 		if err := os.MkdirAll(filepath.Join(root, "DEBIAN"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		control := fmt.Sprintf("Package: %s\nVersion: 1~standin\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: stand-in\n", name)
+		control := fmt.Sprintf("Package: %s\nVersion: 99~standin\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: stand-in\n", name)
 		if err := os.WriteFile(filepath.Join(root, "DEBIAN", "control"), []byte(control), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestStandInBundle(t *testing.T) {
 		try(t, state, "plan", "-lab", fabric).want(t, 1, "cannot be read")
 		write(bundle)
 	})
-	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "inbox → mlnx_ofed 24.10-2.1.8.0", "package dkms", "1~standin", "[reboot]", "[driver reload]", "worst disruption: reboot")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "inbox → mlnx_ofed 24.10-2.1.8.0", "package dkms", "99~standin", "[reboot]", "[driver reload]", "worst disruption: reboot")
 	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 1, "a reboot of node1 and a driver reload of node2", "-allow=reboot")
 	if there := on("node1", "ls /var/lib/fabricform/stack 2>/dev/null"); there != "" {
 		t.Errorf("something was brought before it was allowed: %s", there)

@@ -40,7 +40,8 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 	code, err = r.failures(ctx)
 	if err != nil {
 		r.a.report().Walk(r.report.Outcomes)
-		return code, errors.Join(err, r.enrolLate(ctx), errors.New("driver stacks are not whole on the hosts that are marked ✗; nothing else was changed: the next apply finishes them"))
+		// What failed stands above, with the ends of logs.
+		return code, errors.Join(r.enrolLate(ctx), fmt.Errorf("driver stacks are not whole on %s; nothing else was changed: the next apply finishes them", strings.Join(r.unfinished(), ", ")))
 	}
 	if err := r.enrolLate(ctx); err != nil {
 		return exitError, err
@@ -121,6 +122,16 @@ func openBundle(path string) (f *os.File, size int64, sum string, err error) {
 	}
 	f, err = os.Open(path)
 	return f, size, sum, err
+}
+
+// unfinished are the hosts whose stack stage did not come to its end.
+func (r *job) unfinished() (hosts []string) {
+	for _, h := range r.stacks {
+		if slices.ContainsFunc(h.Outcomes, func(o apply.Outcome) bool { return !o.Done }) {
+			hosts = append(hosts, h.Host)
+		}
+	}
+	return hosts
 }
 
 // movedBy asks again where the rest is not what was shown: after a reboot runtime settings are gone,

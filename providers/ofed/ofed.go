@@ -88,7 +88,7 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
 	case snap.Stack == nil:
 		return nil, fmt.Errorf("the driver stack was not read")
-	case snap.Stack.Job != nil && snap.Stack.Job.Alive:
+	case snap.Stack.Job != nil && snap.Stack.Job.Alive && snap.Stack.Job.State == facts.JobRunning:
 		j := snap.Stack.Job
 		return nil, fmt.Errorf("an installation by %s of fabric %q is under way here (%s): wait for its end, and plan again", j.Who, j.Fabric, j.Step)
 	}

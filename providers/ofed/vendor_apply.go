@@ -107,7 +107,7 @@ var exits = map[int]string{
 	22:  "it does not know one of its options: is the bundle older than they are?",
 	28:  "there is no space left",
 	171: "it does not apply to this host: it found no card of NVIDIA's",
-	172: "packages that it needs are missing; it names them above",
+	172: "packages that it needs are missing; it names them in its log",
 	173: "the tools that reach the cards (mst) did not start",
 }
 
