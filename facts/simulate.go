@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,10 +55,10 @@ func simulate(ctx context.Context, r host.Reader, manager string, packages []str
 	case APT:
 		a, err = r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, args...)...)
 	case DNF, YUM:
-		// Without -C it would fetch lists, which is no looking.
-		a, err = r.Inquire(ctx, manager, append([]string{"--assumeno", "-C", "-q"}, args...)...)
+		// Without -C it would fetch lists, which is no looking; with -q it says nothing of what it would do.
+		a, err = r.Inquire(ctx, manager, append([]string{"--assumeno", "-C"}, args...)...)
 	case Zypper:
-		a, err = r.Inquire(ctx, "zypper", append([]string{"--non-interactive", "--xmlout", "install", "--dry-run", "--no-refresh"}, args...)...)
+		a, err = r.Inquire(ctx, "zypper", append([]string{"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"}, args...)...)
 	default:
 		return &Simulation{Failed: "this host has no package manager that is known (apt, dnf, yum, zypper)"}
 	}
@@ -67,12 +68,26 @@ func simulate(ctx context.Context, r host.Reader, manager string, packages []str
 		}
 		return &Simulation{Failed: err.Error()}
 	}
-	return ParseSimulation(manager, a)
+	s := ParseSimulation(manager, a)
+	if strings.Contains(s.Failed, "Cache-only enabled but no cache") { // dnf has read no list yet
+		return &Simulation{Unknown: names(packages)}
+	}
+	return s
+}
+
+// names are packages without the versions that are pinned.
+func names(packages []string) []string {
+	out := make([]string, 0, len(packages))
+	for _, p := range packages {
+		name, _, _ := strings.Cut(p, "=")
+		out = append(out, name)
+	}
+	return out
 }
 
 // ParseSimulation reads a package manager's answer.
 func ParseSimulation(manager string, a host.Answer) *Simulation {
-	s := &Simulation{Unknown: unknown(a.Stdout + "\n" + a.Stderr)}
+	s := &Simulation{Unknown: unknown(html.UnescapeString(a.Stdout + "\n" + a.Stderr))} // zypper's is XML
 	switch manager {
 	case APT:
 		s.Steps = parseAPT(a.Stdout)

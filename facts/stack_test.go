@@ -119,8 +119,12 @@ func TestSimulations(t *testing.T) {
 		{"apt", APT, 0, []PackageStep{{Name: "ibverbs-providers", To: "56.1-1"}, {"libibverbs1", "44.0-2", "56.1-1"}, {Name: "perftest", To: "25.01.0+0.80-1"}, {Name: "rdma-stack", From: "1.0"}}, nil, ""},
 		{"apt-unknown", APT, 100, nil, []string{"nosuchpkg"}, ""},
 		{"apt-refused", APT, 100, nil, nil, "Version '9' for 'sl' was not found"},
-		{"dnf", DNF, 1, []PackageStep{{Name: "libibverbs", To: "51.0-1.el9_5"}, {Name: "libibverbs-utils-with-a-name-that-is-too-long", To: "51.0-1.el9_5"}, {Name: "ofed-scripts", From: "24.10-OFED.24.10.2.1.8"}, {Name: "rdma-core", To: "51.0-1.el9_5"}}, nil, ""},
-		{"dnf-unknown", DNF, 1, nil, []string{"nosuchpkg"}, ""},
+		{"dnf", DNF, 1, []PackageStep{{Name: "libibverbs", To: "51.0-1.el9"}, {Name: "ofed-scripts", From: "24.10-1.el9"},
+			{Name: "perftest-with-quite-a-long-name-for-a-column-of-a-table", To: "24.04-1.el9"}, {Name: "rdma-core", To: "51.0-1.el9"}}, nil, ""},
+		{"dnf-wrapped", DNF, 1, []PackageStep{{Name: "libibverbs-utils-with-a-name-that-is-too-long", To: "51.0-1.el9_5"}, {Name: "ofed-scripts", From: "24.10-OFED.24.10.2.1.8"}}, nil, ""},
+		{"zypper-install", Zypper, 0, []PackageStep{{Name: "libibverbs", To: "51.0-1.el9"}, {Name: "rdma-core", To: "51.0-1.el9"}}, nil, ""},
+		{"zypper-unknown", Zypper, 104, nil, []string{"nosuch"}, ""},
+		{"dnf-unknown", DNF, 1, nil, []string{"nosuch"}, ""},
 		{"zypper", Zypper, 0, []PackageStep{{"libibverbs1", "42.0-1", "49.1-2"}, {Name: "ofed", From: "24.10"}, {Name: "rdma-core", To: "49.1-2"}}, nil, ""},
 	} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "simulation", c.file+".txt"))

@@ -16,7 +16,7 @@ var inquiries = map[string][]string{
 	"ofed_info": {"-s"},
 	"rpm":       {"-q"},
 	"yum":       {"--assumeno"},
-	"zypper":    {"--non-interactive", "--xmlout", "install", "--dry-run"},
+	"zypper":    {"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"},
 }
 
 // Inquiry says why a program may not be run by who only looks; nil: it may.
