@@ -118,6 +118,9 @@ func (c *Client) end(why error) {
 // Close ends the conversation.
 func (c *Client) Close() { c.end(errors.New("the connection was closed")) }
 
+// Stream is what the conversation goes over: one that came by SSH carries files, too.
+func (c *Client) Stream() io.ReadWriteCloser { return c.stream }
+
 // Dead is closed when the conversation has ended.
 func (c *Client) Dead() <-chan struct{} { return c.done }
 

@@ -66,6 +66,9 @@ func info(t *checkpoint.Transaction, left time.Duration) TxInfo {
 
 // txReady sees a rehearsed timer fire: a host that cannot go back by itself is not changed.
 func (s *server) txReady(ctx context.Context, _ struct{}) (TxReady, error) {
+	if err := s.installing(); err != nil {
+		return TxReady{}, err
+	}
 	open, left, err := s.store.Pending()
 	if err != nil {
 		return TxReady{}, err

@@ -29,6 +29,7 @@ const (
 	Untouched    Fate = "untouched"
 	Lost         Fate = "lost" // not heard of any more; it goes back by itself when its lease runs out
 	Waiting      Fate = "waiting for confirmation"
+	Unfinished   Fate = "unfinished" // a driver stack, which the next apply finishes
 )
 
 // TxOptions say who opens a transaction, and how long hosts wait for a client that fell silent.

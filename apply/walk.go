@@ -46,6 +46,12 @@ func IsStale(err error) bool {
 	return errors.As(err, &e) && e.Stale
 }
 
+// IsHeld says whether an action was refused because somebody else is at work on the host.
+func IsHeld(err error) bool {
+	var e *agent.Error
+	return errors.As(err, &e) && e.Held
+}
+
 // Walk makes the plan's changes of the runtime stage under a transaction: hosts side by side, each
 // host's actions in order. After a failure no host begins another action, unless others are to go on. Started is told
 // of every action before it begins, from several goroutines; it may be nil.

@@ -62,6 +62,7 @@ func Check(f *Fabric) []Problem {
 		c.cablesInOneSubnet(h)
 		c.nicsInOneSubnet(h)
 		c.routes(h)
+		c.ofed(h.OFED)
 		c.nccl(h.NCCL, h)
 	}
 	c.nccl(f.NCCL, nil)

@@ -18,18 +18,19 @@ type RXE struct {
 type OFED struct {
 	Block
 
-	// The distribution's own, or a stack of NVIDIA's.
+	// The distribution's own packages, or a stack of NVIDIA's from a bundle.
 	Stack string `ff:"stack,required,one=inbox|mlnx_ofed|doca_ofed"`
-	// Version of the stack, such as `"24.10-2.1.8.0"`.
+	// Version of the stack, such as `"24.10-2.1.8.0"`; for the inbox stack, of rdma-core.
 	Version string `ff:"version"`
-	// Local file that is uploaded, relative to the file that names it.
+	// NVIDIA's file under its own name, relative to the file that names it. It is uploaded where it is
+	// needed.
 	Bundle string `ff:"bundle,path"`
 	// SHA-256 of the bundle, 64 hexadecimal digits.
 	SHA256 string `ff:"sha256,shape=sha256"`
-	// More packages of the distribution, for the inbox stack.
+	// More packages of the distribution, for the inbox stack: `["perftest"]`; `"perftest=25.01-1"` pins a version.
 	Packages []string `ff:"packages"`
 	// Whether an installer may change the card's firmware.
 	Firmware string `ff:"firmware,one=keep|update,default=keep"`
-	// Whether the host may be rebooted.
+	// Whether the host may be rebooted; apply wants `-allow=reboot` besides. Without it the driver is reloaded.
 	Reboot string `ff:"reboot,one=never|allow,default=never"`
 }

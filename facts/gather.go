@@ -45,6 +45,9 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if needs.Managers {
 		s.Managers = managers(r, s)
 	}
+	if needs.Stack != nil {
+		s.Stack = stack(r, s.System, needs.Stack)
+	}
 	if err := s.readFiles(r, needs.Folders); err != nil {
 		return nil, err
 	}

@@ -16,12 +16,14 @@ type Needs struct {
 	Modules     []string `json:"modules,omitempty"`      // kernel modules, such as "rdma_rxe"
 	Folders     []string `json:"folders,omitempty"`      // where to look for files of our own
 	Managers    bool     `json:"managers,omitempty"`     // who configures links at boot
+	// Stack is what of the RDMA driver stack is looked at; nil: nothing.
+	Stack *StackNeeds `json:"stack,omitempty"`
 }
 
 // And adds needs up.
 func (n Needs) And(m Needs) Needs {
 	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...),
-		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers}
+		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers, Stack: n.Stack.And(m.Stack)}
 }
 
 // Compact sorts the needs and leaves out what stands twice.
@@ -31,7 +33,7 @@ func (n Needs) Compact() Needs {
 	slices.Sort(n.Modules)
 	slices.Sort(n.Folders)
 	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules),
-		Folders: slices.Compact(n.Folders), Managers: n.Managers}
+		Folders: slices.Compact(n.Folders), Managers: n.Managers, Stack: n.Stack}
 }
 
 // Snapshot is one host at one moment.
@@ -48,6 +50,7 @@ type Snapshot struct {
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
 	Managers   *Managers         `json:"managers,omitempty"`   // nil: not needed
+	Stack      *Stack            `json:"stack,omitempty"`      // nil: not needed
 	Folders    []string          `json:"folders,omitempty"`    // those of the needed ones that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
 	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"net/netip"
 )
@@ -28,6 +29,9 @@ type Reader interface {
 	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
 	// that the kernel tells, whether this program knows it or not.
 	Dump(get uint16) ([][]byte, error)
+	// Inquire runs one of the few programs that only look (Inquiry) to its end, without a shell; the
+	// error is ErrNoProgram where the machine has none of that name.
+	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
 	// Records are what SaveRecord kept, by name.
 	Records() (map[string][]byte, error)
 }
@@ -60,6 +64,11 @@ type Host interface {
 	Stage(files map[string][]byte) (root string, discard func() error, err error)
 	// Ask runs a program of the machine to its end, without a shell, and answers what it printed.
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer, error)
+	// Run runs a program that installs something, without a shell and to its end. What it prints goes
+	// to log, too, as it comes, from two goroutines. A lab of namespaces refuses.
+	Run(ctx context.Context, c Command, log io.Writer) (Answer, error)
+	// Reboot restarts the machine; it returns before it goes down. A lab of namespaces refuses.
+	Reboot(ctx context.Context) error
 	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }

@@ -67,3 +67,6 @@ func Session() int { return 0 }
 
 // SpareMe does nothing.
 func SpareMe() {}
+
+// FreeSpace needs Linux.
+func FreeSpace(string) (int64, error) { return 0, errNoLinux }

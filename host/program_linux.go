@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -20,6 +22,7 @@ type Program struct {
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
 	Stdin   []byte
+	Log     io.Writer // what it prints goes there, too, as it comes; nil: nowhere
 }
 
 // Ended is how a program ended.
@@ -33,7 +36,11 @@ type Ended struct {
 // Start starts a program; wait waits for its end, and ends it with its children when ctx does.
 // Whatever happens to this process, the program ends with it.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
-	path, err := systemProgram(p.Name)
+	find := systemProgram
+	if strings.HasPrefix(p.Name, "/") {
+		find = ownProgram
+	}
+	path, err := find(p.Name)
 	if err != nil {
 		return func() Ended { return Ended{Missing: true} }
 	}
@@ -54,6 +61,9 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, p.Env...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = bytes.NewReader(p.Stdin), &out, &errs, "/"
+		if p.Log != nil {
+			cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, p.Log), io.MultiWriter(&errs, p.Log)
+		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 2 * time.Second

@@ -4,6 +4,7 @@ package planner
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -217,6 +218,11 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			continue
 		}
 		d, err := kind.Plan(in.Snapshot, r.Spec)
+		var driver *resource.MissingDriver
+		if errors.As(err, &driver) && out.installs() {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is planned again once the driver stack is there: %s", r.Addr.Kind, r.Addr.Name, driver.Why))
+			continue
+		}
 		if err != nil {
 			problem(err.Error())
 			continue
@@ -259,6 +265,6 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 	}
 	out.migrate(kinds, in, ordered)
 	// What lasts is written once all that runs was proven, what is given back included.
-	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(a.Stage, b.Stage) })
+	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
 	return out
 }

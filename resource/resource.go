@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -53,7 +55,21 @@ func (d Disruption) String() string {
 const (
 	StageRuntime = ""
 	StagePersist = "persist"
+	// StageStack is before both, in a transaction of its own: what a package manager did is not undone
+	// by a snapshot of the network. It is done on a host, or found unfinished and named.
+	StageStack = "stack"
 )
+
+// Rank orders the stages.
+func Rank(stage string) int {
+	return slices.Index([]string{StageStack, StageRuntime, StagePersist}, stage)
+}
+
+// MissingDriver is why a resource cannot be planned yet: what it stands on comes with the driver
+// stack. Where the same plan installs a stack, it is planned anew after that.
+type MissingDriver struct{ Why string }
+
+func (e *MissingDriver) Error() string { return e.Why }
 
 // Change is one attribute's difference. Empty From: it is absent now. Empty To: it is removed.
 type Change struct {
@@ -248,4 +264,20 @@ func (k Kinds) Lookup(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+type logKey struct{}
+
+// WithLog has what a kind's Apply tells on its way go to log, a line that begins with "# " for each
+// step.
+func WithLog(ctx context.Context, log io.Writer) context.Context {
+	return context.WithValue(ctx, logKey{}, log)
+}
+
+// Log is where Apply tells what it does; never nil.
+func Log(ctx context.Context) io.Writer {
+	if w, ok := ctx.Value(logKey{}).(io.Writer); ok {
+		return w
+	}
+	return io.Discard
 }

@@ -39,7 +39,7 @@ const (
 
 // Result is one check of one link, or of one host.
 type Result struct {
-	Check    string  `json:"check"` // "link", "ping", "tcp", "verbs", "nccl"
+	Check    string  `json:"check"` // "link", "ping", "tcp", "verbs", "nccl", "parity"
 	Link     string  `json:"link,omitempty"`
 	Host     string  `json:"host"`           // the culprit or the sending side
 	Peer     string  `json:"peer,omitempty"` // the other side

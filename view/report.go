@@ -120,6 +120,8 @@ func verdicts(results []validators.Result) map[validators.Verdict]int {
 
 func heading(r validators.Result) string {
 	switch {
+	case r.Check == "parity":
+		return "hosts beside each other"
 	case strings.Contains(r.Link, ":"):
 		return "path " + r.Link
 	case strings.HasPrefix(r.Link, "port group "):

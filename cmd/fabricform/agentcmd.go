@@ -54,6 +54,21 @@ func guardCommand() *cobra.Command {
 	}
 }
 
+// installCommand outlives the helper that starts it, because a package manager must not be cut off.
+func installCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "install", Short: "The installation of a driver stack on a host; started by the helper", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			h, err := host.Open()
+			if err != nil {
+				return err
+			}
+			// Not the command's context: as with a guardian.
+			return agent.InstallMain(context.Background(), h, providers.Kinds())
+		},
+	}
+}
+
 // labHostCommand is process 1 of a lab's host.
 func labHostCommand() *cobra.Command {
 	return &cobra.Command{

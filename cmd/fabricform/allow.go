@@ -3,26 +3,36 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // allowances are what plans may do that they otherwise refuse.
 type allowances []string
 
-// allowManagement lets a plan change the path of the operator's own connection.
-const allowManagement = "management"
+// What can be allowed.
+const (
+	allowManagement   = "management" // the path of the operator's own connection is changed
+	allowDriverReload = "driver-reload"
+	allowReboot       = "reboot"
+)
 
 func (w *allowances) flag(c *cobra.Command) {
-	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow what is refused otherwise: "+allowManagement+" (the path of your own connection is changed: new first, proven by a new connection, then old)")
+	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow what is refused otherwise: "+
+		allowManagement+" (the path of your own connection is changed: new first, proven by a new connection, then old), "+
+		allowDriverReload+" (RDMA and the links of its cards are gone for a while), "+allowReboot+" (which includes it)")
 }
 
 func (w allowances) check() error {
+	known := []string{allowManagement, allowDriverReload, allowReboot}
 	for _, what := range w {
-		if what != allowManagement {
-			return fmt.Errorf("-allow %s: there is only %s", what, allowManagement)
+		if !slices.Contains(known, what) {
+			return fmt.Errorf("-allow %s: there are %s", what, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -39,4 +49,39 @@ func (r *job) moved() {
 			}
 		}
 	}
+}
+
+// disruptive says which hosts a plan disrupts more than is allowed; nil: none.
+func (w allowances) disruptive(p *planner.Plan) error {
+	most := resource.LinkFlap
+	if slices.Contains(w, allowDriverReload) {
+		most = resource.DriverReload
+	}
+	if slices.Contains(w, allowReboot) {
+		most = resource.Reboot
+	}
+	needs := map[string][]string{}
+	for _, h := range p.Hosts {
+		switch worst := h.Worst(); {
+		case worst <= most:
+		case worst == resource.Reboot:
+			needs[allowReboot] = append(needs[allowReboot], h.Name)
+		default:
+			needs[allowDriverReload] = append(needs[allowDriverReload], h.Name)
+		}
+	}
+	var said []string
+	for _, what := range []string{allowReboot, allowDriverReload} {
+		if hosts := needs[what]; hosts != nil {
+			said = append(said, fmt.Sprintf("a %s of %s", strings.ReplaceAll(what, "-", " "), planner.Names(hosts)))
+		}
+	}
+	if said == nil {
+		return nil
+	}
+	flag := allowReboot
+	if needs[allowReboot] == nil {
+		flag = allowDriverReload
+	}
+	return fmt.Errorf("nothing was changed: the plan has %s; run with -allow=%s to let it", strings.Join(said, " and "), flag)
 }

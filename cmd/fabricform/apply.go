@@ -81,8 +81,12 @@ All hosts commit, or all go back. Each host keeps what it was, and a timer that 
 this program: if this program, its machine or the network to it is gone, the host goes back by itself
 (-lease). Before anything is final every host must be reached by a new connection, be as declared, and
 have lost no carrier and no ping that it had. What carries your own connection is changed with
--allow=management only: new first, then a new connection through it, then old is removed.`,
-		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan\n  fabricform apply -allow=management move-mgmt.hcl",
+-allow=management only: new first, then a new connection through it, then old is removed.
+
+Driver stacks (ofed blocks) come before that, in a transaction of their own: packages stay where the
+rest goes back. What reloads a driver or restarts a host wants -allow, and goes one end of a link at a
+time.`,
+		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan\n  fabricform apply -allow=reboot my-fabric/\n  fabricform apply -allow=management move-mgmt.hcl",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)

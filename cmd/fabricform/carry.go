@@ -24,7 +24,9 @@ type job struct {
 	p      *planner.Plan
 	id     string
 	report view.Report
-	open   bool // the transaction waits for a person's confirmation
+	open   bool                // the transaction waits for a person's confirmation
+	saved  bool                // the plan is a saved one
+	stacks []apply.HostOutcome // of the stack stage
 }
 
 // begin opens the session and makes the plan, or takes a saved one and leaves out the hosts that
@@ -64,6 +66,7 @@ func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (
 	if saved == nil {
 		return r, nil
 	}
+	r.saved = true
 	if err := r.bind(saved); err != nil {
 		r.s.fleet.Close()
 		return nil, err
@@ -113,12 +116,20 @@ func (r *job) apply(ctx context.Context) (int, error) {
 	if len(p.Problems()) > 0 {
 		return code, nil
 	}
+	if err := r.o.allow.disruptive(p); err != nil {
+		return exitError, err
+	}
 	if p.Changes() > 0 {
 		if err := confirmed(r.o.approve); err != nil {
 			return exitError, err
 		}
 	}
+	if stacked, err := r.stack(ctx); stacked != exitOK || err != nil {
+		return worse(code, stacked), err
+	}
+	r.report.Outcomes = nil
 	changed, err := r.change(ctx)
+	r.report.Outcomes = r.withStacks(r.report.Outcomes)
 	report.Walk(r.report.Outcomes)
 	r.moved()
 	if code = worse(code, changed); err != nil || changed != exitOK || r.open {
@@ -154,7 +165,7 @@ func (r *job) enrol(ctx context.Context) error {
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()
 		}
-		if h.Fate != apply.Committed && h.Fate != apply.Waiting {
+		if h.Fate != apply.Committed && h.Fate != apply.Waiting && h.Fate != apply.Unfinished {
 			e.Changes, e.Failed = 0, "went back: "+h.Why
 		}
 		entries[h.Host] = e

@@ -5,11 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/fabricform/fabricform/config"
-	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/planner"
-	"github.com/fabricform/fabricform/providers"
 )
 
 // short replaces the large cluster's thresholds: its 128 paths are measured one after the other on
@@ -92,22 +87,4 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 	}
 	try(t, state, "lab", "fault", fabric, "storage:node2", "none").want(t, 0)
 	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Fabric proven")
-}
-
-// TestWhatIsNotCarriedOutIsAProblem: blocks without a provider are checked, and a plan says that
-// nothing makes them, rather than that all is well.
-func TestWhatIsNotCarriedOutIsAProblem(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f.hcl")
-	text := "host \"a\" {\n  memlock = \"unlimited\"\n  ofed {\n    stack = \"inbox\"\n  }\n}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, _, d := config.Load(path, config.Options{})
-	if len(d) != 0 {
-		t.Fatal(d)
-	}
-	p := planner.Make(f.Name, providers.Kinds(), []planner.HostInput{{Name: "a", Resources: providers.Desired(f, f.Hosts[0]), Snapshot: &facts.Snapshot{}}})
-	if got := p.Problems(); len(got) != 1 || !strings.Contains(got[0].String(), "f.hcl:3: a.ofed.inbox: ofed is not in this build") {
-		t.Fatalf("%v", got)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -157,7 +158,11 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
-		members = append(members, apply.Member{Target: s.target(h), Needs: needs.And(providers.Needs(f, h)), Ask: s.lasting(h.Name)})
+		needs = needs.And(providers.Needs(f, h))
+		if !a.glance { // a plan compares no hosts with each other
+			needs.Stack = needs.Stack.And(&facts.StackNeeds{})
+		}
+		members = append(members, apply.Member{Target: s.target(h), Needs: needs, Ask: s.lasting(h.Name)})
 	}
 	reach := apply.Connect
 	if a.glance {
@@ -222,6 +227,9 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 			}
 			for _, r := range in.Resources {
 				in.Refused[r.Addr] = read.Refused[r.Addr.String()]
+				if r.Addr.Kind == ofed.Kind {
+					in.Refused[r.Addr] = noBundle(h.OFED)
+				}
 			}
 			inputs[i] = in
 			s.mu.Lock()

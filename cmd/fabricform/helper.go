@@ -72,13 +72,13 @@ func (h helpers) Build(goarch string) (transport.Build, error) {
 func hashFile(path string) (sum string, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", 0, fmt.Errorf("read helper: %w", err)
+		return "", 0, fmt.Errorf("read file: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	h := sha256.New()
 	size, err = io.Copy(h, f)
 	if err != nil {
-		return "", 0, fmt.Errorf("read helper %s: %w", path, err)
+		return "", 0, fmt.Errorf("read %s: %w", path, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }

@@ -36,6 +36,9 @@ func (r *job) change(ctx context.Context) (int, error) {
 	if errors.As(err, &held) {
 		return exitHeld, fmt.Errorf("nothing was changed: %w", err)
 	}
+	if apply.IsHeld(err) {
+		return exitHeld, err
+	}
 	if err != nil {
 		return exitError, err
 	}
@@ -71,8 +74,11 @@ func (r *job) failures(ctx context.Context) (code int, why error) {
 	for _, h := range r.report.Outcomes {
 		if err := h.Err(); err != nil {
 			kind := exitError
-			if apply.IsStale(err) {
+			switch {
+			case apply.IsStale(err):
 				kind = exitStale
+			case apply.IsHeld(err):
+				kind = exitHeld
 			}
 			code, why = worse(code, kind), errors.Join(why, fmt.Errorf("host %s: %w", h.Host, err))
 		}

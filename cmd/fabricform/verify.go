@@ -34,7 +34,7 @@ was not is a failure, because nothing is proven of it.`,
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl")
+	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl, parity")
 	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
 	c.Flags().StringVar(&ch.link, "link", "", "check this `link`, network or path of a network only")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -35,7 +35,7 @@ func (moduleProvider) Observe(snap *facts.Snapshot, want ModuleSpec) (*ModuleSta
 	case snap.System.Lab && s.State != facts.ModuleLoaded:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's kernel and loads no %s into it: `fabricform lab up -backend vm` has kernels of its own", want.Name)
 	case s.State == facts.ModuleAbsent:
-		return nil, fmt.Errorf("the kernel %s of this host has no module %s: %s", snap.System.Kernel, want.Name, whoHasIt(snap.System))
+		return nil, &resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host has no module %s: %s; or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
 	}
 	return s, nil
 }

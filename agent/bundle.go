@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// A bundle arrives in a folder of the login user's, because SFTP runs as that user, and is moved to
+// one of root's once its hash was checked.
+const (
+	arrivals = host.StateDir + "/bundles"
+	// BundleDir has the bundles that are whole.
+	BundleDir = stackDir + "/bundles"
+)
+
+// Bundle names a file and what it is.
+type Bundle struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"` // lower case hexadecimal
+	Size   int64  `json:"size"`   // bytes
+}
+
+// BundleRoom is where a bundle may be uploaded to.
+type BundleRoom struct {
+	Path  string `json:"path"`
+	Have  int64  `json:"have"`  // bytes of it that are there
+	Whole bool   `json:"whole"` // it is there, and was checked
+}
+
+// bundleName keeps to characters that mean nothing to anybody.
+var bundleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,200}$`)
+
+var hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func (b Bundle) check() error {
+	if !bundleName.MatchString(b.Name) || !hexHash.MatchString(b.SHA256) || b.Size <= 0 {
+		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is no bundle", b.Name, b.Size, b.SHA256)
+	}
+	return nil
+}
+
+// part is where it grows; another content under the same name has another one.
+func (b Bundle) part() string { return filepath.Join(arrivals, b.Name+"."+b.SHA256[:16]+".part") }
+
+// torn is how much of a broken upload's end is sent again: writes are under way side by side (16 of
+// 32 KiB), and the last ones may have left holes.
+const torn = 2 << 20
+
+// unpackedTimes is the space that a bundle takes beside itself until it is installed, in its own
+// sizes: unpacked, and its packages installed.
+const unpackedTimes = 3
+
+// bundleRoom says where to upload to, and from where on. Too little space is an error before the
+// first byte.
+func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
+	if err := b.check(); err != nil {
+		return BundleRoom{}, err
+	}
+	for _, dir := range []string{stackDir, BundleDir, arrivals} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+		}
+	}
+	if err := giveToLogin(arrivals); err != nil {
+		return BundleRoom{}, err
+	}
+	if whole, err := hashed(filepath.Join(BundleDir, b.Name), b); err != nil || whole {
+		return BundleRoom{Whole: whole}, err
+	}
+	room := BundleRoom{Path: b.part()}
+	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
+		room.Have = max(0, min(info.Size(), b.Size)-torn)
+	} else if err == nil {
+		return BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
+	}
+	free, err := host.FreeSpace(arrivals)
+	if err != nil {
+		return BundleRoom{}, err
+	}
+	if need := b.Size - room.Have + unpackedTimes*b.Size; free < need {
+		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, host.StateDir, b.Name, need/1e6)
+	}
+	return room, nil
+}
+
+// giveToLogin makes a folder the login user's own, whom sudo names (sudo(8), SUDO_UID).
+func giveToLogin(dir string) error {
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	if err != nil || uid < 0 {
+		return nil //nolint:nilerr // the login is root's
+	}
+	if err := os.Lchown(dir, uid, -1); err != nil {
+		return fmt.Errorf("let the login user write to %s: %w", dir, err)
+	}
+	return os.Chmod(host.StateDir, 0o755) // it is passed through only; what is secret in it has modes of its own
+}
+
+// bundleCheck hashes what arrived, and keeps it where it is right. What is wrong is removed.
+func (s *server) bundleCheck(_ context.Context, b Bundle) (BundleRoom, error) {
+	if err := b.check(); err != nil {
+		return BundleRoom{}, err
+	}
+	whole, err := hashed(b.part(), b)
+	if err != nil {
+		return BundleRoom{}, err
+	}
+	if !whole {
+		return BundleRoom{Path: b.part()}, os.Remove(b.part())
+	}
+	final := filepath.Join(BundleDir, b.Name)
+	if err := errors.Join(os.Lchown(b.part(), 0, 0), os.Chmod(b.part(), 0o600), os.Rename(b.part(), final)); err != nil {
+		return BundleRoom{}, fmt.Errorf("keep %s: %w", b.Name, err)
+	}
+	return BundleRoom{Whole: true, Have: b.Size}, nil
+}
+
+// hashed says whether a file is the bundle; false where it is not there or another one.
+func hashed(path string, b Bundle) (bool, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() != b.Size) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return false, fmt.Errorf("hash %s: %w", b.Name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)) == b.SHA256, nil
+}

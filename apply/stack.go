@@ -1,0 +1,206 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// StackOptions steer the stack stage.
+type StackOptions struct {
+	Fabric, Plan string
+	User         string                  // user@machine of the operator
+	Apart        func(a, b string) bool  // hosts that are not to go down at once, such as the two ends of a link
+	Started      func(host, what string) // told of each step; from several goroutines
+	Patience     time.Duration           // with a host that restarts
+}
+
+// Stacks installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
+// on the others in waves without two hosts of one link. After a failure no other host begins. A host
+// where it failed, or that was not heard of any more, goes on or stops by itself, and its journal
+// tells the next plan.
+func (f *Fleet) Stacks(ctx context.Context, p *planner.Plan, o StackOptions) []HostOutcome {
+	out := make([]HostOutcome, len(p.Hosts))
+	index := map[string]int{}
+	for i, h := range p.Hosts {
+		out[i].Host, index[h.Name] = h.Name, i
+		for _, a := range h.Actions {
+			out[i].Outcomes = append(out[i].Outcomes, Outcome{Action: a})
+		}
+	}
+	for _, wave := range waves(p, o.Apart) {
+		var wg sync.WaitGroup
+		for _, h := range wave {
+			wg.Go(func() { out[index[h.Name]] = f.stackHost(ctx, h, o) })
+		}
+		wg.Wait()
+		if slices.ContainsFunc(out, func(h HostOutcome) bool { return h.Err() != nil }) || ctx.Err() != nil {
+			break
+		}
+	}
+	return out
+}
+
+// waves are the hosts that act at the same time.
+func waves(p *planner.Plan, apart func(a, b string) bool) [][]planner.HostPlan {
+	var calm []planner.HostPlan
+	var out [][]planner.HostPlan
+next:
+	for _, h := range p.Hosts {
+		switch {
+		case len(h.Actions) == 0:
+			continue
+		case h.Worst() < resource.DriverReload:
+			calm = append(calm, h)
+			continue
+		}
+		for i := range out {
+			if !slices.ContainsFunc(out[i], func(o planner.HostPlan) bool { return apart(o.Name, h.Name) }) {
+				out[i] = append(out[i], h)
+				continue next
+			}
+		}
+		out = append(out, []planner.HostPlan{h})
+	}
+	if calm != nil {
+		out = append([][]planner.HostPlan{calm}, out...)
+	}
+	return out
+}
+
+func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOptions) HostOutcome {
+	out := HostOutcome{Host: h.Name}
+	for _, a := range h.Actions {
+		res := Outcome{Action: a}
+		if out.Err() == nil && ctx.Err() == nil {
+			res.Err = f.installOn(ctx, h.Name, a, o)
+			if res.Done = res.Err == nil; !res.Done {
+				res.Failed = res.Err.Error()
+			}
+		}
+		out.Outcomes = append(out.Outcomes, res)
+	}
+	if err := out.Err(); err != nil {
+		why, _, _ := strings.Cut(err.Error(), "; its log") // the outcome has all of it
+		out.Fate, out.Why = Unfinished, why
+	} else {
+		out.Fate = Committed
+	}
+	return out
+}
+
+// installOn installs, waits for the end, and restarts the host where the changes say so.
+func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o StackOptions) error {
+	order := agent.StackOrder{ID: o.Plan, Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
+	if slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.Disruption < resource.Reboot }) {
+		state, err := ask[agent.StackState](ctx, f, host, "stack.start", order)
+		if err == nil {
+			err = f.awaitStack(ctx, host, state, o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.Disruption() < resource.Reboot {
+		return nil
+	}
+	o.Started(host, "restarting it")
+	state, err := ask[agent.StackState](ctx, f, host, "stack.reboot", struct{}{})
+	if err != nil {
+		return err
+	}
+	return f.awaitBoot(ctx, host, state.Boot, o.Patience)
+}
+
+// awaitStack asks until the installation has ended. A connection that breaks meanwhile is made anew:
+// the installation goes on without it.
+func (f *Fleet) awaitStack(ctx context.Context, host string, state agent.StackState, o StackOptions) error {
+	id, step := o.Plan, ""
+	for {
+		j := state.Job
+		switch {
+		case j == nil || j.ID != id:
+			return errors.New("its journal is of another installation: plan again")
+		case j.State == facts.JobDone:
+			return nil
+		case j.State == facts.JobFailed:
+			return fmt.Errorf("%s; its log %s ends so:\n%s", j.Why, agent.StackLog, indent(state.Tail))
+		case !j.Alive:
+			return fmt.Errorf("the installation was interrupted in: %s; the next apply finishes it", j.Step)
+		}
+		if j.Step != step {
+			step = j.Step
+			o.Started(host, step)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", ctx.Err())
+		case <-time.After(500 * time.Millisecond):
+		}
+		next, err := ask[agent.StackState](ctx, f, host, "stack.state", struct{}{})
+		if err == nil {
+			state = next
+			continue
+		}
+		if err := f.comeBack(ctx, host, time.Minute); err != nil {
+			return fmt.Errorf("%w: the installation goes on there by itself", err)
+		}
+	}
+}
+
+// awaitBoot waits until the host answers under another boot id.
+func (f *Fleet) awaitBoot(ctx context.Context, host, before string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		// The old boot still answers for a while; each try is a connection of its own.
+		if err := f.comeBack(ctx, host, patience); err != nil {
+			return fmt.Errorf("it was told to restart, and does not come back: %w", err)
+		}
+		state, err := ask[agent.StackState](ctx, f, host, "stack.state", struct{}{})
+		if err == nil && state.Boot != before {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it was told to restart, and has not within %s", patience)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// comeBack makes a new connection to a host, with patience.
+func (f *Fleet) comeBack(ctx context.Context, host string, patience time.Duration) error {
+	for end := time.Now().Add(patience); ; {
+		try, cancel := context.WithTimeout(ctx, 30*time.Second)
+		c, err := f.redial(try, host)
+		cancel()
+		if err == nil {
+			if before := f.adopt(host, c); before != nil {
+				before.Close()
+			}
+			return nil
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return fmt.Errorf("it cannot be reached any more: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func indent(s string) string {
+	return "    " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n    ")
+}

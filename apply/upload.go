@@ -1,0 +1,164 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/agent"
+)
+
+// Bundle is a local file that hosts get.
+type Bundle struct {
+	agent.Bundle
+	From io.ReaderAt
+}
+
+// sendersAtOnce bounds how many hosts are sent to at a time: a laptop's own link is the limit, and a
+// host that is done can begin to install.
+const sendersAtOnce = 8
+
+// breaksBorne is how often an upload may break without a byte more before it is given up.
+const breaksBorne = 5
+
+// Sent is how far the uploads are.
+type Sent struct {
+	Bytes, Size int64         // of all hosts together
+	Rate        float64       // bytes per second since the beginning
+	Left        time.Duration // by that rate
+	Hosts       int
+}
+
+// Send uploads to each host the bundle that it is to get, by SFTP over the open connections and
+// several at once. A connection that breaks is made anew, and the upload goes on where it was; the
+// hosts check the hash. told hears of the progress about once a second; it may be nil.
+func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent)) error {
+	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, told: told}
+	for _, b := range bundles {
+		p.size += b.Size
+	}
+	var g errgroup.Group
+	g.SetLimit(sendersAtOnce)
+	errs := map[string]error{}
+	var mu sync.Mutex
+	for host, b := range bundles {
+		g.Go(func() error {
+			if err := f.send(ctx, host, b, p); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs[host] = fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions above return nil always
+	var all []error
+	for _, err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {
+	breaks, wrong, before := 0, 0, int64(-1)
+	for {
+		room, err := ask[agent.BundleRoom](ctx, f, host, "bundle.room", b.Bundle)
+		var refused *agent.Error
+		switch {
+		case errors.As(err, &refused), ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case err == nil && room.Whole:
+			p.set(host, b.Size, b.Size)
+			return nil
+		case err == nil:
+			if room.Have > before {
+				breaks, before = 0, room.Have
+			}
+			p.set(host, room.Have, room.Have)
+			if err = f.upload(ctx, host, b, room, p); err == nil {
+				room, err = ask[agent.BundleRoom](ctx, f, host, "bundle.check", b.Bundle)
+			}
+			if err == nil && room.Whole {
+				return nil
+			}
+			if err == nil { // the hash differs: what was there before is not what we send
+				if wrong++; wrong > 1 {
+					return errors.New("what arrived has another SHA-256, twice: does the file change while it is sent?")
+				}
+				continue
+			}
+		}
+		if breaks++; breaks > breaksBorne || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if back := f.comeBack(ctx, host, time.Minute); back != nil {
+			return errors.Join(err, back)
+		}
+	}
+}
+
+// upload goes over the connection that the host's helper runs on.
+func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room agent.BundleRoom, p *progress) error {
+	c := f.client(host)
+	if c == nil {
+		return errors.New("it is not connected")
+	}
+	carrier, ok := c.Stream().(interface {
+		Upload(ctx context.Context, to string, from io.ReaderAt, offset, size int64, progress func(int64)) error
+	})
+	if !ok {
+		return errors.New("the connection carries no files")
+	}
+	// A connection that fell silent ends the helper's client first.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.Dead():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) { p.set(host, sent, -1) })
+}
+
+// progress adds up what all hosts have.
+type progress struct {
+	mu    sync.Mutex
+	began time.Time
+	last  time.Time
+	size  int64
+	at    map[string]int64 // by host
+	from  map[string]int64 // what was there before: it has no rate
+	told  func(Sent)
+}
+
+// set notes how far a host is; from is where it began, or -1.
+func (p *progress) set(host string, at, from int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at[host] = at
+	if from >= 0 {
+		p.from[host] = from
+	}
+	if p.told == nil || time.Since(p.last) < time.Second {
+		return
+	}
+	p.last = time.Now()
+	s := Sent{Size: p.size, Hosts: len(p.at)}
+	var began int64
+	for h, n := range p.at {
+		s.Bytes += n
+		began += p.from[h]
+	}
+	if spent := time.Since(p.began).Seconds(); spent > 0 && s.Bytes > began {
+		s.Rate = float64(s.Bytes-began) / spent
+		s.Left = time.Duration(float64(s.Size-s.Bytes) / s.Rate * float64(time.Second))
+	}
+	p.told(s)
+}

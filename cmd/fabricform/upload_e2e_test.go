@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/apply"
+)
+
+// randomBundle is a file that no compression shortens.
+func randomBundle(size int) apply.Bundle {
+	raw := make([]byte, size)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(raw) // never fails, by its documentation
+	sum := sha256.Sum256(raw)
+	return apply.Bundle{Bundle: agent.Bundle{Name: "stand-in.tgz", SHA256: hex.EncodeToString(sum[:]), Size: int64(size)}, From: bytes.NewReader(raw)}
+}
+
+// everyHost is the same bundle for all hosts.
+func (b *benchLab) everyHost(f apply.Bundle) map[string]apply.Bundle {
+	out := map[string]apply.Bundle{}
+	for _, h := range b.session.fabric.Hosts {
+		out[h.Name] = f
+	}
+	return out
+}
+
+// fragile is a connection that breaks once so many bytes were written.
+type fragile struct {
+	net.Conn
+	left  *atomic.Int64
+	total *atomic.Int64
+}
+
+func (f fragile) Write(p []byte) (int, error) {
+	f.total.Add(int64(len(p)))
+	if f.left.Add(-int64(len(p))) < 0 {
+		_ = f.Close() // the other side hears nothing of it but the end
+	}
+	return f.Conn.Write(p)
+}
+
+// TestUploads: broken off at random points, an upload goes on where it was, and what arrives is
+// identical by hash.
+func TestUploads(t *testing.T) {
+	e2e(t)
+	b := newBenchLab(t, 2)
+	f := randomBundle(64 << 20)
+	random := rand.New(rand.NewPCG(7, 7))
+	var total atomic.Int64
+	var breaks atomic.Int64
+	dial := b.lab.NetDial
+	b.dialer.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		left := new(atomic.Int64)
+		left.Store(8<<20 + random.Int64N(20<<20))
+		breaks.Add(1)
+		return fragile{c, left, &total}, err
+	}
+	fleet := b.connect(t)
+	defer fleet.Close()
+	if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+		t.Fatal(err)
+	}
+	n, sent := breaks.Load()-2, total.Load()
+	t.Logf("%d breaks, %.1f MiB sent for 128 MiB", n, float64(sent)/(1<<20))
+	if n < 6 {
+		t.Errorf("the connections broke %d times only", n)
+	}
+	// Each break costs what was torn, and what was on its way.
+	if most := 2*f.Size + n*(6<<20); sent > most {
+		t.Errorf("%d bytes were sent, more than %d: uploads began anew", sent, most)
+	}
+	arrived := func(t *testing.T) {
+		t.Helper()
+		for _, h := range b.session.fabric.Hosts {
+			sum := inside(t, b.state, b.fabric, h.Name, "sha256sum", agent.BundleDir+"/"+f.Name)
+			if !strings.HasPrefix(sum, f.SHA256) {
+				t.Errorf("%s has %s", h.Name, sum)
+			}
+			if left := inside(t, b.state, b.fabric, h.Name, "ls", "/var/lib/fabricform/bundles"); left != "" {
+				t.Errorf("left on %s: %s", h.Name, left)
+			}
+		}
+	}
+	arrived(t)
+	b.dialer.NetDial = dial
+	t.Run("what is there is not sent again", func(t *testing.T) {
+		before := time.Now()
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("in %s", time.Since(before).Round(time.Millisecond))
+		arrived(t)
+	})
+	t.Run("a beginning of something else", func(t *testing.T) {
+		for _, h := range b.session.fabric.Hosts {
+			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", agent.BundleDir, f.Name, f.Name, f.SHA256[:16]))
+		}
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+			t.Fatal(err)
+		}
+		arrived(t)
+	})
+	t.Run("no space", func(t *testing.T) {
+		huge := f
+		huge.Name, huge.Size = "huge.tgz", 1<<50
+		if err := fleet.Send(t.Context(), b.everyHost(huge), nil); err == nil || !strings.Contains(err.Error(), "make space") {
+			t.Error(err)
+		}
+	})
+	t.Run("a hostile name", func(t *testing.T) {
+		bad := f
+		bad.Name = "../../etc/passwd"
+		if err := fleet.Send(t.Context(), b.everyHost(bad), nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBenchUpload stands beside scp and rsync to the same hosts at once, without compression.
+func TestBenchUpload(t *testing.T) {
+	benchmark(t, "scp", "rsync")
+	size := 128 << 20
+	if len(benchSizes()) > 1 {
+		size = 1 << 30
+	}
+	f := randomBundle(size)
+	local := writeFile(t, f)
+	for _, n := range []int{2, 8}[:len(benchSizes())] {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			var s series
+			for range 3 {
+				b.forget(t, f)
+				fleet := b.connect(t)
+				start := time.Now()
+				if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+					t.Fatal(err)
+				}
+				send := time.Since(start)
+				fleet.Close()
+				b.forget(t, f)
+				scp := b.copies(t, func(to string, options []string) []string {
+					return append(append([]string{"scp", "-q"}, options...), local, to+":/root/copy")
+				})
+				b.forget(t, f)
+				rsync := b.copies(t, func(to string, options []string) []string {
+					return []string{"rsync", "--whole-file", "-e", "ssh " + strings.Join(options, " "), local, to + ":/root/copy"}
+				})
+				s.add("scp / upload with its hash checked", scp.Seconds()/send.Seconds())
+				s.add("rsync / upload with its hash checked", rsync.Seconds()/send.Seconds())
+				s.add("MB/s to all hosts together", float64(n)*float64(size)/1e6/send.Seconds())
+			}
+			s.log(t, fmt.Sprintf("%d MiB to %d hosts", size>>20, n))
+		})
+	}
+}
+
+// forget removes what was copied.
+func (b *benchLab) forget(t *testing.T, f apply.Bundle) {
+	t.Helper()
+	for _, h := range b.session.fabric.Hosts {
+		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", agent.BundleDir+"/"+f.Name)
+	}
+}
+
+// copies runs a copy to all hosts at once.
+func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) []string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for _, h := range b.session.fabric.Hosts {
+		to := b.session.target(h)
+		options := append([]string{"-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, curve25519...)
+		cmd := b.operator(argv(to.User+"@"+to.Address, options)...)
+		g.Go(func() error {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", h.Name, err, out)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// writeFile puts a bundle where other programs find it.
+func writeFile(t *testing.T, f apply.Bundle) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), f.Name)
+	out, err := os.Create(path)
+	if err == nil {
+		_, err = io.Copy(out, io.NewSectionReader(f.From, 0, f.Size))
+		err = errors.Join(err, out.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,241 @@
+package facts
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// The driver stacks, as `ofed.stack` names them.
+const (
+	Inbox    = "inbox"
+	MLNXOFED = "mlnx_ofed"
+	DOCAOFED = "doca_ofed"
+)
+
+// The package managers.
+const (
+	APT    = "apt"
+	DNF    = "dnf"
+	YUM    = "yum"
+	Zypper = "zypper"
+)
+
+// StackNeeds is what of the driver stack is to be read. Asking package managers takes up to some
+// seconds, so that only a host with an `ofed` block is asked for all.
+type StackNeeds struct {
+	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
+	Inbox bool `json:"inbox,omitempty"`
+	// Vendor is the vendor's stack that is wanted: where it is not there, what builds it is simulated.
+	Vendor string `json:"vendor,omitempty"`
+	// Install are further packages; "name=version" pins one.
+	Install []string `json:"install,omitempty"`
+	// Modules are kernel modules that the host needs.
+	Modules []string `json:"modules,omitempty"`
+	// Full: beside versions, what an installation depends on.
+	Full bool `json:"full,omitempty"`
+}
+
+// And adds needs up; both may be nil.
+func (n *StackNeeds) And(m *StackNeeds) *StackNeeds {
+	if n == nil || m == nil {
+		return cmpOr(n, m)
+	}
+	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Vendor: n.Vendor + m.Vendor, Full: n.Full || m.Full}
+}
+
+func cmpOr(n, m *StackNeeds) *StackNeeds {
+	if n != nil {
+		return n
+	}
+	return m
+}
+
+func compact(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Stack is a host's RDMA driver stack.
+type Stack struct {
+	Name     string             `json:"name"`               // Inbox, MLNXOFED or DOCAOFED
+	Version  string             `json:"version,omitempty"`  // of a vendor's stack, as ofed_info says it
+	Release  Release            `json:"release"`            // of the distribution
+	Manager  string             `json:"manager,omitempty"`  // of packages; "": none that is known
+	Packages map[string]Package `json:"packages,omitempty"` // those that are looked at, where installed, and all unfinished ones
+	Modules  []StackModule      `json:"modules,omitempty"`  // those that are loaded or have a file
+
+	// What follows is read with Full only.
+	Missing    []string    `json:"missing,omitempty"`     // needed modules that the running kernel has not
+	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
+	Initramfs  bool        `json:"initramfs,omitempty"`   // the running kernel has one
+	Headers    bool        `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
+	DKMS       []DKMS      `json:"dkms,omitempty"`        // modules that are built here
+	SecureBoot string      `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
+	RebootDue  string      `json:"reboot_due,omitempty"`  // why; "": it is not
+	Simulated  *Simulation `json:"simulated,omitempty"`   // of installing what was needed
+	Job        *StackJob   `json:"job,omitempty"`         // the last installation, as its journal says
+}
+
+// Release is the distribution, by os-release(5).
+type Release struct {
+	ID      string   `json:"id"`                // "debian", "ubuntu", "rhel", …
+	Version string   `json:"version,omitempty"` // VERSION_ID: "12", "22.04", "9.4"
+	Like    []string `json:"like,omitempty"`    // ID_LIKE
+	Variant string   `json:"variant,omitempty"` // VERSION: "22.03 (LTS-SP3)"
+}
+
+// Package is an installed package.
+type Package struct {
+	Version string `json:"version"`
+	// Unfinished is dpkg's state where an installation broke off: "half-configured", "unpacked", …
+	Unfinished string `json:"unfinished,omitempty"`
+}
+
+// StackModule is a kernel module of the stack: the one that runs, and the file that would be loaded.
+type StackModule struct {
+	Name   string   `json:"name"`
+	Loaded string   `json:"loaded,omitempty"` // srcversion of the running one; "": not loaded, or it says none
+	Is     bool     `json:"is,omitempty"`     // loaded
+	File   string   `json:"file,omitempty"`   // "": none for the running kernel
+	Source string   `json:"source,omitempty"` // srcversion of the file
+	Magic  string   `json:"magic,omitempty"`  // kernel that the file was built for (vermagic's first word)
+	Signer string   `json:"signer,omitempty"`
+	Users  []string `json:"users,omitempty"` // modules that hold it
+}
+
+// Differs says whether another module runs than would be loaded.
+func (m StackModule) Differs() bool {
+	return m.Is && m.Loaded != "" && m.Source != "" && m.Loaded != m.Source
+}
+
+// Origin is where a module's file comes from, by the folder that depmod.d(5) prefers.
+func (m StackModule) Origin() string {
+	switch {
+	case m.File == "":
+		return ""
+	case m.File == "(builtin)" || strings.Contains(m.File, "/kernel/drivers/") || strings.Contains(m.File, "/kernel/net/"):
+		return "kernel"
+	case strings.Contains(m.File, "/dkms/"):
+		return "dkms"
+	}
+	return "vendor"
+}
+
+// stackModules are the modules by which stacks differ.
+var stackModules = []string{"ib_core", "mlx5_core", "mlx5_ib", "nvidia_peermem", "rdma_rxe"}
+
+// watched are the packages whose versions matter between hosts.
+var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
+
+// OfStack says whether a package is one of those whose versions matter between hosts.
+func OfStack(name string) bool { return slices.Contains(watched, name) }
+
+// stackPatience bounds a question to a program of the host.
+const stackPatience = 60 * time.Second
+
+// stack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
+func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
+	ctx, cancel := context.WithTimeout(context.Background(), stackPatience)
+	defer cancel()
+	s := &Stack{Name: Inbox, Release: ParseRelease(text(r, "/etc/os-release"))}
+	s.Manager = packageManager(r, s.Release)
+	if a, err := r.Inquire(ctx, "ofed_info", "-s"); err == nil {
+		if name, version, ok := ParseOFED(a.Stdout); ok {
+			s.Name, s.Version = name, version
+		}
+	}
+	names := slices.Clone(stackModules)
+	if needs.Full {
+		names = compact(names, needs.Modules)
+	}
+	s.Modules = loadedModules(r, names)
+	if needs.Full {
+		s.readFull(ctx, r, sys, needs, names)
+	}
+	asked := slices.Clone(watched)
+	for _, p := range s.Wanted {
+		name, _, _ := strings.Cut(p, "=")
+		asked = append(asked, name)
+	}
+	s.Packages = packages(ctx, r, s.Manager, compact(asked, nil))
+	if lacking := slices.DeleteFunc(slices.Clone(s.Wanted), s.Has); len(lacking) > 0 {
+		s.Simulated = simulate(ctx, r, s.Manager, s.Wanted)
+	}
+	return s
+}
+
+func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *StackNeeds, modules []string) {
+	if a, err := r.Inquire(ctx, "modinfo", append([]string{"-k", sys.Kernel}, modules...)...); err == nil {
+		s.Modules = withFiles(s.Modules, ParseModinfo(a.Stdout))
+	}
+	for _, name := range needs.Modules {
+		if s.Module(name) == nil {
+			s.Missing = append(s.Missing, name)
+		}
+	}
+	if needs.Inbox || needs.Vendor != "" && s.Name != needs.Vendor {
+		s.Wanted = s.wantedPackages(sys, needs)
+	}
+	if _, err := r.ReadDir(path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
+		s.Headers = true
+	}
+	if _, err := r.Stat("/boot/initrd.img-" + sys.Kernel); err == nil {
+		s.Initramfs = true
+	}
+	if a, err := r.Inquire(ctx, "dkms", "status"); err == nil {
+		s.DKMS = ParseDKMS(a.Stdout)
+	}
+	s.SecureBoot = secureBoot(r)
+	s.RebootDue = rebootDue(r, sys.Kernel)
+	s.Job = ReadJob(r, sys.BootID)
+}
+
+// Module is the stack's module of that name; nil where it is neither loaded nor installed.
+func (s *Stack) Module(name string) *StackModule {
+	for i := range s.Modules {
+		if s.Modules[i].Name == name {
+			return &s.Modules[i]
+		}
+	}
+	return nil
+}
+
+// String names the stack as people do.
+func (s *Stack) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Version != "":
+		return s.Name + " " + s.Version
+	}
+	return s.Name
+}
+
+// packageManager is the distribution's, where its program is there.
+func packageManager(r host.Reader, release Release) string {
+	for _, m := range []struct{ name, program string }{{APT, "apt-get"}, {DNF, "dnf"}, {YUM, "yum"}, {Zypper, "zypper"}} {
+		if _, err := r.Stat("/usr/bin/" + m.program); err == nil && release.takes(m.name) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// takes says whether a distribution is managed so: an apt-get on a Red Hat is somebody's experiment.
+func (r Release) takes(manager string) bool {
+	debian := r.ID == "debian" || r.ID == "ubuntu" || slices.Contains(r.Like, "debian") || slices.Contains(r.Like, "ubuntu")
+	suse := r.ID == "sles" || strings.HasPrefix(r.ID, "opensuse") || slices.Contains(r.Like, "suse")
+	switch manager {
+	case APT:
+		return debian
+	case Zypper:
+		return suse
+	}
+	return !debian && !suse
+}

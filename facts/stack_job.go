@@ -1,0 +1,65 @@
+package facts
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// JobFile is the journal of the last installation of a stack on a host.
+const JobFile = "/var/lib/fabricform/stack/job.json"
+
+// The states of an installation.
+const (
+	JobRunning  = "running"
+	JobChecking = "checking" // all programs ended well, and the host is read again
+	JobFailed   = "failed"
+	JobDone     = "done"
+)
+
+// StackJob is an installation, as its journal says. One that says "running" and has no process any
+// more was interrupted: by a power cut, or by who killed it.
+type StackJob struct {
+	ID      string       `json:"id"`
+	Fabric  string       `json:"fabric"`
+	Who     string       `json:"who"`
+	State   string       `json:"state"`
+	Step    string       `json:"step,omitempty"` // the one that runs, or was the last
+	Why     string       `json:"why,omitempty"`  // it failed
+	Boot    string       `json:"boot"`
+	Process host.Process `json:"process"`
+	// Alive: its process runs now. Set by who reads the journal, never written.
+	Alive bool `json:"alive,omitempty"`
+}
+
+// Interrupted is where the installation broke off; "": it did not.
+func (j *StackJob) Interrupted() string {
+	if j == nil || j.State == JobDone || j.State == JobChecking || j.Alive {
+		return ""
+	}
+	return j.Step
+}
+
+// ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is
+// taken as interrupted.
+func ReadJob(r host.Reader, boot string) *StackJob {
+	raw, err := r.ReadFile(JobFile)
+	if err != nil {
+		return nil
+	}
+	j := &StackJob{}
+	if json.Unmarshal(raw, j) != nil {
+		return &StackJob{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
+	}
+	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(r, j.Process)
+	return j
+}
+
+// runs says whether a process lives: number and start together name one (proc_pid_stat(5)).
+func runs(r host.Reader, p host.Process) bool {
+	stat := text(r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	return len(f) >= 20 && f[0] != "Z" && f[19] == strconv.FormatUint(p.Start, 10)
+}

@@ -1,0 +1,154 @@
+package facts
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ofedLine is what `ofed_info -s` prints: MLNX_OFED names itself, and DOCA-OFED is the internal one.
+var ofedLine = regexp.MustCompile(`^(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]{0,62}?):?$`)
+
+// ParseOFED reads the answer of `ofed_info -s`; false where no line says a stack.
+func ParseOFED(answer string) (stack, version string, ok bool) {
+	for line := range strings.Lines(answer) {
+		m := ofedLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		if m[1] == "OFED-internal" {
+			return DOCAOFED, m[2], true
+		}
+		return MLNXOFED, m[2], true
+	}
+	return "", "", false
+}
+
+// ParseRelease reads os-release(5).
+func ParseRelease(text string) Release {
+	var r Release
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok {
+			continue
+		}
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			r.ID = value
+		case "VERSION_ID":
+			r.Version = value
+		case "ID_LIKE":
+			r.Like = strings.Fields(value)
+		case "VERSION":
+			r.Variant = value
+		}
+	}
+	return r
+}
+
+// ParseModinfo reads what modinfo(8) prints of several modules; each begins with its file's name.
+func ParseModinfo(answer string) []StackModule {
+	var out []StackModule
+	for line := range strings.Lines(answer) {
+		key, value, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		if key == "filename" {
+			out = append(out, StackModule{File: value})
+			continue
+		}
+		if len(out) == 0 {
+			continue
+		}
+		m := &out[len(out)-1]
+		switch key {
+		case "name":
+			m.Name = value
+		case "srcversion":
+			m.Source = value
+		case "vermagic":
+			m.Magic, _, _ = strings.Cut(value, " ")
+		case "signer":
+			m.Signer = value
+		}
+	}
+	return slices.DeleteFunc(out, func(m StackModule) bool { return m.Name == "" })
+}
+
+// DKMS is a module's source that dkms(8) builds for kernels.
+type DKMS struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	Kernel  string `json:"kernel,omitempty"`
+	State   string `json:"state"` // "added", "built", "installed"
+}
+
+// ParseDKMS reads `dkms status`, which since DKMS 3 writes module/version and before wrote a comma.
+func ParseDKMS(answer string) []DKMS {
+	var out []DKMS
+	for line := range strings.Lines(answer) {
+		at := strings.LastIndex(line, ": ")
+		if at < 0 {
+			continue
+		}
+		state, _, _ := strings.Cut(strings.TrimSpace(line[at+2:]), " ")
+		parts := strings.Split(strings.TrimSpace(line[:at]), ", ")
+		d := DKMS{State: state}
+		if module, version, ok := strings.Cut(parts[0], "/"); ok {
+			d.Module, d.Version, parts = module, version, parts[1:]
+		} else if len(parts) > 1 {
+			d.Module, d.Version, parts = parts[0], parts[1], parts[2:]
+		}
+		if len(parts) > 0 {
+			d.Kernel = parts[0]
+		}
+		if d.Module != "" && d.State != "" && !strings.ContainsAny(d.Module, " :") {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// ParseDpkg reads /var/lib/dpkg/status: the packages that are asked for, where they are installed,
+// and all whose installation broke off.
+func ParseDpkg(status string, wanted []string) map[string]Package {
+	out := map[string]Package{}
+	for stanza := range strings.SplitSeq(status, "\n\n") {
+		var name, state, version string
+		for line := range strings.Lines(stanza) {
+			switch key, value, _ := strings.Cut(line, ":"); key {
+			case "Package":
+				name = strings.TrimSpace(value)
+			case "Status": // want, error flag, state: dpkg(1)
+				if f := strings.Fields(value); len(f) == 3 {
+					state = f[2]
+				}
+			case "Version":
+				version = strings.TrimSpace(value)
+			}
+		}
+		switch {
+		case name == "" || state == "not-installed" || state == "config-files":
+		case state != "installed":
+			out[name] = Package{version, state}
+		case slices.Contains(wanted, name) && out[name].Unfinished == "":
+			out[name] = Package{Version: version}
+		}
+	}
+	return out
+}
+
+// ParseRPM reads the answer of `rpm -q` with the format of rpmFormat; what is not installed is told
+// in a sentence, which has no tab.
+func ParseRPM(answer string) map[string]Package {
+	out := map[string]Package{}
+	for line := range strings.Lines(answer) {
+		if name, version, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name != "" && version != "" {
+			out[name] = Package{Version: strings.TrimPrefix(version, "(none):")}
+		}
+	}
+	return out
+}

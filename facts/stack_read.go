@@ -1,0 +1,133 @@
+package facts
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// rpmFormat has an epoch only where there is one.
+const rpmFormat = `%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\n`
+
+// packages are the versions of the wanted packages that are installed. dpkg's own file answers
+// without a program.
+func packages(ctx context.Context, r host.Reader, manager string, wanted []string) map[string]Package {
+	if manager == APT {
+		return ParseDpkg(text(r, "/var/lib/dpkg/status"), wanted)
+	}
+	if manager == "" {
+		return nil
+	}
+	a, err := r.Inquire(ctx, "rpm", append([]string{"-q", "--qf", rpmFormat}, wanted...)...)
+	if err != nil {
+		return nil
+	}
+	return ParseRPM(a.Stdout)
+}
+
+// loadedModules are those of the names that run, with who holds them.
+func loadedModules(r host.Reader, names []string) []StackModule {
+	var out []StackModule
+	for _, name := range names {
+		dir := path.Join("/sys/module", name)
+		if _, err := r.ReadDir(dir); err != nil {
+			continue
+		}
+		m := StackModule{Name: name, Is: true, Loaded: text(r, dir+"/srcversion")}
+		if holders, err := r.ReadDir(dir + "/holders"); err == nil {
+			m.Users = slices.Sorted(slices.Values(holders))
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// withFiles adds what modules' files say to those that run.
+func withFiles(loaded, files []StackModule) []StackModule {
+	for _, f := range files {
+		at := slices.IndexFunc(loaded, func(m StackModule) bool { return m.Name == f.Name })
+		if at < 0 {
+			loaded = append(loaded, f)
+			continue
+		}
+		m := &loaded[at]
+		m.File, m.Source, m.Magic, m.Signer = f.File, f.Source, f.Magic, f.Signer
+	}
+	slices.SortFunc(loaded, func(a, b StackModule) int { return cmp.Compare(a.Name, b.Name) })
+	return loaded
+}
+
+// secureBootVariable holds four bytes of attributes and one that is 1 where it is on (efivarfs in the
+// kernel's Documentation/filesystems; the GUID is the UEFI specification's EFI_GLOBAL_VARIABLE).
+const secureBootVariable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+func secureBoot(r host.Reader) string {
+	raw, err := r.ReadFile(secureBootVariable)
+	switch {
+	case err != nil || len(raw) != 5:
+		return ""
+	case raw[4] == 1:
+		return "on"
+	}
+	return "off"
+}
+
+// rebootDue is why a host should be restarted: its packages say so, or its kernel's modules are gone,
+// or a later kernel is installed.
+func rebootDue(r host.Reader, kernel string) string {
+	if _, err := r.Stat("/run/reboot-required"); err == nil {
+		if by := strings.Fields(text(r, "/run/reboot-required.pkgs")); len(by) > 0 {
+			slices.Sort(by)
+			return "asked for by " + strings.Join(slices.Compact(by), ", ")
+		}
+		return "asked for by a package"
+	}
+	kernels, err := r.ReadDir("/lib/modules")
+	if err != nil || kernel == "" {
+		return ""
+	}
+	if !slices.Contains(kernels, kernel) {
+		return "the modules of the running kernel " + kernel + " are gone"
+	}
+	for _, k := range kernels {
+		if _, err := r.Stat("/boot/vmlinuz-" + k); err == nil && CompareVersions(k, kernel) > 0 {
+			return "kernel " + k + " is installed, and " + kernel + " runs"
+		}
+	}
+	return ""
+}
+
+// CompareVersions orders versions by their numbers: 6.12.9 is before 6.12.48.
+func CompareVersions(a, b string) int {
+	for a != "" && b != "" {
+		x, y := chunk(a), chunk(b)
+		a, b = a[len(x):], b[len(y):]
+		if isNumber(x) && isNumber(y) {
+			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if c := cmp.Compare(len(x), len(y)); c != 0 {
+				return c
+			}
+		}
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// chunk is the digits, or the other characters, that a text begins with.
+func chunk(s string) string {
+	number := isNumber(s[:1])
+	for i := range len(s) {
+		if isNumber(s[i:i+1]) != number {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func isNumber(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }

@@ -1,0 +1,222 @@
+package facts
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+func TestOFEDIsReadInBothSpellings(t *testing.T) {
+	for answer, want := range map[string][2]string{
+		"MLNX_OFED_LINUX-24.10-2.1.8.0:\n":          {MLNXOFED, "24.10-2.1.8.0"},
+		"MLNX_OFED_LINUX-5.8-1.0.1.1:":              {MLNXOFED, "5.8-1.0.1.1"},
+		"OFED-internal-25.10-1.7.1:\n":              {DOCAOFED, "25.10-1.7.1"},
+		"a login banner\nOFED-internal-25.10-1.7.1": {DOCAOFED, "25.10-1.7.1"},
+		"":                                 {},
+		"ofed_info: command not found":     {},
+		"MLNX_OFED_LINUX-$(reboot):":       {},
+		"MLNX_OFED_LINUX-24.10 2.1.8.0:\n": {},
+	} {
+		stack, version, ok := ParseOFED(answer)
+		if got := [2]string{stack, version}; got != want || ok != (want[0] != "") {
+			t.Errorf("%q: %v %v", answer, got, ok)
+		}
+	}
+}
+
+func TestDpkgTellsWhatIsUnfinished(t *testing.T) {
+	const status = `Package: rdma-core
+Status: install ok installed
+Priority: optional
+Description: RDMA
+ Package: not a field
+Version: 56.1-1
+
+Package: perftest
+Status: install ok half-configured
+Version: 25.01.0+0.80-1
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+
+Package: other
+Status: install ok installed
+Version: 2
+`
+	want := map[string]Package{"rdma-core": {Version: "56.1-1"}, "perftest": {"25.01.0+0.80-1", "half-configured"}}
+	if got := ParseDpkg(status, []string{"rdma-core", "perftest", "gone"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRPMSaysWhatIsNotInstalledInASentence(t *testing.T) {
+	got := ParseRPM("rdma-core\t51.0-1.el9_5\npackage libnccl is not installed\nperftest\t1:24.04-1\n")
+	if want := map[string]Package{"rdma-core": {Version: "51.0-1.el9_5"}, "perftest": {Version: "1:24.04-1"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDKMSOfTwoReleases(t *testing.T) {
+	got := ParseDKMS(`mlnx-ofed-kernel/24.10.OFED.24.10.2.1.8.1, 6.8.0-45-generic, x86_64: installed
+mlnx-ofed-kernel, 5.8, 5.15.0-91-generic, x86_64: installed (WARNING! Diff between built and installed module!)
+iser/24.10: added
+Error! Could not locate dkms.conf file.
+`)
+	want := []DKMS{{"mlnx-ofed-kernel", "24.10.OFED.24.10.2.1.8.1", "6.8.0-45-generic", "installed"}, {"mlnx-ofed-kernel", "5.8", "5.15.0-91-generic", "installed"}, {"iser", "24.10", "", "added"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestModulesOriginAndDifference(t *testing.T) {
+	got := withFiles([]StackModule{{Name: "mlx5_core", Is: true, Loaded: "AAAA"}}, ParseModinfo(`filename:       /lib/modules/5.15.0/updates/dkms/mlx5_core.ko
+version:        24.10-2.1.8
+srcversion:     BBBB
+name:           mlx5_core
+vermagic:       5.15.0 SMP mod_unload modversions
+filename:       (builtin)
+name:           ib_core
+filename:       /lib/modules/5.15.0/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz
+name:           rdma_rxe
+filename:       /lib/modules/5.15.0/extra/mlnx-ofa_kernel/drivers/mlx5_ib.ko
+name:           mlx5_ib
+`))
+	var lines []string
+	for _, m := range got {
+		lines = append(lines, m.Name+" "+m.Origin())
+	}
+	if want := []string{"ib_core kernel", "mlx5_core dkms", "mlx5_ib vendor", "rdma_rxe kernel"}; !slices.Equal(lines, want) {
+		t.Error(lines)
+	}
+	if !got[1].Differs() || got[3].Differs() || got[1].Magic != "5.15.0" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestVersionsAreOrderedByTheirNumbers(t *testing.T) {
+	in := []string{"6.12.48+deb13-amd64", "6.12.9-amd64", "5.15.0-101-generic", "5.15.0-91-generic", "6.12.048"}
+	slices.SortFunc(in, CompareVersions)
+	if want := "5.15.0-91-generic 5.15.0-101-generic 6.12.9-amd64 6.12.048 6.12.48+deb13-amd64"; strings.Join(in, " ") != want {
+		t.Error(in)
+	}
+}
+
+func TestSimulations(t *testing.T) {
+	for _, c := range []struct {
+		file, manager string
+		exit          int
+		steps         []PackageStep
+		unknown       []string
+		failed        string
+	}{
+		{"apt", APT, 0, []PackageStep{{Name: "ibverbs-providers", To: "56.1-1"}, {"libibverbs1", "44.0-2", "56.1-1"}, {Name: "perftest", To: "25.01.0+0.80-1"}, {Name: "rdma-stack", From: "1.0"}}, nil, ""},
+		{"apt-unknown", APT, 100, nil, []string{"nosuchpkg"}, ""},
+		{"apt-refused", APT, 100, nil, nil, "Version '9' for 'sl' was not found"},
+		{"dnf", DNF, 1, []PackageStep{{Name: "libibverbs", To: "51.0-1.el9"}, {Name: "ofed-scripts", From: "24.10-1.el9"},
+			{Name: "perftest-with-quite-a-long-name-for-a-column-of-a-table", To: "24.04-1.el9"}, {Name: "rdma-core", To: "51.0-1.el9"}}, nil, ""},
+		{"dnf-wrapped", DNF, 1, []PackageStep{{Name: "libibverbs-utils-with-a-name-that-is-too-long", To: "51.0-1.el9_5"}, {Name: "ofed-scripts", From: "24.10-OFED.24.10.2.1.8"}}, nil, ""},
+		{"zypper-install", Zypper, 0, []PackageStep{{Name: "libibverbs", To: "51.0-1.el9"}, {Name: "rdma-core", To: "51.0-1.el9"}}, nil, ""},
+		{"zypper-unknown", Zypper, 104, nil, []string{"nosuch"}, ""},
+		{"dnf-unknown", DNF, 1, nil, []string{"nosuch"}, ""},
+		{"zypper", Zypper, 0, []PackageStep{{"libibverbs1", "42.0-1", "49.1-2"}, {Name: "ofed", From: "24.10"}, {Name: "rdma-core", To: "49.1-2"}}, nil, ""},
+	} {
+		raw, err := os.ReadFile(filepath.Join("testdata", "simulation", c.file+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ParseSimulation(c.manager, host.Answer{Stdout: string(raw), Exit: c.exit})
+		if !slices.Equal(got.Steps, c.steps) || !slices.Equal(got.Unknown, c.unknown) || !strings.Contains(got.Failed, c.failed) || (c.failed == "") != (got.Failed == "") {
+			t.Errorf("%s: %+v", c.file, got)
+		}
+	}
+}
+
+// debian is a tree with Debian's files whose programs are not there.
+type debian struct{ tree }
+
+func (debian) Inquire(context.Context, string, ...string) (host.Answer, error) {
+	return host.Answer{}, host.ErrNoProgram
+}
+
+func (d debian) Stat(p string) (host.FileStat, error) {
+	_, err := os.Lstat(filepath.Join(d.root, p))
+	return host.FileStat{}, err
+}
+
+func TestStackIsReadFromFiles(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"etc/os-release":                       "ID=ubuntu\nVERSION_ID=\"22.04\"\nID_LIKE=debian\n",
+		"usr/bin/apt-get":                      "",
+		"var/lib/dpkg/status":                  "Package: rdma-core\nStatus: install ok unpacked\nVersion: 39.0-1\n",
+		"sys/module/mlx5_core/srcversion":      "ABC\n",
+		"sys/module/mlx5_core/holders/mlx5_ib": "",
+		"lib/modules/5.15.0-91/build/x":        "",
+		"lib/modules/5.15.0-101/x":             "",
+		"boot/vmlinuz-5.15.0-101":              "",
+		secureBootVariable:                     "\x06\x00\x00\x00\x01",
+		JobFile:                                `{"id":"x","state":"running","step":"apt-get install","boot":"b","process":{"pid":4,"start":77}}`,
+		"proc/4/stat":                          "4 (a b) R" + strings.Repeat(" 0", 18) + " 77 0",
+	} {
+		at := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := debian{tree{root: root}}
+	s := stack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
+	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
+		t.Error(s.Wanted)
+	}
+	if s.Name != Inbox || s.Manager != APT || s.Packages["rdma-core"].Unfinished != "unpacked" || !s.Headers || s.SecureBoot != "on" ||
+		s.RebootDue != "kernel 5.15.0-101 is installed, and 5.15.0-91 runs" || s.Module("mlx5_core") == nil || !slices.Equal(s.Module("mlx5_core").Users, []string{"mlx5_ib"}) ||
+		s.Simulated.Failed != "apt is not there" {
+		t.Errorf("%+v %+v", s, s.Simulated)
+	}
+	if s.Job == nil || !s.Job.Alive || s.Job.Interrupted() != "" {
+		t.Errorf("%+v", s.Job)
+	}
+	if j := ReadJob(r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
+		t.Errorf("%+v", j)
+	}
+}
+
+// FuzzStack: what programs of a host print is not believed, and never ends this program.
+func FuzzStack(f *testing.F) {
+	for _, seed := range []string{"MLNX_OFED_LINUX-24.10-2.1.8.0:", "Inst a [1] (2 x)\nRemv b [1]\n", "Installing:\n a\n  x86_64 1 r 2 k\n", "<stream><install-summary><to-install><solvable name='a'/></to-install></install-summary></stream>",
+		"filename: a\nname: b\n", "x/1, 2, 3: installed", "Package: a\nStatus: a b c\n\nPackage: b", "a\tb", "ID=x\nID_LIKE=\"a b\"", "1.2~rc-1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, version, ok := ParseOFED(s); ok && strings.ContainsAny(version, " /$;`\n") {
+			t.Errorf("a version of %q", version)
+		}
+		for _, manager := range []string{APT, DNF, Zypper} {
+			for _, p := range ParseSimulation(manager, host.Answer{Stdout: s, Exit: 1}).Steps {
+				if p.Name == "" || p.From == "" && p.To == "" {
+					t.Errorf("%s: %+v", manager, p)
+				}
+			}
+		}
+		for _, m := range ParseModinfo(s) {
+			_ = m.Origin()
+		}
+		ParseDKMS(s)
+		ParseDpkg(s, []string{"a"})
+		ParseRPM(s)
+		ParseRelease(s)
+		if CompareVersions(s, s) != 0 || CompareVersions(s, s+"1") > 0 && isNumber(s) {
+			t.Errorf("%q is not equal to itself", s)
+		}
+	})
+}

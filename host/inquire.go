@@ -1,0 +1,29 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// inquiries are the programs that only look, each with what its arguments must begin with: package
+// managers that would install without it simulate by it.
+var inquiries = map[string][]string{
+	"apt-get":   {"--simulate"},
+	"dkms":      {"status"},
+	"dnf":       {"--assumeno"},
+	"modinfo":   nil,
+	"ofed_info": {"-s"},
+	"rpm":       {"-q"},
+	"yum":       {"--assumeno"},
+	"zypper":    {"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"},
+}
+
+// Inquiry says why a program may not be run by who only looks; nil: it may.
+func Inquiry(name string, args []string) error {
+	first, known := inquiries[name]
+	if !known || len(args) < len(first) || !slices.Equal(args[:len(first)], first) {
+		return fmt.Errorf("%s is not among the programs that only look", strings.Join(append([]string{name}, args...), " "))
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+package host
+
+// Command is a program that changes the machine: a package manager, an installer.
+type Command struct {
+	Name  string   `json:"name"` // looked up as Ask does; a path only below our own folder
+	Args  []string `json:"args,omitempty"`
+	Stdin string   `json:"stdin,omitempty"`
+	Env   []string `json:"env,omitempty"` // beside a small environment of our own
+}
+
+// StateDir is where this program keeps what is its own on a host.
+const StateDir = recordDir

@@ -1,0 +1,15 @@
+package host
+
+import "testing"
+
+// TestOnlyWhatWeUnpackedIsStartedByItsPath: a path leads nowhere but below our own folder.
+func TestOnlyWhatWeUnpackedIsStartedByItsPath(t *testing.T) {
+	for _, path := range []string{"/usr/bin/true", StateDir + "/../../../usr/bin/true", StateDir, StateDir + "/", StateDir + "-x/installer", StateDir + "/none/mlnxofedinstall"} {
+		if got, err := ownProgram(path); err == nil {
+			t.Errorf("%s would be started as %s", path, got)
+		}
+	}
+	if e := (Program{Name: "/usr/bin/true"}).Start(t.Context())(); !e.Missing {
+		t.Errorf("%+v", e)
+	}
+}

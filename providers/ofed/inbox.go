@@ -1,0 +1,109 @@
+package ofed
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Attributes of changes, which Apply reads again.
+const (
+	installation = "installation"
+	lists        = "package lists"
+	rebooting    = "reboot"
+	packagePart  = "package " // before its name
+	newest       = "the newest that its repositories have"
+)
+
+// refuseInbox says why the distribution's stack cannot be had here.
+func refuseInbox(got *Status, want Spec) error {
+	s := got.Stack
+	switch {
+	case s.Name != facts.Inbox:
+		return fmt.Errorf("%s is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
+	case s.Manager == "":
+		return fmt.Errorf("this host (%s %s) has no package manager that is known: apt, dnf, yum or zypper", s.Release.ID, s.Release.Version)
+	}
+	if err := refusePackages(s); err != nil {
+		return err
+	}
+	if len(s.Missing) == 0 {
+		return nil
+	}
+	name, reboot := facts.KernelPackage(s.Release, s.Manager, got.System)
+	switch {
+	case name == "":
+		return fmt.Errorf("the kernel %s of this host has no module %s, and no package of %s %s is known that has it", got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
+	case reboot && !want.Reboot:
+		return fmt.Errorf("the module %s comes with another kernel (package %s), which the host must boot: set reboot = \"allow\" in its ofed block", strings.Join(s.Missing, ", "), name)
+	case s.Has(name) && !reboot:
+		return fmt.Errorf("the package %s is installed, and the kernel %s still has no module %s: is it broken, or no part of this kernel?", name, got.System.Kernel, strings.Join(s.Missing, ", "))
+	}
+	return nil
+}
+
+// refusePackages says why the package manager would not.
+func refusePackages(s *facts.Stack) error {
+	if s.Simulated != nil && s.Simulated.Failed != "" {
+		return fmt.Errorf("%s cannot install %s: %s", s.Manager, strings.Join(s.Wanted, ", "), s.Simulated.Failed)
+	}
+	return nil
+}
+
+// rebootPending says whether the plan itself has the reboot that a module needs.
+func rebootPending(got *Status) bool {
+	if got.Want.Stack != facts.Inbox {
+		return false
+	}
+	_, reboot := facts.KernelPackage(got.Stack.Release, got.Stack.Manager, got.System)
+	return len(got.Stack.Missing) > 0 && reboot
+}
+
+// diffInbox is what makes the stack whole.
+func diffInbox(got *Status) []resource.Change {
+	s := got.Stack
+	out := diffPackages(s)
+	if rebootPending(got) {
+		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
+	}
+	return out
+}
+
+// diffPackages is what the package manager would do.
+func diffPackages(s *facts.Stack) []resource.Change {
+	var out []resource.Change
+	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
+		if p := s.Packages[name]; p.Unfinished != "" {
+			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: p.Version})
+		}
+	}
+	if sim := s.Simulated; sim != nil {
+		if len(sim.Unknown) > 0 {
+			out = append(out, resource.Change{Attribute: lists, From: "do not know " + strings.Join(sim.Unknown, ", "), To: "read anew"})
+			out = append(out, blind(s)...)
+		}
+		for _, step := range sim.Steps {
+			if s.Packages[step.Name].Unfinished == "" {
+				out = append(out, resource.Change{Attribute: packagePart + step.Name, From: step.From, To: step.To})
+			}
+		}
+	}
+	return out
+}
+
+// blind is what is installed where the package manager cannot say more before its lists were read.
+func blind(s *facts.Stack) (out []resource.Change) {
+	for _, w := range s.Wanted {
+		if name, version, pinned := strings.Cut(w, "="); !s.Has(w) {
+			if !pinned {
+				version = newest
+			}
+			out = append(out, resource.Change{Attribute: packagePart + name, From: s.Packages[name].Version, To: version})
+		}
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package ofed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+func debian(change func(*facts.Stack)) *facts.Snapshot {
+	s := &facts.Stack{Name: facts.Inbox, Manager: facts.APT, Release: facts.Release{ID: "debian", Version: "13"}, Wanted: []string{"perftest", "rdma-core"},
+		Packages: map[string]facts.Package{"rdma-core": {Version: "56.1"}, "perftest": {Version: "25.01"}}}
+	if change != nil {
+		change(s)
+	}
+	return &facts.Snapshot{System: facts.System{Kernel: "6.12.1-cloud-amd64", Arch: "amd64"}, Stack: s}
+}
+
+// difference is a plan's changes on one line each, or its refusal.
+func difference(t *testing.T, snap *facts.Snapshot, want Spec) []string {
+	t.Helper()
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Kinds()[0].Plan(snap, raw)
+	if err != nil {
+		return []string{"refused: " + err.Error()}
+	}
+	var out []string
+	for _, c := range d.Changes {
+		if c.Stage != resource.StageStack {
+			t.Errorf("%+v is of another stage", c)
+		}
+		out = append(out, strings.TrimSpace(c.Attribute+": "+c.From+" → "+c.To+" ["+c.Disruption.String()+"]"))
+	}
+	return out
+}
+
+func TestInboxDifferences(t *testing.T) {
+	inbox := Spec{Stack: facts.Inbox, Packages: []string{"perftest"}}
+	for _, c := range []struct {
+		name   string
+		change func(*facts.Stack)
+		want   []string
+		reboot bool
+	}{
+		{"as declared", nil, nil, false},
+		{"one is missing, one goes", func(s *facts.Stack) {
+			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "perftest", To: "25.01"}, {Name: "rdma-stack", From: "1"}}}
+		}, []string{"package perftest:  → 25.01 [live]", "package rdma-stack: 1 →  [live]"}, false},
+		{"lists were never read", func(s *facts.Stack) {
+			delete(s.Packages, "perftest")
+			s.Wanted = append(s.Wanted, "infiniband-diags=50.0")
+			s.Simulated = &facts.Simulation{Unknown: []string{"perftest"}}
+		}, []string{"package lists: do not know perftest → read anew [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
+		{"half installed", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: "unpacked"} },
+			[]string{"package perftest: unpacked → 25.01 [live]"}, false},
+		{"broke off", func(s *facts.Stack) {
+			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install"}
+		}, []string{"installation: broke off in: apt-get install → finished [live]"}, false},
+		{"it failed", func(s *facts.Stack) {
+			s.Job = &facts.StackJob{State: facts.JobFailed, Step: "apt-get update"}
+		}, []string{"installation: broke off in: apt-get update → finished [live]"}, false},
+		{"one is under way", func(s *facts.Stack) {
+			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
+		}, []string{`refused: an installation by eve@laptop of fabric "f" is under way here (apt-get install): wait for its end, and plan again`}, false},
+		{"a kernel without the module, and no reboot", func(s *facts.Stack) { s.Missing = []string{"rdma_rxe"} },
+			[]string{`refused: the module rdma_rxe comes with another kernel (package linux-image-amd64), which the host must boot: set reboot = "allow" in its ofed block`}, false},
+		{"a kernel without the module", func(s *facts.Stack) {
+			s.Missing = []string{"rdma_rxe"}
+			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "linux-image-amd64", To: "6.12"}}}
+		}, []string{"package linux-image-amd64:  → 6.12 [live]", "reboot: kernel 6.12.1-cloud-amd64 → a kernel with rdma_rxe [reboot]"}, true},
+		{"a vendor's stack", func(s *facts.Stack) { s.Name, s.Version = facts.MLNXOFED, "24.10" },
+			[]string{"refused: mlnx_ofed 24.10 is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}, false},
+		{"no manager", func(s *facts.Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no package manager that is known: apt, dnf, yum or zypper"}, false},
+		{"it cannot be", func(s *facts.Stack) { s.Simulated = &facts.Simulation{Failed: "held broken packages"} },
+			[]string{"refused: apt cannot install perftest, rdma-core: held broken packages"}, false},
+		{"Ubuntu's module is in a package of the same kernel", func(s *facts.Stack) {
+			s.Release.ID, s.Missing = "ubuntu", []string{"rdma_rxe"}
+			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "linux-modules-extra-6.12.1-cloud-amd64", To: "6.12"}}}
+		}, []string{"package linux-modules-extra-6.12.1-cloud-amd64:  → 6.12 [live]"}, false},
+	} {
+		want := inbox
+		want.Reboot = c.reboot
+		if got := difference(t, debian(c.change), want); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestALabOfNamespacesInstallsNothing(t *testing.T) {
+	snap := debian(nil)
+	snap.System.Lab = true
+	if got := difference(t, snap, Spec{Stack: facts.Inbox}); len(got) != 1 || !strings.Contains(got[0], "lab up -backend vm") {
+		t.Error(got)
+	}
+}
+
+// changes are those of a plan with all that package managers are asked for.
+var changes = []resource.Change{{Attribute: installation, From: "broke off in: x", To: "finished"}, {Attribute: lists, From: "do not know b", To: "read anew"},
+	{Attribute: "package a", From: "1", To: "2"}, {Attribute: "package b", To: newest}, {Attribute: "package c", From: "1"}}
+
+func TestCommandsOfEachManager(t *testing.T) {
+	for manager, want := range map[string][]string{
+		facts.APT: {"dpkg --force-confdef --force-confold --configure --pending",
+			"apt-get --quiet -o DPkg::Lock::Timeout=300 update",
+			"apt-get --yes --quiet -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 --fix-broken --allow-downgrades install --no-install-recommends -- a=2 b c-"},
+		facts.DNF:    {"dnf -y makecache", "dnf -y --allowerasing install --setopt=install_weak_deps=False -- a-2 b"},
+		facts.YUM:    {"yum -y makecache", "yum -y install -- a-2 b"},
+		facts.Zypper: {"zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses --oldpackage --no-recommends -- a=2 b"},
+	} {
+		var got []string
+		for _, c := range commands(&facts.Stack{Manager: manager}, changes) {
+			got = append(got, c.Name+" "+strings.Join(c.Args, " "))
+			if !slices.Contains(c.Env, "DEBIAN_FRONTEND=noninteractive") {
+				t.Errorf("%s may ask", c.Name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s", manager, strings.Join(got, "\n"))
+		}
+	}
+	exact := commands(&facts.Stack{Manager: facts.APT}, []resource.Change{{Attribute: "package a", To: "2"}})
+	if len(exact) != 1 || !slices.Contains(exact[0].Args, "--no-remove") {
+		t.Errorf("what the plan does not show could be removed: %v", exact)
+	}
+}
+
+// machine answers every command alike, and keeps what it was told.
+type machine struct {
+	host.Host
+	answer host.Answer
+	ran    []string
+}
+
+func (m *machine) Run(_ context.Context, c host.Command, _ io.Writer) (host.Answer, error) {
+	m.ran = append(m.ran, c.Name)
+	return m.answer, nil
+}
+
+func TestAFailureStopsAndSaysWhy(t *testing.T) {
+	for said, want := range map[string]string{
+		"E: Could not get lock /var/lib/dpkg/lock-frontend":             "another package manager was busy",
+		"write error: No space left on device":                          "the disk is full",
+		"Err:1 http://x y\n  404  Not Found":                            "the lists are older than the repository",
+		"E: Packages need to be removed but remove is disabled.":        "plan again",
+		"one\ntwo\nE: Sub-process /usr/bin/dpkg returned an error code": "one; two; E: Sub-process",
+	} {
+		m := &machine{answer: host.Answer{Exit: 100, Stderr: said}}
+		var log bytes.Buffer
+		err := applyPackages(t.Context(), m, debian(nil), changes, &log)
+		if err == nil || !strings.Contains(err.Error(), "apt-get ended with 100: ") || !strings.Contains(err.Error(), want) || len(m.ran) != 2 {
+			t.Errorf("%v after %v", err, m.ran)
+		}
+		if !strings.HasPrefix(log.String(), "# dpkg --force-confdef") {
+			t.Errorf("the log begins with %q", log.String())
+		}
+	}
+	m := &machine{}
+	if err := applyPackages(t.Context(), m, debian(nil), changes, io.Discard); err != nil || !reflect.DeepEqual(m.ran, []string{"dpkg", "apt-get", "apt-get"}) {
+		t.Error(err, m.ran)
+	}
+}

@@ -1,0 +1,136 @@
+package ofed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Where bundles are, and where one is unpacked to. An unpacked one is removed when it is installed,
+// and before it is unpacked again.
+const (
+	bundles  = host.StateDir + "/stack/bundles"
+	unpacked = host.StateDir + "/stack/unpacked"
+)
+
+// applyVendor installs the bundle, makes the initramfs anew, and reloads the driver where the host is
+// not to be restarted.
+func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, changes []resource.Change, log io.Writer) error {
+	has := func(attribute string) bool {
+		return slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == attribute })
+	}
+	b, ok := fabric.ParseBundle(want.Bundle)
+	var todo []host.Command
+	if has(stackOf) {
+		if !ok {
+			return fmt.Errorf("%q is no bundle", want.Bundle)
+		}
+		todo = bundleCommands(b, want, snap)
+	}
+	if has(driverReload) {
+		todo = append(todo, host.Command{Name: "systemctl", Args: []string{"restart", "openibd.service"}})
+	}
+	for _, c := range todo {
+		if err := runInstaller(ctx, h, c, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bundleCommands are what installs a bundle, in order.
+func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Command {
+	file := path.Join(bundles, want.Bundle)
+	if b.Stack == facts.DOCAOFED {
+		return append(docaCommands(b, file), initramfs(snap))
+	}
+	mounted := b.Form == "iso"
+	installer := path.Join(unpacked, strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(want.Bundle, ".gz"), ".tar"), ".tgz"), "mlnxofedinstall")
+	out := []host.Command{{Name: "umount", Args: []string{"--quiet", unpacked}}, {Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}}, {Name: "mkdir", Args: []string{"-p", "-m", "0700", "--", unpacked}}}
+	if mounted {
+		installer = path.Join(unpacked, "mlnxofedinstall")
+		out = append(out, host.Command{Name: "mount", Args: []string{"-o", "loop,ro", "--", file, unpacked}})
+	} else {
+		out = append(out, host.Command{Name: "tar", Args: []string{"--extract", "--no-same-owner", "--file=" + file, "--directory=" + unpacked}}) // it knows a compression by itself
+	}
+	var args []string
+	if !want.Firmware {
+		args = append(args, "--without-fw-update")
+	}
+	// It asks whether to remove the distribution's packages, which the plan said; --force would let
+	// other checks pass, too.
+	out = append(out, host.Command{Name: installer, Args: args, Env: quiet, Stdin: "y\n"}, initramfs(snap))
+	return append(out, host.Command{Name: "umount", Args: []string{"--quiet", unpacked}}, host.Command{Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}})
+}
+
+// docaCommands install DOCA's local repository and from it DOCA-OFED (DOCA-Host's installation guide).
+func docaCommands(b fabric.Bundle, file string) []host.Command {
+	if b.Form == "deb" {
+		return []host.Command{
+			{Name: "dpkg", Args: []string{"--force-confdef", "--force-confold", "--install", file}, Env: quiet},
+			{Name: "apt-get", Args: []string{"--quiet", "-o", "DPkg::Lock::Timeout=300", "update"}, Env: quiet},
+			{Name: "apt-get", Args: aptArguments("install", "--", "doca-ofed"), Env: quiet},
+		}
+	}
+	return []host.Command{
+		{Name: "rpm", Args: []string{"--upgrade", "--replacepkgs", file}, Env: quiet},
+		{Name: "dnf", Args: []string{"clean", "all"}, Env: quiet},
+		{Name: "dnf", Args: []string{"-y", "install", "--", "doca-ofed"}, Env: quiet},
+	}
+}
+
+// initramfs makes it anew the distribution's way: the old driver in it would be loaded at boot.
+func initramfs(snap *facts.Snapshot) host.Command {
+	kernel := snap.System.Kernel
+	if snap.Stack.Manager == facts.APT {
+		how := "-u"
+		if !snap.Stack.Initramfs {
+			how = "-c"
+		}
+		return host.Command{Name: "update-initramfs", Args: []string{how, "-k", kernel}}
+	}
+	return host.Command{Name: "dracut", Args: []string{"--force", "--kver", kernel}}
+}
+
+// exits are what MLNX_OFED's installer means by its exit status (user manual, installation return
+// codes).
+var exits = map[int]string{
+	1:   "the installation failed",
+	22:  "it does not know one of its options: is the bundle older than they are?",
+	28:  "there is no space left",
+	171: "it does not apply to this host: it found no card of NVIDIA's",
+	172: "packages that it needs are missing; it names them in its log",
+	173: "the tools that reach the cards (mst) did not start",
+}
+
+// noFirmware is its status where the bundle has no firmware for a card, such as one with another
+// vendor's PSID. The driver is there: what follows sees whether it is.
+const noFirmware = 2
+
+// runInstaller is run with what statuses of these programs mean.
+func runInstaller(ctx context.Context, h host.Host, c host.Command, log io.Writer) error {
+	installer := path.Base(c.Name) == "mlnxofedinstall"
+	if _, err := fmt.Fprintf(log, "# %s %s\n", path.Base(c.Name), strings.Join(c.Args, " ")); err != nil {
+		return fmt.Errorf("write the log: %w", err)
+	}
+	a, err := h.Run(ctx, c, log)
+	switch {
+	case err != nil:
+		return err
+	case a.Exit == 0, c.Name == "umount", installer && a.Exit == noFirmware: // nothing may be mounted
+		return nil
+	case installer && exits[a.Exit] != "":
+		return fmt.Errorf("mlnxofedinstall ended with %d: %s", a.Exit, exits[a.Exit])
+	case c.Name == "systemctl":
+		return fmt.Errorf("the driver was not reloaded: %s; set reboot = \"allow\", or end what uses RDMA and apply again", sentence(c.Name, a))
+	}
+	return fmt.Errorf("%s ended with %d: %s", path.Base(c.Name), a.Exit, sentence(c.Name, a))
+}

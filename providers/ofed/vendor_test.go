@@ -1,0 +1,174 @@
+package ofed
+
+import (
+	"context"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+const note000 = "MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64.tar"
+
+// note000Host is a host of the write-up of two servers: openEuler, with the distribution's stack.
+func note000Host(change func(*facts.Snapshot)) *facts.Snapshot {
+	snap := &facts.Snapshot{System: facts.System{Kernel: "5.10.0-182.0.0.95.oe2203sp3.x86_64", Arch: "amd64"},
+		Stack: &facts.Stack{Name: facts.Inbox, Manager: facts.DNF, Release: facts.Release{ID: "openEuler", Version: "22.03", Variant: "22.03 (LTS-SP3)"},
+			Packages: map[string]facts.Package{"rdma-core": {Version: "41.0"}, "libnccl": {Version: "2"}}}}
+	if change != nil {
+		change(snap)
+	}
+	return snap
+}
+
+func TestVendorDifferences(t *testing.T) {
+	mlnx := Spec{Stack: facts.MLNXOFED, Bundle: note000}
+	reboot := mlnx
+	reboot.Reboot = true
+	firmware := mlnx
+	firmware.Firmware = true
+	installed := func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.MLNXOFED, "24.10-2.1.8.0" }
+	const stack, gone = "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "distribution's packages: rdma-core → the bundle's [live]"
+	const reload = "driver: the running one → the installed one [driver reload]"
+	for _, c := range []struct {
+		name   string
+		want   Spec
+		change func(*facts.Snapshot)
+		diff   []string
+	}{
+		{"installed, driver reloaded", mlnx, nil, []string{stack, gone, reload}},
+		{"installed, restarted", reboot, nil, []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
+		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, where it has a later one [live]", reload}},
+		{"there", mlnx, installed, nil},
+		{"an older one is there", mlnx, func(s *facts.Snapshot) { installed(s); s.Stack.Version = "5.8-1.0.1.1" }, []string{"stack: mlnx_ofed 5.8-1.0.1.1 → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
+		{"there, and the old driver runs", mlnx, func(s *facts.Snapshot) {
+			installed(s)
+			s.Stack.Modules = []facts.StackModule{{Name: "mlx5_core", Is: true, Loaded: "A", Source: "B"}}
+		}, []string{reload}},
+		{"what builds it is missing", mlnx, func(s *facts.Snapshot) {
+			s.Stack.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "tk", To: "8.6"}}}
+		}, []string{"package tk:  → 8.6 [live]", stack, gone, reload}},
+		{"somebody uses the driver", mlnx, func(s *facts.Snapshot) {
+			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
+		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it: set reboot = "allow" in the ofed block, or unload it first`}},
+		{"no bundle", Spec{Stack: facts.MLNXOFED}, nil, []string{"refused: this host has inbox, and the block names no bundle to install mlnx_ofed from"}},
+		{"no bundle is needed", Spec{Stack: facts.MLNXOFED}, installed, nil},
+		{"the other vendor's stack is there", mlnx, func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" },
+			[]string{"refused: doca_ofed 25.10-1.7.1 is installed here: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}},
+		{"another machine", mlnx, func(s *facts.Snapshot) { s.System.Arch = "arm64" }, []string{"refused: " + note000 + " does not fit this host: it is for amd64, and this host is arm64"}},
+	} {
+		if got := difference(t, note000Host(c.change), c.want); !slices.Equal(got, c.diff) {
+			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.diff)
+		}
+	}
+	doca := Spec{Stack: facts.DOCAOFED, Bundle: "doca-host-3.1.0-091000_25.10_ol96.x86_64.rpm"}
+	if got := difference(t, note000Host(func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" }), doca); got != nil {
+		t.Error(got)
+	}
+}
+
+func TestBundlesFitTheirSystems(t *testing.T) {
+	for _, c := range []struct {
+		file, id, version, variant, kernel string
+		want                               string
+	}{
+		{note000, "openEuler", "22.03", "22.03 (LTS-SP3)", "5.10.oe2203sp3.x86_64", ""},
+		{note000, "openEuler", "22.03", "22.03 (LTS-SP1)", "5.10.oe2203sp1.x86_64", "it is for openeuler22.03sp3, and this host is openEuler 22.03"},
+		{note000, "openEuler", "22.03", "22.03 (LTS-SP3)", "6.9.1", "is not one of openEuler's own"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "ubuntu", "22.04", "", "6.8.0-45-generic", ""},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "ubuntu", "24.04", "", "6.8.0-45-generic", "this host is ubuntu 24.04"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "debian", "12", "", "6.1", "this host is debian 12"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-debian12.5-x86_64.tgz", "debian", "12", "", "6.1", ""},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.tgz", "rocky", "9.4", "", "5.14.0-427.el9.x86_64", ""},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.tgz", "rhel", "9.5", "", "5.14.0-503.el9.x86_64", "this host is rhel 9.5"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ol9.x-x86_64.tgz", "ol", "9.4", "", "5.14.0.el9uek.x86_64", ""},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-sles15sp5-x86_64.tgz", "sles", "15.5", "", "5.14.21-default", ""},
+		{"doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb", "ubuntu", "22.04", "", "5.15", ""},
+		{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm", "rhel", "9.6", "", "5.14.el9.x86_64", ""},
+		{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm", "rhel", "8.10", "", "4.18.el8.x86_64", "this host is rhel 8.10"},
+	} {
+		b, ok := fabric.ParseBundle(c.file)
+		if !ok {
+			t.Fatal(c.file)
+		}
+		got := fits(b, facts.Release{ID: c.id, Version: c.version, Variant: c.variant}, facts.System{Arch: "amd64", Kernel: c.kernel})
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s on %s %s: %q", c.file, c.id, c.version, got)
+		}
+	}
+}
+
+func TestBundleCommands(t *testing.T) {
+	snap := note000Host(nil)
+	lines := func(want Spec, snap *facts.Snapshot) (out []string) {
+		b, _ := fabric.ParseBundle(want.Bundle)
+		for _, c := range bundleCommands(b, want, snap) {
+			out = append(out, c.Name+" "+strings.Join(c.Args, " ")+c.Stdin)
+		}
+		return out
+	}
+	got := lines(Spec{Bundle: note000}, snap)
+	dir := unpacked + "/MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64"
+	for _, want := range []string{"tar --extract --no-same-owner --file=" + bundles + "/" + note000 + " --directory=" + unpacked, dir + "/mlnxofedinstall --without-fw-updatey\n", "dracut --force --kver " + snap.System.Kernel} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	got = lines(Spec{Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso", Firmware: true}, snap)
+	for _, want := range []string{"mount -o loop,ro -- " + bundles + "/MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso " + unpacked, unpacked + "/mlnxofedinstall y\n"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	ubuntu := note000Host(func(s *facts.Snapshot) { s.Stack.Manager, s.Stack.Initramfs = facts.APT, true })
+	got = lines(Spec{Bundle: "doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb"}, ubuntu)
+	if len(got) != 4 || !strings.HasPrefix(got[0], "dpkg ") || !strings.HasSuffix(got[2], "install -- doca-ofed") || !strings.HasPrefix(got[3], "update-initramfs -u -k ") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestExitsAreSentences(t *testing.T) {
+	changes := []resource.Change{{Attribute: stackOf, To: "x"}}
+	for exit, want := range map[int]string{0: "", 2: "", 1: "failed", 22: "options", 28: "no space", 171: "no card", 172: "missing", 173: "mst", 9: "ended with 9"} {
+		m := &installs{exit: exit}
+		err := applyVendor(t.Context(), m, note000Host(nil), Spec{Bundle: note000}, changes, io.Discard)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", exit, err)
+		}
+		if err != nil && m.ran[len(m.ran)-1] != "mlnxofedinstall" {
+			t.Errorf("%d: it went on: %v", exit, m.ran)
+		}
+	}
+}
+
+// installs is a machine whose installer ends with that status.
+type installs struct {
+	machine
+	exit int
+}
+
+func (m *installs) Run(ctx context.Context, c host.Command, log io.Writer) (host.Answer, error) {
+	name := path.Base(c.Name)
+	m.ran = append(m.ran, name)
+	if name == "mlnxofedinstall" {
+		return host.Answer{Exit: m.exit}, nil
+	}
+	return host.Answer{}, nil
+}
+
+func TestSecureBootIsSaidBefore(t *testing.T) {
+	got := &Status{Want: Spec{Stack: facts.DOCAOFED}, Stack: &facts.Stack{SecureBoot: "on"}}
+	if notes := (provider{}).Notes(got); len(notes) != 1 || !strings.Contains(notes[0], "mokutil") {
+		t.Error(notes)
+	}
+	got.Want.Stack = facts.MLNXOFED
+	if notes := (provider{}).Notes(got); len(notes) != 0 {
+		t.Error(notes)
+	}
+}
