@@ -49,7 +49,7 @@ type Report struct {
 	Connected bool
 	Values    []Values
 	Sweep     []Sweep
-	Stopped   *Sweep // the size before which the sweep ended, with the seconds that one pass would take
+	Beyond    *Sweep // the size before which the sweep ended, with the seconds that one pass would take
 	Failure   *Failure
 	Done      bool
 	Strange   int // lines that are none of Script's
@@ -109,7 +109,7 @@ func (r *Report) take(line []byte) error {
 		}
 		s.Op = clean(s.Op, 40)
 		if kind.Event == "stopped" {
-			r.Stopped = &s
+			r.Beyond = &s
 		} else {
 			r.Sweep = append(r.Sweep, s)
 		}

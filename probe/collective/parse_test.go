@@ -14,7 +14,7 @@ func TestParseTakesWhatTheScriptPrints(t *testing.T) {
 {"bytes": 16777216, "seconds": 30.5, "event": "stopped"}
 {"event": "done"}
 `))
-	text := fmt.Sprintf("%+v %v %+v %d %+v %+v %v %d", *got.Look, got.Connected, got.Values[0], *got.Values[0].Root, got.Sweep, *got.Stopped, got.Done, got.Strange)
+	text := fmt.Sprintf("%+v %v %+v %d %+v %+v %v %d", *got.Look, got.Connected, got.Values[0], *got.Values[0].Root, got.Sweep, *got.Beyond, got.Done, got.Strange)
 	text = text[:strings.Index(text, "Root:")] + text[strings.Index(text, " Count:")+1:] // a pointer
 	want := `{Python:3.12.3 Torch:2.7.0 NCCL:2.26.2 HasNCCL:true GPUs:8} true {Op:broadcast Count:10 Wrong:2 At:4 Got:-1 Want:5} 3 [{Op:all_reduce Bytes:1048576 Iterations:20 Seconds:0.01}] {Op: Bytes:16777216 Iterations:0 Seconds:30.5} true 0`
 	if text != want {
