@@ -23,8 +23,11 @@ func Patience(began time.Duration) time.Duration {
 }
 
 // loads says whether a request keeps the host's processors busy: perftest polls without a pause, as
-// RDMA programs do, and Soft-RoCE works in the kernel's softirqs, which come before any process.
-func loads(method string) bool { return strings.HasPrefix(method, "verbs.") }
+// RDMA programs and NCCL's proxies do, and Soft-RoCE works in the kernel's softirqs, which come before
+// any process.
+func loads(method string) bool {
+	return strings.HasPrefix(method, "verbs.") || strings.HasPrefix(method, "collective.")
+}
 
 // pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.
 type pulse struct {

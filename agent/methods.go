@@ -61,7 +61,7 @@ type RDMAPort struct {
 
 // Methods is the helper's side: what a client may ask of this host.
 func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) map[string]Handler {
-	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer),
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer), collectives: new(probe.Collectives),
 		store: store}
 	return map[string]Handler{
 		"snapshot":     method(s.snapshot),
@@ -94,6 +94,9 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		"verbs.run":       method(s.verbs.Run),
 		"verbs.collect":   method(s.verbs.Collect),
 		"verbs.version":   method(s.verbs.Version),
+		"collective.look": method(s.collectives.Look),
+		"collective.run":  method(s.collectives.Run),
+		"collective.stop": method(s.collectives.Stop),
 		"capture.start":   method(s.captures.Start),
 		"capture.collect": method(s.captures.Collect),
 		"counters.rdma": method(func(_ context.Context, p RDMAPort) (probe.RDMACounters, error) {
@@ -123,6 +126,7 @@ type server struct {
 	tcp           *probe.TCPServer
 	verbs         *probe.VerbsServer
 	captures      *probe.CaptureServer
+	collectives   *probe.Collectives
 	store         *checkpoint.Store
 	acting        sync.Mutex // one action at a time: each re-reads before it changes
 }

@@ -262,6 +262,22 @@ func (f *Fleet) VerbsVersion(ctx context.Context, host string, t perftest.Test) 
 	return ask[perftest.Version](ctx, f, host, "verbs.version", t)
 }
 
+// CollectiveLook asks what a host has to run ranks of NCCL with.
+func (f *Fleet) CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error) {
+	return ask[probe.CollectiveHas](ctx, f, host, "collective.look", l)
+}
+
+// CollectiveRun runs a host's ranks of a job to their ends.
+func (f *Fleet) CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error) {
+	return ask[[]probe.CollectiveRank](ctx, f, host, "collective.run", s)
+}
+
+// CollectiveStop ends a host's ranks of a job.
+func (f *Fleet) CollectiveStop(ctx context.Context, host, id string) error {
+	_, err := ask[struct{}](ctx, f, host, "collective.stop", id)
+	return err
+}
+
 // CaptureStart begins to record RoCE v2 packets on host.
 func (f *Fleet) CaptureStart(ctx context.Context, host string, s probe.CaptureSpec) (id string, err error) {
 	return ask[string](ctx, f, host, "capture.start", s)

@@ -24,11 +24,13 @@ import (
 var shapes = map[string]struct {
 	re      *regexp.Regexp
 	example string
+	exact   bool // letters keep their case
 }{
-	"mac":    {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`},
-	"pci":    {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`},
-	"sha256": {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints"},
-	"device": {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`},
+	"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false},
+	"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
+	"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false},
+	"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false},
+	"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
 }
 
 // wrong is what keeps a value from being an attribute's: what it is, and what to write instead.
@@ -231,7 +233,10 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), suggest(s, a.one))}
 	}
 	if shape, has := shapes[a.shape]; has {
-		if s = strings.ToLower(s); !shape.re.MatchString(s) {
+		if !shape.exact {
+			s = strings.ToLower(s)
+		}
+		if !shape.re.MatchString(s) {
 			return &wrong{"Value has the wrong shape", fmt.Sprintf("%s must look like %s.", a.name, shape.example)}
 		}
 	}

@@ -66,6 +66,8 @@ type NCCLCheck struct {
 	Enabled bool `ff:"enabled,default=true"`
 	// What runs the collectives.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
+	// Path on the hosts of the Python that has torch; the system's `python3` without it.
+	Python string `ff:"python,shape=program"`
 	// Least bus bandwidth, GB/s.
 	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,max=1000000"`
 }

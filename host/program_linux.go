@@ -15,7 +15,7 @@ import (
 
 // Program is a program of the machine with its arguments, which no shell sees.
 type Program struct {
-	Name string // looked up in the system's folders and in those of vendors' tools
+	Name string // looked up in the system's folders and in those of vendors' tools, or a path
 	Args []string
 	Env  []string // beside a small environment of our own
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C

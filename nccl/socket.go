@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 )
 
 // socketIfname is what NCCL bootstraps over: declared, or the first NIC by name with role training and an
@@ -20,7 +21,7 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 				declared = l.Name
 			}
 		}
-		return Setting{name, "=" + declared, "declared as socket_ifname; = is an exact match"}, nil
+		return Setting{name, "=" + declared, "declared as socket_ifname; = is an exact match"}, usable(snap, declared)
 	}
 	var unreached []string
 	first := ""
@@ -45,6 +46,20 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 	}
 	return Setting{name, "=" + first, "the first training NIC with an address; = is an exact match"},
 		[]string{fmt.Sprintf("%s does not reach %s, and NCCL's ranks meet over one interface: set nccl.socket_ifname to one that reaches all hosts", first, strings.Join(unreached, ", "))}
+}
+
+// usable says what keeps NCCL from meeting over an interface: it has to be there, to be up and to have an
+// address, or NCCL does not start.
+func usable(snap *facts.Snapshot, netdev string) []string {
+	i := slices.IndexFunc(snap.Links, func(l host.Link) bool { return l.Name == netdev })
+	if i < 0 {
+		return []string{fmt.Sprintf("socket_ifname is %q, and this host has no such interface: NCCL does not start", netdev)}
+	}
+	l := snap.Links[i]
+	if !l.Up || !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && !a.Prefix.Addr().IsLinkLocalUnicast() }) {
+		return []string{fmt.Sprintf("socket_ifname is %q, which is down or has no address: NCCL does not start", netdev)}
+	}
+	return nil
 }
 
 // beyond are the hosts with training NICs that the NIC's own link or network does not reach.

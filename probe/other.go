@@ -81,3 +81,19 @@ func (*CaptureServer) Start(context.Context, CaptureSpec) (string, error) { retu
 func (*CaptureServer) Collect(context.Context, string) (CaptureReport, error) {
 	return CaptureReport{}, errLinux
 }
+
+// Collectives needs Linux.
+type Collectives struct{}
+
+// Look needs Linux.
+func (*Collectives) Look(context.Context, CollectiveLook) (CollectiveHas, error) {
+	return CollectiveHas{}, errLinux
+}
+
+// Run needs Linux.
+func (*Collectives) Run(context.Context, CollectiveSpec) ([]CollectiveRank, error) {
+	return nil, errLinux
+}
+
+// Stop needs Linux.
+func (*Collectives) Stop(context.Context, string) (struct{}, error) { return struct{}{}, errLinux }

@@ -28,7 +28,7 @@ type VerbsServer struct {
 
 // Serve starts a serving end, and answers when it listens or has ended.
 func (s *VerbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeResult, error) {
-	port, err := freePort()
+	port, err := freePort(FirstControlPort, controlPorts)
 	if err != nil {
 		return VerbsServeResult{}, err
 	}
@@ -144,16 +144,16 @@ func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 	}, nil
 }
 
-// freePort finds a port that nothing listens on. Another program may take it before perftest does,
-// which then says so.
-func freePort() (uint16, error) {
-	for p := FirstControlPort; p < FirstControlPort+controlPorts; p++ {
+// freePort finds a port that nothing listens on. Another program may take it before the one that it
+// is for, which then says so.
+func freePort(first, count int) (uint16, error) {
+	for p := first; p < first+count; p++ {
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(p))
 		if err == nil {
 			return uint16(p), l.Close()
 		}
 	}
-	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", FirstControlPort, FirstControlPort+controlPorts-1)
+	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", first, first+count-1)
 }
 
 // listening looks for a listening socket in /proc/net/tcp and tcp6: a connection would be taken for

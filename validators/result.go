@@ -23,6 +23,9 @@ type Fleet interface {
 	VerbsRun(ctx context.Context, host string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error)
 	VerbsCollect(ctx context.Context, host, id string) (probe.VerbsOutcome, error)
 	VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error)
+	CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error)
+	CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error)
+	CollectiveStop(ctx context.Context, host, id string) error
 	RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error)
 }
 

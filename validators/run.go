@@ -75,7 +75,8 @@ type trial struct {
 func (t *trial) add(res Result) { t.out = append(t.out, res) }
 
 // Run checks every link and every network's pairs, then groups of links that share a port, then
-// every host's NCCL view, then what differs between hosts. It answers with results only: what could not be measured is a failure or
+// every host's NCCL view, and NCCL itself where that is asked for, then what differs between hosts. It
+// answers with results only: what could not be measured is a failure or
 // a skip with its reason.
 func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result {
 	r := &run{fabric: f, nics: map[fabric.NICRef]*fabric.NIC{}, hosts: map[string]*fabric.Host{}, fleet: fleet, options: o, snapshots: map[string]*facts.Snapshot{}}
@@ -105,6 +106,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 				out = append(out, r.nccl(h)...)
 			}
 		}
+		out = append(out, r.collectives(ctx)...)
 	}
 	if o.wants("parity") && o.Link == "" {
 		out = append(out, r.parity()...)

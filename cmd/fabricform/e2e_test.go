@@ -19,6 +19,9 @@ var bin string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if os.Getenv(rankHost) != "" {
+			return rankHostMain()
+		}
 		if socket := os.Getenv(simulatedAt); socket != "" {
 			return simulateHosts(socket)
 		}

@@ -42,18 +42,22 @@ type NIC struct {
 	MTU          int // bytes; 0: not declared
 }
 
+// DefaultFile is where NCCL looks for its settings.
+const DefaultFile = "/etc/nccl.conf"
+
 // New derives the settings of the hosts that there are snapshots of.
 func New(f *fabric.Fabric, snaps map[string]*facts.Snapshot) Job {
 	j := Job{Fabric: f.Name}
 	for _, h := range f.Hosts {
 		if snap := snaps[h.Name]; snap != nil {
-			j.Hosts = append(j.Hosts, newHost(f, h, snap))
+			j.Hosts = append(j.Hosts, NewHost(f, h, snap))
 		}
 	}
 	return j
 }
 
-func newHost(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) Host {
+// NewHost derives the settings of one host.
+func NewHost(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) Host {
 	out := Host{Name: h.Name, Hostname: snap.System.Hostname, Address: h.Address, GPUs: len(snap.GPUs)}
 	if out.Hostname == "" {
 		out.Hostname = h.Name

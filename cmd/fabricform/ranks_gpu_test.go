@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/nccl/explain"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// quirks is an nccl.conf of what people write and NCCL reads in its own way.
+const quirks = "# a comment in the first column\n" +
+	"NCCL_SOCKET_NTHREADS=010\n" +
+	"NCCL_NSOCKS_PERTHREAD=0x2\n" +
+	"NCCL_BUFFSIZE=4194304 # four MiB\n" +
+	"NCCL_CROSS_NIC=true\n" +
+	"NCCL_MIN_NCHANNELS= 2\n" +
+	"NCCL_MAX_NCHANNELS=5abc\n" +
+	"NCCL_CUMEM_ENABLE=99999999999999999999\n" +
+	"export NCCL_IB_TC=160\n" +
+	"NCCL_IB_SL = 3\n" +
+	" # NCCL_IB_HCA=indented\n" +
+	"NCCL_NET_GDR_LEVEL=\"PIX\"\n" +
+	"NCCL_IB_TIMEOUT=21\r\n" +
+	"NCCL_IB_RETRY_CNT=6\n" +
+	"NCCL_IB_RETRY_CNT=5\n" +
+	"NCCL_SOCKET_IFNAME==lo\n"
+
+// oneRank starts NCCL alone and says what its environment is then, by C's getenv: what NCCL took from files.
+const oneRank = `
+import ctypes, json, os, sys
+import torch, torch.distributed as dist
+torch.cuda.set_device(0)
+store = dist.TCPStore("127.0.0.1", 29500, 1, True)
+dist.init_process_group("nccl", store=store, rank=0, world_size=1)
+x = torch.ones(1024, device="cuda")
+dist.all_reduce(x)
+torch.cuda.synchronize()
+get = ctypes.CDLL(None).getenv
+get.restype, get.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
+names = ["NCCL_SOCKET_NTHREADS", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS", "NCCL_IB_TC", "export NCCL_IB_TC", "NCCL_IB_SL", "NCCL_IB_SL ", " # NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL", "NCCL_IB_TIMEOUT", "NCCL_IB_RETRY_CNT", "NCCL_SOCKET_IFNAME"]
+print("ENVIRONMENT " + json.dumps({n: (get(n.encode()) or b"(unset)").decode("latin-1") for n in names}))
+print("NCCL_IS " + ".".join(str(n) for n in torch.cuda.nccl.version()))
+sys.stdout.flush()
+os._exit(0)
+`
+
+// gpus is a run on a machine with two GPUs, whose files stay below OUT.
+type gpus struct {
+	*rankFleet
+	python string
+}
+
+// prove runs the checks, writes them down and says what is not as it should be.
+func (g *gpus) prove(t *testing.T, name, attributes string, fails bool, want ...string) *fabric.Fabric {
+	t.Helper()
+	g.name = name
+	f := railFabric(t, g.python, attributes)
+	got := verdicts(validators.Run(t.Context(), f, g, validators.Options{Only: []string{"nccl"}}))
+	t.Log(name + ":\n" + got)
+	g.write(t, name+"-verdicts.txt", got)
+	if failed := strings.Contains(got, "fail "); failed != fails {
+		t.Errorf("%s: failed is %v", name, failed)
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%s: it does not say %q", name, w)
+		}
+	}
+	return f
+}
+
+func (g *gpus) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(g.out, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// log is what a rank logged in a case.
+func (g *gpus) log(t *testing.T, name, host string, rank int) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(g.out, fmt.Sprintf("%s-%s-rank%d.log", name, host, rank)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// over fails unless a rank's log shows that NCCL took this interface, and no other.
+func (g *gpus) over(t *testing.T, name, netdev string) {
+	t.Helper()
+	for i, host := range []string{"a", "b"} {
+		log := g.log(t, name, host, i)
+		if !strings.Contains(log, "NET/Socket : Using [0]"+netdev+":10.") || strings.Contains(log, "[1]") && strings.Contains(log, "NET/Socket : Using [0]"+netdev+":10.77.0.1<0> [1]") {
+			t.Errorf("%s: the log of %s does not show %s alone", name, host, netdev)
+		}
+	}
+}
+
+// file writes each host's nccl.conf as it is rendered, or removes it.
+func (g *gpus) file(t *testing.T, f *fabric.Fabric) {
+	t.Helper()
+	for host, etc := range g.etc {
+		at := filepath.Join(etc, "nccl.conf")
+		if f == nil {
+			_ = os.Remove(at)
+			continue
+		}
+		snap, err := g.Snapshot(t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings, problems := nccl.Derive(f, f.Host(host), snap)
+		text, err := nccl.RenderConf(settings)
+		if err != nil || problems != nil {
+			t.Fatal(problems, err)
+		}
+		g.write(t, host+"-nccl.conf", string(text))
+		if err := os.WriteFile(at, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// force runs the ranks although the checks say no, and meets over meet0; the answer is all logs' findings.
+func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[string]string) string {
+	t.Helper()
+	g.name = name
+	has, err := g.CollectiveLook(t.Context(), "a", probe.CollectiveLook{Python: g.python})
+	if err != nil || has.Problem != "" {
+		t.Fatal(has.Problem, err)
+	}
+	j := collective.Job{World: 2, Master: netip.AddrPortFrom(netip.MustParseAddr("10.78.0.1"), has.Port), Count: 1000, Sizes: []int64{1024}, MeetSeconds: 20, Seconds: 20, BudgetSeconds: 1}
+	var both sync.WaitGroup
+	for i, host := range []string{"a", "b"} {
+		both.Go(func() {
+			_, err := g.CollectiveRun(t.Context(), host, probe.CollectiveSpec{ID: name, Python: g.python, Job: j, First: i, Ranks: 1, Limit: 75 * time.Second, Env: settings})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	var out strings.Builder
+	for i, host := range []string{"a", "b"} {
+		for _, found := range explain.Explain("rank.log", g.log(t, name, host, i), f).Findings {
+			fmt.Fprintf(&out, "%s %s:%d: %s: %s\n", found.Severity, host, found.Line, found.Summary, found.Detail())
+		}
+	}
+	t.Log(name + " from the logs:\n" + out.String())
+	g.write(t, name+"-findings.txt", out.String())
+	return out.String()
+}
+
+// TestNCCLOnTwoGPUs is real NCCL: two ranks on one machine, each in namespaces of its own, over sockets. It
+// needs root, two GPUs and a python3 with torch, and says with FABRICFORM_GPU_TEST=1 that it has them.
+func TestNCCLOnTwoGPUs(t *testing.T) {
+	if os.Getenv("FABRICFORM_GPU_TEST") == "" {
+		t.Skip("needs two GPUs, and FABRICFORM_GPU_TEST=1 says that they are there")
+	}
+	// On a machine that shares its GPUs with others, NVLink's multicast may be forbidden.
+	t.Setenv("NCCL_NVLS_ENABLE", "0")
+	python := os.Getenv("FABRICFORM_GPU_PYTHON")
+	if python == "" {
+		var err error
+		if python, err = exec.LookPath("python3"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	devices := strings.Split(os.Getenv("CUDA_VISIBLE_DEVICES"), ",")
+	g := &gpus{python: python, rankFleet: twoHosts(t, func(i int) []string {
+		device := strconv.Itoa(i)
+		if len(devices) > i && devices[i] != "" {
+			device = devices[i]
+		}
+		// Otherwise two ranks on one machine find each other, and use no network.
+		return []string{"CUDA_VISIBLE_DEVICES=" + device, "NCCL_HOSTID=" + string("ab"[i]), "NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0"}
+	})}
+	if out := os.Getenv("OUT"); out != "" {
+		g.out = out
+	}
+	good := []string{"pass a ranks: 2 on 2 hosts", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at"}
+
+	t.Run("environment", func(t *testing.T) {
+		g.prove(t, "environment", "write = false\n  socket_ifname = \"rail1\"", false, good...)
+		g.over(t, "environment", "rail1")
+		if log := g.log(t, "environment", "a", 0); !strings.Contains(log, "NCCL_NVLS_ENABLE set by environment to 0") {
+			t.Error("the log does not show that the login's own settings were kept")
+		}
+	})
+	t.Run("file", func(t *testing.T) {
+		for _, rail := range []string{"rail1", "rail0"} { // the second shows that it is the file that decides
+			attributes := "socket_ifname = \"" + rail + "\""
+			g.file(t, railFabric(t, python, attributes))
+			g.prove(t, "file-"+rail, attributes, false, good...)
+			g.over(t, "file-"+rail, rail)
+		}
+		g.file(t, nil)
+	})
+	t.Run("wrong interface", func(t *testing.T) {
+		f := g.prove(t, "wrong-interface", `socket_ifname = "rail7"`, true, `"rail7", and this host has no such interface`, "skip a collectives")
+		if got := g.force(t, "wrong-interface", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail7"}); !strings.Contains(got, "error a") || !strings.Contains(got, "No interface to meet over") {
+			t.Error("the log's cause is not named")
+		}
+	})
+	t.Run("wrong subnet", func(t *testing.T) {
+		g.address(t, "b", "rail0", "10.77.9.2/30")
+		defer g.address(t, "b", "rail0", "10.77.0.2/30")
+		f := g.prove(t, "wrong-subnet", "write = false\n  socket_ifname = \"rail0\"", true, "fail a collectives: not started", "10.77.0.2")
+		if got := g.force(t, "wrong-subnet", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail0"}); !strings.Contains(got, "error ") {
+			t.Error("the log's cause is not named")
+		}
+	})
+	t.Run("typo", func(t *testing.T) {
+		f := railFabric(t, python, `socket_ifname = "rail1"`)
+		const text = "NCCL_SOCKET_IFNAM==rail1\n"
+		before := fmt.Sprintf("%+v", explain.Explain("nccl.conf", text, f).Findings)
+		g.write(t, "typo-before.txt", before)
+		if !strings.Contains(before, "NCCL_SOCKET_IFNAME") {
+			t.Error("the typo is not named before the run: " + before)
+		}
+		for _, etc := range g.etc {
+			if err := os.WriteFile(filepath.Join(etc, "nccl.conf"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer g.file(t, nil)
+		if got := g.force(t, "typo", f, nil); !strings.Contains(got, "Ranks meet over another interface") {
+			t.Error("the log's cause is not named")
+		}
+	})
+	t.Run("parser", func(t *testing.T) { parserAgainstNCCL(t, g.out, python) })
+}
+
+// parserAgainstNCCL has NCCL read quirks as its file, and compares what its log and its environment show
+// with what package env and package explain say of the same text.
+func parserAgainstNCCL(t *testing.T, out, python string) {
+	etc := ownEtc(t)
+	if err := os.WriteFile(filepath.Join(etc, "nccl.conf"), []byte(quirks), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd, begin := startHost(t, "c", etc, []string{"NCCL_DEBUG=INFO", "NCCL_NVLS_ENABLE=0", "LC_ALL=C"}, "--", python, "-c", oneRank)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	context.AfterFunc(ctx, func() {
+		if ctx.Err() == context.DeadlineExceeded {
+			_ = cmd.Process.Kill()
+		}
+	})
+	begin()
+	raw, err := cmd.CombinedOutput()
+	log := string(raw)
+	if err := os.WriteFile(filepath.Join(out, "parser.log"), raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	wrote := map[string]string{}
+	for line := range strings.Lines(quirks) {
+		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		if wrote[name] == "" {
+			wrote[name] = value
+		}
+	}
+	compared := 0
+	for _, m := range regexp.MustCompile(`(NCCL_\w+) set by environment to (-?\d+)\.`).FindAllStringSubmatch(log, -1) {
+		text, ours := wrote[m[1]]
+		if n := env.ParseNumber(text); ours && strconv.FormatInt(n.Value, 10) != m[2] {
+			t.Errorf("%s=%s: NCCL reads %s, package env %d", m[1], text, m[2], n.Value)
+		} else if ours {
+			compared++
+		}
+	}
+	t.Logf("%d numbers compared", compared)
+	if compared < 3 {
+		t.Errorf("NCCL's log shows %d of the numbers", compared)
+	}
+	for line := range strings.Lines(log) {
+		if strings.HasPrefix(line, "ENVIRONMENT ") || strings.HasPrefix(line, "NCCL_IS ") {
+			t.Log(line)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package collective
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+)
+
+// Look is what a host has to run ranks with.
+type Look struct {
+	Python  string `json:"python"`
+	Torch   string `json:"torch"`
+	NCCL    string `json:"nccl"` // torch's own
+	HasNCCL bool   `json:"has_nccl"`
+	GPUs    int    `json:"gpus"` // that CUDA shows
+}
+
+// Values is how the result of one operation compared with what it should be.
+type Values struct {
+	Op    string `json:"op"`             // all_reduce, broadcast, send_recv
+	Root  *int   `json:"root,omitempty"` // of a broadcast
+	Count int    `json:"count"`
+	Wrong int    `json:"wrong"`
+	At    int    `json:"at"` // the first wrong one
+	Got   int64  `json:"got"`
+	Want  int64  `json:"want"`
+}
+
+// Sweep is one size's measurement, by the slowest rank's clock.
+type Sweep struct {
+	Op         string  `json:"op"`
+	Bytes      int64   `json:"bytes"`
+	Iterations int     `json:"iterations"`
+	Seconds    float64 `json:"seconds"` // of all iterations
+}
+
+// Failure is where a rank gave up, and what its library said.
+type Failure struct {
+	Stage string `json:"stage"` // begin, import, meet, connect, values, sweep, end
+	Kind  string `json:"kind"`  // of Python's exception
+	Text  string `json:"text"`
+}
+
+// Report is what one rank told.
+type Report struct {
+	Look      *Look
+	Connected bool
+	Values    []Values
+	Sweep     []Sweep
+	Beyond    *Sweep // the size before which the sweep ended, with the seconds that one pass would take
+	Failure   *Failure
+	Done      bool
+	Strange   int // lines that are none of Script's
+}
+
+// maxEvents bounds what is kept of a rank.
+const maxEvents = 1000
+
+// Parse reads what Script printed. Any bytes are taken: a line that is none of Script's is counted, and
+// what it says is left out.
+func Parse(out []byte) Report {
+	var r Report
+	for line := range bytes.Lines(out) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if len(r.Values)+len(r.Sweep) >= maxEvents || r.take(line) != nil {
+			r.Strange++
+		}
+	}
+	return r
+}
+
+// errStrange is of a line that Script does not print.
+var errStrange = errors.New("not of the script")
+
+// take reads one line.
+func (r *Report) take(line []byte) error {
+	var kind struct {
+		Event string `json:"event"`
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return err
+	}
+	switch kind.Event {
+	case "look":
+		var l Look
+		if err := json.Unmarshal(line, &l); err != nil || l.GPUs < 0 || l.GPUs > maxWorld {
+			return errStrange
+		}
+		l.Python, l.Torch, l.NCCL = clean(l.Python, 40), clean(l.Torch, 40), clean(l.NCCL, 40)
+		r.Look = &l
+	case "connected":
+		r.Connected = true
+	case "values":
+		var v Values
+		if err := json.Unmarshal(line, &v); err != nil || v.Count < 1 || v.Wrong < 0 || v.Wrong > v.Count {
+			return errStrange
+		}
+		v.Op = clean(v.Op, 40)
+		r.Values = append(r.Values, v)
+	case "sweep", "stopped":
+		var s Sweep
+		if err := json.Unmarshal(line, &s); err != nil || s.Bytes < 1 || !(s.Seconds > 0) || math.IsInf(s.Seconds, 0) || s.Iterations < 1 && kind.Event == "sweep" {
+			return errStrange
+		}
+		s.Op = clean(s.Op, 40)
+		if kind.Event == "stopped" {
+			r.Beyond = &s
+		} else {
+			r.Sweep = append(r.Sweep, s)
+		}
+	case "failed":
+		var f Failure
+		if err := json.Unmarshal(line, &f); err != nil {
+			return err
+		}
+		r.Failure = &Failure{Stage: clean(f.Stage, 40), Kind: clean(f.Kind, 80), Text: clean(f.Text, 600)}
+	case "done":
+		r.Done = true
+	default:
+		return errStrange
+	}
+	return nil
+}
+
+// clean makes a text of a host's fit for a report: one line, without control characters.
+func clean(s string, most int) string {
+	s = strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' {
+			return ' '
+		}
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "�"))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,209 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe/collective"
+)
+
+// lookLimit is how long Python may take to load torch: from a cold network file system, minutes.
+const lookLimit = 3 * time.Minute
+
+// afterFailure is how long the other ranks of a host go on when one has failed, to say why themselves.
+const afterFailure = 5 * time.Second
+
+// Collectives keeps the ranks that run. The zero value is ready; safe for concurrent use.
+type Collectives struct {
+	mu   sync.Mutex
+	open map[string]context.CancelCauseFunc
+}
+
+var errStopped = errors.New("stopped, because another rank had ended")
+
+// python is the program of a rank. Its environment keeps what the login sets for NCCL, torch and CUDA:
+// jobs get that, too, and an administrator may forbid features by it. HOME is where NCCL looks for
+// .nccl.conf.
+func python(path, argument string, settings map[string]string) host.Program {
+	if path == "" {
+		path = "python3"
+	}
+	var kept []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		for _, prefix := range []string{"NCCL", "TORCH", "CUDA", "NVIDIA_"} {
+			if strings.HasPrefix(name, prefix) {
+				kept = append(kept, e)
+				break
+			}
+		}
+		if name == "HOME" || name == "LD_LIBRARY_PATH" {
+			kept = append(kept, e)
+		}
+	}
+	for name, value := range settings {
+		kept = append(kept, name+"="+value)
+	}
+	return host.Program{Name: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: kept, ByLines: true}
+}
+
+// Look starts Python once and asks what there is.
+func (c *Collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	e := python(l.Python, collective.LookArgument(), nil).Start(ctx)()
+	r := collective.Parse(e.Stdout)
+	var out CollectiveHas
+	switch {
+	case e.Missing && l.Python != "":
+		out.Problem = "there is no " + l.Python
+	case e.Missing:
+		out.Problem = "python3 is not installed"
+	case ctx.Err() != nil:
+		out.Problem = fmt.Sprintf("Python did not load torch within %s", lookLimit)
+	case r.Failure != nil && r.Failure.Kind == "ModuleNotFoundError":
+		out.Problem = "this Python has no torch: " + r.Failure.Text
+	case r.Failure != nil:
+		out.Problem = fmt.Sprintf("torch cannot be loaded: %s: %s", r.Failure.Kind, r.Failure.Text)
+	case r.Look == nil:
+		out.Problem = fmt.Sprintf("Python ended with status %d%s and did not say what it has", e.Exit, said(e))
+	case !r.Look.HasNCCL:
+		out.Look, out.Problem = *r.Look, "torch "+r.Look.Torch+" was built without NCCL"
+	default:
+		out.Look = *r.Look
+	}
+	if out.Problem != "" {
+		return out, nil
+	}
+	var err error
+	out.Port, err = freePort(FirstMeetingPort, meetingPorts)
+	return out, err
+}
+
+// said is the last line that a program complained with.
+func said(e host.Ended) string {
+	lines := strings.Split(strings.TrimSpace(string(e.Stderr)), "\n")
+	last := lines[len(lines)-1]
+	if last == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%.300q)", last)
+}
+
+// settings checks the variables that ranks are given. NCCL's log is wanted whatever they say.
+func (s CollectiveSpec) settings() (map[string]string, error) {
+	out := map[string]string{}
+	for name, value := range s.Env {
+		if !strings.HasPrefix(name, "NCCL_") || strings.ContainsAny(name, "=\x00") || strings.ContainsAny(value, "\x00\n") {
+			return nil, fmt.Errorf("%.80q is no setting of NCCL's", name+"="+value)
+		}
+		out[name] = value
+	}
+	if _, set := out["NCCL_DEBUG"]; !set {
+		out["NCCL_DEBUG"] = "INFO"
+	}
+	out["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET"
+	return out, nil
+}
+
+// Run runs this host's ranks to their ends. It ends with the caller's stream, by Stop, and by its limit;
+// how that was is in each rank's account.
+func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRank, error) {
+	if err := s.Job.Check(); err != nil {
+		return nil, err
+	}
+	if s.Ranks < 1 || s.Ranks > 256 || s.First < 0 || s.First+s.Ranks > s.Job.World {
+		return nil, fmt.Errorf("ranks %d to %d of %d: cannot be", s.First, s.First+s.Ranks-1, s.Job.World)
+	}
+	settings, err := s.settings()
+	if err != nil {
+		return nil, err
+	}
+	ctx, release, err := c.begin(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	out := make([]CollectiveRank, s.Ranks)
+	var all sync.WaitGroup
+	var late *time.Timer // ends what is left once a rank has failed
+	defer func() {
+		if late != nil {
+			late.Stop()
+		}
+	}()
+	var mu sync.Mutex // of late
+	for i := range s.Ranks {
+		wait := python(s.Python, s.Job.Argument(s.First+i, i), settings).Start(ctx)
+		all.Go(func() {
+			e := wait()
+			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: middleOut(e.Stderr, maxLogs/s.Ranks), Exit: e.Exit, Signal: e.Signal}
+			if cause := context.Cause(ctx); cause != nil && e.Signal != "" {
+				r.Signal, r.TimedOut, r.Stopped = "", errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, errStopped)
+			} else if e.Exit != 0 || e.Signal != "" || e.Missing {
+				mu.Lock()
+				defer mu.Unlock()
+				if late == nil {
+					late = time.AfterFunc(afterFailure, func() { _, _ = c.Stop(ctx, s.ID) }) // it has no error
+				}
+			}
+			out[i] = r
+		})
+	}
+	all.Wait()
+	return out, nil
+}
+
+// begin makes a job's context, which Stop can end.
+func (c *Collectives) begin(ctx context.Context, s CollectiveSpec) (context.Context, func(), error) {
+	ctx, expire := context.WithTimeout(ctx, min(s.Limit, maxDuration))
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, runs := c.open[s.ID]; runs || s.ID == "" {
+		expire()
+		cancel(nil)
+		return nil, nil, fmt.Errorf("a job %.40q runs here already", s.ID)
+	}
+	if c.open == nil {
+		c.open = map[string]context.CancelCauseFunc{}
+	}
+	c.open[s.ID] = cancel
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.open, s.ID)
+		c.mu.Unlock()
+		cancel(nil)
+		expire()
+	}, nil
+}
+
+// Stop ends a job's ranks here, because another host's have ended. A job that has ended is no error.
+func (c *Collectives) Stop(_ context.Context, id string) (struct{}, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel := c.open[id]; cancel != nil {
+		cancel(errStopped)
+	}
+	return struct{}{}, nil
+}
+
+// maxLogs bounds what one answer carries of all ranks' logs, in bytes; a frame holds four times that.
+const maxLogs = 8 << 20
+
+// middleOut keeps the beginning and the end of a long log: what NCCL chose, and how it ended.
+func middleOut(log []byte, most int) []byte {
+	if len(log) <= most {
+		return log
+	}
+	const gap = "\n[…]\n"
+	half := (most - len(gap)) / 2
+	return slices.Concat(log[:half], []byte(gap), log[len(log)-half:])
+}

@@ -1,0 +1,271 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+)
+
+// What a job of ranks is asked for, and how long it may take.
+const (
+	valueCount      = 1<<20 + 1 // odd, so that ends of buffers are met
+	meetingLimit    = time.Minute
+	operationLimit  = 2 * time.Minute
+	sizeBudget      = 8 * time.Second
+	collectiveLimit = 9 * time.Minute
+	untilStopped    = 10 * time.Second // what other hosts get to say why they failed, too
+)
+
+// sweepSizes are the bytes of the sweep: latency at one end, and bandwidth at the other.
+var sweepSizes = []int64{8, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 512 << 20}
+
+// labSizes are those of a lab, whose links carry little.
+var labSizes = []int64{8, 64 << 10, 1 << 20}
+
+// jobs are the hosts that collectives connect, each with what the files ask of them: hosts whose
+// training paths hang together are one job.
+type job struct {
+	*run
+	check fabric.NCCLCheck
+	hosts []launch.Host
+	has   []probe.CollectiveHas
+}
+
+// collectives runs NCCL itself wherever the files ask for it.
+func (r *run) collectives(ctx context.Context) (out []Result) {
+	for _, j := range r.jobs() {
+		out = append(out, j.prove(ctx)...)
+	}
+	return out
+}
+
+func (r *run) jobs() (out []*job) {
+	root := map[string]string{}
+	find := func(h string) string {
+		for root[h] != "" {
+			h = root[h]
+		}
+		return h
+	}
+	var asked []fabric.Path
+	for _, p := range r.fabric.Paths() {
+		c := p.Validate.NCCL
+		a, b := p.Endpoints[0].Host, p.Endpoints[1].Host
+		if p.Role != "training" || !c.Enabled || c.Run == "" || c.Run == "none" || r.options.leftOut(a) || r.options.leftOut(b) {
+			continue
+		}
+		asked = append(asked, p)
+		if a, b = find(a), find(b); a != b {
+			root[b] = a
+		}
+	}
+	for _, h := range r.fabric.Hosts {
+		if root[h.Name] != "" {
+			continue
+		}
+		j := &job{run: r}
+		for _, p := range asked {
+			if find(p.Endpoints[0].Host) == h.Name {
+				j.wants(p.Validate.NCCL)
+			}
+		}
+		for _, o := range r.fabric.Hosts {
+			if j.check.Run != "" && find(o.Name) == h.Name {
+				j.hosts = append(j.hosts, launch.Host{Name: o.Name})
+			}
+		}
+		if len(j.hosts) > 1 {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// wants adds up what paths of one job ask for: the highest threshold, and the last word of the rest.
+func (j *job) wants(c fabric.NCCLCheck) {
+	if least := j.check.MinBusbwGBs; least != nil && (c.MinBusbwGBs == nil || *c.MinBusbwGBs < *least) {
+		c.MinBusbwGBs = least
+	}
+	j.check = c
+}
+
+// result is one of the job's, under its first host.
+func (j *job) result(v Verdict, what string) Result {
+	return Result{Check: "nccl", Host: j.hosts[0].Name, Peer: j.hosts[len(j.hosts)-1].Name, Verdict: v, What: what}
+}
+
+func (j *job) skip(why string) []Result {
+	res := j.result(Skip, "collectives")
+	res.Cause = why
+	return []Result{res}
+}
+
+func (j *job) fail(measured, why string) []Result {
+	res := j.result(Fail, "collectives")
+	res.Measured, res.Expected, res.Cause = measured, "all ranks meet", why
+	return []Result{res}
+}
+
+// prove looks whether the job can run, then runs it and judges what its ranks tell.
+func (j *job) prove(ctx context.Context) []Result {
+	if j.check.Run != "torch" {
+		return j.fail(unmeasured, `this build runs collectives with run = "torch" alone: nccl-tests across hosts need MPI and passwordless SSH between them`)
+	}
+	for i, h := range j.hosts {
+		snap := j.snapshots[h.Name]
+		if snap == nil {
+			return j.skip("host " + h.Name + " could not be reached: " + j.options.Unreachable[h.Name])
+		}
+		j.hosts[i] = launch.NewHost(j.fabric, j.run.hosts[h.Name], snap)
+		if p := j.hosts[i].Problems; len(p) > 0 {
+			return j.skip("the settings of host " + h.Name + " cannot work: " + p[0])
+		}
+	}
+	j.options.progress("nccl: looking for GPUs and torch on " + some(j.names()))
+	if out := j.look(ctx); out != nil {
+		return out
+	}
+	j.options.progress("nccl: do ranks reach each other")
+	if why := j.meets(ctx); why != "" {
+		return j.fail("not started", why)
+	}
+	j.options.progress(fmt.Sprintf("nccl: all-reduce, broadcast, send and receive on %d ranks", j.world()))
+	return j.measure(ctx)
+}
+
+func (j *job) names() (out []string) {
+	for _, h := range j.hosts {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+// world is how many ranks the job has: one for each GPU.
+func (j *job) world() (n int) {
+	for _, h := range j.has {
+		n += h.Look.GPUs
+	}
+	return n
+}
+
+// each asks all hosts side by side.
+func (j *job) each(do func(i int, host string)) {
+	var all sync.WaitGroup
+	for i, h := range j.hosts {
+		all.Go(func() { do(i, h.Name) })
+	}
+	all.Wait()
+}
+
+// look asks every host what it has; the results say why the job cannot run.
+func (j *job) look(ctx context.Context) []Result {
+	j.has = make([]probe.CollectiveHas, len(j.hosts))
+	errs := make([]error, len(j.hosts))
+	j.each(func(i int, host string) {
+		j.has[i], errs[i] = j.fleet.CollectiveLook(ctx, host, probe.CollectiveLook{Python: j.check.Python})
+	})
+	var problem, versions []string
+	for i, h := range j.hosts {
+		gpus := len(j.snapshots[h.Name].GPUs)
+		switch has := j.has[i]; {
+		case errs[i] != nil:
+			problem = append(problem, "host "+h.Name+": "+errs[i].Error())
+		case has.Look.GPUs == 0 && gpus == 0:
+			return j.skip("host " + h.Name + " has no GPU that CUDA shows")
+		case has.Problem != "":
+			problem = append(problem, fmt.Sprintf("host %s: %s; install torch there, or name another Python with validate.nccl.python", h.Name, has.Problem))
+		case has.Look.GPUs == 0:
+			problem = append(problem, fmt.Sprintf("host %s: the driver has %d GPUs, and torch %s sees none: is it a build without CUDA, or too new for the driver?", h.Name, gpus, has.Look.Torch))
+		default:
+			versions = append(versions, has.Look.NCCL)
+		}
+	}
+	if problem != nil {
+		return j.fail(unmeasured, strings.Join(problem, "; "))
+	}
+	slices.Sort(versions)
+	if versions = slices.Compact(versions); len(versions) > 1 {
+		return j.fail("not started", "the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other: install one version everywhere")
+	}
+	return nil
+}
+
+// meets opens a port on each host's socket interface, as NCCL will, and connects to it: from the host
+// before, for NCCL's ring, and from all to the first, where ranks meet.
+func (j *job) meets(ctx context.Context) string {
+	for _, h := range j.hosts {
+		if !h.SocketAddr.IsValid() {
+			return fmt.Sprintf("host %s has no address on the interface that ranks meet over (%q): set nccl.socket_ifname to one that reaches all hosts", h.Name, h.Socket)
+		}
+	}
+	n := len(j.hosts)
+	for i := range n {
+		to := []int{(i + 1) % n}
+		if i > 0 && to[0] != 0 {
+			to = append(to, 0)
+		}
+		for _, k := range to {
+			if why := j.reaches(ctx, j.hosts[i], j.hosts[k]); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
+	const little = 50 * time.Millisecond
+	listen, err := j.fleet.TCPListen(ctx, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
+	if err != nil {
+		return fmt.Sprintf("host %s: %s", to.Name, err)
+	}
+	_, err = j.fleet.TCPSend(ctx, from.Name, probe.TCPSendSpec{Netdev: from.Socket, Source: from.SocketAddr, Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
+		Token: listen.Token, Streams: 1, Duration: little})
+	if err != nil {
+		return fmt.Sprintf("%s (%s on %s) does not reach TCP port %d of %s (%s on %s), and NCCL's ranks meet there: both ends belong into one subnet, or need a route, and firewalls have to let the hosts' ports through (%s)",
+			from.Name, from.SocketAddr, from.Socket, listen.Port, to.Name, to.SocketAddr, to.Socket, err)
+	}
+	if _, err = j.fleet.TCPCollect(ctx, to.Name, listen.ID); err != nil {
+		return fmt.Sprintf("host %s: %s", to.Name, err)
+	}
+	return ""
+}
+
+// spec is what one host is asked for. NCCL reads its file by itself; where none is written, the
+// settings go along.
+func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
+	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.has[i].Look.GPUs, Limit: collectiveLimit, Env: map[string]string{},
+		Job: collective.Job{World: j.world(), Master: netip.AddrPortFrom(j.hosts[0].SocketAddr, j.has[0].Port), Count: valueCount, Sizes: sweepSizes,
+			MeetSeconds: int(meetingLimit / time.Second), Seconds: int(operationLimit / time.Second), BudgetSeconds: sizeBudget.Seconds()}}
+	if j.options.Lab {
+		s.Job.Sizes = labSizes
+	}
+	h := j.hosts[i]
+	switch {
+	case h.File == "" || j.options.Lab: // a lab's hosts are not given files
+		for _, v := range h.Env {
+			if strings.HasPrefix(v.Name, "NCCL_") {
+				s.Env[v.Name] = v.Value
+			}
+		}
+	case h.File != launch.DefaultFile:
+		s.Env["NCCL_CONF_FILE"] = h.File
+	}
+	return s
+}
+
+// usesRDMA says whether NCCL is to use RDMA on a host.
+func usesRDMA(h launch.Host) bool {
+	v, _ := h.Env.Get("NCCL_IB_DISABLE")
+	return h.RDMA && env.ParseNumber(v).Value == 0
+}

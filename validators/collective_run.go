@@ -1,0 +1,158 @@
+package validators
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/nccl/explain"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+)
+
+// ended is one rank's end, with what it told.
+type ended struct {
+	host string
+	probe.CollectiveRank
+	collective.Report
+}
+
+// why is how the rank failed; "": it did not.
+func (e ended) why() string {
+	switch {
+	case e.Done && e.Exit == 0:
+		return ""
+	case e.Failure != nil && e.Failure.Stage == "meet":
+		return "it did not reach the port where ranks meet: " + e.Failure.Text
+	case e.Failure != nil:
+		return fmt.Sprintf("%s: %s", e.Failure.Kind, e.Failure.Text)
+	case e.TimedOut:
+		return fmt.Sprintf("it hung until its time of %s was over", collectiveLimit)
+	case e.Stopped:
+		return "it was stopped, because another rank had ended"
+	case e.Signal != "":
+		return "it was ended by " + e.Signal
+	}
+	return fmt.Sprintf("it ended with status %d and did not say why", e.Exit)
+}
+
+// measure runs all ranks and judges them.
+func (j *job) measure(ctx context.Context) []Result {
+	before, err := j.traffic(ctx)
+	if err != nil {
+		return j.fail(unmeasured, err.Error())
+	}
+	ranks, err := j.ranks(ctx)
+	if err != nil {
+		return j.fail(unmeasured, err.Error())
+	}
+	logs := j.logged(ranks)
+	if failed := j.failed(ranks); failed != "" {
+		return append(j.fail("failed", failed), logs...)
+	}
+	out := []Result{j.met(ranks)}
+	out = append(out, j.values(ranks)...)
+	out = append(out, j.bandwidth(ctx, ranks, before))
+	return append(out, logs...)
+}
+
+// ranks runs the job on all hosts at once. Where one fails, the others are stopped after a while in
+// which they may say why themselves.
+func (j *job) ranks(ctx context.Context) (out []ended, err error) {
+	id := rand.Text()
+	var mu sync.Mutex
+	var late *time.Timer
+	stop := func() {
+		j.each(func(_ int, host string) { _ = j.fleet.CollectiveStop(ctx, host, id) }) // a host that is lost ends them by itself
+	}
+	first := make([]int, len(j.hosts))
+	for i := 1; i < len(first); i++ {
+		first[i] = first[i-1] + j.has[i-1].Look.GPUs
+	}
+	j.each(func(i int, host string) {
+		got, e := j.fleet.CollectiveRun(ctx, host, j.spec(id, i, first[i]))
+		mu.Lock()
+		defer mu.Unlock()
+		bad := e != nil
+		if e != nil && err == nil {
+			err = fmt.Errorf("host %s: %w", host, e)
+		}
+		for _, r := range got {
+			told := ended{host, r, collective.Parse(r.Out)}
+			bad = bad || told.why() != ""
+			out = append(out, told)
+		}
+		if bad && late == nil {
+			late = time.AfterFunc(untilStopped, stop)
+		}
+	})
+	if late != nil {
+		late.Stop()
+	}
+	slices.SortFunc(out, func(a, b ended) int { return a.Rank - b.Rank })
+	return out, err
+}
+
+// failed names the first rank that has a reason of its own, and what its log says of it.
+func (j *job) failed(ranks []ended) string {
+	var bad []ended
+	for _, e := range ranks {
+		if e.why() != "" {
+			bad = append(bad, e)
+		}
+	}
+	if bad == nil {
+		return ""
+	}
+	own := func(e ended) bool { return !e.Stopped && (e.Failure == nil || e.Failure.Stage != "meet") }
+	worst := bad[0]
+	if i := slices.IndexFunc(bad, own); i >= 0 {
+		worst = bad[i]
+	}
+	text := fmt.Sprintf("rank %d on host %s: %s", worst.Rank, worst.host, worst.why())
+	if len(bad) > 1 {
+		text += fmt.Sprintf(" (%d of %d ranks failed)", len(bad), len(ranks))
+	}
+	return text
+}
+
+// met tells who took part.
+func (j *job) met(ranks []ended) Result {
+	res := j.result(Pass, "ranks")
+	over := "sockets on " + j.hosts[0].Socket
+	if usesRDMA(j.hosts[0]) {
+		hca, _ := j.hosts[0].Env.Get("NCCL_IB_HCA")
+		over = "RDMA on " + strings.TrimPrefix(hca, "=")
+	}
+	res.Measured = fmt.Sprintf("%d on %d hosts, torch %s, NCCL %s, %s", len(ranks), len(j.hosts), j.has[0].Look.Torch, j.has[0].Look.NCCL, over)
+	return res
+}
+
+// logged are the findings in all ranks' logs, each once for a host.
+func (j *job) logged(ranks []ended) (out []Result) {
+	said := map[string]bool{}
+	for _, e := range ranks {
+		text := string(e.Log)
+		if !strings.Contains(text, "NCCL INFO ") && !strings.Contains(text, "NCCL WARN ") {
+			continue // torch's words alone
+		}
+		for _, f := range explain.Explain("rank.log", text, j.fabric).Findings {
+			if key := e.host + f.Summary + f.Wrong; f.Severity == env.Note || said[key] {
+				continue
+			} else {
+				said[key] = true
+			}
+			res := Result{Check: "nccl", Host: e.host, Verdict: Warn, What: "log", Measured: f.Summary, Cause: f.Detail()}
+			if f.Severity == env.Error {
+				res.Verdict = Fail
+			}
+			out = append(out, res)
+		}
+	}
+	return out
+}
