@@ -155,7 +155,8 @@ func (r *job) enrol(ctx context.Context) error {
 	for _, h := range r.report.Outcomes {
 		e := resource.Entry{Time: time.Now().UTC(), Command: r.report.Command, Who: r.report.Who, Plan: r.id, Source: r.s.source, Build: r.s.build}
 		for _, o := range h.Outcomes {
-			if o.Done {
+			// What waits for a confirmation is entered now: without one, the entry goes back with the rest.
+			if o.Done || h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist {
 				e.Changes += len(o.Action.Changes) + len(o.Also)
 			}
 		}
