@@ -6,7 +6,7 @@ LINT_AT   := v2.15.0
 BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test e2e e2e-owners demo demo-rdma faults fuzz bench bench-full golden
+.PHONY: help build check lint unit test e2e e2e-long e2e-owners demo demo-rdma faults fuzz bench bench-full golden
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ faults: ## applies broken in every way that we know: hosts go back by themselves
 	.ci/deps nft=nftables
 	@mkdir -p bin
 	FABRICFORM_E2E=1 FABRICFORM_FAULTS=$(CURDIR)/bin/faults.passed $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./cmd/fabricform
+
+e2e-long: ## more in virtual machines: driver stacks, resets in the middle of a transaction; needs root, half an hour
+	FABRICFORM_E2E=1 FABRICFORM_LONG=1 $(GO) test -count=1 -timeout 90m -run '^(TestInboxStack|TestStandInBundle|TestTransactionsOutliveResets|TestSoftRoCENCCLConf)$$' -v ./cmd/fabricform
 
 e2e-owners: ## what is declared survives a reboot, with each of five network managers; half an hour
 	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./cmd/fabricform

@@ -91,7 +91,7 @@ func standInPackages(t *testing.T, names ...string) (dir string) {
 // TestStandInBundle: a bundle goes up, is installed, and hosts are restarted or their driver is
 // reloaded, one end of the link at a time; also after a failure, and after a power cut in the middle.
 func TestStandInBundle(t *testing.T) {
-	e2e(t)
+	long(t)
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, standIn), 0o755); err != nil {
 		t.Fatal(err)

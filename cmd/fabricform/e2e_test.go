@@ -56,6 +56,15 @@ func e2e(t *testing.T) {
 	}
 }
 
+// long is a test that takes minutes in virtual machines, beside the ones of every run.
+func long(t *testing.T) {
+	t.Helper()
+	e2e(t)
+	if os.Getenv("FABRICFORM_LONG") == "" {
+		t.Skip("takes minutes: run `make e2e-long`")
+	}
+}
+
 // answer is what a command said.
 type answer struct {
 	code     int

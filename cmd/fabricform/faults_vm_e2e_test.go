@@ -84,7 +84,7 @@ func (g *guest) until(state string, limit time.Duration) (took time.Duration) {
 
 // TestTransactionsOutliveResets needs a kernel and a systemd of the host's own.
 func TestTransactionsOutliveResets(t *testing.T) {
-	e2e(t)
+	long(t)
 	fabric := filepath.Join(t.TempDir(), "lone.hcl")
 	if err := os.WriteFile(fabric, []byte(lone), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 // TestSoftRoCENCCLConf: the file names RDMA devices that the same apply makes, and those alone that stay.
 func TestSoftRoCENCCLConf(t *testing.T) {
-	e2e(t)
+	long(t)
 	raw, err := os.ReadFile(softRoCE)
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func repository(t *testing.T, state, fabric, host, dir string) {
 // TestInboxStack: machines without any RDMA package become a working Soft-RoCE fabric in one apply.
 // The second one's repository has an older perftest, which parity finds.
 func TestInboxStack(t *testing.T) {
-	e2e(t)
+	long(t)
 	names := []string{"rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1t64", "libibumad3", "infiniband-diags", "libibmad5", "libibnetdisc5t64"}
 	newer := packagesOf(t, "trixie", append(names, "perftest")...)
 	older := packagesOf(t, "trixie", names...)
