@@ -47,9 +47,12 @@ func (s *Snapshot) readFiles(r host.Reader, folders []string) error {
 		s.Folders = append(s.Folders, dir)
 		for _, name := range names {
 			at := path.Join(dir, name)
+			if host.OwnFile(at) != nil || strings.HasPrefix(name, ".") {
+				continue
+			}
 			stat, err := r.Stat(at)
-			plain := err == nil && stat.Mode.IsRegular()
-			if host.OwnFile(at) != nil || strings.HasPrefix(name, ".") || err != nil || !plain && at != host.NCCLConf {
+			plain := stat.Mode.IsRegular()
+			if err != nil || !plain && at != host.NCCLConf {
 				continue
 			}
 			if s.Files == nil {
