@@ -223,7 +223,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 		g.address(t, "b", "rail0", "10.77.9.2/30")
 		defer g.address(t, "b", "rail0", "10.77.0.2/30")
 		f := g.prove(t, "wrong-subnet", "write = false\n  socket_ifname = \"rail0\"", true, "fail a collectives: not started", "10.77.0.2")
-		if got := g.force(t, "wrong-subnet", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail0"}); !strings.Contains(got, "error ") {
+		if got := g.force(t, "wrong-subnet", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail0"}); !strings.Contains(got, "error b") || !strings.Contains(got, "The peer cannot be reached") {
 			t.Error("the log's cause is not named")
 		}
 	})

@@ -33,14 +33,19 @@ const (
 // rankHostMain is a host of ranks: the real helper in namespaces of its own, whose /etc is a copy. With
 // arguments behind "--" it becomes that program instead.
 func rankHostMain() int {
-	_, _ = io.Copy(io.Discard, os.NewFile(3, "start")) // ends when the network is in place
+	start := os.NewFile(3, "start")
+	_, err := io.Copy(io.Discard, start) // ends when the network is in place
+	if err := errors.Join(err, start.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, "wait for the network:", err)
+		return 1
+	}
 	mount := func(source, target, kind string, flags uintptr) error {
 		if err := syscall.Mount(source, target, kind, flags, ""); err != nil {
 			return fmt.Errorf("mount %s on %s: %w", source, target, err)
 		}
 		return nil
 	}
-	err := errors.Join(syscall.Sethostname([]byte(os.Getenv(rankHost))), mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE),
+	err = errors.Join(syscall.Sethostname([]byte(os.Getenv(rankHost))), mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE),
 		mount(os.Getenv(rankEtc), "/etc", "", syscall.MS_BIND))
 	if mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY) != nil { // shows this namespace's interfaces
 		fmt.Fprintln(os.Stderr, "/sys is the machine's: speeds of interfaces are not known")
@@ -122,13 +127,12 @@ func startHost(t *testing.T, name, etc string, more []string, args ...string) (c
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	cmd = exec.Command("/proc/self/exe", append([]string{"-test.run=^$"}, args...)...)
 	cmd.Env = append(append(os.Environ(), rankHost+"="+name, rankEtc+"="+etc), more...)
 	cmd.ExtraFiles, cmd.Dir = []*os.File{r}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
-	t.Cleanup(func() { w.Close() })
+	t.Cleanup(func() { r.Close(); w.Close() })
 	return cmd, func() { w.Close() }
 }
 

@@ -96,6 +96,9 @@ func (l *logged) info(number int, h *hostLog, m string) {
 		h.network, _, _ = strings.Cut(strings.TrimPrefix(m, "Using network "), " ")
 		h.at = number
 	case strings.HasPrefix(m, "NET/IB : No device found"):
+		if l.fabric != nil && l.fabric.NCCL.Transport == "socket" {
+			return
+		}
 		l.say(number, env.Error, "No RDMA device", "NCCL found no RDMA device that it may use.", "It falls back to sockets without a warning.", "Look whether NCCL_IB_HCA matches, ports are active, and a container has /dev/infiniband.")
 	case strings.HasPrefix(m, "NET/IB : Using"):
 		l.usingIB(number, h, m)
@@ -105,7 +108,7 @@ func (l *logged) info(number int, h *hostLog, m string) {
 		_, first, _ = strings.Cut(" "+first, " ")
 		name, _, _ := strings.Cut(first[strings.Index(first, "]")+1:], ":")
 		l.meets(number, h, name)
-	case strings.Contains(m, "GPU Direct RDMA Disabled for "):
+	case strings.Contains(m, "GPU Direct RDMA Disabled for ") && !strings.HasPrefix(m, "NET/Socket"): // sockets never have it
 		h.disabled = number
 	case strings.Contains(m, " via NET/"):
 		l.channel(number, h, m)

@@ -72,6 +72,10 @@ var warnings = []struct{ part, summary, costs, instead string }{
 	{"No IP interface found", "No interface to meet over", "NCCL_SOCKET_IFNAME matches nothing here that is up and has an address.", "Name an interface that this host has, with = in front."},
 	{"no socket interface found", "No interface to meet over", "NCCL_SOCKET_IFNAME matches nothing here that is up and has an address.", "Name an interface that this host has, with = in front."},
 	{"no interface found", "No interface to meet over", "NCCL_SOCKET_IFNAME matches nothing here that is up and has an address.", "Name an interface that this host has, with = in front."},
+	{"> failed : Network is unreachable", "The peer cannot be reached", "No route leads from this host's interface to the peer's address: the two are in different subnets.", "Give both ends of a link one subnet, or a route; name an interface that reaches all hosts with nccl.socket_ifname."},
+	{"> failed : No route to host", "The peer cannot be reached", "Nobody answers for the peer's address, or a firewall rejects it.", "Look at the cable and at the peer's address with `fabricform verify -only link,ping`, then at firewalls."},
+	{"> failed : Connection refused", "The peer does not listen", "The other rank has ended or has not begun, or a firewall refuses the port.", "Look at the other ranks' logs first; let the hosts' TCP ports through."},
+	{"> failed : Connection timed out", "The peer cannot be reached", "Packets to the peer's address vanish: a firewall drops them, or the path is wrong.", "Let the hosts' TCP ports through, and look at the path with `fabricform verify -only link,ping,tcp`."},
 	{"Mismatched NCCL version", "Hosts have different NCCLs", "They cannot talk to each other.", "Install one version everywhere."},
 	{"Only matched ", "NCCL_NET_FORCE_MERGE does not match", "A device that it names is not there, or its port is down.", "Correct the list, or bring the port up."},
 }
@@ -102,7 +106,8 @@ func (l *logged) finish() {
 func (l *logged) judge(name string, h *hostLog) {
 	disable, asked := find(l.settings, "NCCL_IB_DISABLE")
 	asked = asked && env.ParseNumber(disable.value).Value != 0
-	if h.network == "Socket" && !asked {
+	declared := l.fabric != nil && l.fabric.NCCL.Transport == "socket"
+	if h.network == "Socket" && !asked && !declared {
 		l.say(h.at, env.Error, "Silent fall-back to sockets", fmt.Sprintf("%s uses TCP sockets, and nobody asked for that.", speaker(name)), "RDMA is not used: every byte costs processor time, and latency is tens of microseconds instead of a few.", "Set NCCL_NET=IB while you look for the cause, so that NCCL says why; check NCCL_IB_HCA.")
 	}
 	if h.channels == 0 {

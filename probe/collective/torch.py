@@ -82,7 +82,7 @@ def sweep(torch, dist, spec, device):
             repeat = max(1, min(20, int(budget / max(each, 1e-6))))
         dist.all_reduce(x)  # connections are made at the first use
         torch.cuda.synchronize()
-        dist.barrier()
+        dist.barrier(device_ids=[spec["device"]])
         began = time.perf_counter()
         for _ in range(repeat):
             dist.all_reduce(x)
@@ -109,7 +109,7 @@ def run(spec):
     store = dist.TCPStore(spec["master"], spec["port"], spec["world"], spec["rank"] == 0, timeout=patience)
     stage = "connect"
     dist.init_process_group("nccl", store=store, rank=spec["rank"], world_size=spec["world"], timeout=datetime.timedelta(seconds=spec["seconds"]))
-    dist.barrier()
+    dist.barrier(device_ids=[spec["device"]])
     torch.cuda.synchronize()
     say("connected", rank=spec["rank"], nccl=nccl_version(torch))
     stage = "values"
@@ -117,7 +117,7 @@ def run(spec):
     stage = "sweep"
     sweep(torch, dist, spec, device)
     stage = "end"
-    dist.barrier()
+    dist.barrier(device_ids=[spec["device"]])
     torch.cuda.synchronize()
     say("done")
     dist.destroy_process_group()

@@ -1,0 +1,248 @@
+package validators
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+)
+
+// choir is wires whose hosts have ranks, which print what says and send what they should.
+type choir struct {
+	*wires
+	has     map[string]probe.CollectiveHas
+	says    func(host string, rank int) (lines, log string, exit int)
+	silent  bool // nothing passes the fabric's ports
+	refuses string
+	hangs   string // a host whose ranks end when they are stopped
+
+	lock    sync.Mutex
+	specs   map[string]probe.CollectiveSpec
+	stopped chan struct{} // made when it is first waited for: the clock's bubble knows its own alone
+}
+
+func newChoir() *choir {
+	has := probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0", NCCL: "2.26.2", HasNCCL: true, GPUs: 2}, Port: 29500}
+	c := &choir{wires: newWires(), has: map[string]probe.CollectiveHas{"a": has, "b": has}, specs: map[string]probe.CollectiveSpec{}}
+	c.says = func(string, int) (string, string, int) { return sound, "", 0 }
+	return c
+}
+
+// sound is what a rank prints where all is well: 10 passes of a GB in one second, 15 GB/s by four ranks.
+const sound = `{"event":"connected"}
+{"event":"values","op":"all_reduce","count":9,"wrong":0}
+{"event":"values","op":"broadcast","root":0,"count":9,"wrong":0}
+{"event":"values","op":"broadcast","root":3,"count":9,"wrong":0}
+{"event":"values","op":"send_recv","count":9,"wrong":0}
+{"event":"sweep","op":"all_reduce","bytes":1024,"iterations":20,"seconds":0.001}
+{"event":"sweep","op":"all_reduce","bytes":1000000000,"iterations":10,"seconds":1}
+{"event":"done"}
+`
+
+func (c *choir) CollectiveLook(_ context.Context, host string, _ probe.CollectiveLook) (probe.CollectiveHas, error) {
+	return c.has[host], nil
+}
+
+func (c *choir) CollectiveStop(_ context.Context, host, _ string) error {
+	if host == c.hangs {
+		close(c.stopped)
+	}
+	return nil
+}
+
+func (c *choir) CollectiveRun(_ context.Context, host string, s probe.CollectiveSpec) (out []probe.CollectiveRank, err error) {
+	c.lock.Lock()
+	c.specs[host] = s
+	if host == c.hangs {
+		c.stopped = make(chan struct{})
+	}
+	c.lock.Unlock()
+	if host == c.hangs {
+		<-c.stopped
+	}
+	for i := range s.Ranks {
+		lines, log, exit := c.says(host, s.First+i)
+		r := probe.CollectiveRank{Rank: s.First + i, Out: []byte(lines), Log: []byte(log), Exit: exit}
+		if r.Stopped = host == c.hangs; r.Stopped {
+			r.Out, r.Exit = nil, -1
+		}
+		out = append(out, r)
+	}
+	if !c.silent {
+		c.move(host, "eth0", 1e6, 11e9)
+	}
+	return out, nil
+}
+
+func (c *choir) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+	if host == c.refuses {
+		return probe.TCPResult{}, errors.New("connection refused")
+	}
+	return c.wires.TCPSend(ctx, host, s)
+}
+
+// sing judges a fabric whose links ask for collectives.
+func (c *choir) sing(t *testing.T, change func(*fabric.Fabric)) string {
+	t.Helper()
+	f := two()
+	for _, l := range f.Links {
+		l.Validate.NCCL = fabric.NCCLCheck{Enabled: true, Run: "torch"}
+	}
+	if change != nil {
+		change(f)
+	}
+	var out strings.Builder
+	for _, r := range settle(t, f, c, Options{Only: []string{"nccl"}}) {
+		if r.What != "rail0" && r.What != "rail1" && r.What != "socket interface" {
+			fmt.Fprintf(&out, "%s %s %s: %s (%s) %s\n", r.Verdict, r.Host, r.What, r.Measured, r.Expected, r.Cause)
+		}
+	}
+	return out.String()
+}
+
+func demands(least float64) func(*fabric.Fabric) {
+	return func(f *fabric.Fabric) { f.Links[0].Validate.NCCL.MinBusbwGBs = &least }
+}
+
+func TestCollectivesAreJudged(t *testing.T) {
+	// Each case says what must be told; the first line is a sound job's.
+	replace := func(old, with string) func(string, int) (string, string, int) {
+		return func(host string, rank int) (string, string, int) {
+			if rank == 2 {
+				return strings.Replace(sound, old, with, 1), "", 0
+			}
+			return sound, "", 0
+		}
+	}
+	for name, c := range map[string]struct {
+		choir  func(*choir)
+		fabric func(*fabric.Fabric)
+		want   []string
+	}{
+		"sound": {nil, nil, []string{"pass a ranks: 4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, sockets on eth0", "pass a broadcast values: 72 on 4 ranks, all right",
+			"pass a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (reported only: sockets, and no min_busbw_gbs is declared; the links carry 3.12 GB/s)"}},
+		"fast enough": {nil, demands(14.9), []string{"pass a all_reduce: ", "≥ 14.9 GB/s"}},
+		"too slow":    {nil, demands(15.1), []string{"fail a all_reduce: ", "≥ 15.1 GB/s", "slower than that"}},
+		"elsewhere":   {func(c *choir) { c.silent = true }, nil, []string{"fail a all_reduce: ", "measured, but not over the fabric: host a: eth0 sent "}},
+		"wrong values": {func(c *choir) {
+			c.says = replace(`"op":"send_recv","count":9,"wrong":0`, `"op":"send_recv","count":9,"wrong":2,"at":7,"got":5,"want":6`)
+		}, nil, []string{"fail a send_recv values: wrong", "rank 2 on host b: 2 of 9 values are wrong; the first is number 7, 5 instead of 6", "pass a all_reduce values"}},
+		"silent on an operation": {func(c *choir) { c.says = replace(`"op":"all_reduce","count"`, `"op":"other","count"`) }, nil,
+			[]string{"fail a all_reduce values: not measured", "rank 2 on host b did not tell of it"}},
+		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a collectives: failed", "rank 2 on host b: it ended with status 0 and did not say why"}},
+		"one fails": {func(c *choir) {
+			c.hangs = "a"
+			c.says = func(_ string, rank int) (string, string, int) {
+				return fmt.Sprintf(`{"event":"failed","stage":"connect","kind":"DistBackendError","text":"rank %d cannot"}`, rank), "b:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n", 1
+			}
+		}, nil, []string{"fail a collectives: failed (all ranks meet) rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Ranks meet over a local interface"}},
+		"no GPU": {func(c *choir) { c.has["b"] = probe.CollectiveHas{Problem: "python3 is not installed"} }, nil, []string{"skip a collectives:  () host b has no GPU that CUDA shows"}},
+		"no torch": {func(c *choir) {
+			c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}
+			c.snaps["b"].GPUs = []facts.GPU{{}}
+		}, nil, []string{"fail a collectives: not measured", "host b: this Python has no torch; install torch there, or name another Python with validate.nccl.python"}},
+		"blind torch": {func(c *choir) {
+			c.has["b"] = probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0+cpu", HasNCCL: true}}
+			c.snaps["b"].GPUs = []facts.GPU{{}}
+		}, nil, []string{"fail a collectives", "the driver has 1 GPUs, and torch 2.7.0+cpu sees none"}},
+		"two NCCLs": {func(c *choir) {
+			h := c.has["b"]
+			h.Look.NCCL = "2.21.5"
+			c.has["b"] = h
+		}, nil, []string{"fail a collectives: not started", "different NCCLs (2.21.5, 2.26.2)"}},
+		"firewall": {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a collectives: not started", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
+		"nccl-tests": {nil, func(f *fabric.Fabric) {
+			f.Links[0].Validate.NCCL.Run, f.Links[1].Validate.NCCL.Run = "nccl-tests", "nccl-tests"
+		}, []string{"fail a collectives", "need MPI and passwordless SSH"}},
+		"storage":     {nil, func(f *fabric.Fabric) { f.Links[0].Role, f.Links[1].Role = "storage", "storage" }, []string{""}},
+		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a collectives:  () host b could not be reached"}},
+		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a collectives:  () the settings of host a cannot work: socket_ifname is \"eth7\""}},
+	} {
+		all := newChoir()
+		if c.choir != nil {
+			c.choir(all)
+		}
+		got := all.sing(t, c.fabric)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) || want == "" && got != "" {
+				t.Errorf("%s: %q is not in\n%s", name, want, got)
+			}
+		}
+		if sound := name == "sound" || name == "fast enough"; sound && strings.Contains(got, "fail") {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
+
+// What a fabric's hosts need goes along where no file of theirs says it.
+func TestRanksAreGivenWhatNoFileSays(t *testing.T) {
+	no := false
+	for name, c := range map[string]struct {
+		nccl fabric.NCCL
+		want string
+	}{
+		"a file in its place":   {fabric.NCCL{}, `{}`},
+		"a file elsewhere":      {fabric.NCCL{File: "/etc/x/nccl.conf"}, `{"NCCL_CONF_FILE":"/etc/x/nccl.conf"}`},
+		"no file":               {fabric.NCCL{Write: &no}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
+		"what is not of NCCL's": {fabric.NCCL{Write: &no, Env: map[string]string{"GLOO_SOCKET_IFNAME": "eth0"}}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
+	} {
+		all := newChoir()
+		all.sing(t, func(f *fabric.Fabric) { f.NCCL = c.nccl })
+		s := all.specs["b"]
+		got, err := json.Marshal(s.Env)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if s.First != 2 || s.Ranks != 2 || s.Job.World != 4 || s.Job.Master.String() != "192.168.88.1:29500" || s.Job.Check() != nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+func TestHostsThatNoTrainingPathJoinsAreJobsOfTheirOwn(t *testing.T) {
+	f := &fabric.Fabric{}
+	link := func(run, a, b string) {
+		f.Links = append(f.Links, &fabric.Link{Name: a + b, Role: "training", Endpoints: []fabric.NICRef{{Host: a, NIC: "x"}, {Host: b, NIC: "x"}},
+			Validate: fabric.Validate{NCCL: fabric.NCCLCheck{Enabled: true, Run: run}}})
+	}
+	for _, h := range strings.Fields("a b c d e f g") {
+		f.Hosts = append(f.Hosts, &fabric.Host{Name: h})
+	}
+	link("torch", "c", "d")
+	link("torch", "b", "a")
+	link("torch", "d", "e")
+	link("none", "f", "g")
+	var got []string
+	for _, j := range (&run{fabric: f}).jobs() {
+		got = append(got, strings.Join(j.names(), ""))
+	}
+	// A job stands with the host that its paths were first joined at.
+	if text := strings.Join(got, " "); text != "ab cde" {
+		t.Error(text)
+	}
+}
+
+func TestARailThatCarriesNothingIsNamed(t *testing.T) {
+	h := launch.Host{RDMA: true}
+	counts := func(a, b uint64) moves {
+		return moves{rdma: map[string]probe.RDMACounters{"mlx5_0": {"port_xmit_packets": a}, "mlx5_1": {"port_xmit_packets": b}}}
+	}
+	const payload = 4096 * 1e6
+	for want, after := range map[string]moves{
+		"": counts(7e5, 7e5), "mlx5_1 carried nothing": counts(14e5, 1000), "sent 800000 packets, of at least 1000000": counts(4e5, 4e5),
+		"no counters of packets": {rdma: map[string]probe.RDMACounters{"mlx5_0": {}}},
+	} {
+		if got := missing(h, counts(0, 0), after, payload); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
