@@ -298,3 +298,11 @@ func parserAgainstNCCL(t *testing.T, out, python string) {
 		}
 	}
 }
+
+// The fixture beside NCCL's log is the file that NCCL read.
+func TestQuirksAreTheFixture(t *testing.T) {
+	raw, err := os.ReadFile("../../nccl/explain/testdata/nccl-2.28.9-quirks.conf")
+	if err != nil || string(raw) != quirks {
+		t.Errorf("%v\n%s", err, raw)
+	}
+}
