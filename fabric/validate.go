@@ -64,7 +64,7 @@ type VerbsCheck struct {
 type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// What runs the collectives.
+	// What runs the collectives: `torch` runs them on every GPU through the helpers; `nccl-tests` needs MPI and is not in this build.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
 	// Path on the hosts of the Python that has torch; the system's `python3` without it.
 	Python string `ff:"python,shape=program"`

@@ -227,7 +227,7 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	const little = 50 * time.Millisecond
 	listen, err := j.fleet.TCPListen(ctx, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
 	if err != nil {
-		return fmt.Sprintf("host %s: %s", to.Name, err)
+		return fmt.Sprintf("host %s: %s: `fabricform plan` tells whether the address is on it", to.Name, err)
 	}
 	_, err = j.fleet.TCPSend(ctx, from.Name, probe.TCPSendSpec{Netdev: from.Socket, Source: from.SocketAddr, Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
 		Token: listen.Token, Streams: 1, Duration: little})

@@ -2,6 +2,8 @@ package validators
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
@@ -32,7 +34,7 @@ func (r *run) nccl(h *fabric.Host) (out []Result) {
 	}
 	env, problems := nccl.Derive(r.fabric, h, snap)
 	for _, s := range env {
-		if s.Name == "NCCL_SOCKET_IFNAME" {
+		if s.Name == "NCCL_SOCKET_IFNAME" && !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, "socket_ifname ") }) {
 			add(Result{Check: "nccl", Host: h.Name, Verdict: Pass, What: "socket interface", Measured: s.Value})
 		}
 	}
