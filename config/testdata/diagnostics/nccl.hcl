@@ -28,3 +28,9 @@ link "l" {
 nccl {
   hca = [host.a.nic.r]
 }
+validate {
+  nccl {
+    run    = "torch"
+    python = "python3; reboot"
+  }
+}
