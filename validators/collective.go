@@ -252,13 +252,13 @@ func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
 	}
 	h := j.hosts[i]
 	switch {
-	case h.File == "" || j.options.Lab: // a lab's hosts are not given files
+	case h.File == "" || j.options.Lab: // a lab is often asked before anything is applied to it
 		for _, v := range h.Env {
 			if strings.HasPrefix(v.Name, "NCCL_") {
 				s.Env[v.Name] = v.Value
 			}
 		}
-	case h.File != launch.DefaultFile:
+	case h.File != fabric.NCCLConf:
 		s.Env["NCCL_CONF_FILE"] = h.File
 	}
 	return s

@@ -42,9 +42,6 @@ type NIC struct {
 	MTU          int // bytes; 0: not declared
 }
 
-// DefaultFile is where NCCL looks for its settings.
-const DefaultFile = "/etc/nccl.conf"
-
 // New derives the settings of the hosts that there are snapshots of.
 func New(f *fabric.Fabric, snaps map[string]*facts.Snapshot) Job {
 	j := Job{Fabric: f.Name}
