@@ -185,13 +185,13 @@ func TestCollectivesAreJudged(t *testing.T) {
 
 // What a fabric's hosts need goes along where no file of theirs says it.
 func TestRanksAreGivenWhatNoFileSays(t *testing.T) {
-	no, block := false, fabric.Pos{File: "f.hcl", Line: 1}
+	no, block := false, fabric.Block{Pos: fabric.Pos{File: "f.hcl", Line: 1}}
 	for name, c := range map[string]struct {
 		nccl fabric.NCCL
 		want string
 	}{
-		"a file in its place":   {fabric.NCCL{Pos: block}, `{}`},
-		"a file elsewhere":      {fabric.NCCL{Pos: block, File: "/etc/x/nccl.conf"}, `{"NCCL_CONF_FILE":"/etc/x/nccl.conf"}`},
+		"a file in its place":   {fabric.NCCL{Block: block}, `{}`},
+		"a file elsewhere":      {fabric.NCCL{Block: block, File: "/etc/x/nccl.conf"}, `{"NCCL_CONF_FILE":"/etc/x/nccl.conf"}`},
 		"no block":              {fabric.NCCL{}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
 		"no file":               {fabric.NCCL{Write: &no}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
 		"what is not of NCCL's": {fabric.NCCL{Write: &no, Env: map[string]string{"GLOO_SOCKET_IFNAME": "eth0"}}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
