@@ -37,6 +37,10 @@ func writeSynced(path string, text []byte, perm fs.FileMode) error {
 }
 
 func removeAny(path string) error {
+	// A file system that is read-only says so even of what is not there.
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -131,15 +131,12 @@ func TestTransactionsOutliveResets(t *testing.T) {
 	})
 	row("the guardian is killed", func(g *guest) {
 		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "10s").want(g.t, 0, "wait until")
-		g.on("pkill -KILL -f 'guard watch' && sleep 1 && ! pgrep -f 'guard watc[h]'")
+		g.on("pkill -KILL -f 'guard watc[h]' && sleep 1 && ! pgrep -f 'guard watc[h]' && systemctl list-timers --all | grep -q fabricform-0")
 		g.t.Logf("back %.1f s after the guardian was killed", g.until("reverted", 20*time.Second).Seconds())
 		g.old()
-		if said := g.on("journalctl -o cat -u 'fabricform-0*' --no-pager"); !strings.Contains(said, "Started fabricform-") {
-			g.t.Errorf("systemd started nothing: %q", said)
-		}
 	})
 	row("the clock is set by years", func(g *guest) {
-		const lease = 15 * time.Second
+		const lease = 40 * time.Second
 		began := time.Now()
 		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", lease.String()).want(g.t, 0, "wait until")
 		opened := time.Since(began)
@@ -149,7 +146,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 				g.t.Fatalf("it is %s once the clock says %s", got, date)
 			}
 		}
-		g.until("reverted", 30*time.Second)
+		g.until("reverted", 80*time.Second)
 		took := time.Since(began)
 		g.t.Logf("back %.1f s after the apply began, %.1f s of which it took itself; the lease is %s", took.Seconds(), opened.Seconds(), lease)
 		if took < lease-time.Second || took > opened+lease+3*time.Second {
