@@ -13,3 +13,12 @@ func TestOnlyWhatWeUnpackedIsStartedByItsPath(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A path that the files declare is started as it is, where it is a program's whole path.
+func TestDeclaredPrograms(t *testing.T) {
+	for path, missing := range map[string]bool{"/usr/bin/true": false, "/usr/bin": true, "true": true, "/none": true} {
+		if e := (Program{Name: "none", Declared: path}).Start(t.Context())(); e.Missing != missing || e.Exit != 0 {
+			t.Errorf("%s: %+v", path, e)
+		}
+	}
+}

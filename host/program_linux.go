@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,7 +16,9 @@ import (
 
 // Program is a program of the machine with its arguments, which no shell sees.
 type Program struct {
-	Name string // looked up in the system's folders and in those of vendors' tools, or a path
+	Name string // looked up in the system's folders and in those of vendors' tools, or a path below StateDir
+	// Declared is a program's whole path that the fabric's files name, in place of Name; "": Name.
+	Declared string
 	Args []string
 	Env  []string // beside a small environment of our own
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
@@ -40,7 +43,12 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	if strings.HasPrefix(p.Name, "/") {
 		find = ownProgram
 	}
-	path, err := find(p.Name)
+	path, err := p.Declared, error(nil)
+	if path == "" {
+		path, err = find(p.Name)
+	} else if info, e := os.Stat(path); e != nil || !strings.HasPrefix(path, "/") || !info.Mode().IsRegular() {
+		err = errors.Join(e, fs.ErrNotExist)
+	}
 	if err != nil {
 		return func() Ended { return Ended{Missing: true} }
 	}

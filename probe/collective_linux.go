@@ -32,9 +32,6 @@ var errStopped = errors.New("stopped, because another rank had ended")
 // jobs get that, too, and an administrator may forbid features by it. HOME is where NCCL looks for
 // .nccl.conf.
 func python(path, argument string, settings map[string]string) host.Program {
-	if path == "" {
-		path = "python3"
-	}
 	var kept []string
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
@@ -51,7 +48,7 @@ func python(path, argument string, settings map[string]string) host.Program {
 	for name, value := range settings {
 		kept = append(kept, name+"="+value)
 	}
-	return host.Program{Name: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: kept, ByLines: true}
+	return host.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: kept, ByLines: true}
 }
 
 // Look starts Python once and asks what there is.

@@ -57,8 +57,8 @@ type TCPListenResult struct {
 
 // TCPSendSpec sends to an open receiver.
 type TCPSendSpec struct {
-	Netdev     string         `json:"netdev"`
-	Source     netip.Addr     `json:"source"`
+	Netdev     string         `json:"netdev"` // "": as the routes lead
+	Source     netip.Addr     `json:"source"` // zero: the kernel's choice
 	Target     netip.AddrPort `json:"target"`
 	Token      string         `json:"token"`
 	Streams    int            `json:"streams"`

@@ -168,6 +168,9 @@ func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	}()
 	for range s.Streams {
 		c, err := d.DialContext(ctx, "tcp", s.Target.String())
+		if err != nil && s.Netdev == "" {
+			return TCPResult{}, fmt.Errorf("connect as the routes lead: %w", err)
+		}
 		if err != nil {
 			return TCPResult{}, fmt.Errorf("connect from %s on %s: %w", s.Source, s.Netdev, err)
 		}

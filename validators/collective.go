@@ -229,7 +229,9 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	if err != nil {
 		return fmt.Sprintf("host %s: %s: `fabricform plan` tells whether the address is on it", to.Name, err)
 	}
-	_, err = j.fleet.TCPSend(ctx, from.Name, probe.TCPSendSpec{Netdev: from.Socket, Source: from.SocketAddr, Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
+	// NCCL binds what it sends from to neither a device nor an address (ncclSocketConnect in its
+	// src/misc/socket.cc): a check that did would pass between subnets that share a cable.
+	_, err = j.fleet.TCPSend(ctx, from.Name, probe.TCPSendSpec{Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
 		Token: listen.Token, Streams: 1, Duration: little})
 	if err != nil {
 		return fmt.Sprintf("%s (%s on %s) does not reach TCP port %d of %s (%s on %s), and NCCL's ranks meet there: both ends belong into one subnet, or need a route, and firewalls have to let the hosts' ports through (%s)",

@@ -83,11 +83,14 @@ func (c *choir) CollectiveRun(_ context.Context, host string, s probe.Collective
 	return out, nil
 }
 
-func (c *choir) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+func (c *choir) TCPSend(_ context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 	if host == c.refuses {
 		return probe.TCPResult{}, errors.New("connection refused")
 	}
-	return c.wires.TCPSend(ctx, host, s)
+	if s.Netdev != "" || s.Source.IsValid() {
+		return probe.TCPResult{}, errors.New("bound, which NCCL is not")
+	}
+	return probe.TCPResult{}, nil
 }
 
 // sing judges a fabric whose links ask for collectives.
