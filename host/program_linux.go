@@ -19,8 +19,8 @@ type Program struct {
 	Name string // looked up in the system's folders and in those of vendors' tools, or a path below StateDir
 	// Declared is a program's whole path that the fabric's files name, in place of Name; "": Name.
 	Declared string
-	Args []string
-	Env  []string // beside a small environment of our own
+	Args     []string
+	Env      []string // beside a small environment of our own
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
