@@ -50,24 +50,42 @@ func (s *Snapshot) readFiles(r host.Reader, folders []string) error {
 			if host.OwnFile(at) != nil || strings.HasPrefix(name, ".") {
 				continue
 			}
-			stat, err := r.Stat(at)
-			plain := stat.Mode.IsRegular()
-			if err != nil || !plain && at != host.NCCLConf {
+			f, err := FileAt(r, at)
+			if err != nil {
+				return err
+			}
+			if f == nil || !f.Mode.IsRegular() && at != host.NCCLConf {
 				continue
 			}
 			if s.Files == nil {
 				s.Files = map[string]File{}
 			}
-			if !plain {
-				s.Files[at] = File{FileStat: stat}
-				continue
-			}
-			text, err := r.ReadFile(at)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", at, err)
-			}
-			s.Files[at] = File{stat, string(text[:min(len(text), maxFile)])}
+			s.Files[at] = *f
 		}
 	}
 	return nil
+}
+
+// FileAt is what stands at a path; nil: nothing. A folder, or what is no plain file, has no text.
+func FileAt(r host.Reader, at string) (*File, error) {
+	stat, err := r.Stat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", at, err)
+	case !stat.Mode.IsRegular():
+		return &File{FileStat: stat}, nil
+	}
+	text, err := r.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // removed meanwhile
+	}
+	if err == nil && len(text) > maxFile {
+		err = errors.New("it is larger than 1 MiB, as no configuration file is")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", at, err)
+	}
+	return &File{stat, string(text)}, nil
 }

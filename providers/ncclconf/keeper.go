@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/fabricform/fabricform/facts"
@@ -33,27 +32,15 @@ func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, e
 		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {
 			return nil, fmt.Errorf("%q names nothing that this build can change", a)
 		}
-		now, err := read(r, a.Value())
-		if err != nil {
-			return nil, fmt.Errorf("take a snapshot of %s: %w", a.Value(), err)
+		for _, at := range []string{a.Value(), before(a.Value())} {
+			now, err := facts.FileAt(r, at)
+			if err != nil {
+				return nil, fmt.Errorf("take a snapshot: %w", err)
+			}
+			k[at] = now
 		}
-		maps.Copy(k, now)
 	}
 	return json.Marshal(k)
-}
-
-func read(r host.Reader, file string) (kept, error) {
-	snap, err := facts.Gather(r, "", facts.Needs{Folders: []string{path.Dir(file)}})
-	if err != nil {
-		return nil, err
-	}
-	k := kept{file: nil, before(file): nil}
-	for at := range k {
-		if f, there := snap.Files[at]; there {
-			k[at] = &f
-		}
-	}
-	return k, nil
 }
 
 // Restore writes what differs.
@@ -65,7 +52,7 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]s
 	var errs []error
 	var differs []string
 	for _, at := range slices.Sorted(maps.Keys(k)) {
-		now, err := stands(h, at)
+		now, err := facts.FileAt(h, at)
 		switch {
 		case err != nil:
 		case k[at] == nil: // a reset in the middle of a write leaves a hidden file behind
@@ -74,16 +61,10 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]s
 			err = h.PutFile(at, []byte(k[at].Text), k[at].Mode.Perm())
 		}
 		errs = append(errs, err)
-		now, err = stands(h, at)
+		now, err = facts.FileAt(h, at)
 		if errs = append(errs, err); (now == nil) != (k[at] == nil) || now != nil && *now != *k[at] {
 			differs = append(differs, at+" is not as it was")
 		}
 	}
 	return differs, errors.Join(errs...)
-}
-
-// stands is what is at a path now.
-func stands(r host.Reader, at string) (*facts.File, error) {
-	k, err := read(r, at)
-	return k[at], err
 }

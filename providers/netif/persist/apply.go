@@ -72,7 +72,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		err = awaitTakings(ctx, h, want)
 	}
 	if err != nil {
-		return errors.Join(err, write(ctx, h, inverse(todo)))
+		return errors.Join(err, putBack(ctx, h, inverse(todo)))
 	}
 	return nil
 }
@@ -93,25 +93,42 @@ func inverse(todo []step) []step {
 	return out
 }
 
-// write makes the steps, and has managers read what changed.
+// write makes the steps up to one that fails, and has managers read what changed where none does.
 func write(ctx context.Context, h host.Host, todo []step) error {
+	for _, s := range todo {
+		if err := s.do(h); err != nil {
+			return err
+		}
+	}
+	return told(ctx, h, todo)
+}
+
+// putBack makes the steps of a way back: past one that fails, and managers read what was changed.
+func putBack(ctx context.Context, h host.Host, todo []step) error {
+	var errs []error
+	for _, s := range todo {
+		errs = append(errs, s.do(h))
+	}
+	return errors.Join(append(errs, told(ctx, h, todo))...)
+}
+
+func (s step) do(h host.Host) error {
+	switch {
+	case s.folder && s.put:
+		return h.PutFolder(s.path)
+	case s.put:
+		return h.PutFile(s.path, []byte(s.text), s.mode)
+	}
+	return h.RemoveFile(s.path)
+}
+
+// told has managers read what changed.
+func told(ctx context.Context, h host.Host, todo []step) error {
 	read := map[string]bool{}
 	var dropped []string
 	for _, s := range todo {
 		read[reloads(s.path)] = true
 		dropped = append(dropped, s.drops()...)
-		err := error(nil)
-		switch {
-		case s.folder && s.put:
-			err = h.PutFolder(s.path)
-		case s.put:
-			err = h.PutFile(s.path, []byte(s.text), s.mode)
-		default:
-			err = h.RemoveFile(s.path)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	err := keeping(ctx, h, dropped, func() error { return reload(ctx, h, read) })
 	for _, s := range todo {

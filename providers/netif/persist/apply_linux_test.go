@@ -171,7 +171,7 @@ func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
 		}
 		snap.Folders = append(snap.Folders, d)
 		for _, n := range names {
-			got, err := read(f, d+"/"+n)
+			got, err := facts.FileAt(f, d+"/"+n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,5 +279,44 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	}
 	if after := f.tree(t); after != before {
 		t.Errorf("given back, there is\n%s", after)
+	}
+}
+
+// TestRestoreGoesOnPastAStepThatFails fails each step of a way back in turn: all others are made, what
+// is left is said, and a second try ends it.
+func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
+	for n := 1; ; n++ {
+		f := newFake(t)
+		before := f.tree(t)
+		snap, got := f.now(t, rich())
+		atoms := make([]resource.Atom, 0, len(got.Wanted))
+		for _, c := range Diff(got) {
+			atoms = append(atoms, c.Atom)
+		}
+		part, err := keeper{}.Snapshot(f, atoms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(t.Context(), f, snap, rich(), got, Diff(got)); err != nil {
+			t.Fatal(err)
+		}
+		f.count, f.failAt = 0, n
+		differs, err := keeper{}.Restore(t.Context(), f, part)
+		if f.count < n {
+			if n < 10 || err != nil || differs != nil {
+				t.Fatalf("only %d steps: %v, %v", n, differs, err)
+			}
+			return
+		}
+		if !errors.Is(err, errInjected) {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		if len(differs) > 2 { // a file, and the folder that it keeps
+			t.Errorf("failing at step %d leaves %v", n, differs)
+		}
+		f.failAt = 0
+		if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
+			t.Errorf("failing at step %d, then not: %v, %v", n, differs, err)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -34,25 +33,13 @@ func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, e
 		if a.Kind() != Kind || a.Thing() != "file" && a.Thing() != "folder" {
 			return nil, fmt.Errorf("%q names nothing that this build can change", a)
 		}
-		f, err := read(r, a.Value())
+		f, err := facts.FileAt(r, a.Value())
 		if err != nil {
-			return nil, fmt.Errorf("take a snapshot of %s: %w", a.Value(), err)
+			return nil, fmt.Errorf("take a snapshot: %w", err)
 		}
 		k[a.Value()] = f
 	}
 	return json.Marshal(k)
-}
-
-func read(r host.Reader, at string) (*facts.File, error) {
-	stat, err := r.Stat(at)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil || stat.Mode.IsDir():
-		return &facts.File{FileStat: stat}, err
-	}
-	text, err := r.ReadFile(at)
-	return &facts.File{FileStat: stat, Text: string(text)}, err
 }
 
 // Restore writes what differs. A folder that others have come to use stays, and is said.
@@ -63,19 +50,15 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	}
 	paths := slices.Sorted(maps.Keys(k))
 	var todo, folders []step
+	var errs []error
 	for _, at := range paths {
-		now, err := read(h, at)
-		if err != nil {
-			return nil, err
-		}
-		if now == nil && k[at] == nil {
+		now, err := facts.FileAt(h, at)
+		if now == nil && k[at] == nil && err == nil {
 			// A reset in the middle of a write leaves a hidden file behind, and with it the folder.
-			if err := h.RemoveFile(at); err != nil {
-				return nil, err
-			}
-			continue
+			err = h.RemoveFile(at)
 		}
-		if same(now, k[at]) {
+		errs = append(errs, err)
+		if err != nil || same(now, k[at]) {
 			continue
 		}
 		s := step{path: at, was: now, put: k[at] != nil}
@@ -88,17 +71,17 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		}
 		todo = append(todo, s)
 	}
-	err := write(ctx, h, todo)
+	errs = append(errs, putBack(ctx, h, todo))
 	for _, s := range slices.Backward(folders) {
-		err = errors.Join(err, h.RemoveFile(s.path))
+		errs = append(errs, h.RemoveFile(s.path))
 	}
 	var differs []string
 	for _, at := range paths {
-		if now, readErr := read(h, at); readErr != nil || !same(now, k[at]) {
+		if now, readErr := facts.FileAt(h, at); readErr != nil || !same(now, k[at]) {
 			differs = append(differs, path.Dir(at)+": "+path.Base(at)+" is not as it was")
 		}
 	}
-	return differs, err
+	return differs, errors.Join(errs...)
 }
 
 // same compares files with their modes, and folders by being there.
