@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab/netns"
@@ -23,6 +24,9 @@ type Lab interface {
 	Status() (site.Status, error)
 	// Target is how a host is reached, through NetDial.
 	Target(host string) (addr string, port int, user, identityFile, knownHosts string)
+	// ConnectTimeout is how long hosts may take to let somebody in, where their files do not say; 0: as
+	// long as real ones.
+	ConnectTimeout() time.Duration
 	// NetDial connects from where the lab's operator stands.
 	NetDial(ctx context.Context, network, addr string) (net.Conn, error)
 	// Exec runs a command on a host and answers its exit status.

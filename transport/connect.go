@@ -17,9 +17,10 @@ import (
 
 // connection is a client with the jump hosts below it.
 type connection struct {
-	client *ssh.Client
-	user   string
-	below  []*ssh.Client
+	client   *ssh.Client
+	user     string
+	patience time.Duration // with silence; who gives a host long to log in gives it as long to answer
+	below    []*ssh.Client
 
 	ended   chan struct{}
 	end     sync.Once
@@ -46,7 +47,7 @@ func (c *connection) watch(ctx context.Context) {
 			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 			answered <- err
 		}()
-		for wait, patience := true, time.After(keepAlivePatience); wait; {
+		for wait, patience := true, time.After(c.patience); wait; {
 			select {
 			case <-c.ended:
 				return
@@ -78,7 +79,7 @@ func (c *connection) watch(ctx context.Context) {
 // fault explains an error on a connection that was closed for silence.
 func (c *connection) fault(host string, err error) error {
 	if err != nil && c.silent.Load() {
-		return &Error{Host: host, Op: "reach the helper", Err: fmt.Errorf("the host fell silent for %s", keepAlivePatience), Hint: "is it up, and is the path to it whole?"}
+		return &Error{Host: host, Op: "reach the helper", Err: fmt.Errorf("the host fell silent for %s", c.patience), Hint: "is it up, and is the path to it whole?"}
 	}
 	return err
 }
@@ -97,7 +98,7 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{user: r.User, ended: make(chan struct{})}
+	c := &connection{user: r.User, patience: max(keepAlivePatience, t.ConnectTimeout), ended: make(chan struct{})}
 	dial := d.NetDial
 	if dial == nil {
 		dial = new(net.Dialer).DialContext

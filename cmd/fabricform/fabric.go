@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -179,7 +180,7 @@ func (s *session) leftOut(host string) bool { return s.chosen != nil && !s.chose
 func (s *session) target(h *fabric.Host) transport.Target {
 	if s.lab != nil {
 		addr, port, user, identity, known := s.lab.Target(h.Name)
-		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known, ConnectTimeout: h.SSH.ConnectTimeout}
+		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known, ConnectTimeout: cmp.Or(h.SSH.ConnectTimeout, s.lab.ConnectTimeout())}
 	}
 	return transport.Target{
 		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fabricform/fabricform/lab/site"
 )
@@ -88,6 +89,9 @@ func (l *Lab) hosts() []string {
 func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
 	return l.state.Hosts[host].Address, 22, "root", filepath.Join(l.dir, "id_ed25519"), filepath.Join(l.dir, "known_hosts")
 }
+
+// ConnectTimeout is as with real hosts.
+func (l *Lab) ConnectTimeout() time.Duration { return 0 }
 
 // LinkCapGbps is what links are shaped to at most.
 func (l *Lab) LinkCapGbps() float64 { return CapGbps }

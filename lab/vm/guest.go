@@ -106,7 +106,7 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	if !ok {
 		return 0, fmt.Errorf("the lab has no host %q", host)
 	}
-	g, err := dialGuest(ctx, h.Port, l.state.Image, 10*time.Second)
+	g, err := dialGuest(ctx, h.Port, l.state.Image, connectTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -139,7 +139,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	if !ok {
 		return fmt.Errorf("the lab has no host %q", host)
 	}
-	g, err := dialGuest(ctx, h.Port, l.state.Image, 10*time.Second)
+	g, err := dialGuest(ctx, h.Port, l.state.Image, connectTimeout)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/fabricform/fabricform/lab/site"
 )
@@ -81,6 +82,12 @@ func (l *Lab) Status() (site.Status, error) {
 func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
 	return "127.0.0.1", l.state.Hosts[host].Port, "root", filepath.Join(l.state.Image, keyFile), filepath.Join(l.dir, "known_hosts")
 }
+
+// connectTimeout: four emulated machines on two processors were seen to take 8 s for a login.
+const connectTimeout = time.Minute
+
+// ConnectTimeout is long.
+func (l *Lab) ConnectTimeout() time.Duration { return connectTimeout }
 
 // LinkCapGbps is 0: what an emulated machine carries says nothing of a real one.
 func (l *Lab) LinkCapGbps() float64 { return 0 }
