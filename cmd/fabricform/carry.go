@@ -142,7 +142,7 @@ func (r *job) apply(ctx context.Context) (int, error) {
 		report.Note("Live checks left out, as -no-verify asks: nothing was proven.")
 		return code, nil
 	}
-	proof, results := r.a.prove(ctx, r.s, checks{})
+	proof, results := r.a.prove(ctx, r.s, nil)
 	r.report.Results = results
 	proof, err = r.acceptance(ctx, proof)
 	return worse(code, proof), err

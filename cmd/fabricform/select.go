@@ -9,12 +9,19 @@ import (
 )
 
 // selection narrows a command to some hosts. A term is a glob on names, or label=glob.
-type selection struct{ hosts, exclude []string }
+type selection struct {
+	hosts, exclude []string
+	link           string // a link, a network or a path of one: its ends alone
+}
 
 // hosts are those that the terms choose; nil where there are no terms.
 func (s selection) choose(f *fabric.Fabric) (map[string]bool, error) {
-	if len(s.hosts)+len(s.exclude) == 0 {
+	if len(s.hosts)+len(s.exclude) == 0 && s.link == "" {
 		return nil, nil
+	}
+	ends, err := endsOf(f, s.link)
+	if err != nil {
+		return nil, err
 	}
 	chosen := map[string]bool{}
 	used := map[string]bool{}
@@ -27,7 +34,7 @@ func (s selection) choose(f *fabric.Fabric) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		chosen[h.Name] = (in || len(s.hosts) == 0) && !out
+		chosen[h.Name] = (in || len(s.hosts) == 0) && !out && (s.link == "" || ends[h.Name])
 	}
 	for _, term := range append(append([]string{}, s.hosts...), s.exclude...) {
 		if !used[term] {
@@ -35,6 +42,30 @@ func (s selection) choose(f *fabric.Fabric) (map[string]bool, error) {
 		}
 	}
 	return chosen, nil
+}
+
+// endsOf are the hosts at the ends of a link, of a path, or of all paths of a network; "" has none.
+func endsOf(f *fabric.Fabric, link string) (map[string]bool, error) {
+	if link == "" {
+		return nil, nil
+	}
+	ends := map[string]bool{}
+	var there []string
+	for _, n := range f.Networks {
+		there = append(there, n.Name)
+	}
+	for _, p := range f.Paths() {
+		there = append(there, p.Name)
+		if p.Name == link || p.Network != nil && p.Network.Name == link {
+			for _, e := range p.Endpoints {
+				ends[e.Host] = true
+			}
+		}
+	}
+	if len(ends) == 0 {
+		return nil, fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", link, strings.Join(there, ", "))
+	}
+	return ends, nil
 }
 
 // chosenBy says whether one of the terms chooses the host.

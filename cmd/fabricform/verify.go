@@ -9,19 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/validators"
 	"github.com/fabricform/fabricform/view"
 )
 
-// checks narrows what is verified.
-type checks struct {
-	only []string
-	link string
-}
-
 func verifyCommand(a *app) *cobra.Command {
-	var ch checks
+	var only []string
 	var report string
 	var afterReboot bool
 	c := &cobra.Command{
@@ -34,11 +27,11 @@ was not is a failure, because nothing is proven of it.`,
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringSliceVar(&ch.only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl, parity")
+	c.Flags().StringSliceVar(&only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl, parity")
 	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
-	c.Flags().StringVar(&ch.link, "link", "", "check this `link`, network or path of a network only")
+	c.Flags().StringVar(&a.link, "link", "", "check this `link`, network or path of a network only, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, kind := range ch.only {
+		for _, kind := range only {
 			if !slices.Contains(validators.Checks, kind) {
 				return fmt.Errorf("-only %s: no such check; there are %s", kind, strings.Join(validators.Checks, ", "))
 			}
@@ -48,9 +41,6 @@ was not is a failure, because nothing is proven of it.`,
 			return err
 		}
 		defer s.fleet.Close()
-		if there := measurable(s.fabric); ch.link != "" && !slices.Contains(there, ch.link) {
-			return fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", ch.link, strings.Join(there, ", "))
-		}
 		r := &job{a: a, s: s, o: applyOptions{report: report}, report: view.Report{Format: view.EventFormat, Command: "verify", Fabric: s.fabric.Name,
 			Source: s.source, Build: s.build, Who: operator(), Started: time.Now()}}
 		var came []validators.Result
@@ -58,7 +48,7 @@ was not is a failure, because nothing is proven of it.`,
 			p := s.plan(cmd.Context())
 			came = cameUp(p, s.records, s.facts)
 		}
-		code, results := a.prove(cmd.Context(), s, ch, came...)
+		code, results := a.prove(cmd.Context(), s, only, came...)
 		r.report.Results = results
 		return r.end(code, nil)
 	}
@@ -67,9 +57,9 @@ was not is a failure, because nothing is proven of it.`,
 
 // prove runs the live checks and prints their verdicts after those that are there already; the answer
 // is the exit code and the results.
-func (a *app) prove(ctx context.Context, s *session, ch checks, already ...validators.Result) (int, []validators.Result) {
+func (a *app) prove(ctx context.Context, s *session, only []string, already ...validators.Result) (int, []validators.Result) {
 	unreachable := s.unreachable()
-	o := validators.Options{Only: ch.only, Link: ch.link, Unreachable: unreachable, LeftOut: s.leftOut,
+	o := validators.Options{Only: only, Link: a.link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
 	if s.lab != nil {
 		o.Lab, o.LabCapGbps = true, s.lab.LinkCapGbps()
@@ -90,16 +80,4 @@ func (a *app) prove(ctx context.Context, s *session, ch checks, already ...valid
 		}
 	}
 	return code, results
-}
-
-// measurable names what -link takes: links, networks and their paths.
-func measurable(f *fabric.Fabric) []string {
-	var out []string
-	for _, n := range f.Networks {
-		out = append(out, n.Name)
-	}
-	for _, p := range f.Paths() {
-		out = append(out, p.Name)
-	}
-	return out
 }
