@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,11 +27,12 @@ type Program struct {
 	ByLines bool
 	Stdin   []byte
 	Log     io.Writer // what it prints goes there, too, as it comes; nil: nowhere
+	Keep    int       // bytes that are kept of each of its outputs; 0: a MiB
 }
 
 // Ended is how a program ended.
 type Ended struct {
-	Stdout, Stderr []byte // the first MiB of each
+	Stdout, Stderr []byte // of a long one, its beginning and its end
 	Exit           int
 	Signal         string // what ended it; "": it ended by itself
 	Missing        bool   // there is no such program
@@ -58,7 +60,11 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			path, args = stdbuf, append([]string{"-oL", path}, args...)
 		}
 	}
-	var out, errs limitedBuffer
+	keep := p.Keep
+	if keep == 0 {
+		keep = 1 << 20
+	}
+	out, errs := limitedBuffer{half: keep / 2}, limitedBuffer{half: keep / 2}
 	ended := make(chan Ended, 1)
 	started := make(chan struct{})
 	go func() {
@@ -100,15 +106,41 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	}
 }
 
-// limitedBuffer keeps the first MiB: what a program prints is not to fill the memory.
-type limitedBuffer struct{ bytes.Buffer }
+// limitedBuffer keeps the beginning and the end of what a program prints, half of its bytes each: it is
+// not to fill the memory, and why a program ended stands at the end.
+type limitedBuffer struct {
+	half       int
+	head, tail []byte // tail has up to twice its half, so that it seldom moves
+	cut        bool   // something between them is gone
+}
+
+// gap stands where something was left out.
+const gap = "\n[…]\n"
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if room := 1<<20 - b.Len(); room < len(p) {
-		b.Buffer.Write(p[:max(room, 0)])
-		return len(p), nil
+	room := min(b.half-len(b.head), len(p))
+	b.head = append(b.head, p[:room]...)
+	b.tail = append(b.tail, p[room:]...)
+	if len(b.tail) > 2*b.half {
+		b.shorten()
 	}
-	return b.Buffer.Write(p)
+	return len(p), nil
+}
+
+// shorten leaves the tail's last half.
+func (b *limitedBuffer) shorten() {
+	if extra := len(b.tail) - b.half; extra > 0 {
+		b.tail, b.cut = append(b.tail[:0], b.tail[extra:]...), true
+	}
+}
+
+// Bytes are what is kept.
+func (b *limitedBuffer) Bytes() []byte {
+	b.shorten()
+	if b.cut {
+		return slices.Concat(b.head, []byte(gap), b.tail)
+	}
+	return slices.Concat(b.head, b.tail)
 }
 
 // Temporary makes a folder for what a program writes; the caller removes it.

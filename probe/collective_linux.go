@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +24,9 @@ type Collectives struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
 }
+
+// maxLogs bounds what one answer carries of all ranks' logs, in bytes; a frame holds four times that.
+const maxLogs = 8 << 20
 
 var errStopped = errors.New("stopped, because another rank had ended")
 
@@ -94,7 +96,8 @@ func said(e host.Ended) string {
 	return fmt.Sprintf(" (%.300q)", last)
 }
 
-// settings checks the variables that ranks are given. NCCL's log is wanted whatever they say.
+// settings checks the variables that ranks are given. NCCL's log is wanted whatever they, the login and
+// nccl.conf say, and on stderr: in a file that NCCL_DEBUG_FILE names it would stay on the host.
 func (s CollectiveSpec) settings() (map[string]string, error) {
 	out := map[string]string{}
 	for name, value := range s.Env {
@@ -103,10 +106,7 @@ func (s CollectiveSpec) settings() (map[string]string, error) {
 		}
 		out[name] = value
 	}
-	if _, set := out["NCCL_DEBUG"]; !set {
-		out["NCCL_DEBUG"] = "INFO"
-	}
-	out["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET"
+	out["NCCL_DEBUG"], out["NCCL_DEBUG_SUBSYS"], out["NCCL_DEBUG_FILE"] = "INFO", "INIT,BOOTSTRAP,ENV,NET", "/dev/stderr"
 	return out, nil
 }
 
@@ -138,10 +138,12 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	}()
 	var mu sync.Mutex // of late
 	for i := range s.Ranks {
-		wait := python(s.Python, s.Job.Argument(s.First+i, i), settings).Start(ctx)
+		program := python(s.Python, s.Job.Argument(s.First+i, i), settings)
+		program.Keep = maxLogs / s.Ranks
+		wait := program.Start(ctx)
 		all.Go(func() {
 			e := wait()
-			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: middleOut(e.Stderr, maxLogs/s.Ranks), Exit: e.Exit, Signal: e.Signal}
+			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: e.Stderr, Exit: e.Exit, Signal: e.Signal}
 			if cause := context.Cause(ctx); cause != nil && e.Signal != "" {
 				r.Signal, r.TimedOut, r.Stopped = "", errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, errStopped)
 			} else if e.Exit != 0 || e.Signal != "" || e.Missing {
@@ -190,17 +192,4 @@ func (c *Collectives) Stop(_ context.Context, id string) (struct{}, error) {
 		cancel(errStopped)
 	}
 	return struct{}{}, nil
-}
-
-// maxLogs bounds what one answer carries of all ranks' logs, in bytes; a frame holds four times that.
-const maxLogs = 8 << 20
-
-// middleOut keeps the beginning and the end of a long log: what NCCL chose, and how it ended.
-func middleOut(log []byte, most int) []byte {
-	if len(log) <= most {
-		return log
-	}
-	const gap = "\n[…]\n"
-	half := (most - len(gap)) / 2
-	return slices.Concat(log[:half], []byte(gap), log[len(log)-half:])
 }
