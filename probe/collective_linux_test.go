@@ -95,27 +95,61 @@ func TestAWrongValueIsSeen(t *testing.T) {
 	}
 }
 
+// The rank that hangs is on the host of the one that dies, where Run ends it, or on the other, where Stop does.
 func TestARankThatFailsEndsTheOthers(t *testing.T) {
+	t.Setenv("CUDA_STANDIN_HANGS", "0")
 	t.Setenv("CUDA_STANDIN_DIES", "1")
-	for _, r := range ranks(t, standIn(t), 1) {
-		got := collective.Parse(r.Out)
-		if r.Rank == 1 && (got.Failure == nil || got.Failure.Text != "NCCL error: [31munhandled system error in the stand-in" || got.Failure.Stage != "connect") {
-			t.Errorf("%+v", got.Failure)
+	for _, perHost := range []int{2, 1} {
+		for _, r := range ranks(t, standIn(t), perHost) {
+			got := collective.Parse(r.Out)
+			if r.Rank == 1 && (got.Failure == nil || got.Failure.Text != "NCCL error: [31munhandled system error in the stand-in" || got.Failure.Stage != "connect" || r.Stopped) {
+				t.Errorf("%+v", got.Failure)
+			}
+			if r.Rank == 0 && (got.Done || got.Failure != nil || !r.Stopped || r.TimedOut || r.Signal != "") {
+				t.Errorf("%d ranks a host: rank 0 went on alone: %+v", perHost, r)
+			}
 		}
-		if r.Rank == 0 && (got.Done || got.Failure == nil && !r.Stopped) {
-			t.Errorf("rank 0 went on alone: %+v", r)
-		}
+	}
+}
+
+// An administrator's login may say where NCCL is to log, and how much.
+func TestTheLogComesBackWhateverTheLoginSays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nccl.log")
+	t.Setenv("NCCL_DEBUG_FILE", file)
+	t.Setenv("NCCL_DEBUG", "WARN")
+	s, err := CollectiveSpec{Env: map[string]string{"NCCL_DEBUG": "VERSION", "NCCL_DEBUG_FILE": file, "NCCL_DEBUG_SUBSYS": "ALL"}}.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := python("", "", s)
+	program.Name, program.Args, program.Stdin = "sh", []string{"-c", "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS >$NCCL_DEBUG_FILE"}, nil
+	e := program.Start(t.Context())()
+	if string(e.Stderr) != "INFO INIT,BOOTSTRAP,ENV,NET\n" {
+		t.Errorf("%q", e.Stderr)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file stays on the host")
 	}
 }
 
 func TestARankThatHangsIsEndedAtItsLimit(t *testing.T) {
 	t.Setenv("CUDA_STANDIN_HANGS", "0")
 	var c Collectives
-	job := collective.Job{World: 1, Master: netip.MustParseAddrPort("127.0.0.1:29599"), Count: 8, MeetSeconds: 5, Seconds: 5, BudgetSeconds: 1}
-	got, err := c.Run(t.Context(), CollectiveSpec{ID: "x", Python: standIn(t), Job: job, Ranks: 1, Limit: 2 * time.Second})
-	if err != nil || !got[0].TimedOut || got[0].Stopped || !strings.Contains(string(got[0].Log), "NCCL INFO") {
-		t.Fatalf("%+v %v", got, err)
+	port, err := freePort(FirstMeetingPort, meetingPorts)
+	if err != nil {
+		t.Fatal(err)
 	}
+	job := collective.Job{World: 1, Master: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port), Count: 8, MeetSeconds: 5, Seconds: 5, BudgetSeconds: 1}
+	for _, limit := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute} { // for Python to start on a busy machine
+		got, err := c.Run(t.Context(), CollectiveSpec{ID: "x", Python: standIn(t), Job: job, Ranks: 1, Limit: limit})
+		if err != nil || !got[0].TimedOut || got[0].Stopped {
+			t.Fatalf("%+v %v", got, err)
+		}
+		if strings.Contains(string(got[0].Log), "NCCL INFO") {
+			return
+		}
+	}
+	t.Error("its log is lost")
 }
 
 func TestLookSaysWhatIsMissing(t *testing.T) {
