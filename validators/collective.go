@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl/env"
 	"github.com/fabricform/fabricform/nccl/launch"
 	"github.com/fabricform/fabricform/probe"
@@ -174,20 +175,30 @@ func (j *job) look(ctx context.Context) []Result {
 	j.each(func(i int, host string) {
 		j.has[i], errs[i] = j.fleet.CollectiveLook(ctx, host, probe.CollectiveLook{Python: j.check.Python})
 	})
-	var problem, versions []string
+	var problem, versions, without []string
+	gpuThere := false
 	for i, h := range j.hosts {
 		gpus := len(j.snapshots[h.Name].GPUs)
+		gpuThere = gpuThere || gpus > 0 || j.has[i].Look.GPUs > 0
 		switch has := j.has[i]; {
 		case errs[i] != nil:
 			problem = append(problem, "host "+h.Name+": "+errs[i].Error())
 		case has.Look.GPUs == 0 && gpus == 0:
-			return j.skip("host " + h.Name + " has no GPU that CUDA shows")
+			without = append(without, h.Name)
 		case has.Problem != "":
 			problem = append(problem, fmt.Sprintf("host %s: %s; install torch there, or name another Python with validate.nccl.python", h.Name, has.Problem))
 		case has.Look.GPUs == 0:
 			problem = append(problem, fmt.Sprintf("host %s: the driver has %d GPUs, and torch %s sees none: is it a build without CUDA, or too new for the driver?", h.Name, gpus, has.Look.Torch))
 		default:
 			versions = append(versions, has.Look.NCCL)
+		}
+	}
+	switch {
+	case len(without) == len(j.hosts):
+		return j.skip("no host has a GPU that CUDA shows")
+	case gpuThere:
+		for _, name := range without {
+			problem = append(problem, "host "+name+" has no GPU that CUDA shows, and others have: is its driver loaded? `nvidia-smi` tells")
 		}
 	}
 	if problem != nil {
@@ -264,6 +275,21 @@ func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
 		s.Env["NCCL_CONF_FILE"] = h.File
 	}
 	return s
+}
+
+// rails are the ports that NCCL may use on a host: those that are up, and that its list of devices selects.
+func (j *job) rails(h launch.Host) (out []facts.RDMADevice) {
+	if !usesRDMA(h) {
+		return nil
+	}
+	v, _ := h.Env.Get("NCCL_IB_HCA")
+	list := env.ParseList(v)
+	for _, d := range j.snapshots[h.Name].RDMA {
+		if d.State == "ACTIVE" && list.Selects(d.Name, d.Port) {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // usesRDMA says whether NCCL is to use RDMA on a host.

@@ -3,11 +3,13 @@ package validators
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl/launch"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
@@ -66,6 +68,9 @@ func (j *job) bandwidth(ctx context.Context, ranks []ended, before []moves) Resu
 	last := sweep[len(sweep)-1]
 	got := collective.BusBandwidth(last, len(ranks))
 	res.Measured = fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)", short(got), size(int(min(last.Bytes, math.MaxInt32))), strings.Join(all, ", "))
+	if b := ranks[0].Beyond; b != nil {
+		res.Measured += fmt.Sprintf("; ended before %s: one pass would take %s s", size(int(min(b.Bytes, math.MaxInt32))), short(b.Seconds))
+	}
 	need, text := j.threshold()
 	res.Expected = text
 	if denied, err := j.carried(ctx, before, sweep); err != nil {
@@ -93,8 +98,10 @@ func (j *job) ceiling() float64 {
 	least := math.Inf(1)
 	for _, h := range j.hosts {
 		sum := 0.0
+		rails := j.rails(h)
 		for _, n := range h.NICs {
-			if usesRDMA(h) || n.Netdev == h.Socket {
+			onRail := slices.ContainsFunc(rails, func(d facts.RDMADevice) bool { return d.Netdev == n.Netdev })
+			if onRail || !usesRDMA(h) && n.Netdev == h.Socket {
 				sum += speed[h.Name+"."+n.Name]
 			}
 		}
@@ -123,7 +130,8 @@ func (j *job) threshold() (float64, string) {
 	return 0, "reported only: sockets, and no min_busbw_gbs is declared" + of
 }
 
-// moves is what a host's ports have sent: bytes of the socket interface, or packets of RDMA devices.
+// moves is what a host's ports have sent: bytes of the socket interface, or packets of RDMA devices' ports,
+// by device:port.
 type moves struct {
 	socket probe.Counters
 	rdma   map[string]probe.RDMACounters
@@ -137,11 +145,8 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
 		out[i].rdma = map[string]probe.RDMACounters{}
-		for _, d := range j.snapshots[h.Name].RDMA {
-			if !usesRDMA(h) || !slices.ContainsFunc(h.NICs, func(n launch.NIC) bool { return n.Netdev == d.Netdev }) {
-				continue
-			}
-			if out[i].rdma[d.Name], err = j.fleet.RDMACounters(ctx, h.Name, d.Name, d.Port); err != nil {
+		for _, d := range j.rails(h) {
+			if out[i].rdma[fmt.Sprintf("%s:%d", d.Name, d.Port)], err = j.fleet.RDMACounters(ctx, h.Name, d.Name, d.Port); err != nil {
 				return nil, fmt.Errorf("host %s: %w", h.Name, err)
 			}
 		}
@@ -179,7 +184,7 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 }
 
 // missing says what a host's ports should have sent and have not. An RDMA packet has 4096 bytes at the
-// most; a device that carried less than a hundredth of its share carried nothing of it.
+// most; a port that carried less than a hundredth of its share carried nothing of it.
 func missing(h launch.Host, before, after moves, payload float64) string {
 	if !usesRDMA(h) {
 		if sent := float64(grown(before.socket.TxBytes, after.socket.TxBytes)); sent < payload {
@@ -188,20 +193,20 @@ func missing(h launch.Host, before, after moves, payload float64) string {
 		return ""
 	}
 	total, idle := 0.0, ""
-	for device := range after.rdma {
-		n, there := rise(before.rdma[device], after.rdma[device], packetsOut)
+	for _, port := range slices.Sorted(maps.Keys(after.rdma)) {
+		n, there := rise(before.rdma[port], after.rdma[port], packetsOut)
 		if !there {
-			return device + " has no counters of packets, so nothing proves what it carried"
+			return port + " has no counters of packets, so nothing proves what it carried"
 		}
 		if total += float64(n); float64(n) < payload/4096/float64(len(after.rdma))/100 {
-			idle = device
+			idle = port
 		}
 	}
 	switch {
 	case total < payload/4096:
 		return fmt.Sprintf("its RDMA devices sent %.0f packets, of at least %.0f", total, payload/4096)
 	case idle != "":
-		return idle + " carried nothing of it, and is one of the host's devices for collectives"
+		return idle + " carried nothing of it, and is one of the ports that NCCL may use"
 	}
 	return ""
 }

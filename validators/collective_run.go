@@ -24,6 +24,10 @@ type ended struct {
 
 // why is how the rank failed; "": it did not.
 func (e ended) why() string {
+	when := "before all ranks had connected"
+	if e.Connected {
+		when = "after all ranks had connected"
+	}
 	switch {
 	case e.Done && e.Exit == 0:
 		return ""
@@ -32,13 +36,17 @@ func (e ended) why() string {
 	case e.Failure != nil:
 		return fmt.Sprintf("%s: %s", e.Failure.Kind, e.Failure.Text)
 	case e.TimedOut:
-		return fmt.Sprintf("it hung until its time of %s was over", collectiveLimit)
+		return fmt.Sprintf("it hung until its time of %s was over, %s", collectiveLimit, when)
 	case e.Stopped:
 		return "it was stopped, because another rank had ended"
 	case e.Signal != "":
-		return "it was ended by " + e.Signal
+		return fmt.Sprintf("it was ended by %s, %s", e.Signal, when)
 	}
-	return fmt.Sprintf("it ended with status %d and did not say why", e.Exit)
+	text := fmt.Sprintf("it ended with status %d and did not say why, %s", e.Exit, when)
+	if e.Strange > 0 {
+		text += fmt.Sprintf("; %d lines of its output are not the script's", e.Strange)
+	}
+	return text
 }
 
 // measure runs all ranks and judges them.
@@ -138,6 +146,11 @@ func (j *job) logged(ranks []ended) (out []Result) {
 	said := map[string]bool{}
 	for _, e := range ranks {
 		text := string(e.Log)
+		if silent := e.host + " is silent"; e.why() == "" && !strings.Contains(text, "NCCL INFO ") && !said[silent] {
+			said[silent] = true
+			out = append(out, Result{Check: "nccl", Host: e.host, Verdict: Warn, What: "log", Measured: unmeasured,
+				Cause: fmt.Sprintf("rank %d ended well, and its log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this torch's NCCL built without logging?", e.Rank)})
+		}
 		if !strings.Contains(text, "NCCL INFO ") && !strings.Contains(text, "NCCL WARN ") {
 			continue // torch's words alone
 		}

@@ -16,12 +16,16 @@ import (
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
-// choir is wires whose hosts have ranks, which print what says and send what they should.
+// choir is two hosts that have ranks, which print what says and send what they should: over RDMA where the
+// hosts have devices, and else over sockets.
 type choir struct {
 	*wires
 	has     map[string]probe.CollectiveHas
 	says    func(host string, rank int) (lines, log string, exit int)
-	silent  bool // nothing passes the fabric's ports
+	silent  bool   // nothing passes the fabric's ports
+	idle    string // an RDMA port that sends nothing, as device:port
+	packets uint64 // that each other sends; what sound says takes 1.22 million of a host
+	sent    map[string]uint64
 	refuses string
 	hangs   string // a host whose ranks end when they are stopped
 
@@ -30,12 +34,19 @@ type choir struct {
 	stopped chan struct{} // made when it is first waited for: the clock's bubble knows its own alone
 }
 
-func newChoir() *choir {
+func newChoir() *choir { return choirOf(newWires()) }
+
+func newRDMAChoir() *choir { return choirOf(newVerbs().wires) }
+
+func choirOf(w *wires) *choir {
 	has := probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0", NCCL: "2.26.2", HasNCCL: true, GPUs: 2}, Port: 29500}
-	c := &choir{wires: newWires(), has: map[string]probe.CollectiveHas{"a": has, "b": has}, specs: map[string]probe.CollectiveSpec{}}
-	c.says = func(string, int) (string, string, int) { return sound, "", 0 }
+	c := &choir{wires: w, sent: map[string]uint64{}, packets: 7e5, has: map[string]probe.CollectiveHas{"a": has, "b": has}, specs: map[string]probe.CollectiveSpec{}}
+	c.says = func(string, int) (string, string, int) { return sound, soundLog, 0 }
 	return c
 }
+
+// soundLog is what a rank logs where all is well.
+const soundLog = "n:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 4 - Init COMPLETE\n"
 
 // sound is what a rank prints where all is well: 10 passes of a GB in one second, 15 GB/s by four ranks.
 const sound = `{"event":"connected"}
@@ -77,10 +88,21 @@ func (c *choir) CollectiveRun(_ context.Context, host string, s probe.Collective
 		}
 		out = append(out, r)
 	}
-	if !c.silent {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, d := range c.snaps[host].RDMA {
+		if at := fmt.Sprintf("%s:%d", d.Name, d.Port); at != c.idle {
+			c.sent[host+at] += c.packets
+		}
+	}
+	if !c.silent && len(c.snaps[host].RDMA) == 0 {
 		c.move(host, "eth0", 1e6, 11e9)
 	}
 	return out, nil
+}
+
+func (c *choir) RDMACounters(_ context.Context, host, device string, port int) (probe.RDMACounters, error) {
+	return probe.RDMACounters{"port_xmit_packets": c.sent[fmt.Sprintf("%s%s:%d", host, device, port)]}, nil
 }
 
 func (c *choir) TCPSend(_ context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
@@ -121,9 +143,9 @@ func TestCollectivesAreJudged(t *testing.T) {
 	replace := func(old, with string) func(string, int) (string, string, int) {
 		return func(host string, rank int) (string, string, int) {
 			if rank == 2 {
-				return strings.Replace(sound, old, with, 1), "", 0
+				return strings.Replace(sound, old, with, 1), soundLog, 0
 			}
-			return sound, "", 0
+			return sound, soundLog, 0
 		}
 	}
 	for name, c := range map[string]struct {
@@ -141,14 +163,35 @@ func TestCollectivesAreJudged(t *testing.T) {
 		}, nil, []string{"fail a send_recv values: wrong", "rank 2 on host b: 2 of 9 values are wrong; the first is number 7, 5 instead of 6", "pass a all_reduce values"}},
 		"silent on an operation": {func(c *choir) { c.says = replace(`"op":"all_reduce","count"`, `"op":"other","count"`) }, nil,
 			[]string{"fail a all_reduce values: not measured", "rank 2 on host b did not tell of it"}},
-		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a collectives: failed", "rank 2 on host b: it ended with status 0 and did not say why"}},
+		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a collectives: failed", "rank 2 on host b: it ended with status 0 and did not say why, after all ranks had connected"}},
+		"not begun": {func(c *choir) {
+			c.says = func(string, int) (string, string, int) { return "hello\n", soundLog, 7 }
+		}, nil, []string{"rank 0 on host a: it ended with status 7 and did not say why, before all ranks had connected; 1 lines of its output are not the script's"}},
+		"a sweep that ends early": {func(c *choir) {
+			c.says = func(string, int) (string, string, int) {
+				return strings.Replace(sound, `{"event":"done"}`, `{"event":"stopped","bytes":536870912,"seconds":20.5}`+"\n"+`{"event":"done"}`, 1), soundLog, 0
+			}
+		}, nil, []string{"15.0); ended before 512 MiB: one pass would take 20.5 s"}},
+		"no log": {func(c *choir) {
+			c.says = func(host string, _ int) (string, string, int) {
+				return sound, map[string]string{"a": soundLog, "b": "torch says hello\n"}[host], 0
+			}
+		}, nil, []string{"warn b log: not measured () rank 2 ended well, and its log has no line of NCCL's"}},
 		"one fails": {func(c *choir) {
 			c.hangs = "a"
 			c.says = func(_ string, rank int) (string, string, int) {
 				return fmt.Sprintf(`{"event":"failed","stage":"connect","kind":"DistBackendError","text":"rank %d cannot"}`, rank), "b:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n", 1
 			}
 		}, nil, []string{"fail a collectives: failed (all ranks meet) rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Ranks meet over a local interface"}},
-		"no GPU": {func(c *choir) { c.has["b"] = probe.CollectiveHas{Problem: "python3 is not installed"} }, nil, []string{"skip a collectives:  () host b has no GPU that CUDA shows"}},
+		"no GPU": {func(c *choir) {
+			c.has["a"], c.has["b"] = probe.CollectiveHas{}, probe.CollectiveHas{Problem: "python3 is not installed"}
+		}, nil, []string{"skip a collectives:  () no host has a GPU that CUDA shows"}},
+		"no GPU on one": {func(c *choir) { c.has["b"] = probe.CollectiveHas{Problem: "python3 is not installed"} }, nil,
+			[]string{"fail a collectives: not measured", "host b has no GPU that CUDA shows, and others have"}},
+		"no GPU, and a problem": {func(c *choir) {
+			c.has["a"], c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}, probe.CollectiveHas{}
+			c.snaps["a"].GPUs = []facts.GPU{{}}
+		}, nil, []string{"fail a collectives: not measured", "host a: this Python has no torch", "host b has no GPU that CUDA shows"}},
 		"no torch": {func(c *choir) {
 			c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
@@ -180,8 +223,55 @@ func TestCollectivesAreJudged(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", name, want, got)
 			}
 		}
-		if sound := name == "sound" || name == "fast enough"; sound && strings.Contains(got, "fail") {
+		if sound := name == "sound" || name == "fast enough"; sound && (strings.Contains(got, "fail") || strings.Contains(got, "warn")) {
 			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
+
+// The links carry 2 x 25 Gb/s, 6.25 GB/s, of which RDMA must reach 5.
+func TestCollectivesOverRDMAAreJudged(t *testing.T) {
+	takes := func(seconds string) func(*choir) {
+		return func(c *choir) {
+			c.says = func(string, int) (string, string, int) {
+				return strings.Replace(sound, `"iterations":10,"seconds":1}`, `"iterations":10,"seconds":`+seconds+`}`, 1), soundLog, 0
+			}
+		}
+	}
+	only := func(devices string) func(*fabric.Fabric) {
+		return func(f *fabric.Fabric) { f.NCCL.Env = map[string]string{"NCCL_IB_HCA": devices} }
+	}
+	dual := func(c *choir) { // both rails are ports of one device, as their counters are its
+		for _, h := range []string{"a", "b"} {
+			c.snaps[h].RDMA[1].Name, c.snaps[h].RDMA[1].Port = "rdma0", 2
+		}
+		c.idle = "rdma0:2"
+	}
+	for name, c := range map[string]struct {
+		choir  func(*choir)
+		fabric func(*fabric.Fabric)
+		want   string
+	}{
+		"sound":               {nil, nil, "pass a ranks: 4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, RDMA on rdma0,rdma1"},
+		"fast enough":         {takes("2.99"), nil, "pass a all_reduce: 5.02 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 5.02) (≥ 5.00 GB/s, 80 % of what the links carry) "},
+		"79 %":                {takes("3.04"), nil, "fail a all_reduce: 4.93 GB/s bus bandwidth"},
+		"idle rail":           {func(c *choir) { c.idle = "rdma1:1" }, nil, "measured, but not over the fabric: host a: its RDMA devices sent 700000 packets, of at least 12207"},
+		"idle rail, named":    {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma1:1 carried nothing of it"},
+		"idle port":           {func(c *choir) { dual(c); c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma0:2 carried nothing of it"},
+		"a rail that is left": {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, only("=rdma0"), "pass a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (≥ 2.50 GB/s"},
+		"a rail that is down": {func(c *choir) {
+			c.idle = "rdma1:1"
+			c.packets = 14e5
+			c.snaps["a"].RDMA[1].State, c.snaps["b"].RDMA[1].State = "DOWN", "DOWN"
+		}, nil, "pass a all_reduce: 15.0 GB/s"},
+		"a threshold declared": {nil, demands(15.1), "fail a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (≥ 15.1 GB/s; the links carry 6.25 GB/s)"},
+	} {
+		all := newRDMAChoir()
+		if c.choir != nil {
+			c.choir(all)
+		}
+		if got := all.sing(t, c.fabric); !strings.Contains(got, c.want) || strings.HasPrefix(c.want, "pass") && strings.Contains(got, "fail") {
+			t.Errorf("%s: %q is not in\n%s", name, c.want, got)
 		}
 	}
 }
