@@ -21,6 +21,7 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 		"a second line does nothing":       {true, text("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Equal to NCCL's default", "warn Set twice"}},
 		"a quoted value":                   {true, text(strings.Replace(good, "==eth0", "='=eth0'", 1)), []string{`fail NCCL_SOCKET_IFNAME is "'=eth0'"`, "warn Quotes belong"}},
 		"gone":                             {true, nil, []string{"fail NCCL_IB_DISABLE is not set", "fail NCCL_SOCKET_IFNAME is not set", "fail NCCL_CROSS_NIC is not set"}},
+		"line ends of Windows":             {true, text(strings.Replace(good, "=1\n", "=1\r\n", 1)), []string{`fail NCCL_IB_DISABLE is "1\r"`, "warn Line ends of Windows"}},
 		"one more":                         {true, text(good + "NCCL_IB_GID_INDEX=3\n"), []string{`fail NCCL_IB_GID_INDEX is "3"`}},
 		"others' own, and wrong":           {false, text("export NCCL_DEBUG=INFO\n"), []string{"warn Name with more than the name"}},
 		"others' own, and nothing wrong":   {false, text("NCCL_DEBUG=WARN\n"), nil},

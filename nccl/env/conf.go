@@ -9,12 +9,13 @@ const (
 	MaxConfLine  = 4095
 )
 
-// ReadConf is what NCCL takes out of an nccl.conf, in the file's order: KEY=VALUE, nothing trimmed but the
-// line's end, the first of equal names wins, and what is no setting is passed over. It takes any bytes.
+// ReadConf is what NCCL takes out of an nccl.conf, in the file's order: KEY=VALUE, nothing trimmed, the
+// first of equal names wins, and what is no setting is passed over. It takes any bytes. NCCL before 2.30
+// keeps the CR of a line that ends in CR LF, and so does this: a file is right if every NCCL reads it so.
 func ReadConf(text string) (out []Set) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		line = strings.TrimSuffix(line, "\n")
 		for len(line) > 0 {
 			piece := line[:min(len(line), MaxConfLine)]
 			line = line[len(piece):]

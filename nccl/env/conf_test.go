@@ -13,7 +13,8 @@ func TestReadConfIsNCCLs(t *testing.T) {
 	for text, want := range map[string][]Set{
 		"":                        nil,
 		"A=1\nB==eth0\n":          {{"A", "1"}, {"B", "=eth0"}},
-		"A=1\r\nA=2\n":            {{"A", "1"}},
+		"A=1\r\nA=2\n":            {{"A", "1\r"}},
+		"\r\n\r\n":                nil,
 		"# A=1\n #B=2\nC\n\n=4\n": {{" #B", "2"}},
 		" A = 1 \nexport B=2":     {{" A ", " 1 "}, {"export B", "2"}},
 		"A='1'\n":                 {{"A", "'1'"}},

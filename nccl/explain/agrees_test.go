@@ -21,11 +21,8 @@ func TestNCCLAgrees(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	ours := map[string]string{}
-	for line := range strings.Lines(string(conf)) {
-		// NCCL 2.28 takes all that stands before the first = and after it; the first line of a name wins.
-		if name, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), "="); found && !strings.HasPrefix(line, "#") && ours[name] == "" {
-			ours[name] = value
-		}
+	for _, s := range env.ReadConf(string(conf)) {
+		ours[s.Name] = s.Value
 	}
 	numbers := 0
 	for _, m := range regexp.MustCompile(`(NCCL_\w+) set by environment to (-?\d+)\.`).FindAllStringSubmatch(string(log), -1) {
