@@ -36,10 +36,20 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 	case file != "" && differs == 0:
 		add(Pass, at, "as derived", "", "")
 	default:
-		for i, finding := range explain.Explain(at, found.Text, f).Findings {
-			if finding.Severity != env.Note && i < maxSaid {
+		report := explain.Explain(at, found.Text, f)
+		said, more := 0, report.More
+		for _, finding := range report.Findings {
+			switch {
+			case finding.Severity == env.Note:
+			case said == maxSaid:
+				more++
+			default:
+				said++
 				add(Warn, fmt.Sprintf("%s:%d", at, finding.Line), finding.Summary, "", finding.Wrong+" "+finding.Costs+" "+finding.Instead)
 			}
+		}
+		if more > 0 {
+			add(Warn, at, fmt.Sprintf("%d more findings", more), "", "`fabricform explain FILE` tells all of a copy of it")
 		}
 	}
 	return out

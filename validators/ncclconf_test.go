@@ -1,6 +1,8 @@
 package validators
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,6 +49,31 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 		}
 		if len(c.want) == 0 && len(got) > 0 {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Notes are left out, and take no warning's place. Of what a report had no room for, nobody knows the kind.
+func TestManyFindingsAreCounted(t *testing.T) {
+	notes := "NCCL_NTHREADS=128\nNCCL_TESTS_SPLIT=x\nNCCL_TESTS_SPLIT_MASK=x\nNCCL_BLOCKING_WAIT=1\nNCCL_ASYNC_ERROR_HANDLING=1\n"
+	for wrong, want := range map[int]string{0: "", 3: "1 2 3 ", 10: "1 2 3 4 5 6 7 8 9 10 ", 13: "1 2 3 4 5 6 7 8 9 10 3 more findings ", 1100: "1 2 3 4 5 6 7 8 9 10 1095 more findings "} {
+		lines := notes
+		for i := range wrong {
+			lines += fmt.Sprintf("line without a sign %d\n", i+1)
+		}
+		snap := newWires().snaps["a"]
+		snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: lines}}
+		got := ""
+		for _, r := range confFile(two(), two().Host("a"), snap) {
+			line, ok := strings.CutPrefix(r.What, fabric.NCCLConf+":")
+			if n, err := strconv.Atoi(line); ok && err == nil {
+				got += strconv.Itoa(n-strings.Count(notes, "\n")) + " "
+			} else {
+				got += r.Measured + " "
+			}
+		}
+		if got != want {
+			t.Errorf("%d wrong lines: %q, want %q", wrong, got, want)
 		}
 	}
 }
