@@ -49,6 +49,7 @@ type reading struct {
 	fabric  *fabric.Fabric // nil: none is given
 	out     []Finding
 	said    map[string]bool
+	unknown map[string]bool // names that no NCCL has
 	dropped int
 	version env.Version
 }
@@ -71,7 +72,7 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 
 // Explain reads a file. A name that ends in .conf tells nccl.conf from a list of exports; f may be nil.
 func Explain(name, text string, f *fabric.Fabric) Report {
-	r := &reading{fabric: f, said: map[string]bool{}}
+	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
 	kind := Detect(name, text)
 	switch kind {
 	case Log:
@@ -163,15 +164,19 @@ func (r *reading) settings(all []setting) {
 	}
 }
 
-// maxUnknown is for how many names a near one is looked for.
+// maxUnknown is for how many names a near one is looked for, which takes time; the others are left out.
 const maxUnknown = 64
 
 func (r *reading) check(name, value string, fleet bool) []env.Finding {
 	if env.Lookup(name) == nil {
-		if r.said["\x00unknown"+name] || len(r.said) > maxFindings+maxUnknown {
+		if r.unknown[name] {
 			return nil
 		}
-		r.said["\x00unknown"+name] = true
+		r.unknown[name] = true
+		if len(r.unknown) > maxUnknown {
+			r.dropped++
+			return nil
+		}
 	}
 	return env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -208,7 +209,41 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// TestLongFilesTakeLinearTime: eight times the text may take some sixteen times the time, not 64.
+func TestUnknownNamesAreCounted(t *testing.T) {
+	var text strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&text, "export NCCL_NO_SUCH_%d=1\n", i)
+	}
+	r := Explain("x", text.String(), nil)
+	if len(r.Findings) != maxUnknown || r.More != 1200-maxUnknown {
+		t.Errorf("%d findings, and %d more", len(r.Findings), r.More)
+	}
+}
+
+func TestEqualFilesAreExplainedAlike(t *testing.T) {
+	text := ""
+	for i := range 50 {
+		text += fmt.Sprintf("ip route add 10.0.0.0/8 dev eth0 table %d; ", 100+i)
+	}
+	first := told(Explain("x", text, nil))
+	for range 5 {
+		if again := told(Explain("x", text, nil)); again != first {
+			t.Fatal(cmp.Diff(first, again))
+		}
+	}
+}
+
+func TestLongCommandsAreCutBetweenLetters(t *testing.T) {
+	for pad := range 4 {
+		r := Explain("x", "modprobe "+strings.Repeat("x", pad)+strings.Repeat("€", 100)+"\n", nil)
+		if len(r.Findings) != 1 || !utf8.ValidString(r.Findings[0].Wrong) || len(r.Findings[0].Wrong) > 150 {
+			t.Errorf("%+v", r.Findings)
+		}
+	}
+}
+
+// TestLongFilesTakeLinearTime: eight times the text takes some eight times the time, not 64 times. What else the
+// machine does makes a measurement longer, never shorter, so that the best of a few is taken.
 func TestLongFilesTakeLinearTime(t *testing.T) {
 	for name, line := range map[string]string{
 		"nccl.conf": "NCCL_NO_SUCH_THING_%d=1\n", "export": "export NCCL_NO_SUCH_THING_%d=1 X%[1]d=2\n", "mpirun": "-x NCCL_IB_TC=%d \\\n", "ip": "ip addr add 10.0.0.1/24 dev eth%d\n",
@@ -226,10 +261,13 @@ func TestLongFilesTakeLinearTime(t *testing.T) {
 			Explain(name, b.String(), nil)
 			return time.Since(start)
 		}
-		small, large := measure(5_000), measure(40_000)
+		small, large := time.Hour, time.Hour
+		for try := 0; try < 5 && (try == 0 || large > 24*small); try++ {
+			small, large = min(small, measure(10_000)), min(large, measure(80_000))
+		}
 		t.Logf("%s: %s and %s", name, small, large)
-		if large > 64*small && large > 2*time.Second {
-			t.Errorf("%s: %s for 5,000 lines, %s for 40,000", name, small, large)
+		if large > 24*small {
+			t.Errorf("%s: %s for 10,000 lines, %s for 80,000", name, small, large)
 		}
 	}
 }
@@ -271,6 +309,12 @@ func TestLinesOfRealLogs(t *testing.T) {
 		if r := Explain("log", text+"\n", nil); r.Kind != Log || !strings.Contains(told(r), want) {
 			t.Errorf("%q: %s", text, told(r))
 		}
+	}
+	// A log's middle may be gone, and half of a line with it.
+	f := load(t, "roce-pair")
+	f.NCCL.SocketIfname = "eno1"
+	if r := Explain("log", "a:1:1 [0] NCCL INFO NET/Socket : Using [\na:1:1 [0] NCCL INFO Bootstrap : Using [0]\n", f); len(r.Findings) > 0 {
+		t.Errorf("%s", told(r))
 	}
 	quiet := "a:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>\na:1:1 [0] NCCL INFO Using network Socket\n"
 	if r := Explain("log", quiet, nil); r.Failed() {

@@ -105,9 +105,10 @@ func (l *logged) info(number int, h *hostLog, m string) {
 	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"):
 		_, rest, _ := strings.Cut(m, "Using ")
 		first, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		_, first, _ = strings.Cut(" "+first, " ")
 		name, _, _ := strings.Cut(first[strings.Index(first, "]")+1:], ":")
-		l.meets(number, h, name)
+		if name != "" && name[0] != '[' { // else the line broke off
+			l.meets(number, h, name)
+		}
 	case strings.Contains(m, "GPU Direct RDMA Disabled for ") && !strings.HasPrefix(m, "NET/Socket"): // sockets never have it
 		h.disabled = number
 	case strings.Contains(m, " via NET/"):

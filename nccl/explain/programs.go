@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -152,9 +153,9 @@ func (n *networks) route(r *reading, c command) {
 }
 
 func (n *networks) finish(r *reading) {
-	for table, line := range n.tables {
+	for _, table := range slices.Sorted(maps.Keys(n.tables)) {
 		if !n.ruled[table] && table != "main" && table != "254" {
-			r.say(line, env.Error, "Table without a rule", fmt.Sprintf("No ip rule add sends anything to table %s.", table), "The route is never used.", "Add a rule for the source address; policy_route makes both.")
+			r.say(n.tables[table], env.Error, "Table without a rule", fmt.Sprintf("No ip rule add sends anything to table %s.", table), "The route is never used.", "Add a rule for the source address; policy_route makes both.")
 		}
 	}
 }
@@ -174,7 +175,7 @@ func (s *script) other(name string, c command) {
 	case name == "iperf3" && c.has("-c") && !c.has("-B"):
 		s.say(c.line(), env.Warning, "Not bound to a NIC", "iperf3 -c goes where the routing table sends it.", "With several NICs it may measure another cable than the one that is meant.", "Add -B with the NIC's own address; `fabricform verify` proves each link by its counters.")
 	case name == "modprobe" || name == "rdma" && c.has("add"):
-		s.say(c.line(), env.Warning, "Until the next reboot", text[:min(len(text), 60)]+" sets the running kernel alone.", "It is gone after a reboot.", "Declare rxe in a fabric file.")
+		s.say(c.line(), env.Warning, "Until the next reboot", shorten(text)+" sets the running kernel alone.", "It is gone after a reboot.", "Declare rxe in a fabric file.")
 	case name == "rsync" && len(c.words) > 1 && strings.HasPrefix(c.words[1].text, "-") && strings.Contains(c.words[1].text, "z"):
 		s.say(c.line(), env.Note, "Compression and ssh are the limit", "rsync -z over ssh is bound by the processor.", "Its speed says nothing of the link.", "Measure with iperf3 -B or `fabricform verify`.")
 	}
