@@ -33,9 +33,15 @@ func RenderConf(e Env) ([]byte, error) {
 // RenderShell renders POSIX shell exports. Every byte of a value stands in single quotes.
 func RenderShell(e Env) ([]byte, error) {
 	return render(e, func(s Setting) string {
-		return "export " + s.Name + "='" + strings.ReplaceAll(s.Value, "'", `'\''`) + "'"
+		return "export " + s.Name + "=" + Quote(s.Value)
 	})
 }
+
+// Quote makes a word of a POSIX shell: every byte stands for itself.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Comment is a reason as one line of a comment.
+func Comment(reason string) string { return "# " + strings.Join(strings.Fields(reason), " ") }
 
 func render(e Env, line func(Setting) string) ([]byte, error) {
 	var out bytes.Buffer
@@ -43,7 +49,7 @@ func render(e Env, line func(Setting) string) ([]byte, error) {
 		if err := check(s); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&out, "# %s\n%s\n", strings.Join(strings.Fields(s.Reason), " "), line(s))
+		fmt.Fprintf(&out, "%s\n%s\n", Comment(s.Reason), line(s))
 	}
 	return out.Bytes(), nil
 }

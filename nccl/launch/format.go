@@ -70,9 +70,3 @@ func Render(name string, j Job) ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
-
-// quote makes a word of a POSIX shell: every byte stands for itself.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// comment is a reason as one line of a comment.
-func comment(s string) string { return "# " + strings.Join(strings.Fields(s), " ") }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/fabricform/fabricform/nccl"
 )
 
 // yaml is a string for YAML: one of JSON is one.
@@ -65,7 +67,7 @@ func pod(s *script, j Job, h Host, own bool) {
 		if own && v.Name == "NCCL_SOCKET_IFNAME" && !slices.ContainsFunc(h.NICs, func(n NIC) bool { return n.Netdev == h.Socket }) {
 			v.Value, v.Reason = "=eth0", "the pod's own network: "+h.Socket+" stays on the host"
 		}
-		s.line("    %s", comment(v.Reason))
+		s.line("    %s", nccl.Comment(v.Reason))
 		s.line("    - name: %s", v.Name)
 		s.line("      value: %s", yaml(v.Value))
 	}

@@ -143,10 +143,10 @@ func TestLaunchersGiveEachHostItsOwn(t *testing.T) {
 		}
 		var inner strings.Builder // what Open MPI would start on the host
 		for name, v := range got {
-			inner.WriteString("export " + name + "=" + quote(v) + "\n")
+			inner.WriteString("export " + name + "=" + nccl.Quote(v) + "\n")
 		}
 		for _, word := range args[at:] {
-			inner.WriteString(quote(word) + " ")
+			inner.WriteString(nccl.Quote(word) + " ")
 		}
 		_, env = run(t, []byte(inner.String()+"\n"), h.Hostname)
 		same(t, "mpirun", h.Env, env)
@@ -158,6 +158,37 @@ func TestLaunchersGiveEachHostItsOwn(t *testing.T) {
 			got[name] = v
 		}
 		same(t, "slurm-prolog", j.Hosts[i].Env, got)
+	}
+}
+
+// The list of hosts goes when mpirun ends, however that is, and the script ends with mpirun's status.
+func TestMpirunsHostfileGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		mpirun string
+		want   int
+	}{
+		"ends":        {"exit 0", 0},
+		"fails":       {"exit 3", 3},
+		"interrupted": {"kill -TERM $PPID; sleep 0.1", 1},
+	} {
+		for _, shell := range []string{"sh", "bash"} {
+			dir, temporary := t.TempDir(), t.TempDir()
+			script := filepath.Join(dir, "script")
+			err1 := os.WriteFile(filepath.Join(dir, "mpirun"), []byte("#!/bin/sh\n[ -s \"$4\" ] || exit 9\n"+c.mpirun+"\n"), 0o755)
+			err2 := os.WriteFile(script, rendered(t, "mpirun", hostile()), 0o644)
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			cmd := exec.Command(shell, script, "x")
+			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + temporary}
+			_ = cmd.Run()
+			if got := cmd.ProcessState.ExitCode(); got != c.want {
+				t.Errorf("%s in %s: status %d, want %d", name, shell, got, c.want)
+			}
+			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+				t.Errorf("%s in %s: %v stays", name, shell, left)
+			}
+		}
 	}
 }
 

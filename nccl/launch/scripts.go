@@ -13,13 +13,6 @@ type script struct{ bytes.Buffer }
 
 func (s *script) line(format string, a ...any) { fmt.Fprintf(&s.Buffer, format+"\n", a...) }
 
-func (s *script) exports(e nccl.Env) {
-	for _, v := range e {
-		s.line("%s", comment(v.Reason))
-		s.line("export %s=%s", v.Name, quote(v.Value))
-	}
-}
-
 // masterPort is torchrun's default; 29500/tcp must be open on the first host.
 const masterPort = 29500
 
@@ -28,16 +21,16 @@ func torchrun(j Job, i int) []byte {
 	h := j.Hosts[i]
 	s.line("#!/bin/sh")
 	s.line("# Node %d of %d: sh FILE train.py …", i, len(j.Hosts))
-	s.exports(h.Env)
+	s.Write(must(nccl.RenderShell(h.Env)))
 	if h.Socket != "" {
 		s.line("# Gloo's groups meet over the same interface; it knows whole names only.")
-		s.line("export GLOO_SOCKET_IFNAME=%s", quote(h.Socket))
+		s.line("export GLOO_SOCKET_IFNAME=%s", nccl.Quote(h.Socket))
 	}
 	each := "gpu" // as many as there are
 	if h.GPUs > 0 {
 		each = fmt.Sprint(h.GPUs)
 	}
-	s.line(`exec torchrun --nnodes=%d --node-rank=%d --nproc-per-node=%s --master-addr=%s --master-port=%d "$@"`, len(j.Hosts), i, each, quote(j.master()), masterPort)
+	s.line(`exec torchrun --nnodes=%d --node-rank=%d --nproc-per-node=%s --master-addr=%s --master-port=%d "$@"`, len(j.Hosts), i, each, nccl.Quote(j.master()), masterPort)
 	return s.Bytes()
 }
 
@@ -53,10 +46,10 @@ func docker(j Job, i int) []byte {
 	}
 	if h.File != "" {
 		s.line("# NCCL reads /etc/nccl.conf of the container, not the host's.")
-		options = append(options, "-v", quote(h.File+":/etc/nccl.conf:ro"))
+		options = append(options, "-v", nccl.Quote(h.File+":/etc/nccl.conf:ro"))
 	} else {
 		for _, v := range h.Env {
-			options = append(options, "-e", quote(v.Name+"="+v.Value))
+			options = append(options, "-e", nccl.Quote(v.Name+"="+v.Value))
 		}
 	}
 	s.line("exec docker run %s \"$@\"", strings.Join(options, " "))
@@ -70,10 +63,10 @@ func (j Job) wrapper(rest []nccl.Env) string {
 	any := false
 	s.line(`case "$(uname -n)" in`)
 	for i, h := range j.Hosts {
-		s.line("%s|%s.*)", quote(h.Hostname), quote(h.Hostname))
+		s.line("%s|%s.*)", nccl.Quote(h.Hostname), nccl.Quote(h.Hostname))
 		for _, v := range rest[i] {
 			any = true
-			s.line("  export %s=%s", v.Name, quote(v.Value))
+			s.line("  export %s=%s", v.Name, nccl.Quote(v.Value))
 		}
 		s.line("  ;;")
 	}
@@ -95,6 +88,8 @@ func mpirun(j Job) []byte {
 	s.line("# sh FILE ./all_reduce_perf -b 8 -e 1G -f 2 -g 1")
 	s.line("set -eu")
 	s.line("hosts=$(mktemp)")
+	s.line(`trap 'rm -f "$hosts"' EXIT`)
+	s.line("trap 'exit 1' HUP INT TERM") // a shell that a signal ends leaves EXIT out
 	s.line(`cat >"$hosts" <<'EOF'`)
 	for _, h := range j.Hosts {
 		s.line("%s slots=%d", h.Address, h.slots())
@@ -102,18 +97,18 @@ func mpirun(j Job) []byte {
 	}
 	s.line("EOF")
 	for _, v := range common {
-		s.line("# %s: %s", v.Name, strings.Join(strings.Fields(v.Reason), " "))
+		s.line("%s", nccl.Comment(v.Name+": "+v.Reason))
 	}
-	fmt.Fprintf(&s.Buffer, `exec mpirun -np %d --hostfile "$hosts" --bind-to none --mca pml ob1 --mca btl tcp,self`, ranks)
+	fmt.Fprintf(&s.Buffer, `mpirun -np %d --hostfile "$hosts" --bind-to none --mca pml ob1 --mca btl tcp,self`, ranks)
 	if n := j.managementNetwork(); n.IsValid() {
 		// MPI itself only starts ranks: it stays on the network that all hosts are managed by.
 		fmt.Fprintf(&s.Buffer, " \\\n  --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s", n, n)
 	}
 	for _, v := range common {
-		s.WriteString(" \\\n  -x " + quote(v.Name+"="+v.Value))
+		s.WriteString(" \\\n  -x " + nccl.Quote(v.Name+"="+v.Value))
 	}
 	if w := j.wrapper(rest); w != "" {
-		s.WriteString(" \\\n  sh -c " + quote(w) + " sh")
+		s.WriteString(" \\\n  sh -c " + nccl.Quote(w) + " sh")
 	}
 	s.line(` "$@"`)
 	return s.Bytes()
@@ -143,11 +138,11 @@ func slurm(j Job) []byte {
 	if j.Hosts[0].GPUs > 0 {
 		s.line("#SBATCH --gpus-per-node=%d", j.Hosts[0].GPUs)
 	}
-	s.exports(common)
+	s.Write(must(nccl.RenderShell(common)))
 	s.line("# Handed on whole: in srun --export=NAME=VALUE a comma ends the value.")
 	s.WriteString("exec srun --export=ALL")
 	if w := j.wrapper(rest); w != "" {
-		s.WriteString(" sh -c " + quote(w) + " sh")
+		s.WriteString(" sh -c " + nccl.Quote(w) + " sh")
 	}
 	s.line(` "$@"`)
 	return s.Bytes()
@@ -160,10 +155,10 @@ func slurmProlog(j Job) []byte {
 	s.line("# TaskProlog=FILE in slurm.conf, or srun --task-prolog=FILE")
 	s.line(`case "$(uname -n)" in`)
 	for _, h := range j.Hosts {
-		s.line("%s|%s.*)", quote(h.Hostname), quote(h.Hostname))
+		s.line("%s|%s.*)", nccl.Quote(h.Hostname), nccl.Quote(h.Hostname))
 		for _, v := range h.Env {
-			s.line("  %s", comment(v.Reason))
-			s.line("  printf '%%s\\n' %s", quote("export "+v.Name+"="+v.Value))
+			s.line("  %s", nccl.Comment(v.Reason))
+			s.line("  printf '%%s\\n' %s", nccl.Quote("export "+v.Name+"="+v.Value))
 		}
 		s.line("  ;;")
 	}
