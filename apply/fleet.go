@@ -172,8 +172,9 @@ func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) 
 	return r, err
 }
 
-// Read reads a host's facts, and what fabrics made on it. asking has the host's own programs asked,
-// too, whether they would take what differs.
+// Read reads a host's facts, and what fabrics made on it. asking is for what is to be shown before
+// anything changes: homes are looked into, and the host's own programs are asked whether they would
+// take what differs.
 func (f *Fleet) Read(ctx context.Context, host string, asking bool) (agent.SnapshotResult, error) {
 	if r, is := f.seen[host]; is {
 		return r, nil
@@ -181,6 +182,8 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (agent.Snaps
 	p := agent.SnapshotParams{Needs: f.needs[host]}
 	if asking {
 		p.Ask = f.ask[host]
+	} else {
+		p.Needs.Homes = false // what a transaction reads must not wait for a file server beyond the fabric
 	}
 	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", p)
 }

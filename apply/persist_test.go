@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -122,5 +124,26 @@ func TestAHalfWalkPersistsNothing(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"nic done", "route failed: no route to host", "files", "units"}, lines(outcomes[0])); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestHomesAreReadOnlyBeforeAnythingChanges: a transaction must not wait for a file server that the
+// fabric leads to.
+func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
+	var homes []bool
+	tx, _ := scripted(t, map[string]agent.Handler{"snapshot": func(_ context.Context, raw json.RawMessage) (any, error) {
+		var p agent.SnapshotParams
+		err := json.Unmarshal(raw, &p)
+		homes = append(homes, p.Needs.Homes)
+		return agent.SnapshotResult{}, err
+	}})
+	tx.fleet.needs["h"] = facts.Needs{Homes: true}
+	for _, asking := range []bool{true, false} {
+		if _, err := tx.fleet.Read(t.Context(), "h", asking); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(homes, []bool{true, false}) {
+		t.Error(homes)
 	}
 }

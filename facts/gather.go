@@ -40,7 +40,9 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if s.RDMA, err = rdma(r); err != nil {
 		return nil, err
 	}
-	s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
+	if needs.NCCL {
+		s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
+	}
 	s.readModules(r, needs.Modules)
 	if needs.Managers {
 		s.Managers = managers(r, s)
@@ -51,7 +53,9 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if err := s.readFiles(r, needs.Folders); err != nil {
 		return nil, err
 	}
-	s.NCCLElse = ncclElse(r)
+	if needs.Homes {
+		s.NCCLElse = ncclElse(r)
+	}
 	s.Management = management(r, s, sshConnection)
 	return s, nil
 }

@@ -9,13 +9,17 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Needs says which sysctls a plan will look at; reading all of them costs more than all the rest.
+// Needs says what a snapshot is to hold beside what each does: reading all costs more than all the rest.
 type Needs struct {
 	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
 	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
 	Modules     []string `json:"modules,omitempty"`      // kernel modules, such as "rdma_rxe"
 	Folders     []string `json:"folders,omitempty"`      // where to look for files of our own
 	Managers    bool     `json:"managers,omitempty"`     // who configures links at boot
+	NCCL        bool     `json:"nccl,omitempty"`         // GPUs, and which NCCL is installed
+	// Homes has NCCL's settings looked for beside /etc/nccl.conf, in homes, too. These may lie beyond
+	// the fabric: a read that a change's way back waits for must never ask for them.
+	Homes bool `json:"homes,omitempty"`
 	// Stack is what of the RDMA driver stack is looked at; nil: nothing.
 	Stack *StackNeeds `json:"stack,omitempty"`
 }
@@ -23,7 +27,7 @@ type Needs struct {
 // And adds needs up.
 func (n Needs) And(m Needs) Needs {
 	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...),
-		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers, Stack: n.Stack.And(m.Stack)}
+		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers, NCCL: n.NCCL || m.NCCL, Homes: n.Homes || m.Homes, Stack: n.Stack.And(m.Stack)}
 }
 
 // Compact sorts the needs and leaves out what stands twice.
@@ -33,7 +37,7 @@ func (n Needs) Compact() Needs {
 	slices.Sort(n.Modules)
 	slices.Sort(n.Folders)
 	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules),
-		Folders: slices.Compact(n.Folders), Managers: n.Managers, Stack: n.Stack}
+		Folders: slices.Compact(n.Folders), Managers: n.Managers, NCCL: n.NCCL, Homes: n.Homes, Stack: n.Stack}
 }
 
 // Snapshot is one host at one moment.
@@ -53,7 +57,7 @@ type Snapshot struct {
 	Stack      *Stack            `json:"stack,omitempty"`      // nil: not needed
 	Folders    []string          `json:"folders,omitempty"`    // those of the needed ones that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
-	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from
+	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not needed, too
 	Management Management        `json:"management"`
 }
 

@@ -82,7 +82,7 @@ func asked[R any](ctx context.Context, f *rankFleet, host, method string, params
 }
 
 func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: facts.Needs{Folders: []string{"/etc"}}}) // with nccl.conf
+	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: facts.Needs{Folders: []string{"/etc"}, NCCL: true}}) // with nccl.conf
 	return r.Snapshot, err
 }
 

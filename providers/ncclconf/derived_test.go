@@ -58,6 +58,15 @@ func TestWhatIsDerivedBeforeIsDerivedAfter(t *testing.T) {
 	}
 }
 
+// TestWhatChangesWaitsForNoHome: what is derived looks into homes, and nothing that a change waits for.
+func TestWhatChangesWaitsForNoHome(t *testing.T) {
+	k, raw := kind(t, wanted())
+	n, err := k.Needs(raw)
+	if at := k.AtomNeeds(atom(host.NCCLConf)); err != nil || n.Homes || n.NCCL || at.Homes || at.NCCL || !Needs("").Homes {
+		t.Errorf("%+v, %+v, %v", n, at, err)
+	}
+}
+
 func TestNoBlockNoFile(t *testing.T) {
 	no, yes := false, true
 	f, h := softPair()

@@ -55,14 +55,19 @@ func (s Spec) text() (string, error) {
 // before is where a file of somebody else's is kept that ours replaced.
 func before(file string) string { return file + ".before-fabricform" }
 
-// Needs is the folder of the file, which is looked at whether one is written or not: NCCL reads
-// what is there.
+// Needs is what Derived looks at. The folder of the file is looked at whether one is written or not:
+// NCCL reads what is there.
 func Needs(file string) facts.Needs {
 	if file == "" {
 		file = host.NCCLConf
 	}
-	return facts.Needs{Folders: []string{path.Dir(file)}}
+	n := needs(file)
+	n.NCCL, n.Homes = true, true
+	return n
 }
+
+// needs is the folder of the file, and nothing that a change could have to wait for.
+func needs(file string) facts.Needs { return facts.Needs{Folders: []string{path.Dir(file)}} }
 
 // Observe finds the file, and says why the settings cannot be written: they cannot work, or what is
 // there is no plain file.

@@ -17,7 +17,7 @@ func Kinds() resource.Kinds {
 type provider struct{}
 
 // Needs is the file's folder.
-func (provider) Needs(want Spec) facts.Needs { return Needs(want.File) }
+func (provider) Needs(want Spec) facts.Needs { return needs(want.File) }
 
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
 
@@ -34,7 +34,7 @@ func (provider) Stable(got *Status) any { return got.File }
 
 // Apply writes the file. What somebody else wrote there is kept beside it first.
 func (provider) Apply(_ context.Context, h host.Host, want Spec, _ []resource.Change) error {
-	snap, err := facts.Gather(h, "", Needs(want.File))
+	snap, err := facts.Gather(h, "", needs(want.File))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 }
 
 // AtomNeeds is the file's folder.
-func (provider) AtomNeeds(a resource.Atom) facts.Needs { return Needs(a.Value()) }
+func (provider) AtomNeeds(a resource.Atom) facts.Needs { return needs(a.Value()) }
 
 // Live is the file's digest.
 func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
