@@ -25,14 +25,26 @@ func Diff(want Spec, got *Status) []resource.Change {
 		if c.From == to {
 			return nil
 		}
-		if !got.Ours && !want.Replace {
-			c.Takes = foreign(want.File, found)
-		}
+		c.Takes = refusal(want, got)
 	}
 	return append([]resource.Change{c}, variables(found, text)...)
 }
 
-// foreign is why a file that somebody else wrote is not replaced.
+// refusal is why what stands in the file's place is not replaced; "": it may be. There is one place to
+// keep what others wrote, and what is kept there may have to come back.
+func refusal(want Spec, got *Status) string {
+	switch {
+	case got.File == nil || got.Ours:
+		return ""
+	case !want.Replace:
+		return foreign(want.File, got.File.Text)
+	case got.Kept != nil && got.Kept.Digest() != got.File.Digest():
+		return fmt.Sprintf("%s was written by somebody else, and cannot be kept: %s keeps another one already, that was there before: move %[1]s away, or %[2]s if it is not to come back", want.File, before(want.File))
+	}
+	return ""
+}
+
+// foreign is why a file that somebody else wrote is not replaced without being asked for.
 func foreign(file, text string) string {
 	var names []string
 	for _, s := range env.ReadConf(text) {

@@ -32,6 +32,7 @@ type Spec struct {
 type Status struct {
 	File  *facts.File // nil: nothing
 	Ours  bool        // a fabric of this name wrote it
+	Kept  *facts.File // what somebody else's file, replaced before, is kept as; nil: none
 	Notes []string
 }
 
@@ -90,6 +91,9 @@ func Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		if !got.Ours && want.Replace && (f.UID != 0 || f.GID != 0) {
 			return nil, fmt.Errorf("%s belongs to user %d and group %d, and could not be given back to them: move it away", want.File, f.UID, f.GID)
 		}
+	}
+	if f, there := snap.Files[before(want.File)]; there {
+		got.Kept = &f
 	}
 	return got, nil
 }

@@ -136,7 +136,7 @@ func lines(changes []resource.Change) (out []string) {
 func TestConformance(t *testing.T) {
 	for name, before := range map[string]map[string]string{
 		"nothing there": nil, "theirs there": {host.NCCLConf: theirs}, "an empty file": {host.NCCLConf: ""},
-		"and an earlier copy": {host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": "older"},
+		"and a copy of it": {host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": theirs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, want := newFake(before), wanted()
@@ -169,7 +169,7 @@ func TestConformance(t *testing.T) {
 			if err := k.Revert(t.Context(), f, f.snapshot(t), a, r.Atoms[a].Earlier); err != nil {
 				t.Fatal(err)
 			}
-			delete(was, host.NCCLConf+".before-fabricform")
+			delete(was, host.NCCLConf+".before-fabricform") // the same text is in its own place
 			if !maps.Equal(f.files, was) {
 				t.Errorf("given back: %v, want %v", f.files, was)
 			}
@@ -208,6 +208,34 @@ func TestWhatOthersWroteIsRefused(t *testing.T) {
 	}
 }
 
+// TestWhatIsKeptIsNeverOverwritten: theirs is replaced, and somebody writes over ours.
+func TestWhatIsKeptIsNeverOverwritten(t *testing.T) {
+	f, want := newFake(map[string]string{host.NCCLConf: theirs}), wanted()
+	was := maps.Clone(f.files)
+	want.Replace = true
+	k, raw := kind(t, want)
+	first := f.plan(t, want).Changes
+	if err := k.Apply(t.Context(), f, raw, first); err != nil {
+		t.Fatal(err)
+	}
+	later := facts.File{FileStat: host.FileStat{Mode: 0o640}, Text: "NCCL_DEBUG=TRACE\n"}
+	f.files[host.NCCLConf], f.count = later, 0
+	c := f.plan(t, want).Changes
+	if says := host.NCCLConf + ".before-fabricform keeps another one"; !strings.Contains(c[0].Takes, says) {
+		t.Errorf("%q lacks %q", c[0].Takes, says)
+	}
+	if err := k.Apply(t.Context(), f, raw, c); err == nil || f.count != 0 {
+		t.Errorf("%v after %d changes", err, f.count)
+	}
+	delete(f.files, host.NCCLConf) // as it says: moved away
+	if err := k.Apply(t.Context(), f, raw, f.plan(t, want).Changes); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Revert(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), first[0].From); err != nil || !maps.Equal(f.files, was) {
+		t.Errorf("given back: %v, %v", f.files, err)
+	}
+}
+
 func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 	stat := func(s host.FileStat) map[string]facts.File {
 		return map[string]facts.File{host.NCCLConf: {FileStat: s}}
@@ -235,14 +263,13 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 	}
 }
 
-// TestFailingAnywhereGoesBackExactly: the way back is from every step, and a copy of others' that was
-// lost is said and not overwritten.
+// TestFailingAnywhereGoesBackExactly: the way back is from every step.
 func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 	want := wanted()
 	want.Replace = true
 	k, raw := kind(t, want)
-	for failAt := 1; ; failAt++ {
-		f := newFake(map[string]string{host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": "older"})
+	// fails says whether there is such a step.
+	fails := func(f *fake, failAt int) bool {
 		was := maps.Clone(f.files)
 		part, err := k.Keeper.Snapshot(f, []resource.Atom{atom(host.NCCLConf)})
 		if err != nil {
@@ -255,10 +282,18 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 		if err != nil || len(left) > 0 || !maps.Equal(f.files, was) {
 			t.Errorf("failed at %d: %v %v: %v", failAt, err, left, f.files)
 		}
-		if failed == nil {
-			break
+		return failed != nil
+	}
+	for _, start := range []map[string]string{{host.NCCLConf: theirs}, {host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": theirs}, {host.NCCLConf + ".before-fabricform": "older"}} {
+		for failAt := 1; fails(newFake(start), failAt); failAt++ {
+			continue
 		}
 	}
+}
+
+// TestOnlyWhatIsThereIsGivenBack: a copy of others' that was lost is said.
+func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
+	k, _ := kind(t, wanted())
 	if _, err := k.Keeper.Snapshot(newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
 		t.Error("a snapshot of what is not ours")
 	}

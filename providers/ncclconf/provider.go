@@ -42,10 +42,10 @@ func (provider) Apply(_ context.Context, h host.Host, want Spec, _ []resource.Ch
 	if err != nil {
 		return err
 	}
+	if why := refusal(want, got); why != "" {
+		return fmt.Errorf("write %s: %s", want.File, why)
+	}
 	if got.File != nil && !got.Ours {
-		if !want.Replace {
-			return fmt.Errorf("write %s: %s", want.File, foreign(want.File, got.File.Text))
-		}
 		if err := h.PutFile(before(want.File), []byte(got.File.Text), got.File.Mode.Perm()); err != nil {
 			return err
 		}
