@@ -52,10 +52,13 @@ func owner(m *facts.Managers, declared string, l link) (string, error) {
 // conflict is what somebody else's file about the NIC would do to ours. A file for all NICs of a
 // pattern is not one, because ours is found first, unless its name comes before ours.
 func conflict(is string, claim facts.Claim, l link) error {
-	name := path.Base(claim.File)
+	name, own := path.Base(claim.File), l.file()
+	if claim.Manager == facts.Ifupdown {
+		own = path.Base(ifupdownPath(l))
+	}
 	l.owner = is
 	switch {
-	case strings.Contains(name, l.file()):
+	case strings.Contains(name, own):
 		return nil
 	case strings.Contains(name, "fabricform-"):
 		return fmt.Errorf("nic %s: %s, of another fabric, configures %s already", l.Name, claim.File, l.Link.Name)

@@ -37,13 +37,19 @@ func TestOwner(t *testing.T) {
 		"a manager that nothing is written for":    {both, nil, Ifcfg, "does not write its files"},
 		"a claim of a manager that has stopped":    {[]string{facts.Networkd}, claim(facts.NetworkManager, "/etc/NetworkManager/system-connections/any", false), "", facts.Networkd},
 		"interfaces.d is not read":                 {[]string{facts.Ifupdown}, nil, "", "does not read interfaces.d"},
+		"ifupdown's file of ours, without dots":    {[]string{facts.Ifupdown}, claim(facts.Ifupdown, "/etc/network/interfaces.d/fabricform-lab_2-ens1f0_7", true), "", facts.Ifupdown},
+		"ifupdown's of another fabric":             {[]string{facts.Ifupdown}, claim(facts.Ifupdown, "/etc/network/interfaces.d/fabricform-lab-ens1f0", true), "", "of another fabric"},
 		"netplan's own file of others for the NIC": {netplanned, claim(facts.Netplan, "/run/systemd/network/10-netplan-ens1f0.network", true), "", "10-netplan-ens1f0.network configures ens1f0 already"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snap := snapshot(c.active...)
-			snap.Managers.Claims, snap.Managers.Sourced = c.claims, false
+			snap.Managers.Claims, snap.Managers.Sourced = c.claims, c.claims != nil
 			s := rich()
 			l := link{NIC: s.NICs[0], Link: snap.Links[0], fabric: s.Fabric}
+			if c.claims["ens1f0"].Manager == facts.Ifupdown {
+				l.Link.Name, l.fabric = "ens1f0.7", "lab.2"
+				snap.Managers.Claims = map[string]facts.Claim{l.Link.Name: c.claims["ens1f0"]}
+			}
 			got, err := owner(snap.Managers, c.declared, l)
 			if err != nil {
 				got = err.Error()
