@@ -64,6 +64,34 @@ func TestFilesOfEachManager(t *testing.T) {
 	}
 }
 
+// TestRoutesAndRulesNeedNoAddress: what a NIC without addresses leads to is kept by each manager.
+func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
+	s := rich()
+	s.NICs[0].Addresses = nil
+	for name, snap := range owners {
+		files, _, err := Files(snap, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text string
+		for _, f := range files {
+			text += f.Text
+		}
+		for _, says := range []string{"10.77.0.0/16", "fd00:30::/48", "10101", "10102"} {
+			if !strings.Contains(text, says) {
+				t.Errorf("%s: %s is not kept:\n%s", name, says, text)
+			}
+		}
+	}
+	l := link{NIC: s.NICs[0], Link: owners["networkmanager"].Links[0], fabric: "lab", owner: facts.NetworkManager}
+	if text := keyfile(l).Text; !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
+		t.Error(text)
+	}
+	if text := ifupdown(l).Text; !strings.Contains(text, "inet manual\n\tup ip link set dev ens1f0 mtu 9000\n\tup ip link set dev ens1f0 up\n\tup ip route replace 10.30.0.0/16 ") {
+		t.Error(text)
+	}
+}
+
 func TestFilesAreInOrderAndOurOwn(t *testing.T) {
 	for name, snap := range owners {
 		files, _ := wantFiles(t, snap)

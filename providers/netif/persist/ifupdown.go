@@ -28,7 +28,7 @@ func ifupdown(l link) File {
 		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.MTU)
 	}
 	if len(l.Addresses) == 0 {
-		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n\tdown ip link set dev %s down\n", name, mtu, name, name)
+		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n%s\tdown ip link set dev %s down\n", name, mtu, name, ifupdownRoutes(l), name)
 		return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
 	}
 	for i, p := range l.Addresses {

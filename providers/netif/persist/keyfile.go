@@ -31,18 +31,12 @@ func keyfile(l link) File {
 	if l.MTU != 0 {
 		fmt.Fprintf(&b, "mtu=%d\n", l.MTU)
 	}
-	b.WriteString("\n[ipv4]\n")
-	if !keyfileFamily(&b, l, inet) {
-		b.WriteString("method=disabled\n")
-	}
-	b.WriteString("\n[ipv6]\n")
-	if !keyfileFamily(&b, l, inet6) {
-		b.WriteString("method=" + keyfileNo6(l) + "\n")
-	}
+	b.WriteString("\n[ipv4]\n" + keyfileFamily(l, inet))
+	b.WriteString("\n[ipv6]\n" + keyfileFamily(l, inet6))
 	return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()}
 }
 
-// keyfileNo6 is for a NIC without IPv6 addresses. "disabled" turns IPv6 off in the kernel; with
+// keyfileNo6 is for a NIC without anything of IPv6 on it. "disabled" turns IPv6 off in the kernel; with
 // "ignore" the NIC was seen to have a link-local address, whatever the sysctls said.
 func keyfileNo6(l link) string {
 	if l.linkLocal() == "none" && !l.acceptRA() {
@@ -51,34 +45,51 @@ func keyfileNo6(l link) string {
 	return "ignore"
 }
 
-// keyfileFamily writes one family's settings; false where there are none.
-func keyfileFamily(b *strings.Builder, l link, family int) bool {
+// keyfileFamily is one family's settings. Routes need no address, where the method is none that waits
+// for one (allow_routes_without_address_4 and _6 in NetworkManager's nm-l3-config-data.c), and rules none
+// at all.
+func keyfileFamily(l link, family int) string {
+	var b strings.Builder
 	var addresses []netip.Prefix
 	for _, p := range l.Addresses {
 		if p.Addr().Is6() == (family == inet6) {
 			addresses = append(addresses, p)
 		}
 	}
-	if len(addresses) == 0 {
-		return false
+	stands := keyfileStands(l, family)
+	alone := len(addresses) == 0
+	switch {
+	case alone && family == inet:
+		b.WriteString("method=disabled\n")
+	case alone && stands == "":
+		b.WriteString("method=" + keyfileNo6(l) + "\n")
+	case alone:
+		b.WriteString("method=link-local\n") // "disabled" turns IPv6 off
+	default:
+		b.WriteString("method=manual\n")
+		for i, p := range addresses {
+			fmt.Fprintf(&b, "address%d=%s\n", i+1, p)
+		}
+		b.WriteString("never-default=true\nmay-fail=false\n")
 	}
-	b.WriteString("method=manual\n")
-	for i, p := range addresses {
-		fmt.Fprintf(b, "address%d=%s\n", i+1, p)
-	}
-	b.WriteString("never-default=true\nmay-fail=false\n")
-	if family == inet6 {
+	if family == inet6 && (!alone || stands != "") {
 		mode := map[string]string{"stable-privacy": "stable-privacy", "random": "stable-privacy"}[l.linkLocal()]
 		if mode == "" {
 			mode = "eui64"
 		}
 		b.WriteString("addr-gen-mode=" + mode + "\n")
 	}
+	return b.String() + stands
+}
+
+// keyfileStands are the routes and rules of one family.
+func keyfileStands(l link, family int) string {
+	var b strings.Builder
 	n := 0
 	route := func(r netif.RouteSpec, table int) {
 		if r.To.Addr().Is6() == (family == inet6) {
 			n++
-			keyfileRoute(b, n, r, table, family)
+			keyfileRoute(&b, n, r, table, family)
 		}
 	}
 	for _, r := range l.Routes {
@@ -91,10 +102,10 @@ func keyfileFamily(b *strings.Builder, l link, family int) bool {
 		}
 		if p.Family() == family {
 			rules++
-			keyfileRule(b, rules, p)
+			keyfileRule(&b, rules, p)
 		}
 	}
-	return true
+	return b.String()
 }
 
 func keyfileRoute(b *strings.Builder, n int, r netif.RouteSpec, table, family int) {
