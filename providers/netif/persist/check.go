@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -17,6 +18,7 @@ import (
 type Asker interface {
 	ReadFile(path string) ([]byte, error)
 	ReadDir(path string) ([]string, error)
+	Stat(path string) (host.FileStat, error)
 	Stage(files map[string][]byte) (root string, discard func() error, err error)
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (host.Answer, error)
 }
@@ -91,7 +93,7 @@ func checkStaged(ctx context.Context, h Asker, f File, program string, args ...s
 func checkNetplan(ctx context.Context, h Asker, f File) error {
 	files := map[string][]byte{}
 	for _, dir := range []string{"/lib/netplan", "/etc/netplan", "/run/netplan"} {
-		if err := copyFolder(h, dir, files); err != nil {
+		if err := copyFolder(h, dir, ".yaml", files); err != nil {
 			return err
 		}
 	}
@@ -113,41 +115,48 @@ func checkNetplan(ctx context.Context, h Asker, f File) error {
 	return errors.Join(said, err)
 }
 
-// checkIfupdown asks for the list of all interfaces, with the folder that is read by name in the copy.
+// checkIfupdown asks for the list of all interfaces. What names the folder from the root is made to
+// name it from the file, as others do, so that both lead into the copy.
 func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	const main, dir = "/etc/network/interfaces", "/etc/network/interfaces.d"
 	files := map[string][]byte{}
-	if err := copyFolder(h, dir, files); err != nil {
+	if err := copyFolder(h, dir, "", files); err != nil {
 		return err
 	}
 	for _, f := range wanted {
 		files[f.Path] = []byte(f.Text)
 	}
+	text, err := h.ReadFile(main)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", main, err)
+	}
+	files[main] = []byte(strings.ReplaceAll(string(text), dir, path.Base(dir)))
 	root, discard, err := h.Stage(files)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, discard()) }()
-	text, err := h.ReadFile(main)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", main, err)
+	a, err := h.Ask(ctx, nil, "ifquery", "--interfaces="+root+main, "--list", "--all")
+	a.Stdout = ""
+	if a.Exit == 0 && passedOver(a.Stderr) {
+		a.Exit = 1
 	}
-	text = []byte(strings.ReplaceAll(string(text), dir, root+dir))
-	top, discardTop, err := h.Stage(map[string][]byte{main: text})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, discardTop()) }()
-	a, err := h.Ask(ctx, nil, "ifquery", "--interfaces="+top+main, "--list", "--all")
-	if a.Exit == 0 && strings.Contains(a.Stderr, "ifquery: ") && !strings.Contains(a.Stderr, "warning") {
-		a.Exit = 1 // it tells what it passes over, and ends as if all were well (seen with 0.8.44)
-	}
-	a.Stdout, a.Stderr = "", strings.ReplaceAll(a.Stderr, top, "")
 	return refused(a, err, wanted[0].Path, root)
 }
 
-// copyFolder adds a folder's files; a folder that is not there has none.
-func copyFolder(h Asker, dir string, files map[string][]byte) error {
+// passedOver says whether ifquery complains of more than it warns of: it tells what it passes over, and
+// ends as if all were well (seen with 0.8.44).
+func passedOver(said string) bool {
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "ifquery: ") && !strings.Contains(line, "warning") {
+			return true
+		}
+	}
+	return false
+}
+
+// copyFolder adds a folder's files with that ending; a folder that is not there has none.
+func copyFolder(h Asker, dir, ending string, files map[string][]byte) error {
 	names, err := h.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -157,17 +166,32 @@ func copyFolder(h Asker, dir string, files map[string][]byte) error {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		if strings.HasPrefix(n, ".") {
+		if strings.HasPrefix(n, ".") || !strings.HasSuffix(n, ending) {
 			continue
 		}
-		text, err := h.ReadFile(path.Join(dir, n))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		text, there, err := readFile(h, path.Join(dir, n))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path.Join(dir, n), err)
 		}
-		files[path.Join(dir, n)] = text
+		if there {
+			files[path.Join(dir, n)] = text
+		}
 	}
 	return nil
+}
+
+// readFile reads a file, or the one that a link leads to.
+func readFile(h Asker, at string) (text []byte, there bool, err error) {
+	stat, err := h.Stat(at)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !stat.Mode.IsRegular() && stat.Mode.Type() != fs.ModeSymlink {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	text, err = h.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) {
+		return nil, false, nil
+	}
+	return text, err == nil, err
 }

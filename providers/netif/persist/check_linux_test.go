@@ -1,6 +1,8 @@
 package persist
 
 import (
+	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -29,6 +31,14 @@ func (n neighbours) ReadDir(p string) ([]string, error) {
 		names = append(names, e.Name())
 	}
 	return names, err
+}
+
+func (n neighbours) Stat(p string) (host.FileStat, error) {
+	info, err := os.Lstat(filepath.Join(n.root, p))
+	if err != nil {
+		return host.FileStat{}, err
+	}
+	return host.FileStat{Mode: info.Mode()}, nil
 }
 
 func machine(t *testing.T, files map[string]string) neighbours {
@@ -99,10 +109,70 @@ func TestParsersRefuseWhatIsWrong(t *testing.T) {
 			if _, err := exec.LookPath(program); err != nil {
 				t.Skip(program + " is not installed here")
 			}
-			m := machine(t, map[string]string{"/etc/network/interfaces": "source /etc/network/interfaces.d/*\n"})
+			m := machine(t, map[string]string{"/etc/network/interfaces": "source interfaces.d/*\n"})
 			if err := Check(t.Context(), m, []File{f}); err == nil || !strings.Contains(err.Error(), f.Path) {
 				t.Errorf("accepted, or not named: %v", err)
 			}
 		})
+	}
+}
+
+// parser is a machine whose programs only say something, and which notes what is staged for them.
+type parser struct {
+	neighbours
+	says   host.Answer
+	staged map[string]string
+	asked  string
+}
+
+func (p *parser) Stage(files map[string][]byte) (string, func() error, error) {
+	for at, text := range files {
+		p.staged[at] = string(text)
+	}
+	return "/staged", func() error { return nil }, nil
+}
+
+func (p *parser) Ask(_ context.Context, _ []byte, name string, args ...string) (host.Answer, error) {
+	p.asked = strings.Join(append([]string{name}, args...), " ")
+	return p.says, nil
+}
+
+// TestOnlyWhatManagersReadIsStaged: there may be folders beside their files, and files of other names.
+func TestOnlyWhatManagersReadIsStaged(t *testing.T) {
+	m := machine(t, map[string]string{"/etc/netplan/50-others.yaml": "others", "/etc/netplan/backup/50-others.yaml": "older", "/etc/netplan/old.yaml/x": "",
+		"/etc/netplan/README": "", "/srv/link.yaml": "linked"})
+	for name, to := range map[string]string{"60-link.yaml": "../../srv/link.yaml", "61-gone.yaml": "gone", "62-folder.yaml": "backup"} {
+		if err := os.Symlink(to, m.root+"/etc/netplan/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &parser{neighbours: m, staged: map[string]string{}}
+	if err := Check(t.Context(), p, []File{{Path: netplanPath("lab"), Text: "ours"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"/etc/netplan/50-others.yaml": "others", "/etc/netplan/60-link.yaml": "linked", netplanPath("lab"): "ours"}
+	if !maps.Equal(p.staged, want) {
+		t.Errorf("%v, want %v", p.staged, want)
+	}
+}
+
+// TestIfqueryReadsOneCopy: whether interfaces names the folder from the root or from its own place. What
+// it passes over is an error, whatever it warns of beside.
+func TestIfqueryReadsOneCopy(t *testing.T) {
+	const main, ours, others = "/etc/network/interfaces", "/etc/network/interfaces.d/fabricform-lab-eth0", "/etc/network/interfaces.d/others"
+	for says, refuses := range map[string]bool{
+		"": false, "ifquery: warning: old\n": false, "no matter\n": false,
+		"ifquery: warning: old\nifquery: /staged" + others + ":1: too few parameters\n": true,
+	} {
+		p := &parser{neighbours: machine(t, map[string]string{main: "source interfaces.d/*\nsource-directory /etc/network/interfaces.d\n", others: "others", "/etc/network/interfaces.d/sub/x": ""}),
+			staged: map[string]string{}, says: host.Answer{Stderr: says}}
+		err := Check(t.Context(), p, []File{{Path: ours, Text: "ours"}})
+		if (err != nil) != refuses || refuses && !strings.Contains(err.Error(), " "+others+":1: too few") {
+			t.Errorf("%q: %v", says, err)
+		}
+		want := map[string]string{main: "source interfaces.d/*\nsource-directory interfaces.d\n", others: "others", ours: "ours"}
+		if !maps.Equal(p.staged, want) || p.asked != "ifquery --interfaces=/staged"+main+" --list --all" {
+			t.Errorf("%v, %s", p.staged, p.asked)
+		}
 	}
 }
