@@ -320,3 +320,34 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 		}
 	}
 }
+
+// losing is a host whose manager takes a NIC's MTU along when it drops it.
+type losing struct {
+	*fake
+	mtu int
+}
+
+func (l *losing) Links() ([]host.Link, error) {
+	links := snapshot().Links
+	links[0].MTU = l.mtu
+	return links, nil
+}
+
+func (l *losing) SetMTU(_ int, mtu int) error {
+	l.mtu = mtu
+	return nil
+}
+
+// TestWhatAManagerDroppedIsPutBack: one whose reload fails may have dropped the NIC all the same.
+func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
+	for _, fails := range []error{nil, errInjected} {
+		h := &losing{newFake(t), 9000}
+		err := keeping(t.Context(), h, []string{"ens1f0"}, func() error {
+			h.mtu = 1500
+			return fails
+		})
+		if !errors.Is(err, fails) || h.mtu != 9000 {
+			t.Errorf("reload fails with %v: mtu %d, %v", fails, h.mtu, err)
+		}
+	}
+}

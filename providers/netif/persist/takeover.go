@@ -111,14 +111,12 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(reload(), awaitDropped(ctx, h, dropped)); err != nil {
-		return err
-	}
+	failed := errors.Join(reload(), awaitDropped(ctx, h, dropped)) // which may have dropped them all the same
 	differs, err := keeper.Restore(ctx, h, part)
 	if err == nil && len(differs) > 0 {
 		err = fmt.Errorf("its manager took away what stood on the NIC: %s", strings.Join(differs, "; "))
 	}
-	return err
+	return errors.Join(failed, err)
 }
 
 // awaitDropped waits until networkd has left the NICs, or took another file: until it has, it would
