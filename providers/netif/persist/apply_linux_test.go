@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -348,6 +350,50 @@ func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 		})
 		if !errors.Is(err, fails) || h.mtu != 9000 {
 			t.Errorf("reload fails with %v: mtu %d, %v", fails, h.mtu, err)
+		}
+	}
+}
+
+// routed is a host of routes alone.
+type routed struct {
+	*fake
+	routes []host.Route
+}
+
+func (r *routed) Routes() ([]host.Route, error) { return slices.Clone(r.routes), nil }
+
+func (r *routed) ReplaceRoute(o host.Route) error {
+	if !slices.Contains(r.routes, o) {
+		r.routes = append(r.routes, o)
+	}
+	return nil
+}
+
+func (r *routed) DelRoute(o host.Route) error {
+	r.routes = slices.DeleteFunc(r.routes, func(x host.Route) bool { return x == o })
+	return nil
+}
+
+// TestTwinsGoWithTheirPledge: those that a killed helper left behind, too; what others have in a twin's
+// place stays.
+func TestTwinsGoWithTheirPledge(t *testing.T) {
+	ours := host.Route{Table: 254, Dst: netip.MustParsePrefix("10.30.0.0/16"), Via: netip.MustParseAddr("10.20.0.254"), OutIndex: 2, Metric: 50, Protocol: netif.Protocol, Type: 1}
+	twin := ours
+	twin.Metric, twin.Protocol = 51, protocolKernel
+	others := twin
+	others.Via = netip.MustParseAddr("10.20.0.253")
+	for name, c := range map[string]struct{ before, during, after []host.Route }{
+		"nothing in its place": {[]host.Route{ours}, []host.Route{ours, twin}, []host.Route{ours}},
+		"left behind":          {[]host.Route{ours, twin}, []host.Route{ours, twin}, []host.Route{ours}},
+		"another's":            {[]host.Route{ours, others}, []host.Route{ours, others}, []host.Route{ours, others}},
+	} {
+		h := &routed{newFake(t), slices.Clone(c.before)}
+		release, err := pledge(h, snapshot(facts.Netplan, facts.Networkd), rich())
+		if err != nil || !slices.Equal(h.routes, c.during) {
+			t.Fatalf("%s: %v, %v", name, h.routes, err)
+		}
+		if err := release(); err != nil || !slices.Equal(h.routes, c.after) {
+			t.Errorf("%s: released, %v, %v", name, h.routes, err)
 		}
 	}
 }

@@ -76,14 +76,15 @@ func twinRules(h host.Host, ls []link) ([]host.Rule, error) {
 }
 
 // twinRoutes are twins of the live routes that netplan's networkd will make anew, one metric further:
-// IPv6 knows a route by its metric and not by its protocol.
+// IPv6 knows a route by its metric and not by its protocol. One that is there to the last field was left
+// behind by a helper that was killed, and goes with release.
 func twinRoutes(h host.Host, ls []link) ([]host.Route, error) {
 	live, err := h.Routes()
 	if err != nil {
 		return nil, err
 	}
 	taken := func(r host.Route) bool {
-		return slices.ContainsFunc(live, func(o host.Route) bool { return o.Table == r.Table && o.Dst == r.Dst && o.Metric == r.Metric })
+		return slices.ContainsFunc(live, func(o host.Route) bool { return o.Table == r.Table && o.Dst == r.Dst && o.Metric == r.Metric && o != r })
 	}
 	var out []host.Route
 	for _, l := range ls {
