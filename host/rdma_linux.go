@@ -40,14 +40,8 @@ func (kernel) LoadModule(name string) error {
 // perftest and iproute2 have folders of their own.
 var programFolders = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/mellanox/iproute2/sbin"}
 
-// systemProgram finds a program of the machine. A path is taken as it stands.
+// systemProgram finds a program of the machine.
 func systemProgram(name string) (string, error) {
-	if filepath.IsAbs(name) {
-		if unix.Access(name, unix.X_OK) == nil {
-			return name, nil
-		}
-		return "", fmt.Errorf("this host has no program %s", name)
-	}
 	for _, dir := range programFolders {
 		path := filepath.Join(dir, name)
 		if unix.Access(path, unix.X_OK) == nil {
