@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -77,7 +78,8 @@ func secureBoot(r host.Reader) string {
 }
 
 // rebootDue is why a host should be restarted: its packages say so, or its kernel's modules are gone,
-// or a later kernel is installed.
+// or a later kernel of the running one's flavour is installed. Which of two flavours a restart brings,
+// the boot loader decides.
 func rebootDue(r host.Reader, kernel string) string {
 	if _, err := r.Stat("/run/reboot-required"); err == nil {
 		if by := strings.Fields(text(r, "/run/reboot-required.pkgs")); len(by) > 0 {
@@ -93,12 +95,23 @@ func rebootDue(r host.Reader, kernel string) string {
 	if !slices.Contains(kernels, kernel) {
 		return "the modules of the running kernel " + kernel + " are gone"
 	}
+	latest := kernel
 	for _, k := range kernels {
-		if _, err := r.Stat("/boot/vmlinuz-" + k); err == nil && CompareVersions(k, kernel) > 0 {
-			return "kernel " + k + " is installed, and " + kernel + " runs"
+		if _, err := r.Stat("/boot/vmlinuz-" + k); err == nil && flavour(k) == flavour(kernel) && CompareVersions(k, latest) > 0 {
+			latest = k
 		}
 	}
-	return ""
+	if latest == kernel {
+		return ""
+	}
+	return "kernel " + latest + " is installed, and " + kernel + " runs"
+}
+
+// flavour is what tells kernels apart that are built from the same version: the words of a release
+// without its numbers. 5.14.0-427.el9_4.x86_64+debug is another than 5.14.0-503.el9_5.x86_64.
+func flavour(release string) string {
+	words := strings.FieldsFunc(release, func(r rune) bool { return !unicode.IsLetter(r) })
+	return strings.Join(words, " ")
 }
 
 // CompareVersions orders versions by their numbers: 6.12.9 is before 6.12.48.
