@@ -49,7 +49,7 @@ const (
 type Action struct {
 	Resource resource.Resource `json:"resource"`
 	Op       Op                `json:"op"`
-	Stage    string            `json:"stage,omitempty"` // resource.StageRuntime or resource.StagePersist
+	Stage    string            `json:"stage,omitempty"` // resource.StageStack, StageRuntime or StagePersist
 	Changes  []resource.Change `json:"changes"`
 	// Settling: an action before this one, on a resource that this one refers to, may make the
 	// kernel drop parts of it.

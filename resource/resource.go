@@ -76,7 +76,7 @@ type Change struct {
 	Attribute  string     `json:"attribute"` // "mtu", "addresses", "rule", "route 10.0.0.0/8"
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
-	Stage      string     `json:"stage,omitempty"` // StageRuntime or StagePersist
+	Stage      string     `json:"stage,omitempty"` // StageStack, StageRuntime or StagePersist
 	Disruption Disruption `json:"disruption,omitempty"`
 	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
 	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since

@@ -118,9 +118,9 @@ echo 'kernel.panic = 5' > etc/sysctl.d/90-lab.conf
 for other in systemd-networkd NetworkManager networking; do
   chroot . systemctl disable "$other" >/dev/null 2>&1 || : # it may not be installed
 done
-chroot . systemctl enable "$service" ssh lab-names >/dev/null 2>&1
-chroot . systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
-  man-db.timer getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service >/dev/null 2>&1
+chroot . systemctl --quiet enable "$service" ssh lab-names >/dev/null
+chroot . systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
+  man-db.timer getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service >/dev/null
 rm -f boot/initrd.img*
 CONFIGURE
 
