@@ -110,6 +110,9 @@ func (l link) notes() []string {
 	case l.acceptRA() && (l.owner == facts.Networkd || l.owner == facts.Netplan && l.behind == facts.Networkd):
 		say("networkd reads router advertisements itself and turns the kernel's reading off: ipv6.conf.accept_ra is 0 after a reboot")
 	}
+	if l.byNetworkManager() && !l.charge {
+		say("NetworkManager does not manage %s now. Where unmanaged-devices in its configuration or NM_UNMANAGED in udev's rules say so, it does for us until the next boot alone: take the NIC out of them, or set `persist = false` here", l.Link.Name)
+	}
 	has6 := l.has6() || l.owner == facts.NetworkManager && keyfileStands(l, inet6) != ""
 	if l.written() && has6 && l.linkLocal() == "none" && (l.owner == facts.NetworkManager || l.behind == facts.NetworkManager) {
 		say("NetworkManager gives a NIC with IPv6 addresses or routes a link-local one, too")

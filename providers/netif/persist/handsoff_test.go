@@ -13,9 +13,6 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		return func() *facts.Snapshot {
 			s := snapshot(facts.NetworkManager)
 			s.Files = map[string]facts.File{}
-			for _, l := range s.Links {
-				s.Managers.InCharge = append(s.Managers.InCharge, l.Name)
-			}
 			change(s)
 			return s
 		}
@@ -54,5 +51,29 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 	}
 	if !(handsOff{}).Claims(snapshot(facts.NetworkManager), rich(), atom) || (handsOff{}).Claims(snapshot(facts.NetworkManager), Spec{Fabric: "lab"}, atom) {
 		t.Error("claims")
+	}
+}
+
+// TestWhatNetworkManagerIsKeptOffIsSaid: it takes such a NIC up when it is told to, and not at boot.
+func TestWhatNetworkManagerIsKeptOffIsSaid(t *testing.T) {
+	for name, want := range map[string]string{"networkd": "", "ifupdown": "", "networkmanager": "rail0 rail1", "netplan-networkmanager": "rail0 rail1"} {
+		for _, charge := range []bool{true, false} {
+			snap := *owners[name]
+			managers := *snap.Managers
+			snap.Managers = &managers
+			if !charge {
+				managers.InCharge = nil
+			}
+			_, notes := wantFiles(t, &snap)
+			var said []string
+			for _, n := range notes {
+				if nic, _, is := strings.Cut(strings.TrimPrefix(n, "nic "), ": NetworkManager does not manage "); is {
+					said = append(said, nic)
+				}
+			}
+			if got := strings.Join(said, " "); charge && got != "" || !charge && got != want {
+				t.Errorf("%s, in charge %v: %q", name, charge, notes)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package persist
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -15,6 +16,7 @@ type link struct {
 	fabric string
 	owner  string // the manager's name in package facts
 	behind string // the manager behind netplan
+	charge bool   // NetworkManager looks after it now
 	// addrGen is ipv6.conf.addr_gen_mode where the spec leaves it alone: managers set it whether told
 	// or not, so that leaving it alone means to say what it is.
 	addrGen string
@@ -36,6 +38,7 @@ func links(snap *facts.Snapshot, s Spec) ([]link, error) {
 			return nil, fmt.Errorf("nic %s: the name %q of its device cannot stand in files of network managers", n.Name, found.Name)
 		}
 		l := link{NIC: n, Link: *found, fabric: s.Fabric, addrGen: snap.Sysctls[facts.LinkSysctl(addrGenMode, found.Name)]}
+		l.charge = snap.Managers != nil && slices.Contains(snap.Managers.InCharge, found.Name)
 		if l.owner, err = owner(snap.Managers, s.Manager, l); err != nil {
 			return nil, err
 		}

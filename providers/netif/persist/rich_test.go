@@ -2,6 +2,7 @@ package persist
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -54,7 +55,7 @@ func rich() Spec {
 
 // snapshot is the rich spec's host with a manager.
 func snapshot(active ...string) *facts.Snapshot {
-	return &facts.Snapshot{
+	s := &facts.Snapshot{
 		Links: []host.Link{
 			{Index: 2, Name: "ens1f0", MAC: "02:00:00:00:00:02", PermMAC: "02:00:00:00:00:02"}, {Index: 3, Name: "ens2f0", MAC: "02:00:00:00:00:03"},
 			{Index: 4, Name: "ens-3.7", MAC: "02:00:00:00:00:02", Kind: "vlan", Parent: 2},
@@ -62,4 +63,8 @@ func snapshot(active ...string) *facts.Snapshot {
 		Sysctls:  map[string]string{"net/ipv6/conf/ens2f0/addr_gen_mode": "2"},
 		Managers: &facts.Managers{Active: active, Behind: facts.Networkd, Sourced: true},
 	}
+	if slices.Contains(active, facts.NetworkManager) {
+		s.Managers.InCharge = []string{"ens1f0", "ens2f0", "ens-3.7"}
+	}
+	return s
 }
