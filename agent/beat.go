@@ -17,7 +17,8 @@ const (
 	mostPatience = 20 * time.Second
 )
 
-// Patience is how long silence is borne of a host whose login and greeting took so long.
+// Patience is how long silence is borne of a host to which a connection took so long: the login, and
+// sending it a helper where it had none.
 func Patience(began time.Duration) time.Duration {
 	return min(max(deadAfter, 4*began), mostPatience)
 }
