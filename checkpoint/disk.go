@@ -55,9 +55,10 @@ func (s *Store) write(t *Transaction) error {
 	path := filepath.Join(s.dir, t.ID+".json")
 	err = s.replace(path, raw, 0o600)
 	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	// A full disk must not keep a host from going back: what was set aside is for this, and not for
-	// going on.
-	if full && t.State != Armed && os.Remove(s.reservePath()) == nil {
+	// A full disk must not keep a host from going back, nor from the commit that others may have made
+	// already: what was set aside is for these ends, and not for going on.
+	ends := t.State == Committed || t.State == Reverting || t.State == Reverted || t.State == RevertFailed
+	if full && ends && os.Remove(s.reservePath()) == nil {
 		err = s.replace(path, raw, 0o600)
 	}
 	return err
