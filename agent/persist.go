@@ -100,7 +100,13 @@ func (s *server) txSettle(ctx context.Context, _ struct{}) (TxSettled, error) {
 	if err != nil || before == nil {
 		return TxSettled{}, err
 	}
-	open, err := s.store.Settle(func(t *checkpoint.Transaction) error { _, err := s.forward(ctx, t); return err })
+	open, err := s.store.Settle(func(t *checkpoint.Transaction) error {
+		if _, err := s.forward(ctx, t); err != nil {
+			// Of what kind it is says nothing of the plan that is about to be made: it is not stale.
+			return &Error{Message: fmt.Sprintf("finish what was proven before the reset: %v; put it right, or `fabricform rollback`", err)}
+		}
+		return nil
+	})
 	if err != nil {
 		return TxSettled{}, err
 	}

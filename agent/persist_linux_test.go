@@ -255,7 +255,7 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	full := true
 	x.fault = func(string) error {
 		if full {
-			return errors.New("no space left on device")
+			return &Error{Stale: true, Message: "no space left on device"}
 		}
 		return nil
 	}
@@ -263,7 +263,10 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.boot = "boot-2"
-	if _, err := x.txSettle(t.Context(), struct{}{}); err == nil || !strings.Contains(err.Error(), "no space left") {
+	// It is told as what it is, and not as a plan that has gone stale: nobody has made one.
+	_, err := x.txSettle(t.Context(), struct{}{})
+	var told *Error
+	if !errors.As(err, &told) || told.Stale || told.Message != "finish what was proven before the reset: no space left on device; put it right, or `fabricform rollback`" {
 		t.Fatalf("got %v", err)
 	}
 	x.is(t, checkpoint.Persisting)
@@ -272,6 +275,29 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Committed, names...)
+}
+
+// What cannot be rolled forward is anybody's to take back: whoever held it is gone.
+func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
+	x := newStage(t)
+	x.fault = func(name string) error {
+		if name == "second" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}
+	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil {
+		t.Fatal(err)
+	}
+	x.boot = "boot-2"
+	if _, err := x.txSettle(t.Context(), struct{}{}); err == nil {
+		t.Fatal("it was rolled forward")
+	}
+	x.is(t, checkpoint.Persisting, "first")
+	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: TxRef{ID: x.tx.ID}, Why: "asked"}); err != nil {
+		t.Fatal(err)
+	}
+	x.is(t, checkpoint.Reverted)
 }
 
 // Nothing is changed by whoever does not hold a transaction that is open and may change things.

@@ -160,7 +160,7 @@ func (s *Store) Settle(finish func(*Transaction) error) (*Transaction, error) {
 		return t, err
 	}
 	if err := finish(t); err != nil {
-		return t, fmt.Errorf("write what was proven before the reset: %w", err)
+		return t, err
 	}
 	_, err = s.step(t.ID, "", Commit, nil)
 	return nil, err
