@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fabricform/fabricform/facts"
@@ -22,9 +23,18 @@ func cameUp(p *planner.Plan, records map[string][]resource.Record, seen map[stri
 			out = append(out, validators.Result{Check: "boot", Host: h.Name, Verdict: v, What: what, Measured: measured, Expected: expected, Cause: cause})
 		}
 		applied, ok := lastApplied(p.Fabric, records[h.Name])
+		asDeclared := len(h.Problems) == 0 && !slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 })
 		switch {
+		case (!ok || applied.Boot == "") && asDeclared:
+			say(validators.Warn, "reboot", fmt.Sprintf("%d resources are as declared", h.Settled), "",
+				"no apply that changed this host has kept in which boot it was made: whether it was started anew since is not known")
+			continue
 		case !ok:
 			say(validators.Fail, "reboot", "never applied here", "an apply, and a reboot", "apply the fabric first")
+			continue
+		case applied.Boot == "":
+			say(validators.Fail, "reboot", "not known to be since "+applied.Time.Local().Format(time.DateTime), "a reboot since the last apply",
+				"it was not kept in which boot the fabric was applied: apply it, reboot the host, and verify again")
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
 			say(validators.Fail, "reboot", "not since "+applied.Time.Local().Format(time.DateTime), "a reboot since the last apply",
@@ -34,15 +44,13 @@ func cameUp(p *planner.Plan, records map[string][]resource.Record, seen map[stri
 		for _, q := range h.Problems {
 			say(validators.Fail, q.Addr.Kind+"."+q.Addr.Name, q.Message, "as declared", "")
 		}
-		came := len(h.Problems) == 0
 		for _, a := range h.Actions {
 			for _, c := range a.Changes {
-				came = false
 				say(validators.Fail, a.Resource.Addr.Kind+"."+a.Resource.Addr.Name, c.Attribute+" "+orAbsent(c.From), c.Attribute+" "+orAbsent(c.To),
 					"it did not come up as declared: `fabricform plan` shows all that differs, and `apply` makes it so again")
 			}
 		}
-		if came {
+		if asDeclared {
 			say(validators.Pass, "reboot", fmt.Sprintf("%d resources came up as declared", h.Settled), "", "")
 		}
 	}

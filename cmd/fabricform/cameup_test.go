@@ -13,6 +13,8 @@ import (
 func TestCameUp(t *testing.T) {
 	entry := resource.Entry{Command: "apply", Changes: 3, Boot: "boot-1"}
 	mine := []resource.Record{{Fabric: "f", History: []resource.Entry{entry, {Failed: "went back", Boot: "boot-2"}}}}
+	others := []resource.Record{{Fabric: "other", History: []resource.Entry{entry}}}
+	unknown := []resource.Record{{Fabric: "f", History: []resource.Entry{{Command: "apply", Changes: 3}}}}
 	differs := []planner.Action{{Resource: resource.Resource{Addr: resource.Addr{Host: "h", Kind: "nic", Name: "rail0"}},
 		Changes: []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}, {Attribute: "address", To: "10.0.0.1/24"}}}}
 	for _, c := range []struct {
@@ -25,7 +27,10 @@ func TestCameUp(t *testing.T) {
 	}{
 		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up"},
 		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot it, and verify again"},
-		{"never applied", "boot-2", planner.HostPlan{}, []resource.Record{{Fabric: "other", History: []resource.Entry{entry}}}, 1, "never applied here"},
+		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
+		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources are as declared"},
+		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to be since"},
+		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Settled: 7}, unknown, 0, "is not known"},
 		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address absent"},
 		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
 		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},

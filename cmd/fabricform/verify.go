@@ -21,7 +21,8 @@ func verifyCommand(a *app) *cobra.Command {
 		Use: "verify [FABRIC]", Short: "Prove the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
 		Long: `verify measures what the hosts carry, and judges it by the files. With -after-reboot it says first what
 came up as declared on hosts that were started anew since the last apply, and what did not; a host that
-was not is a failure, because nothing is proven of it.`,
+was not is a failure, because nothing is proven of it; of a host that no apply had to change it is told
+whether it is as declared.`,
 		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0\n  fabricform verify -after-reboot",
 	}
 	a.fleetFlags(c)
