@@ -19,6 +19,14 @@ type hold struct {
 	ref agent.TxRef
 }
 
+// move gives a hold its new token; it is called with the hold locked.
+func (t *Transaction) move(host string, to agent.TxRef) {
+	t.refs[host].ref = to
+	if t.Moved != nil {
+		t.Moved(host, to)
+	}
+}
+
 func (t *Transaction) renew(ctx context.Context, host string, h *hold) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +61,7 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 		c.Close()
 		return fmt.Errorf("go on over the connection %s: %w", where, err)
 	}
-	h.ref = i.TxRef
+	t.move(host, i.TxRef)
 	t.fleet.mu.Lock()
 	t.fleet.targets[host], t.fleet.former[host] = target, before
 	t.fleet.mu.Unlock()
@@ -72,7 +80,7 @@ func (t *Transaction) TakeOver(ctx context.Context, user, client string) error {
 		defer h.mu.Unlock()
 		i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.takeover", agent.TxTakeOver{TxRef: h.ref, User: user, Client: client})
 		if err == nil {
-			h.ref = i.TxRef
+			t.move(host, i.TxRef)
 		}
 		return err
 	})

@@ -61,6 +61,9 @@ type Transaction struct {
 	refs   map[string]*hold   // by host
 	stop   context.CancelFunc // of the beats
 	beats  sync.WaitGroup
+	// Moved is told of a hold that has a new token: the one that Refs said before is dead. It is called
+	// from several goroutines, is set before the first step, and may be nil.
+	Moved func(host string, to agent.TxRef)
 }
 
 // Hosts are those that the transaction is open on, sorted.
@@ -367,8 +370,9 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, er
 
 // UndoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
 // back already, or never had one, has no fate. refs are holds on transactions that may be open; the
-// error is a *HeldError where one is open that somebody else holds.
-func (f *Fleet) UndoLast(ctx context.Context, fabric string, hosts []string, why string, refs map[string]agent.TxRef) (map[string]HostOutcome, error) {
+// error is a *HeldError where one is open that somebody else holds. Where a plan is named, what
+// another one committed is left as it is, and an error.
+func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]agent.TxRef) (map[string]HostOutcome, error) {
 	all, err := f.Transactions(ctx)
 	if err != nil {
 		return nil, err
@@ -379,6 +383,9 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric string, hosts []string, why
 		i := last(all[host], fabric)
 		if i == nil || i.State == checkpoint.Reverted || i.State == checkpoint.Released {
 			return nil
+		}
+		if plan != "" && i.Plan != plan && i.State == checkpoint.Committed {
+			return fmt.Errorf("it is left as it is: its last transaction is not of this apply, but of one by %s from %s at %s", i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339))
 		}
 		ref := agent.TxRef{ID: i.ID}
 		if refs[host].ID == i.ID {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // applyOptions are the flags of apply and destroy.
@@ -125,22 +126,20 @@ func confirmed(approve bool) error {
 	return nil
 }
 
-// settled re-reads until the plan has nothing left of the stage and those before it, with patience for
-// links that come up: a change that another program undoes is not a success.
-func (s *session) settled(ctx context.Context, carried *planner.Plan, stage string) error {
-	left := carried.Unreachable()
-	still := func(p *planner.Plan) bool {
-		for _, h := range p.Hosts {
-			if carried.Acts(h.Name) && slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return a.Stage <= stage }) {
-				return true
-			}
-		}
-		return false
+// settled re-reads hosts until all are read in full and those that acted have nothing left of the stage
+// and those before it, with patience for links that come up: a change that another program undoes is
+// not a success. The stack stage is left out: what a package manager changes meanwhile does not undo
+// the network's changes, and would not be undone with them.
+func (s *session) settled(ctx context.Context, acted map[string]bool, stage string) error {
+	due := func(a planner.Action) bool {
+		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
-	var p *planner.Plan
+	var hosts []planner.HostPlan
 	for try := 0; try < 6; try++ {
-		p = s.plan(ctx)
-		if !still(p) && len(p.Problems()) == 0 && len(p.Unreachable()) == len(left) {
+		hosts = slices.DeleteFunc(s.plan(ctx).Hosts, func(h planner.HostPlan) bool { _, looked := acted[h.Name]; return !looked })
+		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
+			return h.Unreachable != "" || len(h.Problems) > 0 || acted[h.Name] && slices.ContainsFunc(h.Actions, due)
+		}) {
 			return nil
 		}
 		select {
@@ -149,13 +148,23 @@ func (s *session) settled(ctx context.Context, carried *planner.Plan, stage stri
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	for _, h := range p.Hosts {
+	for _, h := range hosts {
 		for _, act := range h.Actions {
-			if len(act.Changes) == 0 || act.Stage > stage || !carried.Acts(h.Name) {
-				continue
+			if acted[h.Name] && due(act) && len(act.Changes) > 0 {
+				return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
 			}
-			return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
 		}
 	}
 	return errors.New("the changes were made, but the fabric could not be read again in full; run plan")
+}
+
+// acted are the hosts that a plan looked at, and whether it changes them.
+func acted(p *planner.Plan) map[string]bool {
+	out := map[string]bool{}
+	for _, h := range p.Hosts {
+		if h.Unreachable == "" {
+			out[h.Name] = len(h.Actions) > 0
+		}
+	}
+	return out
 }

@@ -125,10 +125,13 @@ func (r *job) apply(ctx context.Context) (int, error) {
 		}
 	}
 	if stacked, err := r.stack(ctx); stacked != exitOK || err != nil {
+		report.Walk(r.stacks)
 		return worse(code, stacked), err
 	}
 	r.report.Outcomes = nil
 	changed, err := r.change(ctx)
+	err = r.ofTheRest(err)
+	committed := r.committed() // of the network alone: a driver stack is not undone
 	r.report.Outcomes = r.withStacks(r.report.Outcomes)
 	report.Walk(r.report.Outcomes)
 	r.moved()
@@ -144,7 +147,7 @@ func (r *job) apply(ctx context.Context) (int, error) {
 	}
 	proof, results := r.a.prove(ctx, r.s, nil)
 	r.report.Results = results
-	proof, err = r.acceptance(ctx, proof)
+	proof, err = r.acceptance(ctx, proof, committed)
 	return worse(code, proof), err
 }
 
@@ -160,8 +163,8 @@ func (r *job) enrol(ctx context.Context) error {
 				e.Changes += len(o.Action.Changes) + len(o.Also)
 			}
 		}
-		if len(h.Outcomes) == 0 {
-			continue
+		if len(h.Outcomes) == 0 || h.Fate == "" || h.Fate == apply.Untouched {
+			continue // nothing was done there
 		}
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // leaveOpen ends an apply that waits for its confirmation. What it enters into the hosts' records
@@ -36,7 +37,7 @@ func confirmCommand(a *app) *cobra.Command {
 		Use: "confirm [FABRIC]", Short: "Keep the changes of an apply that waits for it", Args: cobra.MaximumNArgs(1),
 		Long: `confirm ends an "apply -confirm manual" on all of its hosts: the changes stay. It needs the tokens that
 apply left on this machine; without it the hosts go back by themselves. Where one host has gone back
-already, all do. From another machine, copy the file of tokens there and name it with -takeover: who
+already, or is not reached, or is not as FABRIC declares, all go back. From another machine, copy the file of tokens there and name it with -takeover: who
 shows them is the holder from then on.`,
 		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover roce-pair.json my-fabric/",
 	}
@@ -55,18 +56,34 @@ shows them is the holder from then on.`,
 		// An interrupt must not part the hosts.
 		late := context.WithoutCancel(ctx)
 		if from != "" {
+			tx.Moved = w.follow(tokensWaiting, a.tell)
 			if err := tx.TakeOver(late, operator(), newPlanID()); err != nil {
-				return fmt.Errorf("take the transaction over: %w", err)
+				return fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
 			}
 		}
-		if err = errors.Join(tx.Persist(late, nil), tx.Reach(late)); err == nil {
+		if err = s.proven(late, tx); err == nil {
 			fates, err := tx.Commit(late)
-			return a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, tokensWaiting)))
+			return a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, fates, tokensWaiting)))
 		}
 		// Some cannot be committed any more: then none is.
-		fates, _ := tx.Revert(late, tx.Hosts(), "it was not confirmed in time") // the fates say it, host by host
-		told := a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, tokensWaiting)))
+		fates, _ := tx.Revert(late, tx.Hosts(), firstLine(err)) // the fates say it, host by host
+		told := a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, fates, tokensWaiting)))
 		return &exit{code: worse(exitRolledBack, fateCode(fates)), err: told}
 	})
 	return c
+}
+
+// proven writes what lasts, and sees as apply does that the hosts are reached and as declared.
+func (s *session) proven(ctx context.Context, tx *apply.Transaction) error {
+	if err := tx.Persist(ctx, nil); err != nil {
+		return err
+	}
+	if err := tx.Reach(ctx); err != nil {
+		return err
+	}
+	hosts := map[string]bool{}
+	for _, h := range tx.Hosts() {
+		hosts[h] = true
+	}
+	return s.settled(ctx, hosts, resource.StagePersist)
 }

@@ -31,15 +31,16 @@ to run out, and the hosts go back by themselves.`,
 		if err != nil {
 			return err
 		}
-		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, s.fleet.Hosts(), "rollback by "+operator(), refs)
+		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, "", s.fleet.Hosts(), "rollback by "+operator(), refs)
+		forgotten := dropTokens(s.fabric.Name, fates, tokensWaiting, tokensRunning)
 		var held *apply.HeldError
 		if errors.As(err, &held) {
-			return &exit{code: exitHeld, err: errors.Join(err, a.tellFates(fates, nil))}
+			return &exit{code: exitHeld, err: errors.Join(err, forgotten, a.tellFates(fates, nil))}
 		}
 		if err == nil && len(fates) == 0 {
 			return errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
 		}
-		err = errors.Join(err, dropTokens(s.fabric.Name, tokensWaiting, tokensRunning), s.enterRollback(ctx, fates))
+		err = errors.Join(err, forgotten, s.enterRollback(ctx, fates))
 		return errors.Join(a.tellFates(fates, err), a.reached(s.unreachable()))
 	})
 	return c

@@ -39,7 +39,6 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 	r.stacks = r.report.Outcomes
 	code, err = r.failures(ctx)
 	if err != nil {
-		r.a.report().Walk(r.report.Outcomes)
 		// What failed stands above, with the ends of logs.
 		return code, errors.Join(r.enrolLate(ctx), fmt.Errorf("driver stacks are not whole on %s; nothing else was changed: the next apply finishes them", strings.Join(r.unfinished(), ", ")))
 	}
@@ -147,12 +146,22 @@ func (r *job) movedBy(moved map[string][]string) (int, error) {
 	r.a.report().Note("With the driver stacks in place, the rest is:")
 	r.a.report().Plan(r.p, r.p.Notes())
 	if err := r.o.allow.disruptive(r.p); err != nil {
-		return exitError, err
+		return exitError, r.ofTheRest(err)
 	}
-	if err := confirmed(r.o.approve); err != nil {
-		return exitError, err
+	if r.p.Changes() > 0 {
+		if err := confirmed(r.o.approve); err != nil {
+			return exitError, r.ofTheRest(err)
+		}
 	}
 	return exitOK, nil
+}
+
+// ofTheRest says of what an error tells, such as that nothing was changed, where driver stacks were.
+func (r *job) ofTheRest(err error) error {
+	if err == nil || r.stacks == nil {
+		return err
+	}
+	return fmt.Errorf("the driver stacks are as declared; of the rest: %w", err)
 }
 
 // apart says whether two hosts share a link: one end stays up while the other restarts.

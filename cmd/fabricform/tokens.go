@@ -8,12 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/lab/site"
 )
 
@@ -40,14 +42,24 @@ func tokensFile(fabric, of string) (string, error) {
 	return filepath.Join(base, "transactions", filepath.Base(fabric)+of+".json"), nil
 }
 
+// save writes the file whole or not at all; without hosts there is none.
 func (w tokens) save(of string) error {
 	path, err := tokensFile(w.Fabric, of)
 	if err != nil {
 		return err
 	}
+	if len(w.Hosts) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forget the transaction's tokens: %w", err)
+		}
+		return nil
+	}
 	raw, err := json.MarshalIndent(w, "", "  ")
 	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, raw, 0o600))
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = host.ReplaceFile(path, raw, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the transaction's tokens: %w", err)
@@ -75,32 +87,50 @@ func readTokens(fabric, of, named string) (*tokens, error) {
 	if err == nil && w.Fabric != fabric {
 		err = fmt.Errorf("it is of fabric %q, not %q", w.Fabric, fabric)
 	}
+	if err != nil && named == "" {
+		return nil, fmt.Errorf("read the transaction's tokens in %s: %w; remove the file to go on without them: hosts that are still held go back by themselves", path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the transaction's tokens in %s: %w", path, err)
 	}
 	return &w, nil
 }
 
-// dropTokens forgets a transaction that has ended, if there was one.
-func dropTokens(fabric string, of ...string) error {
+// dropTokens forgets the holds on hosts whose transaction has ended: the others may still be held, and
+// a lost one may answer again before its lease runs out.
+func dropTokens(fabric string, fates map[string]apply.HostOutcome, of ...string) error {
 	for _, of := range of {
-		path, err := tokensFile(fabric, of)
+		w, err := readTokens(fabric, of, "")
 		if err != nil {
 			return err
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget the transaction's tokens: %w", err)
+		if w == nil {
+			continue
+		}
+		maps.DeleteFunc(w.Hosts, func(host string, _ agent.TxRef) bool {
+			f, has := fates[host]
+			return has && f.Fate != apply.Lost
+		})
+		if err := w.save(of); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// held are all holds that this machine has on a fabric's transactions, or those of a file that was
-// named.
+// heldHere are all holds that this machine has on a fabric's transactions, or those of a file that
+// was named.
 func heldHere(fabric, named string) (map[string]agent.TxRef, error) {
+	if named != "" {
+		w, err := readTokens(fabric, "", named)
+		if err != nil {
+			return nil, err
+		}
+		return w.Hosts, nil
+	}
 	out := map[string]agent.TxRef{}
 	for _, of := range []string{tokensWaiting, tokensRunning} {
-		w, err := readTokens(fabric, of, named)
+		w, err := readTokens(fabric, of, "")
 		if err != nil {
 			return nil, err
 		}
@@ -114,13 +144,27 @@ func heldHere(fabric, named string) (map[string]agent.TxRef, error) {
 // keepTokens leaves them on this machine while the apply runs: should its program die, another run
 // can end what it began. Without them that only takes as long as the lease.
 func (r *job) keepTokens(tx *apply.Transaction) (drop func()) {
-	if err := (tokens{Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}).save(tokensRunning); err != nil {
-		r.a.err.Progressf("%v", err)
+	w := tokens{Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
+	r.a.tell(w.save(tokensRunning))
+	tx.Moved = w.follow(tokensRunning, r.a.tell)
+	return func() { r.a.tell(tokens{Fabric: r.p.Fabric}.save(tokensRunning)) }
+}
+
+// tell says what failed and keeps nobody from going on.
+func (a *app) tell(err error) {
+	if err != nil {
+		a.err.Progressf("%v", err)
 	}
-	return func() {
-		if err := dropTokens(r.p.Fabric, tokensRunning); err != nil {
-			r.a.err.Progressf("%v", err)
-		}
+}
+
+// follow saves the tokens anew whenever a host has another one.
+func (w tokens) follow(of string, told func(error)) func(host string, to agent.TxRef) {
+	var mu sync.Mutex
+	return func(host string, to agent.TxRef) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Hosts[host] = to
+		told(w.save(of))
 	}
 }
 

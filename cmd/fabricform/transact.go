@@ -96,7 +96,7 @@ func (r *job) gate(ctx context.Context, tx *apply.Transaction, baseline []valida
 	if err := tx.Reach(ctx); err != nil {
 		return err
 	}
-	if err := r.s.settled(ctx, r.p, resource.StageRuntime); err != nil {
+	if err := r.s.settled(ctx, acted(r.p), resource.StageRuntime); err != nil {
 		return err
 	}
 	if err := r.regressed(ctx, baseline); err != nil {
@@ -138,7 +138,7 @@ func (r *job) persist(ctx context.Context, tx *apply.Transaction, why error) err
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
 	}
-	return errors.Join(tx.Reach(ctx), r.s.settled(ctx, r.p, resource.StagePersist))
+	return errors.Join(tx.Reach(ctx), r.s.settled(ctx, acted(r.p), resource.StagePersist))
 }
 
 // back takes all hosts to what they were.
@@ -168,10 +168,9 @@ func (r *job) withoutFailed(ctx context.Context, tx *apply.Transaction, code int
 	rest := *r.p
 	rest.Hosts = slices.DeleteFunc(slices.Clone(r.p.Hosts), func(h planner.HostPlan) bool { return slices.Contains(failed, h.Name) })
 	whole := r.p
-	r.p = &rest
-	err := r.gate(ctx, tx, baseline)
-	r.p = whole
-	if err != nil {
+	r.p = &rest // what is to be as declared now, at the gate and once it is kept
+	defer func() { r.p = whole }()
+	if err := r.gate(ctx, tx, baseline); err != nil {
 		return r.back(ctx, tx, code, errors.Join(why, err))
 	}
 	others, err := r.commit(ctx, tx, exitOK, nil)
@@ -288,11 +287,11 @@ func (r *job) regressed(ctx context.Context, before []validators.Result) error {
 
 // acceptance is the outcome of the checks after a commit; where it is asked for, a failed one takes
 // the hosts back to the kept snapshot.
-func (r *job) acceptance(ctx context.Context, code int) (int, error) {
-	if code != exitCheckFailed || r.o.onFailedCheck != rollbackCheck || r.p.Changes() == 0 {
+func (r *job) acceptance(ctx context.Context, code int, committed []string) (int, error) {
+	if code != exitCheckFailed || r.o.onFailedCheck != rollbackCheck || len(committed) == 0 {
 		return code, nil
 	}
-	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.committed(), "a check failed", nil)
+	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
 	r.fates(fates)
 	r.a.report().Fates(r.report.Outcomes)
 	return worse(code, fateCode(fates)), err

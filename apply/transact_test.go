@@ -1,0 +1,77 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/checkpoint"
+)
+
+// TestUndoLastOfAPlanLeavesOthers: what another apply committed is not taken back with this one's.
+func TestUndoLastOfAPlanLeavesOthers(t *testing.T) {
+	for _, c := range []struct {
+		name, plan, last string
+		state            checkpoint.State
+		asked            []string
+		says             string
+	}{
+		{"its own", "mine", "mine", checkpoint.Committed, []string{"tx.list", "tx.revert"}, ""},
+		{"an earlier apply's", "mine", "earlier", checkpoint.Committed, []string{"tx.list"}, "not of this apply, but of one by anna"},
+		{"whatever it is", "", "earlier", checkpoint.Committed, []string{"tx.list", "tx.revert"}, ""},
+		{"back already", "mine", "earlier", checkpoint.Reverted, []string{"tx.list"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tx, asked := scripted(t, map[string]agent.Handler{
+				"tx.list": func(context.Context, json.RawMessage) (any, error) {
+					return []agent.TxInfo{{TxRef: agent.TxRef{ID: "1"}, Fabric: "f", Plan: c.last, State: c.state, Holder: checkpoint.Holder{User: "anna"}}}, nil
+				},
+				"tx.revert": func(context.Context, json.RawMessage) (any, error) {
+					return agent.TxInfo{TxRef: agent.TxRef{ID: "1"}, State: checkpoint.Reverted}, nil
+				},
+			})
+			fates, err := tx.fleet.UndoLast(t.Context(), "f", c.plan, []string{"h"}, "a check failed", nil)
+			if d := cmp.Diff(c.asked, asked()); d != "" {
+				t.Error(d)
+			}
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("got %v", err)
+			}
+			if _, told := fates["h"]; told != (len(c.asked) == 2) {
+				t.Errorf("fates %v", fates)
+			}
+		})
+	}
+}
+
+// TestATokenThatMovesIsTold: the one from before is dead, and whoever kept it must hear.
+func TestATokenThatMovesIsTold(t *testing.T) {
+	refuse := false
+	tx, _ := scripted(t, map[string]agent.Handler{
+		"tx.takeover": func(context.Context, json.RawMessage) (any, error) {
+			if refuse {
+				return nil, &agent.Error{Message: "taken over by another client"}
+			}
+			return agent.TxInfo{TxRef: agent.TxRef{ID: "1", Token: "new"}}, nil
+		},
+	})
+	var told []string
+	tx.Moved = func(host string, to agent.TxRef) { told = append(told, host+" "+to.Token) }
+	if err := tx.TakeOver(t.Context(), "anna@desk", "run"); err != nil {
+		t.Fatal(err)
+	}
+	refuse = true
+	if err := tx.TakeOver(t.Context(), "anna@desk", "run"); err == nil {
+		t.Fatal("it was not refused")
+	}
+	if d := cmp.Diff([]string{"h new"}, told); d != "" {
+		t.Error(d)
+	}
+	if got := tx.Refs()["h"].Token; got != "new" {
+		t.Errorf("the hold has token %q", got)
+	}
+}
