@@ -37,8 +37,8 @@ func confirmCommand(a *app) *cobra.Command {
 		Use: "confirm [FABRIC]", Short: "Keep the changes of an apply that waits for it", Args: cobra.MaximumNArgs(1),
 		Long: `confirm ends an "apply -confirm manual" on all of its hosts: the changes stay. It needs the tokens that
 apply left on this machine; without it the hosts go back by themselves. Where one host has gone back
-already, or is not reached, or is not as FABRIC declares, all go back. From another machine, copy the file of tokens there and name it with -takeover: who
-shows them is the holder from then on.`,
+already, is not reached, or is not as FABRIC declares, all go back. From another machine, copy the file
+of tokens there and name it with -takeover: who shows them is the holder from then on.`,
 		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover roce-pair.json my-fabric/",
 	}
 	a.fleetFlags(c)
