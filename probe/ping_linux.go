@@ -23,6 +23,10 @@ const maxTargets = 4096
 // busyPatience is how long a device may take to accept what was sent before.
 const busyPatience = 20 * time.Millisecond
 
+// fullPatience is how long, in all of a ping, packets wait that a queue had no room for: the kernel drops
+// them, and says so (ENOBUFS). Queues of virtual devices fill where processors are busy.
+const fullPatience = 2 * time.Second
+
 // drainEvery is after how many packets of a round answers are taken: a full socket buffer drops them.
 const drainEvery = 16
 
@@ -97,6 +101,7 @@ type pinger struct {
 	token    uint64 // in every packet: ids and sequences are few, and others ping too
 	peers    []peer
 	missing  int
+	patience time.Duration      // what is left of fullPatience
 	stamps   map[uint32]*flight // packets whose send stamp is awaited, by the kernel's count of sends
 	sends    uint32             // as the kernel counts them
 	buf, oob []byte
@@ -123,7 +128,7 @@ func newPinger(s PingSpec, fd int) (*pinger, error) {
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, err
 	}
-	p := &pinger{spec: s, fd: fd, base: binary.BigEndian.Uint16(random[:]), token: binary.BigEndian.Uint64(random[2:]), stamps: map[uint32]*flight{}, buf: make([]byte, 70000), oob: make([]byte, 512)}
+	p := &pinger{spec: s, fd: fd, base: binary.BigEndian.Uint16(random[:]), token: binary.BigEndian.Uint64(random[2:]), patience: fullPatience, stamps: map[uint32]*flight{}, buf: make([]byte, 70000), oob: make([]byte, 512)}
 	for i, t := range s.Targets {
 		packet := make([]byte, echoHeader+s.Size)
 		packet[0] = 8 // echo request
@@ -147,6 +152,13 @@ func (p *pinger) send(to *peer, seq uint16) {
 	f := &flight{handed: time.Now()}
 	to.result.Sent++
 	err := unix.Sendto(p.fd, packet, 0, to.to)
+	for errors.Is(err, unix.ENOBUFS) && p.patience > 0 {
+		p.restamp() // the kernel counted what it dropped, and may have stamped it
+		p.poll(unix.POLLIN, time.Millisecond)
+		p.patience -= time.Since(f.handed)
+		f.handed = time.Now()
+		err = unix.Sendto(p.fd, packet, 0, to.to)
+	}
 	if err != nil && !errors.Is(err, unix.EMSGSIZE) {
 		// An earlier packet's error is told first, in place of sending; its words are in the error
 		// queue. Or the device has not taken earlier packets yet.
