@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // sshd is OpenSSH's own server: the end-to-end tests talk to nothing else.
@@ -126,6 +125,7 @@ const pair = "../../examples/roce-pair.hcl"
 
 func TestMainJobFromPlanToProof(t *testing.T) {
 	e2e(t)
+	pair := withEasyChecks(t, pair)
 	state := labUpFor(t, pair)
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "192.168.88.1/30", "1500 → 9000", "nothing is kept over a reboot: no network manager runs")
 	try(t, state, "apply", "-lab", pair).want(t, 1, "no terminal to ask on")
@@ -163,6 +163,15 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 		try(t, state, "lab", "fault", pair, "rail0", "none").want(t, 0)
 		try(t, state, "verify", "-lab", "-only", "ping", pair).want(t, 0)
 	})
+	t.Run("a slow link fails, and it alone", func(t *testing.T) {
+		try(t, state, "lab", "fault", pair, "rail0", "limit=100mbit").want(t, 0)
+		a := try(t, state, "verify", "-lab", "-only", "tcp", pair)
+		a.want(t, 3, "Gb/s")
+		if failed := failures(a.out); !strings.Contains(failed, "rail0: ") || strings.Contains(failed, "rail1") {
+			t.Fatalf("the wrong link is blamed:\n%s", failed)
+		}
+		try(t, state, "lab", "fault", pair, "rail0", "none").want(t, 0)
+	})
 	t.Run("nccl is rendered per host", func(t *testing.T) {
 		try(t, state, "render", "nccl", "-lab", "-host", "a", pair).want(t, 0, "NCCL_SOCKET_IFNAME==ens19f0np0")
 		try(t, state, "render", "nccl", "-lab", "-format", "shell", "-host", "b", pair).want(t, 0, "export NCCL_SOCKET_IFNAME=")
@@ -185,21 +194,22 @@ func failures(report string) string {
 
 func TestADeadPathIsNoticedInTheMiddleOfACheck(t *testing.T) {
 	e2e(t)
-	state := labUpFor(t, pair)
-	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", pair).want(t, 0)
-	cut := make(chan error, 1)
-	go func() {
-		// In the first throughput test, which takes three seconds: no packet comes or goes any more,
-		// and nobody says so.
-		for sent, end := int64(0), time.Now().Add(30*time.Second); sent < 20<<20 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			sent = number(strings.TrimSpace(try(t, state, "lab", "exec", pair, "a", "--", "cat", "/sys/class/net/ens19f0np0/statistics/tx_bytes").out))
-		}
-		cmd := exec.Command(bin, "lab", "exec", pair, "a", "--", "ip", "link", "set", "mgmt0", "down")
-		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
-		cut <- cmd.Run()
-	}()
-	a := try(t, state, "verify", "-lab", "-only", "tcp", pair)
-	if err := <-cut; err != nil {
+	fabric := filepath.Join(t.TempDir(), "pair.hcl")
+	if raw, err := os.ReadFile(pair); err != nil || os.WriteFile(fabric, raw, 0o600) != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, fabric, `duration     = "3s"`, `duration     = "20s"`)
+	state := labUpFor(t, fabric)
+	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0)
+	// In the first throughput test: no packet comes or goes any more, and nobody says so.
+	cut := exec.Command(bin, "lab", "exec", fabric, "a", "--", "timeout", "180", "sh", "-c",
+		"until [ $(cat /sys/class/net/ens19f0np0/statistics/tx_bytes) -gt 20971520 ]; do sleep 0.02; done; ip link set mgmt0 down")
+	cut.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	if err := cut.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a := try(t, state, "verify", "-lab", "-only", "tcp", fabric)
+	if err := cut.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	a.want(t, 3, "host a: the host fell silent")

@@ -3,12 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// short replaces the large cluster's thresholds: its 128 paths are measured one after the other on
-// one machine, and a burst of 300 ms says as much there as 3 s.
+// short is for the large cluster: its 128 paths are measured one after the other on one machine, and
+// a burst of 300 ms says as much there as 3 s.
 const short = `validate {
   ping {
     count = 3
@@ -16,10 +17,33 @@ const short = `validate {
   tcp {
     duration     = "300ms"
     streams      = 2
-    min_fraction = 0.7
+    min_fraction = 0.2
   }
 }
 `
+
+var fraction = regexp.MustCompile(` *min_fraction *= *[0-9.]+\n`)
+
+// withEasyChecks is an example that a busy processor does not fail: all cables of a lab are one
+// machine's work. That a slow link fails is TestMainJob's.
+func withEasyChecks(t *testing.T, example string) string {
+	t.Helper()
+	raw, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fraction.ReplaceAllString(string(raw), "")
+	if strings.Contains(text, "tcp {\n") {
+		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.2\n")
+	} else {
+		text += short
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(example))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // TestExamplesFromPlanToProof takes each example through the main job: plan, apply with proof, an
 // empty second plan, verify.
@@ -33,10 +57,7 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 		"routed-leaf":      {"10.30.0.7/31", "leaf:node2-node3", "route 10.30.0.0/16"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fabric := "../../examples/" + name + ".hcl"
-			if name == "training-cluster" {
-				fabric = withShortChecks(t, fabric)
-			}
+			fabric := withEasyChecks(t, "../../examples/"+name+".hcl")
 			state := labUpFor(t, fabric)
 			plan := try(t, state, "plan", "-lab", "-detailed-exitcode", fabric)
 			plan.want(t, 2)
@@ -53,27 +74,11 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 	}
 }
 
-// withShortChecks lays a second file beside an example, as a user may.
-func withShortChecks(t *testing.T, example string) string {
-	t.Helper()
-	dir := t.TempDir()
-	src, err := os.ReadFile(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{filepath.Base(example): src, "short.hcl": []byte(short)} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // TestABrokenMemberIsBlamedAlone cuts one port of a switch: paths to it fail, and the others
 // stand.
 func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 	e2e(t)
-	const fabric = "../../examples/dual-stack.hcl"
+	fabric := withEasyChecks(t, "../../examples/dual-stack.hcl")
 	state := labUpFor(t, fabric)
 	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric proven")
 	try(t, state, "lab", "fault", fabric, "storage:node2", "cut").want(t, 0)
