@@ -156,6 +156,8 @@ ssh {
   user          = "root"
   identity_file = %q
   known_hosts   = %q
+
+  connect_timeout = "60s"
 }
 
 host "h" {
@@ -194,7 +196,7 @@ func startSimulated(t *testing.T, dir string) (socket string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 200 {
+	for range 3000 {
 		if c, err := net.Dial("unix", socket); err == nil {
 			c.Close()
 			return socket

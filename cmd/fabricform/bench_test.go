@@ -96,7 +96,7 @@ func newBenchLab(t *testing.T, n int) *benchLab {
 	text = bytes.Replace(text, []byte("validate {\n"), []byte("validate {\n    pairs = \"all\"\n"), 1)
 	text = bytes.Replace(text, []byte("count = 2"), []byte("count = 5"), 1)
 	// All logins at once on few processors take their time.
-	text = bytes.Replace(text, []byte(`connect_timeout = "2s"`), []byte(`connect_timeout = "60s"`), 1)
+	text = bytes.Replace(text, []byte(`connect_timeout = "20s"`), []byte(`connect_timeout = "60s"`), 1)
 	if err := os.WriteFile(b.fabric, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,29 @@ func inside(t *testing.T, state, fabric, host string, argv ...string) string {
 	return a.out
 }
 
+// undoing takes an address of a host away, again and again, as another program may. It does so until
+// stop is called.
+func undoing(t *testing.T, state, fabric, host, addr, dev string) (stop func()) {
+	t.Helper()
+	inside(t, state, fabric, host, "touch", "/run/undoing")
+	cmd := exec.Command(bin, "lab", "exec", fabric, host, "--", "sh", "-c", "echo; while [ -e /run/undoing ]; do ip addr del "+addr+" dev "+dev+" 2>/dev/null; done")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	said, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = said.Read(make([]byte, 1)) // it runs
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		inside(t, state, fabric, host, "rm", "/run/undoing")
+		_ = cmd.Wait() // says how the last of its commands ended
+	}
+}
+
 const pair = "../../examples/roce-pair.hcl"
 
 func TestMainJobFromPlanToProof(t *testing.T) {

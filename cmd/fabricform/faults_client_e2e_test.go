@@ -14,7 +14,7 @@ func clientRows() (rows []faultRow) {
 		add(fmt.Sprintf("client killed at value %d", n), n == 4, func(l *faultLab) {
 			var at time.Time
 			l.apply(n, func(client *os.Process) { _ = client.Kill(); at = time.Now() })
-			l.back(at, shortLease+time.Second)
+			l.backUnrenewed(at)
 		})
 		add(fmt.Sprintf("helper killed at value %d", n), n == 1, func(l *faultLab) {
 			var at time.Time
@@ -22,7 +22,7 @@ func clientRows() (rows []faultRow) {
 				inside(l.t, l.state, pair, "a", "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
 			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
-			l.back(at, shortLease+time.Second)
+			l.back(at, byItsLease())
 		})
 		add(fmt.Sprintf("both killed at value %d", n), n == 7, func(l *faultLab) {
 			var at time.Time
@@ -32,13 +32,13 @@ func clientRows() (rows []faultRow) {
 				try(l.t, l.state, "lab", "exec", pair, "a", "--", "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
 			})
-			l.back(at, shortLease+time.Second)
+			l.backUnrenewed(at)
 		})
 	}
 	add("interrupted", true, func(l *faultLab) {
 		var at time.Time
 		l.apply(2, func(client *os.Process) { _ = client.Signal(os.Interrupt); at = time.Now() }).want(l.t, 6, "interrupted", "reverted")
-		l.back(at, shortLease+time.Second)
+		l.back(at, byItsLease())
 	})
 	add("the path to one host is a black hole", true, func(l *faultLab) {
 		var at time.Time
@@ -52,7 +52,7 @@ func clientRows() (rows []faultRow) {
 	})
 	add("the program dies, and another run ends what it began", true, func(l *faultLab) {
 		var at time.Time
-		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() })
+		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")
 		file := filepath.Join(l.state, "fabricform", "transactions", l.name+".running.json")
 		elsewhere := filepath.Join(l.t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
@@ -62,10 +62,10 @@ func clientRows() (rows []faultRow) {
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 8, "only who shows its token may end it before")
 		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "no apply of fabric")
 		try(l.t, l.state, "rollback", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
-		l.back(at, 30*time.Second) // of the lease's 60
-		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() })
+		l.back(at, 5*time.Minute) // of the lease's 10
+		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
-		l.back(at, 30*time.Second)
+		l.back(at, 5*time.Minute)
 	})
 	return rows
 }

@@ -41,7 +41,7 @@ func diskRows() (rows []faultRow) {
 				l.t.Fatal("no disk is large enough")
 			}
 			remove := l.smallState("a", kib)
-			a := try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", "-lease", shortLease.String(), l.fabric)
+			a := try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", "-lease", longLease.String(), l.fabric)
 			seen[a.code]++
 			switch a.code {
 			case 0:
@@ -79,7 +79,7 @@ func diskRows() (rows []faultRow) {
 	})
 	add("a step of the way back fails", true, func(l *faultLab) {
 		const key = "/proc/sys/net/ipv4/tcp_mtu_probing"
-		try(l.t, l.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "2m", l.fabric).want(l.t, 0, "wait until")
+		l.manual("10m")
 		l.on("a", "mount --bind "+key+" "+key+" && mount -o remount,bind,ro "+key+" && ! echo 1 > "+key)
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 7, "a  revert failed", "tcp_mtu_probing is 1, was 0", "b  reverted")
 		try(l.t, l.state, "pending", "-lab", l.fabric).want(l.t, 0, "a person is needed", "tcp_mtu_probing is 1, was 0")

@@ -19,7 +19,7 @@ func fleetRows() (rows []faultRow) {
 				inside(f.t, f.state, fabric, victim, "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
 			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
-			f.back(at, 65*time.Second)
+			f.back(at, 120*time.Second)
 		}})
 	}
 	return rows

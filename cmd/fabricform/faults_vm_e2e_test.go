@@ -130,9 +130,9 @@ func TestTransactionsOutliveResets(t *testing.T) {
 		}
 	})
 	row("the guardian is killed", func(g *guest) {
-		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "10s").want(g.t, 0, "wait until")
+		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "60s").want(g.t, 0, "wait until")
 		g.on("pkill -KILL -f 'guard watc[h]' && sleep 1 && ! pgrep -f 'guard watc[h]' && systemctl list-timers --all | grep -q fabricform-0")
-		g.t.Logf("back %.1f s after the guardian was killed", g.until("reverted", 20*time.Second).Seconds())
+		g.t.Logf("back %.1f s after the guardian was killed", g.until("reverted", 3*time.Minute).Seconds())
 		g.old()
 	})
 	row("the clock is set by years", func(g *guest) {
@@ -146,10 +146,10 @@ func TestTransactionsOutliveResets(t *testing.T) {
 				g.t.Fatalf("it is %s once the clock says %s", got, date)
 			}
 		}
-		g.until("reverted", 80*time.Second)
+		g.until("reverted", opened+lease+60*time.Second)
 		took := time.Since(began)
 		g.t.Logf("back %.1f s after the apply began, %.1f s of which it took itself; the lease is %s", took.Seconds(), opened.Seconds(), lease)
-		if took < lease-time.Second || took > opened+lease+3*time.Second {
+		if took < lease-time.Second || took > opened+lease+60*time.Second {
 			g.t.Error("a clock that was set moved the deadline")
 		}
 		g.old()
@@ -165,11 +165,18 @@ func TestTransactionsOutliveResets(t *testing.T) {
 		g.run("plan", "-detailed-exitcode").want(g.t, 0, "No changes")
 	})
 	row("a reset in the middle of a way back", func(g *guest) {
-		wait := g.resetAt(`grep -q "\"state\": \"reverting\"" ` + latest)
-		g.run("rollback")
-		wait()
-		if got := g.tx(); got != "reverting" {
-			g.t.Fatalf("it is %s: the reset came at another moment", got)
+		for n := 1; ; n++ {
+			wait := g.resetAt(`grep -q "\"state\": \"revert[a-z]*\"" ` + latest)
+			g.run("rollback")
+			wait()
+			got := g.tx()
+			if got == "reverting" {
+				break
+			}
+			if n == 5 || got != "reverted" {
+				g.t.Fatalf("it is %s: the reset came at another moment", got)
+			}
+			g.run("apply", "-auto-approve", "-no-verify").want(g.t, 0)
 		}
 		g.run("rollback").want(g.t, 0, "reverted")
 		g.old()

@@ -15,7 +15,7 @@ func fleetFabric(t *testing.T, name string, n int, mtu int) string {
 	text := fmt.Sprintf(`fabric %q {}
 
 ssh {
-  connect_timeout = "2s"
+  connect_timeout = "20s"
 }
 
 host "h" {
@@ -70,8 +70,7 @@ func TestLifeOfAFleet(t *testing.T) {
 
 	// One host falls silent: the others are carried on, and it is named.
 	inside(t, state, fabric, "h07", "ip", "link", "set", "eth1", "mtu", "1500")
-	inside(t, state, fabric, "h09", "sh", "-c", "(sleep 1; ip link set mgmt0 down) >/dev/null 2>&1 &")
-	waitForSilence(t, state, fabric, "h09")
+	inside(t, state, fabric, "h09", "ip", "link", "set", "mgmt0", "down")
 	gone := try(t, state, "apply", "-lab", "-auto-approve", fabric)
 	gone.want(t, 4, "h09: left out, with its links", "h07.nic.rail", "unreachable h09", "Proven in part")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-exclude", "h09", fabric).want(t, 0, "No changes")
@@ -84,15 +83,4 @@ func TestLifeOfAFleet(t *testing.T) {
 		t.Errorf("h15 keeps what was made there: %s", out)
 	}
 	try(t, state, "history", "-lab", "-exclude", "h09", fabric).want(t, 0, "on h[00-08], h[10-14]", "h[03-05]")
-}
-
-// waitForSilence returns once the host does not answer any more.
-func waitForSilence(t *testing.T, state, fabric, host string) {
-	t.Helper()
-	for range 20 {
-		if try(t, state, "show", "-lab", "-host", host, fabric).code == 4 {
-			return
-		}
-	}
-	t.Fatal("the host still answers")
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		return fmt.Sprintf("  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [%q, %q]\n%s\n  }", addr+"/24", o.addr["b"]+"/31", more)
 	}
 	apply := func(fabric string, flags ...string) answer {
-		return o.try(append(append([]string{"apply", "-auto-approve", "-no-verify", "-lease", shortLease.String()}, flags...), fabric)...)
+		return o.try(append(append([]string{"apply", "-auto-approve", "-no-verify", "-lease", longLease.String()}, flags...), fabric)...)
 	}
 	apply(o.fabric(old, "", "")).want(t, 0)
 	time.Sleep(2 * time.Second) // duplicate address detection ends
@@ -55,29 +54,17 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	t.Run("a route that leads the answers astray is taken back by the lease", func(t *testing.T) {
 		o.t = t
 		route := nic(old, "") + "\n  route \"operator\" {\n    nic = nic.mgmt\n    to  = \"" + operator + "/32\"\n    via = \"10.55.0.250\"\n  }"
-		a := apply(o.fabric(old, "", route), "-allow=management")
+		a := apply(o.fabric(old, "", route), "-allow=management", "-lease", shortLease.String())
 		a.want(t, 6, "b.connection", "b  reverted: nobody renewed the lease of 5s")
 		same(t)
 	})
 	t.Run("what moved comes back when another host fails", func(t *testing.T) {
 		o.t = t
-		stop := make(chan struct{})
-		var undoing sync.WaitGroup
-		undoing.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					try(t, o.state, "lab", "exec", pair, "a", "--", "ip", "addr", "del", "192.168.99.1/30", "dev", "ens19f0np0")
-				}
-			}
-		})
+		stop := undoing(t, o.state, pair, "a", "192.168.99.1/30", "ens19f0np0")
 		fabric := o.fabric(old, "", nic(moved, ""))
 		rewrite(t, fabric, `"192.168.88.1/30"]`, `"192.168.88.1/30", "192.168.99.1/30"]`)
 		a := apply(fabric, "-allow=management")
-		close(stop)
-		undoing.Wait()
+		stop()
 		a.want(t, 6, "✓ b.connection."+moved, "did not stay", "b  reverted")
 		same(t)
 	})

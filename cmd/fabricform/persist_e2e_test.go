@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -31,16 +33,16 @@ type owner struct {
 const brokenNeighbour = "printf 'network: {ethernets: [' > /etc/netplan/50-broken.yaml"
 
 var owners = []owner{
-	{"networkd", "/etc/systemd/network/05-fabricform-tworail-eth1.network", "systemctl restart systemd-networkd; sleep 5; networkctl reload; sleep 3",
-		"printf '[Match]\\nName=eth1\\n[Network]\\nAddress=10.9.9.9/24\\n' > /etc/systemd/network/20-other.network; networkctl reload; sleep 3",
-		"/etc/systemd/network/20-other.network configures eth1 already", "rm /etc/systemd/network/20-other.network; networkctl reload; sleep 3", true},
+	{"networkd", "/etc/systemd/network/05-fabricform-tworail-eth1.network", "systemctl restart systemd-networkd; sleep 5; networkctl reload",
+		"printf '[Match]\\nName=eth1\\n[Network]\\nAddress=10.9.9.9/24\\n' > /etc/systemd/network/20-other.network; networkctl reload",
+		"/etc/systemd/network/20-other.network configures eth1 already", "rm /etc/systemd/network/20-other.network; networkctl reload", true},
 	{"networkmanager", "/etc/NetworkManager/system-connections/fabricform-tworail-eth1.nmconnection",
-		"systemctl restart NetworkManager; sleep 8; nmcli connection reload; sleep 3",
+		"systemctl restart NetworkManager; sleep 8; nmcli connection reload",
 		"nmcli connection add type ethernet ifname eth1 con-name other ipv4.method manual ipv4.addresses 10.9.9.9/24; nmcli connection up other",
-		"/etc/NetworkManager/system-connections/other.nmconnection configures eth1 already", "nmcli connection delete other; sleep 3", true},
-	{"netplan-networkd", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 5; networkctl reload; sleep 3",
+		"/etc/NetworkManager/system-connections/other.nmconnection configures eth1 already", "nmcli connection delete other", true},
+	{"netplan-networkd", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 5; networkctl reload",
 		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
-	{"netplan-networkmanager", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 8; nmcli connection reload; sleep 3",
+	{"netplan-networkmanager", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 8; nmcli connection reload",
 		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
 	{"ifupdown", "/etc/network/interfaces.d/fabricform-tworail-eth1", "",
 		"printf 'iface eth1 inet static\\n  address 10.9.9.9/24\\n' > /etc/network/interfaces.d/other", "/etc/network/interfaces.d/other configures eth1 already",
@@ -60,7 +62,7 @@ func (k kept) on(argv ...string) string {
 // settled wants nothing left to be done, with patience for links that come up.
 func (k kept) settled() {
 	k.Helper()
-	for i := 0; i < 5 && try(k.T, k.state, "plan", "-lab", "-detailed-exitcode", twoRail).code != 0; i++ {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end) && try(k.T, k.state, "plan", "-lab", "-detailed-exitcode", twoRail).code != 0; {
 		time.Sleep(2 * time.Second)
 	}
 	try(k.T, k.state, "plan", "-lab", "-detailed-exitcode", twoRail).want(k.T, 0, "No changes")
@@ -89,6 +91,10 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 	k.on("sh", "-c", othersFiles+" > /root/others")
 	row("what others wrote is an error of the plan", func(k kept) {
 		k.on("sh", "-c", o.conflict)
+		// Its manager may not have read it yet.
+		for end := time.Now().Add(time.Minute); time.Now().Before(end) && try(k.T, k.state, "plan", "-lab", twoRail).code != 1; {
+			time.Sleep(2 * time.Second)
+		}
 		try(k.T, k.state, "plan", "-lab", twoRail).want(k.T, 1, o.says)
 		k.on("sh", "-c", o.undo)
 	})
@@ -115,7 +121,7 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 		try(k.T, k.state, "verify", "-lab", "-after-reboot", "-host", "node1", "-only", "ping", twoRail).want(k.T, 0, "resources came up as declared")
 	})
 	row("the link goes down and up", func(k kept) {
-		k.on("sh", "-c", "ip link set eth1 down; sleep 2; ip link set eth1 up; sleep 5")
+		k.on("sh", "-c", "ip link set eth1 down; sleep 2; ip link set eth1 up")
 		k.settled()
 	})
 	if o.disturb != "" {
@@ -188,14 +194,16 @@ func (k kept) resetWhen(condition string, killClient bool) answer {
 	k.Helper()
 	boot := k.on("cat", "/proc/sys/kernel/random/boot_id")
 	watch := exec.Command(bin, "lab", "exec", twoRail, "node1", "--", "sh", "-c",
-		"echo 1 > /proc/sys/kernel/sysrq; while ! { "+condition+"; }; do :; done; echo now; sleep 0.1; echo b > /proc/sysrq-trigger")
+		"echo 1 > /proc/sys/kernel/sysrq; echo ready; while ! { "+condition+"; }; do :; done; echo now; read ack; echo going; sleep 0.1; echo b > /proc/sysrq-trigger")
 	watch.Env = append(os.Environ(), "XDG_STATE_HOME="+k.state)
-	said, err := watch.StdoutPipe()
-	if err == nil {
-		err = watch.Start()
-	}
-	if err != nil {
+	tell, err1 := watch.StdinPipe()
+	out, err2 := watch.StdoutPipe()
+	if err := errors.Join(err1, err2, watch.Start()); err != nil {
 		k.Fatal(err)
+	}
+	said := bufio.NewReader(out)
+	if line, err := said.ReadString('\n'); line != "ready\n" {
+		k.Fatalf("the guest says %q: %v", line, err)
 	}
 	ctx, kill := context.WithCancel(k.Context())
 	defer kill()
@@ -204,13 +212,17 @@ func (k kept) resetWhen(condition string, killClient bool) answer {
 	var reset atomic.Bool
 	go func() {
 		defer close(gone)
-		if line, _ := bufio.NewReader(said).ReadString('\n'); line != "now\n" {
+		if line, _ := said.ReadString('\n'); line != "now\n" {
 			return
 		}
 		if killClient {
 			kill()
 		}
 		reset.Store(true)
+		_, _ = io.WriteString(tell, "reset\n") // without it the guest does not come back, which is seen
+		late := time.AfterFunc(30*time.Second, func() { _ = watch.Process.Kill() })
+		_, _ = said.ReadString('\n') // it heard, and resets itself
+		late.Stop()
 		_ = watch.Process.Kill() // nothing comes from the guest any more
 		_ = watch.Wait()         // killed
 	}()

@@ -140,7 +140,11 @@ func startHost(t *testing.T, name, etc string, more []string, args ...string) (c
 func ownEtc(t *testing.T) string {
 	t.Helper()
 	etc := filepath.Join(t.TempDir(), "etc")
-	if out, err := exec.Command("cp", "-a", "/etc", etc).CombinedOutput(); err != nil {
+	out, err := exec.Command("cp", "-a", "/etc", etc).CombinedOutput()
+	if err != nil { // a file may have gone meanwhile
+		out, err = exec.Command("cp", "-a", "-T", "/etc", etc).CombinedOutput()
+	}
+	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if err := os.RemoveAll(filepath.Join(etc, "nccl.conf")); err != nil {

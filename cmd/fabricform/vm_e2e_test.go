@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const softRoCE = "../../examples/soft-roce-pair.hcl"
@@ -49,9 +50,15 @@ func TestSoftRoCE(t *testing.T) {
 
 // gidsAsPredicted: index 1 is the address; another one comes behind it, and none leaves index 0.
 func gidsAsPredicted(t *testing.T, state string) {
-	gid := func(i string) string {
-		a := try(t, state, "lab", "exec", softRoCE, "node1", "--", "cat", "/sys/class/infiniband/rxe0/ports/1/gids/"+i)
-		return strings.TrimSpace(a.out)
+	// The kernel enters addresses into the table some time after they came.
+	gid := func(i string) (got string) {
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
+			a := try(t, state, "lab", "exec", softRoCE, "node1", "--", "cat", "/sys/class/infiniband/rxe0/ports/1/gids/"+i)
+			if got = strings.TrimSpace(a.out); a.code == 0 && got != "0000:0000:0000:0000:0000:0000:0000:0000" {
+				break
+			}
+		}
+		return got
 	}
 	if got := gid("1"); got != "0000:0000:0000:0000:0000:ffff:0a14:0001" {
 		t.Errorf("GID 1 is %s", got)
@@ -168,7 +175,8 @@ func foreignDevices(t *testing.T, state string) {
 	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, `owned by fabric "soft-roce-pair"`)
 	write("  nic \"rail0\" {\n    match = { rdma = \"rxe0\" }\n    mtu = 4200\n  }\n")
 	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, `nic eth1 mtu is owned by fabric "soft-roce-pair"`)
-	inside(t, state, softRoCE, "node1", "sh", "-c", "ib_send_lat -d rxe1 -x 1 >/dev/null 2>&1 </dev/null & sleep 3")
+	inside(t, state, softRoCE, "node1", "sh", "-c", "ib_send_lat -d rxe1 -x 1 >/dev/null 2>&1 </dev/null & "+
+		"for i in $(seq 300); do ls -l /proc/$!/fd | grep -q uverbs && exit 0; sleep 0.2; done; exit 1")
 	try(t, state, "destroy", "-lab", "-auto-approve", "-host", "node1", softRoCE).want(t, 6, "RDMA device rxe1 is in use by ib_send_lat (pid ", "node1  reverted")
 	inside(t, state, softRoCE, "node1", "pkill", "ib_send_lat")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", softRoCE).want(t, 0)
