@@ -264,7 +264,7 @@ func TestFaults(t *testing.T) {
 		for _, row := range rows {
 			began, ran := time.Now(), false
 			ok := t.Run(row.name, func(t *testing.T) {
-				ran = true // and was not left out by -run
+				defer func() { ran = !t.Skipped() }() // nor was it left out by -run
 				own := faultLab{t: t}
 				if l != nil {
 					own = *l
