@@ -319,7 +319,9 @@ func (p *pinger) landed(to *peer, seq uint16) {
 		return
 	}
 	delete(to.flights, seq)
-	delete(p.stamps, f.send)
+	if p.stamps[f.send] == f { // the count may have begun anew since
+		delete(p.stamps, f.send)
+	}
 	p.missing--
 }
 

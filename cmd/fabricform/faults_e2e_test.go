@@ -285,7 +285,7 @@ func TestFaults(t *testing.T) {
 // rowsPassed is which rows passed, at which build.
 type rowsPassed struct {
 	file  string // "": only the short rows run, and nothing is noted
-	build string
+	build string // and the fabric under test
 	rows  map[string]bool
 }
 
