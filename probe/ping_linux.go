@@ -159,7 +159,7 @@ func (p *pinger) send(to *peer, seq uint16) {
 		f.handed = time.Now()
 		err = unix.Sendto(p.fd, packet, 0, to.to)
 	}
-	if err != nil && !errors.Is(err, unix.EMSGSIZE) {
+	if err != nil && !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
 		// An earlier packet's error is told first, in place of sending; its words are in the error
 		// queue. Or the device has not taken earlier packets yet.
 		p.drain()
