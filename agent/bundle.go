@@ -20,7 +20,7 @@ import (
 // one of root's once its hash was checked.
 const (
 	arrivals = host.StateDir + "/bundles"
-	// BundleDir has the bundles that are whole.
+	// BundleDir has the bundle that is whole, until it is installed.
 	BundleDir = stackDir + "/bundles"
 )
 
@@ -51,7 +51,27 @@ func (b Bundle) check() error {
 }
 
 // part is where it grows; another content under the same name has another one.
-func (b Bundle) part() string { return filepath.Join(arrivals, b.Name+"."+b.SHA256[:16]+".part") }
+func (b Bundle) part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
+
+func (f stackFolder) bundles() string { return f.file("bundles") }
+
+// removeBut removes the files of a folder, but the one of that name.
+func removeBut(dir, but string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		if e.Name() != but {
+			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove bundles that nobody needs any more: %w", err)
+	}
+	return nil
+}
 
 // torn is how much of a broken upload's end is sent again: writes are under way side by side (16 of
 // 32 KiB), and the last ones may have left holes.
@@ -61,30 +81,33 @@ const torn = 2 << 20
 // sizes: unpacked, and its packages installed.
 const unpackedTimes = 3
 
-// bundleRoom says where to upload to, and from where on. Too little space is an error before the
-// first byte.
+// bundleRoom says where to upload to, and from where on. Other bundles go, and what broken uploads
+// left: a host has one stack. Too little space is an error before the first byte.
 func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err := b.check(); err != nil {
 		return BundleRoom{}, err
 	}
-	for _, dir := range []string{stackDir, BundleDir, arrivals} {
+	for _, dir := range []string{string(s.stack), s.stack.bundles(), s.arrivals} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
-	if err := giveToLogin(arrivals); err != nil {
+	if err := s.installing(); err != nil { // which may read the other one
 		return BundleRoom{}, err
 	}
-	if whole, err := hashed(filepath.Join(BundleDir, b.Name), b); err != nil || whole {
+	if err := errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name), removeBut(s.arrivals, b.part())); err != nil {
+		return BundleRoom{}, err
+	}
+	if whole, err := hashed(filepath.Join(s.stack.bundles(), b.Name), b); err != nil || whole {
 		return BundleRoom{Whole: whole}, err
 	}
-	room := BundleRoom{Path: b.part()}
+	room := BundleRoom{Path: filepath.Join(s.arrivals, b.part())}
 	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
 		room.Have = max(0, min(info.Size(), b.Size)-torn)
 	} else if err == nil {
 		return BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
 	}
-	free, err := host.FreeSpace(arrivals)
+	free, err := host.FreeSpace(s.arrivals)
 	if err != nil {
 		return BundleRoom{}, err
 	}
@@ -111,15 +134,15 @@ func (s *server) bundleCheck(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err := b.check(); err != nil {
 		return BundleRoom{}, err
 	}
-	whole, err := hashed(b.part(), b)
+	part, final := filepath.Join(s.arrivals, b.part()), filepath.Join(s.stack.bundles(), b.Name)
+	whole, err := hashed(part, b)
 	if err != nil {
 		return BundleRoom{}, err
 	}
 	if !whole {
-		return BundleRoom{Path: b.part()}, os.Remove(b.part())
+		return BundleRoom{Path: part}, os.Remove(part)
 	}
-	final := filepath.Join(BundleDir, b.Name)
-	if err := errors.Join(os.Lchown(b.part(), 0, 0), os.Chmod(b.part(), 0o600), os.Rename(b.part(), final)); err != nil {
+	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, final)); err != nil {
 		return BundleRoom{}, fmt.Errorf("keep %s: %w", b.Name, err)
 	}
 	return BundleRoom{Whole: true, Have: b.Size}, nil

@@ -5,24 +5,42 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 	"sync"
 
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // InstallMain carries out the order that a helper left. It is a process of its own.
-func InstallMain(ctx context.Context, h host.Host, kinds resource.Kinds) error {
-	unlock, err := host.TryLock(stackLock)
+func InstallMain(ctx context.Context, h host.Host, kinds resource.Kinds, store *checkpoint.Store) error {
+	return installer{h, kinds, store, stackDir, arrivals}.run(ctx)
+}
+
+// installer is the process that installs.
+type installer struct {
+	host     host.Host
+	kinds    resource.Kinds
+	store    *checkpoint.Store
+	stack    stackFolder
+	arrivals string
+}
+
+func (i installer) run(ctx context.Context) error {
+	unlock, err := (&server{host: i.host, stack: i.stack}).lockStack()
 	if err != nil {
-		return fmt.Errorf("install a driver stack: %w", err)
+		return err
 	}
 	defer unlock()
+	// A transaction that is opened from here on sees the lock; one from before is seen here.
+	if err := noTransaction(i.store); err != nil {
+		return err
+	}
 	host.SpareMe()
-	raw, err := os.ReadFile(orderFile)
+	raw, err := os.ReadFile(i.stack.order())
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
@@ -38,36 +56,44 @@ func InstallMain(ctx context.Context, h host.Host, kinds resource.Kinds) error {
 	if err != nil {
 		return err
 	}
-	j := &journal{job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
-	if j.log, err = os.OpenFile(StackLog, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+	if done := facts.ReadJob(i.host, boot); done != nil && done.ID == o.ID {
+		return fmt.Errorf("the order %s was carried out already", o.ID)
+	}
+	j := &journal{path: i.stack.file("job.json"), job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
+	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	defer j.log.Close()
+	defer log.Close()
+	j.log = log
 	if err := j.write(); err != nil {
 		return err
 	}
-	err = install(ctx, h, kinds, o, j)
+	err = i.install(ctx, o, j)
 	j.job.State = facts.JobDone
 	if err != nil {
 		j.job.State, j.job.Why = facts.JobFailed, err.Error()
 	}
-	return errors.Join(err, j.write())
+	if wrote := j.write(); err != nil || wrote != nil {
+		return errors.Join(err, wrote, j.lost)
+	}
+	return errors.Join(j.lost, removeBut(i.stack.bundles(), ""), removeBut(i.arrivals, ""))
 }
 
 // install makes the changes, and sees that nothing of them is left to do but what a reboot does.
-func install(ctx context.Context, h host.Host, kinds resource.Kinds, o StackOrder, j *journal) error {
-	kind, ok := kinds.Lookup(o.Resource.Addr.Kind)
+func (i installer) install(ctx context.Context, o StackOrder, j *journal) error {
+	kind, ok := i.kinds.Lookup(o.Resource.Addr.Kind)
 	if !ok {
 		return fmt.Errorf("there is no kind %q", o.Resource.Addr.Kind)
 	}
-	if err := kind.Apply(resource.WithLog(ctx, j), h, o.Resource.Spec, o.Changes); err != nil {
+	if err := kind.Apply(resource.WithLog(ctx, j), i.host, o.Resource.Spec, o.Changes); err != nil {
 		return err
 	}
 	j.job.State = facts.JobChecking
 	if err := j.write(); err != nil {
 		return err
 	}
-	left, err := (&server{host: h}).difference(kind, o.Resource)
+	left, err := (&server{host: i.host}).difference(kind, o.Resource)
 	if err != nil {
 		return fmt.Errorf("read the host after the installation: %w", err)
 	}
@@ -79,11 +105,13 @@ func install(ctx context.Context, h host.Host, kinds resource.Kinds, o StackOrde
 	return nil
 }
 
-// journal is the log, whose lines "# …" name the steps.
+// journal says how far the installation is, and has the log of what programs print.
 type journal struct {
-	mu  sync.Mutex // a program's output and its errors come side by side
-	log *os.File
-	job facts.StackJob
+	path string
+	log  io.Writer
+	job  facts.StackJob
+	mu   sync.Mutex // of log and lost
+	lost error      // the first failure to keep what a program printed
 }
 
 func (j *journal) write() error {
@@ -91,24 +119,33 @@ func (j *journal) write() error {
 	if err != nil {
 		return err
 	}
-	if err := host.ReplaceFile(facts.JobFile, raw, 0o600); err != nil {
+	if err := host.ReplaceFile(j.path, raw, 0o600); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil
 }
 
-// Write implements io.Writer. A step is in the journal, on the disk, before it begins.
+// Step implements resource.StepLog: the step is in the journal, on the disk, before it begins.
+func (j *journal) Step(what string) error {
+	j.job.Step = short(what)
+	if err := j.write(); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(j, "# %s\n", what) // Write remembers
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// Write implements resource.StepLog. A log that cannot be written ends no program in its middle: the
+// next one does not start.
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if step, is := strings.CutPrefix(string(p), "# "); is {
-		step, _, _ = strings.Cut(step, "\n")
-		j.job.Step = short(step)
-		if err := j.write(); err != nil {
-			return 0, err
-		}
+	if _, err := j.log.Write(p); err != nil && j.lost == nil {
+		j.lost = fmt.Errorf("write the log: %w", err)
 	}
-	return j.log.Write(p)
+	return len(p), nil
 }
 
 // short keeps a command line readable.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ type RDMAPort struct {
 // Methods is the helper's side: what a client may ask of this host.
 func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) map[string]Handler {
 	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer), collectives: new(probe.Collectives),
-		store: store}
+		store: store, stack: stackDir, arrivals: arrivals, startInstaller: startInstaller}
 	return map[string]Handler{
 		"snapshot":     method(s.snapshot),
 		"act":          method(s.act),
@@ -120,15 +121,18 @@ func method[P, R any](f func(context.Context, P) (R, error)) Handler {
 }
 
 type server struct {
-	host          host.Host
-	kinds         resource.Kinds
-	sshConnection string
-	tcp           *probe.TCPServer
-	verbs         *probe.VerbsServer
-	captures      *probe.CaptureServer
-	collectives   *probe.Collectives
-	store         *checkpoint.Store
-	acting        sync.Mutex // one action at a time: each re-reads before it changes
+	host           host.Host
+	kinds          resource.Kinds
+	sshConnection  string
+	tcp            *probe.TCPServer
+	verbs          *probe.VerbsServer
+	captures       *probe.CaptureServer
+	collectives    *probe.Collectives
+	store          *checkpoint.Store
+	stack          stackFolder
+	arrivals       string // where bundles are uploaded to
+	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
+	acting         sync.Mutex // one action at a time: each re-reads before it changes
 }
 
 func (s *server) snapshot(ctx context.Context, p SnapshotParams) (SnapshotResult, error) {

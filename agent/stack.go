@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
@@ -18,21 +21,38 @@ import (
 // killed because a connection broke leaves packages half configured. Its journal is facts.JobFile.
 // Whoever holds its lock is the one installation of the host.
 const (
-	stackDir  = host.StateDir + "/stack"
-	stackLock = stackDir + "/lock"
-	orderFile = stackDir + "/order.json"
+	stackDir = host.StateDir + "/stack"
 	// StackLog has all that programs printed in the last installation.
 	StackLog = stackDir + "/log"
 )
 
-// StackOrder asks for the stack stage of a plan on this host.
+// stackFolder is stackDir; tests have another one.
+type stackFolder string
+
+func (f stackFolder) file(name string) string { return filepath.Join(string(f), name) }
+
+// lock is held by the one installation of the host, or by who restarts it.
+func (f stackFolder) lock() string { return f.file("lock") }
+
+// order is what an installation is to do.
+func (f stackFolder) order() string { return f.file("order.json") }
+
+// said is the end of an installation that could not even write its journal.
+func (f stackFolder) said() string { return f.file("stderr") }
+
+// StackOrder asks for the stack stage of a plan on this host, or for the restart that is its last part.
 type StackOrder struct {
-	ID       string            `json:"id"` // of the plan
+	ID       string            `json:"id"` // of this order alone: a plan may be carried out twice
 	Fabric   string            `json:"fabric"`
 	Who      string            `json:"who"` // user@machine of the operator
 	Resource resource.Resource `json:"resource"`
 	Changes  []resource.Change `json:"changes"` // what the plan showed
+	// Boot is the id of the boot that a restart is to end: one that is over by then is not ended again.
+	Boot string `json:"boot,omitempty"`
 }
+
+// orderID becomes a part of a unit's name.
+var orderID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 // StackState is how far an installation is.
 type StackState struct {
@@ -42,30 +62,28 @@ type StackState struct {
 }
 
 // stackStart re-reads what the plan read, and starts the installation where the difference still is
-// the planned one.
+// the planned one. An order that has begun is answered by how far it is: whoever asks may have lost
+// the first answer.
 func (s *server) stackStart(ctx context.Context, p StackOrder) (StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	open, left, err := s.store.Pending()
-	if err != nil {
+	if !orderID.MatchString(p.ID) {
+		return StackState{}, fmt.Errorf("%q is no order's id", p.ID)
+	}
+	if state, err := s.stackState(ctx, struct{}{}); err != nil || state.of(p.ID) {
+		return state, err
+	}
+	if err := noTransaction(s.store); err != nil {
 		return StackState{}, err
 	}
-	if open != nil {
-		i := info(open, left)
-		return StackState{}, &Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open here, by %s", i.Fabric, i.Holder.User)}
-	}
-	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
-	if !ok || kind.Stage != resource.StageStack {
-		return StackState{}, fmt.Errorf("this helper has no driver stack of kind %q", p.Resource.Addr.Kind)
-	}
-	now, err := s.difference(kind, p.Resource)
+	now, err := s.planned(p)
 	if err != nil {
 		return StackState{}, err
 	}
 	if _, err := recheck(ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
 		return StackState{}, err
 	}
-	if err := os.MkdirAll(stackDir, 0o700); err != nil {
+	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
 		return StackState{}, fmt.Errorf("make a place for the journal: %w", err)
 	}
 	if err := s.installing(); err != nil {
@@ -75,64 +93,121 @@ func (s *server) stackStart(ctx context.Context, p StackOrder) (StackState, erro
 	if err != nil {
 		return StackState{}, err
 	}
-	if err := host.ReplaceFile(orderFile, raw, 0o600); err != nil {
+	if err := host.ReplaceFile(s.stack.order(), raw, 0o600); err != nil {
 		return StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
-	self, err := os.Executable()
+	said, err := os.OpenFile(s.stack.said(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return StackState{}, fmt.Errorf("find the helper: %w", err)
+		return StackState{}, fmt.Errorf("make a place for what the installation says: %w", err)
 	}
-	child, err := host.Detach([]string{self, "install"})
+	defer said.Close()
+	ended, err := s.startInstaller(p.ID, said)
 	if err != nil {
 		return StackState{}, err
 	}
-	go func() { _, _ = child.Wait() }() // its journal tells its end; this only lets the kernel forget it
-	return s.awaitStart(ctx, p.ID)
+	return s.awaitStart(ctx, p.ID, ended)
 }
 
+// startInstaller starts the process that InstallMain is.
+func startInstaller(order string, stderr *os.File) (ended <-chan struct{}, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the helper: %w", err)
+	}
+	child, err := host.DetachUnit("fabricform-install-"+order, []string{self, "install"}, stderr)
+	if err != nil {
+		return nil, err
+	}
+	over := make(chan struct{})
+	go func() { // whenever it ends, so that the kernel forgets it
+		_, _ = child.Wait()
+		close(over)
+	}()
+	return over, nil
+}
+
+// of says whether the journal is of that order.
+func (st StackState) of(id string) bool { return st.Job != nil && st.Job.ID == id }
+
+// noTransaction is an error while a transaction is open.
+func noTransaction(store *checkpoint.Store) error {
+	open, left, err := store.Pending()
+	if err != nil || open == nil {
+		return err
+	}
+	i := info(open, left)
+	return &Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open here, by %s", i.Fabric, i.Holder.User)}
+}
+
+// planned is what an order's resource differs in now.
+func (s *server) planned(p StackOrder) ([]resource.Change, error) {
+	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
+	if !ok || kind.Stage != resource.StageStack {
+		return nil, fmt.Errorf("this helper has no driver stack of kind %q", p.Resource.Addr.Kind)
+	}
+	return s.difference(kind, p.Resource)
+}
+
+// startPatience is how long an installation may take to begin.
+const startPatience = 10 * time.Second
+
 // awaitStart waits until the journal is of the new installation.
-func (s *server) awaitStart(ctx context.Context, id string) (StackState, error) {
-	for range 100 {
-		if state, err := s.stackState(ctx, struct{}{}); err == nil && state.Job != nil && state.Job.ID == id {
+func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{}) (StackState, error) {
+	late := time.After(startPatience)
+	for {
+		over := false
+		select {
+		case <-ended: // looked at before the journal, whose last words come first
+			over = true
+		default:
+		}
+		if state, err := s.stackState(ctx, struct{}{}); err == nil && state.of(id) {
 			return state, nil
+		}
+		if over {
+			return StackState{}, fmt.Errorf("the installation did not start: %s", strings.TrimSpace(lastOf(s.stack.said())))
 		}
 		select {
 		case <-ctx.Done():
 			return StackState{}, ctx.Err()
+		case <-late:
+			return StackState{}, fmt.Errorf("the installation did not start within %s: %s", startPatience, strings.TrimSpace(lastOf(s.stack.said())))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return StackState{}, errors.New("the installation did not start within ten seconds")
 }
 
-// installing is an error while an installation runs.
+// installing is an error while an installation runs, or somebody restarts the host.
 func (s *server) installing() error {
-	if _, err := os.Stat(stackDir); err != nil {
+	if _, err := os.Stat(string(s.stack)); err != nil {
 		return nil //nolint:nilerr // nothing was ever installed here
 	}
-	var state StackState
+	unlock, err := s.lockStack()
+	if err == nil {
+		unlock()
+	}
+	return err
+}
+
+// lockStack keeps installations out until unlock is called.
+func (s *server) lockStack() (unlock func(), err error) {
+	who := "somebody"
 	for range 20 {
-		unlock, err := host.TryLock(stackLock)
-		if err == nil {
-			unlock()
-			return nil
-		}
+		unlock, err := host.TryLock(s.stack.lock())
 		if !errors.Is(err, host.ErrLocked) {
-			return err
+			return unlock, err
 		}
-		if state, err = s.stackState(context.Background(), struct{}{}); err != nil {
-			return err
+		state, err := s.stackState(context.Background(), struct{}{})
+		if err != nil {
+			return nil, err
 		}
-		if state.Job != nil && state.Job.State == facts.JobRunning {
+		if state.Job != nil && state.Job.Alive {
+			who = state.Job.Who
 			break
 		}
 		time.Sleep(100 * time.Millisecond) // one that is done is about to end
 	}
-	who := "somebody"
-	if state.Job != nil {
-		who = state.Job.Who
-	}
-	return &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+	return nil, &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
 }
 
 func (s *server) difference(kind resource.Kind, r resource.Resource) ([]resource.Change, error) {
@@ -159,7 +234,7 @@ func (s *server) stackState(context.Context, struct{}) (StackState, error) {
 	}
 	out := StackState{Boot: boot, Job: facts.ReadJob(s.host, boot)}
 	if out.Job != nil && out.Job.State == facts.JobFailed {
-		out.Tail = lastOf(StackLog)
+		out.Tail = lastOf(s.stack.file("log"))
 	}
 	return out, nil
 }
@@ -182,17 +257,34 @@ func lastOf(path string) string {
 	return string(buf[:n])
 }
 
-// stackReboot restarts the host; never while something is installed or a transaction is open.
-func (s *server) stackReboot(ctx context.Context, _ struct{}) (StackState, error) {
-	if err := s.installing(); err != nil {
-		return StackState{}, err
-	}
-	if open, _, err := s.store.Pending(); err != nil || open != nil {
-		return StackState{}, errors.Join(err, errors.New("a transaction is open here: the host is not restarted in the middle of it"))
-	}
+// stackReboot restarts the host; never while something is installed or a transaction is open, and only
+// where the order's own installation asks for it, or what the plan showed still does.
+func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
 	state, err := s.stackState(ctx, struct{}{})
+	if err != nil || state.Boot != p.Boot {
+		return state, err // somebody was faster
+	}
+	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
+		return StackState{}, fmt.Errorf("make a place for the lock: %w", err)
+	}
+	unlock, err := s.lockStack()
 	if err != nil {
 		return StackState{}, err
+	}
+	defer unlock()
+	if err := noTransaction(s.store); err != nil {
+		return StackState{}, err
+	}
+	if !state.of(p.ID) {
+		now, err := s.planned(p)
+		if err != nil {
+			return StackState{}, err
+		}
+		if _, err := recheck(ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
+			return StackState{}, err
+		}
 	}
 	return state, s.host.Reboot(ctx)
 }

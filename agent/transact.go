@@ -104,7 +104,12 @@ func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
 	if err != nil {
 		return TxInfo{}, err
 	}
-	if err := s.arm(ctx, t, p); err != nil {
+	// An installation that begins from here on sees the transaction; one from before is seen here.
+	err = s.installing()
+	if err == nil {
+		err = s.arm(ctx, t, p)
+	}
+	if err != nil {
 		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "it could not be opened", s.restore)
 		return TxInfo{}, errors.Join(err, back)
 	}

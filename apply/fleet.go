@@ -23,9 +23,8 @@ import (
 
 // Fleet is one open helper per reachable host. Its measuring methods implement validators.Fleet.
 type Fleet struct {
-	dialer  *transport.Dialer
-	version string
-	mu      sync.Mutex // of what moves with a connection
+	open    func(context.Context, transport.Target) (*agent.Client, error) // another connection with its helper
+	mu      sync.Mutex                                                     // of what moves with a connection
 	targets map[string]transport.Target
 	former  map[string]transport.Target // by which hosts were reached before a plan moved them
 	clients map[string]*agent.Client
@@ -48,9 +47,9 @@ type Member struct {
 // a whole: hosts without a helper are in Unreachable.
 func Connect(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
-	f.dialer, f.version = d, version
+	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
 	f.each(parallelism, members, func(m Member) error {
-		c, err := open(ctx, d, version, m.Target)
+		c, err := f.open(ctx, m.Target)
 		if err == nil {
 			f.adopt(m.Target.Name, c)
 		}
@@ -138,7 +137,7 @@ func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) 
 	f.mu.Lock()
 	target := f.targets[host]
 	f.mu.Unlock()
-	return open(ctx, f.dialer, f.version, target)
+	return f.open(ctx, target)
 }
 
 // Close ends all helpers.

@@ -48,7 +48,7 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 		target.Via, where = via.String(), "through "+via.String()
 	}
 	c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) {
-		return open(ctx, t.fleet.dialer, t.fleet.version, target)
+		return t.fleet.open(ctx, target)
 	})
 	if err != nil {
 		return fmt.Errorf("it cannot be reached %s: %w", where, err)
@@ -120,7 +120,7 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, error) 
 	answers := make(chan answer)
 	for _, target := range ways {
 		go func() { // ends soon after ctx
-			c, err := open(ctx, f.dialer, f.version, target)
+			c, err := f.open(ctx, target)
 			answers <- answer{c, err}
 		}()
 	}

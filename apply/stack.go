@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,13 +101,19 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 
 // installOn installs, waits for the end, and restarts the host where the changes say so.
 func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o StackOptions) error {
-	order := agent.StackOrder{ID: o.Plan, Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
+	// A plan may be carried out twice: each time is an order of its own.
+	order := agent.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
+	method := "stack.state"
 	if slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.Disruption < resource.Reboot }) {
-		state, err := ask[agent.StackState](ctx, f, host, "stack.start", order)
-		if err == nil {
-			err = f.awaitStack(ctx, host, state, o)
-		}
-		if err != nil {
+		method = "stack.start"
+	}
+	state, err := askAgain[agent.StackState](ctx, f, host, method, order, time.Minute)
+	if err != nil {
+		return err
+	}
+	order.Boot = state.Boot // somebody's restart after it counts
+	if method == "stack.start" {
+		if err := f.awaitStack(ctx, host, order.ID, state, o); err != nil {
 			return err
 		}
 	}
@@ -114,17 +121,31 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 		return nil
 	}
 	o.Started(host, "restarting it")
-	state, err := ask[agent.StackState](ctx, f, host, "stack.reboot", struct{}{})
-	if err != nil {
+	// The answer may be lost with the connection, as the host goes down.
+	if _, err := askAgain[agent.StackState](ctx, f, host, "stack.reboot", order, o.Patience); err != nil {
 		return err
 	}
-	return f.awaitBoot(ctx, host, state.Boot, o.Patience)
+	return f.awaitBoot(ctx, host, order.Boot, o.Patience)
 }
 
-// awaitStack asks until the installation has ended. A connection that breaks meanwhile is made anew:
-// the installation goes on without it.
-func (f *Fleet) awaitStack(ctx context.Context, host string, state agent.StackState, o StackOptions) error {
-	id, step := o.Plan, ""
+// askAgain asks for what does no harm when it is asked for twice: a connection that breaks is made
+// anew, and the host's own answer, also a refusal, is waited for.
+func askAgain[R any](ctx context.Context, f *Fleet, host, method string, params any, patience time.Duration) (R, error) {
+	for breaks := 0; ; breaks++ {
+		r, err := ask[R](ctx, f, host, method, params)
+		var refused *agent.Error
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == breaksBorne {
+			return r, err
+		}
+		if back := f.comeBack(ctx, host, patience); back != nil {
+			return r, errors.Join(err, back)
+		}
+	}
+}
+
+// awaitStack asks until the installation has ended; it goes on without a connection.
+func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.StackState, o StackOptions) error {
+	step := ""
 	for {
 		j := state.Job
 		switch {
@@ -146,14 +167,11 @@ func (f *Fleet) awaitStack(ctx context.Context, host string, state agent.StackSt
 			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", ctx.Err())
 		case <-time.After(500 * time.Millisecond):
 		}
-		next, err := ask[agent.StackState](ctx, f, host, "stack.state", struct{}{})
-		if err == nil {
-			state = next
-			continue
-		}
-		if err := f.comeBack(ctx, host, time.Minute); err != nil {
+		next, err := askAgain[agent.StackState](ctx, f, host, "stack.state", struct{}{}, time.Minute)
+		if err != nil {
 			return fmt.Errorf("%w: the installation goes on there by itself", err)
 		}
+		state = next
 	}
 }
 

@@ -1,12 +1,21 @@
 package apply
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
 )
 
 // TestWavesKeepLinkedHostsApart: hosts whose traffic feels nothing go first and together; of the
@@ -30,5 +39,129 @@ func TestWavesKeepLinkedHostsApart(t *testing.T) {
 	}
 	if want := []string{"calm calm2", "a c", "b d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// far is a host whose connections break when a method is asked for, once it was carried out.
+type far struct {
+	breaks  map[string]int // how often yet, by method
+	refuses string         // a method
+	boot    int
+	orders  []agent.StackOrder
+	asked   []string
+	conn    net.Conn
+}
+
+func (h *far) state() agent.StackState {
+	out := agent.StackState{Boot: fmt.Sprint(h.boot)}
+	if len(h.orders) > 0 {
+		out.Job = &facts.StackJob{ID: h.orders[len(h.orders)-1].ID, State: facts.JobDone}
+	}
+	return out
+}
+
+func (h *far) answer(method string) agent.Handler {
+	return func(_ context.Context, raw json.RawMessage) (any, error) {
+		h.asked = append(h.asked, method)
+		if h.refuses == method {
+			return nil, errors.New("no")
+		}
+		var o agent.StackOrder
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return nil, err
+		}
+		switch {
+		case method == "stack.start" && !slices.ContainsFunc(h.orders, func(b agent.StackOrder) bool { return b.ID == o.ID }):
+			h.orders = append(h.orders, o)
+		case method == "stack.reboot" && o.Boot == fmt.Sprint(h.boot):
+			h.boot++
+		}
+		if h.breaks[method] > 0 {
+			h.breaks[method]--
+			_ = h.conn.Close()
+		}
+		return h.state(), nil
+	}
+}
+
+func (h *far) open(ctx context.Context, _ transport.Target) (*agent.Client, error) {
+	near, conn := net.Pipe()
+	h.conn = conn
+	handlers := map[string]agent.Handler{}
+	for _, m := range []string{"stack.start", "stack.state", "stack.reboot"} {
+		handlers[m] = h.answer(m)
+	}
+	go func() { _ = agent.Serve(context.Background(), conn, conn, "b", handlers) }() // ends with the connection
+	return agent.Connect(ctx, near, "b", time.Minute)
+}
+
+// TestABrokenConnectionIsNoFailureOfTheHost: what is asked for is asked for again, does its work once,
+// and the host's own refusal is the end.
+func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
+	install := resource.Change{Attribute: "stack", To: "x"}
+	restart := resource.Change{Attribute: "reboot", To: "x", Disruption: resource.Reboot}
+	for name, c := range map[string]struct {
+		changes []resource.Change
+		breaks  map[string]int
+		refuses string
+		orders  int
+		boots   int
+		err     string
+	}{
+		"nothing breaks":                     {[]resource.Change{install, restart}, nil, "", 1, 1, ""},
+		"the start's answer is lost":         {[]resource.Change{install}, map[string]int{"stack.start": 2}, "", 1, 0, ""},
+		"the restart takes the connection":   {[]resource.Change{install, restart}, map[string]int{"stack.reboot": 1}, "", 1, 1, ""},
+		"a restart alone, and all is broken": {[]resource.Change{restart}, map[string]int{"stack.state": 1, "stack.reboot": 1}, "", 0, 1, ""},
+		"the host refuses to begin":          {[]resource.Change{install, restart}, nil, "stack.start", 0, 0, "no"},
+		"the host refuses to restart":        {[]resource.Change{install, restart}, nil, "stack.reboot", 1, 0, "no"},
+		"it breaks without end":              {[]resource.Change{install}, map[string]int{"stack.start": 99}, "", 1, 0, "the helper ended"},
+	} {
+		h := &far{breaks: c.breaks, refuses: c.refuses}
+		f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+		f.open = h.open
+		client, err := h.open(t.Context(), transport.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.adopt("a", client)
+		err = f.installOn(t.Context(), "a", planner.Action{Changes: c.changes}, StackOptions{Plan: "p", Patience: time.Minute, Started: func(string, string) {}})
+		if fmt.Sprint(err) != c.err && (err != nil || c.err != "") || len(h.orders) != c.orders || h.boot != c.boots {
+			t.Errorf("%s: %v, %d orders and %d restarts after %q", name, err, len(h.orders), h.boot, h.asked)
+		}
+		f.Close()
+	}
+}
+
+// TestEachTimeIsAnOrderOfItsOwn: the journal of the same plan's last time is none of this one's.
+func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
+	h := &far{}
+	f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+	f.open = h.open
+	defer f.Close()
+	for range 2 {
+		client, err := h.open(t.Context(), transport.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.adopt("a", client)
+		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Started: func(string, string) {}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(h.orders) != 2 || h.orders[0].ID == h.orders[1].ID || !strings.HasPrefix(h.orders[0].ID, "p-") {
+		t.Errorf("%+v", h.orders)
+	}
+}
+
+// TestRateCountsWhatWasSent: a break does not begin the count anew, and what was there before is none of it.
+func TestRateCountsWhatWasSent(t *testing.T) {
+	var last Sent
+	p := &progress{began: time.Now().Add(-10 * time.Second), size: 2000, at: map[string]int64{}, from: map[string]int64{}, told: func(s Sent) { last = s }}
+	for _, at := range []int64{500, 1000, 900} { // there before, sent, and torn at its end
+		p.last = time.Time{}
+		p.set("a", at)
+	}
+	if last.Bytes != 900 || last.Rate < 35 || last.Rate > 41 || last.Left < 25*time.Second || last.Left > 32*time.Second {
+		t.Errorf("%+v", last)
 	}
 }

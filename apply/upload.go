@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,24 +46,19 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 	}
 	var g errgroup.Group
 	g.SetLimit(sendersAtOnce)
-	errs := map[string]error{}
-	var mu sync.Mutex
-	for host, b := range bundles {
+	hosts := slices.Sorted(maps.Keys(bundles))
+	errs := make([]error, len(hosts))
+	for i, host := range hosts {
+		b := bundles[host]
 		g.Go(func() error {
 			if err := f.send(ctx, host, b, p); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs[host] = fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
+				errs[i] = fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // the functions above return nil always
-	var all []error
-	for _, err := range errs {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
+	return errors.Join(errs...)
 }
 
 func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {
@@ -73,13 +70,13 @@ func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) er
 		case errors.As(err, &refused), ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		case err == nil && room.Whole:
-			p.set(host, b.Size, b.Size)
+			p.set(host, b.Size)
 			return nil
 		case err == nil:
 			if room.Have > before {
 				breaks, before = 0, room.Have
 			}
-			p.set(host, room.Have, room.Have)
+			p.set(host, room.Have)
 			if err = f.upload(ctx, host, b, room, p); err == nil {
 				room, err = ask[agent.BundleRoom](ctx, f, host, "bundle.check", b.Bundle)
 			}
@@ -124,7 +121,7 @@ func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room agent.Bu
 		case <-ctx.Done():
 		}
 	}()
-	return carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) { p.set(host, sent, -1) })
+	return carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) { p.set(host, sent) })
 }
 
 // progress adds up what all hosts have.
@@ -138,13 +135,13 @@ type progress struct {
 	told  func(Sent)
 }
 
-// set notes how far a host is; from is where it began, or -1.
-func (p *progress) set(host string, at, from int64) {
+// set notes how far a host is. What it has at first, before anything was sent, has no rate.
+func (p *progress) set(host string, at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[host] = at
-	if from >= 0 {
-		p.from[host] = from
+	if _, known := p.from[host]; !known {
+		p.from[host] = at
 	}
 	if p.told == nil || time.Since(p.last) < time.Second {
 		return

@@ -20,7 +20,8 @@ type OFED struct {
 
 	// The distribution's own packages, or a stack of NVIDIA's from a bundle.
 	Stack string `ff:"stack,required,one=inbox|mlnx_ofed|doca_ofed"`
-	// Version of the stack, such as `"24.10-2.1.8.0"`; for the inbox stack, of rdma-core.
+	// Version of the stack, such as `"24.10-2.1.8.0"`; for the inbox stack, of rdma-core. With DOCA's
+	// bundle also DOCA's own, such as `"3.1.0"`; without it, that of its OFED, such as `"25.07"`.
 	Version string `ff:"version"`
 	// NVIDIA's file under its own name, relative to the file that names it. It is uploaded where it is
 	// needed.
@@ -29,7 +30,7 @@ type OFED struct {
 	SHA256 string `ff:"sha256,shape=sha256"`
 	// More packages of the distribution, for the inbox stack: `["perftest"]`; `"perftest=25.01-1"` pins a version.
 	Packages []string `ff:"packages"`
-	// Whether an installer may change the card's firmware.
+	// Whether MLNX_OFED's installer may change the card's firmware.
 	Firmware string `ff:"firmware,one=keep|update,default=keep"`
 	// Whether the host may be rebooted; apply wants `-allow=reboot` besides. Without it the driver is reloaded.
 	Reboot string `ff:"reboot,one=never|allow,default=never"`

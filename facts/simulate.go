@@ -53,7 +53,7 @@ func simulate(ctx context.Context, r host.Reader, manager string, packages []str
 	args := InstallArguments(manager, packages)
 	switch manager {
 	case APT:
-		a, err = r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, args...)...)
+		a, err = simulateAPT(ctx, r, packages)
 	case DNF, YUM:
 		// Without -C it would fetch lists, which is no looking; with -q it says nothing of what it would do.
 		a, err = r.Inquire(ctx, manager, append([]string{"--assumeno", "-C"}, args...)...)
@@ -73,6 +73,29 @@ func simulate(ctx context.Context, r host.Reader, manager string, packages []str
 		return &Simulation{Unknown: names(packages)}
 	}
 	return s
+}
+
+// simulateAPT asks apt. Where an earlier installation left dependencies open, apt takes no other package
+// but together with those that close them, which it finds where it is asked for none.
+func simulateAPT(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
+	ask := func(packages []string) (host.Answer, error) {
+		return r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, InstallArguments(APT, packages)...)...)
+	}
+	a, err := ask(packages)
+	if err != nil || !strings.Contains(a.Stderr, "E: Unmet dependencies.") {
+		return a, err
+	}
+	closing, err := ask(nil)
+	if err != nil || closing.Exit != 0 {
+		return closing, err
+	}
+	all := slices.Clone(packages)
+	for _, step := range parseAPT(closing.Stdout) {
+		if step.To != "" {
+			all = append(all, step.Name+"="+step.To)
+		}
+	}
+	return ask(all)
 }
 
 // names are packages without the versions that are pinned.

@@ -75,7 +75,6 @@ type Stack struct {
 	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
 	Initramfs  bool        `json:"initramfs,omitempty"`   // the running kernel has one
 	Headers    bool        `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
-	DKMS       []DKMS      `json:"dkms,omitempty"`        // modules that are built here
 	SecureBoot string      `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
 	RebootDue  string      `json:"reboot_due,omitempty"`  // why; "": it is not
 	Simulated  *Simulation `json:"simulated,omitempty"`   // of installing what was needed
@@ -104,9 +103,8 @@ type StackModule struct {
 	Is     bool     `json:"is,omitempty"`     // loaded
 	File   string   `json:"file,omitempty"`   // "": none for the running kernel
 	Source string   `json:"source,omitempty"` // srcversion of the file
-	Magic  string   `json:"magic,omitempty"`  // kernel that the file was built for (vermagic's first word)
-	Signer string   `json:"signer,omitempty"`
-	Users  []string `json:"users,omitempty"` // modules that hold it
+	Signer string   `json:"signer,omitempty"` // of the file; "": nobody
+	Users  []string `json:"users,omitempty"`  // modules that hold it
 }
 
 // Differs says whether another module runs than would be loaded.
@@ -136,7 +134,7 @@ var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libncc
 // OfStack says whether a package is one of those whose versions matter between hosts.
 func OfStack(name string) bool { return slices.Contains(watched, name) }
 
-// stackPatience bounds a question to a program of the host.
+// stackPatience bounds all questions of one reading to programs of the host.
 const stackPatience = 60 * time.Second
 
 // stack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
@@ -164,7 +162,8 @@ func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 		asked = append(asked, name)
 	}
 	s.Packages = packages(ctx, r, s.Manager, compact(asked, nil))
-	if lacking := slices.DeleteFunc(slices.Clone(s.Wanted), s.Has); len(lacking) > 0 {
+	lacking := slices.ContainsFunc(s.Wanted, func(p string) bool { return !s.Has(p) })
+	if lacking || needs.Full && s.unfinished() { // also what finishes others may bring further ones
 		s.Simulated = simulate(ctx, r, s.Manager, s.Wanted)
 	}
 	return s
@@ -188,12 +187,19 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 	if _, err := r.Stat("/boot/initrd.img-" + sys.Kernel); err == nil {
 		s.Initramfs = true
 	}
-	if a, err := r.Inquire(ctx, "dkms", "status"); err == nil {
-		s.DKMS = ParseDKMS(a.Stdout)
-	}
 	s.SecureBoot = secureBoot(r)
 	s.RebootDue = rebootDue(r, sys.Kernel)
 	s.Job = ReadJob(r, sys.BootID)
+}
+
+// unfinished says whether an installation of any package broke off.
+func (s *Stack) unfinished() bool {
+	for _, p := range s.Packages {
+		if p.Unfinished != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Module is the stack's module of that name; nil where it is neither loaded nor installed.

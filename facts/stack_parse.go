@@ -69,47 +69,11 @@ func ParseModinfo(answer string) []StackModule {
 			m.Name = value
 		case "srcversion":
 			m.Source = value
-		case "vermagic":
-			m.Magic, _, _ = strings.Cut(value, " ")
 		case "signer":
 			m.Signer = value
 		}
 	}
 	return slices.DeleteFunc(out, func(m StackModule) bool { return m.Name == "" })
-}
-
-// DKMS is a module's source that dkms(8) builds for kernels.
-type DKMS struct {
-	Module  string `json:"module"`
-	Version string `json:"version"`
-	Kernel  string `json:"kernel,omitempty"`
-	State   string `json:"state"` // "added", "built", "installed"
-}
-
-// ParseDKMS reads `dkms status`, which since DKMS 3 writes module/version and before wrote a comma.
-func ParseDKMS(answer string) []DKMS {
-	var out []DKMS
-	for line := range strings.Lines(answer) {
-		at := strings.LastIndex(line, ": ")
-		if at < 0 {
-			continue
-		}
-		state, _, _ := strings.Cut(strings.TrimSpace(line[at+2:]), " ")
-		parts := strings.Split(strings.TrimSpace(line[:at]), ", ")
-		d := DKMS{State: state}
-		if module, version, ok := strings.Cut(parts[0], "/"); ok {
-			d.Module, d.Version, parts = module, version, parts[1:]
-		} else if len(parts) > 1 {
-			d.Module, d.Version, parts = parts[0], parts[1], parts[2:]
-		}
-		if len(parts) > 0 {
-			d.Kernel = parts[0]
-		}
-		if d.Module != "" && d.State != "" && !strings.ContainsAny(d.Module, " :") {
-			out = append(out, d)
-		}
-	}
-	return out
 }
 
 // ParseDpkg reads /var/lib/dpkg/status: the packages that are asked for, where they are installed,

@@ -56,7 +56,7 @@ func withFiles(loaded, files []StackModule) []StackModule {
 			continue
 		}
 		m := &loaded[at]
-		m.File, m.Source, m.Magic, m.Signer = f.File, f.Source, f.Magic, f.Signer
+		m.File, m.Source, m.Signer = f.File, f.Source, f.Signer
 	}
 	slices.SortFunc(loaded, func(a, b StackModule) int { return cmp.Compare(a.Name, b.Name) })
 	return loaded

@@ -15,11 +15,31 @@ import (
 
 // Detach starts a program in a session of its own, with no terminal, no open files and the root as
 // its folder: it outlives this process and its login. The caller waits for the process or releases it.
-func Detach(argv []string) (*os.Process, error) {
+func Detach(argv []string) (*os.Process, error) { return detach(argv, nil) }
+
+// DetachUnit is Detach where the end of a login must not end the program: systemd kills what is left in
+// a login's scope (logind.conf(5), KillUserProcesses=), so that it gets one of its own where systemd
+// runs. What it says on stderr goes to the file.
+func DetachUnit(unit string, argv []string, stderr *os.File) (*os.Process, error) {
+	if HasSystemd() {
+		argv = scopeArguments(unit, argv)
+	}
+	return detach(argv, stderr)
+}
+
+// scopeArguments have systemd-run put itself into a new scope, and then become the program.
+func scopeArguments(unit string, argv []string) []string {
+	return append([]string{"systemd-run", "--quiet", "--collect", "--scope", "--unit=" + unit, "--"}, argv...)
+}
+
+func detach(argv []string, stderr *os.File) (*os.Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
+	if stderr != nil { // a nil *os.File would be a writer that is not nil
+		cmd.Stderr = stderr
+	}
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil { // nil stdin, stdout and stderr are /dev/null
+	if err := cmd.Start(); err != nil { // what is nil of stdin, stdout and stderr is /dev/null
 		return nil, fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
 	}
 	return cmd.Process, nil

@@ -10,7 +10,6 @@ import (
 // managers that would install without it simulate by it.
 var inquiries = map[string][]string{
 	"apt-get":   {"--simulate"},
-	"dkms":      {"status"},
 	"dnf":       {"--assumeno"},
 	"modinfo":   nil,
 	"ofed_info": {"-s"},

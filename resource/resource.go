@@ -266,18 +266,31 @@ func (k Kinds) Lookup(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
+// StepLog is where a kind's Apply tells what it does. Safe for concurrent use: a program's output and
+// its errors come side by side.
+type StepLog interface {
+	// Step announces a program before it starts. Its error is a reason not to start it.
+	Step(what string) error
+	// Write keeps what a program prints. It never fails: the program would be ended by its closed output.
+	io.Writer
+}
+
 type logKey struct{}
 
-// WithLog has what a kind's Apply tells on its way go to log, a line that begins with "# " for each
-// step.
-func WithLog(ctx context.Context, log io.Writer) context.Context {
+// WithLog has what a kind's Apply tells on its way go to log.
+func WithLog(ctx context.Context, log StepLog) context.Context {
 	return context.WithValue(ctx, logKey{}, log)
 }
 
 // Log is where Apply tells what it does; never nil.
-func Log(ctx context.Context) io.Writer {
-	if w, ok := ctx.Value(logKey{}).(io.Writer); ok {
+func Log(ctx context.Context) StepLog {
+	if w, ok := ctx.Value(logKey{}).(StepLog); ok {
 		return w
 	}
-	return io.Discard
+	return silent{io.Discard}
 }
+
+// silent is the log of who asked for none.
+type silent struct{ io.Writer }
+
+func (silent) Step(string) error { return nil }

@@ -32,8 +32,8 @@ var aspects = []aspect{
 	{"GPU driver", func(s *facts.Snapshot) string { return s.GPUDriver }, true, Warn, "a CUDA release that runs on one host may not start on the other"},
 }
 
-// packaged is a package's version. A vendor's stack has rdma-core of its own, whose version says
-// nothing beside the distribution's; the stack itself is compared.
+// packaged is a package's version. Vendors' stacks have an rdma-core of their own: where stacks
+// differ, it differs, too.
 func packaged(name string) func(*facts.Snapshot) string {
 	return func(s *facts.Snapshot) string {
 		if s.Stack == nil {
@@ -93,7 +93,7 @@ func (r *run) firmware(hosts []string) (out []Result) {
 		}
 	}
 	for _, board := range slices.Sorted(maps.Keys(boards)) {
-		a := aspect{name: "firmware of " + board, verdict: Warn, cause: "flash the later one on all cards of this board, or declare ofed { firmware = \"update\" } with a bundle that has it"}
+		a := aspect{name: "firmware of " + board, verdict: Warn, cause: "flash the later one on all cards of this board, or declare ofed { firmware = \"update\" } with a bundle of MLNX_OFED that has it"}
 		if res, any := compare(a, boards[board]); any {
 			out = append(out, res)
 		}

@@ -64,7 +64,7 @@ func installCommand() *cobra.Command {
 				return err
 			}
 			// Not the command's context: as with a guardian.
-			return agent.InstallMain(context.Background(), h, providers.Kinds())
+			return agent.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
 		},
 	}
 }

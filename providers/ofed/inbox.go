@@ -1,6 +1,7 @@
 package ofed
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func diffPackages(s *facts.Stack) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 		if p := s.Packages[name]; p.Unfinished != "" {
-			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: p.Version})
+			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: finished(s, name)})
 		}
 	}
 	if sim := s.Simulated; sim != nil {
@@ -93,6 +94,20 @@ func diffPackages(s *facts.Stack) []resource.Change {
 		}
 	}
 	return out
+}
+
+// finished is the version in which an unfinished package ends. One that is half installed is installed
+// anew, which may be in a later one, and dpkg may not know yet which it was.
+func finished(s *facts.Stack, name string) string {
+	p := s.Packages[name]
+	if p.Unfinished == halfInstalled && s.Simulated != nil {
+		for _, step := range s.Simulated.Steps {
+			if step.Name == name && step.To != "" {
+				return step.To
+			}
+		}
+	}
+	return cmp.Or(p.Version, newest)
 }
 
 // blind is what is installed where the package manager cannot say more before its lists were read.

@@ -1,9 +1,9 @@
 package ofed
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"slices"
@@ -62,8 +62,14 @@ func TestInboxDifferences(t *testing.T) {
 			s.Wanted = append(s.Wanted, "infiniband-diags=50.0")
 			s.Simulated = &facts.Simulation{Unknown: []string{"perftest"}}
 		}, []string{"package lists: do not know perftest → read anew [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
-		{"half installed", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: "unpacked"} },
+		{"unpacked", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: "unpacked"} },
 			[]string{"package perftest: unpacked → 25.01 [live]"}, false},
+		{"half installed: in a later version", func(s *facts.Stack) {
+			s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: halfInstalled}
+			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "perftest", From: "25.01", To: "26.01"}}}
+		}, []string{"package perftest: half-installed → 26.01 [live]"}, false},
+		{"half installed: dpkg knows no version", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Unfinished: halfInstalled} },
+			[]string{"package perftest: half-installed → " + newest + " [live]"}, false},
 		{"broke off", func(s *facts.Stack) {
 			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install"}
 		}, []string{"installation: broke off in: apt-get install → finished [live]"}, false},
@@ -109,18 +115,25 @@ func TestALabOfNamespacesInstallsNothing(t *testing.T) {
 var changes = []resource.Change{{Attribute: installation, From: "broke off in: x", To: "finished"}, {Attribute: lists, From: "do not know b", To: "read anew"},
 	{Attribute: "package a", From: "1", To: "2"}, {Attribute: "package b", To: newest}, {Attribute: "package c", From: "1"}}
 
+// apt is how it is told to ask nothing.
+const (
+	dpkg   = "dpkg --force-confdef --force-confold --configure --pending"
+	closes = apt + " --fix-broken --no-remove install --no-install-recommends --"
+	apt    = "apt-get --yes --quiet -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300"
+)
+
 func TestCommandsOfEachManager(t *testing.T) {
 	for manager, want := range map[string][]string{
-		facts.APT: {"dpkg --force-confdef --force-confold --configure --pending",
+		facts.APT: {dpkg,
 			"apt-get --quiet -o DPkg::Lock::Timeout=300 update",
-			"apt-get --yes --quiet -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=300 --fix-broken --allow-downgrades install --no-install-recommends -- a=2 b c-"},
+			closes, apt + " --allow-downgrades install --no-install-recommends -- a=2 b c-"},
 		facts.DNF:    {"dnf -y makecache", "dnf -y --allowerasing install --setopt=install_weak_deps=False -- a-2 b"},
 		facts.YUM:    {"yum -y makecache", "yum -y install -- a-2 b"},
 		facts.Zypper: {"zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses --oldpackage --no-recommends -- a=2 b"},
 	} {
-		var got []string
-		for _, c := range commands(&facts.Stack{Manager: manager}, changes) {
-			got = append(got, c.Name+" "+strings.Join(c.Args, " "))
+		todo := commands(&facts.Stack{Manager: manager}, changes)
+		got := lines(todo)
+		for _, c := range todo {
 			if !slices.Contains(c.Env, "DEBIAN_FRONTEND=noninteractive") {
 				t.Errorf("%s may ask", c.Name)
 			}
@@ -129,10 +142,29 @@ func TestCommandsOfEachManager(t *testing.T) {
 			t.Errorf("%s:\n%s", manager, strings.Join(got, "\n"))
 		}
 	}
-	exact := commands(&facts.Stack{Manager: facts.APT}, []resource.Change{{Attribute: "package a", To: "2"}})
-	if len(exact) != 1 || !slices.Contains(exact[0].Args, "--no-remove") {
-		t.Errorf("what the plan does not show could be removed: %v", exact)
+	half := &facts.Stack{Manager: facts.APT, Packages: map[string]facts.Package{"a": {Version: "2", Unfinished: halfInstalled}, "u": {Version: "1", Unfinished: "unpacked"}}}
+	for name, c := range map[string]struct {
+		stack   *facts.Stack
+		changes []resource.Change
+		want    []string
+	}{
+		"what the plan does not show stays":                       {&facts.Stack{Manager: facts.APT}, []resource.Change{{Attribute: "package a", To: "2"}}, []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- a=2"}},
+		"also where the lists were not read":                      {&facts.Stack{Manager: facts.APT}, changes[3:4], []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- b"}},
+		"what is half installed is installed anew":                {half, []resource.Change{{Attribute: "package a", From: halfInstalled, To: "2"}}, []string{dpkg, closes, apt + " --allow-downgrades --reinstall --no-remove install --no-install-recommends -- a=2"}},
+		"what is unpacked is configured, with what it depends on": {half, []resource.Change{{Attribute: "package u", From: "unpacked", To: "1"}}, []string{dpkg, closes}},
+	} {
+		if got := lines(commands(c.stack, c.changes)); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%s", name, strings.Join(got, "\n"))
+		}
 	}
+}
+
+// lines are commands as they are typed.
+func lines(commands []host.Command) (out []string) {
+	for _, c := range commands {
+		out = append(out, strings.TrimSpace(c.Name+" "+strings.Join(c.Args, " ")))
+	}
+	return out
 }
 
 // machine answers every command alike, and keeps what it was told.
@@ -147,6 +179,28 @@ func (m *machine) Run(_ context.Context, c host.Command, _ io.Writer) (host.Answ
 	return m.answer, nil
 }
 
+// steps is a log that keeps what is announced, until there is no space left.
+type steps struct {
+	io.Writer
+	said []string
+	full bool
+}
+
+func (s *steps) Step(what string) error {
+	if s.full {
+		return errors.New("no space left on device")
+	}
+	s.said = append(s.said, what)
+	return nil
+}
+
+func TestNothingStartsUnannounced(t *testing.T) {
+	m := &machine{}
+	if err := applyPackages(t.Context(), m, debian(nil), changes, &steps{full: true}); err == nil || len(m.ran) != 0 {
+		t.Errorf("%v, and %v ran", err, m.ran)
+	}
+}
+
 func TestAFailureStopsAndSaysWhy(t *testing.T) {
 	for said, want := range map[string]string{
 		"E: Could not get lock /var/lib/dpkg/lock-frontend":             "another package manager was busy",
@@ -156,17 +210,17 @@ func TestAFailureStopsAndSaysWhy(t *testing.T) {
 		"one\ntwo\nE: Sub-process /usr/bin/dpkg returned an error code": "one; two; E: Sub-process",
 	} {
 		m := &machine{answer: host.Answer{Exit: 100, Stderr: said}}
-		var log bytes.Buffer
+		var log steps
 		err := applyPackages(t.Context(), m, debian(nil), changes, &log)
 		if err == nil || !strings.Contains(err.Error(), "apt-get ended with 100: ") || !strings.Contains(err.Error(), want) || len(m.ran) != 2 {
 			t.Errorf("%v after %v", err, m.ran)
 		}
-		if !strings.HasPrefix(log.String(), "# dpkg --force-confdef") {
-			t.Errorf("the log begins with %q", log.String())
+		if !slices.Equal(log.said, []string{dpkg, "apt-get --quiet -o DPkg::Lock::Timeout=300 update"}) {
+			t.Errorf("steps %q", log.said)
 		}
 	}
 	m := &machine{}
-	if err := applyPackages(t.Context(), m, debian(nil), changes, io.Discard); err != nil || !reflect.DeepEqual(m.ran, []string{"dpkg", "apt-get", "apt-get"}) {
+	if err := applyPackages(t.Context(), m, debian(nil), changes, &steps{}); err != nil || !reflect.DeepEqual(m.ran, []string{"dpkg", "apt-get", "apt-get", "apt-get"}) {
 		t.Error(err, m.ran)
 	}
 }

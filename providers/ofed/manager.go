@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -15,6 +17,10 @@ import (
 // and zypper waits for its lock.
 var quiet = []string{"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_SUSPEND=1", "APT_LISTCHANGES_FRONTEND=none", "ZYPP_LOCK_TIMEOUT=300"}
 
+// halfInstalled is dpkg's state of a package whose files were being unpacked. `dpkg --configure` passes
+// it over, and `apt-get --fix-broken` removes it where nobody asks for it by name.
+const halfInstalled = "half-installed"
+
 // commands are what makes the changes, in order.
 func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 	var out []host.Command
@@ -22,11 +28,12 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 		out = append(out, host.Command{Name: name, Args: args, Env: quiet})
 	}
 	var install []string
-	broken, unread, removes, blindly := false, false, false, false
+	broken, unread, removes, again := false, false, false, false
 	for _, c := range changes {
 		name, is := strings.CutPrefix(c.Attribute, packagePart)
+		unfinished := s.Packages[name].Unfinished
 		switch {
-		case c.Attribute == installation || is && s.Packages[name].Unfinished != "":
+		case c.Attribute == installation || is && unfinished != "" && unfinished != halfInstalled:
 			broken = true
 		case c.Attribute == lists:
 			unread = true
@@ -36,11 +43,14 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 			if s.Manager == facts.APT { // the others take no word for it, and remove what stands in the way
 				install = append(install, name+"-")
 			}
-		case c.To == newest:
-			blindly = true
-			install = append(install, name)
 		default:
-			install = append(install, name+"="+c.To)
+			if unfinished == halfInstalled {
+				broken, again = true, true
+			}
+			if c.To != newest {
+				name += "=" + c.To
+			}
+			install = append(install, name)
 		}
 	}
 	switch s.Manager {
@@ -51,13 +61,20 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 		if unread {
 			add("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update")
 		}
+		// What broke off may have left dependencies open. apt closes them where it is asked for no package;
+		// beside others it refuses.
+		if broken {
+			add("apt-get", aptArguments(append([]string{"--fix-broken", "--no-remove"}, facts.InstallArguments(facts.APT, nil)...)...)...)
+		}
 		if len(install) > 0 {
-			how := facts.InstallArguments(facts.APT, install)
-			if !removes && !blindly { // exactly what the plan shows
-				how = append([]string{"--no-remove"}, how...)
+			how := []string{"--allow-downgrades"}
+			if again {
+				how = append(how, "--reinstall")
 			}
-			// What broke off may have left dependencies open, which the plan's simulation closed, too.
-			add("apt-get", aptArguments(append([]string{"--fix-broken", "--allow-downgrades"}, how...)...)...)
+			if !removes { // what the plan does not show, stays
+				how = append(how, "--no-remove")
+			}
+			add("apt-get", aptArguments(append(how, facts.InstallArguments(facts.APT, install)...)...)...)
 		}
 	case facts.Zypper:
 		if unread {
@@ -88,23 +105,23 @@ func aptArguments(args ...string) []string {
 }
 
 // applyPackages makes the changes of the distribution's packages.
-func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log io.Writer) error {
+func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log resource.StepLog) error {
 	todo := commands(snap.Stack, changes)
 	for i, c := range todo {
-		err := run(ctx, h, c, log)
-		// dpkg cannot configure what lacks a package that only comes with the next command.
-		if err != nil && (c.Name != "dpkg" || i == len(todo)-1) {
+		finishes := c.Name == "dpkg" || slices.Contains(c.Args, "--fix-broken")
+		if err := log.Step(step(c)); err != nil {
+			return err
+		}
+		// What finishes the earlier installation may lack what only comes with the command behind it.
+		if err := run(ctx, h, c, log); err != nil && (i == len(todo)-1 || !finishes) {
 			return err
 		}
 	}
 	return nil
 }
 
-// run runs one command; the log has what it said.
+// run runs one command; the log gets what it says.
 func run(ctx context.Context, h host.Host, c host.Command, log io.Writer) error {
-	if _, err := fmt.Fprintf(log, "# %s %s\n", c.Name, strings.Join(c.Args, " ")); err != nil {
-		return fmt.Errorf("write the log: %w", err)
-	}
 	a, err := h.Run(ctx, c, log)
 	if err != nil {
 		return err
@@ -114,6 +131,9 @@ func run(ctx context.Context, h host.Host, c host.Command, log io.Writer) error 
 	}
 	return nil
 }
+
+// step is how a command is announced.
+func step(c host.Command) string { return path.Base(c.Name) + " " + strings.Join(c.Args, " ") }
 
 // sentence is what an answer means, or its last words.
 func sentence(name string, a host.Answer) string {

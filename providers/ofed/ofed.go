@@ -36,6 +36,7 @@ type Status struct {
 	Stack  *facts.Stack
 	System facts.System
 	Want   Spec
+	Path   []string // devices of the stack's drivers that the operator's own connection may go over
 }
 
 // Kinds is the room's table.
@@ -82,7 +83,7 @@ func (provider) Needs(want Spec) facts.Needs {
 
 // Observe refuses what could not be carried out.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
-	s := &Status{Stack: snap.Stack, System: snap.System, Want: want}
+	s := &Status{Stack: snap.Stack, System: snap.System, Want: want, Path: pathOf(snap)}
 	switch {
 	case snap.System.Lab:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
@@ -119,13 +120,16 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 func (provider) Notes(got *Status) []string {
 	var out []string
 	s := got.Stack
-	if s.SecureBoot == "on" && got.Want.Stack == facts.DOCAOFED {
+	if s.SecureBoot == "on" && got.Want.Stack == facts.DOCAOFED && !installed(got.Want, s) {
 		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host and signed by nobody: they load only with a machine owner key that is enrolled (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
 	}
 	if s.RebootDue != "" && !rebootPending(got) {
 		out = append(out, "A reboot is due: "+s.RebootDue+".")
 	}
 	for _, m := range s.Modules {
+		if s.SecureBoot == "on" && m.Origin() != "" && m.Origin() != "kernel" && m.Signer == "" {
+			out = append(out, fmt.Sprintf("Secure Boot is on, and the module %s (%s) is signed by nobody: the kernel refuses it. Sign it with a machine owner key that is enrolled.", m.Name, m.File))
+		}
 		if m.Differs() {
 			out = append(out, fmt.Sprintf("The module %s that runs is not the one of its file (%s): it takes a reboot, or a reload of the driver.", m.Name, m.Origin()))
 		}
@@ -133,7 +137,7 @@ func (provider) Notes(got *Status) []string {
 	return out
 }
 
-// Stable leaves out what moves by itself: who holds a module, and the journal's process.
+// Stable leaves out what moves by itself: who holds a module, the journal's process, and who asks.
 func (provider) Stable(got *Status) any {
 	s := *got.Stack
 	s.Modules, s.Job = nil, nil

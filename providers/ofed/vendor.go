@@ -22,11 +22,13 @@ const (
 // refuseVendor says why the bundle cannot be installed here.
 func refuseVendor(got *Status, want Spec) error {
 	s := got.Stack
-	if is(want, s) {
+	if installed(want, s) {
 		return refuseReload(got, want)
 	}
 	b, ok := fabric.ParseBundle(want.Bundle)
 	switch {
+	case !ok && is(want, s):
+		return fmt.Errorf("the installation of %s broke off here, and the block names no bundle to finish it from", s)
 	case !ok:
 		return fmt.Errorf("this host has %s, and the block names no bundle to install %s from", s, want.Stack)
 	case s.Name != facts.Inbox && s.Name != want.Stack:
@@ -40,21 +42,32 @@ func refuseVendor(got *Status, want Spec) error {
 	if err := refusePackages(s); err != nil {
 		return err
 	}
+	if builds(b) && !s.Headers && s.Simulated == nil {
+		return fmt.Errorf("DOCA-OFED's modules are built on the host, and the headers of its kernel %s are not there (/lib/modules/%[1]s/build), though packages of headers are installed: boot the kernel that they are of, or install those of this one", got.System.Kernel)
+	}
 	return refuseReload(got, want)
 }
 
-// own are modules of a stack, which openibd unloads and loads together.
-var own = []string{"ib_", "iw_", "mlx", "rdma_cm", "rdma_ucm", "mst_"}
+// builds says whether modules come as source only: DOCA's do since 3.2 (its release notes, general
+// support).
+func builds(b fabric.Bundle) bool {
+	return b.Stack == facts.DOCAOFED && facts.CompareVersions(b.Version, "3.2") >= 0
+}
+
+// own are the modules that openibd unloads and loads together. Others that hold one of them are
+// somebody's: storage (ib_iser, ib_srpt, nvme_rdma), virtual machines (mlx5_vfio_pci).
+var own = []string{"ib_addr", "ib_cm", "ib_core", "ib_ipoib", "ib_mad", "ib_sa", "ib_ucm", "ib_umad", "ib_uverbs", "iw_cm", "mlx4_core", "mlx4_en", "mlx4_ib",
+	"mlx5_core", "mlx5_fpga_tools", "mlx5_ib", "mlx_compat", "mlxdevm", "mlxfw", "mst_pci", "mst_pciconf", "rdma_cm", "rdma_ucm"}
 
 // refuseReload says who keeps the driver from being reloaded, where the host may not be restarted.
 func refuseReload(got *Status, want Spec) error {
-	if want.Reboot || is(want, got.Stack) && !stale(got.Stack) {
+	if want.Reboot || installed(want, got.Stack) && !reloads(got.Stack) {
 		return nil
 	}
 	var busy []string
 	for _, m := range got.Stack.Modules {
 		for _, u := range m.Users {
-			if !slices.ContainsFunc(own, func(p string) bool { return strings.HasPrefix(u, p) }) {
+			if !slices.Contains(own, u) {
 				busy = append(busy, u)
 			}
 		}
@@ -62,10 +75,25 @@ func refuseReload(got *Status, want Spec) error {
 	if slices.Sort(busy); len(busy) > 0 {
 		return fmt.Errorf("the driver cannot be reloaded while %s uses it: set reboot = \"allow\" in the ofed block, or unload it first", strings.Join(slices.Compact(busy), ", "))
 	}
+	if len(got.Path) > 0 {
+		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: set reboot = \"allow\" in the ofed block, or come in by another card", strings.Join(got.Path, ", "))
+	}
 	return nil
 }
 
-// is says whether the wanted stack is installed.
+// pathOf are the devices under the operator's connection that the stack drives; where the path is not
+// known, all that it drives.
+func pathOf(snap *facts.Snapshot) (names []string) {
+	for _, l := range snap.Links {
+		if slices.Contains(own, l.Driver) && (snap.Management.Unknown != "" || slices.Contains(snap.Management.Devices, l.Name)) {
+			names = append(names, l.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// is says whether the host tells of the wanted stack.
 func is(want Spec, s *facts.Stack) bool {
 	if s.Name != want.Stack {
 		return false
@@ -76,9 +104,24 @@ func is(want Spec, s *facts.Stack) bool {
 		return strings.HasPrefix(s.Version, b.OFED+"-") || s.Version == b.OFED
 	case want.Bundle != "":
 		return s.Version == b.Version
+	case want.Stack == facts.DOCAOFED && strings.HasPrefix(s.Version, want.Version+"-"): // "25.07" is "25.07-0.9.7"
+		return true
 	}
 	return want.Version == "" || s.Version == want.Version
 }
+
+// reloadStep is how the reload is announced: what broke off in it has installed all before it.
+var reloadStep = step(reload)
+
+// installed says whether the wanted stack is there whole. An installer that was cut off may have left
+// what tells of it, and not the modules or the initramfs.
+func installed(want Spec, s *facts.Stack) bool {
+	broke := s.Job.Interrupted()
+	return is(want, s) && (broke == "" || broke == reloadStep)
+}
+
+// reloads says whether an installed driver is still to be loaded.
+func reloads(s *facts.Stack) bool { return stale(s) || s.Job.Interrupted() == reloadStep }
 
 // Installs says whether changes install a bundle, which the host must have before.
 func Installs(changes []resource.Change) bool {
@@ -96,10 +139,14 @@ func stale(s *facts.Stack) bool {
 func diffVendor(want Spec, got *Status) []resource.Change {
 	s := got.Stack
 	var out []resource.Change
-	if !is(want, s) {
+	if !installed(want, s) {
 		b, _ := fabric.ParseBundle(want.Bundle)
 		out = diffPackages(s)
-		out = append(out, resource.Change{Attribute: stackOf, From: s.String(), To: want.Stack + " " + b.Version})
+		from := s.String()
+		if is(want, s) {
+			from += ", unfinished"
+		}
+		out = append(out, resource.Change{Attribute: stackOf, From: from, To: want.Stack + " " + b.Version})
 		var goes []string
 		for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 			if facts.OfStack(name) && !strings.HasPrefix(name, "libnccl") && s.Name == facts.Inbox {
@@ -113,7 +160,7 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own", To: "the bundle's, where it has a later one"})
 		}
 	}
-	if len(out) == 0 && !stale(s) {
+	if len(out) == 0 && !reloads(s) {
 		return nil
 	}
 	if want.Reboot {

@@ -3,7 +3,6 @@ package ofed
 import (
 	"context"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -21,9 +20,12 @@ const (
 	unpacked = host.StateDir + "/stack/unpacked"
 )
 
+// reload has openibd unload the driver that runs, and load the installed one.
+var reload = host.Command{Name: "systemctl", Args: []string{"restart", "openibd.service"}}
+
 // applyVendor installs the bundle, makes the initramfs anew, and reloads the driver where the host is
 // not to be restarted.
-func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, changes []resource.Change, log io.Writer) error {
+func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, changes []resource.Change, log resource.StepLog) error {
 	has := func(attribute string) bool {
 		return slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == attribute })
 	}
@@ -36,7 +38,7 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 		todo = bundleCommands(b, want, snap)
 	}
 	if has(driverReload) {
-		todo = append(todo, host.Command{Name: "systemctl", Args: []string{"restart", "openibd.service"}})
+		todo = append(todo, reload)
 	}
 	for _, c := range todo {
 		if err := runInstaller(ctx, h, c, log); err != nil {
@@ -50,7 +52,7 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Command {
 	file := path.Join(bundles, want.Bundle)
 	if b.Stack == facts.DOCAOFED {
-		return append(docaCommands(b, file), initramfs(snap))
+		return append(docaCommands(b, snap.Stack.Manager, file), initramfs(snap))
 	}
 	mounted := b.Form == "iso"
 	installer := path.Join(unpacked, strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(want.Bundle, ".gz"), ".tar"), ".tgz"), "mlnxofedinstall")
@@ -72,19 +74,22 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 }
 
 // docaCommands install DOCA's local repository and from it DOCA-OFED (DOCA-Host's installation guide).
-func docaCommands(b fabric.Bundle, file string) []host.Command {
+func docaCommands(b fabric.Bundle, manager, file string) []host.Command {
+	command := func(name string, args ...string) host.Command {
+		return host.Command{Name: name, Args: args, Env: quiet}
+	}
 	if b.Form == "deb" {
 		return []host.Command{
-			{Name: "dpkg", Args: []string{"--force-confdef", "--force-confold", "--install", file}, Env: quiet},
-			{Name: "apt-get", Args: []string{"--quiet", "-o", "DPkg::Lock::Timeout=300", "update"}, Env: quiet},
-			{Name: "apt-get", Args: aptArguments("install", "--", "doca-ofed"), Env: quiet},
+			command("dpkg", "--force-confdef", "--force-confold", "--install", file),
+			command("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update"),
+			command("apt-get", aptArguments("install", "--", "doca-ofed")...),
 		}
 	}
-	return []host.Command{
-		{Name: "rpm", Args: []string{"--upgrade", "--replacepkgs", file}, Env: quiet},
-		{Name: "dnf", Args: []string{"clean", "all"}, Env: quiet},
-		{Name: "dnf", Args: []string{"-y", "install", "--", "doca-ofed"}, Env: quiet},
+	out := []host.Command{command("rpm", "--upgrade", "--replacepkgs", file)}
+	if manager == facts.Zypper {
+		return append(out, command("zypper", "--non-interactive", "refresh"), command("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", "--", "doca-ofed"))
 	}
+	return append(out, command(manager, "clean", "all"), command(manager, "-y", "install", "--", "doca-ofed"))
 }
 
 // initramfs makes it anew the distribution's way: the old driver in it would be loaded at boot.
@@ -116,10 +121,10 @@ var exits = map[int]string{
 const noFirmware = 2
 
 // runInstaller is run with what statuses of these programs mean.
-func runInstaller(ctx context.Context, h host.Host, c host.Command, log io.Writer) error {
+func runInstaller(ctx context.Context, h host.Host, c host.Command, log resource.StepLog) error {
 	installer := path.Base(c.Name) == "mlnxofedinstall"
-	if _, err := fmt.Fprintf(log, "# %s %s\n", path.Base(c.Name), strings.Join(c.Args, " ")); err != nil {
-		return fmt.Errorf("write the log: %w", err)
+	if err := log.Step(step(c)); err != nil {
+		return err
 	}
 	a, err := h.Run(ctx, c, log)
 	switch {

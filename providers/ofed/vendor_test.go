@@ -54,6 +54,29 @@ func TestVendorDifferences(t *testing.T) {
 		{"what builds it is missing", mlnx, func(s *facts.Snapshot) {
 			s.Stack.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "tk", To: "8.6"}}}
 		}, []string{"package tk:  → 8.6 [live]", stack, gone, reload}},
+		{"cut off once ofed_info was there", mlnx, func(s *facts.Snapshot) {
+			installed(s)
+			s.Stack.Job = &facts.StackJob{State: facts.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
+		}, []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
+		{"cut off in the initramfs, and to be restarted", reboot, func(s *facts.Snapshot) {
+			installed(s)
+			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "dracut --force"}
+		}, []string{"installation: broke off in: dracut --force → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
+		{"only the reload failed", mlnx, func(s *facts.Snapshot) {
+			installed(s)
+			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "systemctl restart openibd.service"}
+		}, []string{"installation: broke off in: systemctl restart openibd.service → finished [live]", reload}},
+		{"cut off, and no bundle to finish it from", Spec{Stack: facts.MLNXOFED}, func(s *facts.Snapshot) {
+			installed(s)
+			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "dracut --force"}
+		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 broke off here, and the block names no bundle to finish it from"}},
+		{"storage uses the driver", mlnx, func(s *facts.Snapshot) {
+			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
+		}, []string{`refused: the driver cannot be reloaded while ib_iser, ib_isert, ib_srpt, mlx5_vfio_pci uses it: set reboot = "allow" in the ofed block, or unload it first`}},
+		{"the operator comes in by it", mlnx, behind("eno1", ""), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
+		{"the operator comes in by another card", mlnx, behind("eno2", ""), []string{stack, gone, reload}},
+		{"nobody knows by what the operator comes in", mlnx, behind("", "no route"), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
+		{"the operator comes in by it, and it is restarted", reboot, behind("eno1", ""), []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"somebody uses the driver", mlnx, func(s *facts.Snapshot) {
 			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
 		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it: set reboot = "allow" in the ofed block, or unload it first`}},
@@ -67,9 +90,45 @@ func TestVendorDifferences(t *testing.T) {
 			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.diff)
 		}
 	}
-	doca := Spec{Stack: facts.DOCAOFED, Bundle: "doca-host-3.1.0-091000_25.10_ol96.x86_64.rpm"}
-	if got := difference(t, note000Host(func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" }), doca); got != nil {
-		t.Error(got)
+	has := func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" }
+	for _, doca := range []Spec{{Bundle: "doca-host-3.1.0-091000_25.10_ol96.x86_64.rpm"}, {Version: "25.10"}, {Version: "25.10-1.7.1"}, {}} {
+		doca.Stack = facts.DOCAOFED
+		if got := difference(t, note000Host(has), doca); got != nil {
+			t.Errorf("%+v: %q", doca, got)
+		}
+	}
+	if got := difference(t, note000Host(has), Spec{Stack: facts.DOCAOFED, Version: "25.1"}); len(got) != 1 || !strings.HasPrefix(got[0], "refused: ") {
+		t.Errorf("25.1 is taken for 25.10: %q", got)
+	}
+}
+
+// behind is a host with a card of the stack's and another one, that the operator comes in by.
+func behind(device, unknown string) func(*facts.Snapshot) {
+	return func(s *facts.Snapshot) {
+		s.Links = []host.Link{{Name: "eno1", Driver: "mlx5_core"}, {Name: "eno2", Driver: "igb"}}
+		s.Management = facts.Management{Devices: []string{device}, Unknown: unknown}
+	}
+}
+
+// TestModulesAreBuiltWithHeaders: DOCA 3.2 and later have source only.
+func TestModulesAreBuiltWithHeaders(t *testing.T) {
+	for file, refused := range map[string]bool{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm": true, "doca-host-3.1.0-091000_25.07_rhel9.x86_64.rpm": false} {
+		rhel := func(s *facts.Snapshot) {
+			s.System.Kernel, s.Stack.Release = "5.14.0-503.el9.x86_64", facts.Release{ID: "rhel", Version: "9.5"}
+		}
+		want := Spec{Stack: facts.DOCAOFED, Bundle: file}
+		got := difference(t, note000Host(rhel), want)
+		if strings.Contains(got[0], "the headers of its kernel 5.14.0-503.el9.x86_64 are not there (/lib/modules/5.14.0-503.el9.x86_64/build)") != refused {
+			t.Errorf("%s: %q", file, got)
+		}
+		for name, there := range map[string]func(*facts.Snapshot){
+			"they are there":    func(s *facts.Snapshot) { rhel(s); s.Stack.Headers = true },
+			"the plan has them": func(s *facts.Snapshot) { rhel(s); s.Stack.Simulated = &facts.Simulation{} },
+		} {
+			if got := difference(t, note000Host(there), want); strings.HasPrefix(got[0], "refused") {
+				t.Errorf("%s: %s: %q", file, name, got)
+			}
+		}
 	}
 }
 
@@ -106,30 +165,44 @@ func TestBundlesFitTheirSystems(t *testing.T) {
 
 func TestBundleCommands(t *testing.T) {
 	snap := note000Host(nil)
-	lines := func(want Spec, snap *facts.Snapshot) (out []string) {
+	typed := func(want Spec, snap *facts.Snapshot) (out []string) {
 		b, _ := fabric.ParseBundle(want.Bundle)
 		for _, c := range bundleCommands(b, want, snap) {
 			out = append(out, c.Name+" "+strings.Join(c.Args, " ")+c.Stdin)
 		}
 		return out
 	}
-	got := lines(Spec{Bundle: note000}, snap)
+	got := typed(Spec{Bundle: note000}, snap)
 	dir := unpacked + "/MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64"
 	for _, want := range []string{"tar --extract --no-same-owner --file=" + bundles + "/" + note000 + " --directory=" + unpacked, dir + "/mlnxofedinstall --without-fw-updatey\n", "dracut --force --kver " + snap.System.Kernel} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	got = lines(Spec{Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso", Firmware: true}, snap)
+	got = typed(Spec{Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso", Firmware: true}, snap)
 	for _, want := range []string{"mount -o loop,ro -- " + bundles + "/MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso " + unpacked, unpacked + "/mlnxofedinstall y\n"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
 	ubuntu := note000Host(func(s *facts.Snapshot) { s.Stack.Manager, s.Stack.Initramfs = facts.APT, true })
-	got = lines(Spec{Bundle: "doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb"}, ubuntu)
+	got = typed(Spec{Bundle: "doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb"}, ubuntu)
 	if len(got) != 4 || !strings.HasPrefix(got[0], "dpkg ") || !strings.HasSuffix(got[2], "install -- doca-ofed") || !strings.HasPrefix(got[3], "update-initramfs -u -k ") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestDOCAByEachManager: the repository in the file is read and DOCA-OFED installed by what the host has.
+func TestDOCAByEachManager(t *testing.T) {
+	b, _ := fabric.ParseBundle("doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm")
+	for manager, want := range map[string][]string{
+		facts.DNF:    {"rpm --upgrade --replacepkgs x.rpm", "dnf clean all", "dnf -y install -- doca-ofed"},
+		facts.YUM:    {"rpm --upgrade --replacepkgs x.rpm", "yum clean all", "yum -y install -- doca-ofed"},
+		facts.Zypper: {"rpm --upgrade --replacepkgs x.rpm", "zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses -- doca-ofed"},
+	} {
+		if got := lines(docaCommands(b, manager, "x.rpm")); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", manager, got)
+		}
 	}
 }
 
@@ -137,7 +210,7 @@ func TestExitsAreSentences(t *testing.T) {
 	changes := []resource.Change{{Attribute: stackOf, To: "x"}}
 	for exit, want := range map[int]string{0: "", 2: "", 1: "failed", 22: "options", 28: "no space", 171: "no card", 172: "missing", 173: "mst", 9: "ended with 9"} {
 		m := &installs{exit: exit}
-		err := applyVendor(t.Context(), m, note000Host(nil), Spec{Bundle: note000}, changes, io.Discard)
+		err := applyVendor(t.Context(), m, note000Host(nil), Spec{Bundle: note000}, changes, &steps{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", exit, err)
 		}
@@ -167,7 +240,13 @@ func TestSecureBootIsSaidBefore(t *testing.T) {
 	if notes := (provider{}).Notes(got); len(notes) != 1 || !strings.Contains(notes[0], "mokutil") {
 		t.Error(notes)
 	}
-	got.Want.Stack = facts.MLNXOFED
+	got.Stack.Modules = []facts.StackModule{{Name: "mlx5_core", File: "/lib/modules/6.1/updates/dkms/mlx5_core.ko"}, {Name: "mlx5_ib", File: "/lib/modules/6.1/updates/dkms/mlx5_ib.ko", Signer: "DKMS module signing key"},
+		{Name: "rdma_rxe", File: "/lib/modules/6.1/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko"}}
+	got.Stack.Name = facts.DOCAOFED
+	if notes := (provider{}).Notes(got); len(notes) != 1 || !strings.Contains(notes[0], "module mlx5_core") {
+		t.Error(notes)
+	}
+	got.Stack.Modules, got.Want.Stack = nil, facts.MLNXOFED
 	if notes := (provider{}).Notes(got); len(notes) != 0 {
 		t.Error(notes)
 	}

@@ -30,3 +30,16 @@ host "e" {
     version = "25.07"
   }
 }
+host "f" {
+  ofed {
+    stack    = "doca_ofed"
+    bundle   = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+    firmware = "update"
+  }
+}
+host "g" {
+  ofed {
+    stack   = "doca_ofed"
+    version = "3.1.0"
+  }
+}

@@ -1,0 +1,311 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// rack is a machine whose driver stack is a list of changes that are still to be made.
+type rack struct {
+	host.Host
+	*server
+	dir     string
+	left    []resource.Change
+	apply   func(resource.StepLog) error
+	reboots int
+	down    func() // while it restarts
+}
+
+// ReadFile has the journal in the test's own folder.
+func (r *rack) ReadFile(path string) ([]byte, error) {
+	if path == facts.JobFile {
+		path = filepath.Join(r.dir, "job.json")
+	}
+	return r.Host.ReadFile(path)
+}
+
+func (r *rack) Records() (map[string][]byte, error) { return nil, nil }
+
+func (r *rack) Reboot(context.Context) error {
+	r.reboots++
+	if r.down != nil {
+		r.down()
+	}
+	return nil
+}
+
+// drivers is the kind of a rack's stack.
+type drivers struct{ *rack }
+
+func (drivers) Stage() string { return resource.StageStack }
+
+func (drivers) Observe(*facts.Snapshot, string) (*string, error) { return new(string), nil }
+
+func (d drivers) Diff(string, *string) []resource.Change { return slices.Clone(d.left) }
+
+func (d drivers) Apply(ctx context.Context, _ host.Host, _ string, _ []resource.Change) error {
+	if d.apply != nil {
+		if err := d.apply(resource.Log(ctx)); err != nil {
+			return err
+		}
+	}
+	d.left = nil
+	return nil
+}
+
+var (
+	install = resource.Change{Attribute: "package a", To: "1", Stage: resource.StageStack}
+	restart = resource.Change{Attribute: "reboot", From: "kernel 1", To: "kernel 2", Stage: resource.StageStack, Disruption: resource.Reboot}
+)
+
+func order(id string, changes ...resource.Change) StackOrder {
+	boot, _ := host.BootID()
+	return StackOrder{ID: id, Who: "me@laptop", Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "drivers", Name: "x"}, Spec: []byte(`""`)}, Changes: changes, Boot: boot}
+}
+
+// newRack installs within the test's process.
+func newRack(t *testing.T, left ...resource.Change) *rack {
+	t.Helper()
+	h, err := host.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rack{Host: h, dir: t.TempDir(), left: left}
+	kinds := resource.Kinds{resource.Erase("drivers", drivers{r})}
+	store := checkpoint.NewStore(t.TempDir(), checkpoint.Now)
+	r.server = &server{host: r, kinds: kinds, store: store, stack: stackFolder(r.dir), arrivals: t.TempDir()}
+	r.startInstaller = func(_ string, stderr *os.File) (<-chan struct{}, error) {
+		said, err := os.OpenFile(stderr.Name(), os.O_WRONLY, 0)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := r.installer().run(context.Background()); err != nil {
+				_, _ = fmt.Fprintln(said, err)
+			}
+			_ = said.Close()
+		}()
+		return ended, err
+	}
+	return r
+}
+
+func (r *rack) installer() installer { return installer{r, r.kinds, r.store, r.stack, r.arrivals} }
+
+func (r *rack) journal() *facts.StackJob {
+	boot, _ := host.BootID()
+	return facts.ReadJob(r, boot)
+}
+
+// whole waits for the end of the installation.
+func (r *rack) whole(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if unlock, err := host.TryLock(r.stack.lock()); err == nil {
+			unlock()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the installation does not end")
+		}
+	}
+}
+
+func heldBy(err error, who string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Held && strings.Contains(e.Message, who)
+}
+
+// TestInstallationAndTransactionExcludeEachOther, whichever comes first.
+func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
+	r := newRack(t, install)
+	began, goOn := make(chan bool), make(chan bool)
+	r.apply = func(resource.StepLog) error { close(began); <-goOn; return nil }
+	state, err := r.stackStart(t.Context(), order("one", install))
+	if err != nil || state.Job.ID != "one" {
+		t.Fatal(state, err)
+	}
+	<-began
+	if _, err := r.txOpen(t.Context(), TxOpen{Fabric: "f"}); !heldBy(err, "me@laptop") {
+		t.Errorf("a transaction while something is installed: %v", err)
+	}
+	if open, _, err := r.store.Pending(); err != nil || open != nil {
+		t.Errorf("it was left open: %+v, %v", open, err)
+	}
+	if _, err := r.stackStart(t.Context(), order("two", install)); !heldBy(err, "me@laptop") {
+		t.Errorf("a second installation: %v", err)
+	}
+	if _, err := r.bundleRoom(t.Context(), Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
+		t.Errorf("bundles are exchanged meanwhile: %v", err)
+	}
+	close(goOn)
+	r.whole(t)
+
+	if _, err := r.store.Begin(checkpoint.Request{Fabric: "f", Holder: checkpoint.Holder{User: "eve"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.left = []resource.Change{install, restart}
+	if _, err := r.stackStart(t.Context(), order("three", install)); !heldBy(err, "eve") {
+		t.Errorf("an installation in a transaction: %v", err)
+	}
+	if _, err := r.stackReboot(t.Context(), order("three", restart)); !heldBy(err, "eve") || r.reboots > 0 {
+		t.Errorf("a restart in a transaction: %v", err)
+	}
+	// One that was opened after the helper had looked.
+	if err := r.installer().run(t.Context()); !heldBy(err, "eve") {
+		t.Errorf("the installer in a transaction: %v", err)
+	}
+	if j := r.journal(); j.ID != "one" || j.State != facts.JobDone {
+		t.Errorf("the journal tells of what was not begun: %+v", j)
+	}
+}
+
+// TestAnOrderIsCarriedOutOnce: asked for again, because the first answer was lost, it is answered; the
+// same plan's next order is another one.
+func TestAnOrderIsCarriedOutOnce(t *testing.T) {
+	r := newRack(t, install)
+	for range 2 {
+		if state, err := r.stackStart(t.Context(), order("one", install)); err != nil || !state.of("one") {
+			t.Fatal(state, err)
+		}
+		r.whole(t)
+	}
+	if err := r.installer().run(t.Context()); err == nil || !strings.Contains(err.Error(), "carried out already") {
+		t.Error(err)
+	}
+	var e *Error
+	if _, err := r.stackStart(t.Context(), order("two", install)); !errors.As(err, &e) || !e.Stale {
+		t.Errorf("what is installed was installed again: %v", err)
+	}
+	if _, err := r.stackStart(t.Context(), order("../x", install)); err == nil {
+		t.Error("a hostile id")
+	}
+}
+
+func TestAnInstallerThatDoesNotStartSaysWhy(t *testing.T) {
+	r := newRack(t, install)
+	r.startInstaller = func(_ string, stderr *os.File) (<-chan struct{}, error) {
+		_, err := fmt.Fprintln(stderr, "Failed to connect to bus: No such file or directory")
+		ended := make(chan struct{})
+		close(ended)
+		return ended, err
+	}
+	if _, err := r.stackStart(t.Context(), order("one", install)); err == nil || err.Error() != "the installation did not start: Failed to connect to bus: No such file or directory" {
+		t.Error(err)
+	}
+}
+
+// TestAHostIsRestartedForTheOrderOnly, once, and nothing begins meanwhile.
+func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
+	r := newRack(t, restart)
+	r.down = func() {
+		if err := (&server{host: r, stack: r.stack}).installing(); !heldBy(err, "somebody") {
+			t.Errorf("something may begin while the host goes down: %v", err)
+		}
+	}
+	if _, err := r.stackReboot(t.Context(), order("one", restart)); err != nil || r.reboots != 1 {
+		t.Errorf("%d restarts, %v", r.reboots, err)
+	}
+	over := order("one", restart)
+	over.Boot = "the boot before"
+	if state, err := r.stackReboot(t.Context(), over); err != nil || state.Boot == over.Boot || r.reboots != 1 {
+		t.Errorf("a boot that is over was ended again: %+v, %v", state, err)
+	}
+	r.left = nil
+	var e *Error
+	if _, err := r.stackReboot(t.Context(), order("two", restart)); !errors.As(err, &e) || !e.Stale || r.reboots != 1 {
+		t.Errorf("somebody had restarted it: %v", err)
+	}
+	// What the order itself installed is the reason, also where nothing else tells of one.
+	r.left = []resource.Change{install}
+	if _, err := r.stackStart(t.Context(), order("three", install)); err != nil {
+		t.Fatal(err)
+	}
+	r.whole(t)
+	r.down = nil
+	if _, err := r.stackReboot(t.Context(), order("three", restart)); err != nil || r.reboots != 2 {
+		t.Errorf("%d restarts, %v", r.reboots, err)
+	}
+}
+
+// full is a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestALogWithoutSpaceEndsNoProgram(t *testing.T) {
+	j := &journal{path: filepath.Join(t.TempDir(), "job.json"), log: new(strings.Builder)}
+	if err := j.Step("apt-get install"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(j, "# dpkg says a line like a step\n"); err != nil || j.job.Step != "apt-get install" {
+		t.Errorf("%v, and the step is %q", err, j.job.Step)
+	}
+	j.log = full{}
+	if n, err := io.WriteString(j, "Unpacking"); err != nil || n != len("Unpacking") {
+		t.Errorf("a program would be ended: %d, %v", n, err)
+	}
+	if err := j.Step("dracut"); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("another one begins: %v", err)
+	}
+}
+
+// TestBundlesGo: other ones where one is to come, and the last one when it is installed.
+func TestBundlesGo(t *testing.T) {
+	r := newRack(t, install)
+	b := Bundle{Name: "new.tgz", SHA256: strings.Repeat("a", 64), Size: 1}
+	if err := os.Mkdir(r.stack.bundles(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(r.stack.bundles(), "old.tgz"), filepath.Join(r.stack.bundles(), b.Name), filepath.Join(r.arrivals, "old.tgz.0.part"), filepath.Join(r.arrivals, b.part())} {
+		if err := os.WriteFile(path, []byte("xx"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func() (names []string) {
+		for _, dir := range []string{r.stack.bundles(), r.arrivals} {
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+		}
+		return names
+	}
+	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.part()) {
+		t.Fatal(room, err)
+	}
+	if got := there(); !slices.Equal(got, []string{b.Name, b.part()}) {
+		t.Errorf("there are %q", got)
+	}
+	r.apply = func(resource.StepLog) error { return errors.New("it fails") }
+	if _, err := r.stackStart(t.Context(), order("fails", install)); err != nil {
+		t.Fatal(err)
+	}
+	r.whole(t)
+	if got := there(); !slices.Equal(got, []string{b.Name, b.part()}) {
+		t.Errorf("after a failure there are %q", got)
+	}
+	r.apply = nil
+	if _, err := r.stackStart(t.Context(), order("done", install)); err != nil {
+		t.Fatal(err)
+	}
+	r.whole(t)
+	if got := there(); len(got) > 0 {
+		t.Errorf("after the installation there are %q", got)
+	}
+}
