@@ -140,7 +140,7 @@ func (a *apt) Inquire(_ context.Context, _ string, args ...string) (host.Answer,
 	return a.answers[packages], nil
 }
 
-// TestOpenDependenciesAreClosed: as apt 3.0 answered where a package was unpacked without one that it
+// TestOpenDependenciesAreClosed: as apt 2.6 answered where a package was unpacked without one that it
 // depends on.
 func TestOpenDependenciesAreClosed(t *testing.T) {
 	r := &apt{answers: map[string]host.Answer{

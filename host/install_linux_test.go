@@ -1,6 +1,11 @@
 package host
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // TestOnlyWhatWeUnpackedIsStartedByItsPath: a path leads nowhere but below our own folder.
 func TestOnlyWhatWeUnpackedIsStartedByItsPath(t *testing.T) {
@@ -20,5 +25,32 @@ func TestDeclaredPrograms(t *testing.T) {
 		if e := (Program{Name: "none", Declared: path}).Start(t.Context())(); e.Missing != missing || e.Exit != 0 {
 			t.Errorf("%s: %+v", path, e)
 		}
+	}
+}
+
+// TestAScopeOfItsOwn: systemd-run becomes the program, which is then in no login's scope any more.
+func TestAScopeOfItsOwn(t *testing.T) {
+	got := strings.Join(scopeArguments("fabricform-install-x", []string{"/helper", "install"}), " ")
+	if want := "systemd-run --quiet --collect --scope --unit=fabricform-install-x -- /helper install"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestDetachedProgramsSayWhy: what a program says on stderr is in the file.
+func TestDetachedProgramsSayWhy(t *testing.T) {
+	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	p, err := detach([]string{"/bin/sh", "-c", "echo no >&2"}, said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(said.Name()); err != nil || string(raw) != "no\n" {
+		t.Errorf("%q, %v", raw, err)
 	}
 }

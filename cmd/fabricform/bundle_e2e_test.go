@@ -15,20 +15,22 @@ import (
 const standIn = "MLNX_OFED_LINUX-24.10-2.1.8.0-debian13.0-x86_64"
 
 // standInInstaller asks as the real one does, knows the option that keeps firmware, and leaves what
-// tells of an installation: ofed_info, and the service that reloads the driver.
+// tells of an installation: ofed_info, which is there long before the end, and the service that reloads
+// the driver.
 const standInInstaller = `#!/bin/sh
 echo "This stand-in will remove all other OFED packages. Do you want to continue?[y/N]:"
 read answer
 [ "$answer" = y ] || exit 1
 [ "$*" = --without-fw-update ] || exit 22
+printf '#!/bin/sh\n[ "$1" = -s ] && echo MLNX_OFED_LINUX-24.10-2.1.8.0:\n' > /usr/bin/ofed_info
+chmod 755 /usr/bin/ofed_info
+sync
 if [ -e /root/stand-in-exit ]; then
   echo "Error: One or more required packages for installing the stand-in are missing."
   exit "$(cat /root/stand-in-exit)"
 fi
 echo "Installing"
 [ ! -e /root/stand-in-waits ] || sleep 60
-printf '#!/bin/sh\n[ "$1" = -s ] && echo MLNX_OFED_LINUX-24.10-2.1.8.0:\n' > /usr/bin/ofed_info
-chmod 755 /usr/bin/ofed_info
 printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c "date >> /root/reloads"\n' > /etc/systemd/system/openibd.service
 echo x >> /root/installations
 `
@@ -143,7 +145,8 @@ func TestStandInBundle(t *testing.T) {
 		t.Errorf("node2 went on after node1 had failed: %s", got)
 	}
 	on("node1", "rm /root/stand-in-exit; touch /root/stand-in-waits")
-	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "broke off in: mlnxofedinstall --without-fw-update")
+	unfinished := []string{"broke off in: mlnxofedinstall --without-fw-update", "mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0", "[reboot]"}
+	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, unfinished...)
 
 	done := make(chan answer, 1)
 	go func() { done <- apply() }()
@@ -155,6 +158,7 @@ func TestStandInBundle(t *testing.T) {
 	try(t, state, "lab", "reboot", "-hard", fabric, "node1").want(t, 0)
 	(<-done).want(t, 1, "interrupted in: mlnxofedinstall", "the next apply finishes it")
 	on("node1", "rm /root/stand-in-waits")
+	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, unfinished...)
 
 	boots := [2]string{on("node1", "cat /proc/sys/kernel/random/boot_id"), on("node2", "cat /proc/sys/kernel/random/boot_id")}
 	apply().want(t, 0, "✓ node1.ofed.mlnx_ofed", "✓ node2.ofed.mlnx_ofed", "✓ node1.nic.rail0")
@@ -170,6 +174,9 @@ func TestStandInBundle(t *testing.T) {
 		}
 		if got := on(host, "ls /boot/initrd.img-"+kernel+"; ls /var/lib/fabricform/stack/unpacked 2>&1 | head -1"); !strings.HasPrefix(got, "/boot/initrd.img-") || !strings.Contains(got, "No such file") {
 			t.Errorf("%s: %s", host, got)
+		}
+		if left := on(host, "ls /var/lib/fabricform/stack/bundles /var/lib/fabricform/bundles | grep -v :"); left != "" {
+			t.Errorf("%s still has %s", host, left)
 		}
 	}
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")

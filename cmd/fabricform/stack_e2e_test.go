@@ -138,20 +138,50 @@ func TestInboxStack(t *testing.T) {
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 0, "No changes")
 	})
 	t.Run("the power is cut in the middle", func(t *testing.T) {
-		on("node1", "dpkg --purge --force-depends perftest rdma-core; rm /var/lib/fabricform/stack/log")
+		repository(t, state, inbox, "node1", waiting(t, newer, "perftest"))
+		on("node1", "apt-get -q update; dpkg --purge perftest; touch /root/waits; sync")
 		done := make(chan answer, 1)
 		go func() { done <- try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", inbox) }()
-		for end := time.Now().Add(2 * time.Minute); !strings.Contains(on("node1", "tail -c 300 /var/lib/fabricform/stack/log"), "Unpacking"); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); on("node1", perftestState) != "half-configured"; time.Sleep(time.Second) {
 			if time.Now().After(end) {
 				t.Fatal("no installation was seen")
 			}
 		}
 		try(t, state, "lab", "reboot", "-hard", inbox, "node1").want(t, 0)
 		(<-done).want(t, 1, "interrupted", "the next apply finishes it")
+		if got := on("node1", "rm /root/waits; "+perftestState); got != "half-configured" {
+			t.Errorf("perftest is %s after the cut", got)
+		}
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 2, "broke off in")
 		try(t, state, "apply", "-lab", "-auto-approve", inbox).want(t, 0, "✓ node1.ofed.inbox", "send_lat") // its device came back with the boot
+		if got := on("node1", perftestState); got != "installed" {
+			t.Errorf("perftest is %s", got)
+		}
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 0, "No changes")
 	})
+}
+
+const perftestState = `dpkg-query -W -f '${db:Status-Status}' perftest`
+
+// waiting is a repository with the same packages, one of which holds dpkg up while /root/waits is there.
+func waiting(t *testing.T, repository, name string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	script := `set -e
+cp "$1"/*.deb .
+dpkg-deb --raw-extract "$2"_*.deb x
+rm "$2"_*.deb
+printf '#!/bin/sh\n[ ! -e /root/waits ] || sleep 600\n' > x/DEBIAN/postinst
+chmod 755 x/DEBIAN/postinst
+dpkg-deb --root-owner-group --build x .
+rm -r x
+dpkg-scanpackages --multiversion . > Packages`
+	cmd := exec.Command("sh", "-c", script, "sh", repository, name)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	return dir
 }
 
 func must[T any](v T, err error) T {
