@@ -5,10 +5,12 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -46,5 +48,38 @@ func TestDesiredKeepsTheOrderOfKinds(t *testing.T) {
 	want := MainRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, Route: RouteSpec{To: r.To, Via: r.Via, Src: r.Src, OnLink: true, Metric: 7}}
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("%+v, not %+v", spec, want)
+	}
+}
+
+// TestNICsAreFollowedThroughANewName, which a driver's installation may bring: what its block matches by
+// MAC, PCI address or (where that stayed) RDMA device is planned on as before, and what is recorded of
+// the old name is nobody's any more.
+func TestNICsAreFollowedThroughANewName(t *testing.T) {
+	snap := func(netdev string) *facts.Snapshot {
+		return &facts.Snapshot{Sysctls: map[string]string{}, RDMA: []facts.RDMADevice{{Name: "rocep1s0", Netdev: netdev}},
+			Links: []host.Link{{Index: 2, Name: netdev, MAC: "02:00:00:00:00:01", PCI: "0000:01:00.0", MTU: 1500, Up: true}}}
+	}
+	kind := Kinds()[0]
+	for _, by := range []facts.Selector{{MAC: "02:00:00:00:00:01"}, {PCI: "0000:01:00.0"}, {RDMA: "rocep1s0"}} {
+		raw, err := json.Marshal(NICSpec{Select: by, MTU: 9000, Up: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, netdev := range []string{"eth1", "enp1s0f0np0"} {
+			d, err := kind.Plan(snap(netdev), raw)
+			if err != nil || len(d.Changes) != 1 || d.Changes[0].To != "9000" || d.Changes[0].Atom.Thing() != netdev {
+				t.Errorf("%+v on %s: %+v, %v", by, netdev, d, err)
+			}
+		}
+	}
+	if live := kind.Live(snap("enp1s0f0np0"), resource.NewAtom(KindNIC, "eth1", "mtu")); live != "" {
+		t.Errorf("the old name's MTU is %s", live)
+	}
+	raw, err := json.Marshal(NICSpec{Select: facts.Selector{Netdev: "eth1"}, MTU: 9000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kind.Plan(snap("enp1s0f0np0"), raw); err == nil || !strings.Contains(err.Error(), "there are enp1s0f0np0") {
+		t.Errorf("a name that is gone: %v", err)
 	}
 }
