@@ -277,7 +277,7 @@ func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, err
 	if err := noTransaction(s.store); err != nil {
 		return StackState{}, err
 	}
-	if !state.of(p.ID) {
+	if !state.of(p.ID) || state.Job.State != facts.JobDone {
 		now, err := s.planned(p)
 		if err != nil {
 			return StackState{}, err

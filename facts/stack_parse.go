@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,16 +77,19 @@ func ParseModinfo(answer string) []StackModule {
 	return slices.DeleteFunc(out, func(m StackModule) bool { return m.Name == "" })
 }
 
-// ParseDpkg reads /var/lib/dpkg/status: the packages that are asked for, where they are installed,
-// and all whose installation broke off.
+// ParseDpkg reads /var/lib/dpkg/status, and behind it what dpkg has not entered there yet: the packages
+// that are asked for, where they are installed, and all whose installation broke off.
 func ParseDpkg(status string, wanted []string) map[string]Package {
-	out := map[string]Package{}
+	states := map[[2]string]Package{} // by name and architecture: one may be there for two
 	for stanza := range strings.SplitSeq(status, "\n\n") {
-		var name, state, version string
+		var k [2]string
+		var state, version string
 		for line := range strings.Lines(stanza) {
-			switch key, value, _ := strings.Cut(line, ":"); key {
+			switch field, value, _ := strings.Cut(line, ":"); field {
 			case "Package":
-				name = strings.TrimSpace(value)
+				k[0] = strings.TrimSpace(value)
+			case "Architecture":
+				k[1] = strings.TrimSpace(value)
 			case "Status": // want, error flag, state: dpkg(1)
 				if f := strings.Fields(value); len(f) == 3 {
 					state = f[2]
@@ -94,12 +98,18 @@ func ParseDpkg(status string, wanted []string) map[string]Package {
 				version = strings.TrimSpace(value)
 			}
 		}
-		switch {
-		case name == "" || state == "not-installed" || state == "config-files":
-		case state != "installed":
-			out[name] = Package{version, state}
-		case slices.Contains(wanted, name) && out[name].Unfinished == "":
-			out[name] = Package{Version: version}
+		if state == "installed" {
+			state = ""
+		}
+		delete(states, k)
+		if k[0] != "" && state != "not-installed" && state != "config-files" {
+			states[k] = Package{version, state}
+		}
+	}
+	out := map[string]Package{}
+	for _, k := range slices.SortedFunc(maps.Keys(states), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		if p, name := states[k], k[0]; p.Unfinished != "" || slices.Contains(wanted, name) && out[name].Unfinished == "" {
+			out[name] = p
 		}
 	}
 	return out

@@ -49,9 +49,19 @@ Version: 1
 Package: other
 Status: install ok installed
 Version: 2
+
+Package: libibverbs1
+Status: install ok unpacked
+Architecture: i386
+Version: 56
+
+Package: libibverbs1
+Status: install ok installed
+Architecture: amd64
+Version: 55
 `
-	want := map[string]Package{"rdma-core": {Version: "56.1-1"}, "perftest": {"25.01.0+0.80-1", "half-configured"}}
-	if got := ParseDpkg(status, []string{"rdma-core", "perftest", "gone"}); !reflect.DeepEqual(got, want) {
+	want := map[string]Package{"rdma-core": {Version: "56.1-1"}, "perftest": {"25.01.0+0.80-1", "half-configured"}, "libibverbs1": {"56", "unpacked"}}
+	if got := ParseDpkg(status, []string{"rdma-core", "perftest", "gone", "libibverbs1"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -171,7 +181,11 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	for path, text := range map[string]string{
 		"etc/os-release":                       "ID=ubuntu\nVERSION_ID=\"22.04\"\nID_LIKE=debian\n",
 		"usr/bin/apt-get":                      "",
-		"var/lib/dpkg/status":                  "Package: rdma-core\nStatus: install ok unpacked\nVersion: 39.0-1\n",
+		"var/lib/dpkg/status":                  "Package: rdma-core\nStatus: install ok installed\nArchitecture: amd64\nVersion: 39.0-1\n\nPackage: perftest\nStatus: install ok unpacked\nArchitecture: amd64\nVersion: 1\n",
+		"var/lib/dpkg/updates/0000":            "Package: rdma-core\nStatus: install reinstreq half-installed\nArchitecture: amd64\nVersion: 39.0-1\n",
+		"var/lib/dpkg/updates/0001":            "Package: rdma-core\nStatus: install ok unpacked\nArchitecture: amd64\nVersion: 40.0-1\n",
+		"var/lib/dpkg/updates/0002":            "Package: perftest\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
+		"var/lib/dpkg/updates/tmp.i":           "Package: rdma-core\nStatus: install ok installed\n",
 		"sys/module/mlx5_core/srcversion":      "ABC\n",
 		"sys/module/mlx5_core/holders/mlx5_ib": "",
 		"lib/modules/5.15.0-91/build/x":        "",
@@ -194,7 +208,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
 		t.Error(s.Wanted)
 	}
-	if s.Name != Inbox || s.Manager != APT || s.Packages["rdma-core"].Unfinished != "unpacked" || !s.Headers || s.SecureBoot != "on" ||
+	if s.Name != Inbox || s.Manager != APT || s.Packages["rdma-core"] != (Package{"40.0-1", "unpacked"}) || s.Packages["perftest"] != (Package{Version: "1"}) || !s.Headers || s.SecureBoot != "on" ||
 		s.RebootDue != "kernel 5.15.0-101 is installed, and 5.15.0-91 runs" || s.Module("mlx5_core") == nil || !slices.Equal(s.Module("mlx5_core").Users, []string{"mlx5_ib"}) ||
 		s.Simulated.Failed != "apt is not there" {
 		t.Errorf("%+v %+v", s, s.Simulated)

@@ -152,7 +152,7 @@ func TestInboxStack(t *testing.T) {
 		if got := on("node1", "rm /root/waits; "+perftestState); got != "half-configured" {
 			t.Errorf("perftest is %s after the cut", got)
 		}
-		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 2, "broke off in")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 2, "broke off in", "package perftest", "half-configured → 25.01")
 		try(t, state, "apply", "-lab", "-auto-approve", inbox).want(t, 0, "✓ node1.ofed.inbox", "send_lat") // its device came back with the boot
 		if got := on("node1", perftestState); got != "installed" {
 			t.Errorf("perftest is %s", got)
