@@ -129,12 +129,13 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 }
 
 // askAgain asks for what does no harm when it is asked for twice: a connection that breaks is made
-// anew, and the host's own answer, also a refusal, is waited for.
+// anew, and the host's own answer, also a refusal, is waited for. A host that was not reached to begin
+// with has no connection to break.
 func askAgain[R any](ctx context.Context, f *Fleet, host, method string, params any, patience time.Duration) (R, error) {
 	for breaks := 0; ; breaks++ {
 		r, err := ask[R](ctx, f, host, method, params)
 		var refused *agent.Error
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == breaksBorne {
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == breaksBorne || f.client(host) == nil {
 			return r, err
 		}
 		if back := f.comeBack(ctx, host, patience); back != nil {
