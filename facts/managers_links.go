@@ -58,13 +58,15 @@ func networkdNames(file string, l host.Link) bool {
 }
 
 // networkManager says in a file for each link which profile it has active; the profile's file is
-// found by its identity. What was made by others ("external") has no file.
+// found by its identity. For what others made it writes a profile that nobody configured (seen with
+// 1.52: `external` in a section of its own), which is no claim.
 func (m *Managers) networkManager(r host.Reader, s *Snapshot) {
 	profiles := map[string]string{}
 	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", "/etc/NetworkManager/system-connections"} {
 		for _, name := range filesIn(r, dir, "") {
 			file := path.Join(dir, name)
-			if id := keyValue(text(r, file), "connection", "uuid"); id != "" {
+			profile := text(r, file)
+			if id := keyValue(profile, "connection", "uuid"); id != "" && keyValue(profile, ".nmmeta", "external") != "true" {
 				profiles[id] = file
 			}
 		}

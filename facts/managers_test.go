@@ -60,7 +60,8 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 		"NetworkManager, by MAC, and a device without a profile": {map[string]string{
 			runsNM:                          "1\n",
 			"/run/NetworkManager/devices/3": "[device]\nconnection-uuid=u-2\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=u-external\n",
-			"/etc/NetworkManager/system-connections/wired": "[connection]\nid=wired\nuuid=u-2\n[ethernet]\nmac-address=02:00:00:00:00:03\n",
+			"/etc/NetworkManager/system-connections/wired":             "[connection]\nid=wired\nuuid=u-2\n[ethernet]\nmac-address=02:00:00:00:00:03\n",
+			"/run/NetworkManager/system-connections/eth0.nmconnection": "[connection]\nid=eth0\nuuid=u-external\ninterface-name=eth0\n\n[.nmmeta]\nnm-generated=true\nvolatile=true\nexternal=true\n",
 		}, Managers{Active: []string{NetworkManager}, Claims: map[string]Claim{"eth1": {NetworkManager, "/etc/NetworkManager/system-connections/wired", true}}}},
 		"ifupdown": {map[string]string{
 			"/run/network/ifstate": "lo=lo\n", "/etc/network/interfaces": "source /etc/network/interfaces.d/*\nauto lo\niface lo inet loopback\niface eth0 inet dhcp\n",
