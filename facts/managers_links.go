@@ -1,6 +1,9 @@
 package facts
 
 import (
+	"cmp"
+	"crypto/md5" //nolint:gosec // NetworkManager's choice, for no secret
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -66,8 +69,8 @@ func (m *Managers) networkManager(r host.Reader, s *Snapshot) {
 		for _, name := range filesIn(r, dir, "") {
 			file := path.Join(dir, name)
 			profile := text(r, file)
-			if id := keyValue(profile, "connection", "uuid"); id != "" && keyValue(profile, ".nmmeta", "external") != "true" {
-				profiles[id] = file
+			if keyValue(profile, ".nmmeta", "external") != "true" {
+				profiles[cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))] = file
 			}
 		}
 	}
@@ -88,6 +91,16 @@ func (m *Managers) networkManager(r host.Reader, s *Snapshot) {
 		}
 		m.Claims[l.Name] = c
 	}
+}
+
+// profileUUID is the identity that NetworkManager gives a profile whose file has none, as netplan's
+// do: of version 3, of the file's name, as if it stood below /etc (NetworkManager 1.52,
+// nms-keyfile-reader.c and nm-uuid.c).
+func profileUUID(name string) string {
+	space := [16]byte{0xb4, 0x25, 0xe9, 0xfb, 0x75, 0x98, 0x44, 0xb4, 0x9e, 0x3b, 0x5a, 0x2e, 0x3a, 0xaa, 0x49, 0x05}
+	id := md5.Sum(append(space[:], "keyfile\x00/etc/NetworkManager/system-connections/"+name+"\x00"...)) //nolint:gosec // as above
+	id[6], id[8] = id[6]&0x0f|0x30, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // keyValue reads a value of a keyfile (nm-settings-keyfile(5)); "" where there is none.

@@ -52,11 +52,11 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 		}, Managers{Active: []string{Netplan, Networkd}, Behind: Networkd, Claims: map[string]Claim{"eth0": {Netplan, "/run/systemd/network/10-netplan-eth0.network", true}}}},
 		"netplan before NetworkManager": {map[string]string{
 			runsNM: "1\n", runsNetworkd: "1\n",
-			"/lib/netplan/00-network-manager-all.yaml":                         "network:\n  version: 2\n  renderer: NetworkManager\n",
-			"/run/NetworkManager/devices/2":                                    "[device]\nmanaged=true\nconnection-uuid=u-1\n",
-			"/run/NetworkManager/system-connections/netplan-eth0.nmconnection": "[connection]\nuuid=u-1\ninterface-name=eth0\n[ethernet]\nuuid=other\n",
+			"/lib/netplan/00-network-manager-all.yaml":                          "network:\n  version: 2\n  renderer: NetworkManager\n",
+			"/run/NetworkManager/devices/2":                                     "[device]\nmanaged=true\nconnection-uuid=23e12276-3c0e-3e91-bd00-95bdee13fea4\n",
+			"/run/NetworkManager/system-connections/netplan-mgmt0.nmconnection": "[connection]\nid=netplan-mgmt0\ntype=ethernet\ninterface-name=eth0\n[ethernet]\nuuid=other\n",
 		}, Managers{Active: []string{Netplan, NetworkManager, Networkd}, InCharge: []string{"eth0"}, Behind: NetworkManager,
-			Claims: map[string]Claim{"eth0": {Netplan, "/run/NetworkManager/system-connections/netplan-eth0.nmconnection", true}}}},
+			Claims: map[string]Claim{"eth0": {Netplan, "/run/NetworkManager/system-connections/netplan-mgmt0.nmconnection", true}}}},
 		"NetworkManager, by MAC, and a device without a profile": {map[string]string{
 			runsNM:                          "1\n",
 			"/run/NetworkManager/devices/3": "[device]\nconnection-uuid=u-2\n", "/run/NetworkManager/devices/2": "[device]\nconnection-uuid=u-external\n",

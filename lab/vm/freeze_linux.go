@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience with the first boot: emulated, it takes 35 s on a quiet machine.
-const patience = 4 * time.Minute
+// patience with the first boot: emulated, it takes 35 s on a quiet machine, and minutes on a busy one.
+const patience = 10 * time.Minute
 
 // freeze boots the image and keeps the memory of the guest, from which labs start in seconds.
 func freeze(ctx context.Context, dir, accel string) (err error) {

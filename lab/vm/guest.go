@@ -77,14 +77,15 @@ func login(image string) (*ssh.ClientConfig, error) {
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519}, Config: ssh.Config{KeyExchanges: []string{ssh.KeyExchangeCurve25519}}}, nil
 }
 
-// sh runs a fixed script; what differs goes in by stdin, so that nothing of it is read as shell.
+// sh runs a fixed script; what differs goes in by stdin, so that nothing of it is read as shell. With
+// ctx the connection ends, since a guest that is gone answers nothing at all.
 func (g *guest) sh(ctx context.Context, script, stdin string) (string, error) {
 	s, err := g.client.NewSession()
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = s.Close() }() // it may have ended
-	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	defer context.AfterFunc(ctx, g.close)()
 	var out, errs bytes.Buffer
 	s.Stdin, s.Stdout, s.Stderr = strings.NewReader(stdin), &out, &errs
 	if err := s.Run(script); err != nil {
@@ -133,6 +134,9 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	return 0, nil
 }
 
+// answerPatience is with a guest that may be going down.
+const answerPatience = 20 * time.Second
+
 // Reboot restarts a host and waits until it answers again, and has started all that it starts.
 func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	h, ok := l.state.Hosts[host]
@@ -154,10 +158,13 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 			return err
 		}
 	} else {
-		_, err := g.sh(ctx, "systemctl reboot", "")
+		try, cancel := context.WithTimeout(ctx, answerPatience)
+		_, err := g.sh(try, "systemctl reboot", "")
+		cancel()
 		g.close()
-		var gone *ssh.ExitMissingError // the guest went before it said so
-		if err != nil && !errors.As(err, &gone) {
+		// The guest may go before it says so; ifupdown takes the network down before sshd can say anything.
+		var gone *ssh.ExitMissingError
+		if err != nil && !errors.As(err, &gone) && (!errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil) {
 			return fmt.Errorf("reboot %s: %w", host, err)
 		}
 	}
@@ -166,7 +173,9 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 		if err != nil {
 			return fmt.Errorf("%s does not come back; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
 		}
-		now, err := g.bootID(ctx)
+		try, cancel := context.WithTimeout(ctx, answerPatience)
+		now, err := g.bootID(try)
+		cancel()
 		if err == nil && now != before {
 			// Units that failed are the guest's own matter; it is up all the same.
 			_, err := g.sh(ctx, "timeout 120 systemctl is-system-running --wait >/dev/null; :", "")
