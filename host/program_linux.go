@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -25,9 +26,11 @@ type Program struct {
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
-	Stdin   []byte
-	Log     io.Writer // what it prints goes there, too, as it comes; nil: nowhere
-	Keep    int       // bytes that are kept of each of its outputs; 0: a MiB
+	// Family has all descendants end with it, also such as left its process group, as MPI's ranks do.
+	Family bool
+	Stdin  []byte
+	Log    io.Writer // what it prints goes there, too, as it comes; nil: nowhere
+	Keep   int       // bytes that are kept of each of its outputs; 0: a MiB
 }
 
 // Ended is how a program ended.
@@ -60,6 +63,11 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			path, args = stdbuf, append([]string{"-oL", path}, args...)
 		}
 	}
+	mark := ""
+	if p.Family {
+		mark = rand.Text()
+		p.Env = append([]string{familyMark + "=" + mark}, p.Env...)
+	}
 	keep := p.Keep
 	if keep == 0 {
 		keep = 1 << 20
@@ -88,6 +96,9 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			return
 		}
 		err = cmd.Wait()
+		if mark != "" {
+			endFamily(mark)
+		}
 		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 		var exited *exec.ExitError
 		if errors.As(err, &exited) {

@@ -2,8 +2,12 @@ package host
 
 import (
 	"bytes"
+	"context"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
@@ -45,5 +49,29 @@ func TestAProgramsLastWordsAreKept(t *testing.T) {
 	}
 	if e := (Program{Name: "python3", Args: []string{"-c", script}}).Start(t.Context())(); len(e.Stderr) != 1<<20+len(gap) || !bytes.HasSuffix(e.Stderr, []byte("\nlast\n")) {
 		t.Errorf("%d bytes", len(e.Stderr))
+	}
+}
+
+// A rank of MPI's leaves its launcher's process group, and need not notice that the launcher is gone.
+func TestAProgramsFamilyEndsWithIt(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		// The grandchild has a session and outputs of its own; its number is what comes back.
+		script := "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3"
+		if killed {
+			script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 1000"
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if killed {
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		}
+		defer cancel()
+		e := Program{Name: "bash", Args: []string{"-c", script}, Family: true}.Start(ctx)()
+		pid, err := strconv.Atoi(strings.TrimSpace(string(e.Stdout)))
+		if err != nil || !killed && e.Exit != 3 || killed && e.Signal == "" {
+			t.Fatalf("%+v %v", e, err)
+		}
+		if raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && !bytes.Contains(raw, []byte(") Z ")) {
+			t.Errorf("killed is %v: the grandchild lives: %s", killed, raw)
+		}
 	}
 }

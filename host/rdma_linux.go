@@ -51,6 +51,9 @@ func systemProgram(name string) (string, error) {
 	return "", fmt.Errorf("this host has no %s", name)
 }
 
+// FindProgram finds a program of the machine: of a name, in the system's folders and in those of vendors' tools.
+func FindProgram(name string) (string, error) { return systemProgram(name) }
+
 // AddRXE makes a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).
 func (k kernel) AddRXE(device, netdev string) error {
 	err := k.h.RdmaLinkAdd(device, "rxe", netdev)
