@@ -27,7 +27,7 @@ func Patience(began time.Duration) time.Duration {
 // RDMA programs and NCCL's proxies do, and Soft-RoCE works in the kernel's softirqs, which come before
 // any process.
 func loads(method string) bool {
-	return strings.HasPrefix(method, "verbs.") || strings.HasPrefix(method, "collective.")
+	return strings.HasPrefix(method, "verbs.") || strings.HasPrefix(method, "collective.") || strings.HasPrefix(method, "launch.")
 }
 
 // pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.

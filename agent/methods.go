@@ -98,6 +98,11 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		"collective.look": method(s.collectives.Look),
 		"collective.run":  method(s.collectives.Run),
 		"collective.stop": method(s.collectives.Stop),
+		"launch.look":     method(s.collectives.LaunchLook),
+		"launch.run":      method(s.collectives.Launch),
+		"launch.asked":    method(s.collectives.Asked),
+		"launch.told":     method(s.collectives.Told),
+		"launch.daemon":   method(s.collectives.Daemon),
 		"capture.start":   method(s.captures.Start),
 		"capture.collect": method(s.captures.Collect),
 		"counters.rdma": method(func(_ context.Context, p RDMAPort) (probe.RDMACounters, error) {

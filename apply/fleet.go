@@ -280,6 +280,32 @@ func (f *Fleet) CollectiveStop(ctx context.Context, host, id string) error {
 	return err
 }
 
+// LaunchLook asks what a host has to run nccl-tests with.
+func (f *Fleet) LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
+	return ask[probe.LaunchHas](ctx, f, host, "launch.look", l)
+}
+
+// Launch runs mpirun on host to its end.
+func (f *Fleet) Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
+	return ask[probe.LaunchEnded](ctx, f, host, "launch.run", s)
+}
+
+// LaunchAsked waits for what the mpirun on host wants of another one.
+func (f *Fleet) LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error) {
+	return ask[probe.LaunchAsk](ctx, f, host, "launch.asked", id)
+}
+
+// LaunchTold answers the mpirun on host.
+func (f *Fleet) LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error {
+	_, err := ask[struct{}](ctx, f, host, "launch.told", t)
+	return err
+}
+
+// LaunchDaemon runs a daemon of mpirun's on host to its end.
+func (f *Fleet) LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
+	return ask[probe.LaunchEnded](ctx, f, host, "launch.daemon", s)
+}
+
 // CaptureStart begins to record RoCE v2 packets on host.
 func (f *Fleet) CaptureStart(ctx context.Context, host string, s probe.CaptureSpec) (id string, err error) {
 	return ask[string](ctx, f, host, "capture.start", s)

@@ -30,6 +30,7 @@ var shapes = map[string]struct {
 	"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
 	"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false},
 	"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false},
+	"folder":  {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/nccl-tests/build"`, true},
 	"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
 }
 

@@ -64,10 +64,14 @@ type VerbsCheck struct {
 type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// What runs the collectives: `torch` runs them on every GPU through the helpers; `nccl-tests` needs MPI and is not in this build.
+	// What runs the collectives: `torch` ranks of PyTorch, `nccl-tests` NVIDIA's programs by MPI's `mpirun`, one rank for each GPU. Both go through the helpers.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
 	// Path on the hosts of the Python that has torch; the system's `python3` without it.
 	Python string `ff:"python,shape=program"`
+	// Folder on the hosts with the programs of nccl-tests, built with `MPI=1`; the system's without it.
+	NCCLTests string `ff:"nccl_tests,shape=folder"`
+	// Path on the hosts of Open MPI's or MPICH's `mpirun`; the system's without it.
+	MPIRun string `ff:"mpirun,shape=program"`
 	// Least bus bandwidth, GB/s.
 	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,max=1000000"`
 }

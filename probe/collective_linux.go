@@ -23,6 +23,8 @@ const afterFailure = 5 * time.Second
 type Collectives struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
+
+	shells map[string]*remoteShell // of launches
 }
 
 // maxLogs bounds what one answer carries of all ranks' logs, in bytes; a frame holds four times that.
@@ -30,15 +32,14 @@ const maxLogs = 8 << 20
 
 var errStopped = errors.New("stopped, because another rank had ended")
 
-// python is the program of a rank. Its environment keeps what the login sets for NCCL, torch and CUDA:
+// environment is that of ranks. It keeps what the login sets for NCCL, torch, CUDA and the place of MPI:
 // jobs get that, too, and an administrator may forbid features by it. HOME is where NCCL looks for
 // .nccl.conf.
-func python(path, argument string, settings map[string]string) host.Program {
-	var kept []string
+func environment(settings map[string]string) (kept []string) {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		for _, prefix := range []string{"NCCL", "TORCH", "CUDA", "NVIDIA_"} {
-			if strings.HasPrefix(name, prefix) {
+		for _, prefix := range []string{"NCCL", "TORCH", "CUDA", "NVIDIA_", "OPAL_", "PRTE_PREFIX=", "PMIX_PREFIX="} {
+			if strings.HasPrefix(e, prefix) {
 				kept = append(kept, e)
 				break
 			}
@@ -50,7 +51,12 @@ func python(path, argument string, settings map[string]string) host.Program {
 	for name, value := range settings {
 		kept = append(kept, name+"="+value)
 	}
-	return host.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: kept, ByLines: true}
+	return kept
+}
+
+// python is the program of a rank.
+func python(path, argument string, settings map[string]string) host.Program {
+	return host.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: environment(settings), ByLines: true}
 }
 
 // Look starts Python once and asks what there is.
@@ -96,11 +102,11 @@ func said(e host.Ended) string {
 	return fmt.Sprintf(" (%.300q)", last)
 }
 
-// settings checks the variables that ranks are given. NCCL's log is wanted whatever they, the login and
+// ncclSettings checks the variables that ranks are given. NCCL's log is wanted whatever they, the login and
 // nccl.conf say, and on stderr: in a file that NCCL_DEBUG_FILE names it would stay on the host.
-func (s CollectiveSpec) settings() (map[string]string, error) {
+func ncclSettings(env map[string]string) (map[string]string, error) {
 	out := map[string]string{}
-	for name, value := range s.Env {
+	for name, value := range env {
 		if !strings.HasPrefix(name, "NCCL_") || strings.ContainsAny(name, "=\x00") || strings.ContainsAny(value, "\x00\n") {
 			return nil, fmt.Errorf("%.80q is no setting of NCCL's", name+"="+value)
 		}
@@ -119,11 +125,11 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	if s.Ranks < 1 || s.Ranks > 256 || s.First < 0 || s.First+s.Ranks > s.Job.World {
 		return nil, fmt.Errorf("ranks %d to %d of %d: cannot be", s.First, s.First+s.Ranks-1, s.Job.World)
 	}
-	settings, err := s.settings()
+	settings, err := ncclSettings(s.Env)
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := c.begin(ctx, s)
+	ctx, release, err := c.begin(ctx, s.ID, s.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +149,12 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 		wait := program.Start(ctx)
 		all.Go(func() {
 			e := wait()
-			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: e.Stderr, Exit: e.Exit, Signal: e.Signal}
-			if cause := context.Cause(ctx); cause != nil && e.Signal != "" {
-				r.Signal, r.TimedOut, r.Stopped = "", errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, errStopped)
-			} else if e.Exit != 0 || e.Signal != "" || e.Missing {
+			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: e.Stderr, Exit: e.Exit}
+			if r.Signal, r.TimedOut, r.Stopped = how(ctx, e); r.TimedOut || r.Stopped {
+				out[i] = r
+				return
+			}
+			if e.Exit != 0 || e.Signal != "" || e.Missing {
 				mu.Lock()
 				defer mu.Unlock()
 				if late == nil {
@@ -160,24 +168,32 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	return out, nil
 }
 
+// how tells the end that a job's context made from others.
+func how(ctx context.Context, e host.Ended) (signal string, timedOut, stopped bool) {
+	if cause := context.Cause(ctx); cause != nil && e.Signal != "" {
+		return "", errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, errStopped)
+	}
+	return e.Signal, false, false
+}
+
 // begin makes a job's context, which Stop can end.
-func (c *Collectives) begin(ctx context.Context, s CollectiveSpec) (context.Context, func(), error) {
-	ctx, expire := context.WithTimeout(ctx, min(s.Limit, maxDuration))
+func (c *Collectives) begin(ctx context.Context, id string, limit time.Duration) (context.Context, func(), error) {
+	ctx, expire := context.WithTimeout(ctx, min(limit, maxDuration))
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, runs := c.open[s.ID]; runs || s.ID == "" {
+	if _, runs := c.open[id]; runs || id == "" {
 		expire()
 		cancel(nil)
-		return nil, nil, fmt.Errorf("a job %.40q runs here already", s.ID)
+		return nil, nil, fmt.Errorf("a job %.40q runs here already", id)
 	}
 	if c.open == nil {
 		c.open = map[string]context.CancelCauseFunc{}
 	}
-	c.open[s.ID] = cancel
+	c.open[id] = cancel
 	return ctx, func() {
 		c.mu.Lock()
-		delete(c.open, s.ID)
+		delete(c.open, id)
 		c.mu.Unlock()
 		cancel(nil)
 		expire()

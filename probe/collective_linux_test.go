@@ -117,7 +117,7 @@ func TestTheLogComesBackWhateverTheLoginSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nccl.log")
 	t.Setenv("NCCL_DEBUG_FILE", file)
 	t.Setenv("NCCL_DEBUG", "WARN")
-	s, err := CollectiveSpec{Env: map[string]string{"NCCL_DEBUG": "VERSION", "NCCL_DEBUG_FILE": file, "NCCL_DEBUG_SUBSYS": "ALL"}}.settings()
+	s, err := ncclSettings(map[string]string{"NCCL_DEBUG": "VERSION", "NCCL_DEBUG_FILE": file, "NCCL_DEBUG_SUBSYS": "ALL"})
 	if err != nil {
 		t.Fatal(err)
 	}

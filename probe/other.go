@@ -97,3 +97,24 @@ func (*Collectives) Run(context.Context, CollectiveSpec) ([]CollectiveRank, erro
 
 // Stop needs Linux.
 func (*Collectives) Stop(context.Context, string) (struct{}, error) { return struct{}{}, errLinux }
+
+// LaunchLook needs Linux.
+func (*Collectives) LaunchLook(context.Context, LaunchLook) (LaunchHas, error) {
+	return LaunchHas{}, errLinux
+}
+
+// Launch needs Linux.
+func (*Collectives) Launch(context.Context, LaunchSpec) (LaunchEnded, error) {
+	return LaunchEnded{}, errLinux
+}
+
+// Daemon needs Linux.
+func (*Collectives) Daemon(context.Context, DaemonSpec) (LaunchEnded, error) {
+	return LaunchEnded{}, errLinux
+}
+
+// Asked needs Linux.
+func (*Collectives) Asked(context.Context, string) (LaunchAsk, error) { return LaunchAsk{}, errLinux }
+
+// Told needs Linux.
+func (*Collectives) Told(context.Context, LaunchTold) (struct{}, error) { return struct{}{}, errLinux }

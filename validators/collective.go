@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/launch"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/probe/mpi"
 )
 
 // What a job of ranks is asked for, and how long it may take.
@@ -39,7 +40,9 @@ type job struct {
 	*run
 	check fabric.NCCLCheck
 	hosts []launch.Host
+	gpus  []int // of each host: as many ranks
 	has   []probe.CollectiveHas
+	mpi   mpi.Release
 }
 
 // collectives runs NCCL itself wherever the files ask for it.
@@ -119,9 +122,6 @@ func (j *job) fail(measured, why string) []Result {
 
 // prove looks whether the job can run, then runs it and judges what its ranks tell.
 func (j *job) prove(ctx context.Context) []Result {
-	if j.check.Run != "torch" {
-		return j.fail(unmeasured, `this build runs collectives with run = "torch" alone: nccl-tests across hosts need MPI and passwordless SSH between them`)
-	}
 	for i, h := range j.hosts {
 		snap := j.snapshots[h.Name]
 		if snap == nil {
@@ -132,8 +132,12 @@ func (j *job) prove(ctx context.Context) []Result {
 			return j.skip("the settings of host " + h.Name + " cannot work: " + p[0])
 		}
 	}
-	j.options.progress("nccl: looking for GPUs and torch on " + some(j.names()))
-	if out := j.look(ctx); out != nil {
+	j.options.progress(fmt.Sprintf("nccl: looking for GPUs and %s on %s", j.check.Run, some(j.names())))
+	look, run := j.look, j.torch
+	if j.check.Run == "nccl-tests" {
+		look, run = j.lookForPrograms, j.ncclTests
+	}
+	if out := look(ctx); out != nil {
 		return out
 	}
 	j.options.progress("nccl: do ranks reach each other")
@@ -141,7 +145,7 @@ func (j *job) prove(ctx context.Context) []Result {
 		return j.fail("not started", why)
 	}
 	j.options.progress(fmt.Sprintf("nccl: all-reduce, broadcast, send and receive on %d ranks", j.world()))
-	return j.measure(ctx)
+	return j.measure(ctx, run)
 }
 
 func (j *job) names() (out []string) {
@@ -153,8 +157,8 @@ func (j *job) names() (out []string) {
 
 // world is how many ranks the job has: one for each GPU.
 func (j *job) world() (n int) {
-	for _, h := range j.has {
-		n += h.Look.GPUs
+	for _, gpus := range j.gpus {
+		n += gpus
 	}
 	return n
 }
@@ -170,7 +174,7 @@ func (j *job) each(do func(i int, host string)) {
 
 // look asks every host what it has; the results say why the job cannot run.
 func (j *job) look(ctx context.Context) []Result {
-	j.has = make([]probe.CollectiveHas, len(j.hosts))
+	j.has, j.gpus = make([]probe.CollectiveHas, len(j.hosts)), make([]int, len(j.hosts))
 	errs := make([]error, len(j.hosts))
 	j.each(func(i int, host string) {
 		j.has[i], errs[i] = j.fleet.CollectiveLook(ctx, host, probe.CollectiveLook{Python: j.check.Python})
@@ -190,9 +194,22 @@ func (j *job) look(ctx context.Context) []Result {
 		case has.Look.GPUs == 0:
 			problem = append(problem, fmt.Sprintf("host %s: the driver has %d GPUs, and torch %s sees none: is it a build without CUDA, or too new for the driver?", h.Name, gpus, has.Look.Torch))
 		default:
+			j.gpus[i] = has.Look.GPUs
 			versions = append(versions, has.Look.NCCL)
 		}
 	}
+	if out := j.lacking(without, gpuThere, problem); out != nil {
+		return out
+	}
+	slices.Sort(versions)
+	if versions = slices.Compact(versions); len(versions) > 1 {
+		return j.fail("not started", "the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other: install one version everywhere")
+	}
+	return nil
+}
+
+// lacking says why the job cannot run: hosts without GPUs, while some have them, and other problems.
+func (j *job) lacking(without []string, gpuThere bool, problem []string) []Result {
 	switch {
 	case len(without) == len(j.hosts):
 		return j.skip("no host has a GPU that CUDA shows")
@@ -203,10 +220,6 @@ func (j *job) look(ctx context.Context) []Result {
 	}
 	if problem != nil {
 		return j.fail(unmeasured, strings.Join(problem, "; "))
-	}
-	slices.Sort(versions)
-	if versions = slices.Compact(versions); len(versions) > 1 {
-		return j.fail("not started", "the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other: install one version everywhere")
 	}
 	return nil
 }
@@ -254,27 +267,32 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	return ""
 }
 
-// spec is what one host is asked for. NCCL reads its file by itself; where none is written, the
-// settings go along.
+// spec is what one host is asked for.
 func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
-	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.has[i].Look.GPUs, Limit: collectiveLimit, Env: map[string]string{},
+	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.gpus[i], Limit: collectiveLimit, Env: j.settings(j.hosts[i]),
 		Job: collective.Job{World: j.world(), Master: netip.AddrPortFrom(j.hosts[0].SocketAddr, j.has[0].Port), Count: valueCount, Sizes: sweepSizes,
 			MeetSeconds: int(meetingLimit / time.Second), Seconds: int(operationLimit / time.Second), BudgetSeconds: sizeBudget.Seconds()}}
 	if j.options.Lab {
 		s.Job.Sizes = labSizes
 	}
-	h := j.hosts[i]
+	return s
+}
+
+// settings are what a host's ranks are given. NCCL reads its file by itself; where none is written, the
+// settings go along.
+func (j *job) settings(h launch.Host) map[string]string {
+	out := map[string]string{}
 	switch {
 	case h.File == "" || j.options.Lab: // a lab is often asked before anything is applied to it
 		for _, v := range h.Env {
 			if strings.HasPrefix(v.Name, "NCCL_") {
-				s.Env[v.Name] = v.Value
+				out[v.Name] = v.Value
 			}
 		}
 	case h.File != fabric.NCCLConf:
-		s.Env["NCCL_CONF_FILE"] = h.File
+		out["NCCL_CONF_FILE"] = h.File
 	}
-	return s
+	return out
 }
 
 // rails are the ports that NCCL may use on a host: those that are up, and that its list of devices selects.

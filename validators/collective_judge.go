@@ -54,21 +54,21 @@ func (j *job) values(ranks []ended) (out []Result) {
 }
 
 // bandwidth judges the largest size of the sweep, if the hosts' ports show that they carried it.
-func (j *job) bandwidth(ctx context.Context, ranks []ended, before []moves) Result {
+func (j *job) bandwidth(ctx context.Context, told account, before []moves) Result {
 	res := j.result(Pass, "all_reduce")
-	sweep := ranks[0].Sweep
+	sweep, world := told.sweep, j.world()
 	if len(sweep) == 0 {
 		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "rank 0 told of no size"
 		return res
 	}
 	all := make([]string, 0, len(sweep))
 	for _, s := range sweep {
-		all = append(all, fmt.Sprintf("%s %s", size(int(min(s.Bytes, math.MaxInt32))), short(collective.BusBandwidth(s, len(ranks)))))
+		all = append(all, fmt.Sprintf("%s %s", size(int(min(s.Bytes, math.MaxInt32))), short(collective.BusBandwidth(s, world))))
 	}
 	last := sweep[len(sweep)-1]
-	got := collective.BusBandwidth(last, len(ranks))
+	got := collective.BusBandwidth(last, world)
 	res.Measured = fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)", short(got), size(int(min(last.Bytes, math.MaxInt32))), strings.Join(all, ", "))
-	if b := ranks[0].Beyond; b != nil {
+	if b := told.beyond; b != nil {
 		res.Measured += fmt.Sprintf("; ended before %s: one pass would take %s s", size(int(min(b.Bytes, math.MaxInt32))), short(b.Seconds))
 	}
 	need, text := j.threshold()

@@ -49,24 +49,53 @@ func (e ended) why() string {
 	return text
 }
 
+// account is what a job's ranks told, whatever started them.
+type account struct {
+	by     string // what ran them, with its release
+	failed string // why they did not come to their end; "": they did
+	values []Result
+	sweep  []collective.Sweep
+	beyond *collective.Sweep // the size before which the sweep ended
+	logs   []log
+}
+
+// log is NCCL's, of ranks on a host.
+type log struct {
+	host, who string // who is "rank 3", or "its ranks"
+	text      string
+	well      bool // they came to their end
+}
+
 // measure runs all ranks and judges them.
-func (j *job) measure(ctx context.Context) []Result {
+func (j *job) measure(ctx context.Context, run func(context.Context) (account, error)) []Result {
 	before, err := j.traffic(ctx)
 	if err != nil {
 		return j.fail(unmeasured, err.Error())
 	}
-	ranks, err := j.ranks(ctx)
+	told, err := run(ctx)
 	if err != nil {
 		return j.fail(unmeasured, err.Error())
 	}
-	logs := j.logged(ranks)
-	if failed := j.failed(ranks); failed != "" {
-		return append(j.fail("failed", failed), logs...)
+	logs := j.logged(told.logs)
+	if told.failed != "" {
+		return append(j.fail("failed", told.failed), logs...)
 	}
-	out := []Result{j.met(ranks)}
-	out = append(out, j.values(ranks)...)
-	out = append(out, j.bandwidth(ctx, ranks, before))
+	out := append([]Result{j.met(told.by)}, told.values...)
+	out = append(out, j.bandwidth(ctx, told, before))
 	return append(out, logs...)
+}
+
+// torch runs ranks of torch.
+func (j *job) torch(ctx context.Context) (account, error) {
+	ranks, err := j.ranks(ctx)
+	if err != nil {
+		return account{}, err
+	}
+	a := account{by: fmt.Sprintf("torch %s, NCCL %s", j.has[0].Look.Torch, j.has[0].Look.NCCL), failed: j.failed(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
+	for _, e := range ranks {
+		a.logs = append(a.logs, log{e.host, fmt.Sprintf("rank %d", e.Rank), string(e.Log), e.why() == ""})
+	}
+	return a, nil
 }
 
 // ranks runs the job on all hosts at once. Where one fails, the others are stopped after a while in
@@ -80,7 +109,7 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	}
 	first := make([]int, len(j.hosts))
 	for i := 1; i < len(first); i++ {
-		first[i] = first[i-1] + j.has[i-1].Look.GPUs
+		first[i] = first[i-1] + j.gpus[i-1]
 	}
 	j.each(func(i int, host string) {
 		got, e := j.fleet.CollectiveRun(ctx, host, j.spec(id, i, first[i]))
@@ -130,31 +159,30 @@ func (j *job) failed(ranks []ended) string {
 }
 
 // met tells who took part.
-func (j *job) met(ranks []ended) Result {
+func (j *job) met(by string) Result {
 	res := j.result(Pass, "ranks")
 	over := "sockets on " + j.hosts[0].Socket
 	if usesRDMA(j.hosts[0]) {
 		hca, _ := j.hosts[0].Env.Get("NCCL_IB_HCA")
 		over = "RDMA on " + strings.TrimPrefix(hca, "=")
 	}
-	res.Measured = fmt.Sprintf("%d on %d hosts, torch %s, NCCL %s, %s", len(ranks), len(j.hosts), j.has[0].Look.Torch, j.has[0].Look.NCCL, over)
+	res.Measured = fmt.Sprintf("%d on %d hosts, %s, %s", j.world(), len(j.hosts), by, over)
 	return res
 }
 
-// logged are the findings in all ranks' logs, each once for a host.
-func (j *job) logged(ranks []ended) (out []Result) {
+// logged are the findings in all logs, each once for a host.
+func (j *job) logged(logs []log) (out []Result) {
 	said := map[string]bool{}
-	for _, e := range ranks {
-		text := string(e.Log)
-		if silent := e.host + " is silent"; e.why() == "" && !strings.Contains(text, "NCCL INFO ") && !said[silent] {
+	for _, e := range logs {
+		if silent := e.host + " is silent"; e.well && !strings.Contains(e.text, "NCCL INFO ") && !said[silent] {
 			said[silent] = true
 			out = append(out, Result{Check: "nccl", Host: e.host, Verdict: Warn, What: "log", Measured: unmeasured,
-				Cause: fmt.Sprintf("rank %d ended well, and its log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this torch's NCCL built without logging?", e.Rank)})
+				Cause: e.who + " ended well, and the log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this NCCL built without logging?"})
 		}
-		if !strings.Contains(text, "NCCL INFO ") && !strings.Contains(text, "NCCL WARN ") {
+		if !strings.Contains(e.text, "NCCL INFO ") && !strings.Contains(e.text, "NCCL WARN ") {
 			continue // torch's words alone
 		}
-		for _, f := range explain.Explain("rank.log", text, j.fabric).Findings {
+		for _, f := range explain.Explain("rank.log", e.text, j.fabric).Findings {
 			if key := e.host + f.Summary + f.Wrong; f.Severity == env.Note || said[key] {
 				continue
 			} else {

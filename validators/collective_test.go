@@ -176,7 +176,7 @@ func TestCollectivesAreJudged(t *testing.T) {
 			c.says = func(host string, _ int) (string, string, int) {
 				return sound, map[string]string{"a": soundLog, "b": "torch says hello\n"}[host], 0
 			}
-		}, nil, []string{"warn b log: not measured () rank 2 ended well, and its log has no line of NCCL's"}},
+		}, nil, []string{"warn b log: not measured () rank 2 ended well, and the log has no line of NCCL's"}},
 		"one fails": {func(c *choir) {
 			c.hangs = "a"
 			c.says = func(_ string, rank int) (string, string, int) {
@@ -205,10 +205,7 @@ func TestCollectivesAreJudged(t *testing.T) {
 			h.Look.NCCL = "2.21.5"
 			c.has["b"] = h
 		}, nil, []string{"fail a collectives: not started", "different NCCLs (2.21.5, 2.26.2)"}},
-		"firewall": {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a collectives: not started", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
-		"nccl-tests": {nil, func(f *fabric.Fabric) {
-			f.Links[0].Validate.NCCL.Run, f.Links[1].Validate.NCCL.Run = "nccl-tests", "nccl-tests"
-		}, []string{"fail a collectives", "need MPI and passwordless SSH"}},
+		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a collectives: not started", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
 		"storage":     {nil, func(f *fabric.Fabric) { f.Links[0].Role, f.Links[1].Role = "storage", "storage" }, []string{""}},
 		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a collectives:  () host b could not be reached"}},
 		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a collectives:  () the settings of host a cannot work: socket_ifname is \"eth7\""}},

@@ -25,7 +25,15 @@ type Fleet interface {
 	VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error)
 	CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error)
 	CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error)
+	// CollectiveStop ends a host's part of a job, or of a launch.
 	CollectiveStop(ctx context.Context, host, id string) error
+	LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error)
+	// Launch runs mpirun on a host to its end. What it would have a remote shell do on others, LaunchAsked
+	// waits for, LaunchDaemon does there, and LaunchTold answers.
+	Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error)
+	LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error)
+	LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error
+	LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error)
 	RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error)
 }
 

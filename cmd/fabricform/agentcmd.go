@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/vm"
+	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/providers"
 )
 
@@ -33,6 +35,15 @@ func agentCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
 	return c
+}
+
+// remoteShell is this program under the name by which mpirun asks it for daemons on other hosts.
+func remoteShell() int {
+	code, err := probe.AskRemoteShell(os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
 }
 
 // guardCommand outlives the helper that starts it, and takes the host back when nobody renews a

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fabricform/fabricform/probe"
 )
 
 // sshd is OpenSSH's own server: the end-to-end tests talk to nothing else.
@@ -18,6 +20,9 @@ var bin string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if filepath.Base(os.Args[0]) == probe.RemoteShell { // as main does
+			return remoteShell()
+		}
 		if os.Getenv(rankHost) != "" {
 			return rankHostMain()
 		}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -51,7 +53,12 @@ func worse(a, b int) int {
 	return exitOK
 }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	if filepath.Base(os.Args[0]) == probe.RemoteShell {
+		os.Exit(remoteShell())
+	}
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -34,8 +34,7 @@ link "rail1" {
 }
 validate {
   nccl {
-    run    = "torch"
-    python = %q
+    %s
   }
 }
 nccl {
@@ -46,9 +45,15 @@ nccl {
 // railFabric is rails with a Python and the attributes of its nccl block.
 func railFabric(t *testing.T, python, nccl string) *fabric.Fabric {
 	t.Helper()
+	return fabricOf(t, rails, fmt.Sprintf("run = \"torch\"\n    python = %q", python), nccl)
+}
+
+// fabricOf is a fabric with what runs collectives and the attributes of its nccl block.
+func fabricOf(t *testing.T, hosts, run, nccl string) *fabric.Fabric {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "rails.hcl")
-	text := strings.NewReplacer(`{ netdev`, "{\n    netdev", `" }`, "\"\n  }").Replace(rails)
-	if err := os.WriteFile(path, fmt.Appendf(nil, text, python, nccl), 0o600); err != nil {
+	text := strings.NewReplacer(`{ netdev`, "{\n    netdev", `" }`, "\"\n  }").Replace(hosts)
+	if err := os.WriteFile(path, fmt.Appendf(nil, text, run, nccl), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, _, d := config.Load(path, config.Options{})

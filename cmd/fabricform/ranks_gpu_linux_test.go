@@ -69,8 +69,15 @@ type gpus struct {
 // prove runs the checks, writes them down and says what is not as it should be.
 func (g *gpus) prove(t *testing.T, name, attributes string, fails bool, want ...string) *fabric.Fabric {
 	t.Helper()
-	g.name = name
 	f := railFabric(t, g.python, attributes)
+	g.judge(t, name, f, fails, want...)
+	return f
+}
+
+// judge does so for a fabric.
+func (g *gpus) judge(t *testing.T, name string, f *fabric.Fabric, fails bool, want ...string) {
+	t.Helper()
+	g.name = name
 	got := verdicts(validators.Run(t.Context(), f, g, validators.Options{Only: []string{"nccl"}}))
 	t.Log(name + ":\n" + got)
 	g.write(t, name+"-verdicts.txt", got)
@@ -82,7 +89,6 @@ func (g *gpus) prove(t *testing.T, name, attributes string, fails bool, want ...
 			t.Errorf("%s: it does not say %q", name, w)
 		}
 	}
-	return f
 }
 
 func (g *gpus) write(t *testing.T, name, text string) {
@@ -170,7 +176,8 @@ func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[s
 }
 
 // TestNCCLOnTwoGPUs is real NCCL: two ranks on one machine, each in namespaces of its own, over sockets. It
-// needs root, two GPUs and a python3 with torch, and says with FABRICFORM_GPU_TEST=1 that it has them.
+// needs root, two GPUs and a python3 with torch, and says with FABRICFORM_GPU_TEST=1 that it has them. nccl-tests run where
+// FABRICFORM_GPU_NCCL_TESTS names a folder with their programs in tests and an Open MPI in ompi.
 func TestNCCLOnTwoGPUs(t *testing.T) {
 	if os.Getenv("FABRICFORM_GPU_TEST") == "" {
 		t.Skip("needs two GPUs, and FABRICFORM_GPU_TEST=1 says that they are there")
@@ -185,13 +192,18 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 		}
 	}
 	devices := strings.Split(os.Getenv("CUDA_VISIBLE_DEVICES"), ",")
+	tests := os.Getenv("FABRICFORM_GPU_NCCL_TESTS")
 	g := &gpus{python: python, rankFleet: twoHosts(t, func(i int) []string {
 		device := strconv.Itoa(i)
 		if len(devices) > i && devices[i] != "" {
 			device = devices[i]
 		}
 		// Otherwise two ranks on one machine find each other, and use no network.
-		return []string{"CUDA_VISIBLE_DEVICES=" + device, "NCCL_HOSTID=" + string("ab"[i]), "NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0"}
+		own := []string{"CUDA_VISIBLE_DEVICES=" + device, "NCCL_HOSTID=" + string("ab"[i]), "NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0"}
+		if tests != "" {
+			own = append(own, testsEnviron(t, tests, python)...)
+		}
+		return own
 	})}
 	if out := os.Getenv("OUT"); out != "" {
 		g.out = out
@@ -246,7 +258,44 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 			t.Error("the log's cause is not named")
 		}
 	})
+	t.Run("nccl-tests", func(t *testing.T) {
+		if tests == "" {
+			t.Skip("needs nccl-tests with MPI, and FABRICFORM_GPU_NCCL_TESTS says where they are")
+		}
+		run := fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun = %q", filepath.Join(tests, "tests"), filepath.Join(tests, "ompi/bin/mpirun"))
+		good := append([]string{"nccl-tests ", "Open MPI "}, good...)
+		g.judge(t, "nccl-tests-environment", fabricOf(t, rails, run, "write = false\n  socket_ifname = \"rail1\""), false, good...)
+		attributes := "socket_ifname = \"rail0\""
+		f := fabricOf(t, rails, run, attributes)
+		g.file(t, f)
+		defer g.file(t, nil)
+		g.judge(t, "nccl-tests-file", f, false, good...)
+		for name, rail := range map[string]string{"nccl-tests-environment": "rail1", "nccl-tests-file": "rail0"} {
+			for _, part := range []string{"a-mpirun-all_reduce_perf", "b-daemon"} {
+				log, err := os.ReadFile(filepath.Join(g.out, name+"-"+part+".log"))
+				if err != nil || !strings.Contains(string(log), "NET/Socket : Using [0]"+rail+":10.") {
+					t.Errorf("%s: the log of %s does not show %s: %v", name, part, rail, err)
+				}
+			}
+		}
+	})
 	t.Run("parser", func(t *testing.T) { parserAgainstNCCL(t, g.out, python) })
+}
+
+// testsEnviron is a host's login where nccl-tests lie in dir: an Open MPI that was moved there, and the NCCL that torch has.
+func testsEnviron(t *testing.T, dir, python string) []string {
+	t.Helper()
+	out, err := exec.Command(python, "-c", "import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])").Output()
+	if err != nil {
+		t.Fatalf("find torch's NCCL: %v", err)
+	}
+	mpi := filepath.Join(dir, "ompi")
+	own := []string{"LD_LIBRARY_PATH=" + filepath.Join(strings.TrimSpace(string(out)), "lib"), "OPAL_PREFIX=" + mpi, "OPAL_LIBDIR=" + mpi + "/lib", "OPAL_PKGLIBDIR=" + mpi + "/lib/openmpi3",
+		"OPAL_PKGDATADIR=" + mpi + "/share/openmpi", "OPAL_SYSCONFDIR=" + mpi + "/etc"}
+	if shown, _ := filepath.Glob("/proc/driver/nvidia/gpus/*"); len(shown) == 0 { // as in some containers
+		own = append(own, rankGPUs+"=2")
+	}
+	return own
 }
 
 // parserAgainstNCCL has NCCL read quirks as its file, and compares what its log and its environment show

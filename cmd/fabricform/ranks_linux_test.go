@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,10 +25,12 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// rankHost names the host that this process is to become, and rankEtc the folder that is its /etc.
+// rankHost names the host that this process is to become, rankEtc the folder that is its /etc, and rankGPUs how many
+// GPUs a driver of its own would show, where it is set.
 const (
 	rankHost = "FABRICFORM_TEST_RANK_HOST"
 	rankEtc  = "FABRICFORM_TEST_RANK_ETC"
+	rankGPUs = "FABRICFORM_TEST_RANK_GPUS"
 )
 
 // rankHostMain is a host of ranks: the real helper in namespaces of its own, whose /etc is a copy. With
@@ -47,6 +50,12 @@ func rankHostMain() int {
 	}
 	err = errors.Join(syscall.Sethostname([]byte(os.Getenv(rankHost))), mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE),
 		mount(os.Getenv(rankEtc), "/etc", "", syscall.MS_BIND))
+	if n, _ := strconv.Atoi(os.Getenv(rankGPUs)); n > 0 {
+		err = errors.Join(err, mount("tmpfs", "/proc/driver", "tmpfs", 0))
+		for i := range n {
+			err = errors.Join(err, os.MkdirAll(fmt.Sprintf("/proc/driver/nvidia/gpus/0000:%02x:00.0", i+1), 0o755))
+		}
+	}
 	if mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY) != nil { // shows this namespace's interfaces
 		fmt.Fprintln(os.Stderr, "/sys is the machine's: speeds of interfaces are not known")
 	}
@@ -73,7 +82,8 @@ type rankFleet struct {
 	clients          map[string]*agent.Client
 	etc              map[string]string
 	pids             map[string]int
-	out, name        string // folder, and how the files of a case begin
+	out, name        string   // folder, and how the files of a case begin
+	asksFor          []string // in the place of what mpirun asks for
 }
 
 func asked[R any](ctx context.Context, f *rankFleet, host, method string, params any) (r R, err error) {
@@ -108,6 +118,42 @@ func (f *rankFleet) CollectiveLook(ctx context.Context, host string, l probe.Col
 
 func (f *rankFleet) CollectiveStop(ctx context.Context, host, id string) error {
 	_, err := asked[struct{}](ctx, f, host, "collective.stop", id)
+	return err
+}
+
+func (f *rankFleet) LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
+	return asked[probe.LaunchHas](ctx, f, host, "launch.look", l)
+}
+
+func (f *rankFleet) Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
+	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.run", s)
+	return e, errors.Join(err, f.keep(host, "mpirun-"+s.Run.Program, e))
+}
+
+func (f *rankFleet) LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error) {
+	return asked[probe.LaunchAsk](ctx, f, host, "launch.asked", id)
+}
+
+func (f *rankFleet) LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error {
+	_, err := asked[struct{}](ctx, f, host, "launch.told", t)
+	return err
+}
+
+func (f *rankFleet) LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
+	if f.asksFor != nil {
+		s.Words = f.asksFor
+	}
+	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.daemon", s)
+	return e, errors.Join(err, f.keep(host, "daemon", e))
+}
+
+// keep appends what a launch's end told to the case's files.
+func (f *rankFleet) keep(host, what string, e probe.LaunchEnded) (err error) {
+	for suffix, text := range map[string][]byte{".out": e.Out, ".err": e.Err, ".log": e.Log} {
+		path := filepath.Join(f.out, fmt.Sprintf("%s-%s-%s%s", f.name, host, what, suffix))
+		old, _ := os.ReadFile(path) // none at first
+		err = errors.Join(err, os.WriteFile(path, append(old, text...), 0o644))
+	}
 	return err
 }
 
@@ -163,6 +209,16 @@ type pipe struct {
 // their own namespaces: 10.77.0.1 and .2, 10.77.1.1 and .2, 10.78.0.1 and .2.
 func twoHosts(t *testing.T, environ func(i int) []string) *rankFleet {
 	t.Helper()
+	return someHosts(t, []string{"a", "b"}, environ, func(f *rankFleet) {
+		for k, cable := range []string{"rail0", "rail1", "meet0"} {
+			lay(t, f, cable, []string{"10.77.0.%d/30", "10.77.1.%d/30", "10.78.0.%d/30"}[k])
+		}
+	})
+}
+
+// someHosts starts helpers, which find the network that join makes.
+func someHosts(t *testing.T, names []string, environ func(i int) []string, join func(*rankFleet)) *rankFleet {
+	t.Helper()
 	id, err := buildID()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +226,7 @@ func twoHosts(t *testing.T, environ func(i int) []string) *rankFleet {
 	f := &rankFleet{clients: map[string]*agent.Client{}, etc: map[string]string{}, pids: map[string]int{}, out: t.TempDir()}
 	streams := map[string]pipe{}
 	var begin []func()
-	for i, name := range []string{"a", "b"} {
+	for i, name := range names {
 		f.etc[name] = ownEtc(t)
 		cmd, start := startHost(t, name, f.etc[name], environ(i))
 		in, err1 := cmd.StdinPipe()
@@ -183,10 +239,8 @@ func twoHosts(t *testing.T, environ func(i int) []string) *rankFleet {
 		f.pids[name], streams[name] = cmd.Process.Pid, pipe{out, in}
 		begin = append(begin, start)
 	}
-	for k, cable := range []string{"rail0", "rail1", "meet0"} {
-		lay(t, f, cable, []string{"10.77.0.%d/30", "10.77.1.%d/30", "10.78.0.%d/30"}[k])
-	}
-	for i, name := range []string{"a", "b"} {
+	join(f)
+	for i, name := range names {
 		begin[i]()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()

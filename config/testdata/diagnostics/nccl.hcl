@@ -32,5 +32,8 @@ validate {
   nccl {
     run    = "torch"
     python = "python3; reboot"
+
+    nccl_tests = "~/nccl-tests/build"
+    mpirun     = "mpirun --allow-run-as-root"
   }
 }

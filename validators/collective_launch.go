@@ -1,0 +1,179 @@
+package validators
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/probe/mpi"
+)
+
+// launching is one mpirun on a job's first host, with its daemons on the others.
+type launching struct {
+	*job
+	id    string
+	limit time.Duration
+
+	mu      sync.Mutex
+	began   map[int]bool // hosts whose daemon was asked for
+	refused []string     // why a daemon did not run
+	broken  []string     // how a daemon ended badly
+	late    *time.Timer  // stops all parts once one has ended
+	logs    []log
+}
+
+// launched is how it ended.
+type launched struct {
+	probe.LaunchEnded
+	refused, broken []string
+	logs            []log
+}
+
+// launch has mpirun start a program of nccl-tests on all hosts. Where it would ask a remote shell, it asks the helper,
+// which asks here; a daemon is started by its own host's helper.
+func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (launched, error) {
+	l := &launching{job: j, id: rand.Text(), limit: limit, began: map[int]bool{}}
+	first := j.hosts[0]
+	asking, enough := context.WithCancel(ctx)
+	defer enough()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			ask, err := j.fleet.LaunchAsked(asking, first.Name, l.id)
+			if err != nil || ask.Over {
+				return // if the host is lost, Launch says so
+			}
+			all.Go(func() { l.answer(ctx, ask) })
+		}
+	})
+	e, err := j.fleet.Launch(ctx, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
+	enough()
+	l.stopLater(ctx) // daemons end when mpirun has
+	all.Wait()
+	l.late.Stop()
+	if err != nil {
+		return launched{}, fmt.Errorf("host %s: %w", first.Name, err)
+	}
+	logs := append([]log{{host: first.Name, text: string(e.Log)}}, l.logs...)
+	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs}, nil
+}
+
+// stopLater ends all parts of the launch that are left after a while, in which they may end by themselves and say why.
+func (l *launching) stopLater(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late == nil {
+		l.late = time.AfterFunc(untilStopped, func() {
+			l.each(func(_ int, host string) { _ = l.fleet.CollectiveStop(ctx, host, l.id) }) // a host that is lost ends them by itself
+		})
+	}
+}
+
+// answer does what mpirun asks for, if it is for another host of the job that has no daemon yet.
+func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
+	told := probe.LaunchTold{ID: l.id, Number: ask.Number, Exit: 1}
+	i := slices.IndexFunc(l.hosts, func(h launch.Host) bool { return h.SocketAddr.String() == ask.Host })
+	l.mu.Lock()
+	again := l.began[i]
+	l.began[i] = true
+	l.mu.Unlock()
+	if i < 1 || again {
+		told.Text = fmt.Sprintf("refused: %.80q is no host of this job that waits for a daemon", ask.Host)
+	} else {
+		h := l.hosts[i]
+		e, err := l.fleet.LaunchDaemon(ctx, h.Name, probe.DaemonSpec{ID: l.id, TestPrograms: l.programs(), RankSettings: l.rankSettings(h), Words: ask.Words, Limit: l.limit})
+		switch {
+		case err != nil:
+			told.Text = "host " + h.Name + ": " + err.Error()
+		case e.Exit != 0 && !e.Stopped:
+			told.Exit, told.Text = max(e.Exit, 1), fmt.Sprintf("host %s: mpirun's daemon ended with status %d: %s", h.Name, e.Exit, mpi.Reason(nil, e.Err, 400))
+		default:
+			told.Exit = 0
+		}
+		l.mu.Lock()
+		if err != nil {
+			l.refused = append(l.refused, told.Text)
+		} else if told.Text != "" {
+			l.broken = append(l.broken, told.Text)
+		}
+		l.logs = append(l.logs, log{host: h.Name, text: string(e.Log)})
+		l.mu.Unlock()
+	}
+	if told.Text != "" {
+		l.stopLater(ctx) // Hydra's mpirun would wait for a daemon that never comes
+	}
+	_ = l.fleet.LaunchTold(ctx, l.hosts[0].Name, told) // an mpirun that has ended needs no answer
+}
+
+func (j *job) programs() probe.TestPrograms {
+	return probe.TestPrograms{Folder: j.check.NCCLTests, MPIRun: j.check.MPIRun}
+}
+
+func (j *job) rankSettings(h launch.Host) probe.RankSettings {
+	return probe.RankSettings{Netdev: h.Socket, Env: j.settings(h)}
+}
+
+// mpiJob is the job in MPI's terms: its own traffic goes where ranks of NCCL meet.
+func (j *job) mpiJob() mpi.Launch {
+	l := mpi.Launch{Release: j.mpi}
+	for i, h := range j.hosts {
+		l.Hosts = append(l.Hosts, mpi.Host{Address: h.SocketAddr, Ranks: j.gpus[i]})
+		network := netip.PrefixFrom(h.SocketAddr, h.SocketAddr.BitLen())
+		for _, a := range j.snapshots[h.Name].Addrs {
+			if a.Prefix.Addr() == h.SocketAddr {
+				network = a.Prefix.Masked()
+			}
+		}
+		if !slices.Contains(l.Networks, network) {
+			l.Networks = append(l.Networks, network)
+		}
+	}
+	return l
+}
+
+// ipv4 are addresses in what mpirun says: it was told no other names of the hosts.
+var ipv4 = regexp.MustCompile(`\d+(?:\.\d+){3}`)
+
+// why is how a launch failed; "": it did not. Values that are wrong are a result, not a failure.
+func (l launched) why(j *job, t collective.Table) string {
+	all := make([]int, j.world())
+	for i := range all {
+		all[i] = i
+	}
+	said := ipv4.ReplaceAllStringFunc(mpi.Reason(l.Out, l.Err, 600), func(address string) string {
+		if i := slices.IndexFunc(j.hosts, func(h launch.Host) bool { return h.SocketAddr.String() == address }); i >= 0 {
+			return j.hosts[i].Name
+		}
+		return address
+	})
+	switch {
+	case len(l.refused) > 0:
+		return strings.Join(l.refused, "; ")
+	case len(t.Ranks) > 0 && t.Ranks[len(t.Ranks)-1] == 0 && len(all) > 1:
+		return "its ranks do not know of each other: build nccl-tests with MPI=1, for the MPI whose mpirun this is"
+	case l.TimedOut:
+		return fmt.Sprintf("it hung until its time of %s was over", collectiveLimit)
+	case t.OutOfBounds != nil && (l.Exit == 0 || *t.OutOfBounds > 0) && slices.Equal(t.Ranks, all):
+		return ""
+	case l.Stopped && len(l.broken) > 0:
+		return strings.Join(l.broken, "; ")
+	case len(t.Failures) > 0:
+		return t.Failures[0]
+	case l.Signal != "":
+		return "mpirun was ended by " + l.Signal
+	case said != "":
+		return said
+	case t.OutOfBounds != nil:
+		return fmt.Sprintf("%d of %d ranks told of themselves", len(t.Ranks), len(all))
+	}
+	return fmt.Sprintf("mpirun ended with status %d and did not say why", l.Exit)
+}

@@ -1,0 +1,192 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/probe/collective"
+)
+
+// What programs of nccl-tests are asked for. Sizes begin small, so that the larger ones are known to take
+// no longer than sizeBudget.
+const (
+	testIterations = 20
+	smallMax       = 16 << 20
+	largeMin       = 128 << 20
+	largeFactor    = 4
+	largeMax       = 512 << 20
+	labMin         = 64
+	labMax         = 1 << 20
+	smallFactor    = 128
+	labIterations  = 5
+	valueBytes     = 8 * valueCount // as much as torch's ranks check
+)
+
+// lookForPrograms asks every host for nccl-tests and MPI; the results say why the job cannot run.
+func (j *job) lookForPrograms(ctx context.Context) []Result {
+	has, errs := make([]probe.LaunchHas, len(j.hosts)), make([]error, len(j.hosts))
+	j.gpus = make([]int, len(j.hosts))
+	j.each(func(i int, host string) {
+		has[i], errs[i] = j.fleet.LaunchLook(ctx, host, probe.LaunchLook{TestPrograms: j.programs(), GPUs: len(j.snapshots[host].GPUs)})
+	})
+	var problem, without, releases []string
+	gpuThere := false
+	for i, h := range j.hosts {
+		gpuThere = gpuThere || has[i].GPUs > 0
+		switch {
+		case errs[i] != nil:
+			problem = append(problem, "host "+h.Name+": "+errs[i].Error())
+		case has[i].GPUs == 0:
+			without = append(without, h.Name)
+		case has[i].Problem != "":
+			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, or say where they are with validate.nccl.nccl_tests and .mpirun", h.Name, has[i].Problem))
+		case h.SocketAddr.Is6():
+			problem = append(problem, fmt.Sprintf("host %s: ranks meet at %s, and MPI's launchers need IPv4: set nccl.socket_ifname to an interface that has it, or run torch", h.Name, h.SocketAddr))
+		default:
+			j.gpus[i] = has[i].GPUs
+			releases = append(releases, has[i].MPI.String())
+		}
+	}
+	if out := j.lacking(without, gpuThere, problem); out != nil {
+		return out
+	}
+	j.mpi = has[0].MPI
+	slices.Sort(releases)
+	if releases = slices.Compact(releases); len(releases) > 1 {
+		return j.fail("not started", "the hosts have different MPIs ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other: install one release everywhere")
+	}
+	return nil
+}
+
+// ncclTests runs NVIDIA's programs one after another.
+func (j *job) ncclTests(ctx context.Context) (a account, err error) {
+	deadline := time.Now().Add(collectiveLimit)
+	tables := map[string][]collective.Table{}
+	logs := map[string]*strings.Builder{}
+	run := func(op string, r collective.TestRun) (t collective.Table, ended bool) {
+		var l launched
+		if l, err = j.launch(ctx, r, time.Until(deadline)); err != nil {
+			return t, false
+		}
+		for _, log := range l.logs {
+			if logs[log.host] == nil {
+				logs[log.host] = new(strings.Builder)
+			}
+			logs[log.host].WriteString(log.text)
+		}
+		t = collective.ParseTable(l.Out)
+		if why := l.why(j, t); why != "" {
+			a.failed = r.Program + ": " + why
+			return t, false
+		}
+		tables[op] = append(tables[op], t)
+		return t, true
+	}
+	a.by = j.runTests(run, &a)
+	for _, h := range j.hosts {
+		if text := logs[h.Name]; text != nil {
+			a.logs = append(a.logs, log{h.Name, "its ranks", text.String(), a.failed == ""})
+		}
+	}
+	for _, op := range operations {
+		a.values = append(a.values, j.tableValues(op, tables[op]))
+	}
+	return a, err
+}
+
+// runTests runs all tests until one fails, and answers with their release.
+func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Table, bool), a *account) string {
+	small := collective.TestRun{Program: collective.AllReducePerf, Min: 8, Max: smallMax, Factor: smallFactor, Iterations: testIterations}
+	if j.options.Lab {
+		small.Min, small.Max, small.Iterations = labMin, labMax, labIterations
+	}
+	t, ended := run("all_reduce", small)
+	if !ended {
+		return ""
+	}
+	a.sweep = t.Sweep("all_reduce", small.Iterations)
+	by := "nccl-tests"
+	if t.Release != "" {
+		by += fmt.Sprintf(" %s, NCCL %s", t.Release, release(t.NCCL))
+	}
+	by += ", " + j.mpi.String()
+	if !j.options.Lab {
+		var large collective.TestRun
+		if large, a.beyond = j.large(a.sweep); large.Max > 0 {
+			if t, ended = run("all_reduce", large); !ended {
+				return by
+			}
+			a.sweep = append(a.sweep, t.Sweep("all_reduce", large.Iterations)...)
+		}
+	}
+	for _, root := range []int{0, j.world() - 1} {
+		if _, ended = run("broadcast", collective.TestRun{Program: collective.BroadcastPerf, Min: valueBytes, Max: valueBytes, Factor: 2, Iterations: 1, Root: root}); !ended {
+			return by
+		}
+	}
+	run("send_recv", collective.TestRun{Program: collective.SendRecvPerf, Min: valueBytes, Max: valueBytes, Factor: 2, Iterations: 1})
+	return by
+}
+
+// large is the run of the largest sizes that do not take too long, by the time of the largest small one; beyond is the
+// first that would.
+func (j *job) large(sweep []collective.Sweep) (r collective.TestRun, beyond *collective.Sweep) {
+	if len(sweep) == 0 {
+		return r, nil
+	}
+	last := sweep[len(sweep)-1]
+	each := func(bytes int64) float64 {
+		return last.Seconds / float64(last.Iterations) * float64(bytes) / float64(last.Bytes)
+	}
+	r = collective.TestRun{Program: collective.AllReducePerf, Min: largeMin, Factor: largeFactor}
+	for bytes := int64(largeMin); bytes <= largeMax; bytes *= largeFactor {
+		if each(bytes) > sizeBudget.Seconds() {
+			return r, &collective.Sweep{Op: "all_reduce", Bytes: bytes, Seconds: each(bytes)}
+		}
+		// Out of place and in place.
+		r.Max, r.Iterations = bytes, max(1, min(testIterations, int(sizeBudget.Seconds()/2/each(bytes))))
+	}
+	return r, nil
+}
+
+// tableValues judges what programs of nccl-tests found wrong; they do not say on which rank.
+func (j *job) tableValues(op string, tables []collective.Table) Result {
+	res := j.result(Pass, op+" values")
+	sizes := 0
+	for _, t := range tables {
+		wrong, at, checked := t.Wrong()
+		sizes += len(t.Rows)
+		switch {
+		case wrong > 0 || t.OutOfBounds != nil && *t.OutOfBounds > 0:
+			res.Verdict, res.Measured, res.Expected = Fail, "wrong", "all right"
+			res.Cause = fmt.Sprintf("nccl-tests found %d wrong values, first with %s: data is damaged on its way, so look at memory, PCIe and GPUDirect; run = \"torch\" names the rank and the place", wrong, size(int(at)))
+			return res
+		case !checked:
+			res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "nccl-tests did not check them"
+			return res
+		}
+	}
+	if sizes == 0 {
+		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "nccl-tests told of no size"
+		return res
+	}
+	res.Measured = fmt.Sprintf("%d sizes on %d ranks, all right", sizes, j.world())
+	return res
+}
+
+// release writes NCCL's number as it is known: 22809 is 2.28.9 (NCCL_VERSION in its nccl.h).
+func release(number string) string {
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil:
+		return number
+	case n < 10000:
+		return fmt.Sprintf("%d.%d.%d", n/1000, n%1000/100, n%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", n/10000, n%10000/100, n%100)
+}
