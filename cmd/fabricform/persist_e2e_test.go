@@ -44,7 +44,8 @@ var owners = []owner{
 		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
 	{"netplan-networkmanager", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 8; nmcli connection reload",
 		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
-	{"ifupdown", "/etc/network/interfaces.d/fabricform-tworail-eth1", "",
+	// It acts when it is called: what the kernel drops when somebody else takes the link down is gone.
+	{"ifupdown", "/etc/network/interfaces.d/fabricform-tworail-eth1", "ifdown eth1 && sleep 2 && ifup eth1",
 		"printf 'iface eth1 inet static\\n  address 10.9.9.9/24\\n' > /etc/network/interfaces.d/other", "/etc/network/interfaces.d/other configures eth1 already",
 		"rm /etc/network/interfaces.d/other", false},
 }
@@ -121,7 +122,13 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 		try(k.T, k.state, "verify", "-lab", "-after-reboot", "-host", "node1", "-only", "ping", twoRail).want(k.T, 0, "resources came up as declared")
 	})
 	row("the link goes down and up", func(k kept) {
-		k.on("sh", "-c", "ip link set eth1 down; sleep 2; ip link set eth1 up")
+		if o.name != "ifupdown" {
+			k.on("sh", "-c", "ip link set eth1 down; sleep 2; ip link set eth1 up")
+			k.settled()
+		}
+		try(k.T, k.state, "lab", "fault", twoRail, "rail0", "cut").want(k.T, 0)
+		k.on("sh", "-c", "until [ $(cat /sys/class/net/eth1/carrier) = 0 ]; do sleep 0.2; done")
+		try(k.T, k.state, "lab", "fault", twoRail, "rail0", "none").want(k.T, 0)
 		k.settled()
 	})
 	if o.disturb != "" {

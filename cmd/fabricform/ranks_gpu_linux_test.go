@@ -263,7 +263,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 			t.Skip("needs nccl-tests with MPI, and FABRICFORM_GPU_NCCL_TESTS says where they are")
 		}
 		run := fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun = %q", filepath.Join(tests, "tests"), filepath.Join(tests, "ompi/bin/mpirun"))
-		good := append([]string{"nccl-tests ", "Open MPI "}, good...)
+		good := append([]string{"nccl-tests", "Open MPI "}, good...)
 		g.judge(t, "nccl-tests-environment", fabricOf(t, rails, run, "write = false\n  socket_ifname = \"rail1\""), false, good...)
 		attributes := "socket_ifname = \"rail0\""
 		f := fabricOf(t, rails, run, attributes)
