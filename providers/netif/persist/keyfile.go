@@ -108,16 +108,20 @@ func keyfileStands(l link, family int) string {
 	return b.String()
 }
 
-func keyfileRoute(b *strings.Builder, n int, r netif.RouteSpec, table, family int) {
-	metric := r.Metric
-	if metric == 0 && family == inet6 {
-		metric = 1024 // IP6_RT_PRIO_USER in the kernel's include/uapi/linux/ipv6_route.h
+// kernelMetric is what the kernel takes for a route's metric. NetworkManager has defaults of its own.
+func kernelMetric(r netif.RouteSpec) int {
+	if r.Metric == 0 && r.To.Addr().Is6() {
+		return 1024 // IP6_RT_PRIO_USER in the kernel's include/uapi/linux/ipv6_route.h
 	}
+	return r.Metric
+}
+
+func keyfileRoute(b *strings.Builder, n int, r netif.RouteSpec, table, family int) {
 	via := everything(family).Addr()
 	if r.Via.IsValid() {
 		via = r.Via
 	}
-	fmt.Fprintf(b, "route%d=%s,%s,%d\n", n, r.To.Masked(), via, metric)
+	fmt.Fprintf(b, "route%d=%s,%s,%d\n", n, r.To.Masked(), via, kernelMetric(r))
 	var options []string
 	if r.OnLink {
 		options = append(options, "onlink=true")

@@ -77,7 +77,10 @@ func netplanRoutes(l link) string {
 		if r.Src.IsValid() {
 			fmt.Fprintf(&b, ", from: %q", r.Src)
 		}
-		if r.Metric != 0 {
+		switch {
+		case l.behind == facts.NetworkManager:
+			fmt.Fprintf(&b, ", metric: %d", kernelMetric(r))
+		case r.Metric != 0:
 			fmt.Fprintf(&b, ", metric: %d", r.Metric)
 		}
 		if table != 0 {
