@@ -56,6 +56,9 @@ func (Process) Stop(context.Context) error { return errNoLinux }
 // Detach needs Linux.
 func Detach([]string) (*os.Process, error) { return nil, errNoLinux }
 
+// DetachUnit needs Linux.
+func DetachUnit(string, []string, *os.File) (*os.Process, error) { return nil, errNoLinux }
+
 // StartTimer needs Linux.
 func StartTimer(context.Context, string, time.Duration, []string) error { return errNoLinux }
 
