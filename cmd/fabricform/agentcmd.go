@@ -94,6 +94,6 @@ func labRackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,
 		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return vm.RackMain(args) },
+		RunE:               func(cmd *cobra.Command, args []string) error { return vm.RackMain(cmd.Context(), args) },
 	}
 }

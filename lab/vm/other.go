@@ -19,7 +19,7 @@ func Up(context.Context, string, *fabric.Fabric, site.Options) (*Lab, error) { r
 func (*Lab) Down() error { return errLinux }
 
 // RackMain needs Linux.
-func RackMain([]string) error { return errLinux }
+func RackMain(context.Context, []string) error { return errLinux }
 
 func freeze(context.Context, string, string) error { return errLinux }
 

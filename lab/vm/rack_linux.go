@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ type running struct {
 	port  int
 }
 
-// RackMain is the rack; its argument is the lab's folder.
-func RackMain(args []string) error {
+// RackMain is the rack, until ctx ends; its argument is the lab's folder.
+func RackMain(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("lab-rack is a process of a lab; `fabricform lab up` starts it")
 	}
@@ -63,6 +64,7 @@ func RackMain(args []string) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { _ = control.Close() })() // ends the loop below
 	for _, m := range r.build.Machines {
 		if err := r.start(m); err != nil {
 			return err
