@@ -115,7 +115,8 @@ func open(ctx context.Context, d *transport.Dialer, version string, t transport.
 	if err != nil {
 		return nil, err
 	}
-	return agent.Connect(ctx, s, version, agent.Patience(time.Since(began)))
+	// A host that is given long to log in is a slow one, however quick it was this time.
+	return agent.Connect(ctx, s, version, agent.Patience(max(time.Since(began), t.ConnectTimeout/12)))
 }
 
 // adopt makes a helper the host's, and answers the one from before.
