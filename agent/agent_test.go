@@ -93,9 +93,12 @@ func TestServeEndsWhenTheClientFallsSilent(t *testing.T) {
 }
 
 func TestSlowHostsAreGivenTime(t *testing.T) {
-	for began, want := range map[time.Duration]time.Duration{0: deadAfter, 500 * time.Millisecond: deadAfter, 2 * time.Second: 8 * time.Second, time.Minute: mostPatience} {
-		if got := Patience(began); got != want {
-			t.Errorf("%s: %s", began, got)
+	for took, want := range map[[2]time.Duration]time.Duration{ // and was allowed to take
+		{}: deadAfter, {500 * time.Millisecond}: deadAfter, {2 * time.Second}: 8 * time.Second, {time.Minute}: mostPatience,
+		{time.Second, 5 * time.Second}: 4 * time.Second, {time.Second, 30 * time.Second}: 10 * time.Second, {0, time.Minute}: mostPatience, {0, time.Hour}: mostPatience,
+	} {
+		if got := Patience(took[0], took[1]); got != want {
+			t.Errorf("%s: %s", took, got)
 		}
 	}
 }

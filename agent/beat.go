@@ -18,9 +18,10 @@ const (
 )
 
 // Patience is how long silence is borne of a host to which a connection took so long: the login, and
-// sending it a helper where it had none.
-func Patience(began time.Duration) time.Duration {
-	return min(max(deadAfter, 4*began), mostPatience)
+// sending it a helper where it had none. A host that is given long for that is a slow one, however
+// quick it was this time.
+func Patience(began, given time.Duration) time.Duration {
+	return min(max(deadAfter, 4*began, given/3), mostPatience)
 }
 
 // loads says whether a request keeps the host's processors busy: perftest polls without a pause, as

@@ -115,8 +115,7 @@ func open(ctx context.Context, d *transport.Dialer, version string, t transport.
 	if err != nil {
 		return nil, err
 	}
-	// A host that is given long to log in is a slow one, however quick it was this time.
-	return agent.Connect(ctx, s, version, agent.Patience(max(time.Since(began), t.ConnectTimeout/12)))
+	return agent.Connect(ctx, s, version, agent.Patience(time.Since(began), t.ConnectTimeout))
 }
 
 // adopt makes a helper the host's, and answers the one from before.

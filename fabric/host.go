@@ -49,7 +49,7 @@ type SSH struct {
 	ProxyJump string `ff:"proxy_jump"`
 	// Run the helper under `sudo -n`; without it yes, unless the user is root.
 	Sudo *bool `ff:"sudo"`
-	// How long to wait for a connection.
+	// How long to wait for a connection; 10 s without it. A host that is given longer is a slow one: its silence is borne longer, too.
 	ConnectTimeout time.Duration `ff:"connect_timeout"`
 }
 

@@ -247,7 +247,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		}
 		if len(d.Changes) == 0 {
 			out.Settled++
-			if settling {
+			if settling && d.Exists {
 				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Settling: true})
 			}
 			continue

@@ -101,6 +101,12 @@ func TestMakeChecksAgainWhatStandsOnAChangedResource(t *testing.T) {
 	if len(h.Actions) != 2 || h.Actions[1].Op != Keep || !h.Actions[1].Settling || p.Changes() != 1 {
 		t.Fatalf("%+v", h)
 	}
+	p = Make("f", kinds(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{
+		res("nic", script{Exists: true, Changes: mtu}), res("route", script{}, "nic"),
+	}}})
+	if h := p.Hosts[0]; len(h.Actions) != 1 {
+		t.Errorf("nothing is there, and is checked again: %+v", h)
+	}
 }
 
 // What lasts comes after all that runs, what is given back included; a refusal counts where something

@@ -118,6 +118,11 @@ type Noter[T any] interface {
 	Notes(got *T) []string
 }
 
+// Absent is a status that is observed on a host where nothing of the resource is, and nothing is to be.
+type Absent interface {
+	Absent() bool
+}
+
 // Checker is a kind that can ask the host's own programs whether they would take what is wanted. It
 // changes nothing but a staged copy.
 type Checker[S any] interface {
@@ -193,6 +198,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 				return Difference{}, err
 			}
 			d := Difference{Exists: got != nil, Changes: p.Diff(s, got), Seen: digest(p, got)}
+			if a, ok := any(got).(Absent); ok && got != nil {
+				d.Exists = !a.Absent()
+			}
 			if n, ok := p.(Noter[T]); ok && got != nil {
 				d.Notes = n.Notes(got)
 			}

@@ -315,8 +315,12 @@ func TestAPathThatDiesWhileTheHelperIsBroughtIsNoticed(t *testing.T) {
 		return &deadEnd{Conn: c, dead: &dead, done: make(chan struct{})}, err
 	}}
 	no := false
-	_, err := d.Start(context.Background(), Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), Sudo: &no})
-	if err == nil || !dead.Load() || !strings.Contains(err.Error(), "fell silent") {
-		t.Fatalf("dead is %v: %v", dead.Load(), err)
+	target := Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), Sudo: &no}
+	for timeout, want := range map[time.Duration]string{0: "fell silent for 400ms", 2 * time.Second: "fell silent for 2s"} { // who may take long to log in may be as long silent
+		dead.Store(false)
+		target.ConnectTimeout = timeout
+		if _, err := d.Start(context.Background(), target); err == nil || !dead.Load() || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: dead is %v: %v", timeout, dead.Load(), err)
+		}
 	}
 }

@@ -114,7 +114,7 @@ func (p *Printer) action(a planner.GroupAction) {
 		return
 	}
 	if a.Op == planner.Keep {
-		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and put back where the kernel dropped it"))
+		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and put back where it differs"))
 		return
 	}
 	symbol, style, word := "~", p.warn, ""

@@ -19,6 +19,8 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 			switch {
 			case o.Done && o.Action.Op == planner.Reconnect:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("a new connection came in here"))
+			case o.Done && o.Action.Op == planner.Keep && len(o.Also) == 0:
+				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("as it was"))
 			case o.Done:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(count(len(o.Action.Changes), "change")))
 				for _, c := range o.Also {

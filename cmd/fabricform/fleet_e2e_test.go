@@ -75,6 +75,14 @@ func TestLifeOfAFleet(t *testing.T) {
 	gone.want(t, 4, "h09: left out, with its links", "h07.nic.rail", "unreachable h09", "Proven in part")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-exclude", "h09", fabric).want(t, 0, "No changes")
 
+	// A path is measured without those that are not at its ends.
+	ends := try(t, state, "verify", "-lab", "-link", "rail:h00-h01", fabric)
+	ends.want(t, 0, "rail:h00-h01")
+	if strings.Contains(ends.out+ends.err, "h09") {
+		t.Errorf("the silent host was asked, too:\n%s\n%s", ends.out, ends.err)
+	}
+	try(t, state, "verify", "-lab", "-link", "rail:h08-h09", fabric).want(t, 4, "unreachable h09")
+
 	// Fewer hosts in the files: the last four vanish and are named; one is given back.
 	fewer := fleetFabric(t, "fleet", 12, 9000)
 	try(t, state, "plan", "-lab", "-exclude", "h09", fewer).want(t, 0, "host h12 (h12) was in this fabric", "destroy -host h15")

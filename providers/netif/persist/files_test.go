@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -110,5 +111,16 @@ func TestNobodyKeepsNothing(t *testing.T) {
 	files, notes, err := Files(snapshot(), rich())
 	if files != nil || err != nil || len(notes) != 1 || !strings.Contains(notes[0], "no network manager") {
 		t.Fatal(files, notes, err)
+	}
+	raw, err := json.Marshal(rich())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := Kinds().Lookup(Kind)
+	if d, err := kind.Plan(snapshot(), raw); err != nil || d.Exists || len(d.Changes) > 0 || len(d.Notes) != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := kind.Plan(snapshot(facts.Networkd), raw); err != nil || !d.Exists {
+		t.Errorf("with networkd: %+v, %v", d, err)
 	}
 }

@@ -49,6 +49,9 @@ type Status struct {
 	Notes   []string // what is not kept, and why
 }
 
+// Absent says whether nothing is kept, as on a host where no network manager runs.
+func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.Taken) == 0 }
+
 // Taking is by which file a manager configures a NIC, and by which it should.
 type Taking struct {
 	Netdev, Now, Want string
