@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // ReplaceFile writes a file that is whole and on the disk when it returns: whoever reads it at any
@@ -47,8 +48,12 @@ func removeAny(path string) error {
 	return nil
 }
 
-// syncDir makes a rename last: the file's own sync says nothing of its name.
+// syncDir makes a rename last: the file's own sync says nothing of its name. Windows syncs no folder:
+// FlushFileBuffers wants a handle that may write, and os.Open's of a folder may only read.
 func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
