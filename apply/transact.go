@@ -354,16 +354,20 @@ func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction 
 	return t
 }
 
-// Transactions are those that each host keeps, the latest last.
+// Transactions are those that each host keeps, the latest last. A host that does not answer has no
+// entry, and the error names it.
 func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, error) {
 	out := map[string][]agent.TxInfo{}
 	var mu sync.Mutex
 	err := side(f.Hosts(), func(host string) error {
 		all, err := ask[[]agent.TxInfo](ctx, f, host, "tx.list", struct{}{})
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		out[host] = all
-		return err
+		return nil
 	})
 	return out, err
 }

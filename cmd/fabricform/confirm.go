@@ -4,30 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // leaveOpen ends an apply that waits for its confirmation. What it enters into the hosts' records
 // goes with the rest, should the confirmation not come.
 func (r *job) leaveOpen(ctx context.Context, tx *apply.Transaction) (int, error) {
-	w := tokens{Fabric: r.p.Fabric, Plan: r.id, Until: time.Now().Add(r.o.lease), Hosts: tx.Refs()}
+	declared := *r.s.fabric
+	declared.Outputs = nil // they may be sensitive, and are nothing that hosts have
+	w := tokens{ID: newPlanID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &awaited{Fabric: &declared, Destroy: r.s.destroy}}
+	until := time.Now().Add(r.o.lease).Format("15:04:05")
 	for i := range r.report.Outcomes {
 		if _, open := w.Hosts[r.report.Outcomes[i].Host]; open {
-			r.report.Outcomes[i].Fate, r.report.Outcomes[i].Why = apply.Waiting, "until "+w.Until.Format("15:04:05")
+			r.report.Outcomes[i].Fate, r.report.Outcomes[i].Why = apply.Waiting, "until "+until
 		}
 	}
-	if err := w.save(tokensWaiting); err != nil {
+	if err := r.a.tokensOf(r.p.Fabric).save(w); err != nil {
 		return r.back(ctx, tx, exitError, err)
 	}
 	err := r.enrolLate(ctx)
 	tx.Close()
 	r.open = true
-	r.a.report().Note("The changes are made and wait until %s: `fabricform confirm` keeps them; without it the hosts go back by themselves.", w.Until.Format("15:04:05"))
+	r.a.report().Note("The changes are made and wait until %s: `fabricform confirm` keeps them; without it the hosts go back by themselves.", until)
 	return exitOK, err
 }
 
@@ -37,40 +43,114 @@ func confirmCommand(a *app) *cobra.Command {
 		Use: "confirm [FABRIC]", Short: "Keep the changes of an apply that waits for it", Args: cobra.MaximumNArgs(1),
 		Long: `confirm ends an "apply -confirm manual" on all of its hosts: the changes stay. It needs the tokens that
 apply left on this machine; without it the hosts go back by themselves. Where one host has gone back
-already, is not reached, or is not as FABRIC declares, all go back. From another machine, copy the file
-of tokens there and name it with -takeover: who shows them is the holder from then on.`,
-		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover roce-pair.json my-fabric/",
+already, is not reached, or is not as that apply made it, all go back. FABRIC says how the hosts are
+reached; what they should be is the apply's, of a saved plan and of -var too. Where several applies
+wait, each is ended by itself; -host leaves out those that have other hosts, too. From another machine,
+copy the file of tokens there and name it with -takeover: who shows them is the holder from then on.`,
+		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover 5f0c3d6a91b27e48.json my-fabric/",
 	}
 	a.fleetFlags(c)
 	takeOverFlag(c, &from)
-	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		w, err := readTokens(s.fabric.Name, tokensWaiting, from)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		f, err := a.load(fabricArg(args))
 		if err != nil {
 			return err
 		}
-		if w == nil || w.Until.IsZero() {
-			return fmt.Errorf("no apply of fabric %q waits for a confirmation from this machine", s.fabric.Name)
+		waiting, err := a.waiting(f, from)
+		if err != nil {
+			return err
 		}
-		tx := s.fleet.Resume(s.fabric.Name, w.Hosts)
-		defer tx.Close()
 		// An interrupt must not part the hosts.
-		late := context.WithoutCancel(ctx)
-		if from != "" {
-			tx.Moved = w.follow(tokensWaiting, a.tell)
-			if err := tx.TakeOver(late, operator(), newPlanID()); err != nil {
-				return fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
+		late, fates, code := context.WithoutCancel(cmd.Context()), map[string]apply.HostOutcome{}, exitOK
+		var whys error
+		for _, w := range waiting {
+			ended, reverted, err := a.confirm(late, f, w, from != "")
+			maps.Copy(fates, ended)
+			whys = errors.Join(whys, err)
+			if reverted {
+				code = exitRolledBack
 			}
 		}
-		if err = s.proven(late, tx); err == nil {
-			fates, err := tx.Commit(late)
-			return a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, fates, tokensWaiting)))
+		err = a.tellFates(fates, whys)
+		if code != exitOK {
+			return &exit{code: worse(code, fateCode(fates)), err: err}
 		}
-		// Some cannot be committed any more: then none is.
-		fates, _ := tx.Revert(late, tx.Hosts(), firstLine(err)) // the fates say it, host by host
-		told := a.tellFates(fates, errors.Join(err, dropTokens(s.fabric.Name, fates, tokensWaiting)))
-		return &exit{code: worse(exitRolledBack, fateCode(fates)), err: told}
-	})
+		return err
+	}
 	return c
+}
+
+// waiting are the applies that wait for a confirmation from here, and wholly on the chosen hosts.
+func (a *app) waiting(f *fabric.Fabric, from string) ([]tokens, error) {
+	chosen, err := a.choose(f)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.tokensOf(f.Name).all(from)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(w tokens) bool {
+		for host := range w.Hosts {
+			if chosen != nil && !chosen[host] {
+				return true
+			}
+		}
+		return w.Waits == nil
+	})
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no apply of fabric %q waits for a confirmation from this machine", f.Name)
+	}
+	return all, nil
+}
+
+// confirm ends one apply: it is kept on all of its hosts, or reverted on all.
+func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver bool) (fates map[string]apply.HostOutcome, reverted bool, err error) {
+	s, err := a.resume(ctx, f, w)
+	if err != nil {
+		return nil, false, err
+	}
+	defer s.fleet.Close()
+	k, tx := a.tokensOf(f.Name), s.fleet.Resume(f.Name, w.Hosts)
+	defer tx.Close()
+	if takeOver {
+		tx.Moved = k.follow(w, a.tell)
+		if err := tx.TakeOver(ctx, operator(), newPlanID()); err != nil {
+			return nil, false, fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
+		}
+	}
+	if err = s.proven(ctx, tx); err == nil {
+		fates, err = tx.Commit(ctx)
+	} else { // some cannot be committed any more: then none is
+		reverted = true
+		fates, _ = tx.Revert(ctx, tx.Hosts(), firstLine(err)) // the fates say it, host by host
+	}
+	maps.DeleteFunc(w.Hosts, endedBy(fates))
+	return fates, reverted, errors.Join(err, k.save(w))
+}
+
+// resume opens a session on the hosts of an apply that waits. They are reached as the files say now: an
+// address may have moved, and another machine may have another way in.
+func (a *app) resume(ctx context.Context, f *fabric.Fabric, w tokens) (*session, error) {
+	id, err := buildID()
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range w.Waits.Fabric.Hosts {
+		if now := f.Host(h.Name); now != nil {
+			h.Address, h.SSH = now.Address, now.SSH
+		}
+	}
+	chosen := map[string]bool{}
+	for host := range w.Hosts {
+		chosen[host] = true
+	}
+	s, err := a.connectTo(ctx, w.Waits.Fabric, chosen, id)
+	if err != nil {
+		return nil, err
+	}
+	s.destroy = w.Waits.Destroy
+	return s, nil
 }
 
 // proven writes what lasts, and sees as apply does that the hosts are reached and as declared.

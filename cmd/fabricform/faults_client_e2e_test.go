@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -47,13 +49,16 @@ func clientRows() (rows []faultRow) {
 			inside(l.t, l.state, pair, "a", "ip", "neigh", "replace", "100.64.0.2", "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "mgmt0")
 			at = time.Now()
 		}).want(l.t, 7, "a  lost", "b  reverted")
+		if left := tokensIn(l.t, tokenFile(l.t, l.state, l.name+"/lab", true)); len(left) != 1 || left["a"].Token == "" {
+			l.t.Errorf("tokens are kept of %v: of a, which may answer again, they must be", slices.Collect(maps.Keys(left)))
+		}
 		l.back(at, time.Minute)
 		inside(l.t, l.state, pair, "a", "ip", "neigh", "del", "100.64.0.2", "dev", "mgmt0")
 	})
 	add("the program dies, and another run ends what it began", true, func(l *faultLab) {
 		var at time.Time
 		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")
-		file := filepath.Join(l.state, "fabricform", "transactions", l.name+".running.json")
+		file := tokenFile(l.t, l.state, l.name+"/lab", true)
 		elsewhere := filepath.Join(l.t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)

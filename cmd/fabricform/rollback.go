@@ -22,17 +22,25 @@ snapshot that the host keeps: of an open one, or of the last that was committed.
 who opened it: rollback ends it where apply ran on this machine, also where its program has died. From
 another machine, copy the file of its tokens there and name it with -takeover; or wait for the lease
 to run out, and the hosts go back by themselves.`,
-		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover roce-pair.running.json my-fabric/",
+		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
 	takeOverFlag(c, &from)
 	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		refs, err := heldHere(s.fabric.Name, from)
+		all, err := s.fleet.Transactions(ctx)
+		if err != nil {
+			return err
+		}
+		k := a.tokensOf(s.fabric.Name)
+		if err := k.forget(endedIn(all)); err != nil { // hosts that went back by themselves have no fate below
+			return err
+		}
+		refs, err := k.held(from)
 		if err != nil {
 			return err
 		}
 		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, "", s.fleet.Hosts(), "rollback by "+operator(), refs)
-		forgotten := dropTokens(s.fabric.Name, fates, tokensWaiting, tokensRunning)
+		forgotten := k.forget(endedBy(fates))
 		var held *apply.HeldError
 		if errors.As(err, &held) {
 			return &exit{code: exitHeld, err: errors.Join(err, forgotten, a.tellFates(fates, nil))}

@@ -40,7 +40,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	})
 	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
-		file, elsewhere := filepath.Join(state, "fabricform", "transactions", "roce-pair.json"), filepath.Join(t.TempDir(), "tokens.json")
+		file, elsewhere := tokenFile(t, state, "roce-pair/lab", false), filepath.Join(t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			t.Fatal(err)
 		}
@@ -56,44 +56,134 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 			t.Error("the tokens are still there")
 		}
 	})
+	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
+		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "wait until")
+		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "goes back by itself"); time.Sleep(time.Second) {
+			if time.Now().After(end) {
+				t.Fatal("it did not go back")
+			}
+		}
+		try(t, state, "rollback", "-lab", pair).want(t, 1, "nothing to go back from")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+	})
+	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {
+		apply(t, "-confirm", "manual", "-host", "a").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual", "-host", "b").want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 0, "a  committed")
+		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", pair).want(t, 0, "b  committed")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
+	})
+	saved := filepath.Join(t.TempDir(), "tonight.plan")
+	t.Run("a saved plan that gives everything back is confirmed", func(t *testing.T) {
+		try(t, state, "plan", "-lab", "-destroy", "-out", saved, pair).want(t, 0, "Saved")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", pair).want(t, 0, "a, b  committed")
+		inside(t, state, pair, "a", "test", "!", "-e", confFile)
+	})
+	t.Run("a plan is confirmed as it was made, whatever the variables are now", func(t *testing.T) {
+		raw, err := os.ReadFile(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fabric := filepath.Join(t.TempDir(), "f.hcl")
+		text := strings.ReplaceAll(string(raw), "mtu       = 9000", "mtu       = var.mtu") + "variable \"mtu\" {\n  type    = number\n  default = 9000\n}\n"
+		if err := os.WriteFile(fabric, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-out", saved, fabric).want(t, 0, "Saved")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", fabric).want(t, 0, "a, b  committed")
+		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-detailed-exitcode", fabric).want(t, 0, "No changes")
+	})
 }
 
 // TestTokensFollowAMoveOfTheManagementPath: the connection through the new address has a new token, and
-// it is the one that is left when the program dies.
+// it is the one that is left when the program dies, and where it waits for a confirmation.
 func TestTokensFollowAMoveOfTheManagementPath(t *testing.T) {
 	e2e(t)
 	o := reachFromOutside(t)
 	t.Setenv("XDG_STATE_HOME", o.state)
 	const old, moved = "10.55.0.2", "10.55.0.77"
 	o.secondManagement("b", "10.55.0.1/24", old+"/24")
-	fabric := o.fabric(old, "", "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\""+moved+"/24\", \""+o.addr["b"]+"/31\"]\n  }")
-	o.try("plan", "-allow=management", fabric).want(t, 0, "moved to "+moved) // brings the helper
+	nic := "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\"" + moved + "/24\", \"" + o.addr["b"] + "/31\"]\n  }"
+	o.try("plan", "-allow=management", o.fabric(old, "", nic)).want(t, 0, "moved to "+moved) // brings the helper
+	o.known(old, moved)
+	isHosts := func(kept string) {
+		t.Helper()
+		if !strings.Contains(o.latestOnB(), `"`+kept+`"`) || kept == "" {
+			t.Fatalf("the token that is kept is not the host's")
+		}
+	}
+	back := func() {
+		t.Helper()
+		o.try("apply", "-auto-approve", "-no-verify", "-allow=management", o.fabric(moved, "", "")).want(t, 0, "moved to "+old)
+	}
 
+	o.try("apply", "-auto-approve", "-no-verify", "-allow=management", "-confirm", "manual", o.fabric(old, "", nic)).want(t, 0, "wait until")
+	isHosts(tokensIn(t, tokenFile(t, o.state, "default", false))["b"].Token)
+	o.try("confirm", o.fabric(moved, "", nic)).want(t, 0, "a, b  committed")
+	back()
+
+	fabric := o.fabric(old, "", nic)
+	for range 3 {
+		if kept := o.killedOnceMoved(fabric); kept != "" {
+			isHosts(kept)
+			o.try("rollback", fabric).want(t, 0, "b  reverted: rollback by")
+			return
+		}
+		back()
+		fabric = o.fabric(old, "", nic)
+	}
+	t.Fatal("the apply was over each time before it was killed")
+}
+
+// latestOnB is host b's latest transaction, as it is kept there.
+func (o *outside) latestOnB() string {
+	o.t.Helper()
+	return inside(o.t, o.state, pair, "b", "sh", "-c", "cat $(ls /var/lib/fabricform/transactions/[0-9]*.json | tail -1)")
+}
+
+// killedOnceMoved kills an apply when host b has a new token, and answers that; "" where the apply was
+// over before.
+func (o *outside) killedOnceMoved(fabric string) (kept string) {
+	o.t.Helper()
 	cmd := exec.Command("nsenter", "--target", fmt.Sprint(o.netPID), "--net", "--", bin, "apply", "-auto-approve", "-no-verify", "-allow=management", fabric)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+o.state, "SSH_AUTH_SOCK=")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
-	kept := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		files, _ := filepath.Glob(filepath.Join(o.state, "fabricform", "transactions", "*.running.json"))
-		if len(files) == 0 {
-			continue
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	first := ""
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				o.t.Fatalf("the apply failed by itself: %v", err)
+			}
+			return ""
+		case <-time.After(time.Millisecond):
 		}
-		now := tokensIn(t, files[0])["b"].Token
-		if kept != "" && now != kept {
-			kept = now
-			break
+		var w tokens
+		for _, f := range tokenFiles(o.t, o.state, "default", true) {
+			if raw, err := os.ReadFile(f); err == nil && json.Unmarshal(raw, &w) != nil { // one that is gone is over
+				o.t.Fatalf("%s is torn: %s", f, raw)
+			}
 		}
-		kept = now
+		now := w.Hosts["b"].Token
+		if first != "" && now != "" && now != first {
+			_ = cmd.Process.Kill()
+			<-ended
+			if strings.Contains(o.latestOnB(), `"committed"`) {
+				return ""
+			}
+			return now
+		}
+		if first == "" {
+			first = now
+		}
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	raw := inside(t, o.state, pair, "b", "sh", "-c", "cat $(ls /var/lib/fabricform/transactions/[0-9]*.json | tail -1)")
-	if !strings.Contains(raw, `"`+kept+`"`) || kept == "" {
-		t.Fatalf("the token that is kept is not the host's")
-	}
-	o.try("rollback", fabric).want(t, 0, "a, b  reverted: rollback by")
 }
 
 func tokensIn(t *testing.T, path string) map[string]agent.TxRef {
