@@ -40,7 +40,7 @@ demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest,
 	./examples/demo-rdma.sh
 
 faults: ## applies broken in every way that we know: hosts go back by themselves; needs root. What passed with this build is not run again
-	.ci/deps nft=nftables
+	.ci/deps nft=nftables pkill=procps
 	@mkdir -p bin
 	FABRICFORM_E2E=1 FABRICFORM_FAULTS=$(CURDIR)/bin/faults.passed $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./cmd/fabricform
 

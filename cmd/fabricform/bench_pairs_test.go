@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +47,7 @@ func TestBenchPairs(t *testing.T) {
 						argv = append(argv, a.String())
 					}
 					return append(argv, "||", "[", "$?", "=", "1", "]") // some did not answer, on a busy machine
-				})
+				}, func(said []byte) error { return fewLost(said, n-1) })
 				return took
 			}
 			open := b.connect(t)
@@ -65,6 +68,23 @@ func TestBenchPairs(t *testing.T) {
 		})
 	}
 }
+
+// fewLost: fping's summary has a line for each peer, and nine tenths of its packets are answered.
+func fewLost(said []byte, peers int) error {
+	sent, answered := 0, 0
+	found := fpingSummary.FindAllSubmatch(said, -1)
+	for _, m := range found {
+		n, _ := strconv.Atoi(string(m[1])) // the pattern has digits alone
+		a, _ := strconv.Atoi(string(m[2]))
+		sent, answered = sent+n, answered+a
+	}
+	if len(found) != peers || answered*10 < sent*9 {
+		return fmt.Errorf("%d of %d peers, %d of %d packets", len(found), peers, answered, sent)
+	}
+	return nil
+}
+
+var fpingSummary = regexp.MustCompile(`xmt/rcv/%loss = ([0-9]+)/([0-9]+)/`)
 
 // introduce makes all hosts neighbours of each other for good.
 func (b *benchLab) introduce(t *testing.T) {
@@ -145,15 +165,20 @@ func (b *benchLab) roundOfPings(fleet *apply.Fleet, peers func(i int) []netip.Ad
 	return time.Since(start), err
 }
 
-// verify is the pings of `fabricform verify`: small and full-size packets, and the counters' proof. What
-// a busy machine loses of them is told, and what it took counts all the same.
+// verify is the pings of `fabricform verify`: small and full-size packets, and the counters' proof. A
+// round that lost something on a busy machine is measured again.
 func (b *benchLab) verify(t *testing.T, fleet *apply.Fleet) time.Duration {
 	t.Helper()
-	start := time.Now()
-	for _, r := range validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []string{"ping"}, Lab: true}) {
-		if r.Verdict != validators.Pass {
-			t.Logf("not passed: %+v", r)
+	for range 5 {
+		start := time.Now()
+		results := validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []string{"ping"}, Lab: true})
+		took := time.Since(start)
+		bad := slices.IndexFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Pass })
+		if bad < 0 && len(results) > 0 {
+			return took
 		}
+		t.Logf("once more: %d results, %+v", len(results), results[max(bad, 0)])
 	}
-	return time.Since(start)
+	t.Fatal("no round of verify passed")
+	return 0
 }

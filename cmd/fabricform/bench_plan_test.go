@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestBenchPlan(t *testing.T) {
 				before := ownCPU(t)
 				plan := onePlan(t, b.session, b.dialer)
 				planCPU := ownCPU(t) - before
-				ssh, sshCPU := b.everywhere(t, n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} })
+				ssh, sshCPU := b.everywhere(t, n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} }, addressesSaid)
 				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
 				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
 				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
@@ -34,6 +35,19 @@ func TestBenchPlan(t *testing.T) {
 			s.log(t, fmt.Sprintf("%d hosts", n))
 		})
 	}
+}
+
+func addressesSaid(said []byte) error {
+	var links []struct {
+		Addresses []struct{ Local string } `json:"addr_info"`
+	}
+	if err := json.Unmarshal(said, &links); err != nil {
+		return err
+	}
+	if len(links) < 2 { // the host's NIC beside lo
+		return fmt.Errorf("%d links", len(links))
+	}
+	return nil
 }
 
 func (b *benchLab) bareLogins(t *testing.T) time.Duration {

@@ -134,8 +134,8 @@ func (b *benchLab) operator(argv ...string) *exec.Cmd {
 var curve25519 = []string{"-o", "KexAlgorithms=curve25519-sha256"}
 
 // everywhere runs a command on all hosts by ssh(1) with further options of its, at most so many
-// hosts at once.
-func (b *benchLab) everywhere(t *testing.T, atOnce int, options []string, argv func(i int) []string) (took, cpu time.Duration) {
+// hosts at once. What it says there must please check.
+func (b *benchLab) everywhere(t *testing.T, atOnce int, options []string, argv func(i int) []string, check func(said []byte) error) (took, cpu time.Duration) {
 	t.Helper()
 	start := time.Now()
 	var mu sync.Mutex
@@ -147,7 +147,11 @@ func (b *benchLab) everywhere(t *testing.T, atOnce int, options []string, argv f
 		args = append(append(args, to.User+"@"+to.Address), argv(i)...)
 		g.Go(func() error {
 			cmd := b.operator(args...)
-			if out, err := cmd.CombinedOutput(); err != nil || len(out) < 10 {
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				err = check(out)
+			}
+			if err != nil {
 				return fmt.Errorf("ssh to %s: %w: %s", h.Name, err, out)
 			}
 			mu.Lock()

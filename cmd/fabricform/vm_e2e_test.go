@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -224,4 +226,51 @@ func TestSoftRoCEOnASwitch(t *testing.T) {
 	try(t, state, "verify", "-lab", "-only", "verbs", "-link", "rdma:node1-node2", fabric).want(t, 0, "send_lat 2 B", "write_bw 64 KiB")
 	try(t, state, "lab", "fault", fabric, "rdma:node3", "cut").want(t, 0)
 	try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 3, "node3")
+	t.Run("machines end with the rack", func(t *testing.T) { machinesEnd(t, state, 4) })
+}
+
+// machinesEnd has a signal end the process that has the cables, and all machines with it.
+func machinesEnd(t *testing.T, state string, machines int) {
+	t.Helper()
+	children := map[int][]int{} // machines of this lab by their parent
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stat := range stats {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		cwd, err := os.Readlink(filepath.Join(filepath.Dir(stat), "cwd"))
+		raw, e := os.ReadFile(stat)
+		name, fields, _ := strings.Cut(string(raw), ")")
+		f := strings.Fields(fields)
+		if err != nil || e != nil || !strings.HasPrefix(cwd, state) || !strings.Contains(name, "(qemu") || len(f) < 2 {
+			continue // another's, or gone
+		}
+		parent, err := strconv.Atoi(f[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		children[parent] = append(children[parent], pid)
+	}
+	if len(children) != 1 {
+		t.Fatal(children)
+	}
+	for rack, pids := range children {
+		if len(pids) != machines {
+			t.Fatal(children)
+		}
+		if err := syscall.Kill(rack, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			for end := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+				if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(raw), ") Z ") {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("machine %d goes on without its rack", pid)
+				}
+			}
+		}
+	}
 }

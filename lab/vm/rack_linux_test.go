@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// TestARackEndsWhenItIsTold: a signal ends it, and with it the machines that it started.
 func TestARackEndsWhenItIsTold(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir) // the rack goes there, and the test comes back
