@@ -162,8 +162,7 @@ func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 		asked = append(asked, name)
 	}
 	s.Packages = packages(ctx, r, s.Manager, compact(asked, nil))
-	lacking := slices.ContainsFunc(s.Wanted, func(p string) bool { return !s.Has(p) })
-	if lacking || needs.Full && s.unfinished() { // also what finishes others may bring further ones
+	if s.Lacking() || needs.Full && s.unfinished() { // also what finishes others may bring further ones
 		s.Simulated = simulate(ctx, r, s.Manager, s.Wanted)
 	}
 	return s
@@ -200,6 +199,11 @@ func (s *Stack) unfinished() bool {
 		}
 	}
 	return false
+}
+
+// Lacking says whether a wanted package is not there whole.
+func (s *Stack) Lacking() bool {
+	return slices.ContainsFunc(s.Wanted, func(p string) bool { return !s.Has(p) })
 }
 
 // Module is the stack's module of that name; nil where it is neither loaded nor installed.

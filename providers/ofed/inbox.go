@@ -18,6 +18,7 @@ const (
 	rebooting    = "reboot"
 	packagePart  = "package " // before its name
 	newest       = "the newest that its repositories have"
+	ofBundle     = "the bundle's" // what a vendor's installer brings
 )
 
 // refuseInbox says why the distribution's stack cannot be had here.
@@ -67,19 +68,19 @@ func rebootPending(got *Status) bool {
 // diffInbox is what makes the stack whole.
 func diffInbox(got *Status) []resource.Change {
 	s := got.Stack
-	out := diffPackages(s)
+	out := diffPackages(s, false)
 	if rebootPending(got) {
 		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
 	}
 	return out
 }
 
-// diffPackages is what the package manager would do.
-func diffPackages(s *facts.Stack) []resource.Change {
+// diffPackages is what the package manager would do; bundled: before a bundle is installed.
+func diffPackages(s *facts.Stack, bundled bool) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 		if p := s.Packages[name]; p.Unfinished != "" {
-			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: finished(s, name)})
+			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: finished(s, name, bundled)})
 		}
 	}
 	if sim := s.Simulated; sim != nil {
@@ -97,14 +98,20 @@ func diffPackages(s *facts.Stack) []resource.Change {
 }
 
 // finished is the version in which an unfinished package ends. One that is half installed is installed
-// anew, which may be in a later one, and dpkg may not know yet which it was.
-func finished(s *facts.Stack, name string) string {
+// anew, which may be in a later one, and dpkg may not know yet which it was. A vendor's is in no
+// repository until its bundle is installed.
+func finished(s *facts.Stack, name string, bundled bool) string {
 	p := s.Packages[name]
-	if p.Unfinished == halfInstalled && s.Simulated != nil {
-		for _, step := range s.Simulated.Steps {
-			if step.Name == name && step.To != "" {
-				return step.To
+	if p.Unfinished == halfInstalled {
+		if s.Simulated != nil {
+			for _, step := range s.Simulated.Steps {
+				if step.Name == name && step.To != "" {
+					return step.To
+				}
 			}
+		}
+		if bundled {
+			return ofBundle
 		}
 	}
 	return cmp.Or(p.Version, newest)

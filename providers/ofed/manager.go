@@ -37,7 +37,7 @@ func commands(s *facts.Stack, changes []resource.Change) []host.Command {
 			broken = true
 		case c.Attribute == lists:
 			unread = true
-		case !is:
+		case !is, c.To == ofBundle:
 		case c.To == "":
 			removes = true
 			if s.Manager == facts.APT { // the others take no word for it, and remove what stands in the way
@@ -112,8 +112,10 @@ func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, chang
 		if err := log.Step(step(c)); err != nil {
 			return err
 		}
-		// What finishes the earlier installation may lack what only comes with the command behind it.
-		if err := run(ctx, h, c, log); err != nil && (i == len(todo)-1 || !finishes) {
+		// What finishes the earlier installation may lack what only comes with the command behind it, or with
+		// the bundle.
+		last := i == len(todo)-1 && !Installs(changes)
+		if err := run(ctx, h, c, log); err != nil && (last || !finishes) {
 			return err
 		}
 	}

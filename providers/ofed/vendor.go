@@ -39,8 +39,10 @@ func refuseVendor(got *Status, want Spec) error {
 	if why := fits(b, s.Release, got.System); why != "" {
 		return fmt.Errorf("%s does not fit this host: %s", want.Bundle, why)
 	}
-	if err := refusePackages(s); err != nil {
-		return err
+	if s.Lacking() { // what else apt cannot finish, the bundle brings
+		if err := refusePackages(s); err != nil {
+			return err
+		}
 	}
 	if builds(b) && !s.Headers && s.Simulated == nil {
 		return fmt.Errorf("DOCA-OFED's modules are built on the host, and the headers of its kernel %s are not there (/lib/modules/%[1]s/build), though packages of headers are installed: boot the kernel that they are of, or install those of this one", got.System.Kernel)
@@ -141,7 +143,7 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 	var out []resource.Change
 	if !installed(want, s) {
 		b, _ := fabric.ParseBundle(want.Bundle)
-		out = diffPackages(s)
+		out = diffPackages(s, true)
 		from := s.String()
 		if is(want, s) {
 			from += ", unfinished"
@@ -154,7 +156,7 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 			}
 		}
 		if len(goes) > 0 {
-			out = append(out, resource.Change{Attribute: replaced, From: strings.Join(goes, ", "), To: "the bundle's"})
+			out = append(out, resource.Change{Attribute: replaced, From: strings.Join(goes, ", "), To: ofBundle})
 		}
 		if want.Firmware {
 			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own", To: "the bundle's, where it has a later one"})

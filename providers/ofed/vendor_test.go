@@ -102,6 +102,37 @@ func TestVendorDifferences(t *testing.T) {
 	}
 }
 
+// TestWhatAPTCannotFinishTheBundleDoes: a vendor's installer was cut off in the middle of dpkg, and apt (2.6)
+// takes nothing at all where it has no archive of what is half installed.
+func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
+	want := Spec{Stack: facts.MLNXOFED, Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz"}
+	cut := func(s *facts.Snapshot) {
+		s.System.Kernel = "5.15.0-91-generic"
+		s.Stack = &facts.Stack{Name: facts.Inbox, Manager: facts.APT, Release: facts.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
+			Packages:  map[string]facts.Package{"dkms": {Version: "2.8"}, "mlnx-tools": {Version: "24.10", Unfinished: "unpacked"}, "kernel-mft-dkms": {Version: "24.10", Unfinished: halfInstalled}},
+			Simulated: &facts.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
+			Job:       &facts.StackJob{State: facts.JobFailed, Step: "mlnxofedinstall --without-fw-update"}}
+	}
+	if got, diff := difference(t, note000Host(cut), want), []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
+		"package mlnx-tools: unpacked → 24.10 [live]", "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "driver: the running one → the installed one [driver reload]"}; !slices.Equal(got, diff) {
+		t.Errorf("%q, want\n%q", got, diff)
+	}
+	lacking := func(s *facts.Snapshot) { cut(s); delete(s.Stack.Packages, "dkms") }
+	if got := difference(t, note000Host(lacking), want); len(got) != 1 || !strings.HasPrefix(got[0], "refused: apt cannot install dkms: E: The package kernel-mft-dkms") {
+		t.Errorf("%q", got)
+	}
+	changes := []resource.Change{{Attribute: installation, To: "finished"}, {Attribute: "package kernel-mft-dkms", From: halfInstalled, To: ofBundle}, {Attribute: "package mlnx-tools", From: "unpacked", To: "24.10"}, {Attribute: stackOf, To: "x"}}
+	for _, c := range []struct {
+		changes []resource.Change
+		fails   bool
+	}{{changes, false}, {changes[:3], true}} {
+		m := &machine{answer: host.Answer{Exit: 100, Stderr: "E: Packages need to be removed but remove is disabled."}}
+		if err := applyPackages(t.Context(), m, note000Host(cut), c.changes, &steps{}); (err != nil) != c.fails || !slices.Equal(m.ran, []string{"dpkg", "apt-get"}) {
+			t.Errorf("%v after %q", err, m.ran)
+		}
+	}
+}
+
 // behind is a host with a card of the stack's and another one, that the operator comes in by.
 func behind(device, unknown string) func(*facts.Snapshot) {
 	return func(s *facts.Snapshot) {
