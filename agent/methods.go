@@ -138,6 +138,7 @@ type server struct {
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
 	acting         sync.Mutex // one action at a time: each re-reads before it changes
+	goesDown       func()     // gives back the lock of a host that restarts; kept, because Go closes a file that nobody has
 }
 
 func (s *server) snapshot(ctx context.Context, p SnapshotParams) (SnapshotResult, error) {

@@ -258,7 +258,8 @@ func lastOf(path string) string {
 }
 
 // stackReboot restarts the host; never while something is installed or a transaction is open, and only
-// where the order's own installation asks for it, or what the plan showed still does.
+// where the order's own installation asks for it, or what the plan showed still does. It returns while the
+// host goes down, and nothing begins on it any more: the lock ends with this process.
 func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
@@ -273,18 +274,26 @@ func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, err
 	if err != nil {
 		return StackState{}, err
 	}
-	defer unlock()
-	if err := noTransaction(s.store); err != nil {
+	if err := s.restart(ctx, p, state); err != nil {
+		unlock()
 		return StackState{}, err
+	}
+	s.goesDown = unlock
+	return state, nil
+}
+
+func (s *server) restart(ctx context.Context, p StackOrder, state StackState) error {
+	if err := noTransaction(s.store); err != nil {
+		return err
 	}
 	if !state.of(p.ID) || state.Job.State != facts.JobDone {
 		now, err := s.planned(p)
 		if err != nil {
-			return StackState{}, err
+			return err
 		}
 		if _, err := recheck(ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
-			return StackState{}, err
+			return err
 		}
 	}
-	return state, s.host.Reboot(ctx)
+	return s.host.Reboot(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ type rack struct {
 	left    []resource.Change
 	apply   func(resource.StepLog) error
 	reboots int
-	down    func() // while it restarts
+	refuses error // to restart
 }
 
 // ReadFile has the journal in the test's own folder.
@@ -40,10 +41,10 @@ func (r *rack) ReadFile(path string) ([]byte, error) {
 func (r *rack) Records() (map[string][]byte, error) { return nil, nil }
 
 func (r *rack) Reboot(context.Context) error {
-	r.reboots++
-	if r.down != nil {
-		r.down()
+	if r.refuses != nil {
+		return r.refuses
 	}
+	r.reboots++
 	return nil
 }
 
@@ -210,14 +211,23 @@ func TestAnInstallerThatDoesNotStartSaysWhy(t *testing.T) {
 // TestAHostIsRestartedForTheOrderOnly, once, and nothing begins meanwhile.
 func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	r := newRack(t, restart)
-	r.down = func() {
+	up := func() { // again
+		t.Helper()
+		runtime.GC()
 		if err := (&server{host: r, stack: r.stack}).installing(); !heldBy(err, "somebody") {
-			t.Errorf("something may begin while the host goes down: %v", err)
+			t.Fatalf("something may begin while the host goes down: %v", err)
 		}
+		r.goesDown()
 	}
+	r.refuses = errors.New("it does not run systemd")
+	if _, err := r.stackReboot(t.Context(), order("one", restart)); !errors.Is(err, r.refuses) {
+		t.Error(err)
+	}
+	r.refuses = nil
 	if _, err := r.stackReboot(t.Context(), order("one", restart)); err != nil || r.reboots != 1 {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
+	up()
 	over := order("one", restart)
 	over.Boot = "the boot before"
 	if state, err := r.stackReboot(t.Context(), over); err != nil || state.Boot == over.Boot || r.reboots != 1 {
@@ -234,10 +244,10 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.whole(t)
-	r.down = nil
 	if _, err := r.stackReboot(t.Context(), order("three", restart)); err != nil || r.reboots != 2 {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
+	up()
 }
 
 // full is a disk without space.

@@ -122,7 +122,8 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 	}
 	o.Started(host, "restarting it")
 	// The answer may be lost with the connection, as the host goes down.
-	if _, err := askAgain[agent.StackState](ctx, f, host, "stack.reboot", order, o.Patience); err != nil {
+	state, err = askAgain[agent.StackState](ctx, f, host, "stack.reboot", order, o.Patience)
+	if err != nil || state.Boot != order.Boot { // it is back already
 		return err
 	}
 	return f.awaitBoot(ctx, host, order.Boot, o.Patience)
@@ -180,8 +181,17 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.Sta
 func (f *Fleet) awaitBoot(ctx context.Context, host, before string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	late := func() error { return fmt.Errorf("it was told to restart, and has not within %s", patience) }
+	// The helper that restarts it keeps others from beginning anything as long as it lives.
+	if c := f.client(host); c != nil {
+		select {
+		case <-c.Dead():
+		case <-ctx.Done():
+			return late()
+		}
+	}
 	for {
-		// The old boot still answers for a while; each try is a connection of its own.
+		// The old boot may still answer for a while; each try is a connection of its own.
 		if err := f.comeBack(ctx, host, patience); err != nil {
 			return fmt.Errorf("it was told to restart, and does not come back: %w", err)
 		}
@@ -191,7 +201,7 @@ func (f *Fleet) awaitBoot(ctx context.Context, host, before string, patience tim
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it was told to restart, and has not within %s", patience)
+			return late()
 		case <-time.After(time.Second):
 		}
 	}

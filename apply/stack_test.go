@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ type far struct {
 	orders  []agent.StackOrder
 	asked   []string
 	conn    net.Conn
+	down    atomic.Bool // it restarts, and the connection that it was told by is there yet
+	early   bool        // a connection came meanwhile
 }
 
 func (h *far) state() agent.StackState {
@@ -70,21 +73,33 @@ func (h *far) answer(method string) agent.Handler {
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, err
 		}
+		state := h.state()
 		switch {
 		case method == "stack.start" && !slices.ContainsFunc(h.orders, func(b agent.StackOrder) bool { return b.ID == o.ID }):
 			h.orders = append(h.orders, o)
+			state = h.state()
 		case method == "stack.reboot" && o.Boot == fmt.Sprint(h.boot):
 			h.boot++
+			h.down.Store(true)
+			time.AfterFunc(100*time.Millisecond, h.ends(h.conn))
 		}
 		if h.breaks[method] > 0 {
 			h.breaks[method]--
-			_ = h.conn.Close()
+			h.ends(h.conn)()
 		}
-		return h.state(), nil
+		return state, nil
+	}
+}
+
+func (h *far) ends(conn net.Conn) func() {
+	return func() {
+		h.down.Store(false)
+		_ = conn.Close()
 	}
 }
 
 func (h *far) open(ctx context.Context, _ transport.Target) (*agent.Client, error) {
+	h.early = h.early || h.down.Load()
 	near, conn := net.Pipe()
 	h.conn = conn
 	handlers := map[string]agent.Handler{}
@@ -125,7 +140,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 		}
 		f.adopt("a", client)
 		err = f.installOn(t.Context(), "a", planner.Action{Changes: c.changes}, StackOptions{Plan: "p", Patience: time.Minute, Started: func(string, string) {}})
-		if fmt.Sprint(err) != c.err && (err != nil || c.err != "") || len(h.orders) != c.orders || h.boot != c.boots {
+		if fmt.Sprint(err) != c.err && (err != nil || c.err != "") || len(h.orders) != c.orders || h.boot != c.boots || h.early {
 			t.Errorf("%s: %v, %d orders and %d restarts after %q", name, err, len(h.orders), h.boot, h.asked)
 		}
 		f.Close()
