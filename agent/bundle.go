@@ -18,11 +18,7 @@ import (
 
 // A bundle arrives in a folder of the login user's, because SFTP runs as that user, and is moved to
 // one of root's once its hash was checked.
-const (
-	arrivals = host.StateDir + "/bundles"
-	// BundleDir has the bundle that is whole, until it is installed.
-	BundleDir = stackDir + "/bundles"
-)
+const arrivals = host.StateDir + "/bundles"
 
 // Bundle names a file and what it is.
 type Bundle struct {
@@ -53,7 +49,18 @@ func (b Bundle) check() error {
 // part is where it grows; another content under the same name has another one.
 func (b Bundle) part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
 
-func (f stackFolder) bundles() string { return f.file("bundles") }
+func (f stackFolder) bundles() string { return f.file(filepath.Base(host.BundleDir)) }
+
+// has is an error where a bundle is not there any more. Its hash was checked when it came.
+func (f stackFolder) has(b Bundle) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(filepath.Join(f.bundles(), b.Name)); err != nil || !info.Mode().IsRegular() || info.Size() != b.Size {
+		return fmt.Errorf("the bundle %s is not there any more: somebody sent another one, or installed it; plan again", b.Name)
+	}
+	return nil
+}
 
 // removeBut removes the files of a folder, but the one of that name.
 func removeBut(dir, but string) error {
@@ -92,10 +99,13 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
-	if err := s.installing(); err != nil { // which may read the other one
+	unlock, err := s.lockStack() // an installation may read the other one
+	if err != nil {
 		return BundleRoom{}, err
 	}
-	if err := errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name), removeBut(s.arrivals, b.part())); err != nil {
+	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name), removeBut(s.arrivals, b.part()))
+	unlock()
+	if err != nil {
 		return BundleRoom{}, err
 	}
 	if whole, err := hashed(filepath.Join(s.stack.bundles(), b.Name), b); err != nil || whole {
@@ -126,7 +136,7 @@ func giveToLogin(dir string) error {
 	if err := os.Lchown(dir, uid, -1); err != nil {
 		return fmt.Errorf("let the login user write to %s: %w", dir, err)
 	}
-	return os.Chmod(host.StateDir, 0o755) // it is passed through only; what is secret in it has modes of its own
+	return os.Chmod(filepath.Dir(dir), 0o755) // it is passed through only; what is secret in it has modes of its own
 }
 
 // bundleCheck hashes what arrived, and keeps it where it is right. What is wrong is removed.
@@ -142,6 +152,11 @@ func (s *server) bundleCheck(_ context.Context, b Bundle) (BundleRoom, error) {
 	if !whole {
 		return BundleRoom{Path: part}, os.Remove(part)
 	}
+	unlock, err := s.lockStack() // an installation may read one of the same name, and removes all at its end
+	if err != nil {
+		return BundleRoom{}, err
+	}
+	defer unlock()
 	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, final)); err != nil {
 		return BundleRoom{}, fmt.Errorf("keep %s: %w", b.Name, err)
 	}

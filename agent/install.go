@@ -17,7 +17,7 @@ import (
 
 // InstallMain carries out the order that a helper left. It is a process of its own.
 func InstallMain(ctx context.Context, h host.Host, kinds resource.Kinds, store *checkpoint.Store) error {
-	return installer{h, kinds, store, stackDir, arrivals}.run(ctx)
+	return installer{h, kinds, store, host.StackDir, arrivals}.run(ctx)
 }
 
 // installer is the process that installs.
@@ -58,6 +58,11 @@ func (i installer) run(ctx context.Context) error {
 	}
 	if done := facts.ReadJob(i.host, boot); done != nil && done.ID == o.ID {
 		return fmt.Errorf("the order %s was carried out already", o.ID)
+	}
+	if o.Bundle != nil { // others send and install theirs until the lock is held
+		if err := i.stack.has(*o.Bundle); err != nil {
+			return err
+		}
 	}
 	j := &journal{path: i.stack.file("job.json"), job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
 	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

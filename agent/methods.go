@@ -63,7 +63,7 @@ type RDMAPort struct {
 // Methods is the helper's side: what a client may ask of this host.
 func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) map[string]Handler {
 	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, tcp: new(probe.TCPServer), verbs: new(probe.VerbsServer), captures: new(probe.CaptureServer), collectives: new(probe.Collectives),
-		store: store, stack: stackDir, arrivals: arrivals, startInstaller: startInstaller}
+		store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
 	return map[string]Handler{
 		"snapshot":     method(s.snapshot),
 		"act":          method(s.act),

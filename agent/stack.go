@@ -20,13 +20,11 @@ import (
 // An installation runs in a process of its own that outlives the helper: a package manager that is
 // killed because a connection broke leaves packages half configured. Its journal is facts.JobFile.
 // Whoever holds its lock is the one installation of the host.
-const (
-	stackDir = host.StateDir + "/stack"
-	// StackLog has all that programs printed in the last installation.
-	StackLog = stackDir + "/log"
-)
 
-// stackFolder is stackDir; tests have another one.
+// StackLog has all that programs printed in the last installation.
+const StackLog = host.StackDir + "/log"
+
+// stackFolder is host.StackDir; tests have another one.
 type stackFolder string
 
 func (f stackFolder) file(name string) string { return filepath.Join(string(f), name) }
@@ -46,7 +44,8 @@ type StackOrder struct {
 	Fabric   string            `json:"fabric"`
 	Who      string            `json:"who"` // user@machine of the operator
 	Resource resource.Resource `json:"resource"`
-	Changes  []resource.Change `json:"changes"` // what the plan showed
+	Changes  []resource.Change `json:"changes"`          // what the plan showed
+	Bundle   *Bundle           `json:"bundle,omitempty"` // that is installed, and was sent before; nil: none
 	// Boot is the id of the boot that a restart is to end: one that is over by then is not ended again.
 	Boot string `json:"boot,omitempty"`
 }

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +153,14 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	}
 	if _, err := r.bundleRoom(t.Context(), Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
 		t.Errorf("bundles are exchanged meanwhile: %v", err)
+	}
+	sum := sha256.Sum256([]byte("x"))
+	whole := Bundle{Name: "b", SHA256: hex.EncodeToString(sum[:]), Size: 1}
+	if err := os.WriteFile(filepath.Join(r.arrivals, whole.part()), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.bundleCheck(t.Context(), whole); !heldBy(err, "me@laptop") {
+		t.Errorf("a bundle comes meanwhile: %v", err)
 	}
 	close(goOn)
 	r.whole(t)
@@ -296,11 +307,19 @@ func TestBundlesGo(t *testing.T) {
 		}
 		return names
 	}
+	t.Setenv("SUDO_UID", strconv.Itoa(os.Getuid()))
+	above := filepath.Dir(r.arrivals)
+	if err := os.Chmod(above, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.part()) {
 		t.Fatal(room, err)
 	}
 	if got := there(); !slices.Equal(got, []string{b.Name, b.part()}) {
 		t.Errorf("there are %q", got)
+	}
+	if info, err := os.Stat(above); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the login user cannot come to its folder: %v, %v", info.Mode(), err)
 	}
 	r.apply = func(resource.StepLog) error { return errors.New("it fails") }
 	if _, err := r.stackStart(t.Context(), order("fails", install)); err != nil {
@@ -318,4 +337,34 @@ func TestBundlesGo(t *testing.T) {
 	if got := there(); len(got) > 0 {
 		t.Errorf("after the installation there are %q", got)
 	}
+}
+
+// TestABundleThatIsGoneIsNotInstalledFrom: another order had sent its own, and nothing was begun without it.
+func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
+	r := newRack(t, install)
+	r.apply = func(resource.StepLog) error { t.Error("it is installed"); return nil }
+	if err := os.Mkdir(r.stack.bundles(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := order("one", install)
+	o.Bundle = &Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 2}
+	for _, there := range []string{"", "b.tgz"} { // and of another size
+		if there != "" {
+			if err := os.WriteFile(filepath.Join(r.stack.bundles(), there), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is not there any more") || r.journal() != nil {
+			t.Errorf("%v, and the journal is %+v", err, r.journal())
+		}
+		r.whole(t)
+	}
+	r.apply = nil
+	if err := os.WriteFile(filepath.Join(r.stack.bundles(), "b.tgz"), []byte("xx"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.stackStart(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	r.whole(t)
 }

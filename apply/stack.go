@@ -23,6 +23,7 @@ type StackOptions struct {
 	Apart        func(a, b string) bool  // hosts that are not to go down at once, such as the two ends of a link
 	Started      func(host, what string) // told of each step; from several goroutines
 	Patience     time.Duration           // with a host that restarts
+	Bundles      map[string]agent.Bundle // what was sent, by host
 }
 
 // Stacks installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
@@ -103,6 +104,9 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o StackOptions) error {
 	// A plan may be carried out twice: each time is an order of its own.
 	order := agent.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
+	if b, sent := o.Bundles[host]; sent {
+		order.Bundle = &b
+	}
 	method := "stack.state"
 	if slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.Disruption < resource.Reboot }) {
 		method = "stack.start"

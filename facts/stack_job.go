@@ -9,7 +9,7 @@ import (
 )
 
 // JobFile is the journal of the last installation of a stack on a host.
-const JobFile = "/var/lib/fabricform/stack/job.json"
+const JobFile = host.StackDir + "/job.json"
 
 // The states of an installation.
 const (

@@ -10,3 +10,10 @@ type Command struct {
 
 // StateDir is where this program keeps what is its own on a host.
 const StateDir = recordDir
+
+// Where a driver stack is installed from: of StackDir, BundleDir has a vendor's bundle that is whole, until
+// it is installed.
+const (
+	StackDir  = StateDir + "/stack"
+	BundleDir = StackDir + "/bundles"
+)

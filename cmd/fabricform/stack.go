@@ -30,11 +30,12 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 		return exitOK, nil
 	}
 	shown := r.p.Rest()
-	if code, err := r.send(ctx); err != nil {
-		return code, err
+	bundles, err := r.send(ctx)
+	if err != nil {
+		return exitError, err
 	}
 	r.a.err.Progressf("%s", "installing driver stacks")
-	r.report.Outcomes = r.s.fleet.Stacks(ctx, r.p.Stack(), apply.StackOptions{Fabric: r.p.Fabric, Plan: r.id, User: operator(), Apart: r.apart(), Patience: rebootPatience,
+	r.report.Outcomes = r.s.fleet.Stacks(ctx, r.p.Stack(), apply.StackOptions{Fabric: r.p.Fabric, Plan: r.id, User: operator(), Apart: r.apart(), Patience: rebootPatience, Bundles: bundles,
 		Started: func(host, what string) { r.a.err.Progressf("%s: %s", host, what) }})
 	r.stacks = r.report.Outcomes
 	code, err = r.failures(ctx)
@@ -61,9 +62,9 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 	return r.movedBy(moved)
 }
 
-// send uploads the bundles that the plan installs. Nothing is changed yet where it fails.
-func (r *job) send(ctx context.Context) (int, error) {
-	out := map[string]apply.Bundle{}
+// send uploads the bundles that the plan installs, and tells each host's. Nothing is changed yet where it fails.
+func (r *job) send(ctx context.Context) (map[string]agent.Bundle, error) {
+	out, sent := map[string]apply.Bundle{}, map[string]agent.Bundle{}
 	open := map[string]apply.Bundle{}
 	for _, h := range r.p.Stack().Hosts {
 		declared := r.s.fabric.Host(h.Name)
@@ -76,27 +77,27 @@ func (r *job) send(ctx context.Context) (int, error) {
 			r.a.err.Progressf("hashing %s", path)
 			f, size, sum, err := openBundle(path)
 			if err != nil {
-				return exitError, err
+				return nil, err
 			}
 			defer f.Close()
 			b = apply.Bundle{Bundle: agent.Bundle{Name: filepath.Base(path), SHA256: sum, Size: size}, From: f}
 			open[path] = b
 		}
 		if want := declared.OFED.SHA256; want != "" && want != b.SHA256 {
-			return exitError, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the ofed block of host %s says %s: fetch it again", path, b.SHA256, h.Name, want)
+			return nil, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the ofed block of host %s says %s: fetch it again", path, b.SHA256, h.Name, want)
 		}
-		out[h.Name] = b
+		out[h.Name], sent[h.Name] = b, b.Bundle
 	}
 	if len(out) == 0 {
-		return exitOK, nil
+		return sent, nil
 	}
 	err := r.s.fleet.Send(ctx, out, func(s apply.Sent) {
 		r.a.err.Progressf("sending to %d hosts: %d of %d MB, %.0f MB/s, %s left", s.Hosts, s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
 	})
 	if err != nil {
-		return exitError, fmt.Errorf("nothing was installed: %w", err)
+		return nil, fmt.Errorf("nothing was installed: %w", err)
 	}
-	return exitOK, nil
+	return sent, nil
 }
 
 // noBundle says why a declared bundle cannot be sent from here; it matters where a host is to get it.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/host"
 )
 
 // randomBundle is a file that no compression shortens.
@@ -100,7 +101,7 @@ func TestUploads(t *testing.T) {
 	arrived := func(t *testing.T) {
 		t.Helper()
 		for _, h := range b.session.fabric.Hosts {
-			sum := inside(t, b.state, b.fabric, h.Name, "sha256sum", agent.BundleDir+"/"+f.Name)
+			sum := inside(t, b.state, b.fabric, h.Name, "sha256sum", host.BundleDir+"/"+f.Name)
 			if !strings.HasPrefix(sum, f.SHA256) {
 				t.Errorf("%s has %s", h.Name, sum)
 			}
@@ -121,7 +122,7 @@ func TestUploads(t *testing.T) {
 	})
 	t.Run("a beginning of something else", func(t *testing.T) {
 		for _, h := range b.session.fabric.Hosts {
-			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", agent.BundleDir, f.Name, f.Name, f.SHA256[:16]))
+			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", host.BundleDir, f.Name, f.Name, f.SHA256[:16]))
 		}
 		if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
 			t.Fatal(err)
@@ -187,7 +188,7 @@ func TestBenchUpload(t *testing.T) {
 func (b *benchLab) forget(t *testing.T, f apply.Bundle) {
 	t.Helper()
 	for _, h := range b.session.fabric.Hosts {
-		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", agent.BundleDir+"/"+f.Name)
+		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", host.BundleDir+"/"+f.Name)
 	}
 }
 

@@ -13,12 +13,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Where bundles are, and where one is unpacked to. An unpacked one is removed when it is installed,
-// and before it is unpacked again.
-const (
-	bundles  = host.StateDir + "/stack/bundles"
-	unpacked = host.StateDir + "/stack/unpacked"
-)
+// unpacked is where a bundle is unpacked to. An unpacked one is removed when it is installed, and before it
+// is unpacked again.
+const unpacked = host.StackDir + "/unpacked"
 
 // reload has openibd unload the driver that runs, and load the installed one.
 var reload = host.Command{Name: "systemctl", Args: []string{"restart", "openibd.service"}}
@@ -50,7 +47,7 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 
 // bundleCommands are what installs a bundle, in order.
 func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Command {
-	file := path.Join(bundles, want.Bundle)
+	file := path.Join(host.BundleDir, want.Bundle)
 	if b.Stack == facts.DOCAOFED {
 		return append(docaCommands(b, snap.Stack.Manager, file), initramfs(snap))
 	}

@@ -205,13 +205,13 @@ func TestBundleCommands(t *testing.T) {
 	}
 	got := typed(Spec{Bundle: note000}, snap)
 	dir := unpacked + "/MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64"
-	for _, want := range []string{"tar --extract --no-same-owner --file=" + bundles + "/" + note000 + " --directory=" + unpacked, dir + "/mlnxofedinstall --without-fw-updatey\n", "dracut --force --kver " + snap.System.Kernel} {
+	for _, want := range []string{"tar --extract --no-same-owner --file=" + host.BundleDir + "/" + note000 + " --directory=" + unpacked, dir + "/mlnxofedinstall --without-fw-updatey\n", "dracut --force --kver " + snap.System.Kernel} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
 	got = typed(Spec{Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso", Firmware: true}, snap)
-	for _, want := range []string{"mount -o loop,ro -- " + bundles + "/MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso " + unpacked, unpacked + "/mlnxofedinstall y\n"} {
+	for _, want := range []string{"mount -o loop,ro -- " + host.BundleDir + "/MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.iso " + unpacked, unpacked + "/mlnxofedinstall y\n"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
