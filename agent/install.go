@@ -64,7 +64,7 @@ func (i installer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	j := &journal{path: i.stack.file("job.json"), job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
+	j := &journal{path: i.stack.file("job.json"), job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
 	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)

@@ -179,7 +179,7 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	if err := r.installer().run(t.Context()); !heldBy(err, "eve") {
 		t.Errorf("the installer in a transaction: %v", err)
 	}
-	if j := r.journal(); j.ID != "one" || j.State != facts.JobDone {
+	if j := r.journal(); j.ID != "one" || j.State != facts.JobDone || j.Stack != "x" {
 		t.Errorf("the journal tells of what was not begun: %+v", j)
 	}
 }

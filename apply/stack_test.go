@@ -159,11 +159,11 @@ func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.adopt("a", client)
-		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Started: func(string, string) {}}); err != nil {
+		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Bundles: map[string]agent.Bundle{"a": {Name: "b.tgz"}}, Started: func(string, string) {}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(h.orders) != 2 || h.orders[0].ID == h.orders[1].ID || !strings.HasPrefix(h.orders[0].ID, "p-") {
+	if len(h.orders) != 2 || h.orders[0].ID == h.orders[1].ID || !strings.HasPrefix(h.orders[0].ID, "p-") || h.orders[0].Bundle == nil || h.orders[0].Bundle.Name != "b.tgz" {
 		t.Errorf("%+v", h.orders)
 	}
 }

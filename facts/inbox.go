@@ -22,13 +22,27 @@ func inboxPackages(manager string) []string {
 func buildPackages(manager, kernel string) []string {
 	switch manager {
 	case APT:
-		return []string{"dkms", "gcc", "linux-headers-" + kernel, "lsof", "make", "pciutils", "perl"}
+		return []string{"dkms", "gcc", HeadersPackage(manager, kernel), "lsof", "make", "pciutils", "perl"}
 	case DNF, YUM:
-		return []string{"gcc", "gcc-gfortran", "kernel-devel=" + rpmKernel(kernel), "lsof", "make", "pciutils", "perl", "tcl", "tk"}
+		return []string{"gcc", "gcc-gfortran", HeadersPackage(manager, kernel), "lsof", "make", "pciutils", "perl", "tcl", "tk"}
 	case Zypper:
-		return []string{"gcc", "kernel-default-devel", "lsof", "make", "pciutils", "perl", "tcl", "tk"}
+		return []string{"gcc", HeadersPackage(manager, kernel), "lsof", "make", "pciutils", "perl", "tcl", "tk"}
 	}
 	return nil
+}
+
+// HeadersPackage is the package that has a kernel's headers, "name=version" where its name says no kernel; ""
+// where none is known.
+func HeadersPackage(manager, kernel string) string {
+	switch manager {
+	case APT:
+		return "linux-headers-" + kernel
+	case DNF, YUM:
+		return "kernel-devel=" + rpmKernel(kernel)
+	case Zypper:
+		return "kernel-default-devel"
+	}
+	return ""
 }
 
 // rpmKernel is a kernel's version as its packages write it: uname's has the architecture behind it.

@@ -30,7 +30,7 @@ const (
 type StackNeeds struct {
 	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
 	Inbox bool `json:"inbox,omitempty"`
-	// Vendor is the vendor's stack that is wanted: where it is not there, what builds it is simulated.
+	// Vendor is the vendor's stack that is wanted: where it is not there whole, what builds it is simulated.
 	Vendor string `json:"vendor,omitempty"`
 	// Install are further packages; "name=version" pins one.
 	Install []string `json:"install,omitempty"`
@@ -177,7 +177,9 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 			s.Missing = append(s.Missing, name)
 		}
 	}
-	if needs.Inbox || needs.Vendor != "" && s.Name != needs.Vendor {
+	s.Job = ReadJob(r, sys.BootID)
+	// What tells of a vendor's stack may be there, and what builds its modules not.
+	if needs.Inbox || needs.Vendor != "" && (s.Name != needs.Vendor || s.Job.InterruptedFor(needs.Vendor) != "") {
 		s.Wanted = s.wantedPackages(sys, needs)
 	}
 	if _, err := r.ReadDir(path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
@@ -188,7 +190,6 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 	}
 	s.SecureBoot = secureBoot(r)
 	s.RebootDue = rebootDue(r, sys.Kernel)
-	s.Job = ReadJob(r, sys.BootID)
 }
 
 // unfinished says whether an installation of any package broke off.

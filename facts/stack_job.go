@@ -25,6 +25,7 @@ type StackJob struct {
 	ID      string       `json:"id"`
 	Fabric  string       `json:"fabric"`
 	Who     string       `json:"who"`
+	Stack   string       `json:"stack,omitempty"` // Inbox, MLNXOFED or DOCAOFED; "": not known
 	State   string       `json:"state"`
 	Step    string       `json:"step,omitempty"` // the one that runs, or was the last
 	Why     string       `json:"why,omitempty"`  // it failed
@@ -40,6 +41,14 @@ func (j *StackJob) Interrupted() string {
 		return ""
 	}
 	return j.Step
+}
+
+// InterruptedFor is Interrupted where it was that stack's installation, or where nobody knows.
+func (j *StackJob) InterruptedFor(stack string) string {
+	if j == nil || j.Stack != stack && j.Stack != "" {
+		return ""
+	}
+	return j.Interrupted()
 }
 
 // ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is

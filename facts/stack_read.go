@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -125,10 +126,14 @@ func rebootDue(r host.Reader, kernel string) string {
 	return "kernel " + latest + " is installed, and " + kernel + " runs"
 }
 
+// debianTag is of a release of Debian's, or of its backports, and not of a flavour: 6.1.0-18-amd64 of Debian 12 is
+// followed by 6.12.57+deb13-amd64.
+var debianTag = regexp.MustCompile(`[+.](deb[0-9]+|bpo)[^-]*`)
+
 // flavour is what tells kernels apart that are built from the same version: the words of a release
 // without its numbers. 5.14.0-427.el9_4.x86_64+debug is another than 5.14.0-503.el9_5.x86_64.
 func flavour(release string) string {
-	words := strings.FieldsFunc(release, func(r rune) bool { return !unicode.IsLetter(r) })
+	words := strings.FieldsFunc(debianTag.ReplaceAllString(release, ""), func(r rune) bool { return !unicode.IsLetter(r) })
 	return strings.Join(words, " ")
 }
 

@@ -221,6 +221,32 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	}
 }
 
+// vendors is a tree whose ofed_info tells of a vendor's stack.
+type vendors struct{ debian }
+
+func (vendors) Inquire(_ context.Context, name string, _ ...string) (host.Answer, error) {
+	if name != "ofed_info" {
+		return host.Answer{}, host.ErrNoProgram
+	}
+	return host.Answer{Stdout: "OFED-internal-25.10-1.7.1:\n"}, nil
+}
+
+// TestWhatBuildsAnInterruptedStackIsWanted: what tells of it is there, and its modules may not be.
+func TestWhatBuildsAnInterruptedStackIsWanted(t *testing.T) {
+	for job, wanted := range map[string]bool{
+		`{"state":"done","stack":"doca_ofed","step":"update-initramfs"}`: false,
+		`{"state":"failed","stack":"inbox","step":"apt-get install"}`:    false,
+		`{"state":"failed","stack":"doca_ofed","step":"dpkg"}`:           true,
+		`{"state":`: true,
+	} {
+		r := vendors{debian{etc(t, map[string]string{"/etc/os-release": "ID=debian\n", "/usr/bin/apt-get": "", JobFile: job})}}
+		s := stack(r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
+		if got := slices.Contains(s.Wanted, "linux-headers-6.1.0-18-amd64"); got != wanted || s.Name != DOCAOFED {
+			t.Errorf("%s: %s wants %q", job, s.Name, s.Wanted)
+		}
+	}
+}
+
 // FuzzStack: what programs of a host print is not believed, and never ends this program.
 func FuzzStack(f *testing.F) {
 	for _, seed := range []string{"MLNX_OFED_LINUX-24.10-2.1.8.0:", "Inst a [1] (2 x)\nRemv b [1]\n", "Installing:\n a\n  x86_64 1 r 2 k\n", "<stream><install-summary><to-install><solvable name='a'/></to-install></install-summary></stream>",

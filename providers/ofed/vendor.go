@@ -44,8 +44,8 @@ func refuseVendor(got *Status, want Spec) error {
 			return err
 		}
 	}
-	if builds(b) && !s.Headers && s.Simulated == nil {
-		return fmt.Errorf("DOCA-OFED's modules are built on the host, and the headers of its kernel %s are not there (/lib/modules/%[1]s/build), though packages of headers are installed: boot the kernel that they are of, or install those of this one", got.System.Kernel)
+	if builds(b) && !s.Headers && !headersCome(got) {
+		return fmt.Errorf("DOCA-OFED's modules are built on the host, and the headers of its kernel %s are not there (/lib/modules/%[1]s/build), and no package of the plan brings them: boot a kernel whose headers are there, or install those of this one", got.System.Kernel)
 	}
 	return refuseReload(got, want)
 }
@@ -54,6 +54,18 @@ func refuseVendor(got *Status, want Spec) error {
 // support).
 func builds(b fabric.Bundle) bool {
 	return b.Stack == facts.DOCAOFED && facts.CompareVersions(b.Version, "3.2") >= 0
+}
+
+// headersCome says whether the plan installs the running kernel's headers, or asks for them once the lists
+// are read.
+func headersCome(got *Status) bool {
+	s := got.Stack
+	wanted := facts.HeadersPackage(s.Manager, got.System.Kernel)
+	if s.Simulated == nil || !slices.Contains(s.Wanted, wanted) || s.Has(wanted) {
+		return false
+	}
+	name, _, _ := strings.Cut(wanted, "=")
+	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps, func(p facts.PackageStep) bool { return p.Name == name && p.To != "" })
 }
 
 // own are the modules that openibd unloads and loads together. Others that hold one of them are
@@ -118,12 +130,12 @@ var reloadStep = step(reload)
 // installed says whether the wanted stack is there whole. An installer that was cut off may have left
 // what tells of it, and not the modules or the initramfs.
 func installed(want Spec, s *facts.Stack) bool {
-	broke := s.Job.Interrupted()
+	broke := s.Job.InterruptedFor(want.Stack)
 	return is(want, s) && (broke == "" || broke == reloadStep)
 }
 
 // reloads says whether an installed driver is still to be loaded.
-func reloads(s *facts.Stack) bool { return stale(s) || s.Job.Interrupted() == reloadStep }
+func reloads(s *facts.Stack) bool { return stale(s) || s.Job.InterruptedFor(s.Name) == reloadStep }
 
 // Installs says whether changes install a bundle, which the host must have before.
 func Installs(changes []resource.Change) bool {
