@@ -44,7 +44,7 @@ type Ended struct {
 // Start starts a program; wait waits for its end, and ends it with its children when ctx does.
 // Whatever happens to this process, the program ends with it.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
-	find := systemProgram
+	find := FindProgram
 	if strings.HasPrefix(p.Name, "/") {
 		find = ownProgram
 	}
@@ -59,7 +59,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	}
 	args := p.Args
 	if p.ByLines {
-		if stdbuf, err := systemProgram("stdbuf"); err == nil { // of coreutils
+		if stdbuf, err := FindProgram("stdbuf"); err == nil { // of coreutils
 			path, args = stdbuf, append([]string{"-oL", path}, args...)
 		}
 	}

@@ -26,7 +26,7 @@ func (kernel) LoadModule(name string) error {
 	if InLab() {
 		return errors.New("a lab of namespaces shares its machine's kernel, and loads nothing into it")
 	}
-	path, err := systemProgram("modprobe")
+	path, err := FindProgram("modprobe")
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (kernel) LoadModule(name string) error {
 // perftest and iproute2 have folders of their own.
 var programFolders = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/mellanox/iproute2/sbin"}
 
-// systemProgram finds a program of the machine.
-func systemProgram(name string) (string, error) {
+// FindProgram finds a program of the machine: of a name, in the system's folders and in those of vendors' tools.
+func FindProgram(name string) (string, error) {
 	for _, dir := range programFolders {
 		path := filepath.Join(dir, name)
 		if unix.Access(path, unix.X_OK) == nil {
@@ -50,9 +50,6 @@ func systemProgram(name string) (string, error) {
 	}
 	return "", fmt.Errorf("this host has no %s", name)
 }
-
-// FindProgram finds a program of the machine: of a name, in the system's folders and in those of vendors' tools.
-func FindProgram(name string) (string, error) { return systemProgram(name) }
 
 // AddRXE makes a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).
 func (k kernel) AddRXE(device, netdev string) error {

@@ -16,12 +16,13 @@ import (
 // writerOf has this test program replace the file that it names, and end.
 const writerOf = "FABRICFORM_TEST_WRITER"
 
-func init() {
+func TestMain(m *testing.M) {
 	path := os.Getenv(writerOf)
 	if path == "" {
-		return
+		os.Exit(m.Run())
 	}
-	// The main thread is the one that is traced. What it does between two of these calls is replacing the file.
+	// Locked before anything else runs, this is the thread that is traced: the main one. What it does between
+	// two of these calls is replacing the file.
 	runtime.LockOSThread()
 	_, _, _ = syscall.RawSyscall(unix.SYS_GETSID, 0, 0, 0)
 	err := ReplaceFile(path, []byte(strings.Repeat("new ", 5000)), 0o600)
