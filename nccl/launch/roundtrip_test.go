@@ -1,15 +1,22 @@
 package launch
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fabricform/fabricform/nccl"
 )
@@ -161,35 +168,66 @@ func TestLaunchersGiveEachHostItsOwn(t *testing.T) {
 	}
 }
 
-// The list of hosts goes when mpirun ends, however that is, and the script ends with mpirun's status.
+// The script ends with mpirun's status, and leaves no list of hosts.
 func TestMpirunsHostfileGoes(t *testing.T) {
-	for name, c := range map[string]struct {
-		mpirun string
-		want   int
-	}{
-		"ends":        {"exit 0", 0},
-		"fails":       {"exit 3", 3},
-		"interrupted": {"kill -TERM $PPID; sleep 0.1", 1},
-	} {
+	for _, want := range []int{0, 3} {
 		for _, shell := range []string{"sh", "bash"} {
-			dir, temporary := t.TempDir(), t.TempDir()
-			script := filepath.Join(dir, "script")
-			err1 := os.WriteFile(filepath.Join(dir, "mpirun"), []byte("#!/bin/sh\n[ -s \"$4\" ] || exit 9\n"+c.mpirun+"\n"), 0o755)
-			err2 := os.WriteFile(script, rendered(t, "mpirun", hostile()), 0o644)
-			if err1 != nil || err2 != nil {
-				t.Fatal(err1, err2)
-			}
-			cmd := exec.Command(shell, script, "x")
-			cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + temporary}
+			cmd, temporary := mpirunScript(t, shell, fmt.Sprintf("exit %d", want))
 			_ = cmd.Run()
-			if got := cmd.ProcessState.ExitCode(); got != c.want {
-				t.Errorf("%s in %s: status %d, want %d", name, shell, got, c.want)
+			if got := cmd.ProcessState.ExitCode(); got != want {
+				t.Errorf("in %s: status %d, want %d", shell, got, want)
 			}
 			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-				t.Errorf("%s in %s: %v stays", name, shell, left)
+				t.Errorf("in %s: %v stays", shell, left)
 			}
 		}
 	}
+}
+
+// Who ends the script's process alone, as docker stop does, ends mpirun.
+func TestMpirunEndsWithItsScript(t *testing.T) {
+	for _, shell := range []string{"sh", "bash"} {
+		cmd, temporary := mpirunScript(t, shell, "echo $$\nexec sleep 1000")
+		out, err := cmd.StdoutPipe()
+		if err := errors.Join(err, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		said := bufio.NewReader(out)
+		line, err := said.ReadString('\n') // mpirun runs
+		if err := errors.Join(err, cmd.Process.Signal(syscall.SIGTERM)); err != nil {
+			t.Fatalf("in %s: %v", shell, err)
+		}
+		goesOn := time.AfterFunc(20*time.Second, func() {
+			pid, err1 := strconv.Atoi(strings.TrimSpace(line))
+			mpirun, err2 := os.FindProcess(pid)
+			t.Errorf("in %s: mpirun goes on: %v", shell, errors.Join(err1, err2, mpirun.Kill()))
+		})
+		if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 { // until nobody has it open
+			t.Errorf("in %s: %s %v", shell, rest, err)
+		}
+		goesOn.Stop()
+		_ = cmd.Wait() // a signal ended it
+		if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+			t.Errorf("in %s: %v stays", shell, left)
+		}
+	}
+}
+
+// mpirunScript is a rendered script with an mpirun that reads its list of hosts twice; temporary is the folder of what
+// it leaves.
+func mpirunScript(t *testing.T, shell, mpirun string) (cmd *exec.Cmd, temporary string) {
+	t.Helper()
+	dir, temporary := t.TempDir(), t.TempDir()
+	script := filepath.Join(dir, "script")
+	const reads = "#!/bin/sh\nfor i in 1 2; do [ \"$(grep -c slots=2 \"$4\")\" = 2 ] || exit 9; done\n"
+	err1 := os.WriteFile(filepath.Join(dir, "mpirun"), []byte(reads+mpirun+"\n"), 0o755)
+	err2 := os.WriteFile(script, rendered(t, "mpirun", hostile()), 0o644)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(shell, script, "x")
+	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + temporary}
+	return cmd, temporary
 }
 
 func TestYAMLSaysWhatIsMeant(t *testing.T) {
