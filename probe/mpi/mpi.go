@@ -138,6 +138,10 @@ func RankEnv(netdev string) []string {
 	return []string{"UCX_TLS=tcp,self", "UCX_NET_DEVICES=" + netdev, "FI_PROVIDER=tcp", "FI_TCP_IFACE=" + netdev}
 }
 
+// notHere is what Open MPI says on each host of each network that the host is not in, and that others of the job are:
+// it would leave no room for why ranks ended.
+var notHere = regexp.MustCompile(`WARNING: An invalid value was given for [a-z_]*_if_include\.\s+This\s+value will be ignored\.\s+Local host: .*\s+Value: .*\s+Message: +Did not find interface matching this subnet\n`)
+
 // Reason is why ranks ended, as mpirun and its daemons say it, in one line: Hydra prints it among the ranks' output, in a
 // frame of equals signs.
 func Reason(stdout, stderr []byte, most int) string {
@@ -148,7 +152,7 @@ func Reason(stdout, stderr []byte, most int) string {
 		}
 	}
 	if out == nil {
-		for line := range strings.Lines(clean(stderr)) {
+		for line := range strings.Lines(notHere.ReplaceAllString(clean(stderr), "")) {
 			if strings.Trim(line, "-=* \n") != "" {
 				out = append(out, line)
 			}

@@ -105,7 +105,61 @@ func TestALaunchIsChecked(t *testing.T) {
 	}
 }
 
+// What mpirun is told, for ranks in two networks.
+func TestMPIRunIsTold(t *testing.T) {
+	for kind, want := range map[string]string{
+		OpenMPI: `-host localhost:2,10.1.0.2:4 -np 6 --bind-to none --leave-session-attached /opt/x -y
+OMPI_MCA_plm=rsh
+OMPI_MCA_plm_rsh_agent=/tmp/f/agent
+OMPI_MCA_plm_rsh_no_tree_spawn=1
+OMPI_MCA_plm_rsh_num_concurrent=2
+OMPI_MCA_plm_rsh_assume_same_shell=0
+OMPI_MCA_oob_tcp_if_include=10.0.0.0/24,10.1.0.0/24
+PRTE_MCA_plm=ssh
+PRTE_MCA_plm_ssh_agent=/tmp/f/agent
+PRTE_MCA_plm_ssh_no_tree_spawn=1
+PRTE_MCA_plm_ssh_num_concurrent=2
+PRTE_MCA_plm_ssh_assume_same_shell=0
+PRTE_MCA_prte_if_include=10.0.0.0/24,10.1.0.0/24
+OMPI_MCA_mpi_yield_when_idle=1
+OMPI_MCA_pml=ob1
+OMPI_MCA_btl=tcp,self
+OMPI_MCA_coll=^hcoll,ucc
+OMPI_MCA_btl_tcp_if_include=10.0.0.0/24,10.1.0.0/24
+OMPI_MCA_btl_tcp_port_min_v4=32768
+OMPI_MCA_btl_tcp_port_range_v4=28231
+OMPI_ALLOW_RUN_AS_ROOT=1
+OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+PRTE_ALLOW_RUN_AS_ROOT=1
+PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1`,
+		MPICH: `-genvnone -localhost 10.0.0.1 -hosts 10.0.0.1:2,10.1.0.2:4 -n 6 -bind-to none /opt/x -y
+HYDRA_LAUNCHER=rsh
+HYDRA_LAUNCHER_EXEC=/tmp/f/agent`,
+	} {
+		l := Launch{Release: Release{Kind: kind}, Hosts: []Host{{netip.MustParseAddr("10.0.0.1"), 2}, {netip.MustParseAddr("10.1.0.2"), 4}},
+			Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.1.0.0/24")}}
+		got := strings.Join(append([]string{strings.Join(l.Args("/opt/x", "-y"), " ")}, l.Env("/tmp/f/agent")...), "\n")
+		if l.Check() != nil || got != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", kind, l.Check(), got, want)
+		}
+	}
+	if got := strings.Join(RankEnv("eth0"), " "); got != "UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 FI_PROVIDER=tcp FI_TCP_IFACE=eth0" {
+		t.Error(got)
+	}
+}
+
 func TestReasonsAreOneLine(t *testing.T) {
+	var told strings.Builder // by Open MPI 4.1.4, where two hosts are in different networks
+	for _, host := range []string{"a", "b"} {
+		for _, what := range []string{"oob", "btl"} {
+			const line = "--------------------------------------------------------------------------\n"
+			told.WriteString(line + "WARNING: An invalid value was given for " + what + "_tcp_if_include.  This\nvalue will be ignored.\n\n  Local host: " + host + "\n  Value:      10.78.0.0/24\n  Message:    Did not find interface matching this subnet\n" + line)
+		}
+	}
+	told.WriteString("mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 4 (Illegal instruction).\n")
+	if got := Reason(nil, []byte(told.String()), 400); got != "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 4 (Illegal instruction)." {
+		t.Error(got)
+	}
 	if got := Reason([]byte("# table\n"), []byte("-----\nmpirun noticed that process rank 1 with PID 0 on node\n  b exited on signal 9\x1b[0m (Killed).\n-----\n"), 60); got != "mpirun noticed that process rank 1 with PID 0 on node b exit…" {
 		t.Error(got)
 	}
