@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,51 +15,78 @@ import (
 // familyMark is the variable whose value all descendants of a program inherit.
 const familyMark = "FABRICFORM_FAMILY"
 
-// endFamily kills whatever carries a mark, until nothing does: between two looks more may have been
-// started, and what is in the middle of exec shows no environment.
-func endFamily(mark string) {
+// endFamily kills whatever carries a mark, until it is gone: between two looks more may have been
+// started, and what is in the middle of exec shows no environment. left are those that do not go, as
+// where a driver holds them.
+func endFamily(mark string) (left []int) {
+	killed := map[int]*os.File{}
 	for range 100 {
-		if !killMarked(familyMark + "=" + mark) {
-			return
+		again := killMarked(familyMark+"="+mark, killed)
+		for pid, dir := range killed {
+			if gone(readOf(dir, "stat")) {
+				_ = dir.Close()
+				delete(killed, pid)
+			}
+		}
+		if !again && len(killed) == 0 {
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond) // what was killed takes a while to go
 	}
+	for pid, dir := range killed {
+		_ = dir.Close()
+		left = append(left, pid)
+	}
+	slices.Sort(left)
+	return left
 }
 
-// killMarked kills what carries a mark, and says whether to look again.
-func killMarked(mark string) (again bool) {
+// killMarked kills what carries a mark, adds it to those that were killed, and says whether to look
+// again.
+func killMarked(mark string, killed map[int]*os.File) (again bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil || pid == os.Getpid() || killed[pid] != nil {
 			continue
 		}
-		// The descriptor holds on to one process; its number may be another's by the time of the signal.
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil && !errors.Is(err, unix.ENOSYS) { // before Linux 5.3
+		// The folder holds on to one process; its number may be another's by the time of the signal.
+		dir, err := os.Open("/proc/" + e.Name())
+		if err != nil {
+			continue // gone
+		}
+		raw := readOf(dir, "environ") // of others' processes it cannot be read
+		again = again || raw == "" && inExec(readOf(dir, "stat"))
+		if !slices.Contains(strings.Split(raw, "\x00"), mark) {
+			_ = dir.Close()
 			continue
 		}
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // of others' processes it cannot be read
-		if err == nil && len(raw) == 0 {
-			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may be gone
-			again = again || inExec(string(stat))
-		}
-		if slices.ContainsFunc(bytes.Split(raw, []byte{0}), func(v []byte) bool { return string(v) == mark }) {
-			again = true
-			if fd >= 0 {
-				_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone already is well, too
-			} else {
-				_ = unix.Kill(pid, unix.SIGKILL)
-			}
-		}
-		if fd >= 0 {
-			_ = unix.Close(fd)
+		again = true
+		killed[pid] = dir
+		// The folder is as good as a descriptor of pidfd_open (pidfd_send_signal(2)), since Linux 5.1. Before
+		// it, and where a container's filter of system calls does not know it, the number must do.
+		if err := unix.PidfdSendSignal(int(dir.Fd()), unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
 	return again
+}
+
+// readOf reads a file of the process whose folder in /proc is open; "" where it is gone.
+func readOf(dir *os.File, name string) string {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name))
+	return string(raw)
+}
+
+// gone says of a process that was killed, by its line in /proc/PID/stat, whether nothing of it runs any
+// more: a zombie may have threads left (field 20), which a driver holds.
+func gone(stat string) bool {
+	const first, state, threads = 3, 3, 20
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	return len(f) <= threads-first || f[state-first] == "X" || f[state-first] == "Z" && (f[threads-first] == "0" || f[threads-first] == "1")
 }
 
 // inExec says of a process that showed no environment, by its line in /proc/PID/stat

@@ -39,6 +39,8 @@ type Ended struct {
 	Exit           int
 	Signal         string // what ended it; "": it ended by itself
 	Missing        bool   // there is no such program
+	// Left are processes of its family that were killed and do not go, as where a driver holds them.
+	Left []int
 }
 
 // Start starts a program; wait waits for its end, and ends it with its children when ctx does.
@@ -96,10 +98,10 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			return
 		}
 		err = cmd.Wait()
-		if mark != "" {
-			endFamily(mark)
-		}
 		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+		if mark != "" {
+			e.Left = endFamily(mark)
+		}
 		var exited *exec.ExitError
 		if errors.As(err, &exited) {
 			e.Exit = exited.ExitCode()

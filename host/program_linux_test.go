@@ -1,11 +1,15 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -55,20 +59,26 @@ func TestAProgramsLastWordsAreKept(t *testing.T) {
 // A rank of MPI's leaves its launcher's process group, and need not notice that the launcher is gone.
 func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 	for _, killed := range []bool{false, true} {
-		// The grandchild has a session and outputs of its own; its number is what comes back.
+		// The grandchild has a session and outputs of its own; its number is what is said.
 		script := "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3"
 		if killed {
 			script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 1000"
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if killed {
-			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-		}
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		e := Program{Name: "bash", Args: []string{"-c", script}, Family: true}.Start(ctx)()
-		pid, err := strconv.Atoi(strings.TrimSpace(string(e.Stdout)))
-		if err != nil || !killed && e.Exit != 3 || killed && e.Signal == "" {
-			t.Fatalf("%+v %v", e, err)
+		said, log := io.Pipe()
+		wait := Program{Name: "bash", Args: []string{"-c", script}, Family: true, Log: log}.Start(ctx)
+		line, err1 := bufio.NewReader(said).ReadString('\n')
+		pid, err2 := strconv.Atoi(strings.TrimSpace(line))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // where it lives
+		if killed {
+			cancel()
+		}
+		if e := wait(); !killed && e.Exit != 3 || killed && e.Signal == "" || e.Left != nil {
+			t.Fatalf("%+v", e)
 		}
 		for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // what was killed takes a moment to be gone
 			raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -78,6 +88,19 @@ func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 			if time.Now().After(end) {
 				t.Fatalf("killed is %v: the grandchild lives: %s", killed, raw)
 			}
+		}
+	}
+}
+
+func TestWhatIsGoneIsKnown(t *testing.T) {
+	const between = " 1 13023 0 0 -1 4194304 44 0 0 0 0 0 0 0 20 0 "
+	for stat, want := range map[string]bool{
+		"": true, "13024 (a) R 0 b) Z" + between + "1 0 6033310 0 0": true, "13024 (a) X" + between + "0 0 6033310 0 0": true,
+		"13024 (Z) D" + between + "1 0 6033310 0 0": false, "13024 (a) R" + between + "1 0 6033310 0 0": false,
+		"13024 (a) Z" + between + "2 0 6033310 0 0": false, // its first thread has ended, another is held
+	} {
+		if got := gone(stat); got != want {
+			t.Errorf("%q: %v", stat, got)
 		}
 	}
 }

@@ -75,5 +75,6 @@ type LaunchEnded struct {
 	Exit     int    `json:"exit,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
+	Left     []int  `json:"left,omitempty"`    // processes that were killed and do not go
 	Stopped  bool   `json:"stopped,omitempty"` // by Stop, because another host's part had ended
 }

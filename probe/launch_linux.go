@@ -215,7 +215,7 @@ func (p TestPrograms) daemon(program string) (string, error) {
 
 // launched is a program's end with the logs that NCCL left in dir.
 func launched(ctx context.Context, e host.Ended, dir string) LaunchEnded {
-	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit}
+	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
 	out.Signal, out.TimedOut, out.Stopped = how(ctx, e)
 	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is sound
 	for _, path := range logs {

@@ -27,8 +27,9 @@ type launching struct {
 	began   map[int]bool // hosts whose daemon was asked for
 	refused []string     // why a daemon did not run
 	broken  []string     // how a daemon ended badly
-	late    *time.Timer  // stops all parts once one has ended
+	late    *lateStop    // once one part has ended
 	logs    []log
+	held    []Result
 }
 
 // launched is how it ended.
@@ -36,12 +37,14 @@ type launched struct {
 	probe.LaunchEnded
 	refused, broken []string
 	logs            []log
+	held            []Result // processes that do not end
 }
 
 // launch has mpirun start a program of nccl-tests on all hosts. Where it would ask a remote shell, it asks the helper,
 // which asks here; a daemon is started by its own host's helper.
 func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (launched, error) {
-	l := &launching{job: j, id: rand.Text(), limit: limit, began: map[int]bool{}}
+	id := rand.Text()
+	l := &launching{job: j, id: id, limit: limit, began: map[int]bool{}, late: j.lateStop(ctx, id)}
 	first := j.hosts[0]
 	asking, enough := context.WithCancel(ctx)
 	defer enough()
@@ -57,25 +60,23 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	})
 	e, err := j.fleet.Launch(ctx, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
 	enough()
-	l.stopLater(ctx) // daemons end when mpirun has
+	l.late.begin() // daemons end when mpirun has
 	all.Wait()
-	l.late.Stop()
+	l.late.end()
 	if err != nil {
 		return launched{}, fmt.Errorf("host %s: %w", first.Name, err)
 	}
 	logs := append([]log{{host: first.Name, text: string(e.Log)}}, l.logs...)
-	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs}, nil
+	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: append(held(first.Name, e.Left), l.held...)}, nil
 }
 
-// stopLater ends all parts of the launch that are left after a while, in which they may end by themselves and say why.
-func (l *launching) stopLater(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.late == nil {
-		l.late = time.AfterFunc(untilStopped, func() {
-			l.each(func(_ int, host string) { _ = l.fleet.CollectiveStop(ctx, host, l.id) }) // a host that is lost ends them by itself
-		})
+// held tells of a launch's processes that a host could not end.
+func held(host string, pids []int) []Result {
+	if len(pids) == 0 {
+		return nil
 	}
+	return []Result{{Check: "nccl", Host: host, Verdict: Warn, What: "processes", Measured: fmt.Sprintf("%d are left", len(pids)), Expected: "none",
+		Cause: fmt.Sprintf("of mpirun's, these were killed and do not end: %s: something in the kernel holds them, and they may hold GPUs. dmesg may say what; a reboot frees them", strings.Trim(fmt.Sprint(pids), "[]"))}}
 }
 
 // answer does what mpirun asks for, if it is for another host of the job that has no daemon yet.
@@ -95,7 +96,7 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 		case err != nil:
 			told.Text = "host " + h.Name + ": " + err.Error()
 		case e.Exit != 0 && !e.Stopped:
-			told.Exit, told.Text = max(e.Exit, 1), fmt.Sprintf("host %s: mpirun's daemon ended with status %d: %s", h.Name, e.Exit, mpi.Reason(nil, e.Err, 400))
+			told.Exit, told.Text = max(e.Exit, 1), "host "+h.Name+": mpirun's daemon "+how(e)
 		default:
 			told.Exit = 0
 		}
@@ -106,12 +107,28 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 			l.broken = append(l.broken, told.Text)
 		}
 		l.logs = append(l.logs, log{host: h.Name, text: string(e.Log)})
+		l.held = append(l.held, held(h.Name, e.Left)...)
 		l.mu.Unlock()
 	}
 	if told.Text != "" {
-		l.stopLater(ctx) // Hydra's mpirun would wait for a daemon that never comes
+		l.late.begin() // Hydra's mpirun would wait for a daemon that never comes
 	}
 	_ = l.fleet.LaunchTold(ctx, l.hosts[0].Name, told) // an mpirun that has ended needs no answer
+}
+
+// how is how a daemon ended that failed, in words.
+func how(e probe.LaunchEnded) string {
+	text := fmt.Sprintf("ended with status %d", e.Exit)
+	switch {
+	case e.TimedOut:
+		text = "hung until its time was over"
+	case e.Signal != "":
+		text = "was ended by " + e.Signal
+	}
+	if reason := mpi.Reason(nil, e.Err, 400); reason != "" {
+		text += ": " + reason
+	}
+	return text
 }
 
 func (j *job) programs() probe.TestPrograms {
@@ -155,6 +172,7 @@ func (l launched) why(j *job, t collective.Table) string {
 		}
 		return address
 	})
+	failures := slices.Concat(t.Failures, collective.ParseTable(l.Err).Failures) // the loader complains there
 	switch {
 	case len(l.refused) > 0:
 		return strings.Join(l.refused, "; ")
@@ -166,8 +184,8 @@ func (l launched) why(j *job, t collective.Table) string {
 		return ""
 	case l.Stopped && len(l.broken) > 0:
 		return strings.Join(l.broken, "; ")
-	case len(t.Failures) > 0:
-		return t.Failures[0]
+	case len(failures) > 0:
+		return failures[0]
 	case l.Signal != "":
 		return "mpirun was ended by " + l.Signal
 	case said != "":

@@ -79,6 +79,7 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 			}
 			logs[log.host].WriteString(log.text)
 		}
+		a.held = append(a.held, l.held...)
 		t = collective.ParseTable(l.Out)
 		if why := l.why(j, t); why != "" {
 			a.failed = r.Program + ": " + why

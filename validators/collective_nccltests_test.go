@@ -24,6 +24,7 @@ type orchestra struct {
 	asks    []probe.LaunchAsk
 	ended   func(collective.TestRun) probe.LaunchEnded
 	refuses string // what the daemon's host says
+	daemon  probe.LaunchEnded
 
 	lock    sync.Mutex
 	runs    []string
@@ -117,7 +118,9 @@ func (o *orchestra) LaunchDaemon(_ context.Context, host string, s probe.DaemonS
 	if o.refuses != "" {
 		err = errors.New(o.refuses)
 	}
-	return probe.LaunchEnded{Log: []byte(host + ":1:1 [0] NCCL INFO x\n")}, err
+	e := o.daemon
+	e.Log = []byte(host + ":1:1 [0] NCCL INFO x\n")
+	return e, err
 }
 
 func (o *orchestra) CollectiveStop(context.Context, string, string) error { return nil }
@@ -159,6 +162,12 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			}
 		}
 	}
+	ends := func(daemon probe.LaunchEnded) func(*orchestra) {
+		return func(o *orchestra) {
+			o.daemon = daemon
+			o.ended = func(collective.TestRun) probe.LaunchEnded { return probe.LaunchEnded{Exit: -1, Stopped: true} }
+		}
+	}
 	for name, c := range map[string]struct {
 		orchestra func(*orchestra)
 		fabric    func(*fabric.Fabric)
@@ -183,6 +192,14 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			o.refuses = "there is no orted beside mpirun"
 			says("", probe.LaunchEnded{Exit: 1})(o)
 		}, nil, []string{"fail a collectives: failed", "host b: there is no orted beside mpirun"}},
+		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen\n")}), nil, []string{"fail a collectives: failed", "host b: mpirun's daemon ended with status 1: cannot listen\n"}},
+		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon ended with status 3\n"}},
+		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by killed\n"}},
+		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon hung until its time was over\n"}},
+		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a all_reduce values", "warn b processes: 2 are left (none) of mpirun's, these were killed and do not end: 12 34: "}},
+		"libraries": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 127, Err: []byte("noise\nx: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n")}), nil,
+			[]string{"all_reduce_perf: x: error while loading shared libraries: libnccl.so.2: cannot open"}},
+		"too many ranks": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 1, Err: []byte("Invalid number of GPUs: 2 requested but only 1 were found.\n")}), nil, []string{"all_reduce_perf: Invalid number of GPUs: 2 requested but only 1 were found."}},
 		"no program": {func(o *orchestra) {
 			o.has["b"] = probe.LaunchHas{GPUs: 2, Problem: "there is no /opt/nccl-tests/build/sendrecv_perf"}
 		}, nil,

@@ -57,6 +57,7 @@ type account struct {
 	sweep  []collective.Sweep
 	beyond *collective.Sweep // the size before which the sweep ended
 	logs   []log
+	held   []Result // processes that do not end
 }
 
 // log is NCCL's, of ranks on a host.
@@ -76,7 +77,7 @@ func (j *job) measure(ctx context.Context, run func(context.Context) (account, e
 	if err != nil {
 		return j.fail(unmeasured, err.Error())
 	}
-	logs := j.logged(told.logs)
+	logs := append(j.logged(told.logs), told.held...)
 	if told.failed != "" {
 		return append(j.fail("failed", told.failed), logs...)
 	}
@@ -98,15 +99,41 @@ func (j *job) torch(ctx context.Context) (account, error) {
 	return a, nil
 }
 
+// lateStop ends a job's parts on all hosts a while after one has ended, in which the others may end by themselves and
+// say why.
+type lateStop struct {
+	once  sync.Once
+	all   sync.WaitGroup
+	after func()
+	over  context.CancelFunc
+}
+
+func (j *job) lateStop(ctx context.Context, id string) *lateStop {
+	ctx, over := context.WithCancel(ctx)
+	return &lateStop{over: over, after: func() {
+		select {
+		case <-time.After(untilStopped):
+			j.each(func(_ int, host string) { _ = j.fleet.CollectiveStop(ctx, host, id) }) // a host that is lost ends them by itself
+		case <-ctx.Done():
+		}
+	}}
+}
+
+// begin starts the while; again it does nothing.
+func (l *lateStop) begin() { l.once.Do(func() { l.all.Go(l.after) }) }
+
+// end is due when all parts have ended.
+func (l *lateStop) end() {
+	l.over()
+	l.all.Wait()
+}
+
 // ranks runs the job on all hosts at once. Where one fails, the others are stopped after a while in
 // which they may say why themselves.
 func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	id := rand.Text()
 	var mu sync.Mutex
-	var late *time.Timer
-	stop := func() {
-		j.each(func(_ int, host string) { _ = j.fleet.CollectiveStop(ctx, host, id) }) // a host that is lost ends them by itself
-	}
+	late := j.lateStop(ctx, id)
 	first := make([]int, len(j.hosts))
 	for i := 1; i < len(first); i++ {
 		first[i] = first[i-1] + j.gpus[i-1]
@@ -124,13 +151,11 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 			bad = bad || told.why() != ""
 			out = append(out, told)
 		}
-		if bad && late == nil {
-			late = time.AfterFunc(untilStopped, stop)
+		if bad {
+			late.begin()
 		}
 	})
-	if late != nil {
-		late.Stop()
-	}
+	late.end()
 	slices.SortFunc(out, func(a, b ended) int { return a.Rank - b.Rank })
 	return out, err
 }

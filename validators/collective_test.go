@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -335,5 +338,36 @@ func TestARailThatCarriesNothingIsNamed(t *testing.T) {
 		if got := missing(h, counts(0, 0), after, payload); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// stopping tells how many hosts are being asked to stop, which never answer.
+type stopping struct {
+	Fleet
+	asked, gone atomic.Int32
+}
+
+func (s *stopping) CollectiveStop(ctx context.Context, _, _ string) error {
+	s.asked.Add(1)
+	<-ctx.Done()
+	s.gone.Add(1)
+	return ctx.Err()
+}
+
+func TestAJobsPartsAreStoppedAfterAWhile(t *testing.T) {
+	for late, want := range map[bool]int32{true: 2, false: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stopping{}
+			l := (&job{run: &run{fleet: s}, hosts: []launch.Host{{Name: "a"}, {Name: "b"}}}).lateStop(t.Context(), "id")
+			l.begin()
+			l.begin()
+			if late {
+				time.Sleep(untilStopped + time.Second)
+			}
+			l.end()
+			if s.asked.Load() != want || s.gone.Load() != want {
+				t.Errorf("late is %v: %d hosts were asked to stop, %d questions are over, want %d", late, s.asked.Load(), s.gone.Load(), want)
+			}
+		})
 	}
 }
