@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,25 +52,34 @@ func (p TestPrograms) environment(settings map[string]string, dir string) []stri
 // LaunchLook starts each program once, without ranks.
 func (c *Collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, error) {
 	out := LaunchHas{GPUs: visible(l.GPUs)}
+	if out.GPUs == 0 {
+		return out, nil // it need not have the programs
+	}
 	env := l.environment(nil, "")
 	for _, name := range collective.TestPrograms {
 		program := l.program(name)
 		program.Args, program.Env = []string{"-h"}, env
-		e := started(ctx, program)
-		switch at := l.name(name); {
+		at := l.name(name)
+		e, err := started(ctx, at, program)
+		if err != nil {
+			return LaunchHas{}, err
+		}
+		switch {
 		case e.Missing && l.Folder == "":
 			out.Problem = name + " is not installed"
 		case e.Missing:
 			out.Problem = "there is no " + at
 		case e.Exit != 0 || e.Signal != "" || !bytes.Contains(e.Stdout, []byte("USAGE")):
-			out.Problem = fmt.Sprintf("%s does not start%s", at, said(e))
+			out.Problem = notStarted(at, e)
 		}
 		if out.Problem != "" {
 			return out, nil
 		}
 	}
-	e := started(ctx, host.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
-	var err error
+	e, err := started(ctx, "mpirun", host.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
+	if err != nil {
+		return LaunchHas{}, err
+	}
 	out.MPI, err = mpi.ParseRelease(e.Stdout)
 	switch {
 	case e.Missing && l.MPIRun == "":
@@ -77,34 +87,52 @@ func (c *Collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 	case e.Missing:
 		out.Problem = "there is no " + l.MPIRun
 	case err != nil && (e.Exit != 0 || e.Signal != ""):
-		out.Problem = fmt.Sprintf("mpirun does not start%s", said(e))
+		out.Problem = notStarted("mpirun", e)
 	case err != nil:
 		out.Problem = fmt.Sprintf("mpirun cannot be used: %s", err)
 	}
 	return out, nil
 }
 
-func started(ctx context.Context, p host.Program) host.Ended {
+// started is how a program ended that only says who it is. One that does not come so far need not be a wrong one.
+func started(ctx context.Context, name string, p host.Program) (host.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	return p.Start(ctx)()
+	e := p.Start(ctx)()
+	if e.Signal != "" && ctx.Err() != nil {
+		return e, fmt.Errorf("%s did not start within %s: does its file system answer?", name, startLimit)
+	}
+	return e, nil
+}
+
+// notStarted says why a program did not start.
+func notStarted(name string, e host.Ended) string {
+	if e.Signal != "" {
+		return fmt.Sprintf("%s does not start: it was ended by %s%s", name, e.Signal, said(e))
+	}
+	return name + " does not start" + said(e)
 }
 
 // visible is how many of the driver's GPUs CUDA shows (CUDA_VISIBLE_DEVICES in NVIDIA's CUDA C++ programming guide:
-// what follows a device that is none is not seen).
+// what follows a device that is none is not seen, and where one is named twice, none is).
 func visible(gpus int) int {
 	list, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	if !set {
 		return gpus
 	}
-	n := 0
+	seen := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name == "" || strings.HasPrefix(name, "-") {
+		name = strings.TrimSpace(name)
+		index, err := strconv.Atoi(name)
+		if isIndex := err == nil && index >= 0 && index < gpus; !isIndex && !strings.HasPrefix(name, "GPU-") && !strings.HasPrefix(name, "MIG-") {
 			break
 		}
-		n++
+		if seen[name] {
+			return 0
+		}
+		seen[name] = true
 	}
-	return min(n, gpus)
+	return min(len(seen), gpus)
 }
 
 // room is a private folder for what MPI and NCCL write, and the environment that has them do so.
@@ -127,8 +155,6 @@ func (p TestPrograms) room(r RankSettings) (dir string, env []string, err error)
 // Launch runs mpirun to its end, which starts this host's ranks, and asks for the others' (Asked). It ends
 // with the caller's stream, by Stop, and by its limit.
 func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded, err error) {
-	shell := c.shell(s.ID)
-	defer shell.once.Do(func() { close(shell.over) })
 	args, err := s.Run.Args()
 	if err := errors.Join(err, s.Launch.Check()); err != nil {
 		return LaunchEnded{}, err
@@ -138,6 +164,8 @@ func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 		return LaunchEnded{}, err
 	}
 	defer release()
+	shell := c.shell(s.ID)
+	defer c.close(s.ID, shell)
 	dir, env, err := s.room(s.RankSettings)
 	if err != nil {
 		return LaunchEnded{}, err

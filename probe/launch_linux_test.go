@@ -2,11 +2,20 @@ package probe
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/probe/mpi"
 )
 
 func TestDaemonsLieBesideMPIRun(t *testing.T) {
@@ -59,6 +68,7 @@ func TestARemoteShellAsksTheHelper(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	shell := c.shell("job")
+	defer c.leave("job", shell)
 	_, socket, end, err := shell.serve(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -93,8 +103,99 @@ func TestARemoteShellAsksTheHelper(t *testing.T) {
 	}
 }
 
+// A launch of an id that runs here is refused, and the one that runs goes on asking. None is remembered.
+func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	folder := t.TempDir()
+	mpirun := filepath.Join(folder, "mpirun")
+	if err := os.WriteFile(mpirun, []byte("#!/bin/sh\necho runs\nread go <"+folder+"/go\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(folder, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var c Collectives
+	s := LaunchSpec{ID: "x", TestPrograms: TestPrograms{MPIRun: mpirun}, RankSettings: RankSettings{Netdev: "lo"}, Limit: time.Minute, Run: collective.TestRun{Program: collective.AllReducePerf, Min: 8, Max: 8, Factor: 2, Iterations: 1},
+		Launch: mpi.Launch{Release: mpi.Release{Kind: mpi.OpenMPI}, Hosts: []mpi.Host{{Address: netip.MustParseAddr("10.0.0.1"), Ranks: 1}, {Address: netip.MustParseAddr("10.0.0.2"), Ranks: 1}}, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}}
+	ended := make(chan error, 1)
+	go func() {
+		e, err := c.Launch(t.Context(), s)
+		if err == nil && string(e.Out) != "runs\n" {
+			err = fmt.Errorf("%+v", e)
+		}
+		ended <- err
+	}()
+	start, err := os.OpenFile(filepath.Join(folder, "go"), os.O_WRONLY, 0) // when mpirun runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Launch(t.Context(), s); err == nil || !strings.Contains(err.Error(), "runs here already") {
+		t.Error(err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if a, err := c.Asked(soon, "x"); err == nil {
+		t.Errorf("the launch that runs is over: %+v", a)
+	}
+	over := make(chan error, 1)
+	go func() {
+		a, err := c.Asked(t.Context(), "x")
+		if err == nil && !a.Over {
+			err = fmt.Errorf("%+v", a)
+		}
+		over <- err
+	}()
+	users := func() (n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.shells["x"].users
+	}
+	for users() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(start.Close(), <-ended, <-over); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Told(t.Context(), LaunchTold{ID: "x"}); err != nil || len(c.shells) > 0 {
+		t.Error(err, c.shells)
+	}
+}
+
+func TestProgramsThatDoNotStart(t *testing.T) {
+	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
+	const sound = "#!/bin/sh\necho USAGE"
+	for want, c := range map[string]struct{ program, mpirun string }{
+		"all_reduce_perf did not start within 1m0s":                          {"#!/bin/sh\nexec sleep 1000", ""},
+		"all_reduce_perf does not start: it was ended by segmentation fault": {"#!/bin/sh\nkill -SEGV $$", ""},
+		"mpirun does not start: it was ended by terminated (\"no home\")":    {sound, "#!/bin/sh\necho no home >&2; kill $$"},
+		"all_reduce_perf does not start (\"no libnccl.so.2\")":               {"#!/bin/sh\necho no libnccl.so.2 >&2; exit 127", ""},
+		"mpirun cannot be used: it is neither Open MPI's nor MPICH's":        {sound, "#!/bin/sh\n"},
+	} {
+		p := TestPrograms{Folder: t.TempDir()}
+		p.MPIRun = filepath.Join(p.Folder, "mpirun")
+		err := os.WriteFile(p.MPIRun, []byte(c.mpirun), 0o755)
+		for _, name := range collective.TestPrograms {
+			err = errors.Join(err, os.WriteFile(filepath.Join(p.Folder, name), []byte(c.program), 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if strings.Contains(want, "within") {
+			ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second) // in the place of the minute
+		}
+		var collectives Collectives
+		has, err := collectives.LaunchLook(ctx, LaunchLook{TestPrograms: p, GPUs: 1})
+		cancel()
+		if got := fmt.Sprint(has.Problem, err); !strings.Contains(got, want) || (err != nil) != strings.Contains(want, "within") {
+			t.Errorf("%s: %s", want, got)
+		}
+	}
+}
+
 func TestGPUsThatCUDAShows(t *testing.T) {
-	for list, want := range map[string]int{"0,1": 2, "": 0, "-1": 0, "3": 1, "0,-1,1": 1, "GPU-1, GPU-2,GPU-3": 3, "0,1,2,3,4,5": 4} {
+	for list, want := range map[string]int{"0,1": 2, "": 0, "-1": 0, "3": 1, "0,-1,1": 1, "GPU-1, GPU-2,GPU-3": 3, "0,1,2,3,4,5": 4,
+		"9": 0, "0,9,1": 1, "0,0": 0, "0,9,0": 1, "GPU-1,GPU-1": 0, "NoDevFiles": 0, "MIG-1": 1} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", list)
 		if got := visible(4); got != want {
 			t.Errorf("%q: %d, want %d", list, got, want)

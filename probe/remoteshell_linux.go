@@ -17,14 +17,15 @@ import (
 type remoteShell struct {
 	asks chan LaunchAsk
 	over chan struct{} // closed when mpirun has ended
-	once sync.Once     // of closing it
+
+	users int // mpirun, and who asks what it wants; under Collectives.mu
 
 	mu      sync.Mutex
 	next    int
 	answers map[int]chan remoteAnswer
 }
 
-// shell finds or makes a launch's. Whoever asks what mpirun wants may come before mpirun, or after it.
+// shell finds or makes a launch's; leave is due. Whoever asks what mpirun wants may come before mpirun.
 func (c *Collectives) shell(id string) *remoteShell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,12 +35,32 @@ func (c *Collectives) shell(id string) *remoteShell {
 	if c.shells[id] == nil {
 		c.shells[id] = &remoteShell{asks: make(chan LaunchAsk), over: make(chan struct{}), answers: map[int]chan remoteAnswer{}}
 	}
+	c.shells[id].users++
 	return c.shells[id]
 }
 
-// Asked waits for what mpirun wants of another host.
+// leave forgets a launch's, unless somebody else uses it.
+func (c *Collectives) leave(id string, s *remoteShell) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.users--; s.users == 0 && c.shells[id] == s {
+		delete(c.shells, id)
+	}
+}
+
+// close is leave of the launch itself: who asks hears that it is over.
+func (c *Collectives) close(id string, s *remoteShell) {
+	c.mu.Lock()
+	delete(c.shells, id) // it is no later launch's
+	c.mu.Unlock()
+	close(s.over)
+	c.leave(id, s)
+}
+
+// Asked waits for what mpirun wants of another host; of one that has ended, as long as ctx lets it.
 func (c *Collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 	s := c.shell(id)
+	defer c.leave(id, s)
 	select {
 	case a := <-s.asks:
 		return a, nil
@@ -52,7 +73,12 @@ func (c *Collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 
 // Told answers mpirun. One that has ended is no error.
 func (c *Collectives) Told(_ context.Context, t LaunchTold) (struct{}, error) {
-	s := c.shell(t.ID)
+	c.mu.Lock()
+	s := c.shells[t.ID]
+	c.mu.Unlock()
+	if s == nil {
+		return struct{}{}, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer := s.answers[t.Number]
