@@ -27,6 +27,7 @@ type Program struct {
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
 	// Family has all descendants end with it, also such as left its process group, as MPI's ranks do.
+	// It takes this process: if that is killed, they are left to the program's end.
 	Family bool
 	Stdin  []byte
 	Log    io.Writer // what it prints goes there, too, as it comes; nil: nowhere
@@ -44,7 +45,7 @@ type Ended struct {
 }
 
 // Start starts a program; wait waits for its end, and ends it with its children when ctx does.
-// Whatever happens to this process, the program ends with it.
+// Whatever happens to this process, the program ends with it; its children need not.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	find := FindProgram
 	if strings.HasPrefix(p.Name, "/") {

@@ -103,7 +103,7 @@ func said(e host.Ended) string {
 }
 
 // ncclSettings checks the variables that ranks are given. NCCL's log is wanted whatever they, the login and
-// nccl.conf say, and on stderr: in a file that NCCL_DEBUG_FILE names it would stay on the host.
+// nccl.conf say, and on stderr: a file that they name would stay on the host. A launch names one of its own, and reads it.
 func ncclSettings(env map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for name, value := range env {

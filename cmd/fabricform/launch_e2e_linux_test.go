@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,10 +54,13 @@ nccl {
 }
 `
 
+// openMPI is Debian's name of the mpirun whose words these tests know: there may be another MPI's, too.
+const openMPI = "/usr/bin/mpirun.openmpi"
+
 // standInTests compiles the stand-ins for nccl-tests into a folder.
 func standInTests(t *testing.T, flags ...string) string {
 	t.Helper()
-	for _, program := range []string{"mpicc", "mpirun"} {
+	for _, program := range []string{"mpicc.openmpi", openMPI} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("CI") != "" {
 				t.Fatalf("%s is missing, and CI installs it", program)
@@ -66,7 +70,7 @@ func standInTests(t *testing.T, flags ...string) string {
 	}
 	dir := t.TempDir()
 	for _, program := range []string{"all_reduce_perf", "broadcast_perf", "sendrecv_perf"} {
-		cmd := exec.Command("mpicc", append(flags, "-O1", "-o", filepath.Join(dir, program), "../../probe/collective/testdata/standin/perf.c")...)
+		cmd := exec.Command("mpicc.openmpi", append(flags, "-O1", "-o", filepath.Join(dir, program), "../../probe/collective/testdata/standin/perf.c")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -167,7 +171,7 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 		t.Errorf("host b's ranks were not told their interface: %s %v", log, err)
 	}
 	l.check(t, "a program is missing", t.TempDir(), true, "host b: there is no ", "all_reduce_perf; build nccl-tests with MPI=1")
-	l.check(t, "a rank dies", standInTests(t, "-DDIES=3"), true, "fail a collectives: failed", "all_reduce_perf: ", "process rank 3 with PID ", "on node b exited on signal 9")
+	l.check(t, "a rank dies", standInTests(t, "-DDIES=3"), true, "fail a collectives: failed", "all_reduce_perf: ", "rank 3", "node b", "signal 9")
 	l.check(t, "a wrong value", standInTests(t, "-DWRONG=3"), true, "fail a all_reduce values: wrong", "nccl-tests found 6 wrong values, first with 64 B", "pass a broadcast values")
 	l.asksFor = []string{"/bin/sh -c orted"}
 	l.check(t, "something else is asked for", good, true, "host b: refused what mpirun asks for", "is none of orted, prted, hydra_pmi_proxy")
@@ -186,7 +190,7 @@ func (l *launchers) fabric(t *testing.T, folder string) *fabric.Fabric {
 		hosts, _, _ = strings.Cut(hosts, "host \"c\"")
 		hosts += strings.Replace(switched[strings.Index(switched, "network"):], ", host.c.nic.rail0", "", 1)
 	}
-	return fabricOf(t, hosts, fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q", folder), "write = false\n  socket_ifname = \"rail0\"")
+	return fabricOf(t, hosts, fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun = %q", folder, openMPI), "write = false\n  socket_ifname = \"rail0\"")
 }
 
 // check runs a case, after which nothing may be left.
@@ -217,37 +221,64 @@ func (l *launchers) nft(t *testing.T, host, rules string) {
 	}
 }
 
-// abandoned loses the client while ranks hang.
-func (l *launchers) abandoned(t *testing.T, f *fabric.Fabric, ranks int) {
+// hanging runs a launch whose ranks hang, until all do.
+func (l *launchers) hanging(t *testing.T, f *fabric.Fabric, ranks int) (done chan string) {
 	t.Helper()
-	done := make(chan string, 1)
+	done = make(chan string, 1)
 	go func() { done <- l.run(t.Context(), f) }()
-	hanging := func() (n int) {
-		for _, what := range l.left(t) {
-			if strings.HasSuffix(what, "all_reduce_perf") {
-				n++
-			}
-		}
-		return n
-	}
-	for begun := time.Now(); hanging() < ranks; time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
+	for begun := time.Now(); l.ranks(t) < ranks; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begun) > 2*time.Minute {
 			t.Fatalf("the ranks did not start: %v", l.left(t))
 		}
 	}
+	return done
+}
+
+// ranks is how many there are.
+func (l *launchers) ranks(t *testing.T) (n int) {
+	t.Helper()
+	for _, what := range l.left(t) {
+		if strings.HasSuffix(what, "all_reduce_perf") {
+			n++
+		}
+	}
+	return n
+}
+
+// soon waits for what says that nothing is left.
+func (l *launchers) soon(t *testing.T, none func() bool) {
+	t.Helper()
+	for began := time.Now(); !none(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Errorf("there is left: %v", l.left(t))
+			return
+		}
+	}
+}
+
+// abandoned loses the client while ranks hang.
+func (l *launchers) abandoned(t *testing.T, f *fabric.Fabric, ranks int) {
+	t.Helper()
+	done := l.hanging(t, f, ranks)
 	for _, c := range l.clients {
 		c.Close()
 	}
 	t.Log("client lost:\n" + <-done)
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		left := l.left(t)
-		if left == nil {
-			t.Logf("nothing was left after %s", time.Since(began).Round(time.Millisecond))
-			return
+	l.soon(t, func() bool { return l.left(t) == nil })
+}
+
+// A helper that is killed leaves its files, and no ranks.
+func TestRanksEndWithAHelperThatIsKilled(t *testing.T) {
+	e2e(t)
+	hangs := standInTests(t, "-DHANGS=3")
+	for _, killed := range []string{"a", "b"} { // which has mpirun, and its daemon
+		l := launchHosts(t, []string{"a", "b"}, 2)
+		done := l.hanging(t, l.fabric(t, hangs), 4)
+		if err := syscall.Kill(l.pids[killed], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
-		if time.Since(began) > 10*time.Second {
-			t.Errorf("there is left: %v", left)
-			return
-		}
+		t.Logf("helper of %s killed:\n%s", killed, <-done)
+		l.soon(t, func() bool { return l.ranks(t) == 0 })
+		t.Logf("left: %v", l.left(t))
 	}
 }
