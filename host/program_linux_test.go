@@ -7,11 +7,16 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
@@ -89,6 +94,40 @@ func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 				t.Fatalf("killed is %v: the grandchild lives: %s", killed, raw)
 			}
 		}
+	}
+}
+
+// Filters of older containers answer what they do not know with EPERM.
+func TestAFamilyEndsWhereSignalsByDescriptorAreForbidden(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = []string{familyMark + "=" + t.Name()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	type end struct {
+		left []int
+		err  error
+	}
+	ended := make(chan end)
+	go func() {
+		runtime.LockOSThread() // the thread that the filter is for ends with this function
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_PIDFD_SEND_SIGNAL},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		err := errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0))
+		if err == nil {
+			err = unix.PidfdSendSignal(0, 0, nil, 0)
+		}
+		ended <- end{endFamily(t.Name()), err}
+	}()
+	e := <-ended
+	_ = cmd.Process.Kill() // where it lives
+	if err := cmd.Wait(); !errors.Is(e.err, unix.EPERM) || e.left != nil {
+		t.Errorf("%v: %v is left, %v", e.err, e.left, err)
 	}
 }
 
