@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/fabricform/fabricform/host"
@@ -62,15 +63,15 @@ func (f stackFolder) has(b Bundle) error {
 	return nil
 }
 
-// removeBut removes the files of a folder, but the one of that name.
-func removeBut(dir, but string) error {
+// removeBut removes the files of a folder, but those of these names.
+func removeBut(dir string, but ...string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	errs := []error{err}
 	for _, e := range entries {
-		if e.Name() != but {
+		if !slices.Contains(but, e.Name()) {
 			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
@@ -103,7 +104,7 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err != nil {
 		return BundleRoom{}, err
 	}
-	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name), removeBut(s.arrivals, b.part()))
+	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name, b.part()), removeBut(s.arrivals, b.part()))
 	unlock()
 	if err != nil {
 		return BundleRoom{}, err
@@ -121,7 +122,11 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err != nil {
 		return BundleRoom{}, err
 	}
-	if need := b.Size - room.Have + unpackedTimes*b.Size; free < need {
+	there := room.Have
+	if info, err := os.Lstat(filepath.Join(s.stack.bundles(), b.part())); err == nil { // from a relay
+		there = max(there, info.Size())
+	}
+	if need := b.Size - there + unpackedTimes*b.Size; free < need {
 		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, host.StateDir, b.Name, need/1e6)
 	}
 	return room, nil
@@ -144,23 +149,28 @@ func (s *server) bundleCheck(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err := b.check(); err != nil {
 		return BundleRoom{}, err
 	}
-	part, final := filepath.Join(s.arrivals, b.part()), filepath.Join(s.stack.bundles(), b.Name)
-	whole, err := hashed(part, b)
-	if err != nil {
-		return BundleRoom{}, err
+	part := filepath.Join(s.arrivals, b.part())
+	whole, err := s.keepBundle(part, b)
+	if err != nil || !whole {
+		return BundleRoom{Path: part}, err
 	}
-	if !whole {
-		return BundleRoom{Path: part}, os.Remove(part)
+	return BundleRoom{Whole: true, Have: b.Size}, nil
+}
+
+// keepBundle hashes a file, and puts it where bundles are where it is the right one. Else it is removed.
+func (s *server) keepBundle(part string, b Bundle) (whole bool, err error) {
+	if whole, err := hashed(part, b); err != nil || !whole {
+		return false, errors.Join(err, os.Remove(part))
 	}
 	unlock, err := s.lockStack() // an installation may read one of the same name, and removes all at its end
 	if err != nil {
-		return BundleRoom{}, err
+		return false, err
 	}
 	defer unlock()
-	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, final)); err != nil {
-		return BundleRoom{}, fmt.Errorf("keep %s: %w", b.Name, err)
+	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, filepath.Join(s.stack.bundles(), b.Name))); err != nil {
+		return false, fmt.Errorf("keep %s: %w", b.Name, err)
 	}
-	return BundleRoom{Whole: true, Have: b.Size}, nil
+	return true, removeBut(s.stack.bundles(), b.Name) // what came from a relay, and was sent in the end
 }
 
 // hashed says whether a file is the bundle; false where it is not there or another one.

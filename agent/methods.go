@@ -81,6 +81,9 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		"tx.release":   method(s.txRelease),
 		"bundle.room":  method(s.bundleRoom),
 		"bundle.check": method(s.bundleCheck),
+		"relay.serve":  method(s.relayServe),
+		"relay.fetch":  method(s.relayFetch),
+		"relay.end":    method(s.relayEnd),
 		"stack.start":  method(s.stackStart),
 		"stack.state":  method(s.stackState),
 		"stack.reboot": method(s.stackReboot),
@@ -135,6 +138,7 @@ type server struct {
 	collectives    *probe.Collectives
 	store          *checkpoint.Store
 	stack          stackFolder
+	relays         relays
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
 	acting         sync.Mutex // one action at a time: each re-reads before it changes

@@ -19,6 +19,8 @@ import (
 type Bundle struct {
 	agent.Bundle
 	From io.ReaderAt
+	// Relay is the host that gets it first and hands it on; "": it is sent from here.
+	Relay string
 }
 
 // sendersAtOnce bounds how many hosts are sent to at a time: a laptop's own link is the limit, and a
@@ -36,24 +38,48 @@ type Sent struct {
 	Hosts       int
 }
 
-// Send uploads to each host the bundle that it is to get, by SFTP over the open connections and
-// several at once. A connection that breaks is made anew, and the upload goes on where it was; the
-// hosts check the hash. told hears of the progress about once a second; it may be nil.
-func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent)) error {
+// Send brings to each host the bundle that it is to get: by SFTP over the open connections and several
+// at once, or from its relay once that has it. A connection that breaks is made anew, and the upload
+// goes on where it was; the hosts check the hash. told hears of the progress about once a second; note
+// hears why a host was sent to from here in spite of its relay.
+func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent), note func(host string, why error)) error {
 	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, told: told}
+	direct, behind := map[string]Bundle{}, map[string][]string{} // by relay
+	for host, b := range bundles {
+		if b.Relay == "" {
+			direct[host] = b
+			continue
+		}
+		behind[b.Relay] = append(behind[b.Relay], host)
+		if _, is := bundles[b.Relay]; !is && f.client(b.Relay) != nil {
+			direct[b.Relay] = b // for others only
+		}
+	}
 	for _, b := range bundles {
 		p.size += b.Size
 	}
+	for host, b := range direct {
+		if _, is := bundles[host]; !is {
+			p.size += b.Size
+		}
+	}
+	if err := severally(slices.Sorted(maps.Keys(direct)), func(host string) error { return f.send(ctx, host, direct[host], p) }); err != nil {
+		return err
+	}
+	return severally(slices.Sorted(maps.Keys(behind)), func(relay string) error {
+		_, own := bundles[relay]
+		return f.relay(ctx, relay, own, behind[relay], bundles, p, note)
+	})
+}
+
+// severally does something with several hosts at a time.
+func severally(hosts []string, do func(host string) error) error {
 	var g errgroup.Group
 	g.SetLimit(sendersAtOnce)
-	hosts := slices.Sorted(maps.Keys(bundles))
 	errs := make([]error, len(hosts))
 	for i, host := range hosts {
-		b := bundles[host]
 		g.Go(func() error {
-			if err := f.send(ctx, host, b, p); err != nil {
-				errs[i] = fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
-			}
+			errs[i] = do(host)
 			return nil
 		})
 	}
@@ -62,6 +88,13 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 }
 
 func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {
+	if err := f.sendTo(ctx, host, b, p); err != nil {
+		return fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
+	}
+	return nil
+}
+
+func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) error {
 	breaks, wrong, before := 0, 0, int64(-1)
 	for {
 		room, err := ask[agent.BundleRoom](ctx, f, host, "bundle.room", b.Bundle)

@@ -17,7 +17,7 @@ func (c *checker) ofed(o *OFED) {
 		c.errorf(o.At("firmware"), "Nothing here updates firmware", "Only MLNX_OFED's installer does. Remove firmware, and update the cards by hand: mlxfwmanager of NVIDIA's tools.")
 	}
 	if o.Stack == "inbox" {
-		for _, of := range []struct{ attribute, value string }{{"bundle", o.Bundle}, {"sha256", o.SHA256}} {
+		for _, of := range []struct{ attribute, value string }{{"bundle", o.Bundle}, {"sha256", o.SHA256}, {"relay", o.Relay}} {
 			if of.value != "" {
 				c.errorf(o.At(of.attribute), "An inbox stack has no bundle", "It comes from the distribution's packages. Remove %s, or declare stack = \"mlnx_ofed\" or \"doca_ofed\".", of.attribute)
 			}
@@ -47,5 +47,26 @@ func (c *checker) ofed(o *OFED) {
 		c.errorf(o.At("bundle"), "The bundle is of another stack", "%s is a bundle of %s, and stack says %s.", name, b.Stack, o.Stack)
 	case !b.Means(o.Version):
 		c.errorf(o.At("version"), "The bundle has another version", "%s has version %s, and the block says %s. Remove version, or name the other bundle.", name, b.Version, o.Version)
+	}
+}
+
+// relay: whoever hands out a bundle has it, and has it from the operator.
+func (c *checker) relay(h *Host) {
+	o := h.OFED
+	if o == nil || o.Invalid || o.Relay == "" || o.Stack == "inbox" {
+		return
+	}
+	from := c.hosts[o.Relay]
+	switch {
+	case from == h:
+		c.errorf(o.At("relay"), "A host is its own relay", "Host %s would wait for itself. Name another host, or remove relay.", h.Name)
+	case from == nil:
+		c.errorf(o.At("relay"), "No such host", "The fabric has no host %q. A host is named here as its block is, or by its key of for_each, such as %q.", o.Relay, c.f.Hosts[0].Name)
+	case o.Bundle == "":
+		c.errorf(o.At("relay"), "A relay without a bundle", "Host %s gets no bundle that a relay could hand to it. Declare bundle, or remove relay.", h.Name)
+	case from.OFED == nil || from.OFED.Bundle != o.Bundle:
+		c.errorf(o.At("relay"), "The relay has another bundle", "Host %s does not declare %s, so that it has nothing to hand on. Declare the same bundle there, or name another host.", from.Name, path.Base(o.Bundle))
+	case from.OFED.Relay != "":
+		c.errorf(o.At("relay"), "A relay behind a relay", "Host %s gets its bundle from %s itself. Name %s here, too.", from.Name, from.OFED.Relay, from.OFED.Relay)
 	}
 }

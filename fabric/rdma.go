@@ -28,6 +28,10 @@ type OFED struct {
 	Bundle string `ff:"bundle,path"`
 	// SHA-256 of the bundle, 64 hexadecimal digits.
 	SHA256 string `ff:"sha256,shape=sha256"`
+	// Name of another host with the same bundle, which gets it from here first and hands it to this one
+	// over their own network, so that the operator's link carries it once. Where this host cannot reach
+	// that one, it is sent from here.
+	Relay string `ff:"relay"`
 	// More packages of the distribution, for the inbox stack: `["perftest"]`; `"perftest=25.01-1"` pins a version.
 	Packages []string `ff:"packages"`
 	// Whether MLNX_OFED's installer may change the card's firmware.

@@ -93,6 +93,8 @@ func (r *job) send(ctx context.Context) (map[string]agent.Bundle, error) {
 	}
 	err := r.s.fleet.Send(ctx, out, func(s apply.Sent) {
 		r.a.err.Progressf("sending to %d hosts: %d of %d MB, %.0f MB/s, %s left", s.Hosts, s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
+	}, func(host string, why error) {
+		r.a.err.Linef("! host %s does not get its bundle from the relay, and is sent to from here: %v", host, why)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("nothing was installed: %w", err)

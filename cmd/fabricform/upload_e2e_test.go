@@ -86,7 +86,7 @@ func TestUploads(t *testing.T) {
 	}
 	fleet := b.connect(t)
 	defer fleet.Close()
-	if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+	if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	n, sent := breaks.Load(), total.Load()
@@ -114,7 +114,7 @@ func TestUploads(t *testing.T) {
 	b.dialer.NetDial = dial
 	t.Run("what is there is not sent again", func(t *testing.T) {
 		before := time.Now()
-		if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("in %s", time.Since(before).Round(time.Millisecond))
@@ -124,7 +124,7 @@ func TestUploads(t *testing.T) {
 		for _, h := range b.session.fabric.Hosts {
 			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", host.BundleDir, f.Name, f.Name, f.SHA256[:16]))
 		}
-		if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		arrived(t)
@@ -132,14 +132,14 @@ func TestUploads(t *testing.T) {
 	t.Run("no space", func(t *testing.T) {
 		huge := f
 		huge.Name, huge.Size = "huge.tgz", 1<<50
-		if err := fleet.Send(t.Context(), b.everyHost(huge), nil); err == nil || !strings.Contains(err.Error(), "make space") {
+		if err := fleet.Send(t.Context(), b.everyHost(huge), nil, nil); err == nil || !strings.Contains(err.Error(), "make space") {
 			t.Error(err)
 		}
 	})
 	t.Run("a hostile name", func(t *testing.T) {
 		bad := f
 		bad.Name = "../../etc/passwd"
-		if err := fleet.Send(t.Context(), b.everyHost(bad), nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
+		if err := fleet.Send(t.Context(), b.everyHost(bad), nil, nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
 			t.Error(err)
 		}
 	})
@@ -162,7 +162,7 @@ func TestBenchUpload(t *testing.T) {
 				b.forget(t, f)
 				fleet := b.connect(t)
 				start := time.Now()
-				if err := fleet.Send(t.Context(), b.everyHost(f), nil); err != nil {
+				if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
 					t.Fatal(err)
 				}
 				send := time.Since(start)
@@ -227,4 +227,109 @@ func writeFile(t *testing.T, f apply.Bundle) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// counting counts what is read of a file.
+type counting struct {
+	io.ReaderAt
+	n *atomic.Int64
+}
+
+func (c counting) ReadAt(p []byte, at int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, at)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// TestRelays: the operator sends once, and hosts that cannot reach the relay get theirs all the same.
+func TestRelays(t *testing.T) {
+	e2e(t)
+	b := newBenchLab(t, 4)
+	try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0) // hosts of a lab reach each other over the fabric alone
+	f := randomBundle(64 << 20)
+	var read atomic.Int64
+	f.From = counting{f.From, &read}
+	fleet := b.connect(t)
+	defer fleet.Close()
+	part := fmt.Sprintf("%s/%s.%s.part", host.BundleDir, f.Name, f.SHA256[:16])
+	send := func(t *testing.T, to map[string]apply.Bundle) (notes []string) {
+		t.Helper()
+		read.Store(0)
+		var mu sync.Mutex
+		err := fleet.Send(t.Context(), to, nil, func(host string, why error) {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, host+": "+why.Error())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range b.session.fabric.Hosts {
+			got := inside(t, b.state, b.fabric, h.Name, "sh", "-c", "cd "+host.BundleDir+" && sha256sum *; true")
+			if _, is := to[h.Name]; is && strings.TrimSpace(got) != f.SHA256+"  "+f.Name || !is && strings.Contains(got, f.SHA256) {
+				t.Errorf("%s has %s", h.Name, got)
+			}
+		}
+		return notes
+	}
+	behind := func(hosts ...string) map[string]apply.Bundle {
+		out := map[string]apply.Bundle{}
+		for _, h := range hosts {
+			out[h] = f
+			if h != "h00" {
+				g := f
+				g.Relay = "h00"
+				out[h] = g
+			}
+		}
+		return out
+	}
+	once := func(t *testing.T, notes []string) {
+		t.Helper()
+		if n := read.Load(); n != f.Size || len(notes) > 0 {
+			t.Errorf("%d bytes were sent for %d: %q", n, f.Size, notes)
+		}
+	}
+	t.Run("sent once", func(t *testing.T) { once(t, send(t, behind("h00", "h01", "h02", "h03"))) })
+	b.forget(t, f)
+	t.Run("a beginning is there", func(t *testing.T) {
+		once(t, send(t, behind("h00")))
+		// What a fetch that broke off left: a beginning of the right file.
+		raw := make([]byte, 20<<20)
+		if _, err := f.From.ReadAt(raw, 0); err != nil {
+			t.Fatal(err)
+		}
+		if code, err := b.lab.Exec(t.Context(), "h01", []string{"sh", "-c", "cat > " + part}, bytes.NewReader(raw), io.Discard, io.Discard); err != nil || code != 0 {
+			t.Fatal(code, err)
+		}
+		if notes := send(t, behind("h00", "h01")); read.Load() != 0 || len(notes) > 0 {
+			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
+		}
+	})
+	b.forget(t, f)
+	t.Run("for others only", func(t *testing.T) { once(t, send(t, behind("h01", "h02"))) })
+	b.forget(t, f)
+	t.Run("a beginning of something else", func(t *testing.T) {
+		inside(t, b.state, b.fabric, "h01", "sh", "-c", "head -c 30000000 /dev/zero > "+part)
+		once(t, send(t, behind("h00", "h01")))
+	})
+	b.forget(t, f)
+	t.Run("a firewall", func(t *testing.T) {
+		inside(t, b.state, b.fabric, "h00", "nft", "add table inet wall; add chain inet wall in { type filter hook input priority 0; }; add rule inet wall in tcp dport != 22 tcp flags syn / syn,ack drop")
+		defer inside(t, b.state, b.fabric, "h00", "nft", "delete table inet wall")
+		notes := send(t, behind("h00", "h02"))
+		if len(notes) != 1 || !strings.Contains(notes[0], "the relay cannot be reached") || !strings.Contains(notes[0], "timeout") || read.Load() != 2*f.Size {
+			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
+		}
+	})
+	b.forget(t, f)
+	t.Run("no relay", func(t *testing.T) {
+		to := behind("h01")
+		g := to["h01"]
+		g.Relay = "gone"
+		to["h01"] = g
+		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01: its relay gone hands out nothing") {
+			t.Errorf("%q", notes)
+		}
+	})
 }

@@ -43,3 +43,44 @@ host "g" {
     version = "3.1.0"
   }
 }
+host "r0" {
+  ofed {
+    stack  = "doca_ofed"
+    bundle = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+    relay  = "r1"
+  }
+}
+host "r1" {
+  ofed {
+    stack  = "doca_ofed"
+    bundle = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+    relay  = "r1"
+  }
+}
+host "r2" {
+  ofed {
+    stack  = "doca_ofed"
+    bundle = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+    relay  = "r3"
+  }
+}
+host "r4" {
+  ofed {
+    stack  = "doca_ofed"
+    bundle = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+    relay  = "e"
+  }
+}
+host "r5" {
+  ofed {
+    stack   = "mlnx_ofed"
+    version = "24.10-2.1.8.0"
+    relay   = "e"
+  }
+}
+host "r6" {
+  ofed {
+    stack = "inbox"
+    relay = "e"
+  }
+}

@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A host that has a bundle hands it to others over TCP: a line with a token and one with an offset in
+// bytes are asked, and the rest of the file is answered. The token is for this one relaying, and what
+// arrives is held against the bundle's SHA-256, so that nobody between them can put in anything.
+
+// Relay is where a host hands out a bundle.
+type Relay struct {
+	Addresses []netip.Addr `json:"addresses"` // of the host, but loopback and link-local ones
+	Port      uint16       `json:"port"`
+	Token     string       `json:"token"`
+}
+
+// FetchParams ask a host to fetch a part of a bundle from a relay.
+type FetchParams struct {
+	Bundle Bundle `json:"bundle"`
+	Relay  Relay  `json:"relay"`
+}
+
+// Fetched is how far that came.
+type Fetched struct {
+	Have  int64      `json:"have"` // bytes that are there
+	Whole bool       `json:"whole"`
+	From  netip.Addr `json:"from"` // the relay's address that answered
+}
+
+const (
+	fetchFor      = 2 * time.Second  // then it is told how far it came
+	relayPatience = 10 * time.Second // for a byte
+	relayDial     = 2 * time.Second  // for each address
+	relayClients  = 16
+	chunk         = 1 << 20
+)
+
+// relays are the bundles that a helper hands out; they end with it.
+type relays struct {
+	mu   sync.Mutex
+	open map[string]net.Listener // by token
+}
+
+// relayServe begins to hand out a bundle that was checked.
+func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
+	if err := s.stack.has(b); err != nil {
+		return Relay{}, err
+	}
+	addresses, err := ownAddresses()
+	if err != nil {
+		return Relay{}, err
+	}
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return Relay{}, fmt.Errorf("listen for those that fetch %s: %w", b.Name, err)
+	}
+	out := Relay{Addresses: addresses, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
+	s.relays.mu.Lock()
+	defer s.relays.mu.Unlock()
+	if s.relays.open == nil {
+		s.relays.open = map[string]net.Listener{}
+	}
+	s.relays.open[out.Token] = l
+	go handOut(l, filepath.Join(s.stack.bundles(), b.Name), out.Token)
+	return out, nil
+}
+
+// RelayEnd ends a relaying.
+type RelayEnd struct {
+	Token string `json:"token"`
+	// Bundle is removed, unless it is empty: the host has it for others only.
+	Bundle string `json:"bundle,omitempty"`
+}
+
+// relayEnd stops to hand out a bundle.
+func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
+	s.relays.mu.Lock()
+	l := s.relays.open[p.Token]
+	delete(s.relays.open, p.Token)
+	s.relays.mu.Unlock()
+	if l == nil {
+		return struct{}{}, errors.New("there is no such relay")
+	}
+	_ = l.Close() // nobody else knows it
+	if p.Bundle == "" {
+		return struct{}{}, nil
+	}
+	if !bundleName.MatchString(p.Bundle) {
+		return struct{}{}, fmt.Errorf("%q is no bundle", p.Bundle)
+	}
+	unlock, err := s.lockStack()
+	if err != nil {
+		return struct{}{}, err
+	}
+	defer unlock()
+	if err := os.Remove(filepath.Join(s.stack.bundles(), p.Bundle)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return struct{}{}, err
+	}
+	return struct{}{}, nil
+}
+
+// ownAddresses are those under which others may reach this host.
+func ownAddresses() (out []netip.Addr, err error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("read the host's addresses: %w", err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
+			out = append(out, p.Addr())
+		}
+	}
+	return out, nil
+}
+
+// handOut answers until the listener is closed.
+func handOut(l net.Listener, path, token string) {
+	room := make(chan struct{}, relayClients)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case room <- struct{}{}:
+			go func() {
+				defer func() { <-room }()
+				defer c.Close()
+				_ = handTo(c, path, token) // the other side asks again, and its operator is told
+			}()
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+// handTo sends the rest of a file to whoever knows the token.
+func handTo(c net.Conn, path, token string) error {
+	if err := c.SetReadDeadline(time.Now().Add(relayPatience)); err != nil {
+		return err
+	}
+	offset, err := readRequest(c, token)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	for {
+		if err := c.SetWriteDeadline(time.Now().Add(relayPatience)); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(c, f, chunk); err != nil {
+			return err // the file's end, too
+		}
+	}
+}
+
+// readRequest reads who asks, and from which byte on.
+func readRequest(r io.Reader, token string) (offset int64, err error) {
+	lines := bufio.NewReader(io.LimitReader(r, 128))
+	said, err := lines.ReadString('\n')
+	if err != nil || subtle.ConstantTimeCompare([]byte(strings.TrimSuffix(said, "\n")), []byte(token)) != 1 {
+		return 0, errors.Join(errors.New("somebody without the token"), err)
+	}
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	offset, err = strconv.ParseInt(strings.TrimSuffix(line, "\n"), 10, 64)
+	if err != nil || offset < 0 {
+		return 0, fmt.Errorf("%q is no offset", line)
+	}
+	return offset, nil
+}
+
+// relayFetch fetches for a while; whoever asks calls again until the bundle is whole. What is there
+// already is kept. A bundle with another hash is removed, and none of it is there then.
+func (s *server) relayFetch(ctx context.Context, p FetchParams) (Fetched, error) {
+	if err := p.Bundle.check(); err != nil {
+		return Fetched{}, err
+	}
+	if s.stack.has(p.Bundle) == nil {
+		return Fetched{Have: p.Bundle.Size, Whole: true}, nil // the answer before was lost
+	}
+	part := filepath.Join(s.stack.bundles(), p.Bundle.part())
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600) // in a folder of root's own
+	if err != nil {
+		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
+	}
+	defer f.Close()
+	out := Fetched{}
+	if out.Have, err = f.Seek(0, io.SeekEnd); err != nil {
+		return Fetched{}, err
+	}
+	if out.Have < p.Bundle.Size {
+		c, from, err := dialRelay(ctx, p.Relay)
+		if err != nil {
+			return Fetched{}, err
+		}
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+		n, err := receive(c, f, p.Relay.Token, out.Have, p.Bundle.Size)
+		out.Have, out.From = out.Have+n, from
+		if err != nil {
+			return Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
+		}
+	}
+	if out.Have < p.Bundle.Size {
+		return out, nil
+	}
+	if err := f.Sync(); err != nil {
+		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
+	}
+	if out.Whole, err = s.keepBundle(part, p.Bundle); !out.Whole {
+		out.Have = 0
+	}
+	return out, err
+}
+
+// receive asks for what is missing, and appends to f what comes within a while.
+func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, err error) {
+	if err := c.SetDeadline(time.Now().Add(relayPatience)); err != nil {
+		return 0, err
+	}
+	if _, err := fmt.Fprintf(c, "%s\n%d\n", token, have); err != nil {
+		return 0, err
+	}
+	for began := time.Now(); have+n < size && time.Since(began) < fetchFor; {
+		if err := c.SetReadDeadline(time.Now().Add(relayPatience)); err != nil {
+			return n, err
+		}
+		got, err := io.CopyN(f, c, min(chunk, size-have-n))
+		n += got
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// dialRelay tries the relay's addresses, those on a network that this host is on first.
+func dialRelay(ctx context.Context, r Relay) (net.Conn, netip.Addr, error) {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, netip.Addr{}, fmt.Errorf("read the host's addresses: %w", err)
+	}
+	far := func(a netip.Addr) int {
+		for _, o := range own {
+			if p, err := netip.ParsePrefix(o.String()); err == nil && p.Contains(a) {
+				return 0
+			}
+		}
+		return 1
+	}
+	addresses := slices.Clone(r.Addresses)
+	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return cmp.Compare(far(a), far(b)) })
+	errs := []error{errors.New("the relay cannot be reached")}
+	for _, a := range addresses {
+		d := net.Dialer{Timeout: relayDial}
+		c, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, r.Port).String())
+		if err == nil {
+			return c, a, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, netip.Addr{}, errors.Join(errs...)
+}
