@@ -176,35 +176,16 @@ func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[s
 }
 
 // TestNCCLOnTwoGPUs is real NCCL: two ranks on one machine, each in namespaces of its own, over sockets. It
-// needs root, two GPUs and a python3 with torch, and says with FABRICFORM_GPU_TEST=1 that it has them. nccl-tests run where
+// needs root, two GPUs and a python3 with torch, and says with FABRICFORM_GPU_TEST=2 that it has them. nccl-tests run where
 // FABRICFORM_GPU_NCCL_TESTS names a folder with their programs in tests and an Open MPI in ompi.
 func TestNCCLOnTwoGPUs(t *testing.T) {
 	if os.Getenv("FABRICFORM_GPU_TEST") == "" {
-		t.Skip("needs two GPUs, and FABRICFORM_GPU_TEST=1 says that they are there")
+		t.Skip("needs two GPUs, and FABRICFORM_GPU_TEST=2 says that they are there")
 	}
 	// On a machine that shares its GPUs with others, NVLink's multicast may be forbidden.
 	t.Setenv("NCCL_NVLS_ENABLE", "0")
-	python := os.Getenv("FABRICFORM_GPU_PYTHON")
-	if python == "" {
-		var err error
-		if python, err = exec.LookPath("python3"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	devices := strings.Split(os.Getenv("CUDA_VISIBLE_DEVICES"), ",")
-	tests := os.Getenv("FABRICFORM_GPU_NCCL_TESTS")
-	g := &gpus{python: python, rankFleet: twoHosts(t, func(i int) []string {
-		device := strconv.Itoa(i)
-		if len(devices) > i && devices[i] != "" {
-			device = devices[i]
-		}
-		// Otherwise two ranks on one machine find each other, and use no network.
-		own := []string{"CUDA_VISIBLE_DEVICES=" + device, "NCCL_HOSTID=" + string("ab"[i]), "NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0"}
-		if tests != "" {
-			own = append(own, testsEnviron(t, tests, python)...)
-		}
-		return own
-	})}
+	tests, python := os.Getenv("FABRICFORM_GPU_NCCL_TESTS"), pythonWithTorch(t)
+	g := &gpus{python: python, rankFleet: twoHosts(t, gpuLogins(t, 1))}
 	if out := os.Getenv("OUT"); out != "" {
 		g.out = out
 	}
@@ -282,6 +263,75 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 	t.Run("parser", func(t *testing.T) { parserAgainstNCCL(t, g.out, python) })
 }
 
+// TestNCCLOnFourGPUs is real NCCL on hosts of several GPUs, and on more than two hosts.
+func TestNCCLOnFourGPUs(t *testing.T) {
+	if n, _ := strconv.Atoi(os.Getenv("FABRICFORM_GPU_TEST")); n < 4 {
+		t.Skip("needs four GPUs, and FABRICFORM_GPU_TEST=4 says that they are there")
+	}
+	t.Setenv("NCCL_NVLS_ENABLE", "0")
+	tests, python := os.Getenv("FABRICFORM_GPU_NCCL_TESTS"), pythonWithTorch(t)
+	runs := map[string]string{"torch": fmt.Sprintf("run = \"torch\"\n    python = %q", python)}
+	if tests != "" {
+		runs["nccl-tests"] = fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun = %q", filepath.Join(tests, "tests"), filepath.Join(tests, "ompi/bin/mpirun"))
+	}
+	third, _, _ := strings.Cut(switched[strings.Index(switched, "host \"c\""):], "network")
+	four := strings.Replace(switched, third, third+strings.NewReplacer(`"c"`, `"d"`, "= 3", "= 4").Replace(third), 1)
+	four = strings.Replace(four, "host.c.nic.rail0", "host.c.nic.rail0, host.d.nic.rail0", 1)
+	for name, c := range map[string]struct {
+		hosts, rail, ranks string
+		start              func(t *testing.T) *rankFleet
+	}{
+		"two hosts with two GPUs": {rails, "rail1", "pass a ranks: 4 on 2 hosts", func(t *testing.T) *rankFleet { return twoHosts(t, gpuLogins(t, 2)) }},
+		"four hosts": {four, "rail0", "pass a ranks: 4 on 4 hosts", func(t *testing.T) *rankFleet {
+			names := []string{"a", "b", "c", "d"}
+			return someHosts(t, names, gpuLogins(t, 1), func(f *rankFleet) { plug(t, f, names) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &gpus{python: python, rankFleet: c.start(t)}
+			for by, run := range runs {
+				f := fabricOf(t, c.hosts, run, fmt.Sprintf("write = false\n  socket_ifname = %q", c.rail))
+				g.judge(t, by, f, false, c.ranks, "sockets on "+c.rail, "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at")
+			}
+		})
+	}
+}
+
+func pythonWithTorch(t *testing.T) string {
+	t.Helper()
+	if python := os.Getenv("FABRICFORM_GPU_PYTHON"); python != "" {
+		return python
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return python
+}
+
+// gpuLogins are logins of hosts with so many GPUs of this machine each.
+func gpuLogins(t *testing.T, each int) func(host int) []string {
+	t.Helper()
+	devices := strings.Split(os.Getenv("CUDA_VISIBLE_DEVICES"), ",")
+	tests := os.Getenv("FABRICFORM_GPU_NCCL_TESTS")
+	var more []string
+	if tests != "" {
+		more = testsEnviron(t, tests, pythonWithTorch(t))
+	}
+	return func(host int) []string {
+		var own []string
+		for i := host * each; i < (host+1)*each; i++ {
+			device := strconv.Itoa(i)
+			if len(devices) > i && devices[i] != "" {
+				device = devices[i]
+			}
+			own = append(own, device)
+		}
+		// Otherwise ranks on one machine find each other, and use no network.
+		return append([]string{"CUDA_VISIBLE_DEVICES=" + strings.Join(own, ","), "NCCL_HOSTID=" + string("abcd"[host]), "NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_NVLS_ENABLE=0"}, more...)
+	}
+}
+
 // testsEnviron is a host's login where nccl-tests lie in dir: an Open MPI that was moved there, and the NCCL that torch has.
 func testsEnviron(t *testing.T, dir, python string) []string {
 	t.Helper()
@@ -293,7 +343,7 @@ func testsEnviron(t *testing.T, dir, python string) []string {
 	own := []string{"LD_LIBRARY_PATH=" + filepath.Join(strings.TrimSpace(string(out)), "lib"), "OPAL_PREFIX=" + mpi, "OPAL_LIBDIR=" + mpi + "/lib", "OPAL_PKGLIBDIR=" + mpi + "/lib/openmpi3",
 		"OPAL_PKGDATADIR=" + mpi + "/share/openmpi", "OPAL_SYSCONFDIR=" + mpi + "/etc"}
 	if shown, _ := filepath.Glob("/proc/driver/nvidia/gpus/*"); len(shown) == 0 { // as in some containers
-		own = append(own, rankGPUs+"=2")
+		own = append(own, rankGPUs+"=4")
 	}
 	return own
 }
