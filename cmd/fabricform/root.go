@@ -43,8 +43,8 @@ func rootCommand(a *app) *cobra.Command {
 
 const longHelp = `fabricform provisions RDMA fabrics declaratively. HCL files say what each host and each cable
 should be; plan reads the real state over SSH and shows the difference; apply makes exactly that
-difference and ends with live proof: carrier, ping, TCP throughput and the NCCL environment. What is
-taken out of the files is given back on the hosts.
+difference and ends with live proof: carrier, ping, TCP throughput, RDMA bandwidth and latency, and
+NCCL. What is taken out of the files is given back on the hosts.
 
 FABRIC is a directory of *.hcl files or one file; the default is the current directory.
 Exit codes: 0 success; 1 error; 2 plan -detailed-exitcode found changes; 3 a live check failed;
