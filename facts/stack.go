@@ -38,6 +38,8 @@ type StackNeeds struct {
 	Modules []string `json:"modules,omitempty"`
 	// Full: beside versions, what an installation depends on.
 	Full bool `json:"full,omitempty"`
+	// Reload: the driver may be reloaded, and who is in the way of that is looked for.
+	Reload bool `json:"reload,omitempty"`
 }
 
 // And adds needs up; both may be nil.
@@ -45,7 +47,7 @@ func (n *StackNeeds) And(m *StackNeeds) *StackNeeds {
 	if n == nil || m == nil {
 		return cmpOr(n, m)
 	}
-	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Vendor: n.Vendor + m.Vendor, Full: n.Full || m.Full}
+	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Vendor: n.Vendor + m.Vendor, Full: n.Full || m.Full, Reload: n.Reload || m.Reload}
 }
 
 func cmpOr(n, m *StackNeeds) *StackNeeds {
@@ -79,6 +81,9 @@ type Stack struct {
 	RebootDue  string      `json:"reboot_due,omitempty"`  // why; "": it is not
 	Simulated  *Simulation `json:"simulated,omitempty"`   // of installing what was needed
 	Job        *StackJob   `json:"job,omitempty"`         // the last installation, as its journal says
+
+	// Reload is who is in the way of a reload; nil: not asked for, or no driver is loaded.
+	Reload *StackReload `json:"reload,omitempty"`
 }
 
 // Release is the distribution, by os-release(5).
@@ -155,6 +160,9 @@ func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 	s.Modules = loadedModules(r, names)
 	if needs.Full {
 		s.readFull(ctx, r, sys, needs, names)
+	}
+	if needs.Reload && slices.ContainsFunc(s.Modules, func(m StackModule) bool { return m.Is }) {
+		s.Reload = stackReload(r)
 	}
 	asked := slices.Clone(watched)
 	for _, p := range s.Wanted {

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/netip"
@@ -23,8 +24,9 @@ type Reader interface {
 	Stat(path string) (FileStat, error) // of the thing itself, not of what a link leads to
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
 	Sysctl(path string) (string, error)
-	// RDMAUsers are the processes that have an RDMA device open, for people to read.
-	RDMAUsers(device string) ([]string, error)
+	// RDMAUsers are the processes that have an RDMA device open; of "", those with any file of
+	// /dev/infiniband. It looks through what every process has open, so ask only where it matters.
+	RDMAUsers(device string) ([]RDMAUser, error)
 	// Dump lists the bodies of all kernel objects that a request such as GetRoutes asks for, as
 	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
 	// that the kernel tells, whether this program knows it or not.
@@ -97,6 +99,16 @@ const (
 	Create  uint16 = 0x400 // NLM_F_CREATE
 	Append  uint16 = 0x800 // NLM_F_APPEND: behind those in the same place
 )
+
+// RDMAUser is a process that has a file of an RDMA device open.
+type RDMAUser struct {
+	Name string `json:"name"` // comm of proc_pid_comm(5)
+	PID  int    `json:"pid"`
+	File string `json:"file"` // such as /dev/infiniband/uverbs0; of several, the first by name
+}
+
+// String names the process as people do.
+func (u RDMAUser) String() string { return fmt.Sprintf("%s (pid %d)", u.Name, u.PID) }
 
 // FileStat is what a file is.
 type FileStat struct {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -71,9 +72,17 @@ func (k kernel) DelRDMA(device string) error {
 	return nil
 }
 
-// RDMAUsers are the processes that have the device open, as "name (pid 12)": those with its
-// /dev/infiniband/uverbsN among their files.
-func (kernel) RDMAUsers(device string) ([]string, error) {
+// rdmaFiles is the folder of RDMA devices' files: uverbsN, umadN, issmN, rdma_cm.
+const rdmaFiles = "/dev/infiniband/"
+
+// RDMAUsers looks for a device's /dev/infiniband/uverbsN.
+func (kernel) RDMAUsers(device string) ([]RDMAUser, error) {
+	if device == "" {
+		if _, err := os.Stat(rdmaFiles); err != nil {
+			return nil, nil // nobody can have opened one
+		}
+		return usersOf("/proc", func(file string) bool { return strings.HasPrefix(file, rdmaFiles) }), nil
+	}
 	const class = "/sys/class/infiniband_verbs"
 	names, err := os.ReadDir(class)
 	if err != nil {
@@ -82,28 +91,34 @@ func (kernel) RDMAUsers(device string) ([]string, error) {
 	files := map[string]bool{}
 	for _, n := range names {
 		if raw, err := os.ReadFile(filepath.Join(class, n.Name(), "ibdev")); err == nil && strings.TrimSpace(string(raw)) == device {
-			files["/dev/infiniband/"+n.Name()] = true
+			files[rdmaFiles+n.Name()] = true
 		}
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
-	if err != nil {
-		return nil, err
-	}
-	users := map[int]string{}
-	for _, l := range links {
-		to, err := os.Readlink(l) // a process may end meanwhile
-		if err != nil || !files[to] {
+	return usersOf("/proc", func(file string) bool { return files[file] }), nil
+}
+
+// usersOf are the processes below a /proc that have one of the files open, by name and number.
+func usersOf(proc string, wanted func(file string) bool) []RDMAUser {
+	var out []RDMAUser
+	entries, _ := os.ReadDir(proc) // a system has one
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
 			continue
 		}
-		if pid, err := strconv.Atoi(strings.Split(l, "/")[2]); err == nil {
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // gone: its id still says something
-			users[pid] = fmt.Sprintf("%s (pid %d)", strings.TrimSpace(string(name)), pid)
+		dir := filepath.Join(proc, e.Name())
+		descriptors, _ := os.ReadDir(dir + "/fd") // a process may end meanwhile
+		file := ""
+		for _, d := range descriptors {
+			if to, err := os.Readlink(filepath.Join(dir, "fd", d.Name())); err == nil && wanted(to) && (file == "" || to < file) {
+				file = to
+			}
+		}
+		if file != "" {
+			name, _ := os.ReadFile(dir + "/comm") // gone: its number still says something
+			out = append(out, RDMAUser{Name: strings.TrimSpace(string(name)), PID: pid, File: file})
 		}
 	}
-	var out []string
-	for _, u := range users {
-		out = append(out, u)
-	}
-	slices.Sort(out)
-	return out, nil
+	slices.SortFunc(out, func(a, b RDMAUser) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.PID-b.PID) })
+	return out
 }

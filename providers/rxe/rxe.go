@@ -131,7 +131,11 @@ func remove(h host.Host, device string) error {
 		return err
 	}
 	if len(users) > 0 {
-		return fmt.Errorf("RDMA device %s is in use by %s: end them first", device, strings.Join(users, ", "))
+		var names []string
+		for _, u := range users {
+			names = append(names, u.String())
+		}
+		return fmt.Errorf("RDMA device %s is in use by %s: end them first", device, strings.Join(names, ", "))
 	}
 	return h.DelRDMA(device)
 }

@@ -70,15 +70,15 @@ func TestAMissingModuleNamesThePackageThatHasIt(t *testing.T) {
 // busy is a host whose device is in use.
 type busy struct {
 	host.Host
-	users   []string
+	users   []host.RDMAUser
 	removed bool
 }
 
-func (b *busy) RDMAUsers(string) ([]string, error) { return b.users, nil }
+func (b *busy) RDMAUsers(string) ([]host.RDMAUser, error) { return b.users, nil }
 func (b *busy) DelRDMA(string) error               { b.removed = true; return nil }
 
 func TestADeviceInUseStays(t *testing.T) {
-	b := &busy{users: []string{"ib_write_bw (pid 7)"}}
+	b := &busy{users: []host.RDMAUser{{Name: "ib_write_bw", PID: 7, File: "/dev/infiniband/uverbs0"}}}
 	err := provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")
 	if err == nil || b.removed || !strings.Contains(err.Error(), "rxe0 is in use by ib_write_bw (pid 7)") {
 		t.Fatal(err, b.removed)
