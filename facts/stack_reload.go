@@ -21,7 +21,9 @@ const ReloadConfig = "/etc/infiniband/openib.conf"
 
 func stackReload(r host.Reader) *StackReload {
 	s := &StackReload{Forbidden: stopForbidden(text(r, ReloadConfig))}
-	s.Users, _ = r.RDMAUsers("") // all of them are found without a device that may be missing
+	if users, err := r.RDMAUsers(""); err == nil { // else openibd finds them
+		s.Users = users
+	}
 	for _, driver := range []string{"mlx4_core", "mlx5_core"} {
 		dir := path.Join("/sys/bus/pci/drivers", driver)
 		entries, err := r.ReadDir(dir)

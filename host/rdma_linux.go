@@ -81,7 +81,7 @@ func (kernel) RDMAUsers(device string) ([]RDMAUser, error) {
 		if _, err := os.Stat(rdmaFiles); err != nil {
 			return nil, nil // nobody can have opened one
 		}
-		return usersOf("/proc", func(file string) bool { return strings.HasPrefix(file, rdmaFiles) }), nil
+		return usersOf("/proc", func(file string) bool { return strings.HasPrefix(file, rdmaFiles) })
 	}
 	const class = "/sys/class/infiniband_verbs"
 	names, err := os.ReadDir(class)
@@ -94,13 +94,16 @@ func (kernel) RDMAUsers(device string) ([]RDMAUser, error) {
 			files[rdmaFiles+n.Name()] = true
 		}
 	}
-	return usersOf("/proc", func(file string) bool { return files[file] }), nil
+	return usersOf("/proc", func(file string) bool { return files[file] })
 }
 
 // usersOf are the processes below a /proc that have one of the files open, by name and number.
-func usersOf(proc string, wanted func(file string) bool) []RDMAUser {
+func usersOf(proc string, wanted func(file string) bool) ([]RDMAUser, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("find users of RDMA devices: %w", err)
+	}
 	var out []RDMAUser
-	entries, _ := os.ReadDir(proc) // a system has one
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -120,5 +123,5 @@ func usersOf(proc string, wanted func(file string) bool) []RDMAUser {
 		}
 	}
 	slices.SortFunc(out, func(a, b RDMAUser) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.PID-b.PID) })
-	return out
+	return out, nil
 }

@@ -37,6 +37,7 @@ type Status struct {
 	System facts.System
 	Want   Spec
 	Path   []string // devices of the stack's drivers that the operator's own connection may go over
+	RXE    []string // Soft-RoCE devices
 }
 
 // Kinds is the room's table.
@@ -76,14 +77,14 @@ func (provider) Stage() string { return resource.StageStack }
 func (provider) Needs(want Spec) facts.Needs {
 	n := &facts.StackNeeds{Full: true, Inbox: want.Stack == facts.Inbox, Install: want.Packages, Modules: want.Modules}
 	if !n.Inbox {
-		n.Vendor = want.Stack
+		n.Vendor, n.Reload = want.Stack, !want.Reboot
 	}
 	return facts.Needs{Stack: n}
 }
 
 // Observe refuses what could not be carried out.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
-	s := &Status{Stack: snap.Stack, System: snap.System, Want: want, Path: pathOf(snap)}
+	s := &Status{Stack: snap.Stack, System: snap.System, Want: want, Path: pathOf(snap), RXE: softRoCE(snap)}
 	switch {
 	case snap.System.Lab:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
@@ -137,10 +138,10 @@ func (provider) Notes(got *Status) []string {
 	return out
 }
 
-// Stable leaves out what moves by itself: who holds a module, the journal's process, and who asks.
+// Stable leaves out what moves by itself: who uses the driver, the journal's process, and who asks.
 func (provider) Stable(got *Status) any {
 	s := *got.Stack
-	s.Modules, s.Job = nil, nil
+	s.Modules, s.Job, s.Reload = nil, nil, nil
 	return s
 }
 

@@ -68,45 +68,6 @@ func headersCome(got *Status) bool {
 	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps, func(p facts.PackageStep) bool { return p.Name == name && p.To != "" })
 }
 
-// own are the modules that openibd unloads and loads together. Others that hold one of them are
-// somebody's: storage (ib_iser, ib_srpt, nvme_rdma), virtual machines (mlx5_vfio_pci).
-var own = []string{"ib_addr", "ib_cm", "ib_core", "ib_ipoib", "ib_mad", "ib_sa", "ib_ucm", "ib_umad", "ib_uverbs", "iw_cm", "mlx4_core", "mlx4_en", "mlx4_ib",
-	"mlx5_core", "mlx5_fpga_tools", "mlx5_ib", "mlx_compat", "mlxdevm", "mlxfw", "mst_pci", "mst_pciconf", "rdma_cm", "rdma_ucm"}
-
-// refuseReload says who keeps the driver from being reloaded, where the host may not be restarted.
-func refuseReload(got *Status, want Spec) error {
-	if want.Reboot || installed(want, got.Stack) && !reloads(got.Stack) {
-		return nil
-	}
-	var busy []string
-	for _, m := range got.Stack.Modules {
-		for _, u := range m.Users {
-			if !slices.Contains(own, u) {
-				busy = append(busy, u)
-			}
-		}
-	}
-	if slices.Sort(busy); len(busy) > 0 {
-		return fmt.Errorf("the driver cannot be reloaded while %s uses it: set reboot = \"allow\" in the ofed block, or unload it first", strings.Join(slices.Compact(busy), ", "))
-	}
-	if len(got.Path) > 0 {
-		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: set reboot = \"allow\" in the ofed block, or come in by another card", strings.Join(got.Path, ", "))
-	}
-	return nil
-}
-
-// pathOf are the devices under the operator's connection that the stack drives; where the path is not
-// known, all that it drives.
-func pathOf(snap *facts.Snapshot) (names []string) {
-	for _, l := range snap.Links {
-		if slices.Contains(own, l.Driver) && (snap.Management.Unknown != "" || slices.Contains(snap.Management.Devices, l.Name)) {
-			names = append(names, l.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // is says whether the host tells of the wanted stack.
 func is(want Spec, s *facts.Stack) bool {
 	if s.Name != want.Stack {

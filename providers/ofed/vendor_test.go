@@ -76,14 +76,14 @@ func TestVendorDifferences(t *testing.T) {
 		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 broke off here, and the block names no bundle to finish it from"}},
 		{"storage uses the driver", mlnx, func(s *facts.Snapshot) {
 			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
-		}, []string{`refused: the driver cannot be reloaded while ib_iser, ib_isert, ib_srpt, mlx5_vfio_pci uses it: set reboot = "allow" in the ofed block, or unload it first`}},
+		}, []string{`refused: the driver cannot be reloaded while ib_iser, ib_isert, ib_srpt, mlx5_vfio_pci use it (unload them): do that first, or set reboot = "allow" in the ofed block`}},
 		{"the operator comes in by it", mlnx, behind("eno1", ""), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
 		{"the operator comes in by another card", mlnx, behind("eno2", ""), []string{stack, gone, reload}},
 		{"nobody knows by what the operator comes in", mlnx, behind("", "no route"), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
 		{"the operator comes in by it, and it is restarted", reboot, behind("eno1", ""), []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"somebody uses the driver", mlnx, func(s *facts.Snapshot) {
 			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
-		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it: set reboot = "allow" in the ofed block, or unload it first`}},
+		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it (unload it): do that first, or set reboot = "allow" in the ofed block`}},
 		{"no bundle", Spec{Stack: facts.MLNXOFED}, nil, []string{"refused: this host has inbox, and the block names no bundle to install mlnx_ofed from"}},
 		{"no bundle is needed", Spec{Stack: facts.MLNXOFED}, installed, nil},
 		{"the other vendor's stack is there", mlnx, func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" },

@@ -75,7 +75,7 @@ type busy struct {
 }
 
 func (b *busy) RDMAUsers(string) ([]host.RDMAUser, error) { return b.users, nil }
-func (b *busy) DelRDMA(string) error               { b.removed = true; return nil }
+func (b *busy) DelRDMA(string) error                      { b.removed = true; return nil }
 
 func TestADeviceInUseStays(t *testing.T) {
 	b := &busy{users: []host.RDMAUser{{Name: "ib_write_bw", PID: 7, File: "/dev/infiniband/uverbs0"}}}
