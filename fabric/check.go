@@ -63,6 +63,7 @@ func Check(f *Fabric) []Problem {
 		c.nicsInOneSubnet(h)
 		c.routes(h)
 		c.ofed(h.OFED)
+		c.softRoCE(h)
 		c.relay(h)
 		c.nccl(h.NCCL, h)
 	}

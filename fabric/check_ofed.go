@@ -50,6 +50,14 @@ func (c *checker) ofed(o *OFED) {
 	}
 }
 
+// softRoCE: NVIDIA's packages bring a module of the name rdma_rxe with nothing in it (mlnx-ofa_kernel,
+// drivers/infiniband/sw/rxe/rdma_rxe_dummy.c).
+func (c *checker) softRoCE(h *Host) {
+	if h.OFED != nil && !h.OFED.Invalid && h.OFED.Stack != "inbox" && len(h.RXE) > 0 {
+		c.warnf(h.RXE[0].Pos, "Soft-RoCE beside NVIDIA's stack", "The rdma_rxe of %s is an empty one, so that this device will not be there. Remove the rxe block, or declare stack = \"inbox\".", h.OFED.Stack)
+	}
+}
+
 // relay: whoever hands out a bundle has it, and has it from the operator.
 func (c *checker) relay(h *Host) {
 	o := h.OFED

@@ -43,6 +43,19 @@ host "g" {
     version = "3.1.0"
   }
 }
+host "s" {
+  nic "n" {
+    netdev    = "eth1"
+    addresses = ["10.0.0.1/24"]
+  }
+  rxe "rxe0" {
+    nic = nic.n
+  }
+  ofed {
+    stack  = "doca_ofed"
+    bundle = "doca-host_3.1.0-091000-25.07-ubuntu2204_amd64.deb"
+  }
+}
 host "r0" {
   ofed {
     stack  = "doca_ofed"
