@@ -52,13 +52,13 @@ func (b Bundle) part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
 
 func (f stackFolder) bundles() string { return f.file(filepath.Base(host.BundleDir)) }
 
-// has is an error where a bundle is not there any more. Its hash was checked when it came.
+// has is an error where a bundle is not there any more, or another one under its name.
 func (f stackFolder) has(b Bundle) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	if info, err := os.Lstat(filepath.Join(f.bundles(), b.Name)); err != nil || !info.Mode().IsRegular() || info.Size() != b.Size {
-		return fmt.Errorf("the bundle %s is not there any more: somebody sent another one, or installed it; plan again", b.Name)
+	if whole, err := hashed(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
+		return errors.Join(err, fmt.Errorf("the bundle %s is not there any more: somebody sent another one, or installed it; plan again", b.Name))
 	}
 	return nil
 }
@@ -109,8 +109,12 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 	if err != nil {
 		return BundleRoom{}, err
 	}
-	if whole, err := hashed(filepath.Join(s.stack.bundles(), b.Name), b); err != nil || whole {
+	final := filepath.Join(s.stack.bundles(), b.Name)
+	if whole, err := hashed(final, b); err != nil || whole {
 		return BundleRoom{Whole: whole}, err
+	}
+	if err := os.Remove(final); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the same name, or what a loss of power left
+		return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 	}
 	room := BundleRoom{Path: filepath.Join(s.arrivals, b.part())}
 	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fabricform/fabricform/host"
 )
 
 // A host that has a bundle hands it to others over TCP: a line with a token and one with an offset in
@@ -46,10 +48,10 @@ type Fetched struct {
 
 const (
 	fetchFor      = 2 * time.Second  // then it is told how far it came
-	relayPatience = 10 * time.Second // for a byte
+	relayPatience = 10 * time.Second // for each piece
 	relayDial     = 2 * time.Second  // for each address
 	relayClients  = 16
-	chunk         = 1 << 20
+	piece         = 64 << 10 // bytes
 )
 
 // relays are the bundles that a helper hands out; they end with it.
@@ -84,34 +86,35 @@ func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
 
 // RelayEnd ends a relaying.
 type RelayEnd struct {
-	Token string `json:"token"`
-	// Bundle is removed, unless it is empty: the host has it for others only.
-	Bundle string `json:"bundle,omitempty"`
+	Token string `json:"token"` // "": it did not begin
+	// Remove is a bundle that the host has for others only; its name is empty where it keeps it.
+	Remove Bundle `json:"remove"`
 }
 
-// relayEnd stops to hand out a bundle.
+// relayEnd stops to hand out a bundle, and removes it where it was for others only. It may be asked again.
 func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
 	s.relays.mu.Lock()
 	l := s.relays.open[p.Token]
 	delete(s.relays.open, p.Token)
 	s.relays.mu.Unlock()
-	if l == nil {
-		return struct{}{}, errors.New("there is no such relay")
+	if l != nil {
+		_ = l.Close() // nobody else knows it
 	}
-	_ = l.Close() // nobody else knows it
-	if p.Bundle == "" {
+	if p.Remove.Name == "" {
 		return struct{}{}, nil
 	}
-	if !bundleName.MatchString(p.Bundle) {
-		return struct{}{}, fmt.Errorf("%q is no bundle", p.Bundle)
+	if err := p.Remove.check(); err != nil {
+		return struct{}{}, err
 	}
 	unlock, err := s.lockStack()
 	if err != nil {
 		return struct{}{}, err
 	}
 	defer unlock()
-	if err := os.Remove(filepath.Join(s.stack.bundles(), p.Bundle)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return struct{}{}, err
+	for _, name := range []string{filepath.Join(s.stack.bundles(), p.Remove.Name), filepath.Join(s.arrivals, p.Remove.part())} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return struct{}{}, fmt.Errorf("remove what was there for others: %w", err)
+		}
 	}
 	return struct{}{}, nil
 }
@@ -172,7 +175,7 @@ func handTo(c net.Conn, path, token string) error {
 		if err := c.SetWriteDeadline(time.Now().Add(relayPatience)); err != nil {
 			return err
 		}
-		if _, err := io.CopyN(c, f, chunk); err != nil {
+		if _, err := io.CopyN(c, f, piece); err != nil {
 			return err // the file's end, too
 		}
 	}
@@ -202,42 +205,50 @@ func (s *server) relayFetch(ctx context.Context, p FetchParams) (Fetched, error)
 	if err := p.Bundle.check(); err != nil {
 		return Fetched{}, err
 	}
+	// One at a time: whoever came second would write on in what the first has checked.
+	unlock, err := host.TryLock(s.stack.file("fetch.lock"))
+	if errors.Is(err, host.ErrLocked) {
+		return Fetched{}, &Error{Held: true, Message: "somebody fetches a bundle here already"}
+	}
+	if err != nil {
+		return Fetched{}, err
+	}
+	defer unlock()
 	if s.stack.has(p.Bundle) == nil {
 		return Fetched{Have: p.Bundle.Size, Whole: true}, nil // the answer before was lost
 	}
 	part := filepath.Join(s.stack.bundles(), p.Bundle.part())
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600) // in a folder of root's own
-	if err != nil {
-		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
-	}
-	defer f.Close()
-	out := Fetched{}
-	if out.Have, err = f.Seek(0, io.SeekEnd); err != nil {
-		return Fetched{}, err
-	}
-	if out.Have < p.Bundle.Size {
-		c, from, err := dialRelay(ctx, p.Relay)
-		if err != nil {
-			return Fetched{}, err
-		}
-		defer c.Close()
-		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-		n, err := receive(c, f, p.Relay.Token, out.Have, p.Bundle.Size)
-		out.Have, out.From = out.Have+n, from
-		if err != nil {
-			return Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
-		}
-	}
-	if out.Have < p.Bundle.Size {
-		return out, nil
-	}
-	if err := f.Sync(); err != nil {
-		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
+	out, err := fetchTo(ctx, part, p)
+	if err != nil || out.Have < p.Bundle.Size {
+		return out, err
 	}
 	if out.Whole, err = s.keepBundle(part, p.Bundle); !out.Whole {
 		out.Have = 0
 	}
 	return out, err
+}
+
+// fetchTo appends to a file, in a folder of root's own, what a relay hands out for a while.
+func fetchTo(ctx context.Context, part string, p FetchParams) (out Fetched, err error) {
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if out.Have, err = f.Seek(0, io.SeekEnd); err != nil || out.Have >= p.Bundle.Size {
+		return out, err
+	}
+	c, from, err := dialRelay(ctx, p.Relay)
+	if err != nil {
+		return Fetched{}, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	n, err := receive(c, f, p.Relay.Token, out.Have, p.Bundle.Size)
+	if err != nil && n == 0 { // what came counts, and the next one tells of what ended it
+		return Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
+	}
+	return Fetched{Have: out.Have + n, From: from}, nil
 }
 
 // receive asks for what is missing, and appends to f what comes within a while.
@@ -252,7 +263,7 @@ func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, 
 		if err := c.SetReadDeadline(time.Now().Add(relayPatience)); err != nil {
 			return n, err
 		}
-		got, err := io.CopyN(f, c, min(chunk, size-have-n))
+		got, err := io.CopyN(f, c, min(piece, size-have-n))
 		n += got
 		if err != nil {
 			return n, err

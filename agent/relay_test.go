@@ -17,7 +17,7 @@ func TestARelayAnswersWhoKnowsItsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	content := bytes.Repeat([]byte("0123456789abcdef"), 3*chunk/16+1)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 40*piece/16+1)
 	path := filepath.Join(t.TempDir(), "b.tgz")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)

@@ -238,6 +238,15 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	if _, err := r.stackReboot(t.Context(), order("one", restart)); err != nil || r.reboots != 1 {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
+	// Who did not hear the answer asks again, over another helper; nobody else is answered so.
+	second := *r
+	second.server = &server{host: r, stack: r.stack, store: r.store, kinds: r.kinds}
+	if state, err := second.stackReboot(t.Context(), order("one", restart)); err != nil || state.Boot == "" || r.reboots != 1 {
+		t.Errorf("%d restarts, %v", r.reboots, err)
+	}
+	if _, err := second.stackReboot(t.Context(), order("another", restart)); !heldBy(err, "somebody") {
+		t.Error(err)
+	}
 	up()
 	over := order("one", restart)
 	over.Boot = "the boot before"
@@ -283,10 +292,16 @@ func TestALogWithoutSpaceEndsNoProgram(t *testing.T) {
 	}
 }
 
+// bundle is one of this content.
+func bundle(name, content string) Bundle {
+	sum := sha256.Sum256([]byte(content))
+	return Bundle{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(content))}
+}
+
 // TestBundlesGo: other ones where one is to come, and the last one when it is installed.
 func TestBundlesGo(t *testing.T) {
 	r := newRack(t, install)
-	b := Bundle{Name: "new.tgz", SHA256: strings.Repeat("a", 64), Size: 1}
+	b := bundle("new.tgz", "x")
 	if err := os.Mkdir(r.stack.bundles(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -315,8 +330,14 @@ func TestBundlesGo(t *testing.T) {
 	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.part()) {
 		t.Fatal(room, err)
 	}
-	if got := there(); !slices.Equal(got, []string{b.Name, b.part()}) {
+	if got := there(); !slices.Equal(got, []string{b.part()}) { // what has its name was another one
 		t.Errorf("there are %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(r.stack.bundles(), b.Name), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if room, err := r.bundleRoom(t.Context(), b); err != nil || !room.Whole {
+		t.Error(room, err)
 	}
 	if info, err := os.Stat(above); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the login user cannot come to its folder: %v, %v", info.Mode(), err)
@@ -347,10 +368,11 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := order("one", install)
-	o.Bundle = &Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 2}
-	for _, there := range []string{"", "b.tgz"} { // and of another size
+	b := bundle("b.tgz", "xx")
+	o.Bundle = &b
+	for _, there := range []string{"", "x", "xy"} { // of another size, and of the same
 		if there != "" {
-			if err := os.WriteFile(filepath.Join(r.stack.bundles(), there), []byte("x"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.stack.bundles(), b.Name), []byte(there), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

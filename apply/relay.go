@@ -5,46 +5,68 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/fabricform/fabricform/agent"
 )
 
-// relay has a host hand its bundle to those behind it. Where one of them cannot get it so, it is sent
-// from here: a firewall between hosts is no reason to install nothing.
-func (f *Fleet) relay(ctx context.Context, relay string, own bool, hosts []string, bundles map[string]Bundle, p *progress, note func(host string, why error)) error {
-	b := bundles[hosts[0]].Bundle
-	at, err := ask[agent.Relay](ctx, f, relay, "relay.serve", b)
-	served := err == nil
+// relay is a host that hands a bundle to others.
+type relay struct {
+	name   string
+	bundle Bundle
+	own    bool     // it is to have the bundle itself, too
+	hosts  []string // behind it
+	note   func(host, what string)
+
+	at   agent.Relay
+	mu   sync.Mutex
+	left []string // of hosts, those that got nothing: a firewall between hosts is no reason to install nothing
+}
+
+// feed has the hosts behind a relay fetch from it.
+func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
+	var err error
+	r.at, err = ask[agent.Relay](ctx, f, r.name, "relay.serve", r.bundle.Bundle)
 	if err != nil {
-		err = fmt.Errorf("its relay %s hands out nothing: %w", relay, err)
+		err = fmt.Errorf("%s hands out nothing: %w", r.name, err)
 	}
-	failed := severally(hosts, func(host string) error {
+	_ = severally(r.hosts, func(host string) error {
 		why := err
 		if why == nil {
-			why = f.fetch(ctx, host, bundles[host].Bundle, at, p)
+			why = f.fetch(ctx, host, r.bundle.Bundle, r.at, p)
 		}
 		if why == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if ctx.Err() == nil {
+			r.note(host, fmt.Sprintf("gets its bundle from here, not from its relay: %v", why))
 		}
-		if note != nil {
-			note(host, why)
-		}
-		return f.send(ctx, host, bundles[host], p)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.left = append(r.left, host)
+		return nil
 	})
-	if !served {
-		return failed
+}
+
+// endPatience is how long the end of a relaying may take, also when the apply was interrupted.
+const endPatience = 10 * time.Second
+
+// end stops a relaying, and removes what the relay had for others only. Where the connection is gone,
+// its helper is, and the port with it.
+func (r *relay) end(ctx context.Context, f *Fleet) {
+	if f.client(r.name) == nil {
+		return
 	}
-	end := agent.RelayEnd{Token: at.Token}
-	if !own {
-		end.Bundle = b.Name
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	end := agent.RelayEnd{Token: r.at.Token}
+	if !r.own {
+		end.Remove = r.bundle.Bundle
 	}
-	if _, err = ask[struct{}](ctx, f, relay, "relay.end", end); err != nil {
-		err = fmt.Errorf("host %s: end its relaying: %w", relay, err)
+	if _, err := ask[struct{}](ctx, f, r.name, "relay.end", end); err != nil {
+		r.note(r.name, fmt.Sprintf("may still have %s, which it had for others: %v", r.bundle.Name, err))
 	}
-	return errors.Join(failed, err)
 }
 
 // fetch has a host fetch from a relay until it has all.
@@ -58,7 +80,7 @@ func (f *Fleet) fetch(ctx context.Context, host string, b agent.Bundle, from age
 		p.set(host, b.Size)
 		return nil
 	}
-	breaks, have := 0, int64(-1)
+	failures, have := 0, int64(-1)
 	for {
 		got, err := ask[agent.Fetched](ctx, f, host, "relay.fetch", agent.FetchParams{Bundle: b, Relay: from})
 		switch {
@@ -66,17 +88,17 @@ func (f *Fleet) fetch(ctx context.Context, host string, b agent.Bundle, from age
 			p.set(host, b.Size)
 			return nil
 		case err == nil && got.Have > have:
-			breaks, have = 0, got.Have
+			failures, have = 0, got.Have
 			p.set(host, have)
 			if got.From.IsValid() {
 				from.Addresses = []netip.Addr{got.From} // the others were tried before
 			}
 			continue
 		case err == nil: // another hash again, and all of it was removed
-			return fmt.Errorf("what its relay has is not %s any more", b.Name)
+			return fmt.Errorf("what it hands out is not %s any more", b.Name)
 		}
-		if breaks++; breaks > 1 || ctx.Err() != nil {
-			return err
+		if failures++; failures > 1 || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
 		}
 	}
 }

@@ -41,35 +41,54 @@ type Sent struct {
 // Send brings to each host the bundle that it is to get: by SFTP over the open connections and several
 // at once, or from its relay once that has it. A connection that breaks is made anew, and the upload
 // goes on where it was; the hosts check the hash. told hears of the progress about once a second; note
-// hears why a host was sent to from here in spite of its relay.
-func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent), note func(host string, why error)) error {
+// hears what did not go by a relay as declared, and was done otherwise. Both may be nil.
+func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent), note func(host, what string)) error {
+	if note == nil {
+		note = func(string, string) {}
+	}
 	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, told: told}
-	direct, behind := map[string]Bundle{}, map[string][]string{} // by relay
+	direct, relays := map[string]Bundle{}, map[string]*relay{}
 	for host, b := range bundles {
 		if b.Relay == "" {
 			direct[host] = b
 			continue
 		}
-		behind[b.Relay] = append(behind[b.Relay], host)
-		if _, is := bundles[b.Relay]; !is && f.client(b.Relay) != nil {
-			direct[b.Relay] = b // for others only
+		if relays[b.Relay] == nil {
+			_, own := bundles[b.Relay]
+			relays[b.Relay] = &relay{name: b.Relay, bundle: b, own: own, note: note}
+		}
+		relays[b.Relay].hosts = append(relays[b.Relay].hosts, host)
+	}
+	for _, r := range relays {
+		if !r.own && f.client(r.name) != nil {
+			direct[r.name] = r.bundle
+			p.size += r.bundle.Size
 		}
 	}
 	for _, b := range bundles {
 		p.size += b.Size
 	}
-	for host, b := range direct {
-		if _, is := bundles[host]; !is {
-			p.size += b.Size
+	names := slices.Sorted(maps.Keys(relays))
+	defer func() {
+		_ = severally(names, func(name string) error { relays[name].end(ctx, f); return nil }) // which notes what fails
+	}()
+	err := severally(slices.Sorted(maps.Keys(direct)), func(host string) error {
+		err := f.send(ctx, host, direct[host], p)
+		if _, asked := bundles[host]; err != nil && !asked {
+			note(host, fmt.Sprintf("is no relay: %v", err)) // those behind it are sent to
+			return nil
 		}
-	}
-	if err := severally(slices.Sorted(maps.Keys(direct)), func(host string) error { return f.send(ctx, host, direct[host], p) }); err != nil {
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return severally(slices.Sorted(maps.Keys(behind)), func(relay string) error {
-		_, own := bundles[relay]
-		return f.relay(ctx, relay, own, behind[relay], bundles, p, note)
-	})
+	_ = severally(names, func(name string) error { relays[name].feed(ctx, f, p); return nil }) // and who got nothing is sent to
+	var left []string
+	for _, r := range relays {
+		left = append(left, r.left...)
+	}
+	return severally(left, func(host string) error { return f.send(ctx, host, bundles[host], p) })
 }
 
 // severally does something with several hosts at a time.

@@ -64,42 +64,48 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 
 // send uploads the bundles that the plan installs, and tells each host's. Nothing is changed yet where it fails.
 func (r *job) send(ctx context.Context) (map[string]agent.Bundle, error) {
-	out, sent := map[string]apply.Bundle{}, map[string]agent.Bundle{}
-	open := map[string]apply.Bundle{}
-	for _, h := range r.p.Stack().Hosts {
-		declared := r.s.fabric.Host(h.Name)
-		if len(h.Actions) == 0 || declared.OFED == nil || declared.OFED.Bundle == "" || !ofed.Installs(h.Actions[0].Changes) {
-			continue
-		}
-		path := declared.OFED.Bundle
-		b, there := open[path]
-		if !there {
-			r.a.err.Progressf("hashing %s", path)
-			f, size, sum, err := openBundle(path)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close()
-			b = apply.Bundle{Bundle: agent.Bundle{Name: filepath.Base(path), SHA256: sum, Size: size}, From: f}
-			open[path] = b
-		}
-		if want := declared.OFED.SHA256; want != "" && want != b.SHA256 {
-			return nil, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the ofed block of host %s says %s: fetch it again", path, b.SHA256, h.Name, want)
-		}
-		out[h.Name], sent[h.Name] = b, b.Bundle
+	bundles, err := bundlesOf(r.p.Stack(), r.s.fabric, func(path string) { r.a.err.Progressf("hashing %s", path) })
+	if err != nil || len(bundles) == 0 {
+		return nil, err
 	}
-	if len(out) == 0 {
-		return sent, nil
+	sent := map[string]agent.Bundle{}
+	for host, b := range bundles {
+		sent[host] = b.Bundle
 	}
-	err := r.s.fleet.Send(ctx, out, func(s apply.Sent) {
+	err = r.s.fleet.Send(ctx, bundles, func(s apply.Sent) {
 		r.a.err.Progressf("sending to %d hosts: %d of %d MB, %.0f MB/s, %s left", s.Hosts, s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
-	}, func(host string, why error) {
-		r.a.err.Linef("! host %s does not get its bundle from the relay, and is sent to from here: %v", host, why)
-	})
+	}, func(host, what string) { r.a.err.Linef("! host %s %s", host, what) })
 	if err != nil {
 		return nil, fmt.Errorf("nothing was installed: %w", err)
 	}
 	return sent, nil
+}
+
+// bundlesOf are the bundles that hosts of a plan get, each file hashed and opened once. The process's end closes them.
+func bundlesOf(p *planner.Plan, f *fabric.Fabric, hashing func(path string)) (map[string]apply.Bundle, error) {
+	out, open := map[string]apply.Bundle{}, map[string]apply.Bundle{}
+	for _, h := range p.Hosts {
+		o := f.Host(h.Name).OFED
+		if len(h.Actions) == 0 || o == nil || o.Bundle == "" || !ofed.Installs(h.Actions[0].Changes) {
+			continue
+		}
+		b, there := open[o.Bundle]
+		if !there {
+			hashing(o.Bundle)
+			file, size, sum, err := openBundle(o.Bundle)
+			if err != nil {
+				return nil, err
+			}
+			b = apply.Bundle{Bundle: agent.Bundle{Name: filepath.Base(o.Bundle), SHA256: sum, Size: size}, From: file}
+			open[o.Bundle] = b
+		}
+		if o.SHA256 != "" && o.SHA256 != b.SHA256 {
+			return nil, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the ofed block of host %s says %s: fetch it again", o.Bundle, b.SHA256, h.Name, o.SHA256)
+		}
+		b.Relay = o.Relay
+		out[h.Name] = b
+	}
+	return out, nil
 }
 
 // noBundle says why a declared bundle cannot be sent from here; it matters where a host is to get it.

@@ -256,10 +256,10 @@ func TestRelays(t *testing.T) {
 		t.Helper()
 		read.Store(0)
 		var mu sync.Mutex
-		err := fleet.Send(t.Context(), to, nil, func(host string, why error) {
+		err := fleet.Send(t.Context(), to, nil, func(host, what string) {
 			mu.Lock()
 			defer mu.Unlock()
-			notes = append(notes, host+": "+why.Error())
+			notes = append(notes, host+" "+what)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -328,7 +328,7 @@ func TestRelays(t *testing.T) {
 		g := to["h01"]
 		g.Relay = "gone"
 		to["h01"] = g
-		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01: its relay gone hands out nothing") {
+		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01 gets its bundle from here, not from its relay: gone hands out nothing") {
 			t.Errorf("%q", notes)
 		}
 	})

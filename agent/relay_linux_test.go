@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// relaying is a host that hands out a bundle, and what it said of it. It is reached by loopback here.
+func relaying(t *testing.T, b Bundle, content string) (*rack, Relay) {
+	t.Helper()
+	r := withBundle(t, b, content)
+	at, err := r.relayServe(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = r.relayEnd(t.Context(), RelayEnd{Token: at.Token}) })
+	at.Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	return r, at
+}
+
+// withBundle is a host that has a file of a bundle's name, or none.
+func withBundle(t *testing.T, b Bundle, content string) *rack {
+	t.Helper()
+	r := newRack(t)
+	if err := os.MkdirAll(r.stack.bundles(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if content != "" {
+		if err := os.WriteFile(filepath.Join(r.stack.bundles(), b.Name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *rack) has(t *testing.T, b Bundle, content string) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(r.stack.bundles(), b.Name))
+	if err != nil || string(got) != content {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+func TestABundleComesFromARelay(t *testing.T) {
+	content := strings.Repeat("0123456789", 50000)
+	b := bundle("b.tgz", content)
+	relay, at := relaying(t, b, content)
+	for name, begin := range map[string]string{"nothing": "", "a beginning": content[:100001], "all": content, "too much": content + "x", "something else": strings.Repeat("x", 1000)} {
+		to := withBundle(t, b, "")
+		if err := os.WriteFile(filepath.Join(to.stack.bundles(), b.part()), []byte(begin), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := to.relayFetch(t.Context(), FetchParams{b, at})
+		if name == "too much" || name == "something else" { // all of it goes, and the next one fetches
+			if err != nil || got.Whole || got.Have != 0 {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			got, err = to.relayFetch(t.Context(), FetchParams{b, at})
+		}
+		if err != nil || !got.Whole || got.Have != b.Size {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		to.has(t, b, content)
+	}
+	// Another file under the bundle's name, of its size, is not taken for it.
+	to := withBundle(t, b, strings.Repeat("x", len(content)))
+	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || !got.Whole {
+		t.Error(got, err)
+	}
+	to.has(t, b, content)
+	// Two who fetch at once would write into one file.
+	unlock, err := host.TryLock(to.stack.file("fetch.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.relayFetch(t.Context(), FetchParams{b, at}); !heldBy(err, "somebody") {
+		t.Error(err)
+	}
+	unlock()
+	other := bundle("other.tgz", "x")
+	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is not there any more") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(relay.stack.bundles(), b.Name), []byte(strings.Repeat("x", len(content))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := relay.relayServe(t.Context(), b); err == nil {
+		t.Error("another file is handed out")
+	}
+	to = withBundle(t, b, "")
+	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || got.Whole || got.Have != 0 {
+		t.Errorf("another file was taken: %+v, %v", got, err)
+	}
+}
+
+// TestWhatCameOfARelayCounts: a relay that goes in the middle leaves a beginning, and the next one is an error.
+func TestWhatCameOfARelayCounts(t *testing.T) {
+	content := strings.Repeat("x", 10*piece)
+	b := bundle("b.tgz", content)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = c.Write([]byte(content[:3*piece]))
+		_ = l.Close()
+		// What was asked is read first, or the end would be a reset that takes what was sent along.
+		_, _ = c.Read(make([]byte, 1024))
+		_ = c.Close()
+	}()
+	to := withBundle(t, b, "")
+	at := Relay{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: "T"}
+	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || got.Have != 3*piece || got.Whole {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := to.relayFetch(t.Context(), FetchParams{b, at}); err == nil || !strings.Contains(err.Error(), "the relay cannot be reached") {
+		t.Error(err)
+	}
+}
+
+// TestTheEndOfARelaying closes its port, and takes along what was there for others; it may come twice.
+func TestTheEndOfARelaying(t *testing.T) {
+	b := bundle("b.tgz", "content")
+	relay, at := relaying(t, b, "content")
+	for range 2 {
+		if _, err := relay.relayEnd(t.Context(), RelayEnd{Token: at.Token}); err != nil {
+			t.Fatal(err)
+		}
+		relay.has(t, b, "content")
+		if c, err := net.Dial("tcp", netip.AddrPortFrom(at.Addresses[0], at.Port).String()); err == nil {
+			c.Close()
+			t.Error("its port is open")
+		}
+	}
+	for range 2 {
+		if _, err := relay.relayEnd(t.Context(), RelayEnd{Remove: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(relay.stack.bundles()); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	b.Name = "../lock"
+	if _, err := relay.relayEnd(t.Context(), RelayEnd{Remove: b}); err == nil {
+		t.Error("a hostile name")
+	}
+}
