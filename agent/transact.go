@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -31,6 +33,8 @@ type TxInfo struct {
 	Left   time.Duration     `json:"left"` // of the lease
 	Why    string            `json:"why,omitempty"`
 	Remain []string          `json:"remain,omitempty"` // what a revert could not bring back
+	// Former is the host's address that the opener came in by, where this connection came in by another.
+	Former netip.Addr `json:"former,omitzero"`
 }
 
 // TxOpen asks for a transaction over all that a plan can reach on this host.
@@ -95,7 +99,7 @@ func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
 		return TxInfo{}, err
 	}
 	from, _, _ := strings.Cut(s.sshConnection, " ")
-	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me},
+	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(),
 		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
@@ -116,6 +120,16 @@ func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
 	i := info(t, t.Lease)
 	i.Token = t.Token
 	return i, nil
+}
+
+// server is the host's address that this connection came in by; invalid where a client could not
+// come in by it again: it is not known, or means something on this host alone.
+func (s *server) server() netip.Addr {
+	_, server, err := facts.ParseSSHConnection(s.sshConnection)
+	if err != nil || server.Zone() != "" {
+		return netip.Addr{}
+	}
+	return server
 }
 
 func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) error {
@@ -221,7 +235,11 @@ func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
 	}
 	out := make([]TxInfo, 0, len(all))
 	for _, t := range all {
-		out = append(out, info(t, t.Remaining(now)))
+		i := info(t, t.Remaining(now))
+		if t.Server != s.server() {
+			i.Former = t.Server
+		}
+		out = append(out, i)
 	}
 	return out, nil
 }

@@ -102,9 +102,22 @@ func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Cl
 	}
 }
 
+// goesBackTo enters where a host is found once it has gone back from that transaction, as its opener
+// may have come in by another address than this program did.
+func (f *Fleet) goesBackTo(host string, i agent.TxInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.former[host]; known || !i.Former.IsValid() {
+		return
+	}
+	before := f.targets[host]
+	before.Via = i.Former.String()
+	f.former[host] = before
+}
+
 // anyway opens a connection to a host of which it is not known whether it went back: as it is
 // reached now and as it was before a plan moved it, side by side. The first that answers is taken.
-func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, error) {
+func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transport.Target, error) {
 	f.mu.Lock()
 	ways := []transport.Target{f.targets[host]}
 	if before, moved := f.former[host]; moved {
@@ -115,13 +128,14 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, error) 
 	defer cancel()
 	type answer struct {
 		c   *agent.Client
+		by  transport.Target
 		err error
 	}
 	answers := make(chan answer)
 	for _, target := range ways {
 		go func() { // ends soon after ctx
 			c, err := f.open(ctx, target)
-			answers <- answer{c, err}
+			answers <- answer{c, target, err}
 		}()
 	}
 	var errs []error
@@ -138,7 +152,7 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, error) 
 				}
 			}
 		}()
-		return a.c, nil
+		return a.c, a.by, nil
 	}
-	return nil, errors.Join(errs...)
+	return nil, transport.Target{}, errors.Join(errs...)
 }

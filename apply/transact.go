@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,7 +248,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
-			o = t.resolve(ctx, host, "")
+			o = t.fleet.resolve(ctx, host, agent.TxRevert{TxRef: t.refs[host].ref}, t.lease)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -287,9 +288,10 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 }
 
 func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
-	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", agent.TxRevert{TxRef: t.refs[host].ref, Why: why})
-	if err != nil && i.ID == "" {
-		return t.resolve(ctx, host, why)
+	p := agent.TxRevert{TxRef: t.refs[host].ref, Why: why}
+	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", p)
+	if err != nil {
+		return t.fleet.resolve(ctx, host, p, t.lease)
 	}
 	return ended(host, i)
 }
@@ -309,46 +311,72 @@ func ended(host string, i agent.TxInfo) HostOutcome {
 	return o
 }
 
-// resolve finds out how a host ended that does not answer: it is asked anew until its lease has run
-// out for certain, and then some. Where why is given, it is told to go back as soon as it hears.
-func (t *Transaction) resolve(ctx context.Context, host, why string) HostOutcome {
-	last := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
-	for end := time.Now().Add(t.lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
+// resolve finds out how a host ended that does not answer: it is asked anew until a lease has run out
+// for certain, and then some. Where p says why, it is told to go back as soon as it hears.
+func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, lease time.Duration) HostOutcome {
+	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
-		c, err := t.fleet.anyway(try, host)
-		if err == nil {
-			var all []agent.TxInfo
-			err = c.Call(try, "tx.list", struct{}{}, &all)
-			if before := t.fleet.adopt(host, c); before != nil {
-				before.Close()
-			}
-			if why != "" && err == nil {
-				if i, err := ask[agent.TxInfo](try, t.fleet, host, "tx.revert", agent.TxRevert{TxRef: t.refs[host].ref, Why: why}); err == nil || i.ID != "" {
-					cancel()
-					return ended(host, i)
-				}
-			}
-			for _, i := range all {
-				if i.ID == t.refs[host].ref.ID && !i.State.Open() || i.ID == t.refs[host].ref.ID && i.State == checkpoint.RevertFailed {
-					cancel()
-					return ended(host, i)
-				}
-			}
-		}
+		o, ok := f.askAnew(try, host, p)
 		cancel()
+		if ok {
+			return o
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
 	}
-	return last
+	o := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
+	if p.Undo {
+		o.Why = "it was told to go back and does not answer since; call `fabricform rollback` again once it is reached"
+	}
+	return o
+}
+
+// askAnew asks by a new connection, which becomes the host's; it is not ok while the transaction has
+// not ended, or nobody answers.
+func (f *Fleet) askAnew(ctx context.Context, host string, p agent.TxRevert) (o HostOutcome, ok bool) {
+	c, by, err := f.anyway(ctx, host)
+	if err != nil {
+		return o, false
+	}
+	var all []agent.TxInfo
+	err = c.Call(ctx, "tx.list", struct{}{}, &all)
+	if before := f.adopt(host, c); before != nil {
+		before.Close()
+	}
+	if p.Why != "" && err == nil {
+		var i agent.TxInfo
+		if err := c.Call(ctx, "tx.revert", p, &i); err == nil {
+			all = []agent.TxInfo{i}
+		}
+	}
+	for _, i := range all {
+		over := i.State == checkpoint.RevertFailed || !i.State.Open() && !(p.Undo && i.State == checkpoint.Committed)
+		if i.ID != p.ID || !over {
+			continue
+		}
+		o = ended(host, i)
+		if f.mu.Lock(); o.Fate == Reverted && f.targets[host].Via != by.Via {
+			f.targets[host], o.Via = by, cmp.Or(by.Via, by.Address)
+		}
+		f.mu.Unlock()
+		return o, true
+	}
+	return o, false
 }
 
 // Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
-func (f *Fleet) Resume(fabric string, refs map[string]agent.TxRef) *Transaction {
+func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]agent.TxRef) *Transaction {
+	all, _ := f.Transactions(ctx) // whoever does not answer is found by the next step
 	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
 	for host, ref := range refs {
 		t.refs[host] = &hold{ref: ref}
+		for _, i := range all[host] {
+			if i.ID == ref.ID {
+				f.goesBackTo(host, i)
+			}
+		}
 	}
 	t.beat()
 	return t
@@ -395,18 +423,24 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []strin
 		if refs[host].ID == i.ID {
 			ref = refs[host]
 		}
-		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", agent.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed})
+		f.goesBackTo(host, *i)
+		p := agent.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
+		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", p)
+		o := ended(host, now)
+		var refused *agent.Error
+		if err != nil && !errors.As(err, &refused) { // the connection may have stood on what goes back
+			o = f.resolve(ctx, host, p, max(i.Left, checkpoint.DefaultLease))
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		var refused *agent.Error
-		if errors.As(err, &refused) && refused.Held {
+		switch {
+		case refused != nil && refused.Held:
 			held.Hosts[host] = refused.Message
 			return nil
-		}
-		if now.ID == "" {
+		case refused != nil:
 			return err
 		}
-		fates[host] = ended(host, now)
+		fates[host] = o
 		return nil
 	})
 	if len(held.Hosts) > 0 {

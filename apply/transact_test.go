@@ -3,6 +3,8 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/transport"
 )
 
 // TestUndoLastOfAPlanLeavesOthers: what another apply committed is not taken back with this one's.
@@ -73,5 +76,49 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 	}
 	if got := tx.Refs()["h"].Token; got != "new" {
 		t.Errorf("the hold has token %q", got)
+	}
+}
+
+// TestUndoLastFollowsTheHostBack: the connection that asks for it may stand on what goes back.
+func TestUndoLastFollowsTheHostBack(t *testing.T) {
+	last := agent.TxInfo{TxRef: agent.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
+	var tx *Transaction
+	tx, _ = scripted(t, map[string]agent.Handler{
+		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []agent.TxInfo{last}, nil },
+		"tx.revert": func(context.Context, json.RawMessage) (any, error) {
+			tx.fleet.client("h").Close()
+			return nil, nil
+		},
+	})
+	var asked []agent.TxRevert
+	back := map[string]agent.Handler{
+		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []agent.TxInfo{last}, nil },
+		"tx.revert": func(_ context.Context, raw json.RawMessage) (any, error) {
+			var p agent.TxRevert
+			err := json.Unmarshal(raw, &p)
+			if asked = append(asked, p); len(asked) == 1 {
+				return nil, &agent.Error{Message: "a disk is full"} // that it was committed once is no end
+			}
+			return agent.TxInfo{TxRef: p.TxRef, State: checkpoint.Reverted}, err
+		},
+	}
+	tx.fleet.targets["h"] = transport.Target{Name: "h", Address: "192.0.2.77"}
+	tx.fleet.open = func(_ context.Context, to transport.Target) (*agent.Client, error) {
+		if to.Address != "192.0.2.77" || to.Via != "192.0.2.1" {
+			return nil, errors.New("nobody is there any more")
+		}
+		there, _ := scripted(t, back)
+		return there.fleet.client("h"), nil
+	}
+	fates, err := tx.fleet.UndoLast(t.Context(), "f", "", []string{"h"}, "rollback", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]HostOutcome{"h": {Host: "h", Fate: Reverted, Via: "192.0.2.1"}}, fates); d != "" {
+		t.Error(d)
+	}
+	again := agent.TxRevert{TxRef: last.TxRef, Why: "rollback", Undo: true}
+	if d := cmp.Diff([]agent.TxRevert{again, again}, asked); d != "" {
+		t.Error(d)
 	}
 }

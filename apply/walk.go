@@ -28,6 +28,7 @@ type HostOutcome struct {
 	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
 	Why      string    `json:"why,omitempty"`  // it ended so
 	Left     []string  `json:"left,omitempty"` // what a revert could not bring back
+	Via      string    `json:"via,omitempty"`  // the address that it went back to, where that is not the one that it was reached by
 }
 
 // Err is the host's first failure, or nil.

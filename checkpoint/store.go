@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,7 @@ type Request struct {
 	Fabric string
 	Plan   string
 	Holder Holder
+	Server netip.Addr    // the host's address that the client came in by; invalid: not known
 	Lease  time.Duration // 0: DefaultLease
 	Helper *Helper       // nil: none is stopped before a revert
 }
@@ -66,7 +68,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		}
 		t = &Transaction{
 			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed, Fabric: r.Fabric, Plan: r.Plan,
-			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Token: random(16), Helper: r.Helper,
+			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Server: r.Server, Token: random(16), Helper: r.Helper,
 			Since: now.Wall.UTC(), Boot: now.Boot, Lease: r.Lease, Deadline: now.Uptime + r.Lease,
 		}
 		if err := t.check(t.ID); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ type Transaction struct {
 	Lease    time.Duration `json:"lease_ns"`
 	Deadline time.Duration `json:"deadline_ns"` // uptime of Boot (CLOCK_BOOTTIME); no clock that can be set
 	Rebooted bool          `json:"rebooted,omitempty"`
+	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener came in by: it is there again after a way back
 	Partial  bool          `json:"partial,omitempty"` // stopped half-way as the client wished: the persist stage writes nothing
 
 	Snapshot     string   `json:"snapshot,omitempty"` // the file's name beside this one; "": nothing was changed yet

@@ -101,7 +101,7 @@ func FuzzSSHConnection(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		client, server, err := parseSSHConnection(s)
+		client, server, err := ParseSSHConnection(s)
 		if err == nil && (!client.IsValid() || !server.IsValid() || client.Is4In6()) {
 			t.Fatalf("%v %v", client, server)
 		}

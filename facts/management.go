@@ -15,7 +15,7 @@ func management(r host.Reader, s *Snapshot, sshConnection string) Management {
 	if sshConnection == "" {
 		return Management{}
 	}
-	client, server, err := parseSSHConnection(sshConnection)
+	client, server, err := ParseSSHConnection(sshConnection)
 	if err != nil {
 		return Management{Unknown: err.Error()}
 	}
@@ -46,9 +46,9 @@ func management(r host.Reader, s *Snapshot, sshConnection string) Management {
 	return m
 }
 
-// parseSSHConnection reads sshd's "client port server port". Link-local addresses carry a zone;
+// ParseSSHConnection reads sshd's "client port server port". Link-local addresses carry a zone;
 // IPv4 over an IPv6 socket is v4-mapped.
-func parseSSHConnection(v string) (client, server netip.Addr, err error) {
+func ParseSSHConnection(v string) (client, server netip.Addr, err error) {
 	fields := strings.Fields(v)
 	if len(fields) != 4 {
 		return client, server, fmt.Errorf("SSH_CONNECTION %q is not \"client port server port\"", v)

@@ -10,6 +10,7 @@ import (
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/view"
 )
 
 // allowances are what plans may do that they otherwise refuse.
@@ -40,13 +41,25 @@ func (w allowances) check() error {
 
 func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
 
+// reachedAt tells where a host is reached from now on.
+const reachedAt = "Host %s is reached at %s from now on: write that as its address"
+
 // moved tells where hosts are reached from now on.
 func (r *job) moved() {
 	for _, o := range r.report.Outcomes {
 		for _, h := range r.p.Hosts {
 			if to := h.MovesTo(); h.Name == o.Host && to.IsValid() && (o.Fate == apply.Committed || o.Fate == apply.Waiting) {
-				r.a.report().Note("Host %s is reached at %s from now on: write that as its address, and enter it into known_hosts beside %s.", h.Name, to, h.Management.Server)
+				r.a.report().Note(reachedAt+", and enter it into known_hosts beside %s.", h.Name, to, h.Management.Server)
 			}
+		}
+	}
+}
+
+// noteReturned tells where hosts are reached that went back from where they had moved to.
+func noteReturned(r view.Reporter, fates []apply.HostOutcome) {
+	for _, h := range fates {
+		if h.Via != "" {
+			r.Note(reachedAt+".", h.Host, h.Via)
 		}
 	}
 }

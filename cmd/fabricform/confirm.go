@@ -111,7 +111,7 @@ func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver 
 		return nil, false, err
 	}
 	defer s.fleet.Close()
-	k, tx := a.tokensOf(f.Name), s.fleet.Resume(f.Name, w.Hosts)
+	k, tx := a.tokensOf(f.Name), s.fleet.Resume(ctx, f.Name, w.Hosts)
 	defer tx.Close()
 	if takeOver {
 		tx.Moved = k.follow(w, a.tell)

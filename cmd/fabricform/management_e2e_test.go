@@ -81,6 +81,27 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		o.known(old, moved)
 		o.try("plan", "-detailed-exitcode", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "No changes")
 	})
+	t.Run("rollback goes where the host goes", func(t *testing.T) {
+		o.t = t
+		o.try("rollback", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "b  reverted", "b is reached at "+old+" from now on")
+		same(t)
+		o.try("history", o.fabric(old, "", "")).want(t, 0, "rollback")
+	})
+	t.Run("so it does while the apply waits", func(t *testing.T) {
+		for command, code := range map[string]int{"rollback": 0, "confirm": 6} {
+			o.t = t
+			apply(o.fabric(old, "", nic(moved, "")), "-allow=management", "-confirm", "manual").want(t, 0, "wait until")
+			if command == "confirm" { // nothing is kept of what is not as that apply made it
+				inside(t, o.state, pair, "b", "ip", "addr", "del", o.addr["b"]+"/31", "dev", "mgmt0")
+			}
+			o.try(command, o.fabric(moved, "", nic(moved, ""))).want(t, code, "b  reverted", "b is reached at "+old+" from now on")
+			same(t)
+		}
+	})
+	t.Run("it moves once more", func(t *testing.T) {
+		o.t = t
+		apply(o.fabric(old, "", nic(moved, "")), "-allow=management").want(t, 0)
+	})
 	t.Run("and back again, once the block is gone", func(t *testing.T) {
 		o.t = t
 		apply(o.fabric(moved, "", "")).want(t, 1, "carries your SSH connection", "-allow=management changes it")

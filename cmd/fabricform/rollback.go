@@ -21,7 +21,8 @@ func rollbackCommand(a *app) *cobra.Command {
 snapshot that the host keeps: of an open one, or of the last that was committed. An open one belongs to
 who opened it: rollback ends it where apply ran on this machine, also where its program has died. From
 another machine, copy the file of its tokens there and name it with -takeover; or wait for the lease
-to run out, and the hosts go back by themselves.`,
+to run out, and the hosts go back by themselves. A host that goes back to another address is followed
+there, and the last line names it.`,
 		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -73,6 +74,7 @@ func (a *app) tellFates(fates map[string]apply.HostOutcome, err error) error {
 		list = append(list, fates[h])
 	}
 	a.out.Fates(list)
+	noteReturned(a.out, list)
 	code := fateCode(fates)
 	if err != nil {
 		return &exit{code: worse(code, exitError), err: err}

@@ -62,7 +62,7 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 	k := tokenStore{fabric: "f"}
 	began := func(hosts map[string]agent.TxRef) (*job, func()) {
 		r := jobOn(t, new(bytes.Buffer))
-		tx := r.s.fleet.Resume("f", hosts)
+		tx := r.s.fleet.Resume(t.Context(), "f", hosts)
 		t.Cleanup(tx.Close)
 		return r, r.keepTokens(tx)
 	}

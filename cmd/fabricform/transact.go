@@ -182,7 +182,7 @@ func (r *job) fates(fates map[string]apply.HostOutcome) {
 	for i := range r.report.Outcomes {
 		h := &r.report.Outcomes[i]
 		if f, ok := fates[h.Host]; ok {
-			h.Fate, h.Why, h.Left = f.Fate, f.Why, f.Left
+			h.Fate, h.Why, h.Left, h.Via = f.Fate, f.Why, f.Left, f.Via
 		} else if h.Fate == "" && len(h.Outcomes) == 0 {
 			h.Fate = apply.Untouched
 		}
@@ -294,6 +294,7 @@ func (r *job) acceptance(ctx context.Context, code int, committed []string) (int
 	fates, err := r.s.fleet.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
 	r.fates(fates)
 	r.a.report().Fates(r.report.Outcomes)
+	noteReturned(r.a.report(), r.report.Outcomes)
 	return worse(code, fateCode(fates)), err
 }
 
