@@ -139,6 +139,7 @@ type server struct {
 	store          *checkpoint.Store
 	stack          stackFolder
 	relays         relays
+	homes          facts.Homes
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
 	acting         sync.Mutex // one action at a time: each re-reads before it changes
@@ -153,6 +154,9 @@ func (s *server) snapshot(ctx context.Context, p SnapshotParams) (SnapshotResult
 	snap, err := facts.Gather(s.host, s.sshConnection, s.atomNeeds(p.Needs, records))
 	if err != nil {
 		return SnapshotResult{}, err
+	}
+	if p.Needs.Homes {
+		snap.NCCLElse = s.homes.NCCLElse(ctx, s.host)
 	}
 	return SnapshotResult{snap, records, s.refused(ctx, snap, p.Ask)}, nil
 }

@@ -14,6 +14,7 @@ const tableLocal = 255
 
 // Gather reads one snapshot. sshConnection is the SSH_CONNECTION of the operator's login, or empty
 // where there is none. Keys of needs that the host does not have are absent from the answer.
+// It never looks into homes, which may not answer: Homes does.
 func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error) {
 	s := &Snapshot{Sysctls: map[string]string{}}
 	var err error
@@ -52,9 +53,6 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	}
 	if err := s.readFiles(r, needs.Folders); err != nil {
 		return nil, err
-	}
-	if needs.Homes {
-		s.NCCLElse = ncclElse(r)
 	}
 	s.Management = management(r, s, sshConnection)
 	return s, nil

@@ -18,7 +18,8 @@ type Needs struct {
 	Managers    bool     `json:"managers,omitempty"`     // who configures links at boot
 	NCCL        bool     `json:"nccl,omitempty"`         // GPUs, and which NCCL is installed
 	// Homes has NCCL's settings looked for beside /etc/nccl.conf, in homes, too. These may lie beyond
-	// the fabric: a read that a change's way back waits for must never ask for them.
+	// the fabric: a read that a change's way back waits for must never ask for them. They are not
+	// Gather's, but Homes.NCCLElse's.
 	Homes bool `json:"homes,omitempty"`
 	// Stack is what of the RDMA driver stack is looked at; nil: nothing.
 	Stack *StackNeeds `json:"stack,omitempty"`

@@ -3,6 +3,7 @@ package ncclconf
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -69,10 +70,24 @@ func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 	case named == "" && file != fabric.NCCLConf:
 		say("NCCL reads %s only where NCCL_CONF_FILE names it: /etc/environment, or what starts a job, has to", file)
 	}
+	var silent []string
 	for _, p := range snap.NCCLElse {
-		if len(p.Sets) == 0 && named == "" {
+		switch {
+		case len(p.Sets) > 0 || named != "":
+		case p.Unknown:
+			silent = append(silent, path.Dir(p.Path))
+		default:
 			say("%s is there: what it sets wins over %s for its user", p.Path, file)
 		}
 	}
+	if more := len(silent) - maxNamed; more > 0 { // all homes of a file server are silent together
+		silent = append(silent[:maxNamed], fmt.Sprintf("%d more", more))
+	}
+	if silent != nil {
+		say("no answer from %s: whether an .nccl.conf there wins over %s for its user is not known", strings.Join(silent, ", "), file)
+	}
 	return out
 }
+
+// maxNamed is how many homes that do not answer are named.
+const maxNamed = 3

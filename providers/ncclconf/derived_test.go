@@ -101,6 +101,9 @@ func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 	const own = "/etc/nccl-fabricform.conf"
 	login := func(sets ...string) facts.NCCLPlace { return facts.NCCLPlace{Path: "/etc/environment", Sets: sets} }
 	home := facts.NCCLPlace{Path: "/root/.nccl.conf"}
+	silent := func(user string) facts.NCCLPlace {
+		return facts.NCCLPlace{Path: "/home/" + user + "/.nccl.conf", Unknown: true}
+	}
 	for _, c := range []struct {
 		file   string
 		places []facts.NCCLPlace
@@ -110,6 +113,9 @@ func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 		{fabric.NCCLConf, []facts.NCCLPlace{home}, []string{"/root/.nccl.conf is there"}},
 		{fabric.NCCLConf, []facts.NCCLPlace{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which wins`, `NCCL_CONF_FILE is "/x"`}},
 		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), home}, nil},
+		{fabric.NCCLConf, []facts.NCCLPlace{silent("ann"), home}, []string{"/root/.nccl.conf is there", "no answer from /home/ann: whether an .nccl.conf there wins over /etc/nccl.conf"}},
+		{fabric.NCCLConf, []facts.NCCLPlace{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
+		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
 		{own, []facts.NCCLPlace{home}, []string{"only where NCCL_CONF_FILE names it", "/root/.nccl.conf is there"}},
 	} {
 		got := elsewhere(&facts.Snapshot{NCCLElse: c.places}, c.file)
