@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -155,4 +157,59 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 		return a.c, a.by, nil
 	}
 	return nil, transport.Target{}, errors.Join(errs...)
+}
+
+// resolve finds out how a host ended that does not answer: it is asked anew until a lease has run out
+// for certain, and then some. Where p says why, it is told to go back as soon as it hears.
+func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, lease time.Duration) HostOutcome {
+	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		o, ok := f.askAnew(try, host, p)
+		cancel()
+		if ok {
+			return o
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	o := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
+	if p.Undo {
+		o.Why = "it was told to go back and does not answer since; call `fabricform rollback` again once it is reached"
+	}
+	return o
+}
+
+// askAnew asks by a new connection, which becomes the host's; it is not ok while the transaction has
+// not ended, or nobody answers.
+func (f *Fleet) askAnew(ctx context.Context, host string, p agent.TxRevert) (o HostOutcome, ok bool) {
+	c, by, err := f.anyway(ctx, host)
+	if err != nil {
+		return o, false
+	}
+	var all []agent.TxInfo
+	err = c.Call(ctx, "tx.list", struct{}{}, &all)
+	if before := f.adopt(host, c); before != nil {
+		before.Close()
+	}
+	if p.Why != "" && err == nil {
+		var i agent.TxInfo
+		if err := c.Call(ctx, "tx.revert", p, &i); err == nil {
+			all = []agent.TxInfo{i}
+		}
+	}
+	for _, i := range all {
+		lasts := i.State.Open() && i.State != checkpoint.RevertFailed || i.State == checkpoint.Committed && p.Undo
+		if i.ID != p.ID || lasts {
+			continue
+		}
+		o = ended(host, i)
+		if f.mu.Lock(); o.Fate == Reverted && f.targets[host].Via != by.Via {
+			f.targets[host], o.Via = by, cmp.Or(by.Via, by.Address)
+		}
+		f.mu.Unlock()
+		return o, true
+	}
+	return o, false
 }

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,61 +308,6 @@ func ended(host string, i agent.TxInfo) HostOutcome {
 		o.Fate = Lost
 	}
 	return o
-}
-
-// resolve finds out how a host ended that does not answer: it is asked anew until a lease has run out
-// for certain, and then some. Where p says why, it is told to go back as soon as it hears.
-func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, lease time.Duration) HostOutcome {
-	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
-		try, cancel := context.WithTimeout(ctx, 10*time.Second)
-		o, ok := f.askAnew(try, host, p)
-		cancel()
-		if ok {
-			return o
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-	o := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
-	if p.Undo {
-		o.Why = "it was told to go back and does not answer since; call `fabricform rollback` again once it is reached"
-	}
-	return o
-}
-
-// askAnew asks by a new connection, which becomes the host's; it is not ok while the transaction has
-// not ended, or nobody answers.
-func (f *Fleet) askAnew(ctx context.Context, host string, p agent.TxRevert) (o HostOutcome, ok bool) {
-	c, by, err := f.anyway(ctx, host)
-	if err != nil {
-		return o, false
-	}
-	var all []agent.TxInfo
-	err = c.Call(ctx, "tx.list", struct{}{}, &all)
-	if before := f.adopt(host, c); before != nil {
-		before.Close()
-	}
-	if p.Why != "" && err == nil {
-		var i agent.TxInfo
-		if err := c.Call(ctx, "tx.revert", p, &i); err == nil {
-			all = []agent.TxInfo{i}
-		}
-	}
-	for _, i := range all {
-		over := i.State == checkpoint.RevertFailed || !i.State.Open() && !(p.Undo && i.State == checkpoint.Committed)
-		if i.ID != p.ID || !over {
-			continue
-		}
-		o = ended(host, i)
-		if f.mu.Lock(); o.Fate == Reverted && f.targets[host].Via != by.Via {
-			f.targets[host], o.Via = by, cmp.Or(by.Via, by.Address)
-		}
-		f.mu.Unlock()
-		return o, true
-	}
-	return o, false
 }
 
 // Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
