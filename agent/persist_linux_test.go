@@ -74,7 +74,10 @@ func (n notes) Snapshot(_ host.Reader, atoms []resource.Atom) (json.RawMessage, 
 	return json.Marshal(atoms)
 }
 
-func (n notes) Restore(_ context.Context, _ host.Host, part json.RawMessage) ([]string, error) {
+func (n notes) Restore(ctx context.Context, _ host.Host, part json.RawMessage) ([]string, error) {
+	if ctx.Err() != nil {
+		return []string{"a round that was to come"}, nil
+	}
 	var atoms []resource.Atom
 	if err := json.Unmarshal(part, &atoms); err != nil {
 		return nil, err
@@ -351,4 +354,14 @@ func TestAnOpenTransactionIsItsHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
+}
+
+// TestAWayBackGoesToItsEnd, also where the connection that asked for it ends meanwhile.
+func TestAWayBackGoesToItsEnd(t *testing.T) {
+	x := newStage(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if i, err := x.txRevert(ctx, TxRevert{TxRef: x.tx, Why: "it is asked for"}); err != nil || i.State != checkpoint.Reverted {
+		t.Errorf("%+v, %v", i, err)
+	}
 }

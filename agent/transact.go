@@ -154,8 +154,10 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) e
 	return s.store.Arm(ctx, self, t)
 }
 
+// restore goes to its end, also where who asked for it is gone meanwhile: half of a way back counts as
+// a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Snapshot) ([]string, error) {
-	return snap.Restore(ctx, s.host, s.kinds)
+	return snap.Restore(context.WithoutCancel(ctx), s.host, s.kinds)
 }
 
 // step gives a step of the store the shape of a method.
