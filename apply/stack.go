@@ -182,10 +182,15 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.Sta
 }
 
 // awaitBoot waits until the host answers under another boot id.
-func (f *Fleet) awaitBoot(ctx context.Context, host, before string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(asked, patience)
 	defer cancel()
-	late := func() error { return fmt.Errorf("it was told to restart, and has not within %s", patience) }
+	late := func() error {
+		if err := asked.Err(); err != nil {
+			return fmt.Errorf("it was told to restart, and is not waited for any more: %w", err)
+		}
+		return fmt.Errorf("it was told to restart, and has not within %s", patience)
+	}
 	// The helper that restarts it keeps others from beginning anything as long as it lives.
 	if c := f.client(host); c != nil {
 		select {
@@ -197,6 +202,9 @@ func (f *Fleet) awaitBoot(ctx context.Context, host, before string, patience tim
 	for {
 		// The old boot may still answer for a while; each try is a connection of its own.
 		if err := f.comeBack(ctx, host, patience); err != nil {
+			if asked.Err() != nil {
+				return late()
+			}
 			return fmt.Errorf("it was told to restart, and does not come back: %w", err)
 		}
 		state, err := ask[agent.StackState](ctx, f, host, "stack.state", struct{}{})

@@ -147,6 +147,34 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 	}
 }
 
+// TestAnInterruptIsNoLateRestart: a host is late once its time is over, and not when nobody waits any more.
+func TestAnInterruptIsNoLateRestart(t *testing.T) {
+	h := &far{}
+	f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+	f.open = h.open
+	defer f.Close()
+	client, err := h.open(t.Context(), transport.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.adopt("a", client)
+	ctx, interrupt := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, interrupt)
+	if err := f.awaitBoot(ctx, "a", "0", time.Minute); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "within") {
+		t.Errorf("got %v", err)
+	}
+	if err := f.awaitBoot(t.Context(), "a", "0", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "has not within 50ms") {
+		t.Errorf("got %v", err)
+	}
+	h.ends(h.conn)()
+	f.open = func(context.Context, transport.Target) (*agent.Client, error) { return nil, errors.New("no route") }
+	ctx, interrupt = context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, interrupt)
+	if err := f.awaitBoot(ctx, "a", "0", time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestEachTimeIsAnOrderOfItsOwn: the journal of the same plan's last time is none of this one's.
 func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 	h := &far{}
