@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/resource"
@@ -27,7 +29,7 @@ func (r *job) leaveOpen(ctx context.Context, tx *apply.Transaction) (int, error)
 			r.report.Outcomes[i].Fate, r.report.Outcomes[i].Why = apply.Waiting, "until "+until
 		}
 	}
-	if err := r.a.tokensOf(r.p.Fabric).save(w); err != nil {
+	if err := r.a.tokensOf(r.s.fabric).save(w); err != nil {
 		return r.back(ctx, tx, exitError, err)
 	}
 	err := r.enrolLate(ctx)
@@ -43,10 +45,11 @@ func confirmCommand(a *app) *cobra.Command {
 		Use: "confirm [FABRIC]", Short: "Keep the changes of an apply that waits for it", Args: cobra.MaximumNArgs(1),
 		Long: `confirm ends an "apply -confirm manual" on all of its hosts: the changes stay. It needs the tokens that
 apply left on this machine; without it the hosts go back by themselves. Where one host has gone back
-already, is not reached, or is not as that apply made it, all go back. FABRIC says how the hosts are
-reached; what they should be is the apply's, of a saved plan and of -var too. Where several applies
-wait, each is ended by itself; -host leaves out those that have other hosts, too. From another machine,
-copy the file of tokens there and name it with -takeover: who shows them is the holder from then on.`,
+already (by a restart, or by rollback -host), is not reached, or is not as that apply made it, all go
+back. FABRIC says how the hosts are reached; what they should be is the apply's, of a saved plan and of
+-var too. Where several applies wait, each is ended by itself; -host leaves out those that have other
+hosts, too. From another machine, copy the file of tokens there and name it with -takeover: who shows
+them is the holder from then on.`,
 		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover 5f0c3d6a91b27e48.json my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -71,6 +74,9 @@ copy the file of tokens there and name it with -takeover: who shows them is the 
 				code = exitRolledBack
 			}
 		}
+		if whys == nil && len(fates) == 0 {
+			return noneWaits(f)
+		}
 		err = a.tellFates(fates, whys)
 		if code != exitOK {
 			return &exit{code: worse(code, fateCode(fates)), err: err}
@@ -86,9 +92,12 @@ func (a *app) waiting(f *fabric.Fabric, from string) ([]tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.tokensOf(f.Name).all(from)
+	all, err := a.tokensOf(f).all(from)
 	if err != nil {
 		return nil, err
+	}
+	if from != "" && all[0].Waits == nil {
+		return nil, fmt.Errorf("%s is of an apply that does not wait; `fabricform rollback -takeover %s` ends it", from, from)
 	}
 	all = slices.DeleteFunc(all, func(w tokens) bool {
 		for host := range w.Hosts {
@@ -99,19 +108,37 @@ func (a *app) waiting(f *fabric.Fabric, from string) ([]tokens, error) {
 		return w.Waits == nil
 	})
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no apply of fabric %q waits for a confirmation from this machine", f.Name)
+		return nil, noneWaits(f)
 	}
 	return all, nil
 }
 
-// confirm ends one apply: it is kept on all of its hosts, or reverted on all.
+func noneWaits(f *fabric.Fabric) error {
+	return fmt.Errorf("no apply of fabric %q waits for a confirmation from this machine", f.Name)
+}
+
+// confirm ends one apply: it is kept on all of its hosts, or reverted on all. There are no fates where it
+// has ended everywhere, and hosts have gone on since.
 func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver bool) (fates map[string]apply.HostOutcome, reverted bool, err error) {
 	s, err := a.resume(ctx, f, w)
 	if err != nil {
 		return nil, false, err
 	}
 	defer s.fleet.Close()
-	k, tx := a.tokensOf(f.Name), s.fleet.Resume(ctx, f.Name, w.Hosts)
+	told, _ := s.fleet.Transactions(ctx) // whoever does not answer is found by the next step
+	k, on, replaced := a.tokensOf(f), map[string]agent.TxRef{}, replacedIn(told)
+	var gone []string
+	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
+		if ref := w.Hosts[host]; replaced(host, ref) {
+			gone = append(gone, host)
+		} else {
+			on[host] = ref
+		}
+	}
+	if len(gone) > 0 && w.over(endedIn(told)) {
+		return nil, false, k.remove(w)
+	}
+	tx := s.fleet.Resume(ctx, f.Name, on)
 	defer tx.Close()
 	if takeOver {
 		tx.Moved = k.follow(w, a.tell)
@@ -119,14 +146,29 @@ func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver 
 			return nil, false, fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
 		}
 	}
-	if err = s.proven(ctx, tx); err == nil {
+	if len(gone) > 0 {
+		err = fmt.Errorf("it has ended on %s, and another transaction came there since", strings.Join(gone, ", "))
+	} else {
+		err = s.proven(ctx, tx)
+	}
+	if err == nil {
 		fates, err = tx.Commit(ctx)
 	} else { // some cannot be committed any more: then none is
 		reverted = true
 		fates, _ = tx.Revert(ctx, tx.Hosts(), firstLine(err)) // the fates say it, host by host
 	}
-	maps.DeleteFunc(w.Hosts, endedBy(fates))
-	return fates, reverted, errors.Join(err, k.save(w))
+	return fates, reverted, errors.Join(err, k.confirmed(w, fates, replaced))
+}
+
+// confirmed leaves what a confirmation did not end to the next one: what is lost may still be kept where
+// others are, and goes back where others did.
+func (k tokenStore) confirmed(w tokens, fates map[string]apply.HostOutcome, replaced func(host string, on agent.TxRef) bool) error {
+	maps.DeleteFunc(w.Hosts, func(host string, _ agent.TxRef) bool { return fates[host].Fate == apply.Committed })
+	ended := endedBy(fates)
+	if w.over(func(host string, on agent.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
+		return k.remove(w)
+	}
+	return k.save(w)
 }
 
 // resume opens a session on the hosts of an apply that waits. They are reached as the files say now: an

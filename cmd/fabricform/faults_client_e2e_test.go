@@ -51,7 +51,7 @@ func clientRows() (rows []faultRow) {
 			inside(l.t, l.state, pair, "a", "ip", "neigh", "replace", "100.64.0.2", "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "mgmt0")
 			at = time.Now()
 		}).want(l.t, 7, "a  lost", "b  reverted")
-		if left := tokensIn(l.t, tokenFile(l.t, l.state, l.name+"/lab", true)); len(left) != 1 || left["a"].Token == "" {
+		if left := tokensIn(l.t, tokenFile(l.t, l.state, filepath.Join(l.name, "lab", l.name), true)); len(left) != 1 || left["a"].Token == "" {
 			l.t.Errorf("tokens are kept of %v: of a, which may answer again, they must be", slices.Collect(maps.Keys(left)))
 		}
 		l.back(at, time.Minute)
@@ -60,14 +60,14 @@ func clientRows() (rows []faultRow) {
 	add("the program dies, and another run ends what it began", true, func(l *faultLab) {
 		var at time.Time
 		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")
-		file := tokenFile(l.t, l.state, l.name+"/lab", true)
+		file := tokenFile(l.t, l.state, filepath.Join(l.name, "lab", l.name), true)
 		elsewhere := filepath.Join(l.t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)
 		}
 		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "it goes back by itself in")
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 8, "only who shows its token may end it before")
-		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "no apply of fabric")
+		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "is of an apply that does not wait", "rollback -takeover "+elsewhere)
 		try(l.t, l.state, "rollback", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(at, 5*time.Minute) // of the lease's 10
 		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")

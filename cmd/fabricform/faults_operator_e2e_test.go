@@ -45,7 +45,7 @@ func operatorRows() (rows []faultRow) {
 		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 0, "a, b  committed")
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0)
 		l.manual("10m")
-		file, elsewhere := tokenFile(l.t, l.state, l.name+"/lab", false), filepath.Join(l.t.TempDir(), "tokens.json")
+		file, elsewhere := tokenFile(l.t, l.state, filepath.Join(l.name, "lab", l.name), false), filepath.Join(l.t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -28,22 +29,27 @@ there, and the last line names it.`,
 	a.fleetFlags(c)
 	takeOverFlag(c, &from)
 	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		all, err := s.fleet.Transactions(ctx)
+		k := a.tokensOf(s.fabric)
+		mine, err := k.all("") // before the hosts are asked: of what opens meanwhile they do not tell
 		if err != nil {
 			return err
 		}
-		k := a.tokensOf(s.fabric.Name)
-		if err := k.forget(endedIn(all)); err != nil { // hosts that went back by themselves have no fate below
-			return err
+		shown := mine
+		if from != "" {
+			if shown, err = k.all(from); err != nil {
+				return err
+			}
 		}
-		refs, err := k.held(from)
+		told, err := s.fleet.Transactions(ctx)
 		if err != nil {
 			return err
 		}
-		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, "", s.fleet.Hosts(), "rollback by "+operator(), refs)
-		forgotten := k.forget(endedBy(fates))
-		var held *apply.HeldError
-		if errors.As(err, &held) {
+		before := endedIn(told) // hosts that went back by themselves have no fate below
+		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, "", s.fleet.Hosts(), "rollback by "+operator(), held(shown, before))
+		now := endedBy(fates)
+		forgotten := k.forget(mine, func(host string, on agent.TxRef) bool { return before(host, on) || now(host, on) })
+		var others *apply.HeldError
+		if errors.As(err, &others) {
 			return &exit{code: exitHeld, err: errors.Join(err, forgotten, a.tellFates(fates, nil))}
 		}
 		if err == nil && len(fates) == 0 {

@@ -38,13 +38,14 @@ type awaited struct {
 }
 
 // tokenStore is where a fabric's tokens are kept on the operator's machine: a file for each apply, as
-// several may be open, each on hosts of its own. A lab's hosts have the names of the real ones.
+// several may be open, each on hosts of its own. Only the apply, or who confirms it, writes its file;
+// others remove it whole, once it has ended on all of its hosts: so nobody needs a lock.
 type tokenStore struct {
 	fabric string
-	lab    bool
+	lab    string // "" is none: hosts of labs have the names of the real ones, and of each other's
 }
 
-func (a *app) tokensOf(fabric string) tokenStore { return tokenStore{fabric, a.lab != ""} }
+func (a *app) tokensOf(f *fabric.Fabric) tokenStore { return tokenStore{f.Name, labName(a.lab, f)} }
 
 func (k tokenStore) folder() (string, error) {
 	base, err := site.StateDir()
@@ -52,8 +53,8 @@ func (k tokenStore) folder() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(base, "transactions", filepath.Base(k.fabric))
-	if k.lab {
-		dir = filepath.Join(dir, "lab")
+	if k.lab != "" {
+		dir = filepath.Join(dir, "lab", filepath.Base(k.lab))
 	}
 	return dir, nil
 }
@@ -70,17 +71,11 @@ func (k tokenStore) path(w tokens) (string, error) {
 	return filepath.Join(dir, name+".json"), nil
 }
 
-// save writes the file whole or not at all; without hosts there is none.
+// save writes the file whole or not at all.
 func (k tokenStore) save(w tokens) error {
 	path, err := k.path(w)
 	if err != nil {
 		return err
-	}
-	if len(w.Hosts) == 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget the transaction's tokens: %w", err)
-		}
-		return nil
 	}
 	raw, err := json.MarshalIndent(w, "", "  ")
 	if err == nil {
@@ -95,6 +90,17 @@ func (k tokenStore) save(w tokens) error {
 	return nil
 }
 
+func (k tokenStore) remove(w tokens) error {
+	path, err := k.path(w)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the transaction's tokens: %w", err)
+	}
+	return nil
+}
+
 // read reads the tokens of one file, which must be of this fabric.
 func (k tokenStore) read(path string) (tokens, error) {
 	var w tokens
@@ -105,10 +111,31 @@ func (k tokenStore) read(path string) (tokens, error) {
 	if err == nil && w.Fabric != k.fabric {
 		err = fmt.Errorf("it is of fabric %q, not %q", w.Fabric, k.fabric)
 	}
+	if err == nil {
+		err = w.whole()
+	}
 	if err != nil {
 		return tokens{}, fmt.Errorf("read the transaction's tokens in %s: %w", path, err)
 	}
 	return w, nil
+}
+
+// whole says what a file lacks that whoever goes on with its apply needs.
+func (w tokens) whole() error {
+	switch {
+	case w.ID == "" || len(w.Hosts) == 0:
+		return errors.New("it is not whole: the apply's id or its hosts are missing")
+	case w.Waits == nil:
+		return nil
+	case w.Waits.Fabric == nil || slices.Contains(w.Waits.Fabric.Hosts, nil):
+		return errors.New("it is not whole: what the apply made is missing")
+	}
+	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
+		if w.Waits.Fabric.Host(host) == nil {
+			return fmt.Errorf("it is not whole: what the apply made on host %q is missing", host)
+		}
+	}
+	return nil
 }
 
 // all are those of this machine, or of a file that was named.
@@ -142,37 +169,39 @@ func (k tokenStore) all(named string) ([]tokens, error) {
 	return out, nil
 }
 
-// held are all holds that this machine has on the fabric's transactions, or those of a file that was
-// named.
-func (k tokenStore) held(named string) (map[string]agent.TxRef, error) {
-	all, err := k.all(named)
-	if err != nil {
-		return nil, err
-	}
+// held are the holds on transactions that have not ended: a host has one at a time.
+func held(all []tokens, ended func(host string, on agent.TxRef) bool) map[string]agent.TxRef {
 	out := map[string]agent.TxRef{}
 	for _, w := range all {
-		maps.Copy(out, w.Hosts)
+		for host, on := range w.Hosts {
+			if !ended(host, on) {
+				out[host] = on
+			}
+		}
 	}
-	return out, nil
+	return out
 }
 
-// forget drops this machine's holds on transactions that have ended.
-func (k tokenStore) forget(ended func(host string, on agent.TxRef) bool) error {
-	all, err := k.all("")
-	if err != nil {
-		return err
-	}
+// forget removes those of all that have ended on all of their hosts. Until then none is left out: what
+// went back on one host by itself must not be kept on the others.
+func (k tokenStore) forget(all []tokens, ended func(host string, on agent.TxRef) bool) error {
+	var errs []error
 	for _, w := range all {
-		before := len(w.Hosts)
-		maps.DeleteFunc(w.Hosts, ended)
-		if len(w.Hosts) == before {
-			continue
-		}
-		if err := k.save(w); err != nil {
-			return err
+		if w.over(ended) {
+			errs = append(errs, k.remove(w))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// over says whether the apply has ended on all of its hosts.
+func (w tokens) over(ended func(host string, on agent.TxRef) bool) bool {
+	for host, on := range w.Hosts {
+		if !ended(host, on) {
+			return false
+		}
+	}
+	return true
 }
 
 // endedBy says which transactions have, by their fates: a host without one may still be held, and a
@@ -192,13 +221,23 @@ func endedIn(told map[string][]agent.TxInfo) func(host string, on agent.TxRef) b
 	}
 }
 
+// replacedIn says which were followed by another one on their host, and so have ended.
+func replacedIn(told map[string][]agent.TxInfo) func(host string, on agent.TxRef) bool {
+	return func(host string, on agent.TxRef) bool {
+		kept, reached := told[host]
+		return reached && (len(kept) == 0 || kept[len(kept)-1].ID != on.ID)
+	}
+}
+
 // keepTokens leaves them on this machine while the apply runs: should its program die, another run
 // can end what it began. Without them that only takes as long as the lease.
 func (r *job) keepTokens(tx *apply.Transaction) (drop func()) {
-	k, w := r.a.tokensOf(r.p.Fabric), tokens{ID: newPlanID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
+	k, w := r.a.tokensOf(r.s.fabric), tokens{ID: newPlanID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
+	others, err := k.all("")
+	r.a.tell(err)
 	r.a.tell(k.save(w))
 	// A host has one transaction at a time.
-	r.a.tell(k.forget(func(host string, on agent.TxRef) bool {
+	r.a.tell(k.forget(others, func(host string, on agent.TxRef) bool {
 		mine, has := w.Hosts[host]
 		return has && mine.ID != on.ID
 	}))
@@ -209,6 +248,10 @@ func (r *job) keepTokens(tx *apply.Transaction) (drop func()) {
 			fates[o.Host] = o
 		}
 		maps.DeleteFunc(w.Hosts, endedBy(fates)) // those that wait are kept by leaveOpen
+		if len(w.Hosts) == 0 {
+			r.a.tell(k.remove(w))
+			return
+		}
 		r.a.tell(k.save(w))
 	}
 }
@@ -232,5 +275,5 @@ func (k tokenStore) follow(w tokens, told func(error)) func(host string, to agen
 }
 
 func takeOverFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "takeover", "", "show the tokens in this `file`, which apply left in the fabric's folder in fabricform/transactions below $XDG_STATE_HOME (~/.local/state) of the machine where it ran")
+	c.Flags().StringVar(from, "takeover", "", "show the tokens in this `file`, which apply left in the fabric's folder in fabricform/transactions below $XDG_STATE_HOME (~/.local/state) of the machine where it ran (in lab/NAME there for a lab)")
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,44 +12,118 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/fabric"
 )
 
-// TestTokensGoWithTheirTransactions: only where one has ended, and the file with the last.
+// TestTokensGoWithTheirTransactions: once all have ended, and not before: a file without one of its hosts
+// would let the others be kept.
 func TestTokensGoWithTheirTransactions(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k := tokenStore{fabric: "f"}
-	w := tokens{ID: "1", Fabric: "f", Plan: "p", Hosts: map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "y"}, "c": {ID: "3", Token: "z"}}}
-	if err := k.save(w); err != nil {
-		t.Fatal(err)
-	}
-	k.follow(w, func(err error) {
-		if err != nil {
-			t.Error(err)
-		}
-	})("b", agent.TxRef{ID: "2", Token: "moved"})
-	forget := func(ended func(string, agent.TxRef) bool, want map[string]agent.TxRef) {
-		t.Helper()
-		if err := k.forget(ended); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, heldBy(t, k)); d != "" {
-			t.Error(d)
-		}
-	}
 	info := func(id string, state checkpoint.State) agent.TxInfo {
 		return agent.TxInfo{TxRef: agent.TxRef{ID: id}, State: state}
 	}
-	forget(endedBy(nil), map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "moved"}, "c": {ID: "3", Token: "z"}})
-	forget(endedBy(map[string]apply.HostOutcome{"a": {Fate: apply.Reverted}, "b": {}, "c": {Fate: apply.Lost}}), map[string]agent.TxRef{"b": {ID: "2", Token: "moved"}, "c": {ID: "3", Token: "z"}})
-	forget(endedIn(map[string][]agent.TxInfo{"b": {info("1", checkpoint.Reverted), info("2", checkpoint.Armed)}}), map[string]agent.TxRef{"b": {ID: "2", Token: "moved"}, "c": {ID: "3", Token: "z"}})
-	forget(endedIn(map[string][]agent.TxInfo{"b": {info("2", checkpoint.Reverted), info("9", checkpoint.Armed)}}), map[string]agent.TxRef{"c": {ID: "3", Token: "z"}})
-	forget(endedBy(map[string]apply.HostOutcome{"c": {Fate: apply.RevertFailed}}), map[string]agent.TxRef{})
-	path, err := k.path(w)
-	if err != nil {
-		t.Fatal(err)
+	type told = map[string][]agent.TxInfo
+	type fates = map[string]apply.HostOutcome
+	for name, c := range map[string]struct {
+		ended func(string, agent.TxRef) bool
+		kept  bool
+	}{
+		"nothing is known":            {endedBy(nil), true},
+		"one is back":                 {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {}}), true},
+		"one is lost":                 {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Lost}}), true},
+		"all have ended":              {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.RevertFailed}}), false},
+		"one is open":                 {endedIn(told{"a": {info("1", checkpoint.Reverted)}, "b": {info("1", checkpoint.Reverted), info("2", checkpoint.Armed)}}), true},
+		"one does not answer":         {endedIn(told{"a": {info("1", checkpoint.Reverted)}}), true},
+		"all are back":                {endedIn(told{"a": {info("1", checkpoint.Reverted)}, "b": {info("2", checkpoint.Reverted), info("9", checkpoint.Armed)}}), false},
+		"one was followed by another": {replacedIn(told{"a": {info("1", checkpoint.Reverted), info("2", checkpoint.Armed)}, "b": {info("2", checkpoint.Reverted)}}), true},
+		"all were":                    {replacedIn(told{"a": {info("2", checkpoint.Committed)}, "b": {}}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", t.TempDir())
+			k := tokenStore{fabric: "f"}
+			w := tokens{ID: "1", Fabric: "f", Plan: "p", Hosts: map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "y"}}}
+			saveTokens(t, k, w)
+			k.follow(w, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})("b", agent.TxRef{ID: "2", Token: "moved"})
+			all, err := k.all("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := tokens{ID: "2", Fabric: "f", Hosts: map[string]agent.TxRef{"c": {ID: "1"}}}
+			saveTokens(t, k, late) // an apply that opens meanwhile: what was asked for is not of it
+			if err := k.forget(all, c.ended); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]agent.TxRef{"c": {ID: "1"}}
+			if c.kept {
+				want["a"], want["b"] = agent.TxRef{ID: "1", Token: "x"}, agent.TxRef{ID: "2", Token: "moved"}
+			}
+			if d := cmp.Diff(want, heldBy(t, k)); d != "" {
+				t.Error(d)
+			}
+		})
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty file is left: %v", err)
+}
+
+// TestAnApplyThatWaitsKeepsAllOfItsHosts: what went back on one must not be kept on the others. Only what
+// is kept is left out, so that the rest may still be.
+func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	k := tokenStore{fabric: "f"}
+	hosts := func() map[string]agent.TxRef {
+		return map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "1", Token: "y"}}
+	}
+	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &awaited{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
+	saveTokens(t, k, w)
+	r := jobOn(t, new(bytes.Buffer))
+	tx := r.s.fleet.Resume(t.Context(), "f", map[string]agent.TxRef{"a": {ID: "2", Token: "z"}})
+	t.Cleanup(tx.Close)
+	drop := r.keepTokens(tx)
+	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Committed}}
+	drop()
+	if d := cmp.Diff(hosts(), heldBy(t, k)); d != "" {
+		t.Error(d)
+	}
+	type fates = map[string]apply.HostOutcome
+	for name, c := range map[string]struct {
+		fates    fates
+		replaced bool // on a
+		left     map[string]agent.TxRef
+	}{
+		"kept on one":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Lost}}, false, map[string]agent.TxRef{"b": {ID: "1", Token: "y"}}},
+		"kept on all":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Committed}}, false, map[string]agent.TxRef{}},
+		"back on one":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Lost}}, false, hosts()},
+		"back on all":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Reverted}}, false, map[string]agent.TxRef{}},
+		"one gone on, one back":  {fates{"b": {Fate: apply.Reverted}}, true, map[string]agent.TxRef{}},
+		"one gone on, one lost":  {fates{"b": {Fate: apply.Lost}}, true, hosts()},
+		"lost on all, as before": {fates{"a": {Fate: apply.Lost}, "b": {Fate: apply.Lost}}, false, hosts()},
+	} {
+		w.Hosts = hosts()
+		saveTokens(t, k, w)
+		if err := k.confirmed(w, c.fates, func(host string, _ agent.TxRef) bool { return c.replaced && host == "a" }); err != nil {
+			t.Error(err)
+		}
+		if d := cmp.Diff(c.left, heldBy(t, k)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// TestTokensAreOfOneLab: its hosts have the names of the real ones, and of another lab's.
+func TestTokensAreOfOneLab(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	f := &fabric.Fabric{Name: "f"}
+	for _, lab := range []string{"", ownLab, "other"} {
+		k := (&app{lab: lab}).tokensOf(f)
+		if got := heldBy(t, k); len(got) != 0 {
+			t.Errorf("-lab=%q: held by tokens of others: %v", lab, got)
+		}
+		saveTokens(t, k, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {ID: lab}}})
+	}
+	if own, named := heldBy(t, (&app{lab: ownLab}).tokensOf(f)), heldBy(t, (&app{lab: "f"}).tokensOf(f)); !cmp.Equal(own, named) {
+		t.Errorf("the fabric's own lab by its name has other tokens: %v and %v", own, named)
 	}
 }
 
@@ -72,43 +144,83 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	began(map[string]agent.TxRef{"a": {ID: "1", Token: "dead"}, "b": {ID: "1", Token: "of one that was killed"}})
+	began(map[string]agent.TxRef{"a": {ID: "1", Token: "dead"}})
+	began(map[string]agent.TxRef{"b": {ID: "1", Token: "of one that was killed"}})
 	r, drop := began(map[string]agent.TxRef{"a": {ID: "2", Token: "x"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
 	wants(map[string]agent.TxRef{"a": {ID: "2", Token: "x"}, "b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
 	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Reverted}, {Host: "c", Fate: apply.Lost}, {Host: "d", Fate: apply.Waiting}}
 	drop()
 	wants(map[string]agent.TxRef{"b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}})
-	if got := heldBy(t, tokenStore{fabric: "f", lab: true}); len(got) != 0 {
-		t.Errorf("a lab's hosts are held by tokens of the real ones: %v", got)
-	}
 }
 
-// TestTokensThatCannotBeReadSayWhatToDo: a torn file of this machine must not end in a dead end.
+// TestTokensThatCannotBeReadSayWhatToDo: a torn file of this machine must not end in a dead end, nor a
+// hostile one in a panic.
 func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {}}}
-	if err := k.save(w); err != nil {
-		t.Fatal(err)
-	}
+	saveTokens(t, k, w)
 	path, err := k.path(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(`{"fabric": "f`), 0o600); err != nil {
+	const apply = `{"id": "1", "fabric": "f", "hosts": {"a": {}}`
+	for text, says := range map[string]string{
+		``:                                    "unexpected end",
+		`{"fabric": "f`:                       "unexpected end",
+		`null`:                                "it is of fabric",
+		`[]`:                                  "cannot unmarshal",
+		`{"fabric": "g"}`:                     `it is of fabric "g", not "f"`,
+		`{"fabric": "f", "hosts": 1}`:         "cannot unmarshal",
+		`{"fabric": "f", "hosts": {"a": {}}}`: "the apply's id or its hosts are missing",
+		`{"id": "1", "fabric": "f"}`:          "the apply's id or its hosts are missing",
+		`{"id": "1", "fabric": "f", "hosts": {}, "waits": {}}`:       "the apply's id or its hosts are missing",
+		apply + `, "waits": {}}`:                                     "what the apply made is missing",
+		apply + `, "waits": {"fabric": null}}`:                       "what the apply made is missing",
+		apply + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "what the apply made is missing",
+		apply + `, "waits": {"fabric": {}}}`:                         `what the apply made on host "a" is missing`,
+		apply + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `what the apply made on host "a" is missing`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.all(""); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := (&app{}).waiting(&fabric.Fabric{Name: "f"}, path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s, when named: %v", text, err)
+		}
+	}
+}
+
+// TestConfirmSaysWhatEndsAnApplyThatDoesNotWait: one that runs, or whose program has died.
+func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {}}}
+	saveTokens(t, k, w)
+	path, err := k.path(w)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.held(""); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
+	_, err = (&app{}).waiting(&fabric.Fabric{Name: "f"}, path)
+	if want := path + " is of an apply that does not wait; `fabricform rollback -takeover " + path + "` ends it"; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
+	}
+}
+
+func saveTokens(t *testing.T, k tokenStore, w tokens) {
+	t.Helper()
+	if err := k.save(w); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func heldBy(t *testing.T, k tokenStore) map[string]agent.TxRef {
 	t.Helper()
-	got, err := k.held("")
+	all, err := k.all("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return held(all, endedBy(nil))
 }
 
 // tokenFiles are a fabric's on the operator's machine: of applies that run or died, or that wait.

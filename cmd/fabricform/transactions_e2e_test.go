@@ -40,7 +40,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	})
 	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
-		file, elsewhere := tokenFile(t, state, "roce-pair/lab", false), filepath.Join(t.TempDir(), "tokens.json")
+		file, elsewhere := tokenFile(t, state, "roce-pair/lab/roce-pair", false), filepath.Join(t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			t.Fatal(err)
 		}
@@ -48,13 +48,25 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 1, "take the transaction over: host b", "held from this machine now")
 		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "up")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
-		if left := tokensIn(t, file); len(left) != 1 || left["a"].Token == tokensIn(t, elsewhere)["a"].Token {
-			t.Errorf("tokens are kept of %d hosts, or that of host a is the dead one", len(left))
+		if left := tokensIn(t, file); len(left) != 2 || left["a"].Token == tokensIn(t, elsewhere)["a"].Token {
+			t.Errorf("tokens are kept of %d hosts of 2, or that of host a is the dead one", len(left))
 		}
 		try(t, state, "rollback", "-lab", pair).want(t, 0, "a  reverted")
 		if _, err := os.Stat(file); err == nil {
 			t.Error("the tokens are still there")
 		}
+	})
+	t.Run("what is back on one host is not kept on the other", func(t *testing.T) {
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		apply(t, "-host", "b").want(t, 0, "b  committed")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has ended on b, and another transaction came there since")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
 	})
 	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
 		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "wait until")
