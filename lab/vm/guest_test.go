@@ -64,7 +64,10 @@ func silent(t *testing.T) *guest {
 			if err != nil {
 				return
 			}
-			r := <-asked
+			r, ok := <-asked
+			if !ok {
+				return // given up before it asked
+			}
 			close(conn.dead)
 			_ = r.Reply(true, nil)
 		}
@@ -79,10 +82,10 @@ func silent(t *testing.T) *guest {
 }
 
 func TestAGuestThatFallsSilentIsGivenUp(t *testing.T) {
+	g := silent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	over := make(chan error, 1)
-	g := silent(t)
 	go func() {
 		_, err := g.sh(ctx, "systemctl reboot", "")
 		over <- err
