@@ -15,12 +15,17 @@ import (
 // familyMark is the variable whose value all descendants of a program inherit.
 const familyMark = "FABRICFORM_FAMILY"
 
+// looks bounds how often a family is looked for of which nothing was found: what looks like the middle of
+// exec need not be.
+const looks = 100
+
 // endFamily kills whatever carries a mark, until it is gone: between two looks more may have been
-// started, and what is in the middle of exec shows no environment. left are those that do not go, as
-// where a driver holds them.
-func endFamily(mark string) (left []int) {
+// started, and what is in the middle of exec shows no environment. left are those that have not gone
+// within so long, as where a driver holds them, or where they could not be killed.
+func endFamily(mark string, within time.Duration) (left []int) {
 	killed := map[int]*os.File{}
-	for range 100 {
+	began := time.Now()
+	for look := 0; time.Since(began) < within && (len(killed) > 0 || look < looks); look++ {
 		again := killMarked(familyMark+"="+mark, killed)
 		for pid, dir := range killed {
 			if gone(readOf(dir, "stat")) {

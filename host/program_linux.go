@@ -26,9 +26,10 @@ type Program struct {
 	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
 	// program otherwise keeps some KiB to itself where its output is no terminal.
 	ByLines bool
-	// Family has all descendants end with it, also such as left its process group, as MPI's ranks do.
-	// It takes this process: if that is killed, they are left to the program's end.
-	Family bool
+	// Family has all descendants end with it, also such as left its process group, as MPI's ranks do, and
+	// says how long is waited for them to go. It takes this process: if that is killed, they are left to the
+	// program's end. 0: they are left alone.
+	Family time.Duration
 	Stdin  []byte
 	Log    io.Writer // what it prints goes there, too, as it comes; nil: nowhere
 	Keep   int       // bytes that are kept of each of its outputs; 0: a MiB
@@ -40,7 +41,9 @@ type Ended struct {
 	Exit           int
 	Signal         string // what ended it; "": it ended by itself
 	Missing        bool   // there is no such program
-	// Left are processes of its family that were killed and do not go, as where a driver holds them.
+	Cause          error  // why its context had ended by then; nil: it had not
+	// Left are processes of its family that were to be killed and have not gone in the time that Family gives
+	// them, as where a driver holds them.
 	Left []int
 }
 
@@ -67,7 +70,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		}
 	}
 	mark := ""
-	if p.Family {
+	if p.Family > 0 {
 		mark = rand.Text()
 		p.Env = append([]string{familyMark + "=" + mark}, p.Env...)
 	}
@@ -99,9 +102,9 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			return
 		}
 		err = cmd.Wait()
-		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes(), Cause: context.Cause(ctx)}
 		if mark != "" {
-			e.Left = endFamily(mark)
+			e.Left = endFamily(mark, p.Family)
 		}
 		var exited *exec.ExitError
 		if errors.As(err, &exited) {

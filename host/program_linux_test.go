@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,15 +65,16 @@ func TestAProgramsLastWordsAreKept(t *testing.T) {
 // A rank of MPI's leaves its launcher's process group, and need not notice that the launcher is gone.
 func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 	for _, killed := range []bool{false, true} {
-		// The grandchild has a session and outputs of its own; its number is what is said.
-		script := "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3"
+		// The grandchild says its number once it has a session of its own, and then has outputs of its own.
+		script := "setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' & exit 3"
 		if killed {
-			script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 1000"
+			script = "setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' & sleep 1000"
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		said, log := io.Pipe()
-		wait := Program{Name: "bash", Args: []string{"-c", script}, Family: true, Log: log}.Start(ctx)
+		wait := Program{Name: "bash", Args: []string{"-c", script}, Family: time.Minute, Log: log}.Start(ctx)
+		go func() { wait(); log.Close() }() // a program that says nothing is not to be waited for
 		line, err1 := bufio.NewReader(said).ReadString('\n')
 		pid, err2 := strconv.Atoi(strings.TrimSpace(line))
 		if err := errors.Join(err1, err2); err != nil {
@@ -82,25 +84,39 @@ func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 		if killed {
 			cancel()
 		}
-		if e := wait(); !killed && e.Exit != 3 || killed && e.Signal == "" || e.Left != nil {
+		if e := wait(); !killed && e.Exit != 3 || killed && e.Signal == "" || (e.Cause != nil) != killed || e.Left != nil {
 			t.Fatalf("%+v", e)
 		}
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // what was killed takes a moment to be gone
-			raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-			if err != nil || bytes.Contains(raw, []byte(") Z ")) {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("killed is %v: the grandchild lives: %s", killed, raw)
-			}
+		if raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && !gone(string(raw)) {
+			t.Errorf("killed is %v: the grandchild is there still: %s", killed, raw)
 		}
 	}
 }
 
 // Filters of older containers answer what they do not know with EPERM.
 func TestAFamilyEndsWhereSignalsByDescriptorAreForbidden(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	cmd.Env = []string{familyMark + "=" + t.Name()}
+	if left, _ := endFamilyWithout(t, "1000", time.Minute, unix.SYS_PIDFD_SEND_SIGNAL); left != nil {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// A driver may take seconds to tear a process down. One that no signal reaches stands in for it.
+func TestAFamilyIsGivenTimeToGo(t *testing.T) {
+	if left, _ := endFamilyWithout(t, "4", time.Minute, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_KILL); left != nil {
+		t.Errorf("%v is left", left)
+	}
+	if left, pid := endFamilyWithout(t, "1000", 100*time.Millisecond, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_KILL); !slices.Equal(left, []int{pid}) {
+		t.Errorf("%v is left, not %d", left, pid)
+	}
+}
+
+// endFamilyWithout ends a sleep of so many seconds where system calls, the first of which sends signals by
+// descriptor, are forbidden.
+func endFamilyWithout(t *testing.T, seconds string, within time.Duration, forbidden ...uint32) (left []int, pid int) {
+	t.Helper()
+	mark := t.Name() + seconds
+	cmd := exec.Command("sleep", seconds)
+	cmd.Env = []string{familyMark + "=" + mark}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,25 +126,26 @@ func TestAFamilyEndsWhereSignalsByDescriptorAreForbidden(t *testing.T) {
 	}
 	ended := make(chan end)
 	go func() {
-		runtime.LockOSThread() // the thread that the filter is for ends with this function
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_PIDFD_SEND_SIGNAL},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		runtime.LockOSThread()                                                       // the thread that the filter is for ends with this function
+		filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the system call's number
+		for _, call := range forbidden {
+			filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: call},
+				unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 		}
+		filter = append(filter, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		err := errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0))
 		if err == nil {
 			err = unix.PidfdSendSignal(0, 0, nil, 0)
 		}
-		ended <- end{endFamily(t.Name()), err}
+		ended <- end{endFamily(mark, within), err}
 	}()
 	e := <-ended
 	_ = cmd.Process.Kill() // where it lives
-	if err := cmd.Wait(); !errors.Is(e.err, unix.EPERM) || e.left != nil {
-		t.Errorf("%v: %v is left, %v", e.err, e.left, err)
+	if err := cmd.Wait(); !errors.Is(e.err, unix.EPERM) {
+		t.Fatal(e.err, err)
 	}
+	return e.left, cmd.Process.Pid
 }
 
 func TestWhatIsGoneIsKnown(t *testing.T) {

@@ -150,7 +150,7 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 		all.Go(func() {
 			e := wait()
 			r := CollectiveRank{Rank: s.First + i, Out: e.Stdout, Log: e.Stderr, Exit: e.Exit}
-			if r.Signal, r.TimedOut, r.Stopped = how(ctx, e); r.TimedOut || r.Stopped {
+			if r.Signal, r.TimedOut, r.Stopped = how(e); r.TimedOut || r.Stopped {
 				out[i] = r
 				return
 			}
@@ -169,9 +169,9 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 }
 
 // how tells the end that a job's context made from others.
-func how(ctx context.Context, e host.Ended) (signal string, timedOut, stopped bool) {
-	if cause := context.Cause(ctx); cause != nil && e.Signal != "" {
-		return "", errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, errStopped)
+func how(e host.Ended) (signal string, timedOut, stopped bool) {
+	if e.Cause != nil && e.Signal != "" {
+		return "", errors.Is(e.Cause, context.DeadlineExceeded), errors.Is(e.Cause, errStopped)
 	}
 	return e.Signal, false, false
 }

@@ -67,6 +67,10 @@ type DaemonSpec struct {
 	Limit time.Duration `json:"limit"`
 }
 
+// GoneWithin is how long a launch's processes may take to go once they are killed: the driver takes seconds to tear
+// down one that has many GPUs or much pinned memory.
+const GoneWithin = 30 * time.Second
+
 // LaunchEnded is how mpirun, or a daemon of its, ended.
 type LaunchEnded struct {
 	Out      []byte `json:"out,omitempty"` // mpirun's has what the program printed
@@ -75,6 +79,6 @@ type LaunchEnded struct {
 	Exit     int    `json:"exit,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
-	Left     []int  `json:"left,omitempty"`    // processes that were killed and do not go
+	Left     []int  `json:"left,omitempty"`    // processes that were to be killed and have not gone within GoneWithin
 	Stopped  bool   `json:"stopped,omitempty"` // by Stop, because another host's part had ended
 }

@@ -178,12 +178,12 @@ func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 	defer end()
 	env = append(append(env, s.Launch.Env(agent)...), remoteShellSocket+"="+socket,
 		"PATH="+dir+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // Open MPI looks for its agent there, too
-	mpirun := host.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: true}
+	mpirun := host.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: GoneWithin}
 	e := mpirun.Start(ctx)()
 	if e.Missing {
 		return LaunchEnded{}, errors.New("there is no mpirun any more")
 	}
-	return launched(ctx, e, dir), nil
+	return launched(e, dir), nil
 }
 
 // Daemon runs what mpirun asked for, if it is a daemon of its, to its end. It ends as Launch does.
@@ -206,11 +206,11 @@ func (c *Collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded
 		return LaunchEnded{}, err
 	}
 	defer release()
-	e := host.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: true}.Start(ctx)()
+	e := host.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: GoneWithin}.Start(ctx)()
 	if e.Missing {
 		return LaunchEnded{}, fmt.Errorf("there is no %s", path)
 	}
-	return launched(ctx, e, dir), nil
+	return launched(e, dir), nil
 }
 
 // daemon finds a launcher's daemon: beside mpirun, or among the system's programs. One that lies elsewhere is refused.
@@ -242,9 +242,9 @@ func (p TestPrograms) daemon(program string) (string, error) {
 }
 
 // launched is a program's end with the logs that NCCL left in dir.
-func launched(ctx context.Context, e host.Ended, dir string) LaunchEnded {
+func launched(e host.Ended, dir string) LaunchEnded {
 	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
-	out.Signal, out.TimedOut, out.Stopped = how(ctx, e)
+	out.Signal, out.TimedOut, out.Stopped = how(e)
 	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is sound
 	for _, path := range logs {
 		log, err := ends(path, maxLogs/len(logs))

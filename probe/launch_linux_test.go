@@ -125,9 +125,19 @@ func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
 		}
 		ended <- err
 	}()
-	start, err := os.OpenFile(filepath.Join(folder, "go"), os.O_WRONLY, 0) // when mpirun runs
-	if err != nil {
-		t.Fatal(err)
+	opened := make(chan *os.File, 1)
+	go func() {
+		f, err := os.OpenFile(filepath.Join(folder, "go"), os.O_WRONLY, 0) // when mpirun runs
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- f
+	}()
+	var start *os.File
+	select {
+	case start = <-opened:
+	case err := <-ended:
+		t.Fatalf("mpirun did not run: %v", err)
 	}
 	if _, err := c.Launch(t.Context(), s); err == nil || !strings.Contains(err.Error(), "runs here already") {
 		t.Error(err)
@@ -138,8 +148,10 @@ func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
 		t.Errorf("the launch that runs is over: %+v", a)
 	}
 	over := make(chan error, 1)
+	asking, enough := context.WithTimeout(t.Context(), time.Minute)
+	defer enough()
 	go func() {
-		a, err := c.Asked(t.Context(), "x")
+		a, err := c.Asked(asking, "x")
 		if err == nil && !a.Over {
 			err = fmt.Errorf("%+v", a)
 		}
@@ -148,9 +160,12 @@ func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
 	users := func() (n int) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.shells["x"].users
+		if s := c.shells["x"]; s != nil {
+			return s.users
+		}
+		return 0 // the launch has ended
 	}
-	for users() < 2 {
+	for users() < 2 && len(over) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := errors.Join(start.Close(), <-ended, <-over); err != nil {

@@ -37,7 +37,7 @@ type launched struct {
 	probe.LaunchEnded
 	refused, broken []string
 	logs            []log
-	held            []Result // processes that do not end
+	held            []Result // processes that have not ended; also with an error
 }
 
 // launch has mpirun start a program of nccl-tests on all hosts. Where it would ask a remote shell, it asks the helper,
@@ -63,20 +63,21 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	l.late.begin() // daemons end when mpirun has
 	all.Wait()
 	l.late.end()
+	l.held = append(held(first.Name, e.Left), l.held...)
 	if err != nil {
-		return launched{}, fmt.Errorf("host %s: %w", first.Name, err)
+		return launched{held: l.held}, fmt.Errorf("host %s: %w", first.Name, err)
 	}
 	logs := append([]log{{host: first.Name, text: string(e.Log)}}, l.logs...)
-	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: append(held(first.Name, e.Left), l.held...)}, nil
+	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: l.held}, nil
 }
 
-// held tells of a launch's processes that a host could not end.
+// held tells of a launch's processes that a host has not ended.
 func held(host string, pids []int) []Result {
 	if len(pids) == 0 {
 		return nil
 	}
 	return []Result{{Check: "nccl", Host: host, Verdict: Warn, What: "processes", Measured: fmt.Sprintf("%d are left", len(pids)), Expected: "none",
-		Cause: fmt.Sprintf("of mpirun's, these were killed and do not end: %s: something in the kernel holds them, and they may hold GPUs. dmesg may say what; a reboot frees them", strings.Trim(fmt.Sprint(pids), "[]"))}}
+		Cause: fmt.Sprintf("of mpirun's, these were to be killed and had not ended after %s: %s. They may hold GPUs. Look again with ps; if they stay, dmesg may say what in the kernel holds them, and a reboot frees them", probe.GoneWithin, strings.Trim(fmt.Sprint(pids), "[]"))}}
 }
 
 // answer does what mpirun asks for, if it is for another host of the job that has no daemon yet.

@@ -70,7 +70,9 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 	logs := map[string]*strings.Builder{}
 	run := func(op string, r collective.TestRun) (t collective.Table, ended bool) {
 		var l launched
-		if l, err = j.launch(ctx, r, time.Until(deadline)); err != nil {
+		l, err = j.launch(ctx, r, time.Until(deadline))
+		a.held = append(a.held, l.held...)
+		if err != nil {
 			return t, false
 		}
 		for _, log := range l.logs {
@@ -79,7 +81,6 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 			}
 			logs[log.host].WriteString(log.text)
 		}
-		a.held = append(a.held, l.held...)
 		t = collective.ParseTable(l.Out)
 		if why := l.why(j, t); why != "" {
 			a.failed = r.Program + ": " + why

@@ -25,6 +25,7 @@ type orchestra struct {
 	ended   func(collective.TestRun) probe.LaunchEnded
 	refuses string // what the daemon's host says
 	daemon  probe.LaunchEnded
+	lost    error // of the first host, in the middle of a launch
 
 	lock    sync.Mutex
 	runs    []string
@@ -92,7 +93,7 @@ func (o *orchestra) Launch(_ context.Context, host string, s probe.LaunchSpec) (
 	for _, h := range []string{"a", "b"} {
 		o.move(h, "eth0", 1e6, 100e9)
 	}
-	return o.ended(s.Run), nil
+	return o.ended(s.Run), o.lost
 }
 
 func (o *orchestra) LaunchAsked(_ context.Context, _, id string) (probe.LaunchAsk, error) {
@@ -196,7 +197,9 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon ended with status 3\n"}},
 		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by killed\n"}},
 		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon hung until its time was over\n"}},
-		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a all_reduce values", "warn b processes: 2 are left (none) of mpirun's, these were killed and do not end: 12 34: "}},
+		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a all_reduce values", "warn b processes: 2 are left (none) of mpirun's, these were to be killed and had not ended after 30s: 12 34. "}},
+		"a rank is held where the first host is lost": {func(o *orchestra) { o.daemon.Left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
+			[]string{"fail a collectives: not measured", "host a: it does not answer any more", "warn b processes: 1 are left"}},
 		"libraries": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 127, Err: []byte("noise\nx: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n")}), nil,
 			[]string{"all_reduce_perf: x: error while loading shared libraries: libnccl.so.2: cannot open"}},
 		"too many ranks": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 1, Err: []byte("Invalid number of GPUs: 2 requested but only 1 were found.\n")}), nil, []string{"all_reduce_perf: Invalid number of GPUs: 2 requested but only 1 were found."}},

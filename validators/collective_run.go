@@ -57,7 +57,7 @@ type account struct {
 	sweep  []collective.Sweep
 	beyond *collective.Sweep // the size before which the sweep ended
 	logs   []log
-	held   []Result // processes that do not end
+	held   []Result // processes that have not ended; also with an error
 }
 
 // log is NCCL's, of ranks on a host.
@@ -75,7 +75,7 @@ func (j *job) measure(ctx context.Context, run func(context.Context) (account, e
 	}
 	told, err := run(ctx)
 	if err != nil {
-		return j.fail(unmeasured, err.Error())
+		return append(j.fail(unmeasured, err.Error()), told.held...)
 	}
 	logs := append(j.logged(told.logs), told.held...)
 	if told.failed != "" {
