@@ -184,6 +184,23 @@ func TestMpirunsHostfileGoes(t *testing.T) {
 	}
 }
 
+// A script that cannot write its list of hosts, as on a full disk, leaves none.
+func TestMpirunsHostfileGoesWhereItCannotBeWritten(t *testing.T) {
+	for _, shell := range []string{"sh", "bash"} {
+		cmd, temporary := mpirunScript(t, shell, "exit 0")
+		if err := os.WriteFile(filepath.Join(filepath.Dir(cmd.Args[1]), "cat"), []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != 7 {
+			t.Errorf("in %s: status %d", shell, got)
+		}
+		if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+			t.Errorf("in %s: %v stays", shell, left)
+		}
+	}
+}
+
 // Who ends the script's process alone, as docker stop does, ends mpirun.
 func TestMpirunEndsWithItsScript(t *testing.T) {
 	for _, shell := range []string{"sh", "bash"} {

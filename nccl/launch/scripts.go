@@ -87,18 +87,19 @@ func mpirun(j Job) []byte {
 	s.line("#!/bin/sh")
 	s.line("# sh FILE ./all_reduce_perf -b 8 -e 1G -f 2 -g 1")
 	s.line("set -eu")
-	// A list that only a descriptor holds is gone with mpirun, which takes the shell's place, so that a signal to
-	// the script's process reaches it. It reads the list more than once, which a pipe does not bear; in -host,
-	// Open MPI knows no IPv6 addresses, and release 5 not this host by its address.
+	// A list that only a descriptor holds is gone with the script, also where the disk is full, and with mpirun,
+	// which takes the shell's place, so that a signal to the script's process reaches it. It opens the list anew,
+	// from its beginning, and more than once, which a pipe does not bear; in -host, Open MPI knows no IPv6
+	// addresses, and release 5 not this host by its address.
 	s.line("hosts=$(mktemp)")
-	s.line(`cat >"$hosts" <<'EOF'`)
+	s.line(`exec 3<>"$hosts"`)
+	s.line(`rm "$hosts"`)
+	s.line("cat >&3 <<'EOF'")
 	for _, h := range j.Hosts {
 		s.line("%s slots=%d", h.Address, h.slots())
 		ranks += h.slots()
 	}
 	s.line("EOF")
-	s.line(`exec 3<"$hosts"`)
-	s.line(`rm "$hosts"`)
 	for _, v := range common {
 		s.line("%s", nccl.Comment(v.Name+": "+v.Reason))
 	}
