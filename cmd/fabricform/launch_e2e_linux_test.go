@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -81,7 +82,8 @@ func standInTests(t *testing.T, flags ...string) string {
 // launchers is a fleet for launches, whose helpers write temporary files below tmp alone.
 type launchers struct {
 	*rankFleet
-	tmp string
+	tmp    string
+	mpirun string // of the fabric; "": the system's
 }
 
 func launchHosts(t *testing.T, names []string, gpus int) *launchers {
@@ -92,7 +94,7 @@ func launchHosts(t *testing.T, names []string, gpus int) *launchers {
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
 	environ := func(int) []string { return []string{"TMPDIR=" + tmp, fmt.Sprintf("%s=%d", rankGPUs, gpus)} }
-	return &launchers{someHosts(t, names, environ, func(f *rankFleet) { plug(t, f, names) }), tmp}
+	return &launchers{someHosts(t, names, environ, func(f *rankFleet) { plug(t, f, names) }), tmp, openMPI}
 }
 
 // plug joins hosts by a switch in the first one's namespace, as rail0: 10.77.0.1, .2 and so on.
@@ -170,6 +172,13 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 	if log, err := os.ReadFile(filepath.Join(l.out, "right-b-daemon.log")); err != nil || !strings.Contains(string(log), "b:") || !strings.Contains(string(log), "NCCL_SOCKET_IFNAME set by environment to =rail0") {
 		t.Errorf("host b's ranks were not told their interface: %s %v", log, err)
 	}
+	if system := systemMPIRun(t); system == openMPI {
+		l.mpirun = ""
+		l.check(t, "the system's mpirun", good, false, append(right, fmt.Sprintf(all, 4, 2))...)
+		l.mpirun = openMPI
+	} else {
+		t.Logf("the default is left out: the system's mpirun is %q", system)
+	}
 	l.check(t, "a program is missing", t.TempDir(), true, "host b: there is no ", "all_reduce_perf; build nccl-tests with MPI=1")
 	l.check(t, "a rank dies", standInTests(t, "-DDIES=3"), true, "fail a collectives: failed", "all_reduce_perf: ", "rank 3", "node b", "signal 9")
 	l.check(t, "a wrong value", standInTests(t, "-DWRONG=3"), true, "fail a all_reduce values: wrong", "nccl-tests found 6 wrong values, first with 64 B", "pass a broadcast values")
@@ -182,6 +191,24 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 	l.abandoned(t, l.fabric(t, standInTests(t, "-DHANGS=3")), 4)
 }
 
+// systemMPIRun is what helpers take for mpirun: openMPI, where it is the same program; "": there is none.
+func systemMPIRun(t *testing.T) string {
+	t.Helper()
+	mpirun, err := host.FindProgram("mpirun")
+	if err != nil {
+		return ""
+	}
+	is, err1 := filepath.EvalSymlinks(mpirun)
+	known, err2 := filepath.EvalSymlinks(openMPI)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if is == known {
+		return openMPI
+	}
+	return is
+}
+
 // fabric is one of the fleet's hosts, whose programs are in folder.
 func (l *launchers) fabric(t *testing.T, folder string) *fabric.Fabric {
 	t.Helper()
@@ -190,7 +217,11 @@ func (l *launchers) fabric(t *testing.T, folder string) *fabric.Fabric {
 		hosts, _, _ = strings.Cut(hosts, "host \"c\"")
 		hosts += strings.Replace(switched[strings.Index(switched, "network"):], ", host.c.nic.rail0", "", 1)
 	}
-	return fabricOf(t, hosts, fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun = %q", folder, openMPI), "write = false\n  socket_ifname = \"rail0\"")
+	run := fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q", folder)
+	if l.mpirun != "" {
+		run += fmt.Sprintf("\n    mpirun = %q", l.mpirun)
+	}
+	return fabricOf(t, hosts, run, "write = false\n  socket_ifname = \"rail0\"")
 }
 
 // check runs a case, after which nothing may be left.
@@ -227,11 +258,26 @@ func (l *launchers) hanging(t *testing.T, f *fabric.Fabric, ranks int) (done cha
 	done = make(chan string, 1)
 	go func() { done <- l.run(t.Context(), f) }()
 	for begun := time.Now(); l.ranks(t) < ranks; time.Sleep(50 * time.Millisecond) {
+		if len(done) > 0 {
+			t.Fatalf("it ended before its ranks hung:\n%s", <-done)
+		}
 		if time.Since(begun) > 2*time.Minute {
 			t.Fatalf("the ranks did not start: %v", l.left(t))
 		}
 	}
 	return done
+}
+
+// ended is what a launch says that must end long before its limit.
+func (l *launchers) ended(t *testing.T, done chan string) string {
+	t.Helper()
+	select {
+	case said := <-done:
+		return said
+	case <-time.After(time.Minute):
+		t.Fatalf("it goes on: %v", l.left(t))
+		return ""
+	}
 }
 
 // ranks is how many there are.
@@ -263,7 +309,7 @@ func (l *launchers) abandoned(t *testing.T, f *fabric.Fabric, ranks int) {
 	for _, c := range l.clients {
 		c.Close()
 	}
-	t.Log("client lost:\n" + <-done)
+	t.Log("client lost:\n" + l.ended(t, done))
 	l.soon(t, func() bool { return l.left(t) == nil })
 }
 
@@ -277,7 +323,7 @@ func TestRanksEndWithAHelperThatIsKilled(t *testing.T) {
 		if err := syscall.Kill(l.pids[killed], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("helper of %s killed:\n%s", killed, <-done)
+		t.Logf("helper of %s killed:\n%s", killed, l.ended(t, done))
 		l.soon(t, func() bool { return l.ranks(t) == 0 })
 		t.Logf("left: %v", l.left(t))
 	}

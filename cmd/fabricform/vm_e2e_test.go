@@ -259,6 +259,10 @@ func machinesEnd(t *testing.T, state string, machines int) {
 		if len(pids) != machines {
 			t.Fatal(children)
 		}
+		// A machine whose parent has ended is another's child.
+		if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", rack)); err != nil || rack <= 1 || !strings.HasPrefix(cwd, state) {
+			t.Fatalf("process %d in %q is no rack of this lab: %v", rack, cwd, err)
+		}
 		if err := syscall.Kill(rack, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
