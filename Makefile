@@ -52,8 +52,8 @@ e2e-owners: ## what is declared survives a reboot, with each of five network man
 	.ci/deps vm dpkg-scanpackages=dpkg-dev nft=nftables
 	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./cmd/fabricform
 
-fuzz: ## each fuzz target for 10 s
-	@.ci/fuzz $(GO) 10s
+fuzz: ## each fuzz target for 5 s
+	@.ci/fuzz $(GO) 5s
 
 BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./cmd/fabricform
 

@@ -110,11 +110,14 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 		return BundleRoom{}, err
 	}
 	final := filepath.Join(s.stack.bundles(), b.Name)
+	looked, lost := os.Lstat(final)
 	if whole, err := hashed(final, b); err != nil || whole {
 		return BundleRoom{Whole: whole}, err
 	}
-	if err := os.Remove(final); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the same name, or what a loss of power left
-		return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+	if lost == nil {
+		if err := s.removeOther(final, looked); err != nil {
+			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+		}
 	}
 	room := BundleRoom{Path: filepath.Join(s.arrivals, b.part())}
 	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
@@ -134,6 +137,20 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, host.StateDir, b.Name, need/1e6)
 	}
 	return room, nil
+}
+
+// removeOther removes a file that has a bundle's name and is another one, or what a loss of power left
+// of it, unless somebody put another there since it was looked at.
+func (s *server) removeOther(path string, looked fs.FileInfo) error {
+	unlock, err := s.lockStack()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, looked) {
+		return nil //nolint:nilerr // it is gone
+	}
+	return os.Remove(path)
 }
 
 // giveToLogin makes a folder the login user's own, whom sudo names (sudo(8), SUDO_UID).

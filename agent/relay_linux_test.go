@@ -63,6 +63,9 @@ func TestABundleComesFromARelay(t *testing.T) {
 			}
 			got, err = to.relayFetch(t.Context(), FetchParams{b, at})
 		}
+		for err == nil && !got.Whole && got.Have > 0 { // a slow machine needs more than one
+			got, err = to.relayFetch(t.Context(), FetchParams{b, at})
+		}
 		if err != nil || !got.Whole || got.Have != b.Size {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

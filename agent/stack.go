@@ -298,8 +298,10 @@ func (s *server) restart(ctx context.Context, p StackOrder, state StackState) er
 			return err
 		}
 	}
-	if err := host.ReplaceFile(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600); err != nil {
+	// It bounds itself, and whoever asked may be gone the moment it works.
+	if err := s.host.Reboot(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	return s.host.Reboot(ctx)
+	_ = host.ReplaceFile(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600) // without it, who asks again is refused
+	return nil
 }

@@ -154,10 +154,15 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) e
 	return s.store.Arm(ctx, self, t)
 }
 
+// restorePatience is how long a way back may take with all that the host's own programs do in it.
+const restorePatience = 3 * time.Minute
+
 // restore goes to its end, also where who asked for it is gone meanwhile: half of a way back counts as
 // a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Snapshot) ([]string, error) {
-	return snap.Restore(context.WithoutCancel(ctx), s.host, s.kinds)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorePatience)
+	defer cancel()
+	return snap.Restore(ctx, s.host, s.kinds)
 }
 
 // step gives a step of the store the shape of a method.
@@ -205,7 +210,9 @@ func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
 		err := t.Helper.Process.Stop(stopping)
 		cancel()
-		if err != nil {
+		// One that the kernel holds, as in a file system that does not answer, was killed, and makes no
+		// further step.
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
 		}
 	}

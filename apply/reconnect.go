@@ -73,10 +73,10 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	return nil
 }
 
-// TakeOver makes this program the holder of a transaction that another one opened: the earlier one's
-// steps are refused from here on.
-func (t *Transaction) TakeOver(ctx context.Context, user, client string) error {
-	return side(t.Hosts(), func(host string) error {
+// TakeOver makes this program the holder of a transaction that another one opened, on those hosts: the
+// earlier one's steps are refused from here on.
+func (t *Transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
+	return side(hosts, func(host string) error {
 		h := t.refs[host]
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -117,8 +117,12 @@ func (f *Fleet) goesBackTo(host string, i agent.TxInfo) {
 	f.former[host] = before
 }
 
+// headStart is how long a host is asked as it is reached now, before it is asked at its former address
+// as well: it may have both for good.
+const headStart = 3 * time.Second
+
 // anyway opens a connection to a host of which it is not known whether it went back: as it is
-// reached now and as it was before a plan moved it, side by side. The first that answers is taken.
+// reached now, and as it was before a plan moved it. The first that answers is taken.
 func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transport.Target, error) {
 	f.mu.Lock()
 	ways := []transport.Target{f.targets[host]}
@@ -133,10 +137,20 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 		by  transport.Target
 		err error
 	}
-	answers := make(chan answer)
-	for _, target := range ways {
+	answers, silent := make(chan answer), make(chan struct{})
+	for i, target := range ways {
 		go func() { // ends soon after ctx
+			if i > 0 {
+				select {
+				case <-silent:
+				case <-ctx.Done():
+				case <-time.After(headStart):
+				}
+			}
 			c, err := f.open(ctx, target)
+			if i == 0 && err != nil {
+				close(silent)
+			}
 			answers <- answer{c, target, err}
 		}()
 	}

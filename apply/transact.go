@@ -373,11 +373,13 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []strin
 		o := ended(host, now)
 		var refused *agent.Error
 		if err != nil && !errors.As(err, &refused) { // the connection may have stood on what goes back
-			o = f.resolve(ctx, host, p, max(i.Left, checkpoint.DefaultLease))
+			o = f.resolve(ctx, host, p, checkpoint.DefaultLease)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
+		case o.Fate == Lost && ctx.Err() != nil:
+			return ctx.Err()
 		case refused != nil && refused.Held:
 			held.Hosts[host] = refused.Message
 			return nil

@@ -64,11 +64,11 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 	})
 	var told []string
 	tx.Moved = func(host string, to agent.TxRef) { told = append(told, host+" "+to.Token) }
-	if err := tx.TakeOver(t.Context(), "anna@desk", "run"); err != nil {
+	if err := tx.TakeOver(t.Context(), tx.Hosts(), "anna@desk", "run"); err != nil {
 		t.Fatal(err)
 	}
 	refuse = true
-	if err := tx.TakeOver(t.Context(), "anna@desk", "run"); err == nil {
+	if err := tx.TakeOver(t.Context(), tx.Hosts(), "anna@desk", "run"); err == nil {
 		t.Fatal("it was not refused")
 	}
 	if d := cmp.Diff([]string{"h new"}, told); d != "" {

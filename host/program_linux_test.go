@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -119,6 +120,11 @@ func endFamilyWithout(t *testing.T, seconds string, within time.Duration, forbid
 	cmd.Env = []string{familyMark + "=" + mark}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	for environ := fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid); ; time.Sleep(time.Millisecond) { // it is in exec before
+		if raw, err := os.ReadFile(environ); err != nil || bytes.Contains(raw, []byte(mark)) {
+			break
+		}
 	}
 	type end struct {
 		left []int

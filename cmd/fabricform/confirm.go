@@ -142,7 +142,9 @@ func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver 
 	defer tx.Close()
 	if takeOver {
 		tx.Moved = k.follow(w, a.tell)
-		if err := tx.TakeOver(ctx, operator(), newPlanID()); err != nil {
+		ended := endedIn(told) // nobody holds those, and they are told of like others that went back
+		open := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return ended(host, on[host]) })
+		if err := tx.TakeOver(ctx, open, operator(), newPlanID()); err != nil {
 			return nil, false, fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
 		}
 	}

@@ -136,17 +136,17 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		}
 		// A file system whose server never reads what it is asked: whoever looks into it hangs in the kernel.
 		server := sh("sed -i /NCCL_CONF_FILE/d /etc/environment; sed -i /.home./d /etc/passwd; echo ann:x:1000:1000::/home/ann:/bin/sh >> /etc/passwd; mknod /run/fuse c 10 229; exec 3<>/run/fuse; " +
-			"mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent /home && { sleep 120 >/dev/null 2>&1 & echo $!; }")
+			"mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent /home && { sleep 600 >/dev/null 2>&1 & echo $!; }")
 		defer sh("umount -l /home; kill " + server)
 		sh("timeout 1 ls /home; [ $? = 124 ]")
 		at := time.Now()
 		replace := confFabric(t, "nccl {\n  replace = true\n}\n")
 		plan(replace, 2, "a: no answer from /home/ann: whether an .nccl.conf there wins over "+confFile)
-		if took := time.Since(at); took > 10*time.Second {
+		if took := time.Since(at); took > time.Minute {
 			t.Errorf("the plan took %s", took)
 		}
 		apply(replace, "✓ a.nccl.file")
-		if took := time.Since(at); took > 40*time.Second {
+		if took := time.Since(at); took > 3*time.Minute {
 			t.Errorf("with the apply and another plan it took %s", took)
 		} else {
 			t.Logf("two plans and an apply took %s", took)
