@@ -29,6 +29,19 @@ func confFabric(t *testing.T, block string) string {
 	return path
 }
 
+// deafServer is a FUSE server on descriptor 3 (include/uapi/linux/fuse.h): FUSE_INIT is answered, and
+// nothing else is within ten minutes.
+const deafServer = `
+import os, signal, struct
+signal.alarm(600)
+while True:
+    b = os.read(3, 1 << 20)
+    length, opcode, unique = struct.unpack("<IIQ", b[:16])
+    if opcode == 26:
+        out = struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 16, 12, 131072, 1, 32, 0, 0).ljust(64, b"\0")
+        os.write(3, struct.pack("<IiQ", 16 + len(out), 0, unique) + out)
+`
+
 // TestNCCLConfIsManaged is the life of the file on a lab's host, whose /etc is its own: written, seen
 // when changed, refused where others wrote it, replaced where that is asked for, and given back.
 func TestNCCLConfIsManaged(t *testing.T) {
@@ -134,11 +147,13 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		if _, err := os.Stat("/dev/fuse"); err != nil {
 			t.Skipf("there is no file system here that could hang: %v", err)
 		}
-		// A file system whose server never reads what it is asked: whoever looks into it hangs in the kernel.
+		// A file system whose server reads what it is asked, and answers the first request alone: whoever
+		// looks into it hangs in the kernel, and SIGKILL does not end him.
+		sh("cat > /run/serve.py <<'EOF'\n" + deafServer + "EOF\n")
 		server := sh("sed -i /NCCL_CONF_FILE/d /etc/environment; sed -i /.home./d /etc/passwd; echo ann:x:1000:1000::/home/ann:/bin/sh >> /etc/passwd; mknod /run/fuse c 10 229; exec 3<>/run/fuse; " +
-			"mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent /home && { sleep 600 >/dev/null 2>&1 & echo $!; }")
-		defer sh("umount -l /home; kill " + server)
-		sh("timeout 1 ls /home; [ $? = 124 ]")
+			"mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent /home && { python3 /run/serve.py >/dev/null 2>/run/serve.err & echo $!; }")
+		defer sh("umount -l /home; kill " + server) // whoever waits goes on when it ends
+		sh("ls /home >/dev/null 2>&1 & sleep 1; kill -KILL $!; sleep 0.1; kill -0 $! || { cat /run/serve.err; exit 1; }")
 		at := time.Now()
 		replace := confFabric(t, "nccl {\n  replace = true\n}\n")
 		plan(replace, 2, "a: no answer from /home/ann: whether an .nccl.conf there wins over "+confFile)
@@ -151,5 +166,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		} else {
 			t.Logf("two plans and an apply took %s", took)
 		}
+		// The helper that planned, and so opened the transaction, cannot be ended before the home answers.
+		try(t, state, "rollback", "-lab", replace).want(t, 0, "a, b  reverted")
 	})
 }
