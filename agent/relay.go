@@ -65,7 +65,7 @@ func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
 	if err := s.stack.has(b); err != nil {
 		return Relay{}, err
 	}
-	addresses, err := ownAddresses()
+	own, err := ownAddresses()
 	if err != nil {
 		return Relay{}, err
 	}
@@ -73,7 +73,10 @@ func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
 	if err != nil {
 		return Relay{}, fmt.Errorf("listen for those that fetch %s: %w", b.Name, err)
 	}
-	out := Relay{Addresses: addresses, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
+	out := Relay{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
+	for _, p := range own {
+		out.Addresses = append(out.Addresses, p.Addr())
+	}
 	s.relays.mu.Lock()
 	defer s.relays.mu.Unlock()
 	if s.relays.open == nil {
@@ -119,15 +122,15 @@ func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// ownAddresses are those under which others may reach this host.
-func ownAddresses() (out []netip.Addr, err error) {
+// ownAddresses are those under which others may reach this host, with their networks.
+func ownAddresses() (out []netip.Prefix, err error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, fmt.Errorf("read the host's addresses: %w", err)
 	}
 	for _, a := range all {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
-			out = append(out, p.Addr())
+			out = append(out, p)
 		}
 	}
 	return out, nil
@@ -272,24 +275,14 @@ func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, 
 	return n, nil
 }
 
-// dialRelay tries the relay's addresses, those on a network that this host is on first.
+// dialRelay tries the relay's addresses, in their turn.
 func dialRelay(ctx context.Context, r Relay) (net.Conn, netip.Addr, error) {
-	own, err := net.InterfaceAddrs()
+	own, err := ownAddresses()
 	if err != nil {
-		return nil, netip.Addr{}, fmt.Errorf("read the host's addresses: %w", err)
+		return nil, netip.Addr{}, err
 	}
-	far := func(a netip.Addr) int {
-		for _, o := range own {
-			if p, err := netip.ParsePrefix(o.String()); err == nil && p.Contains(a) {
-				return 0
-			}
-		}
-		return 1
-	}
-	addresses := slices.Clone(r.Addresses)
-	slices.SortStableFunc(addresses, func(a, b netip.Addr) int { return cmp.Compare(far(a), far(b)) })
 	errs := []error{errors.New("the relay cannot be reached")}
-	for _, a := range addresses {
+	for _, a := range inTurn(r.Addresses, own) {
 		d := net.Dialer{Timeout: relayDial}
 		c, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, r.Port).String())
 		if err == nil {
@@ -298,4 +291,20 @@ func dialRelay(ctx context.Context, r Relay) (net.Conn, netip.Addr, error) {
 		errs = append(errs, err)
 	}
 	return nil, netip.Addr{}, errors.Join(errs...)
+}
+
+// inTurn puts addresses on a network that this host is on first. Its own are left out: bridges of
+// containers have the same one on many hosts.
+func inTurn(addresses []netip.Addr, own []netip.Prefix) []netip.Addr {
+	out := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
+		return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == a })
+	})
+	far := func(a netip.Addr) int {
+		if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return cmp.Compare(far(a), far(b)) })
+	return out
 }

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +49,18 @@ func TestARelayAnswersWhoKnowsItsToken(t *testing.T) {
 			t.Errorf("%.20q: %d bytes and %v, want %d", asked, len(got), err, len(want))
 		}
 		_ = c.Close()
+	}
+}
+
+// TestNearAddressesComeFirst, and none of this host's own, as of docker0.
+func TestNearAddressesComeFirst(t *testing.T) {
+	var addresses []netip.Addr
+	for _, a := range []string{"172.17.0.1", "192.168.7.1", "fd00::1", "10.0.0.1", "10.0.1.1"} {
+		addresses = append(addresses, netip.MustParseAddr(a))
+	}
+	got := inTurn(addresses, []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16"), netip.MustParsePrefix("10.0.1.2/24"), netip.MustParsePrefix("fd00::2/64")})
+	if fmt.Sprint(got) != "[fd00::1 10.0.1.1 192.168.7.1 10.0.0.1]" {
+		t.Error(got)
 	}
 }
 

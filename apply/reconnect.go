@@ -177,7 +177,7 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 // for certain, and then some. Where p says why, it is told to go back as soon as it hears.
 func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, lease time.Duration) HostOutcome {
 	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
-		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		try, cancel := context.WithTimeout(ctx, headStart+10*time.Second)
 		o, ok := f.askAnew(try, host, p)
 		cancel()
 		if ok {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -120,5 +121,34 @@ func TestUndoLastFollowsTheHostBack(t *testing.T) {
 	again := agent.TxRevert{TxRef: last.TxRef, Why: "rollback", Undo: true}
 	if d := cmp.Diff([]agent.TxRevert{again, again}, asked); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestAHostIsFoundWhereItIsFirst: it may have both addresses for good, and then the former one is no news.
+func TestAHostIsFoundWhereItIsFirst(t *testing.T) {
+	tx, _ := scripted(t, nil)
+	f := tx.fleet
+	now, before := transport.Target{Name: "h", Address: "192.0.2.77"}, transport.Target{Name: "h", Address: "192.0.2.77", Via: "192.0.2.1"}
+	f.targets["h"], f.former["h"] = now, before
+	for _, gone := range []bool{false, true} {
+		f.open = func(_ context.Context, to transport.Target) (*agent.Client, error) {
+			if to == now {
+				time.Sleep(200 * time.Millisecond)
+				if gone {
+					return nil, errors.New("nobody is there any more")
+				}
+			}
+			there, _ := scripted(t, nil)
+			return there.fleet.client("h"), nil
+		}
+		want := now
+		if gone {
+			want = before
+		}
+		began := time.Now()
+		if c, by, err := f.anyway(t.Context(), "h"); err != nil || c == nil || by != want {
+			t.Errorf("gone is %v: %+v, %v", gone, by, err)
+		}
+		t.Logf("gone is %v: %s", gone, time.Since(began))
 	}
 }

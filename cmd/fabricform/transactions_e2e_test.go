@@ -61,6 +61,13 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		apply(t, "-confirm", "manual").want(t, 0, "wait until") // and from another machine
+		elsewhere := filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.Rename(tokenFile(t, state, "roce-pair/lab/roce-pair", false), elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		try(t, state, "rollback", "-lab", "-takeover", elsewhere, "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		apply(t, "-host", "b").want(t, 0, "b  committed")
