@@ -31,7 +31,7 @@ test: ## everything a fresh machine can run; the README's second command
 	.ci/run
 
 e2e: ## the main job and its failures against OpenSSH's sshd, in namespaces and virtual machines; needs root
-	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 90m ./cmd/fabricform
+	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 90m ./e2e
 
 demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README's first command
 	./examples/demo.sh
@@ -42,20 +42,20 @@ demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest,
 faults: ## applies broken in every way that we know: hosts go back by themselves; needs root. What passed with this build is not run again
 	.ci/deps nft=nftables pkill=procps
 	@mkdir -p bin
-	FABRICFORM_E2E=1 FABRICFORM_FAULTS=$(CURDIR)/bin/faults.passed $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./cmd/fabricform
+	FABRICFORM_E2E=1 FABRICFORM_FAULTS=$(CURDIR)/bin/faults.passed $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./e2e
 
 e2e-long: ## more in virtual machines: driver stacks, resets in the middle of a transaction; needs root, half an hour
 	.ci/deps vm dpkg-scanpackages=dpkg-dev nft=nftables
-	FABRICFORM_E2E=1 FABRICFORM_LONG=1 $(GO) test -count=1 -timeout 90m -run '^(TestInboxStack|TestStandInBundle|TestTransactionsOutliveResets|TestSoftRoCENCCLConf)$$' -v ./cmd/fabricform
+	FABRICFORM_E2E=1 FABRICFORM_LONG=1 $(GO) test -count=1 -timeout 90m -run '^(TestInboxStack|TestStandInBundle|TestTransactionsOutliveResets|TestSoftRoCENCCLConf)$$' -v ./e2e
 
 e2e-owners: ## what is declared survives a reboot, with each of five network managers; half an hour
 	.ci/deps vm dpkg-scanpackages=dpkg-dev nft=nftables
-	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./cmd/fabricform
+	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./e2e
 
 fuzz: ## each fuzz target for 5 s
 	@.ci/fuzz $(GO) 5s
 
-BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./cmd/fabricform
+BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./e2e
 
 bench: build ## 16 hosts, 1,000 simulated ones and the probes beside their peers, as ratios; needs root
 	$(BENCH)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -221,29 +220,4 @@ func heldBy(t *testing.T, k tokenStore) map[string]agent.TxRef {
 		t.Fatal(err)
 	}
 	return held(all, endedBy(nil))
-}
-
-// tokenFiles are a fabric's on the operator's machine: of applies that run or died, or that wait.
-func tokenFiles(t *testing.T, state, fabric string, running bool) (out []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(state, "fabricform", "transactions", fabric, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if strings.HasSuffix(f, ".running.json") == running {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// tokenFile is the only one.
-func tokenFile(t *testing.T, state, fabric string, running bool) string {
-	t.Helper()
-	files := tokenFiles(t, state, fabric, running)
-	if len(files) != 1 {
-		t.Fatalf("there are %d files of tokens: %v", len(files), files)
-	}
-	return files[0]
 }

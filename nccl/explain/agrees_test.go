@@ -13,7 +13,7 @@ import (
 
 // TestNCCLAgrees holds our reading against NCCL's own: nccl-2.28.9-quirks.conf was its /etc/nccl.conf, and the
 // log beside it is what NCCL 2.28.9 made of it. It shows most numbers, and C's getenv what was taken from
-// the file (TestNCCLOnTwoGPUs in cmd/fabricform made both).
+// the file (TestNCCLOnTwoGPUs in e2e made both).
 func TestNCCLAgrees(t *testing.T) {
 	conf, err1 := os.ReadFile("testdata/nccl-2.28.9-quirks.conf")
 	log, err2 := os.ReadFile("testdata/nccl-2.28.9-quirks.log")

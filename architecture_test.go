@@ -1,0 +1,134 @@
+package fabricform_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fabricform/fabricform/"
+
+// allowed is the house's import table: a room may import what its row names and nothing else of
+// ours. docs/architecture.md shows the same table; change both together.
+var allowed = map[string]struct {
+	rooms []string
+	why   string
+}{
+	"fabric":                  {nil, "the model is pure: what it means cannot depend on how it is read or made"},
+	"host":                    {nil, "what code may touch on a machine has no opinion about fabrics"},
+	"transport":               {nil, "a stream to a host is the same whatever is said over it"},
+	"facts":                   {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
+	"resource":                {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
+	"nearest":                 {nil, "what somebody meant to write is asked of words alone"},
+	"nccl/env":                {[]string{"nearest"}, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
+	"nccl":                    {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
+	"nccl/launch":             {[]string{"nccl", "fabric", "facts"}, "what starts a job is written from derived settings, and starts nothing"},
+	"nccl/explain":            {[]string{"nccl", "nccl/env", "fabric", "facts"}, "what others wrote is read as text, and held against the table and the model"},
+	"config":                  {[]string{"fabric", "nearest", "nccl/env"}, "files become a model; config never sees a provider or a host; of NCCL, the table that nccl.env is checked against"},
+	"providers/netif":         {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers/ofed":          {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers/rxe":           {[]string{"resource", "host", "facts", "fabric"}, "a provider knows its kind and nothing of plans"},
+	"providers/netif/persist": {[]string{"resource", "host", "facts", "fabric", "providers/netif", "providers/rxe"}, "what is kept is what the neighbouring rooms declare, in the words of network managers"},
+	"providers/ncclconf":      {[]string{"resource", "host", "facts", "fabric", "nccl", "nccl/env"}, "a provider knows its kind and nothing of plans; what it writes is derived and read by NCCL's rooms"},
+	"providers":               {[]string{"resource", "facts", "fabric", "providers/ncclconf", "providers/netif", "providers/netif/persist", "providers/ofed", "providers/rxe"}, "the explicit table of kinds"},
+	"planner":                 {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
+	"probe":                   {[]string{"host", "probe/perftest", "probe/collective", "probe/mpi"}, "a measurement knows addresses and devices, not fabrics"},
+	"probe/collective":        {nil, "the language of a rank is pure: what it prints means the same wherever it ran"},
+	"probe/mpi":               {nil, "the language of launchers is pure: what they would have done means the same wherever they run"},
+	"probe/perftest":          {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
+	"probe/roce":              {nil, "decoding is pure: packets mean the same wherever they were captured"},
+	"checkpoint":              {[]string{"host", "resource"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
+	"agent":                   {[]string{"resource", "host", "facts", "probe", "checkpoint"}, "the conversation with a host, over any stream"},
+	"validators":              {[]string{"fabric", "facts", "nccl", "nccl/env", "nccl/explain", "nccl/launch", "probe", "probe/collective", "probe/mpi", "probe/perftest", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
+	"apply":                   {[]string{"planner", "agent", "checkpoint", "transport", "validators", "resource", "facts", "probe", "probe/perftest", "fabric"}, "carries a plan out on a fleet"},
+	"lab/site":                {nil, "what every lab has, whatever it is made of"},
+	"lab/netns":               {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
+	"lab/vm":                  {[]string{"fabric", "lab/site"}, "a lab is built from the model alone"},
+	"lab":                     {[]string{"fabric", "lab/site", "lab/netns", "lab/vm"}, "one face for the kinds of labs"},
+	"view":                    {[]string{"planner", "apply", "validators", "resource", "facts", "fabric", "lab/site", "probe/roce", "host", "nccl/explain", "nccl/env"}, "views get values from anywhere below; of host, the plain types of links"},
+	"lsp":                     {[]string{"config", "fabric"}, "an editor is told of files and the language, never of hosts"},
+	"cmd/fabricform":          {[]string{"*"}, "the wiring"},
+	"e2e":                     {nil, "tests alone: it has nothing that others could import"},
+}
+
+func TestImportsRunDownwards(t *testing.T) {
+	root := "."
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		seen[filepath.ToSlash(rel)] = true
+		checkFile(t, filepath.ToSlash(rel), path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room := range allowed {
+		if !seen[room] {
+			t.Errorf("the table has a row for %s, which does not exist", room)
+		}
+	}
+}
+
+func checkFile(t *testing.T, room, path string) {
+	t.Helper()
+	rule, ok := allowed[room]
+	if !ok {
+		t.Errorf("%s has no row in the import table", room)
+		return
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, found := strings.CutPrefix(name, module)
+		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, "*") {
+			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
+		}
+		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "lab/netns", "lab/vm"}, room) {
+			t.Errorf("%s imports os/exec: programs are started in host, transport and labs only", path)
+		}
+	}
+}
+
+func TestArchitecturePageShowsTheTable(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room, rule := range allowed {
+		row := "| `" + room + "` | " + strings.Join(rule.rooms, ", ") + " |"
+		if rule.rooms == nil {
+			row = "| `" + room + "` | nothing |"
+		}
+		if room == "cmd/fabricform" {
+			row = "| `cmd/fabricform` | everything |"
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/architecture.md lacks the row %q", row)
+		}
+	}
+}

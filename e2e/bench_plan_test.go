@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
+// all hosts at once.
+func TestBenchPlan(t *testing.T) {
+	benchmark(t)
+	for _, n := range benchSizes() {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			var s series
+			for range 5 {
+				bare := b.bareLogins(t)
+				before := ownCPU(t)
+				plan := onePlan(t, b.session, b.dialer)
+				planCPU := ownCPU(t) - before
+				ssh, sshCPU, err := b.everywhere(n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} }, addressesSaid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
+				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
+				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
+				s.add("client CPU of plan, ms a host", planCPU.Seconds()*1000/float64(n))
+			}
+			s.log(t, fmt.Sprintf("%d hosts", n))
+		})
+	}
+}
+
+// addressesSaid: what was said are a host's addresses, of which some other than lo's.
+func addressesSaid(said []byte) error {
+	var links []struct {
+		Name      string                   `json:"ifname"`
+		Addresses []struct{ Local string } `json:"addr_info"`
+	}
+	if err := json.Unmarshal(said, &links); err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Name != "lo" && len(l.Addresses) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%d links, none of which has an address beside lo", len(links))
+}
+
+func (b *benchLab) bareLogins(t *testing.T) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for _, h := range b.session.fabric.Hosts {
+		g.Go(func() error { return b.dialer.Login(context.Background(), b.session.target(h)) })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// onePlan is what `fabricform plan` does between reading the files and printing.
+func onePlan(t *testing.T, s *session, d *transport.Dialer) time.Duration {
+	t.Helper()
+	start := time.Now()
+	s.fleet = apply.Glance(context.Background(), d, build, 64, members(t, s))
+	p := s.plan(context.Background())
+	took := time.Since(start)
+	if len(p.Unreachable()) > 0 || p.Changes() < len(s.fabric.Hosts) {
+		t.Fatalf("%d changes; unreachable: %v", p.Changes(), p.Unreachable())
+	}
+	return took
+}

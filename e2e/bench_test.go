@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// The benchmarks print what a job takes beside what users would otherwise run. Measurements of a
+// round stand beside each other and are told as ratios, medians of the rounds: seconds on a noisy
+// machine say little. They assert no time.
+
+// benchmark skips where no benchmark was asked for, or where a tool that it stands beside is missing.
+func benchmark(t *testing.T, tools ...string) {
+	t.Helper()
+	if os.Getenv("FABRICFORM_BENCH") == "" {
+		t.Skip("a benchmark: run `make bench`")
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("left out: %s is not installed", tool)
+		}
+	}
+}
+
+// benchSizes are numbers of hosts; more of them take minutes.
+func benchSizes() []int {
+	if os.Getenv("FABRICFORM_BENCH_FULL") != "" {
+		return []int{16, 64}
+	}
+	return []int{16}
+}
+
+// series are ratios by name, in the order in which they came.
+type series struct {
+	names  []string
+	values map[string][]float64
+}
+
+func (s *series) add(name string, v float64) {
+	if s.values == nil {
+		s.values = map[string][]float64{}
+	}
+	if s.values[name] == nil {
+		s.names = append(s.names, name)
+	}
+	s.values[name] = append(s.values[name], v)
+}
+
+func (s *series) log(t *testing.T, title string) {
+	t.Helper()
+	for _, name := range s.names {
+		all := slices.Sorted(slices.Values(s.values[name]))
+		t.Logf("%s: %-55s %8.2f   (%.2f to %.2f, %d rounds)", title, name, all[len(all)/2], all[0], all[len(all)-1], len(all))
+	}
+}
+
+// benchLab is a lab of n hosts on one switch, with the helper in place.
+type benchLab struct {
+	n             int
+	fabric, state string
+	session       *session
+	dialer        *transport.Dialer
+	lab           lab.Lab
+	pid           int // has the management network
+}
+
+func newBenchLab(t *testing.T, n int) *benchLab {
+	t.Helper()
+	b := &benchLab{n: n, fabric: fleetFabric(t, "bench", n, 9000)}
+	text, err := os.ReadFile(b.fabric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("validate {\n"), []byte("validate {\n    pairs = \"all\"\n"), 1)
+	text = bytes.Replace(text, []byte("count = 2"), []byte("count = 5"), 1)
+	// All logins at once on few processors take their time.
+	text = bytes.Replace(text, []byte(`connect_timeout = "20s"`), []byte(`connect_timeout = "60s"`), 1)
+	if err := os.WriteFile(b.fabric, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.state = labUpFor(t, b.fabric)
+	t.Setenv("XDG_STATE_HOME", b.state)
+	try(t, b.state, "plan", "-lab", b.fabric).want(t, 0) // brings the helper
+	f, _, diags := config.Load(b.fabric, config.Options{})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if b.lab, err = lab.Open(f.Name); err != nil {
+		t.Fatal(err)
+	}
+	b.session = newSession(f, b.lab)
+	b.dialer = &transport.Dialer{NetDial: b.lab.NetDial, Helper: helper{}}
+	raw, err := os.ReadFile(filepath.Join(b.state, "fabricform", "lab", f.Name, "lab.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved struct{ Net struct{ PID int } }
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		t.Fatal(err)
+	}
+	b.pid = saved.Net.PID
+	return b
+}
+
+// operator is a command that runs where the operator of the lab stands.
+func (b *benchLab) operator(argv ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(b.pid), "--net", "--"}, argv...)...)
+}
+
+// curve25519 is ssh(1)'s quickest key exchange; its default costs the client several times as much.
+var curve25519 = []string{"-o", "KexAlgorithms=curve25519-sha256"}
+
+// everywhere runs a command on all hosts by ssh(1) with further options of its, at most so many
+// hosts at once. What it says there must please check.
+func (b *benchLab) everywhere(atOnce int, options []string, argv func(i int) []string, check func(said []byte) error) (took, cpu time.Duration, err error) {
+	start := time.Now()
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i, h := range b.session.fabric.Hosts {
+		to := b.session.target(h)
+		args := append([]string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, options...)
+		args = append(append(args, to.User+"@"+to.Address), argv(i)...)
+		g.Go(func() error {
+			cmd := b.operator(args...)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				err = check(out)
+			}
+			if err != nil {
+				return fmt.Errorf("ssh to %s: %w: %s", h.Name, err, out)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			cpu += processorTime(cmd)
+			return nil
+		})
+	}
+	err = g.Wait()
+	return time.Since(start), cpu, err
+}
+
+// processorTime is what an ended command used.
+func processorTime(cmd *exec.Cmd) time.Duration {
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// ownCPU is what this process used so far.
+func ownCPU(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// members are all hosts of a session.
+func members(t *testing.T, s *session) (out []apply.Member) {
+	t.Helper()
+	for _, h := range s.fabric.Hosts {
+		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, apply.Member{Target: s.target(h), Needs: needs})
+	}
+	return out
+}
+
+// connect opens the helpers of all hosts.
+func (b *benchLab) connect(t *testing.T) *apply.Fleet {
+	t.Helper()
+	fleet := apply.Connect(context.Background(), b.dialer, build, 64, members(t, b.session))
+	if len(fleet.Unreachable) > 0 {
+		t.Fatal(fleet.Unreachable)
+	}
+	return fleet
+}
+
+// program runs the program under test and answers what it took.
+func (b *benchLab) program(t *testing.T, args ...string) (took, cpu time.Duration) {
+	t.Helper()
+	cmd := exec.Command(bin, append(args, b.fabric)...)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=")
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return time.Since(start), processorTime(cmd)
+}

@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// rankHost names the host that this process is to become, rankEtc the folder that is its /etc, and rankGPUs how many
+// GPUs a driver of its own would show, where it is set.
+const (
+	rankHost = "FABRICFORM_TEST_RANK_HOST"
+	rankEtc  = "FABRICFORM_TEST_RANK_ETC"
+	rankGPUs = "FABRICFORM_TEST_RANK_GPUS"
+)
+
+// rankHostMain is a host of ranks: namespaces of its own, whose /etc is a copy. It becomes the program whose
+// arguments stand behind "--": the real helper, mostly.
+func rankHostMain() int {
+	start := os.NewFile(3, "start")
+	_, err := io.Copy(io.Discard, start) // ends when the network is in place
+	if err := errors.Join(err, start.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, "wait for the network:", err)
+		return 1
+	}
+	mount := func(source, target, kind string, flags uintptr) error {
+		if err := syscall.Mount(source, target, kind, flags, ""); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", source, target, err)
+		}
+		return nil
+	}
+	err = errors.Join(syscall.Sethostname([]byte(os.Getenv(rankHost))), mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE),
+		mount(os.Getenv(rankEtc), "/etc", "", syscall.MS_BIND))
+	if n, _ := strconv.Atoi(os.Getenv(rankGPUs)); n > 0 {
+		err = errors.Join(err, mount("tmpfs", "/proc/driver", "tmpfs", 0))
+		for i := range n {
+			err = errors.Join(err, os.MkdirAll(fmt.Sprintf("/proc/driver/nvidia/gpus/0000:%02x:00.0", i+1), 0o755))
+		}
+	}
+	if mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY) != nil { // shows this namespace's interfaces
+		fmt.Fprintln(os.Stderr, "/sys is the machine's: speeds of interfaces are not known")
+	}
+	if lo, lost := netlink.LinkByName("lo"); lost == nil {
+		err = errors.Join(err, netlink.LinkSetUp(lo))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for i, a := range os.Args {
+		if a == "--" {
+			err := syscall.Exec(os.Args[i+1], os.Args[i+1:], os.Environ())
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	fmt.Fprintln(os.Stderr, "there is no program to become")
+	return 1
+}
+
+// rankFleet asks helpers over pipes, and keeps what ranks print below out.
+type rankFleet struct {
+	validators.Fleet // what these tests do not ask
+	clients          map[string]*agent.Client
+	etc              map[string]string
+	pids             map[string]int
+	out, name        string   // folder, and how the files of a case begin
+	asksFor          []string // in the place of what mpirun asks for
+}
+
+func asked[R any](ctx context.Context, f *rankFleet, host, method string, params any) (r R, err error) {
+	err = f.clients[host].Call(ctx, method, params, &r)
+	return r, err
+}
+
+func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
+	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: facts.Needs{Folders: []string{"/etc"}, NCCL: true}}) // with nccl.conf
+	return r.Snapshot, err
+}
+
+func (f *rankFleet) TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error) {
+	return asked[probe.TCPListenResult](ctx, f, host, "tcp.listen", s)
+}
+
+func (f *rankFleet) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+	return asked[probe.TCPResult](ctx, f, host, "tcp.send", s)
+}
+
+func (f *rankFleet) TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error) {
+	return asked[probe.TCPResult](ctx, f, host, "tcp.collect", id)
+}
+
+func (f *rankFleet) Counters(ctx context.Context, host, netdev string) (probe.Counters, error) {
+	return asked[probe.Counters](ctx, f, host, "counters", netdev)
+}
+
+func (f *rankFleet) CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error) {
+	return asked[probe.CollectiveHas](ctx, f, host, "collective.look", l)
+}
+
+func (f *rankFleet) CollectiveStop(ctx context.Context, host, id string) error {
+	_, err := asked[struct{}](ctx, f, host, "collective.stop", id)
+	return err
+}
+
+func (f *rankFleet) LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
+	return asked[probe.LaunchHas](ctx, f, host, "launch.look", l)
+}
+
+func (f *rankFleet) Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
+	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.run", s)
+	return e, errors.Join(err, f.keep(host, "mpirun-"+s.Run.Program, e))
+}
+
+func (f *rankFleet) LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error) {
+	return asked[probe.LaunchAsk](ctx, f, host, "launch.asked", id)
+}
+
+func (f *rankFleet) LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error {
+	_, err := asked[struct{}](ctx, f, host, "launch.told", t)
+	return err
+}
+
+func (f *rankFleet) LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
+	if f.asksFor != nil {
+		s.Words = f.asksFor
+	}
+	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.daemon", s)
+	return e, errors.Join(err, f.keep(host, "daemon", e))
+}
+
+// keep appends what a launch's end told to the case's files.
+func (f *rankFleet) keep(host, what string, e probe.LaunchEnded) (err error) {
+	for suffix, text := range map[string][]byte{".out": e.Out, ".err": e.Err, ".log": e.Log} {
+		path := filepath.Join(f.out, fmt.Sprintf("%s-%s-%s%s", f.name, host, what, suffix))
+		old, _ := os.ReadFile(path) // none at first
+		err = errors.Join(err, os.WriteFile(path, append(old, text...), 0o644))
+	}
+	return err
+}
+
+func (f *rankFleet) CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error) {
+	ranks, err := asked[[]probe.CollectiveRank](ctx, f, host, "collective.run", s)
+	for _, r := range ranks {
+		base := filepath.Join(f.out, fmt.Sprintf("%s-%s-rank%d", f.name, host, r.Rank))
+		err = errors.Join(err, os.WriteFile(base+".log", r.Log, 0o644), os.WriteFile(base+".jsonl", r.Out, 0o644))
+	}
+	return ranks, err
+}
+
+// startHost starts this test as a host in namespaces of its own. begin lets it go on.
+func startHost(t *testing.T, name, etc string, more []string, args ...string) (cmd *exec.Cmd, begin func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command("/proc/self/exe", append([]string{"-test.run=^$"}, args...)...)
+	cmd.Env = append(append(os.Environ(), rankHost+"="+name, rankEtc+"="+etc), more...)
+	cmd.ExtraFiles, cmd.Dir = []*os.File{r}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return cmd, func() { w.Close() }
+}
+
+// ownEtc copies the machine's /etc for a host, without an nccl.conf.
+func ownEtc(t *testing.T) string {
+	t.Helper()
+	etc := filepath.Join(t.TempDir(), "etc")
+	out, err := exec.Command("cp", "-a", "/etc", etc).CombinedOutput()
+	if err != nil { // a file may have gone meanwhile
+		out, err = exec.Command("cp", "-a", "-T", "/etc", etc).CombinedOutput()
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.RemoveAll(filepath.Join(etc, "nccl.conf")); err != nil {
+		t.Fatal(err)
+	}
+	return etc
+}
+
+// pipe is both ends of a helper's stream.
+type pipe struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// twoHosts starts helpers a and b with cables rail0, rail1 and meet0 between them, all made inside
+// their own namespaces: 10.77.0.1 and .2, 10.77.1.1 and .2, 10.78.0.1 and .2.
+func twoHosts(t *testing.T, environ func(i int) []string) *rankFleet {
+	t.Helper()
+	return someHosts(t, []string{"a", "b"}, environ, func(f *rankFleet) {
+		for k, cable := range []string{"rail0", "rail1", "meet0"} {
+			lay(t, f, cable, []string{"10.77.0.%d/30", "10.77.1.%d/30", "10.78.0.%d/30"}[k])
+		}
+	})
+}
+
+// someHosts starts helpers, which find the network that join makes.
+func someHosts(t *testing.T, names []string, environ func(i int) []string, join func(*rankFleet)) *rankFleet {
+	t.Helper()
+	f := &rankFleet{clients: map[string]*agent.Client{}, etc: map[string]string{}, pids: map[string]int{}, out: t.TempDir()}
+	streams := map[string]pipe{}
+	var begin []func()
+	for i, name := range names {
+		f.etc[name] = ownEtc(t)
+		cmd, start := startHost(t, name, f.etc[name], environ(i), "--", bin, "agent")
+		in, err1 := cmd.StdinPipe()
+		out, err2 := cmd.StdoutPipe()
+		cmd.Stderr = os.Stderr
+		if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		f.pids[name], streams[name] = cmd.Process.Pid, pipe{out, in}
+		begin = append(begin, start)
+	}
+	join(f)
+	for i, name := range names {
+		begin[i]()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var err error
+		if f.clients[name], err = agent.Connect(ctx, streams[name], build, 20*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.clients[name].Close)
+	}
+	return f
+}
+
+// lay makes a cable between the hosts' namespaces; nothing is made in the machine's own.
+func lay(t *testing.T, f *rankFleet, name, address string) {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := f.inside(t, "a").LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: name, PeerNamespace: netlink.NsPid(f.pids["b"])}); err != nil {
+		t.Fatalf("make cable %s: %v", name, err)
+	}
+	for i, host := range []string{"a", "b"} {
+		f.address(t, host, name, fmt.Sprintf(address, i+1))
+		h := f.inside(t, host)
+		l, err := h.LinkByName(name)
+		if err == nil {
+			err = h.LinkSetUp(l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// inside is a netlink handle in a host's network namespace.
+func (f *rankFleet) inside(t *testing.T, host string) *netlink.Handle {
+	t.Helper()
+	ns, err := netns.GetFromPid(f.pids[host])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	h, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// address gives an interface one address in the place of all others.
+func (f *rankFleet) address(t *testing.T, host, dev, address string) {
+	t.Helper()
+	h := f.inside(t, host)
+	l, err := h.LinkByName(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := h.AddrList(l, netlink.FAMILY_V4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := netip.MustParsePrefix(address)
+	err = h.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}})
+	for _, a := range old {
+		err = errors.Join(err, h.AddrDel(l, &a))
+	}
+	if err != nil {
+		t.Fatalf("address of %s on %s: %v", dev, host, err)
+	}
+}
+
+// verdicts are results as lines, for a person and for a test.
+func verdicts(results []validators.Result) string {
+	var out strings.Builder
+	for _, r := range results {
+		fmt.Fprintf(&out, "%s %s %s: %s (want %s) %s\n", r.Verdict, r.Host, r.What, r.Measured, r.Expected, r.Cause)
+	}
+	return out.String()
+}

@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// outside is a fabric of the lab's hosts reached the ordinary way: by address, as a user, with
+// known_hosts and sudo, from a process that stands in the lab's management network.
+type outside struct {
+	t      *testing.T
+	state  string
+	netPID int
+	dir    string
+	addr   map[string]string
+}
+
+func reachFromOutside(t *testing.T) *outside {
+	t.Helper()
+	o := &outside{t: t, state: labUpFor(t, pair), dir: t.TempDir(), addr: map[string]string{}}
+	folder := filepath.Join(o.state, "fabricform", "lab", "roce-pair")
+	raw, err := os.ReadFile(filepath.Join(folder, "lab.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Net   struct{ PID int }
+		Hosts map[string]struct{ Address string }
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	o.netPID = s.Net.PID
+	for name, h := range s.Hosts {
+		o.addr[name] = h.Address
+		inside(t, o.state, pair, name, "sh", "-c", "useradd -m -d /home/tutu -s /bin/sh -p '*' tutu && mkdir -p /home/tutu/.ssh && "+
+			"cp /run/fabricform-lab/authorized_keys /home/tutu/.ssh/ && chown -R tutu /home/tutu/.ssh && "+
+			"echo 'tutu ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/tutu && chmod 0440 /etc/sudoers.d/tutu")
+	}
+	for _, file := range []string{"id_ed25519", "known_hosts"} {
+		raw, err := os.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(o.dir, file), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// fabric writes a fabric file of both hosts; extra goes into host b, ssh into the ssh block.
+func (o *outside) fabric(addrB, ssh, extra string) string {
+	o.t.Helper()
+	text := fmt.Sprintf(`ssh {
+  user          = "tutu"
+  identity_file = %q
+  known_hosts   = %q
+%s
+}
+host "a" {
+  address = %q
+  nic "rail0" {
+    netdev    = "ens19f0np0"
+    addresses = ["192.168.88.1/30"]
+  }
+}
+host "b" {
+  address = %q
+  nic "rail0" {
+    netdev    = "ens19f0np0"
+    addresses = ["192.168.88.2/30"]
+  }
+%s
+}
+`, filepath.Join(o.dir, "id_ed25519"), filepath.Join(o.dir, "known_hosts"), ssh, o.addr["a"], addrB, extra)
+	path := filepath.Join(o.dir, "fabric.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	return path
+}
+
+// try runs the program inside the lab's management network.
+func (o *outside) try(args ...string) answer {
+	o.t.Helper()
+	argv := append([]string{"--target", fmt.Sprint(o.netPID), "--net", "--", bin}, args...)
+	return tryCommand(o.t, o.state, exec.Command("nsenter", argv...))
+}
+
+// kernel is all that the tool could have changed on the lab's hosts.
+func (o *outside) kernel() string {
+	o.t.Helper()
+	var all strings.Builder
+	for _, host := range []string{"a", "b"} {
+		for _, what := range []string{"link", "addr", "route show table all", "rule"} {
+			argv := append([]string{"ip", "-d", "-j"}, strings.Fields(what)...)
+			out, err := exec.Command(bin, append([]string{"lab", "exec", pair, host, "--"}, argv...)...).Output()
+			if err != nil {
+				o.t.Fatal(err)
+			}
+			all.Write(out)
+		}
+	}
+	if strings.Contains(all.String(), `"tentative":true`) {
+		// Duplicate address detection of the lab's management addresses is about to end.
+		time.Sleep(100 * time.Millisecond)
+		return o.kernel()
+	}
+	return all.String()
+}
+
+func (o *outside) script(host, text string) {
+	o.t.Helper()
+	inside(o.t, o.state, pair, host, "sh", "-c", text)
+}
+
+func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
+	e2e(t)
+	o := reachFromOutside(t)
+	t.Setenv("XDG_STATE_HOME", o.state)
+	b := o.addr["b"]
+	apply := func(path string) answer { return o.try("apply", "-auto-approve", path) }
+
+	t.Run("sudo that asks for a password", func(t *testing.T) {
+		o.t = t
+		o.script("b", "rm /etc/sudoers.d/tutu")
+		apply(o.fabric("192.0.2.1", "  connect_timeout = \"1s\"", "")).want(t, 4, "b: left out")
+		o.try("plan", o.fabric(b, "", "")).want(t, 4, "sudo", "NOPASSWD")
+		o.script("b", "echo 'tutu ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/tutu && chmod 0440 /etc/sudoers.d/tutu")
+		o.try("apply", "-auto-approve", "-no-verify", o.fabric(b, "", "")).want(t, 0)
+		o.script("a", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
+		o.script("b", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
+	})
+	before := o.kernel()
+	t.Run("missing sftp subsystem", func(t *testing.T) {
+		o.t = t
+		o.script("b", "rm -rf /home/tutu/.cache/fabricform; grep -v Subsystem /run/fabricform-lab/sshd_config > /run/nosftp && echo Port 2222 >> /run/nosftp && "+sshd+" -f /run/nosftp")
+		known := filepath.Join(o.dir, "known_hosts")
+		raw, err := os.ReadFile(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at2222 := strings.Replace(string(raw), b+" ", "["+b+"]:2222 ", 1)
+		if err := os.WriteFile(known, []byte(string(raw)+at2222), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.try("plan", o.fabric(b, "", "  ssh {\n    port = 2222\n  }")).want(t, 4, "no SFTP", "Subsystem sftp")
+	})
+	t.Run("full disk", func(t *testing.T) {
+		o.t = t
+		o.script("b", "mkdir -p /home/tutu/.cache /run/user/$(id -u tutu) && for d in /home/tutu/.cache /var/tmp /run/user/$(id -u tutu); do mount -t tmpfs -o size=1m,mode=0777 tmpfs $d; done")
+		o.try("plan", o.fabric(b, "", "")).want(t, 4, "no directory can take it", "disk full")
+		left := inside(t, o.state, pair, "b", "sh", "-c", "find /home/tutu/.cache /var/tmp /run/user -type f")
+		if left != "" {
+			t.Fatalf("the upload left %s", left)
+		}
+		o.script("b", "umount /home/tutu/.cache /var/tmp /run/user/$(id -u tutu)")
+	})
+	t.Run("another user could write, and noexec", func(t *testing.T) {
+		o.t = t
+		o.script("b", "rm -rf /home/tutu/.cache /var/tmp/fabricform-* && install -d -o tutu -m 0777 /home/tutu/.cache /home/tutu/.cache/fabricform")
+		o.try("plan", "-detailed-exitcode", o.fabric(b, "", "")).want(t, 2)
+		where := inside(t, o.state, pair, "b", "sh", "-c", "ls -d /home/tutu/.cache/fabricform/* /var/tmp/fabricform-*/* 2>/dev/null || true")
+		if strings.Contains(where, ".cache") || !strings.Contains(where, "/var/tmp/fabricform-") {
+			t.Fatalf("the helper went to %q", where)
+		}
+		o.script("b", "rm -rf /home/tutu/.cache/fabricform /var/tmp/fabricform-* && install -d -o tutu /home/tutu/.cache && mount -t tmpfs -o noexec,mode=0777 tmpfs /home/tutu/.cache")
+		o.try("plan", "-detailed-exitcode", o.fabric(b, "", "")).want(t, 2)
+		where = inside(t, o.state, pair, "b", "sh", "-c", "ls -d /home/tutu/.cache/fabricform/* /var/tmp/fabricform-*/* 2>/dev/null || true")
+		if strings.Contains(where, ".cache") || !strings.Contains(where, "/var/tmp/fabricform-") {
+			t.Fatalf("noexec was not noticed: the helper went to %q", where)
+		}
+		o.script("b", "umount /home/tutu/.cache")
+	})
+	t.Run("unreachable host", func(t *testing.T) {
+		o.t = t
+		o.try("plan", o.fabric("192.0.2.1", "", "")).want(t, 4, "b: left out")
+		o.try("verify", o.fabric("192.0.2.1", "", "")).want(t, 4, "unreachable")
+	})
+	t.Run("the management path is refused", func(t *testing.T) {
+		o.t = t
+		nic := "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\"10.9.9.9/24\"]\n  }"
+		apply(o.fabric(b, "", nic)).want(t, 1, "carries your SSH connection", "Plan refused")
+	})
+	t.Run("changed and unknown host key", func(t *testing.T) {
+		o.t = t
+		known := filepath.Join(o.dir, "known_hosts")
+		raw, err := os.ReadFile(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keyA := strings.Fields(strings.Split(string(raw), "\n")[0])
+		lies := o.addr["a"] + " " + strings.Join(keyA[1:], " ") + "\n" + b + " " + strings.Join(keyA[1:], " ") + "\n"
+		if err := os.WriteFile(known, []byte(lies), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.try("plan", o.fabric(b, "", "")).want(t, 4, "is changed", "nothing was sent")
+		if err := os.WriteFile(known, []byte(o.addr["a"]+" "+strings.Join(keyA[1:], " ")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.try("plan", o.fabric(b, "", "")).want(t, 4, "is unknown", "SHA256:")
+	})
+	o.t = t
+	if after := o.kernel(); after != before {
+		t.Fatalf("something was changed:\n%s\n%s", before, after)
+	}
+}

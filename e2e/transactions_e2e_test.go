@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fabricform/fabricform/agent"
+)
+
+// TestHostsEndApartOnlyWhereTheyMay is one host that goes back alone, and confirmations
+// that find the hosts otherwise than they were left.
+func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
+	e2e(t)
+	state := labUpFor(t, pair)
+	apply := func(t *testing.T, flags ...string) answer {
+		return try(t, state, append(append([]string{"apply", "-lab", "-auto-approve", "-no-verify"}, flags...), pair)...)
+	}
+	t.Run("a host that fails goes back alone, and what lasts is written on the others", func(t *testing.T) {
+		const key = "/proc/sys/net/ipv4/tcp_mtu_probing"
+		inside(t, state, pair, "b", "sh", "-c", "mount --bind "+key+" "+key+" && mount -o remount,bind,ro "+key)
+		apply(t, "-on-failure", "rollback-host").want(t, 6, "read-only file system", "✓ a.nccl.file", "a  committed", "b  reverted")
+		inside(t, state, pair, "a", "test", "-e", confFile)
+		inside(t, state, pair, "b", "test", "!", "-e", confFile)
+		inside(t, state, pair, "b", "umount", key)
+		apply(t).want(t, 0, "b  committed")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
+		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
+	})
+	t.Run("what is not as declared any more is not confirmed", func(t *testing.T) {
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		inside(t, state, pair, "b", "ip", "link", "set", "ens19f1np1", "mtu", "1400")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "mtu is 1400", "a, b  reverted: the changes were made, but did not stay")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+	})
+	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		file, elsewhere := tokenFile(t, state, "roce-pair/lab/roce-pair", false), filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.Rename(file, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "down")
+		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 1, "take the transaction over: host b", "held from this machine now")
+		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "up")
+		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		if left := tokensIn(t, file); len(left) != 2 || left["a"].Token == tokensIn(t, elsewhere)["a"].Token {
+			t.Errorf("tokens are kept of %d hosts of 2, or that of host a is the dead one", len(left))
+		}
+		try(t, state, "rollback", "-lab", pair).want(t, 0, "a  reverted")
+		if _, err := os.Stat(file); err == nil {
+			t.Error("the tokens are still there")
+		}
+	})
+	t.Run("what is back on one host is not kept on the other", func(t *testing.T) {
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		apply(t, "-confirm", "manual").want(t, 0, "wait until") // and from another machine
+		elsewhere := filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.Rename(tokenFile(t, state, "roce-pair/lab/roce-pair", false), elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		try(t, state, "rollback", "-lab", "-takeover", elsewhere, "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
+		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		apply(t, "-host", "b").want(t, 0, "b  committed")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has ended on b, and another transaction came there since")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
+	})
+	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
+		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "wait until")
+		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "goes back by itself"); time.Sleep(time.Second) {
+			if time.Now().After(end) {
+				t.Fatal("it did not go back")
+			}
+		}
+		try(t, state, "rollback", "-lab", pair).want(t, 1, "nothing to go back from")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+	})
+	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {
+		apply(t, "-confirm", "manual", "-host", "a").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual", "-host", "b").want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 0, "a  committed")
+		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", pair).want(t, 0, "b  committed")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
+	})
+	saved := filepath.Join(t.TempDir(), "tonight.plan")
+	t.Run("a saved plan that gives everything back is confirmed", func(t *testing.T) {
+		try(t, state, "plan", "-lab", "-destroy", "-out", saved, pair).want(t, 0, "Saved")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", pair).want(t, 0, "a, b  committed")
+		inside(t, state, pair, "a", "test", "!", "-e", confFile)
+	})
+	t.Run("a plan is confirmed as it was made, whatever the variables are now", func(t *testing.T) {
+		raw, err := os.ReadFile(pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fabric := filepath.Join(t.TempDir(), "f.hcl")
+		text := strings.ReplaceAll(string(raw), "mtu       = 9000", "mtu       = var.mtu") + "variable \"mtu\" {\n  type    = number\n  default = 9000\n}\n"
+		if err := os.WriteFile(fabric, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-out", saved, fabric).want(t, 0, "Saved")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "confirm", "-lab", fabric).want(t, 0, "a, b  committed")
+		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-detailed-exitcode", fabric).want(t, 0, "No changes")
+	})
+}
+
+// TestTokensFollowAMoveOfTheManagementPath: the connection through the new address has a new token, and
+// it is the one that is left when the program dies, and where it waits for a confirmation.
+func TestTokensFollowAMoveOfTheManagementPath(t *testing.T) {
+	e2e(t)
+	o := reachFromOutside(t)
+	t.Setenv("XDG_STATE_HOME", o.state)
+	const old, moved = "10.55.0.2", "10.55.0.77"
+	o.secondManagement("b", "10.55.0.1/24", old+"/24")
+	nic := "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\"" + moved + "/24\", \"" + o.addr["b"] + "/31\"]\n  }"
+	o.try("plan", "-allow=management", o.fabric(old, "", nic)).want(t, 0, "moved to "+moved) // brings the helper
+	o.known(old, moved)
+	isHosts := func(kept string) {
+		t.Helper()
+		if !strings.Contains(o.latestOnB(), `"`+kept+`"`) || kept == "" {
+			t.Fatalf("the token that is kept is not the host's")
+		}
+	}
+	back := func() {
+		t.Helper()
+		o.try("apply", "-auto-approve", "-no-verify", "-allow=management", o.fabric(moved, "", "")).want(t, 0, "moved to "+old)
+	}
+
+	o.try("apply", "-auto-approve", "-no-verify", "-allow=management", "-confirm", "manual", o.fabric(old, "", nic)).want(t, 0, "wait until")
+	isHosts(tokensIn(t, tokenFile(t, o.state, "default", false))["b"].Token)
+	o.try("confirm", o.fabric(moved, "", nic)).want(t, 0, "a, b  committed")
+	back()
+
+	fabric := o.fabric(old, "", nic)
+	for range 3 {
+		if kept := o.killedOnceMoved(fabric); kept != "" {
+			isHosts(kept)
+			o.try("rollback", fabric).want(t, 0, "b  reverted: rollback by")
+			return
+		}
+		back()
+		fabric = o.fabric(old, "", nic)
+	}
+	t.Fatal("the apply was over each time before it was killed")
+}
+
+// latestOnB is host b's latest transaction, as it is kept there.
+func (o *outside) latestOnB() string {
+	o.t.Helper()
+	return inside(o.t, o.state, pair, "b", "sh", "-c", "cat $(ls /var/lib/fabricform/transactions/[0-9]*.json | tail -1)")
+}
+
+// killedOnceMoved kills an apply when host b has a new token, and answers that; "" where the apply was
+// over before.
+func (o *outside) killedOnceMoved(fabric string) (kept string) {
+	o.t.Helper()
+	cmd := exec.Command("nsenter", "--target", fmt.Sprint(o.netPID), "--net", "--", bin, "apply", "-auto-approve", "-no-verify", "-allow=management", fabric)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+o.state, "SSH_AUTH_SOCK=")
+	if err := cmd.Start(); err != nil {
+		o.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	first := ""
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				o.t.Fatalf("the apply failed by itself: %v", err)
+			}
+			return ""
+		case <-time.After(time.Millisecond):
+		}
+		var w tokens
+		for _, f := range tokenFiles(o.t, o.state, "default", true) {
+			if raw, err := os.ReadFile(f); err == nil && json.Unmarshal(raw, &w) != nil { // one that is gone is over
+				o.t.Fatalf("%s is torn: %s", f, raw)
+			}
+		}
+		now := w.Hosts["b"].Token
+		if first != "" && now != "" && now != first {
+			_ = cmd.Process.Kill()
+			<-ended
+			if strings.Contains(o.latestOnB(), `"committed"`) {
+				return ""
+			}
+			return now
+		}
+		if first == "" {
+			first = now
+		}
+	}
+}
+
+func tokensIn(t *testing.T, path string) map[string]agent.TxRef {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w tokens
+	if err := json.Unmarshal(raw, &w); err != nil {
+		t.Fatal(err)
+	}
+	return w.Hosts
+}
+
+// tokens are what a file of tokens says of its hosts.
+type tokens struct{ Hosts map[string]agent.TxRef }
+
+// tokenFiles are a fabric's on the operator's machine: of applies that run or died, or that wait.
+func tokenFiles(t *testing.T, state, fabric string, running bool) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(state, "fabricform", "transactions", fabric, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, ".running.json") == running {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// tokenFile is the only one.
+func tokenFile(t *testing.T, state, fabric string, running bool) string {
+	t.Helper()
+	files := tokenFiles(t, state, fabric, running)
+	if len(files) != 1 {
+		t.Fatalf("there are %d files of tokens: %v", len(files), files)
+	}
+	return files[0]
+}

@@ -1,0 +1,335 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/host"
+)
+
+// randomBundle is a file that no compression shortens.
+func randomBundle(size int) apply.Bundle {
+	raw := make([]byte, size)
+	source := rand.NewChaCha8([32]byte{1})
+	_, _ = source.Read(raw) // never fails, by its documentation
+	sum := sha256.Sum256(raw)
+	return apply.Bundle{Bundle: agent.Bundle{Name: "stand-in.tgz", SHA256: hex.EncodeToString(sum[:]), Size: int64(size)}, From: bytes.NewReader(raw)}
+}
+
+// everyHost is the same bundle for all hosts.
+func (b *benchLab) everyHost(f apply.Bundle) map[string]apply.Bundle {
+	out := map[string]apply.Bundle{}
+	for _, h := range b.session.fabric.Hosts {
+		out[h.Name] = f
+	}
+	return out
+}
+
+// fragile is a connection that breaks once so many bytes were written.
+type fragile struct {
+	net.Conn
+	left   *atomic.Int64
+	total  *atomic.Int64
+	breaks *atomic.Int64
+}
+
+func (f fragile) Write(p []byte) (int, error) {
+	f.total.Add(int64(len(p)))
+	if left := f.left.Add(-int64(len(p))); left < 0 {
+		if left+int64(len(p)) >= 0 { // the first time
+			f.breaks.Add(1)
+		}
+		_ = f.Close() // the other side hears nothing of it but the end
+	}
+	return f.Conn.Write(p)
+}
+
+// TestUploads: broken off at random points, an upload goes on where it was, and what arrives is
+// identical by hash.
+func TestUploads(t *testing.T) {
+	e2e(t)
+	b := newBenchLab(t, 2)
+	f := randomBundle(64 << 20)
+	var mu sync.Mutex
+	randoms := map[string]*rand.Rand{} // one for each host, whichever comes first
+	var total atomic.Int64
+	var breaks atomic.Int64
+	dial := b.lab.NetDial
+	b.dialer.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		left := new(atomic.Int64)
+		mu.Lock()
+		defer mu.Unlock()
+		if randoms[addr] == nil {
+			randoms[addr] = rand.New(rand.NewPCG(7, 7))
+		}
+		left.Store(8<<20 + randoms[addr].Int64N(20<<20))
+		return fragile{c, left, &total, &breaks}, err
+	}
+	fleet := b.connect(t)
+	defer fleet.Close()
+	if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	n, sent := breaks.Load(), total.Load()
+	t.Logf("%d breaks, %.1f MiB sent for 128 MiB", n, float64(sent)/(1<<20))
+	if n < 6 {
+		t.Errorf("the connections broke %d times only", n)
+	}
+	// Each break costs what was torn, and what was on its way.
+	if most := 2*f.Size + n*(6<<20); sent > most {
+		t.Errorf("%d bytes were sent, more than %d: uploads began anew", sent, most)
+	}
+	arrived := func(t *testing.T) {
+		t.Helper()
+		for _, h := range b.session.fabric.Hosts {
+			sum := inside(t, b.state, b.fabric, h.Name, "sha256sum", host.BundleDir+"/"+f.Name)
+			if !strings.HasPrefix(sum, f.SHA256) {
+				t.Errorf("%s has %s", h.Name, sum)
+			}
+			if left := inside(t, b.state, b.fabric, h.Name, "ls", "/var/lib/fabricform/bundles"); left != "" {
+				t.Errorf("left on %s: %s", h.Name, left)
+			}
+		}
+	}
+	arrived(t)
+	b.dialer.NetDial = dial
+	t.Run("what is there is not sent again", func(t *testing.T) {
+		before := time.Now()
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("in %s", time.Since(before).Round(time.Millisecond))
+		arrived(t)
+	})
+	t.Run("a beginning of something else", func(t *testing.T) {
+		for _, h := range b.session.fabric.Hosts {
+			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", host.BundleDir, f.Name, f.Name, f.SHA256[:16]))
+		}
+		if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		arrived(t)
+	})
+	t.Run("no space", func(t *testing.T) {
+		huge := f
+		huge.Name, huge.Size = "huge.tgz", 1<<50
+		if err := fleet.Send(t.Context(), b.everyHost(huge), nil, nil); err == nil || !strings.Contains(err.Error(), "make space") {
+			t.Error(err)
+		}
+	})
+	t.Run("a hostile name", func(t *testing.T) {
+		bad := f
+		bad.Name = "../etc/passwd"
+		if err := fleet.Send(t.Context(), b.everyHost(bad), nil, nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBenchUpload stands beside scp and rsync to the same hosts at once, without compression.
+func TestBenchUpload(t *testing.T) {
+	benchmark(t, "scp", "rsync")
+	size := 128 << 20
+	if len(benchSizes()) > 1 {
+		size = 1 << 30
+	}
+	f := randomBundle(size)
+	local := writeFile(t, f)
+	for _, n := range []int{2, 8}[:len(benchSizes())] {
+		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
+			b := newBenchLab(t, n)
+			var s series
+			for range 3 {
+				b.forget(t, f)
+				fleet := b.connect(t)
+				start := time.Now()
+				if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				send := time.Since(start)
+				fleet.Close()
+				b.forget(t, f)
+				scp := b.copies(t, func(to string, options []string) []string {
+					return append(append([]string{"scp", "-q"}, options...), local, to+":/root/copy")
+				})
+				b.forget(t, f)
+				rsync := b.copies(t, func(to string, options []string) []string {
+					return []string{"rsync", "--whole-file", "-e", "ssh " + strings.Join(options, " "), local, to + ":/root/copy"}
+				})
+				s.add("scp / upload with its hash checked", scp.Seconds()/send.Seconds())
+				s.add("rsync / upload with its hash checked", rsync.Seconds()/send.Seconds())
+				s.add("MB/s to all hosts together", float64(n)*float64(size)/1e6/send.Seconds())
+			}
+			s.log(t, fmt.Sprintf("%d MiB to %d hosts", size>>20, n))
+		})
+	}
+}
+
+// forget removes what was copied.
+func (b *benchLab) forget(t *testing.T, f apply.Bundle) {
+	t.Helper()
+	for _, h := range b.session.fabric.Hosts {
+		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", host.BundleDir+"/"+f.Name)
+	}
+}
+
+// copies runs a copy to all hosts at once.
+func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) []string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var g errgroup.Group
+	for _, h := range b.session.fabric.Hosts {
+		to := b.session.target(h)
+		options := append([]string{"-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, curve25519...)
+		cmd := b.operator(argv(to.User+"@"+to.Address, options)...)
+		g.Go(func() error {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", h.Name, err, out)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// writeFile puts a bundle where other programs find it.
+func writeFile(t *testing.T, f apply.Bundle) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), f.Name)
+	out, err := os.Create(path)
+	if err == nil {
+		_, err = io.Copy(out, io.NewSectionReader(f.From, 0, f.Size))
+		err = errors.Join(err, out.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// counting counts what is read of a file.
+type counting struct {
+	io.ReaderAt
+	n *atomic.Int64
+}
+
+func (c counting) ReadAt(p []byte, at int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, at)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// TestRelays: the operator sends once, and hosts that cannot reach the relay get theirs all the same.
+func TestRelays(t *testing.T) {
+	e2e(t)
+	b := newBenchLab(t, 4)
+	try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0) // hosts of a lab reach each other over the fabric alone
+	f := randomBundle(64 << 20)
+	var read atomic.Int64
+	f.From = counting{f.From, &read}
+	fleet := b.connect(t)
+	defer fleet.Close()
+	part := fmt.Sprintf("%s/%s.%s.part", host.BundleDir, f.Name, f.SHA256[:16])
+	send := func(t *testing.T, to map[string]apply.Bundle) (notes []string) {
+		t.Helper()
+		read.Store(0)
+		var mu sync.Mutex
+		err := fleet.Send(t.Context(), to, nil, func(host, what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, host+" "+what)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range b.session.fabric.Hosts {
+			got := inside(t, b.state, b.fabric, h.Name, "sh", "-c", "cd "+host.BundleDir+" && sha256sum *; true")
+			if _, is := to[h.Name]; is && strings.TrimSpace(got) != f.SHA256+"  "+f.Name || !is && strings.Contains(got, f.SHA256) {
+				t.Errorf("%s has %s", h.Name, got)
+			}
+		}
+		return notes
+	}
+	behind := func(hosts ...string) map[string]apply.Bundle {
+		out := map[string]apply.Bundle{}
+		for _, h := range hosts {
+			out[h] = f
+			if h != "h00" {
+				g := f
+				g.Relay = "h00"
+				out[h] = g
+			}
+		}
+		return out
+	}
+	once := func(t *testing.T, notes []string) {
+		t.Helper()
+		if n := read.Load(); n != f.Size || len(notes) > 0 {
+			t.Errorf("%d bytes were sent for %d: %q", n, f.Size, notes)
+		}
+	}
+	t.Run("sent once", func(t *testing.T) { once(t, send(t, behind("h00", "h01", "h02", "h03"))) })
+	b.forget(t, f)
+	t.Run("a beginning is there", func(t *testing.T) {
+		once(t, send(t, behind("h00")))
+		// What a fetch that broke off left: a beginning of the right file.
+		raw := make([]byte, 20<<20)
+		if _, err := f.From.ReadAt(raw, 0); err != nil {
+			t.Fatal(err)
+		}
+		if code, err := b.lab.Exec(t.Context(), "h01", []string{"sh", "-c", "cat > " + part}, bytes.NewReader(raw), io.Discard, io.Discard); err != nil || code != 0 {
+			t.Fatal(code, err)
+		}
+		if notes := send(t, behind("h00", "h01")); read.Load() != 0 || len(notes) > 0 {
+			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
+		}
+	})
+	b.forget(t, f)
+	t.Run("for others only", func(t *testing.T) { once(t, send(t, behind("h01", "h02"))) })
+	b.forget(t, f)
+	t.Run("a beginning of something else", func(t *testing.T) {
+		inside(t, b.state, b.fabric, "h01", "sh", "-c", "head -c 30000000 /dev/zero > "+part)
+		once(t, send(t, behind("h00", "h01")))
+	})
+	b.forget(t, f)
+	t.Run("a firewall", func(t *testing.T) {
+		inside(t, b.state, b.fabric, "h00", "nft", "add table inet wall; add chain inet wall in { type filter hook input priority 0; }; add rule inet wall in tcp dport != 22 tcp flags syn / syn,ack drop")
+		defer inside(t, b.state, b.fabric, "h00", "nft", "delete table inet wall")
+		notes := send(t, behind("h00", "h02"))
+		if len(notes) != 1 || !strings.Contains(notes[0], "the relay cannot be reached") || !strings.Contains(notes[0], "timeout") || read.Load() != 2*f.Size {
+			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
+		}
+	})
+	b.forget(t, f)
+	t.Run("no relay", func(t *testing.T) {
+		to := behind("h01")
+		g := to["h01"]
+		g.Relay = "gone"
+		to["h01"] = g
+		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01 gets its bundle from here, not from its relay: gone hands out nothing") {
+			t.Errorf("%q", notes)
+		}
+	})
+}
