@@ -37,7 +37,7 @@ func (a *app) begin(ctx context.Context, command, path string, o applyOptions) (
 	if err != nil {
 		return nil, err
 	}
-	saved, err := readPlanFile(path, build)
+	saved, err := readSaved(path, build)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (r *job) settle(ctx context.Context) error {
 }
 
 // bind keeps of the live plan what equals the saved one. Hosts that moved are named and left out.
-func (r *job) bind(saved *planFile) error {
+func (r *job) bind(saved *planner.Saved) error {
 	for host, records := range r.s.records {
 		for _, rec := range records {
 			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {

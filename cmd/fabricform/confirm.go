@@ -88,7 +88,7 @@ them is the holder from then on.`,
 
 // waiting are the applies that wait for a confirmation from here, and wholly on the chosen hosts.
 func (a *app) waiting(f *fabric.Fabric, from string) ([]tokens, error) {
-	chosen, err := a.choose(f)
+	chosen, err := a.Choose(f)
 	if err != nil {
 		return nil, err
 	}

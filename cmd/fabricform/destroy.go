@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 )
@@ -72,7 +73,7 @@ func (a *app) tellTheOthers(ctx context.Context, s *session, p *planner.Plan) er
 	if len(f.Hosts) == 0 {
 		return nil
 	}
-	others.selection = selection{}
+	others.Selection = fabric.Selection{}
 	o, err := others.connect(ctx, &f)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (a *app) openFor(ctx context.Context, path string, destroy bool) (*session,
 	if err != nil {
 		return nil, err
 	}
-	asked := slices.DeleteFunc(slices.Clone(a.hosts), func(term string) bool {
+	asked := slices.DeleteFunc(slices.Clone(a.Hosts), func(term string) bool {
 		return f.Host(term) != nil || strings.ContainsAny(term, "*?[=")
 	})
 	if len(asked) > 0 {
@@ -113,7 +114,7 @@ func (a *app) openFor(ctx context.Context, path string, destroy bool) (*session,
 	if err != nil {
 		return nil, err
 	}
-	s.source, s.destroy = sourceOf(path), true
+	s.source, s.destroy = config.SourceID(path), true
 	return s, nil
 }
 
@@ -137,7 +138,7 @@ func (a *app) withVanished(ctx context.Context, f *fabric.Fabric, asked []string
 // rosters asks all hosts of the files which hosts the fabric once had.
 func (a *app) rosters(ctx context.Context, f *fabric.Fabric) ([]member, error) {
 	everyone := *a
-	everyone.selection = selection{}
+	everyone.Selection = fabric.Selection{}
 	s, err := everyone.connect(ctx, f)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (a *app) open(ctx context.Context, path string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.source = sourceOf(path)
+	s.source = config.SourceID(path)
 	return s, nil
 }
 
@@ -121,7 +121,7 @@ func (a *app) connect(ctx context.Context, f *fabric.Fabric) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := a.choose(f)
+	chosen, err := a.Choose(f)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func newSession(f *fabric.Fabric, chosen map[string]bool, build string) *session
 func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string]bool, id string) (*session, error) {
 	s := newSession(f, chosen, id)
 	var err error
-	d := &transport.Dialer{Helper: helpers{id: id}, SSHConfig: true,
+	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
 	if a.lab != "" {
 		if s.lab, err = lab.Open(labName(a.lab, f)); err != nil {

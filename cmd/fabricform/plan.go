@@ -1,11 +1,16 @@
 package main
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/view"
 )
@@ -42,9 +47,13 @@ func planCommand(a *app) *cobra.Command {
 		p := s.propose(cmd.Context())
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
-			file := &planFile{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Management: s.management, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
-			if err := file.save(out); err != nil {
-				return err
+			saved := &planner.Saved{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Management: s.management, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
+			text, err := saved.Encode()
+			if err == nil {
+				err = host.ReplaceFile(out, text, 0o600)
+			}
+			if err != nil {
+				return fmt.Errorf("save plan: %w", err)
 			}
 			notes = append(notes, fmt.Sprintf("Saved: `fabricform apply %s` makes exactly this plan.", out))
 		}
@@ -81,4 +90,27 @@ func told(code int) error {
 		return nil
 	}
 	return &exit{code: code}
+}
+
+// readSaved reads a saved plan; nil where the path is something else, such as a fabric.
+func readSaved(path, build string) (*planner.Saved, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil // whoever reads the fabric says so
+	}
+	defer f.Close()
+	saved, err := planner.ReadSaved(f, build)
+	if errors.Is(err, planner.ErrNotSaved) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return saved, nil
+}
+
+func newPlanID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, by its documentation
+	return hex.EncodeToString(b[:])
 }

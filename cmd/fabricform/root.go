@@ -2,16 +2,45 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/user"
 	"runtime"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
 )
 
 // version is the release, set by the linker; "dev" satisfies every required_version.
 var version = "dev"
+
+// linkedID is the hash of the sources, set by the linker in `make build`, so that the builds for
+// all architectures share it. A plain `go build` leaves it empty: the program's own hash serves.
+var linkedID string
+
+// buildID names this build; helper and laptop must agree on it.
+var buildID = sync.OnceValues(func() (string, error) {
+	if linkedID != "" {
+		return linkedID, nil
+	}
+	return transport.OwnID()
+})
+
+// operator is who runs this, as histories name them.
+func operator() string {
+	name, machine := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		machine = h
+	}
+	return name + "@" + machine
+}
 
 // app is what all commands share.
 type app struct {
@@ -20,7 +49,7 @@ type app struct {
 	lab      string // "": the declared hosts
 	parallel int
 	glance   bool // each host is read once, and left
-	selection
+	fabric.Selection
 	asJSON bool // lines of JSON on stdout instead of text
 }
 
@@ -86,8 +115,8 @@ func (a *app) fleetFlags(c *cobra.Command) {
 	a.fabricFlags(c)
 	c.Flags().StringVar(&a.lab, "lab", "", "go to the lab's hosts instead of the declared addresses; -lab=`NAME` to those of another fabric's lab")
 	c.Flags().Lookup("lab").NoOptDefVal = ownLab
-	c.Flags().StringSliceVar(&a.hosts, "host", nil, "these hosts only: a `glob` on names, or label=glob; may be repeated")
-	c.Flags().StringSliceVar(&a.exclude, "exclude", nil, "not these hosts: a `glob` on names, or label=glob; may be repeated")
+	c.Flags().StringSliceVar(&a.Hosts, "host", nil, "these hosts only: a `glob` on names, or label=glob; may be repeated")
+	c.Flags().StringSliceVar(&a.Exclude, "exclude", nil, "not these hosts: a `glob` on names, or label=glob; may be repeated")
 	c.Flags().IntVar(&a.parallel, "parallelism", 64, "hosts to work on side by side")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if a.parallel < 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
 )
 
 // rebootPatience is how long a host may take to restart: a server checks its memory first.
@@ -125,7 +126,7 @@ func noBundle(o *fabric.OFED) string {
 
 // openBundle opens a local file, and hashes it.
 func openBundle(path string) (f *os.File, size int64, sum string, err error) {
-	if sum, size, err = hashFile(path); err != nil {
+	if sum, size, err = transport.HashFile(path); err != nil {
 		return nil, 0, "", fmt.Errorf("nothing was changed: %w", err)
 	}
 	f, err = os.Open(path)

@@ -30,7 +30,7 @@ whether it is as declared.`,
 	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
 	c.Flags().StringSliceVar(&only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl, parity")
 	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
-	c.Flags().StringVar(&a.link, "link", "", "check this `link`, network or path of a network only, from its own hosts")
+	c.Flags().StringVar(&a.Link, "link", "", "check this `link`, network or path of a network only, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, kind := range only {
 			if !slices.Contains(validators.Checks, kind) {
@@ -60,7 +60,7 @@ whether it is as declared.`,
 // is the exit code and the results.
 func (a *app) prove(ctx context.Context, s *session, only []string, already ...validators.Result) (int, []validators.Result) {
 	unreachable := s.unreachable()
-	o := validators.Options{Only: only, Link: a.link, Unreachable: unreachable, LeftOut: s.leftOut,
+	o := validators.Options{Only: only, Link: a.Link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}
 	if s.lab != nil {
 		o.Lab, o.LabCapGbps = true, s.lab.LinkCapGbps()

@@ -1,4 +1,4 @@
-package main
+package transport
 
 import (
 	"crypto/sha256"
@@ -10,42 +10,32 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
-
-	"github.com/fabricform/fabricform/transport"
 )
 
-// linkedID is the hash of the sources, set by the linker in `make build`, so that the builds for
-// all architectures share it. A plain `go build` leaves it empty: the program's own hash serves.
-var linkedID string
-
-// buildID names this build; helper and laptop must agree on it.
-var buildID = sync.OnceValues(func() (string, error) {
-	if linkedID != "" {
-		return linkedID, nil
-	}
+// OwnID names the build of this program by its own content.
+func OwnID() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find this program's file: %w", err)
 	}
-	sum, _, err := hashFile(self)
+	sum, _, err := HashFile(self)
 	if err != nil {
 		return "", err
 	}
 	return sum[:16], nil
-})
+}
 
-// helpers finds the helper for a host's architecture: this very program, or a build beside it.
-type helpers struct{ id string }
+// Helpers finds the helper for a host's architecture: this very program, or a build beside it.
+type Helpers struct{ ID string }
 
 // Version names the build in the helper's file name on the hosts.
-func (h helpers) Version() string { return h.id }
+func (h Helpers) Version() string { return h.ID }
 
 // Build returns the helper for linux and that architecture.
-func (h helpers) Build(goarch string) (transport.Build, error) {
+func (h Helpers) Build(goarch string) (Build, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return transport.Build{}, fmt.Errorf("find this program's file: %w", err)
+		return Build{}, fmt.Errorf("find this program's file: %w", err)
 	}
 	name := "fabricform-linux-" + goarch
 	var candidates []string
@@ -57,19 +47,20 @@ func (h helpers) Build(goarch string) (transport.Build, error) {
 	}
 	candidates = append(candidates, filepath.Join(filepath.Dir(self), name))
 	for _, path := range candidates {
-		sum, size, err := hashFile(path)
+		sum, size, err := HashFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return transport.Build{}, err
+			return Build{}, err
 		}
-		return transport.Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
+		return Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
 	}
-	return transport.Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` makes it)", goarch, name)
+	return Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` makes it)", goarch, name)
 }
 
-func hashFile(path string) (sum string, size int64, err error) {
+// HashFile is the SHA-256 of a file, and its size in bytes.
+func HashFile(path string) (sum string, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", 0, fmt.Errorf("read file: %w", err)

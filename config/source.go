@@ -1,21 +1,18 @@
-package main
+package config
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
-
-	"github.com/fabricform/fabricform/config"
 )
 
-// sourceOf names the text that a fabric was read from: its commit, where it is in git, and a digest
+// SourceID names the text that a fabric was read from: its commit, where it is in git, and a digest
 // of the files, which also tells changes that are not committed.
-func sourceOf(path string) string {
+func SourceID(path string) string {
 	sum := sha256.New()
-	names, err := config.Files(path)
+	names, err := Files(path)
 	if err != nil {
 		return "unknown"
 	}
@@ -76,16 +73,4 @@ func abbreviated(commit string) string {
 		return ""
 	}
 	return commit[:12]
-}
-
-// operator is who runs this, as histories name them.
-func operator() string {
-	name, machine := "unknown", "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if h, err := os.Hostname(); err == nil {
-		machine = h
-	}
-	return name + "@" + machine
 }

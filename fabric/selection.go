@@ -1,42 +1,40 @@
-package main
+package fabric
 
 import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/fabricform/fabricform/fabric"
 )
 
-// selection narrows a command to some hosts. A term is a glob on names, or label=glob.
-type selection struct {
-	hosts, exclude []string
-	link           string // a link, a network or a path of one: its ends alone
+// Selection narrows a command to some hosts. A term is a glob on names, or label=glob.
+type Selection struct {
+	Hosts, Exclude []string
+	Link           string // a link, a network or a path of one: its ends alone
 }
 
-// hosts are those that the terms choose; nil where there are no terms.
-func (s selection) choose(f *fabric.Fabric) (map[string]bool, error) {
-	if len(s.hosts)+len(s.exclude) == 0 && s.link == "" {
+// Choose are the hosts that the terms choose; nil where there are no terms.
+func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
+	if len(s.Hosts)+len(s.Exclude) == 0 && s.Link == "" {
 		return nil, nil
 	}
-	ends, err := endsOf(f, s.link)
+	ends, err := endsOf(f, s.Link)
 	if err != nil {
 		return nil, err
 	}
 	chosen := map[string]bool{}
 	used := map[string]bool{}
 	for _, h := range f.Hosts {
-		in, err := chosenBy(h, s.hosts, used)
+		in, err := chosenBy(h, s.Hosts, used)
 		if err != nil {
 			return nil, err
 		}
-		out, err := chosenBy(h, s.exclude, used)
+		out, err := chosenBy(h, s.Exclude, used)
 		if err != nil {
 			return nil, err
 		}
-		chosen[h.Name] = (in || len(s.hosts) == 0) && !out && (s.link == "" || ends[h.Name])
+		chosen[h.Name] = (in || len(s.Hosts) == 0) && !out && (s.Link == "" || ends[h.Name])
 	}
-	for _, term := range append(append([]string{}, s.hosts...), s.exclude...) {
+	for _, term := range append(append([]string{}, s.Hosts...), s.Exclude...) {
 		if !used[term] {
 			return nil, fmt.Errorf("%q names no host of the fabric: it is a glob on names such as 'gpu0*', or a label such as rack=r1", term)
 		}
@@ -45,7 +43,7 @@ func (s selection) choose(f *fabric.Fabric) (map[string]bool, error) {
 }
 
 // endsOf are the hosts at the ends of a link, of a path, or of all paths of a network; "" has none.
-func endsOf(f *fabric.Fabric, link string) (map[string]bool, error) {
+func endsOf(f *Fabric, link string) (map[string]bool, error) {
 	if link == "" {
 		return nil, nil
 	}
@@ -69,7 +67,7 @@ func endsOf(f *fabric.Fabric, link string) (map[string]bool, error) {
 }
 
 // chosenBy says whether one of the terms chooses the host.
-func chosenBy(h *fabric.Host, terms []string, used map[string]bool) (bool, error) {
+func chosenBy(h *Host, terms []string, used map[string]bool) (bool, error) {
 	found := false
 	for _, term := range terms {
 		text, pattern := h.Name, term
