@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"os"
+	"sort"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +14,7 @@ const languagePage = "../docs/language.md"
 
 // TestLanguagePage holds docs/language.md to the comments that it is made from.
 func TestLanguagePage(t *testing.T) {
-	want, err := Reference()
+	want, err := reference()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,4 +49,67 @@ func TestEverythingIsDocumented(t *testing.T) {
 		}
 	}
 	walk(language())
+}
+
+// reference is the page of the language, docs/language.md: its head, and a table for each block.
+func reference() (string, error) {
+	head, err := os.ReadFile("reference.head.md")
+	if err != nil {
+		return "", fmt.Errorf("read the head of the page: %w", err)
+	}
+	var names []string
+	for n := range functions(".", newMeter()) {
+		names = append(names, "`"+n+"`")
+	}
+	sort.Strings(names)
+	var b strings.Builder
+	b.WriteString(strings.Replace(string(head), "{{functions}}", strings.Join(names, ", "), 1))
+	b.WriteString("\n## Blocks\n\nThe tables below are made from the comments of the program's own types.\n")
+	for _, k := range language().blocks {
+		k.page(&b, "", 3)
+	}
+	return b.String(), nil
+}
+
+func (b *block) page(w *strings.Builder, path string, level int) {
+	fmt.Fprintf(w, "\n%s `%s`\n\n%s\n", strings.Repeat("#", level), path+b.header(), b.doc())
+	var notes []string
+	if !b.many {
+		notes = append(notes, "At most one.")
+	}
+	if b.repeat {
+		notes = append(notes, "Takes `for_each` and `enabled`.")
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(w, "%s\n", strings.Join(notes, " "))
+	}
+	if len(b.attrs) > 0 {
+		w.WriteString("\n| attribute | takes | without it | meaning |\n|---|---|---|---|\n")
+		for _, a := range b.attrs {
+			fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", a.name, a.takes(), a.without(), a.doc(), a.parts())
+		}
+	}
+	inside := strings.Fields(path + b.name)
+	for _, k := range b.blocks {
+		if level > 3 && k.name == "validate" || k.typ == b.typ {
+			continue
+		}
+		if (b.name == "link" || b.name == "network" || b.name == "host") && (k.name == "validate" || k.name == "ssh" || k.name == "nccl") {
+			fmt.Fprintf(w, "\n%s `%s`\n\n%s The attributes are those of the top's `%s`.\n", strings.Repeat("#", level+1), strings.Join(inside, " ")+" "+k.name, k.doc(), k.name)
+			continue
+		}
+		k.page(w, strings.Join(inside, " ")+" ", level+1)
+	}
+}
+
+// parts documents an object's own attributes in the same cell.
+func (a *attribute) parts() string {
+	var out []string
+	for _, p := range a.partAttributes() {
+		out = append(out, fmt.Sprintf("`%s`: %s", p.name, strings.TrimSuffix(p.doc(), ".")))
+	}
+	if out == nil {
+		return ""
+	}
+	return " " + strings.Join(out, "; ") + "."
 }

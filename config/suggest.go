@@ -5,12 +5,12 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/fabricform/fabricform/nearest"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // suggest is " Did you mean …?" for the nearest name, or nothing.
 func suggest(name string, names []string) string {
-	if n := nearest.Name(name, names); n != "" {
+	if n := env.Nearest(name, names); n != "" {
 		return fmt.Sprintf(" Did you mean %q?", n)
 	}
 	return ""

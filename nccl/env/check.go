@@ -3,8 +3,6 @@ package env
 import (
 	"fmt"
 	"strings"
-
-	"github.com/fabricform/fabricform/nearest"
 )
 
 // Severity says how bad a Finding is.
@@ -129,7 +127,7 @@ func (c *check) replacement(otherwise string) string {
 
 // unknown is for a name that the table lacks.
 func unknown(name string) []Finding {
-	near := nearest.Name(name, Names())
+	near := Nearest(name, Names())
 	f := Finding{Name: name, Summary: "Unknown NCCL variable", Costs: "NCCL skips names that it does not know, without a word."}
 	switch {
 	case near != "":

@@ -65,7 +65,7 @@ func TestDecodeForeignFrames(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
 		}
 		if p.ICRCState != Good || p.PKey != 0xffff {
-			t.Errorf("%s: ICRC %08x is %s; %+v", name, p.ICRC, p.ICRCState, p)
+			t.Errorf("%s: ICRC %08x in state %d; %+v", name, p.ICRC, p.ICRCState, p)
 		}
 		delete(frames, name)
 	}

@@ -99,8 +99,5 @@ const (
 	Bad
 )
 
-// String is one word.
-func (s ICRCState) String() string { return [...]string{"unchecked", "good", "bad"}[min(s, Bad)] }
-
 // CongestionExperienced is true where a switch on the way marked the packet (ECN 11).
 func (p *Packet) CongestionExperienced() bool { return p.TrafficClass&3 == 3 }

@@ -1,9 +1,7 @@
 package roce
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -11,11 +9,10 @@ import (
 
 // The classic capture format, https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html.
 const (
-	magicMicro = 0xa1b2c3d4
-	magicNano  = 0xa1b23c4d
+	magicNano = 0xa1b23c4d // times have nanoseconds
 	// linkEthernet is LINKTYPE_ETHERNET.
 	linkEthernet = 1
-	// maxFrame bounds what a reader allocates for a record: libpcap's MAXIMUM_SNAPLEN.
+	// maxFrame is the longest record that readers accept: libpcap's MAXIMUM_SNAPLEN.
 	maxFrame = 262144
 )
 
@@ -64,69 +61,4 @@ func (w *Writer) Write(r Record) error {
 		return fmt.Errorf("write capture: %w", err)
 	}
 	return nil
-}
-
-// Reader reads a capture of Ethernet frames, of either byte order and resolution.
-type Reader struct {
-	r     *bufio.Reader
-	order binary.ByteOrder
-	unit  time.Duration
-	frame []byte
-}
-
-// NewReader reads a capture's head.
-func NewReader(r io.Reader) (*Reader, error) {
-	p := &Reader{r: bufio.NewReader(r)}
-	var head [24]byte
-	if _, err := io.ReadFull(p.r, head[:]); err != nil {
-		return nil, fmt.Errorf("read capture's head: %w", err)
-	}
-	for _, p.order = range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-		switch p.order.Uint32(head[:]) {
-		case magicMicro:
-			p.unit = time.Microsecond
-		case magicNano:
-			p.unit = time.Nanosecond
-		default:
-			continue
-		}
-		// The high bits tell of an FCS behind the frames, which Decode does not expect.
-		if link := p.order.Uint32(head[20:]); link != linkEthernet {
-			return nil, fmt.Errorf("read capture: link type %#x: only Ethernet (1) is understood", link)
-		}
-		return p, nil
-	}
-	return nil, errors.New("read capture: it begins with none of pcap's magic numbers")
-}
-
-// Next reads one record; io.EOF is the clean end. The frame is valid until the next call.
-func (r *Reader) Next() (Record, error) {
-	var head [16]byte
-	if _, err := io.ReadFull(r.r, head[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			return Record{}, io.EOF
-		}
-		return Record{}, fmt.Errorf("read capture's record: %w", err)
-	}
-	length := r.order.Uint32(head[8:])
-	if length > maxFrame {
-		return Record{}, fmt.Errorf("read capture's record: a frame of %d bytes", length)
-	}
-	if uint32(cap(r.frame)) < length {
-		r.frame = make([]byte, length)
-	}
-	frame := r.frame[:length]
-	if _, err := io.ReadFull(r.r, frame); err != nil {
-		return Record{}, fmt.Errorf("read capture's record: %w", noEOF(err))
-	}
-	at := time.Unix(int64(r.order.Uint32(head[:])), int64(r.order.Uint32(head[4:]))*int64(r.unit))
-	return Record{Time: at, Length: int(min(r.order.Uint32(head[12:]), 1<<30)), Frame: frame}, nil
-}
-
-// noEOF keeps an end in the middle from looking like a clean one.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
