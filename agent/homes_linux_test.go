@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers"
 )
 
 // lodger is this machine with one user, who has an .nccl.conf; it notes what is looked at.
@@ -38,10 +39,12 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []facts.Needs{{NCCL: true, Managers: true, Folders: []string{"/etc"}}, {Homes: true}} {
+	h := &fabric.Host{Name: "h"}
+	looks := providers.Looks(&fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}, h, true)
+	for _, ask := range []bool{true, false} {
 		looked := false
-		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}}
-		r, err := s.snapshot(t.Context(), SnapshotParams{Needs: n})
+		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}, kinds: providers.Kinds()}
+		r, err := s.snapshot(t.Context(), SnapshotParams{Resources: looks, Ask: ask})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +52,8 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 		for _, p := range r.Snapshot.NCCLElse {
 			found = found || p.Path == lodgersConf && !p.Unknown
 		}
-		if looked != n.Homes || found != n.Homes {
-			t.Errorf("%+v: looked %v, found %v: %+v", n, looked, found, r.Snapshot.NCCLElse)
+		if looked != ask || found != ask {
+			t.Errorf("asking %v: looked %v, found %v: %+v", ask, looked, found, r.Snapshot.NCCLElse)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (i installer) install(ctx context.Context, o StackOrder, j *journal) error 
 	if err := j.write(); err != nil {
 		return err
 	}
-	left, err := (&server{host: i.host}).difference(kind, o.Resource)
+	left, err := (&server{host: i.host}).difference(ctx, kind, o.Resource)
 	if err != nil {
 		return fmt.Errorf("read the host after the installation: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -19,10 +20,12 @@ import (
 
 // SnapshotParams asks for the host's facts.
 type SnapshotParams struct {
-	Needs facts.Needs `json:"needs"`
-	// Ask are resources that the host's own programs are asked about where they differ: whether they
-	// would take what is wanted.
-	Ask []resource.Resource `json:"ask,omitempty"`
+	// Resources are what is wanted of the host: each kind reads what it looks at for them.
+	Resources []resource.Resource `json:"resources,omitempty"`
+	// Ask is for what is to be shown before anything changes: the host's own programs are asked whether they
+	// would take what differs, and homes are looked into. Such a read may take some seconds, and never
+	// happens within a transaction.
+	Ask bool `json:"ask,omitempty"`
 }
 
 // SnapshotResult is the host's facts, and what fabrics made on it.
@@ -139,7 +142,6 @@ type server struct {
 	store          *checkpoint.Store
 	stack          stackFolder
 	relays         relays
-	homes          facts.Homes
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
 	acting         sync.Mutex // one action at a time: each re-reads before it changes
@@ -151,14 +153,20 @@ func (s *server) snapshot(ctx context.Context, p SnapshotParams) (SnapshotResult
 	if err != nil {
 		return SnapshotResult{}, err
 	}
-	snap, err := facts.Gather(s.host, s.sshConnection, s.atomNeeds(p.Needs, records))
-	if err != nil {
-		return SnapshotResult{}, err
+	var atoms []resource.Atom
+	for _, r := range records {
+		atoms = slices.AppendSeq(atoms, maps.Keys(r.Atoms))
 	}
-	if p.Needs.Homes {
-		snap.NCCLElse = s.homes.NCCLElse(ctx, s.host)
+	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
+	if err != nil || !p.Ask {
+		return SnapshotResult{Snapshot: snap, Records: records}, err
 	}
-	return SnapshotResult{snap, records, s.refused(ctx, snap, p.Ask)}, nil
+	return SnapshotResult{snap, records, s.refused(ctx, snap, p.Resources)}, nil
+}
+
+// look reads what one kind looks at for one resource.
+func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resource) (*facts.Snapshot, error) {
+	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: []resource.Resource{r}})
 }
 
 // refused asks the host's own programs about resources that differ.
@@ -188,11 +196,7 @@ func (s *server) act(ctx context.Context, p ActParams) (ActResult, error) {
 	if !ok {
 		return ActResult{}, fmt.Errorf("this helper has no resource kind %q", p.Resource.Addr.Kind)
 	}
-	needs, err := kind.Needs(p.Resource.Spec)
-	if err != nil {
-		return ActResult{}, err
-	}
-	snap, err := facts.Gather(s.host, s.sshConnection, needs)
+	snap, err := s.look(ctx, kind, p.Resource)
 	if err != nil {
 		return ActResult{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -90,18 +89,6 @@ func (s *server) note(fabric string, changes []resource.Change) error {
 	return s.save(r)
 }
 
-// atomNeeds adds up what the live values of all recorded atoms need in a snapshot.
-func (s *server) atomNeeds(needs facts.Needs, records []resource.Record) facts.Needs {
-	for _, r := range records {
-		for a := range r.Atoms {
-			if kind, ok := s.kinds.Lookup(a.Kind()); ok && kind.AtomNeeds != nil {
-				needs = needs.And(kind.AtomNeeds(a))
-			}
-		}
-	}
-	return needs.Compact()
-}
-
 // undo gives atoms back, one after the other, and takes each out of the record once it is done.
 func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
 	s.acting.Lock()
@@ -130,7 +117,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	if !ok || kind.Revert == nil {
 		return fmt.Errorf("this helper cannot give back %q", c.Atom)
 	}
-	snap, err := facts.Gather(s.host, s.sshConnection, kind.AtomNeeds(c.Atom))
+	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Atoms: []resource.Atom{c.Atom}})
 	if err != nil {
 		return err
 	}

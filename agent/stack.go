@@ -75,7 +75,7 @@ func (s *server) stackStart(ctx context.Context, p StackOrder) (StackState, erro
 	if err := noTransaction(s.store); err != nil {
 		return StackState{}, err
 	}
-	now, err := s.planned(p)
+	now, err := s.planned(ctx, p)
 	if err != nil {
 		return StackState{}, err
 	}
@@ -139,12 +139,12 @@ func noTransaction(store *checkpoint.Store) error {
 }
 
 // planned is what an order's resource differs in now.
-func (s *server) planned(p StackOrder) ([]resource.Change, error) {
+func (s *server) planned(ctx context.Context, p StackOrder) ([]resource.Change, error) {
 	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
 	if !ok || kind.Stage != resource.StageStack {
 		return nil, fmt.Errorf("this helper has no driver stack of kind %q", p.Resource.Addr.Kind)
 	}
-	return s.difference(kind, p.Resource)
+	return s.difference(ctx, kind, p.Resource)
 }
 
 // startPatience is how long an installation may take to begin.
@@ -209,12 +209,8 @@ func (s *server) lockStack() (unlock func(), err error) {
 	return nil, &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
 }
 
-func (s *server) difference(kind resource.Kind, r resource.Resource) ([]resource.Change, error) {
-	needs, err := kind.Needs(r.Spec)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := facts.Gather(s.host, s.sshConnection, needs)
+func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.Resource) ([]resource.Change, error) {
+	snap, err := s.look(ctx, kind, r)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +286,7 @@ func (s *server) restart(ctx context.Context, p StackOrder, state StackState) er
 		return err
 	}
 	if !state.of(p.ID) || state.Job.State != facts.JobDone {
-		now, err := s.planned(p)
+		now, err := s.planned(ctx, p)
 		if err != nil {
 			return err
 		}

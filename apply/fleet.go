@@ -29,8 +29,7 @@ type Fleet struct {
 	former  map[string]transport.Target // by which hosts were reached before a plan moved them
 	clients map[string]*agent.Client
 	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
-	needs   map[string]facts.Needs
-	ask     map[string][]resource.Resource
+	looks   map[string][]resource.Resource  // see Member
 	// Unreachable says per host why there is no helper.
 	Unreachable map[string]error
 }
@@ -38,9 +37,9 @@ type Fleet struct {
 // Member is one host to connect to.
 type Member struct {
 	Target transport.Target
-	Needs  facts.Needs // that this host's plan looks at
-	// Ask are resources that the host's own programs are asked about, for a plan that is shown or made.
-	Ask []resource.Resource
+	// Looks are what each read of the host is for: the resources that are wanted there, and those whose
+	// kinds have to look before anything can be wanted.
+	Looks []resource.Resource
 }
 
 // Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
@@ -71,7 +70,7 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 		}
 		defer c.Close()
 		var r agent.SnapshotResult
-		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Needs: m.Needs, Ask: m.Ask}, &r); err != nil {
+		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Resources: m.Looks, Ask: true}, &r); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -83,10 +82,10 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, needs: map[string]facts.Needs{}, ask: map[string][]resource.Resource{},
+	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, looks: map[string][]resource.Resource{},
 		Unreachable: map[string]error{}}
 	for _, m := range members {
-		f.needs[m.Target.Name], f.targets[m.Target.Name], f.ask[m.Target.Name] = m.Needs, m.Target, m.Ask
+		f.looks[m.Target.Name], f.targets[m.Target.Name] = m.Looks, m.Target
 	}
 	return f
 }
@@ -178,13 +177,7 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (agent.Snaps
 	if r, is := f.seen[host]; is {
 		return r, nil
 	}
-	p := agent.SnapshotParams{Needs: f.needs[host]}
-	if asking {
-		p.Ask = f.ask[host]
-	} else {
-		p.Needs.Homes = false // what a transaction reads must not wait for a file server beyond the fabric
-	}
-	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", p)
+	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Resources: f.looks[host], Ask: asking})
 }
 
 // Snapshot reads a host's facts anew.
@@ -324,21 +317,4 @@ func (f *Fleet) RDMACounters(ctx context.Context, host, device string, port int)
 // Counters reads a port's counters.
 func (f *Fleet) Counters(ctx context.Context, host, netdev string) (probe.Counters, error) {
 	return ask[probe.Counters](ctx, f, host, "counters", netdev)
-}
-
-// Needs adds up what a host's resources need in a snapshot.
-func Needs(kinds resource.Kinds, rs []resource.Resource) (facts.Needs, error) {
-	var out facts.Needs
-	for _, r := range rs {
-		kind, ok := kinds.Lookup(r.Addr.Kind)
-		if !ok {
-			continue // the planner says so
-		}
-		n, err := kind.Needs(r.Spec)
-		if err != nil {
-			return facts.Needs{}, err
-		}
-		out = out.And(n)
-	}
-	return out.Compact(), nil
 }

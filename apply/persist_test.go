@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/agent"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -130,20 +129,19 @@ func TestAHalfWalkPersistsNothing(t *testing.T) {
 // TestHomesAreReadOnlyBeforeAnythingChanges: a transaction must not wait for a file server that the
 // fabric leads to.
 func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
-	var homes []bool
+	var asked []bool
 	tx, _ := scripted(t, map[string]agent.Handler{"snapshot": func(_ context.Context, raw json.RawMessage) (any, error) {
 		var p agent.SnapshotParams
 		err := json.Unmarshal(raw, &p)
-		homes = append(homes, p.Needs.Homes)
+		asked = append(asked, p.Ask)
 		return agent.SnapshotResult{}, err
 	}})
-	tx.fleet.needs["h"] = facts.Needs{Homes: true}
 	for _, asking := range []bool{true, false} {
 		if _, err := tx.fleet.Read(t.Context(), "h", asking); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(homes, []bool{true, false}) {
-		t.Error(homes)
+	if !slices.Equal(asked, []bool{true, false}) {
+		t.Error(asked)
 	}
 }

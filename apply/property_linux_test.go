@@ -82,10 +82,11 @@ var watched = []string{"net/ipv4/tcp_mtu_probing", "net/ipv4/tcp_sack", "net/ipv
 
 func look(t *testing.T, h host.Host) world {
 	t.Helper()
-	snap, err := facts.Gather(h, "", facts.Needs{Sysctls: watched})
+	snap, err := facts.Gather(h, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	snap.ReadSysctls(h, watched...)
 	w := world{Sysctls: snap.Sysctls}
 	for _, l := range snap.Links {
 		w.Links = append(w.Links, fmt.Sprint(l.Name, l.MTU, l.Up))
@@ -245,12 +246,8 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 		if h != nil {
 			in.Resources = providers.Desired(&fabric.Fabric{Name: "f"}, h)
 		}
-		needs, err := Needs(providers.Kinds(), in.Resources)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var read agent.SnapshotResult
-		call(t, methods, "snapshot", agent.SnapshotParams{Needs: needs}, &read)
+		call(t, methods, "snapshot", agent.SnapshotParams{Resources: in.Resources}, &read)
 		in.Snapshot, in.Records = read.Snapshot, read.Records
 		return planner.Make("f", providers.Kinds(), []planner.HostInput{in})
 	}

@@ -178,11 +178,7 @@ func ownCPU(t *testing.T) time.Duration {
 func members(t *testing.T, s *session) (out []apply.Member) {
 	t.Helper()
 	for _, h := range s.fabric.Hosts {
-		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, apply.Member{Target: s.target(h), Needs: needs})
+		out = append(out, apply.Member{Target: s.target(h), Looks: s.desired[h.Name]})
 	}
 	return out
 }

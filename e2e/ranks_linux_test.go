@@ -20,8 +20,10 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/providers"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -93,7 +95,7 @@ func asked[R any](ctx context.Context, f *rankFleet, host, method string, params
 }
 
 func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Needs: facts.Needs{Folders: []string{"/etc"}, NCCL: true}}) // with nccl.conf
+	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Resources: providers.Looks(&fabric.Fabric{}, &fabric.Host{}, false)}) // with nccl.conf
 	return r.Snapshot, err
 }
 

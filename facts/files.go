@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
@@ -33,10 +34,13 @@ func (f File) Digest() string {
 	return out
 }
 
-// readFiles reads our own files in the needed folders. A folder that is not there is absent from
+// ReadFiles reads our own files in the folders. A folder that is not there is absent from
 // Folders, and has none.
-func (s *Snapshot) readFiles(r host.Reader, folders []string) error {
+func (s *Snapshot) ReadFiles(r host.Reader, folders ...string) error {
 	for _, dir := range folders {
+		if slices.Contains(s.Folders, dir) {
+			continue // another kind looked into it
+		}
 		names, err := r.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

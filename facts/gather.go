@@ -12,10 +12,9 @@ import (
 // follows from the addresses, so nobody plans on it.
 const tableLocal = 255
 
-// Gather reads one snapshot. sshConnection is the SSH_CONNECTION of the operator's login, or empty
-// where there is none. Keys of needs that the host does not have are absent from the answer.
-// It never looks into homes, which may not answer: Homes does.
-func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error) {
+// Gather reads what every snapshot holds. sshConnection is the SSH_CONNECTION of the operator's login, or
+// empty where there is none.
+func Gather(r host.Reader, sshConnection string) (*Snapshot, error) {
 	s := &Snapshot{Sysctls: map[string]string{}}
 	var err error
 	if s.Links, err = r.Links(); err != nil {
@@ -36,35 +35,16 @@ func Gather(r host.Reader, sshConnection string, needs Needs) (*Snapshot, error)
 	if s.Rules, err = r.Rules(); err != nil {
 		return nil, err
 	}
-	s.readSysctls(r, needs)
 	s.System = system(r)
 	if s.RDMA, err = rdma(r); err != nil {
-		return nil, err
-	}
-	if needs.NCCL {
-		s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
-	}
-	s.readModules(r, needs.Modules)
-	if needs.Managers {
-		s.Managers = managers(r, s)
-	}
-	if needs.Stack != nil {
-		s.Stack = stack(r, s.System, needs.Stack)
-	}
-	if err := s.readFiles(r, needs.Folders); err != nil {
 		return nil, err
 	}
 	s.Management = management(r, s, sshConnection)
 	return s, nil
 }
 
-func (s *Snapshot) readSysctls(r host.Reader, needs Needs) {
-	paths := append([]string(nil), needs.Sysctls...)
-	for _, key := range needs.LinkSysctls {
-		for _, l := range s.Links {
-			paths = append(paths, LinkSysctl(key, l.Name))
-		}
-	}
+// ReadSysctls reads keys, by their paths below /proc/sys. Those that the host does not have stay absent.
+func (s *Snapshot) ReadSysctls(r host.Reader, paths ...string) {
 	for _, path := range paths {
 		v, err := r.Sysctl(path)
 		// Absent, write-only, or unset (stable_secret answers EIO): the provider says which key it misses.
@@ -114,13 +94,12 @@ func (s System) String() string {
 	return fmt.Sprintf("%s (%s, kernel %s, %s)", s.Hostname, s.OS, s.Kernel, s.Arch)
 }
 
-// readModules asks which modules are there: loaded ones stand in /sys/module, others in the files
+// ReadModules asks which modules are there: loaded ones stand in /sys/module, others in the files
 // that depmod(8) wrote for the running kernel.
-func (s *Snapshot) readModules(r host.Reader, names []string) {
-	if len(names) == 0 {
-		return
+func (s *Snapshot) ReadModules(r host.Reader, names ...string) {
+	if s.Modules == nil {
+		s.Modules = map[string]Module{}
 	}
-	s.Modules = map[string]Module{}
 	dir := "/lib/modules/" + s.System.Kernel
 	known := text(r, dir+"/modules.dep") + "\n" + text(r, dir+"/modules.builtin")
 	for _, name := range names {

@@ -24,6 +24,11 @@ type Library struct {
 // procGPUs is where the driver lists its GPUs by PCI address.
 const procGPUs = "/proc/driver/nvidia/gpus"
 
+// ReadNCCL reads which GPUs there are, their driver, and which NCCL is installed.
+func (s *Snapshot) ReadNCCL(r host.Reader) {
+	s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
+}
+
 // gpus reads what NVIDIA's driver runs; none without it.
 func gpus(r host.Reader) (out []GPU) {
 	names, err := r.ReadDir(procGPUs)

@@ -50,9 +50,9 @@ func UnitActive(r host.Reader, unit string) bool {
 	return false
 }
 
-// managers asks each manager's own files of its state. A namespace lab has none: whatever it sees
+// ReadManagers asks each manager's own files of its state. A namespace lab has none: whatever it sees
 // there belongs to the machine that carries it.
-func managers(r host.Reader, s *Snapshot) *Managers {
+func ReadManagers(r host.Reader, s *Snapshot) *Managers {
 	m := &Managers{Claims: map[string]Claim{}}
 	if s.System.Lab {
 		return m

@@ -77,7 +77,7 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 			if c.want.Claims == nil {
 				c.want.Claims = map[string]Claim{}
 			}
-			if got := managers(etc(t, c.files), s); !reflect.DeepEqual(*got, c.want) {
+			if got := ReadManagers(etc(t, c.files), s); !reflect.DeepEqual(*got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", *got, c.want)
 			}
 		})
@@ -86,7 +86,7 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 
 func TestALabOfNamespacesHasNoManager(t *testing.T) {
 	s := &Snapshot{System: System{Lab: true}}
-	if got := managers(etc(t, map[string]string{runsNetworkd: "1\n"}), s); len(got.Active)+len(got.Claims) > 0 {
+	if got := ReadManagers(etc(t, map[string]string{runsNetworkd: "1\n"}), s); len(got.Active)+len(got.Claims) > 0 {
 		t.Error(got)
 	}
 }
@@ -105,7 +105,7 @@ func TestSnapshotsHoldOurFilesAndNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Snapshot{}
-	if err := s.readFiles(r, []string{"/etc/netplan", "/etc/sysctl.d"}); err != nil {
+	if err := s.ReadFiles(r, "/etc/netplan", "/etc/sysctl.d"); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Files) != 1 || s.Files["/etc/netplan/90-fabricform-lab.yaml"].Text != "ours" || len(s.Folders) != 1 {

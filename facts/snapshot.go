@@ -4,44 +4,12 @@ package facts
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/fabricform/fabricform/host"
 )
 
-// Needs says what a snapshot is to hold beside what each does: reading all costs more than all the rest.
-type Needs struct {
-	Sysctls     []string `json:"sysctls,omitempty"`      // paths below /proc/sys
-	LinkSysctls []string `json:"link_sysctls,omitempty"` // "ipv4.conf.arp_ignore": read for every link
-	Modules     []string `json:"modules,omitempty"`      // kernel modules, such as "rdma_rxe"
-	Folders     []string `json:"folders,omitempty"`      // where to look for files of our own
-	Managers    bool     `json:"managers,omitempty"`     // who configures links at boot
-	NCCL        bool     `json:"nccl,omitempty"`         // GPUs, and which NCCL is installed
-	// Homes has NCCL's settings looked for beside /etc/nccl.conf, in homes, too. These may lie beyond
-	// the fabric: a read that a change's way back waits for must never ask for them. They are not
-	// Gather's, but Homes.NCCLElse's.
-	Homes bool `json:"homes,omitempty"`
-	// Stack is what of the RDMA driver stack is looked at; nil: nothing.
-	Stack *StackNeeds `json:"stack,omitempty"`
-}
-
-// And adds needs up.
-func (n Needs) And(m Needs) Needs {
-	return Needs{Sysctls: append(n.Sysctls, m.Sysctls...), LinkSysctls: append(n.LinkSysctls, m.LinkSysctls...), Modules: append(n.Modules, m.Modules...),
-		Folders: append(n.Folders, m.Folders...), Managers: n.Managers || m.Managers, NCCL: n.NCCL || m.NCCL, Homes: n.Homes || m.Homes, Stack: n.Stack.And(m.Stack)}
-}
-
-// Compact sorts the needs and leaves out what stands twice.
-func (n Needs) Compact() Needs {
-	slices.Sort(n.Sysctls)
-	slices.Sort(n.LinkSysctls)
-	slices.Sort(n.Modules)
-	slices.Sort(n.Folders)
-	return Needs{Sysctls: slices.Compact(n.Sysctls), LinkSysctls: slices.Compact(n.LinkSysctls), Modules: slices.Compact(n.Modules),
-		Folders: slices.Compact(n.Folders), Managers: n.Managers, NCCL: n.NCCL, Homes: n.Homes, Stack: n.Stack}
-}
-
-// Snapshot is one host at one moment.
+// Snapshot is one host at one moment. Gather reads what many kinds look at; the rest is read by the kinds
+// that look at it, and only where they have something to look at: reading all costs more.
 type Snapshot struct {
 	System     System            `json:"system"`
 	Links      []host.Link       `json:"links"`
@@ -49,16 +17,16 @@ type Snapshot struct {
 	Routes     []host.Route      `json:"routes"`
 	Rules      []host.Rule       `json:"rules"`
 	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
-	Modules    map[string]Module `json:"modules,omitempty"` // those that were needed
+	Modules    map[string]Module `json:"modules,omitempty"` // those that were asked about
 	RDMA       []RDMADevice      `json:"rdma,omitempty"`
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
-	Managers   *Managers         `json:"managers,omitempty"`   // nil: not needed
-	Stack      *Stack            `json:"stack,omitempty"`      // nil: not needed
-	Folders    []string          `json:"folders,omitempty"`    // those of the needed ones that are there
+	Managers   *Managers         `json:"managers,omitempty"`   // nil: not read
+	Stack      *Stack            `json:"stack,omitempty"`      // nil: not read
+	Folders    []string          `json:"folders,omitempty"`    // those of the folders that were looked into that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
-	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not needed, too
+	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not looked for, too
 	Management Management        `json:"management"`
 }
 

@@ -42,21 +42,6 @@ type StackNeeds struct {
 	Reload bool `json:"reload,omitempty"`
 }
 
-// And adds needs up; both may be nil.
-func (n *StackNeeds) And(m *StackNeeds) *StackNeeds {
-	if n == nil || m == nil {
-		return cmpOr(n, m)
-	}
-	return &StackNeeds{Install: compact(n.Install, m.Install), Modules: compact(n.Modules, m.Modules), Inbox: n.Inbox || m.Inbox, Vendor: n.Vendor + m.Vendor, Full: n.Full || m.Full, Reload: n.Reload || m.Reload}
-}
-
-func cmpOr(n, m *StackNeeds) *StackNeeds {
-	if n != nil {
-		return n
-	}
-	return m
-}
-
 func compact(a, b []string) []string {
 	out := slices.Concat(a, b)
 	slices.Sort(out)
@@ -142,8 +127,8 @@ func OfStack(name string) bool { return slices.Contains(watched, name) }
 // stackPatience bounds all questions of one reading to programs of the host.
 const stackPatience = 60 * time.Second
 
-// stack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
-func stack(r host.Reader, sys System, needs *StackNeeds) *Stack {
+// ReadStack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
+func ReadStack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 	ctx, cancel := context.WithTimeout(context.Background(), stackPatience)
 	defer cancel()
 	s := &Stack{Name: Inbox, Release: ParseRelease(text(r, "/etc/os-release"))}

@@ -35,13 +35,10 @@ func TestWhoIsInTheWayOfAReloadIsReadWhereItMatters(t *testing.T) {
 			&StackReload{Users: all.Users}},
 	} {
 		asked := 0
-		got := stack(rdmaUsed{debian{etc(t, c.files)}, &asked}, System{}, &c.needs).Reload
+		got := ReadStack(rdmaUsed{debian{etc(t, c.files)}, &asked}, System{}, &c.needs).Reload
 		if !reflect.DeepEqual(got, c.want) || (asked > 0) != (c.want != nil) {
 			t.Errorf("%s: %+v, asked %d times", name, got, asked)
 		}
-	}
-	if n := (&StackNeeds{Full: true}).And(&StackNeeds{Reload: true}); !n.Reload || !n.Full {
-		t.Errorf("%+v", n)
 	}
 }
 

@@ -204,7 +204,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 		}
 	}
 	r := debian{tree{root: root}}
-	s := stack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
+	s := ReadStack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
 	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
 		t.Error(s.Wanted)
 	}
@@ -240,7 +240,7 @@ func TestWhatBuildsAnInterruptedStackIsWanted(t *testing.T) {
 		`{"state":`: true,
 	} {
 		r := vendors{debian{etc(t, map[string]string{"/etc/os-release": "ID=debian\n", "/usr/bin/apt-get": "", JobFile: job})}}
-		s := stack(r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
+		s := ReadStack(r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
 		if got := slices.Contains(s.Wanted, "linux-headers-6.1.0-18-amd64"); got != wanted || s.Name != DOCAOFED {
 			t.Errorf("%s: %s wants %q", job, s.Name, s.Wanted)
 		}

@@ -17,7 +17,6 @@ func ownable() resource.Kinds {
 	k.Claims = func(_ *facts.Snapshot, spec json.RawMessage, a resource.Atom) bool {
 		return strings.Contains(string(spec), string(a))
 	}
-	k.AtomNeeds = func(resource.Atom) facts.Needs { return facts.Needs{} }
 	k.Live = func(s *facts.Snapshot, a resource.Atom) string { return s.Sysctls[a.Thing()] }
 	k.Guards = func(_ *facts.Snapshot, a resource.Atom) string {
 		return map[string]string{"guarded": "the operator's own"}[a.Thing()]

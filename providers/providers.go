@@ -40,5 +40,12 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []r
 	return ncclconf.Derived(f, h, snap, gone...)
 }
 
-// Needs is what Derived looks at on the host.
-func Needs(f *fabric.Fabric, h *fabric.Host) facts.Needs { return ncclconf.Needs(f.NCCLFile(h)) }
+// Looks are resources for reading alone: what Derived looks at on the host, and, where hosts are compared
+// with each other, what they are compared by.
+func Looks(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource {
+	out := ncclconf.Looks(f, h)
+	if comparing {
+		out = append(out, ofed.Looks(h)...)
+	}
+	return out
+}

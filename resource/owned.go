@@ -126,8 +126,6 @@ func (r *Record) Note(changes []Change) {
 type Owner[S any] interface {
 	// Claims says whether the wanted thing decides over the atom.
 	Claims(snap *facts.Snapshot, want S, a Atom) bool
-	// AtomNeeds is what Live looks at beside the snapshot's fixed parts.
-	AtomNeeds(a Atom) facts.Needs
 	// Live is the atom's value now, as changes write it; "" where it is absent.
 	Live(snap *facts.Snapshot, a Atom) string
 	// Revert sets the atom back to an earlier value; "" takes it away.

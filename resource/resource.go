@@ -146,26 +146,21 @@ type Fencer[S, T any] interface {
 	Touches(snap *facts.Snapshot, want S, changes []Change) string
 }
 
-// Needer is a kind that needs sysctls in the snapshot.
-type Needer[S any] interface {
-	Needs(want S) facts.Needs
-}
-
 // Kind is a provider with its types erased.
 type Kind struct {
 	Name  string
 	Stage string // of all its changes
-	Needs func(spec json.RawMessage) (facts.Needs, error)
-	Plan  func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
-	Apply func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
-	Check func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil: nobody is to be asked
+	// Gather is nil where every snapshot holds what the kind looks at.
+	Gather func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error
+	Plan   func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
+	Apply  func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
+	Check  func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil: nobody is to be asked
 
 	// The rest is nil where nothing of the kind can be given back.
-	Claims    func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
-	AtomNeeds func(a Atom) facts.Needs
-	Live      func(snap *facts.Snapshot, a Atom) string
-	Guards    func(snap *facts.Snapshot, a Atom) string
-	Revert    func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+	Claims func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
+	Live   func(snap *facts.Snapshot, a Atom) string
+	Guards func(snap *facts.Snapshot, a Atom) string
+	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
 	Keeper Keeper // nil where there is no exact way back
 }
@@ -181,13 +176,6 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	}
 	k := Kind{
 		Name: name,
-		Needs: func(raw json.RawMessage) (facts.Needs, error) {
-			s, err := decode(raw)
-			if n, ok := p.(Needer[S]); ok && err == nil {
-				return n.Needs(s), nil
-			}
-			return facts.Needs{}, err
-		},
 		Plan: func(snap *facts.Snapshot, raw json.RawMessage) (Difference, error) {
 			s, err := decode(raw)
 			if err != nil {
@@ -217,12 +205,25 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return p.Apply(ctx, h, s, changes)
 		},
 	}
+	if g, ok := p.(Gatherer[S]); ok {
+		k.Gather = func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error {
+			look := Look[S]{Snapshot: snap, Atoms: atoms, Patient: patient}
+			for _, raw := range specs {
+				s, err := decode(raw)
+				if err != nil {
+					return err
+				}
+				look.Wants = append(look.Wants, s)
+			}
+			return g.Gather(ctx, r, look)
+		}
+	}
 	if o, ok := p.(Owner[S]); ok {
 		k.Claims = func(snap *facts.Snapshot, raw json.RawMessage, a Atom) bool {
 			s, err := decode(raw)
 			return err == nil && o.Claims(snap, s, a)
 		}
-		k.AtomNeeds, k.Live, k.Guards, k.Revert = o.AtomNeeds, o.Live, o.Guards, o.Revert
+		k.Live, k.Guards, k.Revert = o.Live, o.Guards, o.Revert
 	}
 	if c, ok := p.(Checker[S]); ok {
 		k.Check = func(ctx context.Context, h host.Host, raw json.RawMessage) error {

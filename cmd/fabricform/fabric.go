@@ -155,15 +155,8 @@ func (a *app) connectTo(ctx context.Context, f *fabric.Fabric, chosen map[string
 		if s.leftOut(h.Name) {
 			continue
 		}
-		needs, err := apply.Needs(s.kinds, s.desired[h.Name])
-		if err != nil {
-			return nil, fmt.Errorf("host %s: %w", h.Name, err)
-		}
-		needs = needs.And(providers.Needs(f, h))
-		if !a.glance { // a plan compares no hosts with each other
-			needs.Stack = needs.Stack.And(&facts.StackNeeds{})
-		}
-		members = append(members, apply.Member{Target: s.target(h), Needs: needs, Ask: s.lasting(h.Name)})
+		looks := slices.Concat(s.desired[h.Name], providers.Looks(f, h, !a.glance)) // a plan compares no hosts with each other
+		members = append(members, apply.Member{Target: s.target(h), Looks: looks})
 	}
 	reach := apply.Connect
 	if a.glance {
@@ -186,16 +179,6 @@ func (s *session) target(h *fabric.Host) transport.Target {
 		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,
 		KnownHosts: h.SSH.KnownHosts, ProxyJump: h.SSH.ProxyJump, Sudo: h.SSH.Sudo, ConnectTimeout: h.SSH.ConnectTimeout,
 	}
-}
-
-// lasting are the host's resources of the persist stage.
-func (s *session) lasting(host string) (out []resource.Resource) {
-	for _, r := range s.desired[host] {
-		if kind, ok := s.kinds.Lookup(r.Addr.Kind); ok && kind.Stage == resource.StagePersist {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // propose is a plan that is to be shown or carried out: the hosts' own programs are asked about it.

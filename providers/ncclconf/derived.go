@@ -1,6 +1,7 @@
 package ncclconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -9,9 +10,16 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/resource"
 )
+
+// Looks has what Derived looks at read. The folder of the file is looked into whether one is written or not:
+// NCCL reads what is there.
+func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
+	return []resource.Resource{wish(h, "sources", Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
+}
 
 // Derived is the host's file, as it is right once the host is as declared; none where the files ask
 // for none. gone are Soft-RoCE devices that are there and will not be.
@@ -42,11 +50,17 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	if pos == (fabric.Pos{}) {
 		pos = f.NCCL.Pos
 	}
+	r := wish(h, "file", s)
+	r.Pos = pos
+	return []resource.Resource{r}
+}
+
+func wish(h *fabric.Host, name string, s Spec) resource.Resource {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("encode NCCL's settings of %s: %v", h.Name, err)) // our own types always encode
 	}
-	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "file"}, Spec: raw, Pos: pos}}
+	return resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: name}, Spec: raw}
 }
 
 // elsewhere says what NCCL takes before the file, or instead of it: a process's environment, then the file

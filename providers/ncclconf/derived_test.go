@@ -10,6 +10,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // softPair is a host with a cable and a Soft-RoCE device on it, and a block that asks for the file.
@@ -60,10 +61,24 @@ func TestWhatIsDerivedBeforeIsDerivedAfter(t *testing.T) {
 
 // TestWhatChangesWaitsForNoHome: what is derived looks into homes, and nothing that a change waits for.
 func TestWhatChangesWaitsForNoHome(t *testing.T) {
-	k, raw := kind(t, wanted())
-	n, err := k.Needs(raw)
-	if at := k.AtomNeeds(atom(host.NCCLConf)); err != nil || n.Homes || n.NCCL || at.Homes || at.NCCL || !Needs("").Homes {
-		t.Errorf("%+v, %+v, %v", n, at, err)
+	look := func(patient bool, resources ...resource.Resource) *facts.Snapshot {
+		f := newFake(map[string]string{"/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/root/.nccl.conf": "", "/sys/module/nvidia/version": "550"})
+		snap, err := Kinds().Gather(t.Context(), f, resource.Query{Resources: resources, Atoms: []resource.Atom{atom(host.NCCLConf)}, Patient: patient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snap
+	}
+	h := &fabric.Host{Name: "h"}
+	changes, sources := wish(h, "file", wanted()), Looks(&fabric.Fabric{}, h)[0]
+	if s := look(true, changes); s.NCCLElse != nil || s.GPUDriver != "" {
+		t.Errorf("a change reads %+v", s)
+	}
+	if s := look(false, changes, sources); s.NCCLElse != nil || s.GPUDriver != "550" {
+		t.Errorf("within a transaction %+v", s)
+	}
+	if s := look(true, changes, sources); len(s.NCCLElse) != 1 {
+		t.Errorf("before anything changes %+v", s)
 	}
 }
 

@@ -6,7 +6,6 @@ package ncclconf
 import (
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -26,6 +25,8 @@ type Spec struct {
 	Env     nccl.Env `json:"env"`
 	Wrong   []string `json:"wrong,omitempty"` // why the settings cannot work
 	Notes   []string `json:"notes,omitempty"` // what else is good to know
+	// Sources is for reading alone: what settings are derived from is read, too.
+	Sources bool `json:"sources,omitempty"`
 }
 
 // Status is what stands in the file's place.
@@ -55,20 +56,6 @@ func (s Spec) text() (string, error) {
 
 // before is where a file of somebody else's is kept that ours replaced.
 func before(file string) string { return file + ".before-fabricform" }
-
-// Needs is what Derived looks at. The folder of the file is looked at whether one is written or not:
-// NCCL reads what is there.
-func Needs(file string) facts.Needs {
-	if file == "" {
-		file = host.NCCLConf
-	}
-	n := needs(file)
-	n.NCCL, n.Homes = true, true
-	return n
-}
-
-// needs is the folder of the file, and nothing that a change could have to wait for.
-func needs(file string) facts.Needs { return facts.Needs{Folders: []string{path.Dir(file)}} }
 
 // Observe finds the file, and says why the settings cannot be written: they cannot work, or what is
 // there is no plain file.

@@ -92,7 +92,7 @@ func newFake(files map[string]string) *fake {
 
 func (f *fake) snapshot(t *testing.T) *facts.Snapshot {
 	t.Helper()
-	snap, err := facts.Gather(f, "", Needs(""))
+	snap, err := resource.Gather(t.Context(), f, provider{}, Spec{File: host.NCCLConf, Sources: true})
 	if err != nil {
 		t.Fatal(err)
 	}

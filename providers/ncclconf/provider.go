@@ -3,6 +3,7 @@ package ncclconf
 import (
 	"context"
 	"fmt"
+	"path"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -11,13 +12,28 @@ import (
 
 // Kinds is the room's table: one kind, whose changes all are of the persist stage.
 func Kinds() resource.Kinds {
-	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})}
+	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{homes: new(facts.Homes)})}
 }
 
-type provider struct{}
+type provider struct{ homes *facts.Homes }
 
-// Needs is the file's folder.
-func (provider) Needs(want Spec) facts.Needs { return needs(want.File) }
+// Gather reads what is in the file's folder, and what settings are derived from where that is asked for.
+func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
+	var in []string
+	for _, want := range look.Wants {
+		in = append(in, path.Dir(want.File))
+		if want.Sources {
+			look.Snapshot.ReadNCCL(r)
+		}
+		if want.Sources && look.Patient {
+			look.Snapshot.NCCLElse = p.homes.NCCLElse(ctx, r)
+		}
+	}
+	for _, a := range look.Atoms {
+		in = append(in, path.Dir(a.Value()))
+	}
+	return look.Snapshot.ReadFiles(r, in...)
+}
 
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
 
@@ -33,8 +49,8 @@ func (provider) Notes(got *Status) []string { return got.Notes }
 func (provider) Stable(got *Status) any { return got.File }
 
 // Apply writes the file. What somebody else wrote there is kept beside it first.
-func (provider) Apply(_ context.Context, h host.Host, want Spec, _ []resource.Change) error {
-	snap, err := facts.Gather(h, "", needs(want.File))
+func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resource.Change) error {
+	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {
 		return err
 	}
@@ -61,9 +77,6 @@ func (provider) Apply(_ context.Context, h host.Host, want Spec, _ []resource.Ch
 func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a == atom(want.File)
 }
-
-// AtomNeeds is the file's folder.
-func (provider) AtomNeeds(a resource.Atom) facts.Needs { return needs(a.Value()) }
 
 // Live is the file's digest.
 func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {

@@ -67,9 +67,7 @@ func plan(t *testing.T, h host.Host, kind string, spec any) (resource.Difference
 	raw, err := json.Marshal(spec)
 	must(t, err)
 	k, _ := Kinds().Lookup(kind)
-	needs, err := k.Needs(raw)
-	must(t, err)
-	snap, err := facts.Gather(h, "", needs)
+	snap, err := Kinds().Gather(t.Context(), h, resource.Query{Resources: []resource.Resource{{Addr: resource.Addr{Kind: kind}, Spec: raw}}})
 	must(t, err)
 	d, err := k.Plan(snap, raw)
 	must(t, err)
@@ -126,7 +124,7 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	for _, a := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"} {
 		must(t, h.AddAddr(index, netip.MustParsePrefix(a)))
 	}
-	snap, err := facts.Gather(h, "", facts.Needs{})
+	snap, err := facts.Gather(h, "")
 	must(t, err)
 	must(t, nic{}.Revert(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
 	var left []string
@@ -172,7 +170,7 @@ func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 	s := wantNIC("ff0", "fd00::1/64")
 	settle(t, h, KindNIC, s)
 	s.MTU = 1200
-	snap, err := facts.Gather(h, "", nic{}.Needs(s))
+	snap, err := resource.Gather(t.Context(), h, nic{}, s)
 	must(t, err)
 	if _, err := (nic{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "1280") {
 		t.Fatalf("mtu 1200 with IPv6 addresses: %v", err)
@@ -226,7 +224,7 @@ func TestKernelForeignRouteIsRefused(t *testing.T) {
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
-	snap, err := facts.Gather(h, "", facts.Needs{})
+	snap, err := facts.Gather(h, "")
 	must(t, err)
 	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
 		t.Fatalf("foreign route not refused: %v", err)
@@ -327,7 +325,7 @@ func TestKernelForeignMainRouteIsRefused(t *testing.T) {
 
 func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
 	t.Helper()
-	snap, err := facts.Gather(h, "", facts.Needs{})
+	snap, err := facts.Gather(h, "")
 	must(t, err)
 	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not make") {
 		t.Errorf("foreign route to %s not refused: %v", s.Route.To, err)
@@ -364,7 +362,7 @@ func TestKernelFenceIsRight(t *testing.T) {
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 0)},
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 20)},
 	} {
-		snap, err := facts.Gather(h, c.client+" 50000 "+c.server+" 22", facts.Needs{})
+		snap, err := facts.Gather(h, c.client+" 50000 "+c.server+" 22")
 		must(t, err)
 		fenced := mainRoute{}.Touches(snap, c.want, nil) != ""
 		settle(t, h, KindRoute, c.want)

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -48,9 +49,22 @@ func (s NICSpec) WantedSysctls() map[string]string {
 	return out
 }
 
-// Needs is the per-interface keys that Diff looks at.
-func (nic) Needs(want NICSpec) facts.Needs {
-	return facts.Needs{LinkSysctls: sortedKeys(want.WantedSysctls())}
+// Gather reads the per-interface keys that Diff looks at. A NIC that is not found is Observe's to name.
+func (nic) Gather(_ context.Context, r host.Reader, look resource.Look[NICSpec]) error {
+	for _, want := range look.Wants {
+		l, err := look.Snapshot.Find(want.Select)
+		for key := range want.WantedSysctls() {
+			if err == nil {
+				look.Snapshot.ReadSysctls(r, facts.LinkSysctl(key, l.Name))
+			}
+		}
+	}
+	for _, a := range look.Atoms {
+		if key, is := strings.CutPrefix(a.Value(), "sysctl "); is {
+			look.Snapshot.ReadSysctls(r, facts.LinkSysctl(key, a.Thing()))
+		}
+	}
+	return nil
 }
 
 // Observe finds the NIC; it is an error where none or several match.

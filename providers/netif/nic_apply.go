@@ -23,7 +23,7 @@ const dadPatience = 5 * time.Second
 // are added before any is removed, so that routes which prefer a source address keep it, and
 // addresses that the kernel drops along the way are put back.
 func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "", n.Needs(want))
+	snap, err := resource.Gather(ctx, h, n, want)
 	if err != nil {
 		return err
 	}

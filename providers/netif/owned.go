@@ -48,14 +48,6 @@ func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	return false
 }
 
-// AtomNeeds is a per-interface key.
-func (nic) AtomNeeds(a resource.Atom) facts.Needs {
-	if key, is := strings.CutPrefix(a.Value(), "sysctl "); is {
-		return facts.Needs{LinkSysctls: []string{key}}
-	}
-	return facts.Needs{}
-}
-
 // Live reads the value.
 func (nic) Live(snap *facts.Snapshot, a resource.Atom) string {
 	l := snap.Link(a.Thing())
@@ -110,11 +102,6 @@ func (nic) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resour
 // Claims is for the one key.
 func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
 	return a.Thing() == want.Path()
-}
-
-// AtomNeeds is the key.
-func (sysctl) AtomNeeds(a resource.Atom) facts.Needs {
-	return facts.Needs{Sysctls: []string{a.Thing()}}
 }
 
 // Live reads the key.
@@ -189,9 +176,6 @@ func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) 
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
 
-// AtomNeeds is nothing: routes are in every snapshot.
-func (mainRoute) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
-
 // Live describes the route.
 func (mainRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return liveRoute(snap, KindRoute, a)
@@ -211,9 +195,6 @@ func (mainRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a 
 func (policyRoute) Claims(_ *facts.Snapshot, want PolicyRouteSpec, a resource.Atom) bool {
 	return ruleAtom(want.rule()) == a || claimsRoute(KindPolicyRoute, want.Table, want.Routes, a)
 }
-
-// AtomNeeds is nothing: rules and routes are in every snapshot.
-func (policyRoute) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
 
 func findRule(snap *facts.Snapshot, a resource.Atom) *host.Rule {
 	for i, r := range snap.Rules {

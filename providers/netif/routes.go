@@ -136,7 +136,7 @@ func describe(r host.Route, snap *facts.Snapshot) string {
 
 // applyRoutes makes those routes that are among the changes.
 func applyRoutes(h host.Host, nic facts.Selector, table int, want []RouteSpec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "", facts.Needs{})
+	snap, err := facts.Gather(h, "")
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,16 @@ func (s SysctlSpec) Path() string {
 	return strings.ReplaceAll(s.Key, ".", "/")
 }
 
-// Needs is the one key.
-func (sysctl) Needs(want SysctlSpec) facts.Needs { return facts.Needs{Sysctls: []string{want.Path()}} }
+// Gather reads the keys.
+func (sysctl) Gather(_ context.Context, r host.Reader, look resource.Look[SysctlSpec]) error {
+	for _, want := range look.Wants {
+		look.Snapshot.ReadSysctls(r, want.Path())
+	}
+	for _, a := range look.Atoms {
+		look.Snapshot.ReadSysctls(r, a.Thing())
+	}
+	return nil
+}
 
 // Observe reads the key; it is an error where the host lacks it.
 func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, error) {

@@ -61,11 +61,17 @@ func Desired(h *fabric.Host) []resource.Resource {
 	if len(h.RXE) > 0 {
 		s.Modules = []string{"rdma_rxe"}
 	}
+	r := wish(h, o.Stack, s)
+	r.Pos = o.Pos
+	return []resource.Resource{r}
+}
+
+func wish(h *fabric.Host, name string, s Spec) resource.Resource {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("encode spec: %v", err)) // our own types always encode
 	}
-	return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: o.Stack}, Spec: raw, Pos: o.Pos}}
+	return resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: name}, Spec: raw}
 }
 
 type provider struct{}
@@ -73,13 +79,29 @@ type provider struct{}
 // Stage is that of all of the room's changes.
 func (provider) Stage() string { return resource.StageStack }
 
-// Needs is all of the stack.
-func (provider) Needs(want Spec) facts.Needs {
+// Looks has the versions read that hosts are compared by, whether a stack is wanted or not.
+func Looks(h *fabric.Host) []resource.Resource {
+	return []resource.Resource{wish(h, "versions", Spec{})}
+}
+
+// Gather reads all of the stack where one is wanted, and else its versions.
+func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec]) error {
+	n := &facts.StackNeeds{}
+	for _, want := range look.Wants {
+		if want.Stack != "" {
+			n = needs(want)
+		}
+	}
+	look.Snapshot.Stack = facts.ReadStack(r, look.Snapshot.System, n)
+	return nil
+}
+
+func needs(want Spec) *facts.StackNeeds {
 	n := &facts.StackNeeds{Full: true, Inbox: want.Stack == facts.Inbox, Install: want.Packages, Modules: want.Modules}
 	if !n.Inbox {
 		n.Vendor, n.Reload = want.Stack, !want.Reboot
 	}
-	return facts.Needs{Stack: n}
+	return n
 }
 
 // Observe refuses what could not be carried out.
@@ -148,7 +170,7 @@ func (provider) Stable(got *Status) any {
 // Apply makes the changes, the reboot aside, which the one who asks makes: both ends of a link are
 // not to go down at once.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "", p.Needs(want))
+	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {
 		return err
 	}

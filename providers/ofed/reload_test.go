@@ -71,7 +71,7 @@ func TestOnlyAReloadAsksWhoIsInItsWay(t *testing.T) {
 		want Spec
 		asks bool
 	}{{Spec{Stack: facts.DOCAOFED}, true}, {Spec{Stack: facts.DOCAOFED, Reboot: true}, false}, {Spec{Stack: facts.Inbox}, false}} {
-		if got := (provider{}).Needs(c.want).Stack.Reload; got != c.asks {
+		if got := needs(c.want).Reload; got != c.asks {
 			t.Errorf("%+v: %v", c.want, got)
 		}
 	}

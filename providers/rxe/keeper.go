@@ -29,7 +29,7 @@ func (keeper) Room() string { return Kind }
 
 // Snapshot reads where the atoms' devices are.
 func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	snap, err := facts.Gather(r, "", facts.Needs{})
+	snap, err := facts.Gather(r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) (lef
 		return nil, fmt.Errorf("read what RDMA devices there were: %w", err)
 	}
 	now := func() (map[string]string, error) {
-		snap, err := facts.Gather(h, "", facts.Needs{})
+		snap, err := facts.Gather(h, "")
 		out := map[string]string{}
 		if err == nil {
 			for _, k := range want {

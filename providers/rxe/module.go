@@ -23,9 +23,12 @@ type ModuleStatus struct{ State facts.Module }
 
 type moduleProvider struct{}
 
-// Needs is the module's state.
-func (moduleProvider) Needs(want ModuleSpec) facts.Needs {
-	return facts.Needs{Modules: []string{want.Name}}
+// Gather reads the modules' states.
+func (moduleProvider) Gather(_ context.Context, r host.Reader, look resource.Look[ModuleSpec]) error {
+	for _, want := range look.Wants {
+		look.Snapshot.ReadModules(r, want.Name)
+	}
+	return nil
 }
 
 // Observe says where a module that is missing would come from.

@@ -146,7 +146,7 @@ const patience = 5 * time.Second
 // awaitActive waits for the port. A NIC without a carrier has a port that is down, and rightly so.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
 	for end := time.Now().Add(patience); ; {
-		snap, err := facts.Gather(h, "", facts.Needs{})
+		snap, err := facts.Gather(h, "")
 		if err != nil {
 			return err
 		}
@@ -174,9 +174,6 @@ func atom(device string) resource.Atom { return resource.NewAtom(Kind, device, "
 func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a.Thing() == want.Device
 }
-
-// AtomNeeds is nothing: RDMA devices are in every snapshot.
-func (provider) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{} }
 
 // Live is the netdev below the device.
 func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {

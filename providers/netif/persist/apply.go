@@ -158,7 +158,7 @@ const takePatience = 30 * time.Second
 // await looks again until nothing is late.
 func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) error {
 	for deadline := time.Now().Add(takePatience); ; {
-		snap, err := facts.Gather(h, "", provider{}.Needs(Spec{}))
+		snap, err := resource.Gather(ctx, h, provider{}, Spec{})
 		if err != nil {
 			return err
 		}

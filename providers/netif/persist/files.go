@@ -24,7 +24,7 @@ func nobody(snap *facts.Snapshot) bool { return snap.Managers == nil || len(snap
 
 // Files are the files that keep the spec on this host, sorted by path, and what they do not keep. No
 // manager: no files, since nothing says then that the host boots at all. The snapshot has what
-// Spec.Needs asks for.
+// Gather reads.
 func Files(snap *facts.Snapshot, s Spec) ([]File, []string, error) {
 	if nobody(snap) {
 		return nil, []string{"nothing is kept over a reboot: no network manager runs on this host"}, nil

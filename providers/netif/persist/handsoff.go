@@ -30,7 +30,20 @@ type Charge struct{ NICs []string }
 
 type handsOff struct{}
 
-func (handsOff) Needs(want Spec) facts.Needs { return provider{}.Needs(want) }
+// Gather reads the same as what is kept, of which its own part is a share.
+func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
+	if len(look.Wants) > 0 {
+		return provider{}.Gather(ctx, r, resource.Look[Spec]{Snapshot: look.Snapshot, Wants: look.Wants})
+	}
+	readManagers(r, look.Snapshot)
+	return nil
+}
+
+func readManagers(r host.Reader, snap *facts.Snapshot) {
+	if snap.Managers == nil {
+		snap.Managers = facts.ReadManagers(r, snap)
+	}
+}
 
 // Observe finds the NICs that NetworkManager is to configure by a file of ours that is not there yet.
 func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
@@ -124,8 +137,6 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	})
 }
 
-func (handsOff) AtomNeeds(resource.Atom) facts.Needs { return facts.Needs{Managers: true} }
-
 // Live is who is in charge; nobody is where NetworkManager does not run.
 func (handsOff) Live(snap *facts.Snapshot, a resource.Atom) string {
 	m := snap.Managers
@@ -154,7 +165,7 @@ func (chargeKeeper) Room() string { return KindManager }
 
 // Snapshot notes who is in charge, by NIC.
 func (chargeKeeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	snap, err := facts.Gather(r, "", facts.Needs{Managers: true})
+	snap, err := resource.Gather(context.Background(), r, handsOff{})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +182,7 @@ func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessa
 	if err := json.Unmarshal(part, &was); err != nil {
 		return nil, fmt.Errorf("decode snapshot of who is in charge: %w", err)
 	}
-	snap, err := facts.Gather(h, "", facts.Needs{Managers: true})
+	snap, err := resource.Gather(ctx, h, handsOff{})
 	if err != nil {
 		return nil, err
 	}

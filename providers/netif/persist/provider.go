@@ -18,9 +18,25 @@ func Kinds() resource.Kinds {
 
 type provider struct{}
 
-// Needs is who configures links, our own files, and what managers would otherwise overrule.
-func (provider) Needs(Spec) facts.Needs {
-	return facts.Needs{Managers: true, Folders: folders, LinkSysctls: []string{addrGenMode}}
+// Gather reads who configures links, our own files, and what managers would otherwise overrule.
+func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec]) error {
+	snap := look.Snapshot
+	var in []string
+	if len(look.Wants) > 0 {
+		in = folders
+		readManagers(r, snap)
+		for _, l := range snap.Links {
+			snap.ReadSysctls(r, facts.LinkSysctl(addrGenMode, l.Name))
+		}
+	}
+	for _, a := range look.Atoms {
+		if a.Thing() == "folder" {
+			in = append(in, a.Value())
+		} else {
+			in = append(in, path.Dir(a.Value()))
+		}
+	}
+	return snap.ReadFiles(r, in...)
 }
 
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
@@ -54,7 +70,7 @@ func (p provider) Check(ctx context.Context, h host.Host, want Spec) error {
 }
 
 func (p provider) checked(ctx context.Context, h host.Host, want Spec) (*facts.Snapshot, *Status, error) {
-	snap, err := facts.Gather(h, "", p.Needs(want))
+	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,15 +92,6 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	}
 	files, _, err := Files(snap, want)
 	return err != nil || slices.ContainsFunc(files, func(f File) bool { return f.Path == a.Value() })
-}
-
-// AtomNeeds is the file's folder.
-func (p provider) AtomNeeds(a resource.Atom) facts.Needs {
-	n := facts.Needs{Folders: []string{path.Dir(a.Value())}}
-	if a.Thing() == "folder" {
-		n.Folders = []string{a.Value()}
-	}
-	return n
 }
 
 // Live is the file's digest, or that the folder is there.

@@ -47,7 +47,7 @@ func reload(ctx context.Context, h host.Host, read map[string]bool) error {
 // its own for any NIC without (seen with 1.52: it waits for DHCP there, and then takes all addresses
 // away). It may have taken ours by itself, because of its priority.
 func takeUp(ctx context.Context, h host.Host, want Spec) error {
-	snap, err := facts.Gather(h, "", provider{}.Needs(want))
+	snap, err := resource.Gather(ctx, h, provider{}, want)
 	if err != nil {
 		return err
 	}
