@@ -69,5 +69,5 @@ golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./config -update
 	$(GO) test ./nccl/launch -update
 	$(GO) test ./nccl/explain -update
-	$(GO) test ./providers/netif/persist -update
+	$(GO) test ./providers/persist -update
 	$(GO) test ./probe/perftest -update

@@ -8,8 +8,8 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/providers/ncclconf"
 	"github.com/fabricform/fabricform/providers/netif"
-	"github.com/fabricform/fabricform/providers/netif/persist"
 	"github.com/fabricform/fabricform/providers/ofed"
+	"github.com/fabricform/fabricform/providers/persist"
 	"github.com/fabricform/fabricform/providers/rxe"
 	"github.com/fabricform/fabricform/resource"
 )
