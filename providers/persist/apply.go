@@ -11,6 +11,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -63,7 +64,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 	defer func() { err = errors.Join(err, release()) }()
 	err = write(ctx, h, todo)
 	if err == nil && len(todo) == 0 {
-		err = reload(ctx, h, managersOf(got))
+		err = netmanager.Reload(ctx, h, unread(got))
 	}
 	if err == nil {
 		err = takeUp(ctx, h, want)
@@ -122,15 +123,31 @@ func (s step) do(h host.Host) error {
 	return h.RemoveFile(s.path)
 }
 
-// told has managers read what changed.
+// told has systemd, udev and managers read what changed.
 func told(ctx context.Context, h host.Host, todo []step) error {
-	read := map[string]bool{}
+	read := map[*netmanager.Manager]bool{}
+	dirs := map[string]bool{}
 	var dropped []string
 	for _, s := range todo {
-		read[reloads(s.path)] = true
-		dropped = append(dropped, s.drops()...)
+		dirs[path.Dir(s.path)] = true
+		if m := s.manager(); m != nil {
+			read[m] = true
+			dropped = append(dropped, s.drops(m)...)
+		}
 	}
-	err := keeping(ctx, h, dropped, func() error { return reload(ctx, h, read) })
+	err := keeping(ctx, h, dropped, func() error {
+		if dirs[unitFolder] || dirs["/etc/systemd/system.conf.d"] {
+			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
+				return err
+			}
+		}
+		if dirs[rulesFolder] {
+			if err := netmanager.Run(ctx, h, "udevadm", "control", "--reload"); err != nil {
+				return err
+			}
+		}
+		return netmanager.Reload(ctx, h, read)
+	})
 	for _, s := range todo {
 		if !s.put && path.Dir(s.path) == unitFolder {
 			err = errors.Join(err, forget(ctx, h, path.Base(s.path)))
@@ -139,14 +156,30 @@ func told(ctx context.Context, h host.Host, todo []step) error {
 	return err
 }
 
-// managersOf are those that should have read files and have not.
-func managersOf(got *Status) map[string]bool {
-	read := map[string]bool{}
+// manager is the one that reads the step's file; nil: none does.
+func (s step) manager() *netmanager.Manager {
+	for _, m := range netmanager.All {
+		if m.Folder == path.Dir(s.path) {
+			return m
+		}
+	}
+	return nil
+}
+
+// drops are the NICs that a manager empties by a step.
+func (s step) drops(m *netmanager.Manager) []string {
+	if s.was == nil || m.Drops == nil {
+		return nil
+	}
+	return m.Drops(s.was.Text, s.text)
+}
+
+// unread are the managers that should have read files and have not.
+func unread(got *Status) map[*netmanager.Manager]bool {
+	read := map[*netmanager.Manager]bool{}
 	for _, t := range got.Taken {
 		if t.Now != t.Want {
-			read[facts.Networkd] = read[facts.Networkd] || t.Profile == ""
-			read[facts.NetworkManager] = read[facts.NetworkManager] || t.Profile != ""
-			read[facts.Netplan] = read[facts.Netplan] || strings.HasPrefix(t.Want, "/run/")
+			read[t.link.Manager] = true
 		}
 	}
 	return read
@@ -187,24 +220,11 @@ func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 		}
 		for _, t := range got.Taken {
 			l := snap.Link(t.Netdev)
-			if l != nil && (t.Now != t.Want || t.Profile == "" && networkdState(h, l.Index) != "configured") {
+			done := t.link.By().Done
+			if l != nil && (t.Now != t.Want || done != nil && !done(h, *l)) {
 				return fmt.Sprintf("%s is configured by %q, and is to be by %s", t.Netdev, t.Now, t.Want)
 			}
 		}
 		return ""
 	})
-}
-
-// networkdState is how far networkd is with a link: "configuring", "configured", "failed", …
-func networkdState(r host.Reader, index int) string {
-	raw, err := r.ReadFile(fmt.Sprintf("/run/systemd/netif/links/%d", index))
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(raw)) {
-		if v, is := strings.CutPrefix(strings.TrimSpace(line), "ADMIN_STATE="); is {
-			return v
-		}
-	}
-	return "unknown"
 }

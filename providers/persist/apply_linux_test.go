@@ -193,7 +193,7 @@ func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
 // ruleOf is a rule of the rich spec as this program made it.
 func ruleOf(s Spec) host.Rule {
 	p := s.NICs[0].Policies[0]
-	return host.Rule{Priority: p.Priority, From: p.From, Table: p.Table, Family: inet, Protocol: 251}
+	return host.Rule{Priority: p.Priority, From: p.From, Table: p.Table, Family: 2, Protocol: 251}
 }
 
 // TestApplyFailingAnywhereLeavesNothing fails each write, reload and rule in turn.

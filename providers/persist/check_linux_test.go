@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 )
 
 // neighbours is a machine whose files are those below a folder, with the real parsers. Whatever they
@@ -97,10 +98,12 @@ func TestManagersReadOurFiles(t *testing.T) {
 	}
 }
 
+const netplanFile = "/etc/netplan/90-fabricform-lab.yaml"
+
 // TestParsersRefuseWhatIsWrong proves that the parsers are asked at all.
 func TestParsersRefuseWhatIsWrong(t *testing.T) {
-	for program, f := range map[string]File{
-		"netplan":         {Path: netplanPath("lab"), Text: "network:\n  ethernets:\n    ens1: {mtu: many}\n"},
+	for program, f := range map[string]netmanager.File{
+		"netplan":         {Path: netplanFile, Text: "network:\n  ethernets:\n    ens1: {mtu: many}\n"},
 		"nmcli":           {Path: "/etc/NetworkManager/system-connections/x.nmconnection", Text: "[connection]\nid=x\ntype=ethernet\n[ipv4]\nmethod=manually\n"},
 		"ifquery":         {Path: "/etc/network/interfaces.d/x", Text: "iface\n"},
 		"systemd-analyze": {Path: unitFolder + "/fabricform-x.service", Text: "[Service]\nExecStart=no-such-program\n"},
@@ -110,7 +113,7 @@ func TestParsersRefuseWhatIsWrong(t *testing.T) {
 				t.Skip(program + " is not installed here")
 			}
 			m := machine(t, map[string]string{"/etc/network/interfaces": "source interfaces.d/*\n"})
-			if err := Check(t.Context(), m, []File{f}); err == nil || !strings.Contains(err.Error(), f.Path) {
+			if err := Check(t.Context(), m, []netmanager.File{f}); err == nil || !strings.Contains(err.Error(), f.Path) {
 				t.Errorf("accepted, or not named: %v", err)
 			}
 		})
@@ -147,10 +150,10 @@ func TestOnlyWhatManagersReadIsStaged(t *testing.T) {
 		}
 	}
 	p := &parser{neighbours: m, staged: map[string]string{}}
-	if err := Check(t.Context(), p, []File{{Path: netplanPath("lab"), Text: "ours"}}); err != nil {
+	if err := Check(t.Context(), p, []netmanager.File{{Path: netplanFile, Text: "ours"}}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"/etc/netplan/50-others.yaml": "others", "/etc/netplan/60-link.yaml": "linked", netplanPath("lab"): "ours"}
+	want := map[string]string{"/etc/netplan/50-others.yaml": "others", "/etc/netplan/60-link.yaml": "linked", netplanFile: "ours"}
 	if !maps.Equal(p.staged, want) {
 		t.Errorf("%v, want %v", p.staged, want)
 	}
@@ -166,7 +169,7 @@ func TestIfqueryReadsOneCopy(t *testing.T) {
 	} {
 		p := &parser{neighbours: machine(t, map[string]string{main: "source interfaces.d/*\nsource-directory /etc/network/interfaces.d\n", others: "others", "/etc/network/interfaces.d/sub/x": ""}),
 			staged: map[string]string{}, says: host.Answer{Stderr: says}}
-		err := Check(t.Context(), p, []File{{Path: ours, Text: "ours"}})
+		err := Check(t.Context(), p, []netmanager.File{{Path: ours, Text: "ours"}})
 		if (err != nil) != refuses || refuses && !strings.Contains(err.Error(), " "+others+":1: too few") {
 			t.Errorf("%q: %v", says, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/rxe"
 	"github.com/fabricform/fabricform/resource"
@@ -47,7 +48,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 		if err != nil {
 			panic(fmt.Sprintf("encode who keeps off on %s: %v", h.Name, err)) // as below
 		}
-		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: KindManager, Name: "networkmanager"}, Spec: raw, Pos: h.Pos})
+		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: KindManager, Name: taker.Name}, Spec: raw, Pos: h.Pos})
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -60,7 +61,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 func (s *Spec) add(r resource.Resource, nic int) {
 	switch r.Addr.Kind {
 	case netif.KindNIC:
-		s.NICs = append(s.NICs, NIC{Name: r.Addr.Name, NICSpec: decode[netif.NICSpec](r)})
+		s.NICs = append(s.NICs, netmanager.NIC{Name: r.Addr.Name, NICSpec: decode[netif.NICSpec](r)})
 	case netif.KindSysctl:
 		s.Sysctls = append(s.Sysctls, decode[netif.SysctlSpec](r))
 	case netif.KindRoute:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -26,7 +27,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 		return got, nil // a manager that is stopped for a while loses nothing
 	}
 	for at, f := range snap.Files {
-		if ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
+		if netmanager.Ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
 			got.Found[at] = f
 		}
 	}
@@ -49,17 +50,10 @@ func (got *Status) takings(snap *facts.Snapshot, s Spec) {
 		return // Files has said so
 	}
 	for _, l := range ls {
-		t := Taking{Netdev: l.Link.Name, Now: snap.Managers.Claims[l.Link.Name].File, Want: l.taken()}
-		if t.Want == "" || !l.written() {
+		if !l.Written() || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
 			continue
 		}
-		if !l.byNetworkd() {
-			t.Profile = l.profile()
-			if !l.Link.Carrier || !l.Up {
-				continue // NetworkManager takes up a NIC once it has a carrier
-			}
-		}
-		got.Taken = append(got.Taken, t)
+		got.Taken = append(got.Taken, Taking{Netdev: l.Link.Name, Now: snap.Managers.Claims[l.Link.Name].File, Want: l.Manager.Takes(l), link: l})
 	}
 }
 
@@ -75,9 +69,9 @@ func Diff(got *Status) []resource.Change {
 			out = append(out, change("folder", f.Path, "", "made"))
 		case f.Folder:
 		case !there:
-			out = append(out, change("file", f.Path, "", f.digest()))
-		case found.Digest() != f.digest():
-			out = append(out, change("file", f.Path, found.Digest(), f.digest()))
+			out = append(out, change("file", f.Path, "", digest(f)))
+		case found.Digest() != digest(f):
+			out = append(out, change("file", f.Path, found.Digest(), digest(f)))
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(got.Found)) {
@@ -101,6 +95,6 @@ func change(what, at, from, to string) resource.Change {
 }
 
 // digest names a wanted file's content with its mode and owner, as that of a found one does.
-func (f File) digest() string {
+func digest(f netmanager.File) string {
 	return facts.File{FileStat: host.FileStat{Mode: f.Mode}, Text: f.Text}.Digest()
 }

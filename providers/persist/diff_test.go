@@ -6,6 +6,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -72,7 +73,7 @@ func TestDiffSeesDrift(t *testing.T) {
 func TestAFileOfOthersInOurPlaceStays(t *testing.T) {
 	snap := settled(t)
 	const file = "/etc/sysctl.d/99-z-fabricform-lab.conf"
-	snap.Files[file] = facts.File{Text: header("lab-2")}
+	snap.Files[file] = facts.File{Text: netmanager.Header("lab-2")}
 	if _, err := Observe(snap, rich()); err == nil || !strings.Contains(err.Error(), file+" is there already") {
 		t.Error(err)
 	}
@@ -93,7 +94,7 @@ func TestAManagerThatIsStoppedLosesNothing(t *testing.T) {
 func TestClaimsIsForAllFilesOfTheFabric(t *testing.T) {
 	snap := settled(t)
 	other := "/etc/sysctl.d/99-z-fabricform-old.conf"
-	snap.Files[other] = facts.File{Text: header("old")}
+	snap.Files[other] = facts.File{Text: netmanager.Header("old")}
 	for at, want := range map[string]bool{"file /etc/sysctl.d/99-z-fabricform-lab.conf": true, "file " + other: false, "folder /etc/systemd/system.conf.d": true, "folder /etc/x": false} {
 		what, path, _ := strings.Cut(at, " ")
 		if got := (provider{}).Claims(snap, rich(), resource.NewAtom(Kind, what, path)); got != want {

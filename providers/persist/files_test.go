@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -27,7 +28,7 @@ func behindNM() *facts.Snapshot {
 	return s
 }
 
-func wantFiles(t *testing.T, snap *facts.Snapshot) ([]File, []string) {
+func wantFiles(t *testing.T, snap *facts.Snapshot) ([]netmanager.File, []string) {
 	t.Helper()
 	files, notes, err := Files(snap, rich())
 	if err != nil {
@@ -84,11 +85,14 @@ func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 			}
 		}
 	}
-	l := link{NIC: s.NICs[0], Link: owners["networkmanager"].Links[0], fabric: "lab", owner: facts.NetworkManager}
-	if text := keyfile(l).Text; !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
+	render := func(manager string) string {
+		m := netmanager.Lookup(manager)
+		return m.Render([]netmanager.Link{{NIC: s.NICs[0], Link: owners["networkmanager"].Links[0], Fabric: "lab", Manager: m}})[0].Text
+	}
+	if text := render(facts.NetworkManager); !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
 		t.Error(text)
 	}
-	if text := ifupdown(l).Text; !strings.Contains(text, "inet manual\n\tup ip link set dev ens1f0 mtu 9000\n\tup ip link set dev ens1f0 up\n\tup ip route replace 10.30.0.0/16 ") {
+	if text := render(facts.Ifupdown); !strings.Contains(text, "inet manual\n\tup ip link set dev ens1f0 mtu 9000\n\tup ip link set dev ens1f0 up\n\tup ip route replace 10.30.0.0/16 ") {
 		t.Error(text)
 	}
 }
@@ -96,11 +100,11 @@ func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 func TestFilesAreInOrderAndOurOwn(t *testing.T) {
 	for name, snap := range owners {
 		files, _ := wantFiles(t, snap)
-		if !slices.IsSortedFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) }) {
+		if !slices.IsSortedFunc(files, func(a, b netmanager.File) int { return strings.Compare(a.Path, b.Path) }) {
 			t.Error(name, "not sorted")
 		}
 		for _, f := range files {
-			if !f.Folder && (!ours(f.Text, "lab") || ours(f.Text, "la") || ours(f.Text, "lab-2")) {
+			if !f.Folder && (!netmanager.Ours(f.Text, "lab") || netmanager.Ours(f.Text, "la") || netmanager.Ours(f.Text, "lab-2")) {
 				t.Errorf("%s: whose is %s?", name, f.Path)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -56,7 +57,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		return got, nil //nolint:nilerr // what is kept tells of it
 	}
 	for _, l := range ls {
-		if l.byNetworkManager() && !l.there(snap) && slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+		if l.Written() && l.By() == taker && !there(snap, l) && slices.Contains(snap.Managers.InCharge, l.Link.Name) {
 			got.NICs = append(got.NICs, l.Link.Name)
 		}
 	}
@@ -64,20 +65,14 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	return got, nil
 }
 
-// byNetworkManager says whether a file of ours tells NetworkManager how to configure the NIC.
-func (l link) byNetworkManager() bool {
-	return l.written() && (l.owner == facts.NetworkManager || l.owner == facts.Netplan && l.behind == facts.NetworkManager)
+// there says whether our file for a NIC is.
+func there(snap *facts.Snapshot, l netmanager.Link) bool {
+	f, is := snap.Files[l.Manager.File(l)]
+	return is && netmanager.Ours(f.Text, l.Fabric) && (l.Manager.Holds == nil || l.Manager.Holds(l, f.Text))
 }
 
-// there says whether that file is.
-func (l link) there(snap *facts.Snapshot) bool {
-	at := keyfilePath(l)
-	if l.owner == facts.Netplan {
-		at = netplanPath(l.fabric)
-	}
-	f, is := snap.Files[at]
-	return is && ours(f.Text, l.fabric) && (l.owner != facts.Netplan || slices.Contains(named(f.Text, "      set-name: "), l.Link.Name))
-}
+// taker is the manager that takes NICs that no file names.
+var taker = netmanager.All[slices.IndexFunc(netmanager.All, func(m *netmanager.Manager) bool { return m.Manage != nil })]
 
 func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
 	var out []resource.Change
@@ -85,7 +80,7 @@ func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
 		return nil
 	}
 	for _, netdev := range got.NICs {
-		out = append(out, resource.Change{Attribute: "NetworkManager on " + netdev, From: inCharge, To: keepsOff, Atom: resource.NewAtom(KindManager, netdev, "charge")})
+		out = append(out, resource.Change{Attribute: taker.String() + " on " + netdev, From: inCharge, To: keepsOff, Atom: resource.NewAtom(KindManager, netdev, "charge")})
 	}
 	return out
 }
@@ -101,13 +96,12 @@ func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resour
 
 // manage has NetworkManager look after a NIC or keep off it, until the next boot, and waits until it does.
 func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
-	word := map[bool]string{true: "yes", false: "no"}[yes]
-	if err := run(ctx, h, "nmcli", "device", "set", netdev, "managed", word); err != nil {
+	if err := taker.Manage(ctx, h, netdev, yes); err != nil {
 		return err
 	}
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		if snap.Managers == nil || slices.Contains(snap.Managers.InCharge, netdev) != yes {
-			return "NetworkManager does not say yet that it manages " + netdev + ": " + word
+			return fmt.Sprintf("%s does not say yet whether it manages %s: %t", taker, netdev, yes)
 		}
 		return ""
 	})
@@ -120,7 +114,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 		return err
 	}
 	for _, l := range ls {
-		if l.byNetworkManager() && !slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+		if l.Written() && l.By() == taker && !slices.Contains(snap.Managers.InCharge, l.Link.Name) {
 			if err := manage(ctx, h, l.Link.Name, true); err != nil {
 				return err
 			}
@@ -131,7 +125,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 
 // Claims is for the wanted NICs.
 func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
-	return slices.ContainsFunc(want.NICs, func(n NIC) bool {
+	return slices.ContainsFunc(want.NICs, func(n netmanager.NIC) bool {
 		l, err := snap.Find(n.Select)
 		return err == nil && l.Name == a.Thing()
 	})
@@ -141,7 +135,7 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 func (handsOff) Live(snap *facts.Snapshot, a resource.Atom) string {
 	m := snap.Managers
 	switch {
-	case m == nil || !slices.Contains(m.Active, facts.NetworkManager):
+	case m == nil || !slices.Contains(m.Active, taker.Name):
 		return ""
 	case slices.Contains(m.InCharge, a.Thing()):
 		return inCharge
@@ -193,7 +187,7 @@ func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessa
 		}
 		if e := manage(ctx, h, netdev, was[netdev] == inCharge); e != nil {
 			err = errors.Join(err, e)
-			left = append(left, "NetworkManager is not "+was[netdev]+" on "+netdev)
+			left = append(left, taker.String()+" is not "+was[netdev]+" on "+netdev)
 		}
 	}
 	return left, err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -25,7 +26,7 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		"it is in charge": {nm(func(*facts.Snapshot) {}), "ens1f0 ens2f0"},
 		"it keeps off":    {nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil }), ""},
 		"our file is there": {nm(func(s *facts.Snapshot) {
-			s.Files[first] = facts.File{Text: header("lab")}
+			s.Files[first] = facts.File{Text: netmanager.Header("lab")}
 		}), "ens2f0"},
 		"a file of others is in its place": {nm(func(s *facts.Snapshot) {
 			s.Files[first] = facts.File{Text: "[connection]\n"}

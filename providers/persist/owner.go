@@ -7,22 +7,20 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 )
 
-// Ifcfg is a manager that files may name and this build does not write for.
-const Ifcfg = "ifcfg"
-
-// owner finds who keeps a NIC: whoever configures it now; else the one manager that is active. "" is
-// nobody, and no error: the NIC is then not kept.
-func owner(m *facts.Managers, declared string, l link) (string, error) {
-	if declared == Ifcfg {
-		return "", fmt.Errorf("network_manager %q: this build does not write its files; set `persist = false` on the host's NICs", declared)
+// owned finds who keeps a NIC: whoever configures it now; else the one manager that is active. Nobody is
+// no error: the NIC is then not kept.
+func owned(m *facts.Managers, declared string, l netmanager.Link) (netmanager.Link, error) {
+	if declared != "" && netmanager.Lookup(declared) == nil {
+		return l, fmt.Errorf("network_manager %q: this build does not write its files; set `persist = false` on the host's NICs", declared)
 	}
 	if m == nil || len(m.Active) == 0 {
-		return "", nil
+		return l, nil
 	}
 	if declared != "" && !slices.Contains(m.Active, declared) {
-		return "", fmt.Errorf("network_manager %q: it is not active here; found: %s", declared, foundManagers(m))
+		return l, fmt.Errorf("network_manager %q: it is not active here; found: %s", declared, foundManagers(m))
 	}
 	claim, claimed := m.Claims[l.Link.Name]
 	is := declared
@@ -31,44 +29,49 @@ func owner(m *facts.Managers, declared string, l link) (string, error) {
 	}
 	if is == "" {
 		candidates := slices.Clone(m.Active)
-		if slices.Contains(candidates, facts.Netplan) {
+		if slices.ContainsFunc(candidates, func(name string) bool { return netmanager.Lookup(name).Front }) {
 			candidates = slices.DeleteFunc(candidates, func(name string) bool { return name == m.Behind })
 		}
 		if len(candidates) > 1 {
-			return "", fmt.Errorf("nic %s: several network managers are active, and none configures %s yet: %s; say which one is to, with `network_manager` on the host",
+			return l, fmt.Errorf("nic %s: several network managers are active, and none configures %s yet: %s; say which one is to, with `network_manager` on the host",
 				l.Name, l.Link.Name, foundManagers(m))
 		}
 		is = candidates[0]
 	}
-	if is == facts.Ifupdown && !m.Sourced {
-		return "", fmt.Errorf("nic %s: /etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there", l.Name)
+	l.Manager = netmanager.Lookup(is)
+	if l.Manager.Front {
+		l.Behind = netmanager.Lookup(m.Behind)
+	}
+	if l.Manager.Ready != nil {
+		if err := l.Manager.Ready(m, l); err != nil {
+			return l, err
+		}
 	}
 	if claimed {
-		return is, conflict(is, claim, l)
+		return l, conflict(claim, l)
 	}
-	return is, nil
+	return l, nil
 }
 
 // conflict is what somebody else's file about the NIC would do to ours. A file for all NICs of a
 // pattern is not one, because ours is found first, unless its name comes before ours.
-func conflict(is string, claim facts.Claim, l link) error {
-	name, own := path.Base(claim.File), l.file()
-	if claim.Manager == facts.Ifupdown {
-		own = path.Base(ifupdownPath(l))
+func conflict(claim facts.Claim, l netmanager.Link) error {
+	name, own := path.Base(claim.File), l.Stem()
+	if by := netmanager.Lookup(claim.Manager); by.Stem != nil {
+		own = by.Stem(l)
 	}
-	l.owner = is
 	switch {
 	case strings.Contains(name, own):
 		return nil
 	case strings.Contains(name, "fabricform-"):
 		return fmt.Errorf("nic %s: %s, of another fabric, configures %s already", l.Name, claim.File, l.Link.Name)
-	case claim.Exact && !l.addressed():
+	case claim.Exact && !l.Addressed():
 		return nil // that file stays the one that configures the NIC
 	case claim.Exact:
 		return fmt.Errorf("nic %s: %s configures %s already (%s): take the NIC out of it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
-	case l.byNetworkd() && name < path.Base(l.taken()) && l.addressed():
+	case l.By().FirstFile && name < path.Base(l.Manager.Takes(l)) && l.Addressed():
 		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: rename it to come later, or leave the NIC out of its pattern",
-			l.Name, claim.File, l.Link.Name, path.Base(l.taken()))
+			l.Name, claim.File, l.Link.Name, path.Base(l.Manager.Takes(l)))
 	}
 	return nil
 }
@@ -91,37 +94,4 @@ func foundManagers(m *facts.Managers) string {
 		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
-}
-
-// addressed says whether the manager's whole configuration of the NIC is ours to write: where
-// addresses are not declared, somebody else gives them.
-func (l link) addressed() bool { return l.AddressesSet }
-
-// taken is the file by which the manager should configure the NIC, as it tells; "" for ifupdown, which
-// reads files when it is told to configure, at boot.
-func (l link) taken() string {
-	switch {
-	case l.owner == facts.Networkd:
-		return networkdPath(l)
-	case l.owner == facts.NetworkManager:
-		return keyfilePath(l)
-	case l.owner == facts.Netplan && l.behind == facts.NetworkManager:
-		return "/run/NetworkManager/system-connections/" + l.profile() + ".nmconnection"
-	case l.owner == facts.Netplan:
-		return "/run/systemd/network/10-netplan-" + netplanID(l) + ".network"
-	}
-	return ""
-}
-
-// byNetworkd says whether networkd configures the NIC, told by netplan or not.
-func (l link) byNetworkd() bool {
-	return l.owner == facts.Networkd || l.owner == facts.Netplan && l.behind != facts.NetworkManager
-}
-
-// profile is the id of NetworkManager's profile.
-func (l link) profile() string {
-	if l.owner == facts.Netplan {
-		return "netplan-" + netplanID(l)
-	}
-	return l.id()
 }

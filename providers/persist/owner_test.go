@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 )
 
 func claim(manager, file string, exact bool) map[string]facts.Claim {
@@ -34,7 +35,7 @@ func TestOwner(t *testing.T) {
 		"a pattern that is read before our file":   {both, claim(facts.Networkd, "/etc/systemd/network/00-all.network", false), "", "comes before our file"},
 		"a pattern that is read after our file":    {both, claim(facts.Networkd, "/etc/systemd/network/80-all.network", false), "", facts.Networkd},
 		"a manager that is not active is named":    {both, nil, facts.Ifupdown, "it is not active here"},
-		"a manager that nothing is written for":    {both, nil, Ifcfg, "does not write its files"},
+		"a manager that nothing is written for":    {both, nil, "ifcfg", "does not write its files"},
 		"a claim of a manager that has stopped":    {[]string{facts.Networkd}, claim(facts.NetworkManager, "/etc/NetworkManager/system-connections/any", false), "", facts.Networkd},
 		"interfaces.d is not read":                 {[]string{facts.Ifupdown}, nil, "", "does not read interfaces.d"},
 		"ifupdown's file of ours, without dots":    {[]string{facts.Ifupdown}, claim(facts.Ifupdown, "/etc/network/interfaces.d/fabricform-lab_2-ens1f0_7", true), "", facts.Ifupdown},
@@ -45,14 +46,17 @@ func TestOwner(t *testing.T) {
 			snap := snapshot(c.active...)
 			snap.Managers.Claims, snap.Managers.Sourced = c.claims, c.claims != nil
 			s := rich()
-			l := link{NIC: s.NICs[0], Link: snap.Links[0], fabric: s.Fabric}
+			l := netmanager.Link{NIC: s.NICs[0], Link: snap.Links[0], Fabric: s.Fabric}
 			if c.claims["ens1f0"].Manager == facts.Ifupdown {
-				l.Link.Name, l.fabric = "ens1f0.7", "lab.2"
+				l.Link.Name, l.Fabric = "ens1f0.7", "lab.2"
 				snap.Managers.Claims = map[string]facts.Claim{l.Link.Name: c.claims["ens1f0"]}
 			}
-			got, err := owner(snap.Managers, c.declared, l)
+			l, err := owned(snap.Managers, c.declared, l)
+			got := ""
 			if err != nil {
 				got = err.Error()
+			} else if l.Manager != nil {
+				got = l.Manager.Name
 			}
 			if err == nil && got != c.want || err != nil && !strings.Contains(got, c.want) || err != nil && c.want == "" {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -5,10 +5,8 @@
 package persist
 
 import (
-	"io/fs"
-	"strings"
-
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
@@ -17,32 +15,16 @@ import (
 type Spec struct {
 	Fabric  string             `json:"fabric"`
 	Manager string             `json:"manager,omitempty"` // as declared; "": found out
-	NICs    []NIC              `json:"nics,omitempty"`
+	NICs    []netmanager.NIC   `json:"nics,omitempty"`
 	Sysctls []netif.SysctlSpec `json:"sysctls,omitempty"` // of the whole host
 	Modules []string           `json:"modules,omitempty"`
 	RXE     []rxe.Spec         `json:"rxe,omitempty"`
 	Memlock string             `json:"memlock,omitempty"` // "unlimited", bytes, or "": left alone
 }
 
-// NIC is one kept NIC with all that stands on it.
-type NIC struct {
-	Name string `json:"name"` // of its block
-	netif.NICSpec
-	Routes   []netif.RouteSpec       `json:"routes,omitempty"` // of the main table
-	Policies []netif.PolicyRouteSpec `json:"policies,omitempty"`
-}
-
-// File is a wanted file of our own. A folder has no text and is made only where it is missing.
-type File struct {
-	Path   string
-	Mode   fs.FileMode
-	Text   string
-	Folder bool
-}
-
 // Status is the persisted column of one host: what should be there, and what is.
 type Status struct {
-	Wanted  []File // sorted by path
+	Wanted  []netmanager.File // sorted by path
 	Found   map[string]facts.File
 	Folders []string // of the wanted ones, those that are there
 	Taken   []Taking // NICs whose manager tells by which file it configures them
@@ -55,18 +37,5 @@ func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.Taken) 
 // Taking is by which file a manager configures a NIC, and by which it should.
 type Taking struct {
 	Netdev, Now, Want string
-	Profile           string // of NetworkManager; "": networkd configures the NIC
+	link              netmanager.Link
 }
-
-// header marks a file as ours. The first line names the fabric, and decides whose file it is.
-func header(fabric string) string {
-	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
-}
-
-// ours says whether a file's text is of this fabric.
-func ours(text, fabric string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), header(fabric))
-}
-
-// base is how our files of a fabric are called.
-func base(fabric string) string { return "fabricform-" + fabric }

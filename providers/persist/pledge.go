@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
@@ -55,14 +56,14 @@ func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error,
 }
 
 // twinRules are twins of the live rules that networkd will take over.
-func twinRules(h host.Host, ls []link) ([]host.Rule, error) {
+func twinRules(h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
 	live, err := h.Rules()
 	if err != nil {
 		return nil, err
 	}
 	var out []host.Rule
 	for _, l := range ls {
-		if !l.byNetworkd() || !l.written() {
+		if !l.Written() || !l.By().DropsForeign {
 			continue
 		}
 		for _, p := range l.Policies {
@@ -78,7 +79,7 @@ func twinRules(h host.Host, ls []link) ([]host.Rule, error) {
 // twinRoutes are twins of the live routes that netplan's networkd will make anew, one metric further:
 // IPv6 knows a route by its metric and not by its protocol. One that is there to the last field was left
 // behind by a helper that was killed, and goes with release.
-func twinRoutes(h host.Host, ls []link) ([]host.Route, error) {
+func twinRoutes(h host.Host, ls []netmanager.Link) ([]host.Route, error) {
 	live, err := h.Routes()
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func twinRoutes(h host.Host, ls []link) ([]host.Route, error) {
 	}
 	var out []host.Route
 	for _, l := range ls {
-		if l.owner != facts.Netplan || !l.byNetworkd() || !l.written() {
+		if !l.Written() || !l.Manager.NoProtocol || !l.By().DropsForeign {
 			continue
 		}
 		for _, r := range live {

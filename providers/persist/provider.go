@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -26,7 +27,7 @@ func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec
 		in = folders
 		readManagers(r, snap)
 		for _, l := range snap.Links {
-			snap.ReadSysctls(r, facts.LinkSysctl(addrGenMode, l.Name))
+			snap.ReadSysctls(r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
 		}
 	}
 	for _, a := range look.Atoms {
@@ -88,10 +89,10 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	case !there && a.Thing() == "file":
 		return true // nothing to give back
 	case there:
-		return ours(f.Text, want.Fabric)
+		return netmanager.Ours(f.Text, want.Fabric)
 	}
 	files, _, err := Files(snap, want)
-	return err != nil || slices.ContainsFunc(files, func(f File) bool { return f.Path == a.Value() })
+	return err != nil || slices.ContainsFunc(files, func(f netmanager.File) bool { return f.Path == a.Value() })
 }
 
 // Live is the file's digest, or that the folder is there.

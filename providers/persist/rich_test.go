@@ -6,6 +6,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
@@ -33,7 +34,7 @@ func route(to, via, src string, metric int) netif.RouteSpec {
 // link-local addresses, one whose addresses others give, sysctls, Soft-RoCE and memlock.
 func rich() Spec {
 	no, yes := false, true
-	rail0 := NIC{Name: "rail0", NICSpec: netif.NICSpec{
+	rail0 := netmanager.NIC{Name: "rail0", NICSpec: netif.NICSpec{
 		Select: facts.Selector{Netdev: "ens1f0"}, MTU: 9000, Up: true, Addresses: prefixes("10.20.0.1/24", "10.20.9.1/32", "fd00:20::1/64"), AddressesSet: true,
 		AcceptRA: &no, IPv6LinkLocal: "eui64", Sysctl: map[string]string{"ipv4.conf.arp_ignore": "1", "ipv4.conf.arp_announce": "2", "ipv4.conf.rp_filter": "2"},
 	}}
@@ -45,11 +46,11 @@ func rich() Spec {
 		{From: netip.MustParsePrefix("fd00:20::1/128"), To: netip.MustParsePrefix("fd00::/16"), Table: 101, Priority: 10102, Routes: []netif.RouteSpec{route("::/0", "fd00:20::fe", "fd00:20::1", 0)}},
 		{Table: 101, Priority: 20000},
 	}
-	rail1 := NIC{Name: "rail1", NICSpec: netif.NICSpec{
+	rail1 := netmanager.NIC{Name: "rail1", NICSpec: netif.NICSpec{
 		Select: facts.Selector{MAC: "02:00:00:00:00:03"}, Addresses: prefixes("10.20.1.1/24"), AddressesSet: true, AcceptRA: &yes, IPv6LinkLocal: "none",
 	}}
-	storage := NIC{Name: "storage", NICSpec: netif.NICSpec{Select: facts.Selector{Netdev: "ens-3.7"}, MTU: 4200, Up: true}}
-	return Spec{Fabric: "lab", NICs: []NIC{rail0, rail1, storage}, Memlock: "unlimited", Modules: []string{"rdma_rxe"},
+	storage := netmanager.NIC{Name: "storage", NICSpec: netif.NICSpec{Select: facts.Selector{Netdev: "ens-3.7"}, MTU: 4200, Up: true}}
+	return Spec{Fabric: "lab", NICs: []netmanager.NIC{rail0, rail1, storage}, Memlock: "unlimited", Modules: []string{"rdma_rxe"},
 		Sysctls: []netif.SysctlSpec{{Key: "net.core.rmem_max", Value: "4194304"}}, RXE: []rxe.Spec{{Device: "rxe0", On: facts.Selector{Netdev: "ens-3.7"}}}}
 }
 

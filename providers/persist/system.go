@@ -7,16 +7,19 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
 // sysctlsPath comes after 99-sysctl.conf, by which Debian reads /etc/sysctl.conf (sysctl.d(5)).
-func sysctlsPath(fabric string) string { return "/etc/sysctl.d/99-z-" + base(fabric) + ".conf" }
+func sysctlsPath(fabric string) string {
+	return "/etc/sysctl.d/99-z-" + netmanager.Base(fabric) + ".conf"
+}
 
 // sysctls are the host's keys and those of the NICs. A NIC's may be absent when they are first
 // written ("-"); systemd's udev rules write them again when the device appears. Slashes leave the
 // dots of interface names alone.
-func sysctls(s Spec, links []link) (File, bool) {
+func sysctls(s Spec, links []netmanager.Link) (netmanager.File, bool) {
 	var lines []string
 	for _, k := range s.Sysctls {
 		lines = append(lines, k.Path()+" = "+k.Value)
@@ -27,21 +30,23 @@ func sysctls(s Spec, links []link) (File, bool) {
 		}
 	}
 	slices.Sort(lines)
-	return File{Path: sysctlsPath(s.Fabric), Mode: 0o644, Text: header(s.Fabric) + strings.Join(lines, "\n") + "\n"}, len(lines) > 0
+	return netmanager.File{Path: sysctlsPath(s.Fabric), Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(lines, "\n") + "\n"}, len(lines) > 0
 }
 
-func udevPath(fabric string) string { return "/etc/udev/rules.d/95-" + base(fabric) + ".rules" }
+const rulesFolder = "/etc/udev/rules.d"
+
+func udevPath(fabric string) string { return rulesFolder + "/95-" + netmanager.Base(fabric) + ".rules" }
 
 // udev acts when a device appears or gets its name (udev(7)); systemd's own rules act on the first
 // alone. NICs that no file of ours configures get their MTU here. The Soft-RoCE unit is started here,
 // too, because its NIC may come late.
-func udev(s Spec, links []link, devices []device) (File, bool) {
+func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, bool) {
 	var b strings.Builder
-	b.WriteString(header(s.Fabric))
+	b.WriteString(netmanager.Header(s.Fabric))
 	n := 0
 	for _, l := range links {
 		match := fmt.Sprintf("ACTION==\"add|move\", SUBSYSTEM==\"net\", KERNEL==%q", l.Link.Name)
-		if l.MTU != 0 && !l.written() {
+		if l.MTU != 0 && !l.Written() {
 			n++
 			fmt.Fprintf(&b, "%s, ATTR{mtu}=\"%d\"\n", match, l.MTU)
 		}
@@ -54,13 +59,13 @@ func udev(s Spec, links []link, devices []device) (File, bool) {
 		n++
 		fmt.Fprintf(&b, "SUBSYSTEM==\"net\", KERNEL==%q, TAG+=\"systemd\", ENV{SYSTEMD_WANTS}+=%q\n", d.netdev, d.unit(s.Fabric))
 	}
-	return File{Path: udevPath(s.Fabric), Mode: 0o644, Text: b.String()}, n > 0
+	return netmanager.File{Path: udevPath(s.Fabric), Mode: 0o644, Text: b.String()}, n > 0
 }
 
 // modules are loaded at boot (modules-load.d(5)); udev knows no hardware that would ask for Soft-RoCE
 // (rdma-core's rdma-hw-modules.rules says so).
-func modules(s Spec) (File, bool) {
-	return File{Path: "/etc/modules-load.d/" + base(s.Fabric) + ".conf", Mode: 0o644, Text: header(s.Fabric) + strings.Join(s.Modules, "\n") + "\n"}, len(s.Modules) > 0
+func modules(s Spec) (netmanager.File, bool) {
+	return netmanager.File{Path: "/etc/modules-load.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(s.Modules, "\n") + "\n"}, len(s.Modules) > 0
 }
 
 // device is a Soft-RoCE device on a NIC as it is called on the host.
@@ -70,7 +75,7 @@ type device struct {
 }
 
 func (d device) unit(fabric string) string {
-	return base(fabric) + "-rxe-" + d.Device + ".service"
+	return netmanager.Base(fabric) + "-rxe-" + d.Device + ".service"
 }
 
 const unitFolder = "/etc/systemd/system"
@@ -78,9 +83,9 @@ const unitFolder = "/etc/systemd/system"
 // unitFile makes the device as long as its NIC is there, and only where it is not there yet: this
 // program makes it on the running host. Names without a slash are looked up by systemd
 // (systemd.service(5)).
-func (d device) unitFile(fabric string) File {
+func (d device) unitFile(fabric string) netmanager.File {
 	netdev := "sys-subsystem-net-devices-" + strings.ReplaceAll(d.netdev, "-", `\x2d`) + ".device"
-	text := header(fabric) + fmt.Sprintf(`[Unit]
+	text := netmanager.Header(fabric) + fmt.Sprintf(`[Unit]
 Description=Soft-RoCE device %[1]s on %[2]s
 BindsTo=%[3]s
 After=%[3]s systemd-modules-load.service
@@ -94,12 +99,12 @@ ExecStartPre=modprobe rdma_rxe
 ExecStart=rdma link add %[1]s type rxe netdev %[2]s
 ExecStop=-rdma link delete %[1]s
 `, d.Device, d.netdev, netdev)
-	return File{Path: unitFolder + "/" + d.unit(fabric), Mode: 0o644, Text: text}
+	return netmanager.File{Path: unitFolder + "/" + d.unit(fabric), Mode: 0o644, Text: text}
 }
 
 // memlock lifts the limit for logins, by pam_limits (limits.conf(5)), whose `*` leaves root out, and
 // for services, which do not pass by PAM (systemd-system.conf(5)).
-func memlock(s Spec) ([]File, error) {
+func memlock(s Spec) ([]netmanager.File, error) {
 	if s.Memlock == "" {
 		return nil, nil
 	}
@@ -111,14 +116,14 @@ func memlock(s Spec) ([]File, error) {
 		}
 		logins, services = strconv.FormatUint(bytes/1024, 10), s.Memlock // of KiB, and of bytes
 	}
-	text := header(s.Fabric)
+	text := netmanager.Header(s.Fabric)
 	for _, who := range []string{"*", "root"} {
 		text += fmt.Sprintf("%s soft memlock %s\n%s hard memlock %s\n", who, logins, who, logins)
 	}
 	const folder = "/etc/systemd/system.conf.d"
-	return []File{
-		{Path: "/etc/security/limits.d/" + base(s.Fabric) + ".conf", Mode: 0o644, Text: text},
+	return []netmanager.File{
+		{Path: "/etc/security/limits.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: text},
 		{Path: folder, Folder: true},
-		{Path: folder + "/" + base(s.Fabric) + ".conf", Mode: 0o644, Text: header(s.Fabric) + "[Manager]\nDefaultLimitMEMLOCK=" + services + "\n"},
+		{Path: folder + "/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: netmanager.Header(s.Fabric) + "[Manager]\nDefaultLimitMEMLOCK=" + services + "\n"},
 	}, nil
 }

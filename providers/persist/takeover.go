@@ -14,38 +14,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// reload has each manager read its files again; none is restarted, and no link is brought down or up.
-func reload(ctx context.Context, h host.Host, read map[string]bool) error {
-	type command struct {
-		who  string
-		argv []string
-	}
-	commands := []command{
-		{"systemd", []string{"systemctl", "daemon-reload"}},
-		{"udev", []string{"udevadm", "control", "--reload"}},
-		{facts.Netplan, []string{"netplan", "generate"}},
-		{facts.Networkd, []string{"networkctl", "reload"}},
-		{facts.NetworkManager, []string{"nmcli", "connection", "reload"}},
-	}
-	if read[facts.Netplan] {
-		for _, behind := range []string{facts.Networkd, facts.NetworkManager} {
-			read[behind] = read[behind] || facts.UnitActive(h, map[string]string{facts.Networkd: "systemd-networkd.service", facts.NetworkManager: "NetworkManager.service"}[behind])
-		}
-	}
-	for _, c := range commands {
-		if !read[c.who] {
-			continue
-		}
-		if err := run(ctx, h, c.argv...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// takeUp activates our profile on a NIC where NetworkManager is busy with another: it makes one of
-// its own for any NIC without (seen with 1.52: it waits for DHCP there, and then takes all addresses
-// away). It may have taken ours by itself, because of its priority.
+// takeUp puts managers in charge of NICs that they kept off, and activates our file where one uses another.
 func takeUp(ctx context.Context, h host.Host, want Spec) error {
 	snap, err := resource.Gather(ctx, h, provider{}, want)
 	if err != nil {
@@ -59,23 +28,13 @@ func takeUp(ctx context.Context, h host.Host, want Spec) error {
 		return err
 	}
 	for _, t := range got.Taken {
-		if t.Profile == "" || t.Now == t.Want {
+		activate := t.link.By().Activate
+		if activate == nil || t.Now == t.Want {
 			continue
 		}
-		if err := run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", t.Profile, "ifname", t.Netdev); err != nil {
+		if err := activate(ctx, h, t.link); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func run(ctx context.Context, h host.Host, argv ...string) error {
-	a, err := h.Ask(ctx, nil, argv[0], argv[1:]...)
-	if err != nil {
-		return err
-	}
-	if a.Exit != 0 {
-		return fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), a.Exit, strings.TrimSpace(a.Stderr+a.Stdout))
 	}
 	return nil
 }
@@ -130,32 +89,4 @@ func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 		}
 		return ""
 	})
-}
-
-// drops are the NICs that networkd loses by a step.
-func (s step) drops() []string {
-	if s.was == nil {
-		return nil
-	}
-	switch reloads(s.path) {
-	case facts.Networkd:
-		if name := named(s.was.Text, "# NIC "); !s.put {
-			return name
-		}
-	case facts.Netplan:
-		still := named(s.text, "      set-name: ")
-		return slices.DeleteFunc(named(s.was.Text, "      set-name: "), func(n string) bool { return slices.Contains(still, n) })
-	}
-	return nil
-}
-
-// named are the names that follow a word of our own files, one a line.
-func named(text, word string) []string {
-	var out []string
-	for line := range strings.Lines(text) {
-		if name, is := strings.CutPrefix(line, word); is {
-			out = append(out, strings.Trim(strings.TrimSpace(name), `"`))
-		}
-	}
-	return out
 }

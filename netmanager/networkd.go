@@ -1,22 +1,41 @@
-package persist
+package netmanager
 
 import (
 	"fmt"
 	"net/netip"
 	"strings"
 
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
+const networkdFolder = "/etc/systemd/network"
+
+// networkd reads files when they change, and says in a file for each link which of them it took.
+var networkd = &Manager{
+	Name: facts.Networkd, Title: "networkd", Unit: "systemd-networkd.service", Folder: networkdFolder,
+	File: networkdPath, Render: func(ls []Link) []File {
+		var out []File
+		for _, l := range ls {
+			out = append(out, networkdFile(l))
+		}
+		return out
+	},
+	Notes: networkdNotes, Reload: []string{"networkctl", "reload"},
+	Takes: networkdPath, Done: networkdDone, FirstFile: true, DropsForeign: true, Drops: networkdDrops,
+	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network", Off: `"off"`, KeepsAddresses: true},
+}
+
 // networkdPath comes before netplan's files (10-) and what people number from 10 on: the first file
 // that matches is the only one read (systemd.network(5)).
-func networkdPath(l link) string { return "/etc/systemd/network/05-" + l.file() + ".network" }
+func networkdPath(l Link) string { return networkdFolder + "/05-" + l.Stem() + ".network" }
 
-// networkd is a .network file (systemd.network(5)). Seen to be adopted by a running networkd 257
+// networkdFile is a .network file (systemd.network(5)). Seen to be adopted by a running networkd 257
 // without touching addresses and routes, because they carry our protocol number here, too.
-func networkd(l link) File {
+func networkdFile(l Link) File {
 	var b strings.Builder
-	b.WriteString(header(l.fabric))
+	b.WriteString(Header(l.Fabric))
 	b.WriteString("# NIC " + l.Link.Name + "\n\n[Match]\n" + networkdMatch(l))
 	b.WriteString("\n[Link]\n")
 	if l.MTU != 0 {
@@ -51,7 +70,7 @@ func networkd(l link) File {
 
 // networkdMatch tells the card by its permanent address; a VLAN on it wears its MAC, but has a kind
 // and no permanent address. A card that was declared by its name has to keep that, too.
-func networkdMatch(l link) string {
+func networkdMatch(l Link) string {
 	text := "MACAddress=" + l.mac() + "\n"
 	if l.Link.PermMAC != "" {
 		text = "PermanentMACAddress=" + l.mac() + "\n"
@@ -118,15 +137,32 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 	return b.String()
 }
 
-// Address families (AF_INET and AF_INET6 in include/linux/socket.h of the kernel).
-const (
-	inet  = 2
-	inet6 = 10
-)
-
-func yesNo(v bool) string {
-	if v {
-		return "yes"
+// networkdNotes: what the kernel would do, networkd does itself.
+func networkdNotes(l Link) []string {
+	if l.acceptRA() {
+		return []string{"networkd reads router advertisements itself and turns the kernel's reading off: ipv6.conf.accept_ra is 0 after a reboot"}
 	}
-	return "no"
+	return nil
+}
+
+// networkdDone says whether networkd is through with a link: "configuring", "failed" and others are not.
+func networkdDone(r host.Reader, l host.Link) bool {
+	raw, err := r.ReadFile(fmt.Sprintf("/run/systemd/netif/links/%d", l.Index))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(raw)) {
+		if v, is := strings.CutPrefix(strings.TrimSpace(line), "ADMIN_STATE="); is {
+			return v == "configured"
+		}
+	}
+	return false
+}
+
+// networkdDrops: it leaves a NIC whose file goes.
+func networkdDrops(was, now string) []string {
+	if now != "" {
+		return nil
+	}
+	return named(was, "# NIC ")
 }

@@ -1,25 +1,44 @@
-package persist
+package netmanager
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"path"
 	"strings"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-// ifupdownPath has neither dots nor other characters that `source-directory` passes over
-// (interfaces(5)).
-func ifupdownPath(l link) string {
-	return "/etc/network/interfaces.d/" + strings.NewReplacer(".", "_").Replace(l.file())
+const ifupdownFolder = "/etc/network/interfaces.d"
+
+// ifupdown acts when it is called, and reads its files then.
+var ifupdown = &Manager{
+	Name: facts.Ifupdown, Folder: ifupdownFolder,
+	File: ifupdownPath, Stem: func(l Link) string { return path.Base(ifupdownPath(l)) }, Render: func(ls []Link) []File {
+		var out []File
+		for _, l := range ls {
+			out = append(out, ifupdownFile(l))
+		}
+		return out
+	},
+	Check: checkIfupdown, Ready: ifupdownReady,
 }
 
-// ifupdown is a file of stanzas (interfaces(5)). What it has no words for are commands: only
+// ifupdownPath has neither dots nor other characters that `source-directory` passes over
+// (interfaces(5)).
+func ifupdownPath(l Link) string {
+	return ifupdownFolder + "/" + strings.ReplaceAll(l.Stem(), ".", "_")
+}
+
+// ifupdownFile is a file of stanzas (interfaces(5)). What it has no words for are commands: only
 // numbers, addresses and a checked name stand in them. A rule is removed before it is added, because
 // an interface that went away took its routes along and not its rules.
-func ifupdown(l link) File {
+func ifupdownFile(l Link) File {
 	var b strings.Builder
 	name := l.Link.Name
-	b.WriteString(header(l.fabric))
+	b.WriteString(Header(l.Fabric))
 	if l.Up {
 		b.WriteString("auto " + name + "\n")
 	}
@@ -50,7 +69,7 @@ func ifupdown(l link) File {
 	return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
 }
 
-func ifupdownRoutes(l link) string {
+func ifupdownRoutes(l Link) string {
 	var b strings.Builder
 	for _, r := range l.Routes {
 		b.WriteString("\tup " + ipRoute(r, l.Link.Name, 0) + "\n")
@@ -103,4 +122,52 @@ func ipRule(p netif.PolicyRouteSpec) string {
 		words = append(words, "to", p.To.String())
 	}
 	return strings.Join(append(words, fmt.Sprintf("table %d priority %d proto %d", p.Table, p.Priority, netif.Protocol)), " ")
+}
+
+// ifupdownReady: its file lists those that it reads.
+func ifupdownReady(m *facts.Managers, l Link) error {
+	if m.Sourced {
+		return nil
+	}
+	return fmt.Errorf("nic %s: /etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there", l.Name)
+}
+
+// checkIfupdown asks for the list of all interfaces. What names the folder from the root is made to
+// name it from the file, as others do, so that both lead into the copy.
+func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
+	const main, dir = "/etc/network/interfaces", ifupdownFolder
+	files := map[string][]byte{}
+	if err := copyFolder(h, dir, "", files); err != nil {
+		return err
+	}
+	for _, f := range wanted {
+		files[f.Path] = []byte(f.Text)
+	}
+	text, err := h.ReadFile(main)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", main, err)
+	}
+	files[main] = []byte(strings.ReplaceAll(string(text), dir, path.Base(dir)))
+	root, discard, err := h.Stage(files)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, discard()) }()
+	a, err := h.Ask(ctx, nil, "ifquery", "--interfaces="+root+main, "--list", "--all")
+	a.Stdout = ""
+	if a.Exit == 0 && passedOver(a.Stderr) {
+		a.Exit = 1
+	}
+	return Refused(a, err, wanted[0].Path, root)
+}
+
+// passedOver says whether ifquery complains of more than it warns of: it tells what it passes over, and
+// ends as if all were well (seen with 0.8.44).
+func passedOver(said string) bool {
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "ifquery: ") && !strings.Contains(line, "warning") {
+			return true
+		}
+	}
+	return false
 }

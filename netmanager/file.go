@@ -1,0 +1,50 @@
+package netmanager
+
+import (
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// File is a wanted file of our own. A folder has no text and is made only where it is missing.
+type File struct {
+	Path   string
+	Mode   fs.FileMode
+	Text   string
+	Folder bool
+}
+
+// Header marks a file as ours. The first line names the fabric, and decides whose file it is.
+func Header(fabric string) string {
+	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
+}
+
+// Ours says whether a file's text is of this fabric.
+func Ours(text, fabric string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), Header(fabric))
+}
+
+// Base is how our files of a fabric are called.
+func Base(fabric string) string { return "fabricform-" + fabric }
+
+// in are the files that lie in a folder.
+func in(files []File, folder string) []File {
+	var out []File
+	for _, f := range files {
+		if path.Dir(f.Path) == folder {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// named are the names that follow a word of our own files, one a line.
+func named(text, word string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if name, is := strings.CutPrefix(line, word); is {
+			out = append(out, strings.Trim(strings.TrimSpace(name), `"`))
+		}
+	}
+	return out
+}

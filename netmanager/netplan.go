@@ -1,0 +1,177 @@
+package netmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/providers/netif"
+)
+
+const netplanFolder = "/etc/netplan"
+
+// netplan makes files for the manager behind it. It is read by that one's own word for what it took.
+var netplan = &Manager{
+	Name: facts.Netplan, Front: true, Folder: netplanFolder,
+	File: func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
+	Holds: func(l Link, text string) bool { return slices.Contains(named(text, netplanNames), l.Link.Name) },
+	Check: checkNetplan, Reload: []string{"netplan", "generate"},
+	Takes: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After }, NoProtocol: true, Drops: netplanDrops,
+}
+
+// netplanPath is one file for all NICs of a fabric: netplan reads all files as one.
+func netplanPath(fabric string) string { return netplanFolder + "/90-" + Base(fabric) + ".yaml" }
+
+// netplanID names a NIC in netplan's files and in those that it makes. It comes first, so that of
+// networkd's files ours is read before one that somebody has for all NICs of a pattern.
+func netplanID(l Link) string { return "00-" + l.Stem() }
+
+// output is how the names of the files begin that netplan makes for the manager behind it.
+func (b *Behind) output() string { return b.Folder + "/" + b.Before + "netplan-" }
+
+// netplanNames is before the name of a NIC.
+const netplanNames = "      set-name: "
+
+// netplanFile is the file for netplan (netplan-yaml(5)). Mode 0600, or it warns. NICs are told by their
+// MAC and get their name again: netplan writes a .link file for the MTU, which takes the place of
+// the one that would have named the NIC.
+func netplanFile(links []Link) File {
+	var b strings.Builder
+	fabric := links[0].Fabric
+	b.WriteString(Header(fabric) + "network:\n  version: 2\n  ethernets:\n")
+	for _, l := range links {
+		behind := l.Behind.Behind
+		fmt.Fprintf(&b, "    %s:\n      match: {macaddress: %q}\n%s%q\n", netplanID(l), l.mac(), netplanNames, l.Link.Name)
+		if l.MTU != 0 {
+			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)
+		}
+		fmt.Fprintf(&b, "      optional: true\n      dhcp4: false\n      dhcp6: false\n      accept-ra: %t\n", l.acceptRA())
+		if behind.KeepsAddresses { // addresses stay without a carrier, as the kernel itself keeps them
+			b.WriteString("      ignore-carrier: true\n")
+		}
+		if !l.Up {
+			b.WriteString("      activation-mode: " + behind.Off + "\n")
+		}
+		if l.linkLocal() == "none" {
+			b.WriteString("      link-local: []\n")
+		} else {
+			b.WriteString("      link-local: [ipv6]\n")
+		}
+		if l.linkLocal() == "eui64" && (!behind.EUI64Needs6 || l.has6()) {
+			b.WriteString("      ipv6-address-generation: eui64\n")
+		}
+		b.WriteString(netplanAddresses(l) + netplanRoutes(l) + netplanRules(l))
+	}
+	return File{Path: netplanPath(fabric), Mode: 0o600, Text: b.String()}
+}
+
+func netplanAddresses(l Link) string {
+	if len(l.Addresses) == 0 {
+		return ""
+	}
+	text := "      addresses:\n"
+	for _, p := range l.Addresses {
+		text += fmt.Sprintf("        - %q\n", p)
+	}
+	return text
+}
+
+func netplanRoutes(l Link) string {
+	var b strings.Builder
+	one := func(r netif.RouteSpec, table int) {
+		fmt.Fprintf(&b, "        - {to: %q", r.To.Masked())
+		if r.Via.IsValid() {
+			fmt.Fprintf(&b, ", via: %q", r.Via)
+		} else {
+			b.WriteString(", scope: link")
+		}
+		if r.OnLink {
+			b.WriteString(", on-link: true")
+		}
+		if r.Src.IsValid() {
+			fmt.Fprintf(&b, ", from: %q", r.Src)
+		}
+		switch {
+		case l.Behind.Behind.NeedsMetric:
+			fmt.Fprintf(&b, ", metric: %d", kernelMetric(r))
+		case r.Metric != 0:
+			fmt.Fprintf(&b, ", metric: %d", r.Metric)
+		}
+		if table != 0 {
+			fmt.Fprintf(&b, ", table: %d", table)
+		}
+		b.WriteString("}\n")
+	}
+	for _, r := range l.Routes {
+		one(r, 0)
+	}
+	for _, p := range l.Policies {
+		for _, r := range p.Routes {
+			one(r, p.Table)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "      routes:\n" + b.String()
+}
+
+// netplanRules says "all" as a prefix, because netplan wants a `from` or a `to`.
+func netplanRules(l Link) string {
+	var b strings.Builder
+	for _, p := range l.Policies {
+		from, to := p.From, p.To
+		if !from.IsValid() && !to.IsValid() {
+			from = everything(p.Family())
+		}
+		b.WriteString("        - {")
+		if from.IsValid() {
+			fmt.Fprintf(&b, "from: %q, ", from)
+		}
+		if to.IsValid() {
+			fmt.Fprintf(&b, "to: %q, ", to)
+		}
+		fmt.Fprintf(&b, "table: %d, priority: %d}\n", p.Table, p.Priority)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "      routing-policy:\n" + b.String()
+}
+
+// netplanDrops are the NICs that the file does not name any more.
+func netplanDrops(was, now string) []string {
+	still := named(now, netplanNames)
+	return slices.DeleteFunc(named(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
+}
+
+// checkNetplan generates into a copy of all of netplan's files, first without ours: one broken file
+// of somebody else's keeps netplan from reading any.
+func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
+	f := wanted[0]
+	files := map[string][]byte{}
+	for _, dir := range []string{"/lib/netplan", netplanFolder, "/run/netplan"} {
+		if err := copyFolder(h, dir, ".yaml", files); err != nil {
+			return err
+		}
+	}
+	delete(files, f.Path)
+	generate := func() (said error, err error) {
+		root, discard, err := h.Stage(files)
+		if err != nil {
+			return nil, err
+		}
+		a, err := h.Ask(ctx, nil, "netplan", "generate", "--root-dir", root)
+		return Refused(a, err, f.Path, root), discard()
+	}
+	said, err := generate()
+	if said != nil || err != nil {
+		return errors.Join(fmt.Errorf("netplan cannot read what is there already, so that it would not read our file either: %w", errors.Join(said, err)))
+	}
+	files[f.Path] = []byte(f.Text)
+	said, err = generate()
+	return errors.Join(said, err)
+}

@@ -1,0 +1,236 @@
+package netmanager
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/providers/netif"
+)
+
+const (
+	keyfileFolder    = "/etc/NetworkManager/system-connections"
+	dispatcherFolder = "/etc/NetworkManager/dispatcher.d"
+)
+
+// networkManager keeps profiles, and makes one of its own for any NIC without.
+var networkManager = &Manager{
+	Name: facts.NetworkManager, Title: "NetworkManager", Unit: "NetworkManager.service", Folder: keyfileFolder,
+	File: keyfilePath, Render: func(ls []Link) []File {
+		var out []File
+		for _, l := range ls {
+			out = append(out, keyfile(l))
+		}
+		return out
+	},
+	Scripts: dispatcherFolder, Script: dispatcher,
+	Check: checkKeyfiles, Notes: networkManagerNotes, Reload: []string{"nmcli", "connection", "reload"},
+	Takes: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it takes up a NIC once that has a carrier
+	Activate: activateProfile, Manage: manageDevice,
+	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual", NeedsMetric: true, EUI64Needs6: true},
+}
+
+// keyfilePath is a profile of NetworkManager.
+func keyfilePath(l Link) string {
+	return keyfileFolder + "/" + l.Stem() + ".nmconnection"
+}
+
+// keyfile is a profile (nm-settings-keyfile(5)). NetworkManager ignores one that others than root may
+// read. Metrics are always said, because its own defaults differ from the kernel's.
+func keyfile(l Link) File {
+	var b strings.Builder
+	b.WriteString(Header(l.Fabric))
+	fmt.Fprintf(&b, "[connection]\nid=%s\nuuid=%s\ntype=ethernet\n", profile(l), uuid(profile(l)))
+	if l.Select.Netdev != "" {
+		fmt.Fprintf(&b, "interface-name=%s\n", l.Link.Name)
+	}
+	if !l.Up {
+		b.WriteString("autoconnect=false\n")
+	}
+	b.WriteString("autoconnect-priority=100\nautoconnect-retries=0\n")
+	fmt.Fprintf(&b, "\n[ethernet]\nmac-address=%s\n", strings.ToUpper(l.mac()))
+	if l.MTU != 0 {
+		fmt.Fprintf(&b, "mtu=%d\n", l.MTU)
+	}
+	b.WriteString("\n[ipv4]\n" + keyfileFamily(l, inet))
+	b.WriteString("\n[ipv6]\n" + keyfileFamily(l, inet6))
+	return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()}
+}
+
+// keyfileNo6 is for a NIC without anything of IPv6 on it. "disabled" turns IPv6 off in the kernel; with
+// "ignore" the NIC was seen to have a link-local address, whatever the sysctls said.
+func keyfileNo6(l Link) string {
+	if l.linkLocal() == "none" && !l.acceptRA() {
+		return "disabled"
+	}
+	return "ignore"
+}
+
+// keyfileFamily is one family's settings. Routes need no address, where the method is none that waits
+// for one (allow_routes_without_address_4 and _6 in NetworkManager's nm-l3-config-data.c), and rules none
+// at all.
+func keyfileFamily(l Link, family int) string {
+	var b strings.Builder
+	var addresses []netip.Prefix
+	for _, p := range l.Addresses {
+		if p.Addr().Is6() == (family == inet6) {
+			addresses = append(addresses, p)
+		}
+	}
+	stands := keyfileStands(l, family)
+	alone := len(addresses) == 0
+	switch {
+	case alone && family == inet:
+		b.WriteString("method=disabled\n")
+	case alone && stands == "":
+		b.WriteString("method=" + keyfileNo6(l) + "\n")
+	case alone:
+		b.WriteString("method=link-local\n") // "disabled" turns IPv6 off
+	default:
+		b.WriteString("method=manual\n")
+		for i, p := range addresses {
+			fmt.Fprintf(&b, "address%d=%s\n", i+1, p)
+		}
+		b.WriteString("never-default=true\nmay-fail=false\n")
+	}
+	if family == inet6 && (!alone || stands != "") {
+		mode := map[string]string{"stable-privacy": "stable-privacy", "random": "stable-privacy"}[l.linkLocal()]
+		if mode == "" {
+			mode = "eui64"
+		}
+		b.WriteString("addr-gen-mode=" + mode + "\n")
+	}
+	return b.String() + stands
+}
+
+// keyfileStands are the routes and rules of one family.
+func keyfileStands(l Link, family int) string {
+	var b strings.Builder
+	n := 0
+	route := func(r netif.RouteSpec, table int) {
+		if r.To.Addr().Is6() == (family == inet6) {
+			n++
+			keyfileRoute(&b, n, r, table, family)
+		}
+	}
+	for _, r := range l.Routes {
+		route(r, 0)
+	}
+	rules := 0
+	for _, p := range l.Policies {
+		for _, r := range p.Routes {
+			route(r, p.Table)
+		}
+		if p.Family() == family {
+			rules++
+			keyfileRule(&b, rules, p)
+		}
+	}
+	return b.String()
+}
+
+func keyfileRoute(b *strings.Builder, n int, r netif.RouteSpec, table, family int) {
+	via := everything(family).Addr()
+	if r.Via.IsValid() {
+		via = r.Via
+	}
+	fmt.Fprintf(b, "route%d=%s,%s,%d\n", n, r.To.Masked(), via, kernelMetric(r))
+	var options []string
+	if r.OnLink {
+		options = append(options, "onlink=true")
+	}
+	if r.Src.IsValid() {
+		options = append(options, "src="+r.Src.String())
+	}
+	if table != 0 {
+		options = append(options, fmt.Sprintf("table=%d", table))
+	}
+	if options != nil {
+		fmt.Fprintf(b, "route%d_options=%s\n", n, strings.Join(options, ","))
+	}
+}
+
+// keyfileRule names a prefix always: NetworkManager wants a `from` or a `to`.
+func keyfileRule(b *strings.Builder, n int, p netif.PolicyRouteSpec) {
+	from, to := p.From, ""
+	if !from.IsValid() {
+		from = everything(p.Family())
+	}
+	if p.To.IsValid() {
+		to = " to " + p.To.String()
+	}
+	fmt.Fprintf(b, "routing-rule%d=priority %d from %s%s table %d\n", n, p.Priority, from, to, p.Table)
+}
+
+// uuid is the profile's identity, which follows from its name (version 8 of RFC 9562, 5.8), so that
+// the same file is written each time.
+func uuid(id string) string {
+	u := sha256.Sum256([]byte("fabricform " + id))
+	u[6] = u[6]&0x0f | 0x80
+	u[8] = u[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:16])
+}
+
+// profile is the id of the profile, which is the name of its file.
+func profile(l Link) string {
+	return strings.TrimSuffix(path.Base(l.Manager.Takes(l)), ".nmconnection")
+}
+
+// networkManagerNotes: what it does to NICs that it does not manage, and to IPv6.
+func networkManagerNotes(l Link) []string {
+	var out []string
+	if l.Written() && !l.InCharge {
+		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. Where unmanaged-devices in its configuration or NM_UNMANAGED in udev's rules say so, it does for us until the next boot alone: take the NIC out of them, or set `persist = false` here", l.Link.Name))
+	}
+	has6 := l.has6() || l.Behind == nil && keyfileStands(l, inet6) != ""
+	if l.Written() && has6 && l.linkLocal() == "none" {
+		out = append(out, "NetworkManager gives a NIC with IPv6 addresses or routes a link-local one, too")
+	}
+	return out
+}
+
+// checkKeyfiles asks nmcli about one after the other.
+func checkKeyfiles(ctx context.Context, h Asker, wanted []File) error {
+	var errs []error
+	for _, f := range wanted {
+		id := strings.TrimSuffix(path.Base(f.Path), ".nmconnection")
+		a, err := h.Ask(ctx, []byte(f.Text), "nmcli", "--offline", "connection", "modify", "connection.id", id)
+		errs = append(errs, Refused(a, err, f.Path, ""))
+	}
+	return errors.Join(errs...)
+}
+
+// activateProfile takes our profile up on a NIC where NetworkManager is busy with another: it makes one
+// of its own for any NIC without (seen with 1.52: it waits for DHCP there, and then takes all addresses
+// away). It may have taken ours by itself, because of its priority.
+func activateProfile(ctx context.Context, h host.Host, l Link) error {
+	return Run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", profile(l), "ifname", l.Link.Name)
+}
+
+// manageDevice: a NIC that it is told not to manage stays up, and nothing on it changes when it may again.
+func manageDevice(ctx context.Context, h host.Host, netdev string, yes bool) error {
+	return Run(ctx, h, "nmcli", "device", "set", netdev, "managed", yesNo(yes))
+}
+
+// dispatcher writes a NIC's sysctls again once NetworkManager has set it up: it takes addr_gen_mode
+// and accept_ra into its own hands (NetworkManager-dispatcher(8)).
+func dispatcher(fabric string, ls []Link) (File, bool) {
+	var names []string
+	for _, l := range ls {
+		if l.Written() && len(l.WantedSysctls()) > 0 {
+			names = append(names, l.Link.Name)
+		}
+	}
+	text := "#!/bin/sh\n" + Header(fabric) + fmt.Sprintf(`[ "$2" = up ] || exit 0
+case $1 in
+%s) exec /usr/lib/systemd/systemd-sysctl "--prefix=/net/ipv4/conf/$1" "--prefix=/net/ipv6/conf/$1" ;;
+esac
+`, strings.Join(names, "|"))
+	return File{Path: dispatcherFolder + "/90-" + Base(fabric), Mode: 0o755, Text: text}, len(names) > 0
+}
