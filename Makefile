@@ -7,7 +7,9 @@ LINT_AT   := v2.15.0
 BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test e2e e2e-long e2e-owners demo demo-rdma faults fuzz bench bench-full golden
+.PHONY: help build check lint unit test long e2e demo demo-rdma fuzz bench golden
+
+STEP ?=
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -27,11 +29,14 @@ lint: ## golangci-lint with the project's rules; gofmt and vet are among them
 unit: ## tests that need neither root nor namespaces
 	$(GO) test ./...
 
-test: ## everything a fresh machine can run; the README's second command
+test: ## every test, with a small sample of the long ones: half an hour; the README's second command
 	.ci/run
 
-e2e: ## the main job and its failures against OpenSSH's sshd, in namespaces and virtual machines; needs root
-	FABRICFORM_E2E=1 $(GO) test -count=1 -timeout 90m ./e2e
+long: build ## every test at full size, one heavy thing at a time: hours. It goes on where it stopped, and writes docs/tested.md. STEP=owners runs one step
+	.ci/long $(STEP)
+
+e2e: build ## the main job and its failures against OpenSSH's sshd, in namespaces and virtual machines; needs root
+	FABRICFORM_E2E=1 FABRICFORM_BIN=$(CURDIR)/bin/fabricform $(GO) test -count=1 -timeout 90m ./e2e
 
 demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README's first command
 	./examples/demo.sh
@@ -39,31 +44,12 @@ demo: ## lab up, plan, apply, verify, an empty second plan, lab down; the README
 demo-rdma: ## real RDMA in two virtual machines: image, lab up, apply, perftest, packets on the wire
 	./examples/demo-rdma.sh
 
-faults: ## applies broken in every way that we know: hosts go back by themselves; needs root. What passed with this build is not run again
-	.ci/deps nft=nftables pkill=procps
-	@mkdir -p bin
-	FABRICFORM_E2E=1 FABRICFORM_FAULTS=$(CURDIR)/bin/faults.passed $(GO) test -count=1 -timeout 40m -run '^TestFaults$$' -v ./e2e
-
-e2e-long: ## more in virtual machines: driver stacks, resets in the middle of a transaction; needs root, half an hour
-	.ci/deps vm dpkg-scanpackages=dpkg-dev nft=nftables
-	FABRICFORM_E2E=1 FABRICFORM_LONG=1 $(GO) test -count=1 -timeout 90m -run '^(TestInboxStack|TestStandInBundle|TestTransactionsOutliveResets|TestSoftRoCENCCLConf)$$' -v ./e2e
-
-e2e-owners: ## what is declared survives a reboot, with each of five network managers; half an hour
-	.ci/deps vm dpkg-scanpackages=dpkg-dev nft=nftables
-	FABRICFORM_E2E=1 FABRICFORM_OWNERS=1 $(GO) test -count=1 -timeout 90m -run '^TestWhatIsDeclaredSurvivesAReboot$$' -v ./e2e
-
 fuzz: ## each fuzz target for 5 s
 	@.ci/fuzz $(GO) 5s
 
-BENCH := FABRICFORM_BENCH=1 $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./e2e
-
 bench: build ## 16 hosts, 1,000 simulated ones and the probes beside their peers, as ratios; needs root
-	$(BENCH)
+	FABRICFORM_BENCH=1 FABRICFORM_BIN=$(CURDIR)/bin/fabricform $(GO) test -count=1 -p 1 -timeout 60m -run '^TestBench' -v ./probe ./e2e
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./config
-
-bench-full: build ## the same with 64 hosts, 10,000 simulated ones and Ansible; ten minutes
-	.ci/deps ansible-playbook=ansible-core iperf3=iperf3 fping=fping ping=iputils-ping
-	FABRICFORM_BENCH_FULL=1 $(BENCH)
 
 golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./config -update

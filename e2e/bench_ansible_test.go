@@ -14,8 +14,8 @@ import (
 // search for Python. Both begin without connections. It takes minutes.
 func TestBenchAnsible(t *testing.T) {
 	benchmark(t, "ansible-playbook")
-	if os.Getenv("FABRICFORM_BENCH_FULL") == "" {
-		t.Skip("left out: it takes minutes; run `make bench-full`")
+	if !full() {
+		t.Skip("left out: it takes minutes; run `make long STEP=bench`")
 	}
 	for _, n := range benchSizes() {
 		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {

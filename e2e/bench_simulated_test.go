@@ -40,7 +40,7 @@ const simulatedAt = "FABRICFORM_BENCH_HOSTS"
 func TestBenchSimulated(t *testing.T) {
 	benchmark(t)
 	sizes := []int{100, 1000}
-	if os.Getenv("FABRICFORM_BENCH_FULL") != "" {
+	if full() {
 		sizes = append(sizes, 10000)
 	}
 	dir, err := os.MkdirTemp("", "ff-bench") // a socket wants a short path
@@ -68,7 +68,7 @@ func TestBenchSimulated(t *testing.T) {
 			before := ownCPU(t)
 			took := onePlan(t, s, d)
 			cpu := ownCPU(t) - before
-			t.Logf("%d simulated hosts: client CPU %.2f ms a host (≤ 2), %.2f s, peak %d MB (≤ 150)", n, cpu.Seconds()*1000/float64(n), took.Seconds(), peakMB(t))
+			t.Logf("figure: %d simulated hosts: client CPU %.2f ms a host (≤ 2), %.2f s, peak %d MB (≤ 150)", n, cpu.Seconds()*1000/float64(n), took.Seconds(), peakMB(t))
 		})
 	}
 }

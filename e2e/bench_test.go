@@ -43,7 +43,7 @@ func benchmark(t *testing.T, tools ...string) {
 
 // benchSizes are numbers of hosts; more of them take minutes.
 func benchSizes() []int {
-	if os.Getenv("FABRICFORM_BENCH_FULL") != "" {
+	if full() {
 		return []int{16, 64}
 	}
 	return []int{16}
@@ -69,7 +69,7 @@ func (s *series) log(t *testing.T, title string) {
 	t.Helper()
 	for _, name := range s.names {
 		all := slices.Sorted(slices.Values(s.values[name]))
-		t.Logf("%s: %-55s %8.2f   (%.2f to %.2f, %d rounds)", title, name, all[len(all)/2], all[0], all[len(all)-1], len(all))
+		t.Logf("figure: %s: %-55s %8.2f   (%.2f to %.2f, %d rounds)", title, name, all[len(all)/2], all[0], all[len(all)-1], len(all))
 	}
 }
 

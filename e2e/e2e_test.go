@@ -97,12 +97,15 @@ func e2e(t *testing.T) {
 	}
 }
 
+// full is whether tests run at full size, as `make long` has it.
+func full() bool { return os.Getenv("FABRICFORM_LONG") != "" }
+
 // long is a test that takes minutes in virtual machines, beside the ones of every run.
 func long(t *testing.T) {
 	t.Helper()
 	e2e(t)
-	if os.Getenv("FABRICFORM_LONG") == "" {
-		t.Skip("takes minutes: run `make e2e-long`")
+	if !full() {
+		t.Skip("takes minutes: run `make long`")
 	}
 }
 

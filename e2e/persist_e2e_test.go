@@ -74,7 +74,7 @@ func (k kept) settled() {
 // booted again.
 func TestWhatIsDeclaredSurvivesAReboot(t *testing.T) {
 	e2e(t)
-	all := os.Getenv("FABRICFORM_OWNERS") != ""
+	all := full()
 	for _, o := range owners {
 		if o.short || all {
 			t.Run(o.name, func(t *testing.T) { lifeOfKeptFiles(t, o, all) })

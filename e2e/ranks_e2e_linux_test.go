@@ -92,7 +92,7 @@ func TestCollectivesWithAStandInForTorch(t *testing.T) {
 			}
 		}
 	}
-	check("right", alone+`"rail0"`, false, "pass a ranks: 2 on 2 hosts, torch 0+standin", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at 1 MiB")
+	check("right", alone+`"rail0"`, false, "pass a ranks: 2 on 2 hosts, torch 0+standin", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at ")
 	log, err := os.ReadFile(filepath.Join(fleet.out, "right-b-rank1.log"))
 	if err != nil || !strings.Contains(string(log), "=rail0") {
 		t.Errorf("the rank was not told its interface: %s %v", log, err)

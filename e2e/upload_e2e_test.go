@@ -90,7 +90,7 @@ func TestUploads(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, sent := breaks.Load(), total.Load()
-	t.Logf("%d breaks, %.1f MiB sent for 128 MiB", n, float64(sent)/(1<<20))
+	t.Logf("figure: %d breaks, %.1f MiB sent for 128 MiB", n, float64(sent)/(1<<20))
 	if n < 6 {
 		t.Errorf("the connections broke %d times only", n)
 	}

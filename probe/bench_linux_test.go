@@ -52,7 +52,7 @@ func TestBenchPing(t *testing.T) {
 		deviation = append(deviation, ours.StdDev.Seconds()*1e3/theirs[3])
 		cpu = append(cpu, oursCPU.Seconds()/theirsCPU.Seconds())
 	}
-	t.Logf("ping / iputils' ping, medians of 3: average %.2f (≤ 1), deviation %.2f, CPU %.3f (≤ 0.125)", median(avg), median(deviation), median(cpu))
+	t.Logf("figure: ping / iputils' ping, medians of 3: average %.2f (≤ 1), deviation %.2f, CPU %.3f (≤ 0.125)", median(avg), median(deviation), median(cpu))
 }
 
 var iputilsSays = regexp.MustCompile(`= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms`)
@@ -103,7 +103,7 @@ func TestBenchTCP(t *testing.T) {
 			_, dropped := transfer(t, a, b, streams, d, "cubic", true)
 			copied, discarded = append(copied, ours.Gbps/theirs), append(discarded, dropped.Gbps/theirs)
 		}
-		t.Logf("TCP / iperf3, %d streams, medians of 5: %.2f (≥ %s); with what arrives discarded in the kernel, which is another mode: %.2f",
+		t.Logf("figure: TCP / iperf3, %d streams, medians of 5: %.2f (≥ %s); with what arrives discarded in the kernel, which is another mode: %.2f",
 			streams, median(copied), map[int]string{1: "0.95", 4: "1.1"}[streams], median(discarded))
 	}
 }

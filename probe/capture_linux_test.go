@@ -173,11 +173,10 @@ func TestCaptureCutsFramesAndStopsAtItsLimit(t *testing.T) {
 	wire(t, a, b, 9000)
 	long := append(ipv6Frame(5), make([]byte, 900)...)
 	c := b.open(t, CaptureSpec{Netdev: "w0", MaxPackets: 3, SnapLen: 64, Duration: time.Minute})
-	began := time.Now()
 	a.sendFrames(t, "w0", long, long, long, long, long)
 	got, r := run(t, context.Background(), c)
-	if r.Packets != 3 || r.Ended != EndedByPackets || r.Bytes != int64(3*len(long)) || time.Since(began) > 10*time.Second {
-		t.Errorf("%+v after %s", r, time.Since(began))
+	if r.Packets != 3 || r.Ended != EndedByPackets || r.Bytes != int64(3*len(long)) {
+		t.Errorf("%+v", r)
 	}
 	for _, f := range got {
 		if !bytes.Equal(f.Data, long[:64]) || f.Length != len(long) {
