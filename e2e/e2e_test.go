@@ -97,6 +97,13 @@ func e2e(t *testing.T) {
 	}
 }
 
+// together is an end-to-end test that runs beside others: it measures nothing, and runs no virtual machine.
+func together(t *testing.T) {
+	t.Helper()
+	e2e(t)
+	t.Parallel()
+}
+
 // full is whether tests run at full size, as `make long` has it.
 func full() bool { return os.Getenv("FABRICFORM_LONG") != "" }
 
@@ -261,7 +268,7 @@ func failures(report string) string {
 }
 
 func TestADeadPathIsNoticedInTheMiddleOfACheck(t *testing.T) {
-	e2e(t)
+	together(t)
 	fabric := filepath.Join(t.TempDir(), "pair.hcl")
 	if raw, err := os.ReadFile(pair); err != nil || os.WriteFile(fabric, raw, 0o600) != nil {
 		t.Fatal(err)

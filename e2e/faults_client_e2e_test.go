@@ -24,7 +24,7 @@ func clientRows() (rows []faultRow) {
 				inside(l.t, l.state, pair, "a", "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
 			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
-			l.back(at, byItsLease())
+			l.back(at, byItsLease)
 		})
 		add(fmt.Sprintf("both killed at value %d", n), n == 7, func(l *faultLab) {
 			var at time.Time
@@ -42,7 +42,7 @@ func clientRows() (rows []faultRow) {
 	add("interrupted", true, func(l *faultLab) {
 		var at time.Time
 		l.apply(2, func(client *os.Process) { _ = client.Signal(os.Interrupt); at = time.Now() }).want(l.t, 6, "interrupted", "reverted")
-		l.back(at, byItsLease())
+		l.back(at, byItsLease)
 	})
 	add("the path to one host is a black hole", true, func(l *faultLab) {
 		var at time.Time

@@ -28,7 +28,7 @@ func (l *faultLab) unchanged() {
 func diskRows() (rows []faultRow) {
 	add := func(name string, short bool, do func(l *faultLab)) { rows = append(rows, faultRow{name, short, do}) }
 	for _, kib := range []int{4, 64} {
-		add(fmt.Sprintf("a disk with %d KiB left", kib), false, func(l *faultLab) {
+		add(fmt.Sprintf("a disk with %d KiB left", kib), kib == 4, func(l *faultLab) {
 			defer l.smallState("a", kib)()
 			try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", l.fabric).want(l.t, 1, "nothing was changed on any host", "no space left on device")
 			l.unchanged()
@@ -61,7 +61,7 @@ func diskRows() (rows []faultRow) {
 			l.t.Error("no disk was full at the beginning, or none in the middle")
 		}
 	})
-	add("the disk takes no writes any more", false, func(l *faultLab) {
+	add("the disk takes no writes any more", true, func(l *faultLab) {
 		defer l.smallState("a", 1024)()
 		l.apply(2, func(*os.Process) {
 			l.on("a", "mount -o remount,ro /var/lib/fabricform && ! touch /var/lib/fabricform/x")

@@ -78,13 +78,10 @@ func (l *faultLab) whenBack(host string, do func()) (wait func()) {
 	return func() { <-done }
 }
 
-// wasBack fails where host a, which nobody reached, was back too late after the fault.
+// wasBack notes when host a, which nobody reached, was back after the fault.
 func (l *faultLab) wasBack(late time.Duration) {
 	l.t.Helper()
-	l.t.Logf("a was back %.2f s after the fault", late.Seconds())
-	if limit := byItsLease(); late > limit {
-		l.t.Errorf("that is later than %s", limit)
-	}
+	l.t.Logf("figure: %s: host a was back %.2f s after the fault", l.t.Name(), late.Seconds())
 	l.back(time.Now(), time.Second)
 }
 
@@ -119,11 +116,11 @@ func pathRows() (rows []faultRow) {
 			}
 			at = time.Now()
 		}).want(l.t, 6, "a, b  reverted", "every host that it touched is as it was before")
-		l.back(at, byItsLease())
+		l.back(at, byItsLease)
 	})
 	// Nobody reaches the host until it went back. A try to reach it again is to end soon.
 	unreached := func(name string, cut, heal func(l *faultLab)) {
-		add(name, false, func(l *faultLab) {
+		add(name, true, func(l *faultLab) {
 			fabric := l.variant("ssh {\n", "ssh {\n  connect_timeout = \"3s\"\n")
 			var at time.Time
 			var late time.Duration
@@ -158,7 +155,7 @@ func pathRows() (rows []faultRow) {
 		{"the management route is replaced", "ip route replace unreachable $NET/31 proto kernel", "ip route show $NET/31 | grep -q unreachable"},
 		{"a rule leads the answers astray", "ip rule add priority 9 from $ADDR blackhole", "ip rule | grep -q '^9:.*blackhole'"},
 	} {
-		add(c.name, strings.Contains(c.name, "address"), func(l *faultLab) {
+		add(c.name, true, func(l *faultLab) {
 			fabric := l.variant("  nic \"rail0\" {", "  nic \"mgmt\" {\n    netdev = \"mgmt0\"\n    mtu    = 1400\n  }\n  nic \"rail0\" {")
 			env := "ADDR=" + l.addr["a"] + " NET=" + peerOf(l.t, l.addr["a"]) + "; "
 			var at time.Time
@@ -190,7 +187,7 @@ func pathRows() (rows []faultRow) {
 			_ = client.Kill()
 			at = time.Now()
 		}, "-host", "a", "-lease", shortLease.String())
-		l.backOn(at, byItsLease(), "a")
+		l.backOn(at, byItsLease, "a")
 		l.on("a", "ip link set ens19f0np0 down && ip link set ens19f0np0 up; sleep 2; ip -6 addr add fd00:99::1/64 dev ens19f0np0 nodad; ip -6 route add fd00:98::/64 via fd00:99::9 table 198; ip route add 172.31.0.0/16 dev ens19f0np0 table 198")
 		l.remember()
 		down := l.variant(railA+"9000", railA+"9000\n    up = false")
@@ -201,7 +198,7 @@ func pathRows() (rows []faultRow) {
 			_ = client.Kill()
 			at = time.Now()
 		}, "-host", "a", "-lease", shortLease.String())
-		l.backOn(at, byItsLease(), "a")
+		l.backOn(at, byItsLease, "a")
 		l.on("a", "ip rule del priority 198; ip -6 rule del priority 198; ip route flush table 198; ip -6 route flush table 198; ip -6 addr del fd00:99::1/64 dev ens19f0np0; ip neigh del fd00:99::9 dev ens19f0np0 || true")
 		l.old = before
 	})

@@ -51,7 +51,7 @@ network "rail" {
 
 // TestLifeOfAFleet takes sixteen hosts through what a fabric lives through.
 func TestLifeOfAFleet(t *testing.T) {
-	e2e(t)
+	together(t)
 	fabric := fleetFabric(t, "fleet", 16, 9000)
 	state := labUpFor(t, fabric)
 	dir := t.TempDir()

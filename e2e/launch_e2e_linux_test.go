@@ -159,10 +159,10 @@ func (l *launchers) run(ctx context.Context, f *fabric.Fabric) string {
 // GPUs and programs are stand-ins, so that this says nothing of NCCL. MPI, its launcher and daemons, the helpers, the
 // namespaces and what goes over the network are real.
 func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
-	e2e(t)
+	together(t)
 	good := standInTests(t)
 	const all = "pass a ranks: %d on %d hosts, nccl-tests 0.standin, NCCL 2.28.9, Open MPI "
-	right := []string{"sockets on rail0", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at 1 MiB"}
+	right := []string{"sockets on rail0", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at "}
 
 	three := launchHosts(t, []string{"a", "b", "c"}, 2)
 	three.check(t, "three hosts", good, false, append(right, fmt.Sprintf(all, 6, 3))...)
@@ -315,7 +315,7 @@ func (l *launchers) abandoned(t *testing.T, f *fabric.Fabric, ranks int) {
 
 // A helper that is killed leaves its files, and no ranks.
 func TestRanksEndWithAHelperThatIsKilled(t *testing.T) {
-	e2e(t)
+	together(t)
 	hangs := standInTests(t, "-DHANGS=3")
 	for _, killed := range []string{"a", "b"} { // which has mpirun, and its daemon
 		l := launchHosts(t, []string{"a", "b"}, 2)

@@ -17,9 +17,8 @@ import (
 // TestManagementPathIsMigrated moves what the operator stands on, and takes it back where the new
 // path does not let anybody in.
 func TestManagementPathIsMigrated(t *testing.T) {
-	e2e(t)
+	together(t)
 	o := reachFromOutside(t)
-	t.Setenv("XDG_STATE_HOME", o.state)
 	const old, moved, operator = "10.55.0.2", "10.55.0.77", "10.55.0.1"
 	o.secondManagement("b", operator+"/24", old+"/24")
 	nic := func(addr, more string) string {

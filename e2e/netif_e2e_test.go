@@ -44,7 +44,7 @@ validate {
 `
 
 func TestDualStackPolicyRoutesSettleAndSurviveABounce(t *testing.T) {
-	e2e(t)
+	together(t)
 	fabric := filepath.Join(t.TempDir(), "fabric.hcl")
 	if err := os.WriteFile(fabric, []byte(dualStack), 0o600); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func kernelState(t *testing.T, state, fabric, host string) string {
 // TestWhatIsNoLongerDeclaredIsGivenBack is the life of a fabric: blocks and attributes go, drift and
 // foreign things stay apart, a host vanishes, and in the end everything is as it was.
 func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
-	e2e(t)
+	together(t)
 	const both = "{ a = 1, b = 2 }"
 	dir := t.TempDir()
 	full := lifeFabric(t, dir, "life", both, lifeSysctl+lifeRail0+lifeRail1)

@@ -12,7 +12,7 @@ import (
 // TestPlansAsData: a plan is saved, reviewed as JSON and Markdown, refused where hosts moved, applied
 // once, reported and kept in the hosts' history.
 func TestPlansAsData(t *testing.T) {
-	e2e(t)
+	together(t)
 	dir := t.TempDir()
 	fabric := lifeFabric(t, dir, "plans", "{ a = 1, b = 2 }", lifeSysctl+lifeRail0)
 	state := labUpFor(t, fabric)

@@ -66,7 +66,7 @@ func fabricOf(t *testing.T, hosts, run, nccl string) *fabric.Fabric {
 // The torch of this test is a stand-in, so that it says nothing of NCCL. The helper, its Python, the
 // script, the namespaces, the checks before and the counters after are real.
 func TestCollectivesWithAStandInForTorch(t *testing.T) {
-	e2e(t)
+	together(t)
 	modules, err := filepath.Abs("../probe/collective/testdata/standin")
 	if err != nil {
 		t.Fatal(err)

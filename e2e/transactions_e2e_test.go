@@ -16,7 +16,7 @@ import (
 // TestHostsEndApartOnlyWhereTheyMay is one host that goes back alone, and confirmations
 // that find the hosts otherwise than they were left.
 func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
-	e2e(t)
+	together(t)
 	state := labUpFor(t, pair)
 	apply := func(t *testing.T, flags ...string) answer {
 		return try(t, state, append(append([]string{"apply", "-lab", "-auto-approve", "-no-verify"}, flags...), pair)...)
@@ -120,9 +120,8 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 // TestTokensFollowAMoveOfTheManagementPath: the connection through the new address has a new token, and
 // it is the one that is left when the program dies, and where it waits for a confirmation.
 func TestTokensFollowAMoveOfTheManagementPath(t *testing.T) {
-	e2e(t)
+	together(t)
 	o := reachFromOutside(t)
-	t.Setenv("XDG_STATE_HOME", o.state)
 	const old, moved = "10.55.0.2", "10.55.0.77"
 	o.secondManagement("b", "10.55.0.1/24", old+"/24")
 	nic := "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\"" + moved + "/24\", \"" + o.addr["b"] + "/31\"]\n  }"

@@ -3,7 +3,6 @@ package site
 import (
 	"os/exec"
 	"testing"
-	"time"
 )
 
 func TestAProcessThatHasEndedIsNotAlive(t *testing.T) {
@@ -19,9 +18,8 @@ func TestAProcessThatHasEndedIsNotAlive(t *testing.T) {
 		t.Error("another program with the same id is taken for it")
 	}
 	// Nobody waits for it: it stays as a zombie, and counts as ended.
-	begin := time.Now()
-	if err := End(p); err != nil || p.Alive() || time.Since(begin) > 4*time.Second {
-		t.Error(err, time.Since(begin))
+	if err := End(p); err != nil || p.Alive() {
+		t.Error(err)
 	}
 	_ = cmd.Wait()
 }
