@@ -93,22 +93,3 @@ func osName(release string) string {
 func (s System) String() string {
 	return fmt.Sprintf("%s (%s, kernel %s, %s)", s.Hostname, s.OS, s.Kernel, s.Arch)
 }
-
-// ReadModules asks which modules are there: loaded ones stand in /sys/module, others in the files
-// that depmod(8) wrote for the running kernel.
-func (s *Snapshot) ReadModules(r host.Reader, names ...string) {
-	if s.Modules == nil {
-		s.Modules = map[string]Module{}
-	}
-	dir := "/lib/modules/" + s.System.Kernel
-	known := text(r, dir+"/modules.dep") + "\n" + text(r, dir+"/modules.builtin")
-	for _, name := range names {
-		s.Modules[name] = ModuleAbsent
-		switch _, err := r.ReadDir("/sys/module/" + name); {
-		case err == nil:
-			s.Modules[name] = ModuleLoaded
-		case strings.Contains(known, "/"+name+".ko"):
-			s.Modules[name] = ModuleAvailable
-		}
-	}
-}

@@ -17,7 +17,6 @@ type Snapshot struct {
 	Routes     []host.Route      `json:"routes"`
 	Rules      []host.Rule       `json:"rules"`
 	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
-	Modules    map[string]Module `json:"modules,omitempty"` // those that were asked about
 	RDMA       []RDMADevice      `json:"rdma,omitempty"`
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
@@ -27,6 +26,7 @@ type Snapshot struct {
 	Folders    []string          `json:"folders,omitempty"`    // those of the folders that were looked into that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
 	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not looked for, too
+	Parts      Parts             `json:"parts,omitempty"`      // what kinds read for themselves
 	Management Management        `json:"management"`
 }
 
@@ -40,16 +40,6 @@ type System struct {
 	Lab        bool   `json:"lab,omitempty"`        // the helper is not in process 1's namespaces
 	Congestion string `json:"congestion,omitempty"` // net.ipv4.tcp_congestion_control
 }
-
-// Module is whether a kernel module can be used.
-type Module string
-
-// The states of a module.
-const (
-	ModuleLoaded    Module = "loaded"    // or built in
-	ModuleAvailable Module = "available" // modprobe would find it
-	ModuleAbsent    Module = "absent"
-)
 
 // RDMADevice is one port of one RDMA device, as /sys/class/infiniband shows it.
 type RDMADevice struct {

@@ -24,6 +24,11 @@ type Gatherer[S any] interface {
 	Gather(ctx context.Context, r host.Reader, look Look[S]) error
 }
 
+// Parted is a Gatherer that puts what it reads into a part of its own.
+type Parted interface {
+	Part() facts.AnyPart
+}
+
 // Gather reads a snapshot for wanted things of one kind.
 func Gather[S any](ctx context.Context, r host.Reader, g Gatherer[S], wants ...S) (*facts.Snapshot, error) {
 	snap, err := facts.Gather(r, "")

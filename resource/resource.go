@@ -181,6 +181,11 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			if err != nil {
 				return Difference{}, err
 			}
+			if g, ok := p.(Parted); ok {
+				if err := g.Part().Check(snap); err != nil {
+					return Difference{}, err
+				}
+			}
 			got, err := p.Observe(snap, s)
 			if err != nil {
 				return Difference{}, err

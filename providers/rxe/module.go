@@ -19,25 +19,55 @@ type ModuleSpec struct {
 }
 
 // ModuleStatus is whether it is.
-type ModuleStatus struct{ State facts.Module }
+type ModuleStatus struct{ State Module }
+
+// Module is whether a kernel module can be used.
+type Module string
+
+// The states of a module.
+const (
+	ModuleLoaded    Module = "loaded"    // or built in
+	ModuleAvailable Module = "available" // modprobe would find it
+	ModuleAbsent    Module = "absent"
+)
 
 type moduleProvider struct{}
 
-// Gather reads the modules' states.
+// modules are the states of the wanted modules.
+const modules = facts.Part[map[string]Module](KindModule)
+
+// Part is the modules' states.
+func (moduleProvider) Part() facts.AnyPart { return modules }
+
+// Gather finds loaded modules in /sys/module, and others in the files that depmod(8) wrote for the running kernel.
 func (moduleProvider) Gather(_ context.Context, r host.Reader, look resource.Look[ModuleSpec]) error {
-	for _, want := range look.Wants {
-		look.Snapshot.ReadModules(r, want.Name)
+	var known string
+	for _, list := range []string{"modules.dep", "modules.builtin"} {
+		if text, err := r.ReadFile("/lib/modules/" + look.Snapshot.System.Kernel + "/" + list); err == nil {
+			known += "\n" + string(text)
+		}
 	}
+	found := map[string]Module{}
+	for _, want := range look.Wants {
+		found[want.Name] = ModuleAbsent
+		switch _, err := r.ReadDir("/sys/module/" + want.Name); {
+		case err == nil:
+			found[want.Name] = ModuleLoaded
+		case strings.Contains(known, "/"+want.Name+".ko"):
+			found[want.Name] = ModuleAvailable
+		}
+	}
+	modules.Put(look.Snapshot, found)
 	return nil
 }
 
 // Observe says where a module that is missing would come from.
 func (moduleProvider) Observe(snap *facts.Snapshot, want ModuleSpec) (*ModuleStatus, error) {
-	s := &ModuleStatus{State: snap.Modules[want.Name]}
+	s := &ModuleStatus{State: modules.Of(snap)[want.Name]}
 	switch {
-	case snap.System.Lab && s.State != facts.ModuleLoaded:
+	case snap.System.Lab && s.State != ModuleLoaded:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's kernel and loads no %s into it: `fabricform lab up -backend vm` has kernels of its own", want.Name)
-	case s.State == facts.ModuleAbsent:
+	case s.State == ModuleAbsent:
 		return nil, &resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host has no module %s: %s; or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
 	}
 	return s, nil
@@ -58,10 +88,10 @@ func whoHasIt(s facts.System) string {
 
 // Diff is empty when it is loaded.
 func (moduleProvider) Diff(_ ModuleSpec, got *ModuleStatus) []resource.Change {
-	if got == nil || got.State == facts.ModuleLoaded {
+	if got == nil || got.State == ModuleLoaded {
 		return nil
 	}
-	return []resource.Change{{Attribute: "state", From: string(got.State), To: string(facts.ModuleLoaded)}}
+	return []resource.Change{{Attribute: "state", From: string(got.State), To: string(ModuleLoaded)}}
 }
 
 // Apply loads it.

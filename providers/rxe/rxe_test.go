@@ -12,8 +12,10 @@ import (
 )
 
 func snapshot(devices ...facts.RDMADevice) *facts.Snapshot {
-	return &facts.Snapshot{System: facts.System{Kernel: "6.1.0-cloud", Arch: "amd64", OS: "Debian GNU/Linux 12 (bookworm)"},
-		Links: []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, RDMA: devices, Modules: map[string]facts.Module{module: facts.ModuleLoaded}}
+	snap := &facts.Snapshot{System: facts.System{Kernel: "6.1.0-cloud", Arch: "amd64", OS: "Debian GNU/Linux 12 (bookworm)"},
+		Links: []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, RDMA: devices}
+	modules.Put(snap, map[string]Module{module: ModuleLoaded})
+	return snap
 }
 
 func TestDevicesAreMadeAndOthersLeftAlone(t *testing.T) {
@@ -53,7 +55,7 @@ func TestDevicesAreMadeAndOthersLeftAlone(t *testing.T) {
 func TestAMissingModuleNamesThePackageThatHasIt(t *testing.T) {
 	want := ModuleSpec{Name: module}
 	snap := snapshot()
-	snap.Modules[module] = facts.ModuleAbsent
+	modules.Put(snap, map[string]Module{module: ModuleAbsent})
 	for os, hint := range map[string]string{"Debian GNU/Linux 12 (bookworm)": "linux-image-amd64", "Ubuntu 22.04.4 LTS": "linux-modules-extra-6.1.0-cloud",
 		"Rocky Linux 9.3": "later releases dropped it", "Arch Linux": "further modules"} {
 		snap.System.OS = os

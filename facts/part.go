@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+)
+
+// Part names what one kind, or kinds of one room, read on a host for themselves; P is its type. Who reads
+// a part shares this value with who gathered it: nothing else knows the type.
+type Part[P any] string
+
+// AnyPart is a Part whose type is hidden.
+type AnyPart interface {
+	// Check says why the snapshot does not hold the part; nil: it does.
+	Check(s *Snapshot) error
+}
+
+// Parts are the kinds' own parts of a snapshot, by name.
+type Parts map[string]*part
+
+// part is text where it came over a connection, until it is read first.
+type part struct {
+	mu    sync.Mutex
+	text  json.RawMessage
+	value any // *P, once it is known
+}
+
+// Put makes v the snapshot's part.
+func (p Part[P]) Put(s *Snapshot, v P) {
+	s.Parts = maps.Clone(s.Parts) // a copy of the snapshot keeps its own
+	if s.Parts == nil {
+		s.Parts = Parts{}
+	}
+	s.Parts[string(p)] = &part{value: &v}
+}
+
+// Of is the snapshot's part; the zero value where Check fails.
+func (p Part[P]) Of(s *Snapshot) P {
+	v, err := p.read(s)
+	if err != nil {
+		return *new(P)
+	}
+	return *v
+}
+
+// Check says why the snapshot does not hold the part; nil: it does.
+func (p Part[P]) Check(s *Snapshot) error {
+	_, err := p.read(s)
+	return err
+}
+
+func (p Part[P]) read(s *Snapshot) (*P, error) {
+	found := s.Parts[string(p)]
+	if found == nil {
+		return nil, fmt.Errorf("the host's answer has no part %q", string(p))
+	}
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if found.value == nil {
+		v := new(P)
+		if err := json.Unmarshal(found.text, v); err != nil {
+			return nil, fmt.Errorf("decode part %q of the host's answer: %w", string(p), err)
+		}
+		found.value, found.text = v, nil
+	}
+	v, is := found.value.(*P)
+	if !is {
+		return nil, fmt.Errorf("part %q of the snapshot is a %T", string(p), found.value)
+	}
+	return v, nil
+}
+
+// MarshalJSON writes the part's value.
+func (p *part) MarshalJSON() ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.value != nil {
+		return json.Marshal(p.value)
+	}
+	return p.text, nil
+}
+
+// UnmarshalJSON keeps the text: only who knows the type can decode it.
+func (p *part) UnmarshalJSON(text []byte) error {
+	p.text = append(json.RawMessage(nil), text...)
+	return nil
+}
