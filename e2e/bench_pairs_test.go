@@ -182,7 +182,7 @@ func (b *benchLab) verify(t *testing.T, fleet *apply.Fleet) time.Duration {
 	t.Helper()
 	return untilSound(t, func() (time.Duration, error) {
 		start := time.Now()
-		results := validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []string{"ping"}, Lab: true})
+		results := validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []validators.Check{validators.CheckPing}, Lab: true})
 		took := time.Since(start)
 		bad := slices.IndexFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Pass })
 		switch {

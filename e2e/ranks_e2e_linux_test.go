@@ -81,7 +81,7 @@ func TestCollectivesWithAStandInForTorch(t *testing.T) {
 	check := func(name, nccl string, fails bool, want ...string) {
 		t.Helper()
 		fleet.name = name
-		got := verdicts(validators.Run(t.Context(), railFabric(t, python, nccl), fleet, validators.Options{Only: []string{"nccl"}, Lab: true}))
+		got := verdicts(validators.Run(t.Context(), railFabric(t, python, nccl), fleet, validators.Options{Only: []validators.Check{validators.CheckNCCL}, Lab: true}))
 		t.Log(name + ":\n" + got)
 		if failed := strings.Contains(got, "fail "); failed != fails {
 			t.Errorf("%s: failed is %v", name, failed)
@@ -99,7 +99,7 @@ func TestCollectivesWithAStandInForTorch(t *testing.T) {
 	}
 	check("missing-interface", `socket_ifname = "rail7"`, true, `socket_ifname is "rail7", and this host has no such interface`, "skip a collectives: ", "cannot work")
 	fleet.address(t, "b", "rail0", "10.77.9.2/30")
-	check("wrong-subnet", alone+`"rail0"`, true, "fail a collectives: not started", "10.77.0.2")
+	check("wrong-subnet", alone+`"rail0"`, true, "fail a collectives: not measured", "10.77.0.2")
 	fleet.address(t, "b", "rail0", "10.77.0.2/30")
 	check("right-again", alone+`"rail1"`, false, "sockets on rail1")
 }

@@ -78,7 +78,7 @@ func (g *gpus) prove(t *testing.T, name, attributes string, fails bool, want ...
 func (g *gpus) judge(t *testing.T, name string, f *fabric.Fabric, fails bool, want ...string) {
 	t.Helper()
 	g.name = name
-	got := verdicts(validators.Run(t.Context(), f, g, validators.Options{Only: []string{"nccl"}}))
+	got := verdicts(validators.Run(t.Context(), f, g, validators.Options{Only: []validators.Check{validators.CheckNCCL}}))
 	t.Log(name + ":\n" + got)
 	g.write(t, name+"-verdicts.txt", got)
 	if failed := strings.Contains(got, "fail "); failed != fails {
@@ -216,7 +216,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 	t.Run("wrong subnet", func(t *testing.T) {
 		g.address(t, "b", "rail0", "10.77.9.2/30")
 		defer g.address(t, "b", "rail0", "10.77.0.2/30")
-		f := g.prove(t, "wrong-subnet", "write = false\n  socket_ifname = \"rail0\"", true, "fail a collectives: not started", "10.77.0.2")
+		f := g.prove(t, "wrong-subnet", "write = false\n  socket_ifname = \"rail0\"", true, "fail a collectives: not measured", "10.77.0.2")
 		if got := g.force(t, "wrong-subnet", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail0"}); !strings.Contains(got, "error b") || !strings.Contains(got, "The peer cannot be reached") {
 			t.Error("the log's cause is not named")
 		}

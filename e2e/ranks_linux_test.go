@@ -25,6 +25,7 @@ import (
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/providers"
 	"github.com/fabricform/fabricform/validators"
+	"github.com/fabricform/fabricform/view"
 )
 
 // rankHost names the host that this process is to become, rankEtc the folder that is its /etc, and rankGPUs how many
@@ -315,7 +316,11 @@ func (f *rankFleet) address(t *testing.T, host, dev, address string) {
 func verdicts(results []validators.Result) string {
 	var out strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(&out, "%s %s %s: %s (want %s) %s\n", r.Verdict, r.Host, r.What, r.Measured, r.Expected, r.Cause)
+		host := r.Host
+		if host == "" && len(r.Hosts) > 0 {
+			host = r.Hosts[0]
+		}
+		fmt.Fprintf(&out, "%s %s %s: %s (want %s) %s\n", r.Verdict, host, view.What(r), view.Measured(r), view.Expected(r), view.Why(r))
 	}
 	return out.String()
 }

@@ -30,10 +30,35 @@ func (e Env) Get(name string) (string, bool) {
 	return "", false
 }
 
+// Problem is what must be mended before a host's settings can work.
+type Problem struct {
+	Of   Concern
+	NIC  string // whose GID is wrong
+	Text string
+}
+
+func (p Problem) String() string { return p.Text }
+
+// Concern is what a problem is about, where that matters.
+type Concern string
+
+// The concerns.
+const (
+	WrongGID        Concern = "gid"
+	SocketInterface Concern = "socket interface"
+)
+
+func problems(of Concern, texts []string) (out []Problem) {
+	for _, text := range texts {
+		out = append(out, Problem{Of: of, Text: text})
+	}
+	return out
+}
+
 // Derive answers the host's settings, and what must be mended before they can work.
-func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []string) {
+func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Problem) {
 	ports, at := Ports(f, h, snap), Version(f, h, snap)
-	out, problems := transport(f, h, ports, at)
+	out, all := transport(f, h, ports, at)
 	s, wrong := socketIfname(f, h, snap)
 	if s.Name != "" {
 		out = append(out, s)
@@ -46,10 +71,10 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []stri
 		}
 	}
 	if rdma {
-		problems = append(problems, more...)
+		all = append(all, problems("", more)...)
 	}
 	out = declared(out, f, h)
-	return out, append(append(problems, wrong...), unread(f, h, at)...)
+	return out, slices.Concat(all, problems(SocketInterface, wrong), problems("", unread(f, h, at)))
 }
 
 // usesRDMA says whether settings leave RDMA on.
@@ -85,12 +110,13 @@ func unread(f *fabric.Fabric, h *fabric.Host, at env.Version) (out []string) {
 	return out
 }
 
-func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (Env, []string) {
+func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (Env, []Problem) {
 	kind := f.NCCLOf(h).Transport
 	if kind == "socket" {
 		return Env{{"NCCL_IB_DISABLE", "1", "transport = \"socket\" is declared"}}, nil
 	}
-	var hcas, problems []string
+	var hcas []string
+	var all []Problem
 	var used []Port
 	for _, p := range ports {
 		switch {
@@ -101,21 +127,21 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (
 			}
 			hcas, used = append(hcas, name), append(used, p)
 			if p.Wrong != "" {
-				problems = append(problems, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong))
+				all = append(all, Problem{WrongGID, p.NIC, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong)})
 			}
 		case kind == "ib":
-			problems = append(problems, fmt.Sprintf("%s: transport = \"ib\" is declared, but %s", p.NIC, p.Why))
+			all = append(all, Problem{Text: fmt.Sprintf("%s: transport = \"ib\" is declared, but %s", p.NIC, p.Why)})
 		}
 	}
 	if len(ports) == 0 && kind == "" {
-		return Env{{"NCCL_IB_DISABLE", "1", "no NIC of this host is for collectives: NCCL is to leave the fabric's alone"}}, problems
+		return Env{{"NCCL_IB_DISABLE", "1", "no NIC of this host is for collectives: NCCL is to leave the fabric's alone"}}, all
 	}
 	if len(hcas) == 0 {
-		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, problems
+		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, all
 	}
 	out := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs, by exact name: without = mlx5_1 also means mlx5_10"}}
 	gid, wrong := gidSettings(used, at)
-	return append(out, gid...), append(problems, wrong...)
+	return append(out, gid...), append(all, problems("", wrong)...)
 }
 
 // declared lays nccl.env over what was derived; the host's wins over the fabric's.

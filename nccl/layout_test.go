@@ -55,16 +55,16 @@ func TestThreeHostsInARingChooseNICsBySubnet(t *testing.T) {
 		t.Fatalf("%s %q", got, problems)
 	}
 	snap.NCCL = []facts.Library{{Version: "2.27.5"}, {Version: "2.30.7"}}
-	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "2.30.7 or later") {
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "2.30.7 or later") {
 		t.Fatalf("%q", problems)
 	}
 	a.Address, snap.NCCL = "elsewhere", nil
-	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "does not reach ccc") {
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "does not reach ccc") {
 		t.Fatalf("%q", problems)
 	}
 	d, _ := machine("dddd", "eth0 10.0.0.18/30")
 	f.Hosts, f.Links = append(f.Hosts, d), append(f.Links, cable("cd", "", "dddd.rail0", "ccc.rail2"))
-	if _, problems := Derive(f, a, snap); !strings.Contains(strings.Join(problems, "\n"), "no cable joins a and dddd") {
+	if _, problems := Derive(f, a, snap); !strings.Contains(fmt.Sprint(problems), "no cable joins a and dddd") {
 		t.Fatalf("%q", problems)
 	}
 }
@@ -131,7 +131,7 @@ func TestAForeignAddressIsKeptOutByARange(t *testing.T) {
 		t.Fatalf("%+v", p[1])
 	}
 	snap.RDMA[1].GIDs = table("fe80::1 v1", "fe80::1 v2", "10.1.1.7 v1", "10.1.1.7 v2", "10.1.1.1 v1", "10.1.1.1 v2")
-	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0], "no one address range") {
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "no one address range") {
 		t.Fatalf("%q", problems)
 	}
 }
@@ -145,7 +145,7 @@ func TestAnOldNCCLIsToldTheIndex(t *testing.T) {
 		t.Fatal(said(env))
 	}
 	f.NCCL.Env = map[string]string{"NCCL_IB_ADDR_RANGE": "10.0.0.0/8"}
-	if _, problems := Derive(f, h, snap); len(problems) != 1 || !strings.Contains(problems[0], "does not read") {
+	if _, problems := Derive(f, h, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "does not read") {
 		t.Fatalf("%q", problems)
 	}
 }

@@ -106,7 +106,7 @@ func TestAPinIsCheckedOnEveryDevice(t *testing.T) {
 	f, h := pairOf()
 	pin := 2
 	f.NCCL.GIDIndex = &pin
-	if _, problems := Derive(f, h, snapshot("ACTIVE")); len(problems) != 2 || !strings.Contains(problems[0], "RoCE v1") {
+	if _, problems := Derive(f, h, snapshot("ACTIVE")); len(problems) != 2 || !strings.Contains(problems[0].Text, "RoCE v1") {
 		t.Fatalf("%q", problems)
 	}
 }

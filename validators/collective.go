@@ -103,21 +103,17 @@ func (j *job) wants(c fabric.NCCLCheck) {
 	j.check = c
 }
 
-// result is one of the job's, under its first host.
-func (j *job) result(v Verdict, what string) Result {
-	return Result{Check: "nccl", Host: j.hosts[0].Name, Peer: j.hosts[len(j.hosts)-1].Name, Verdict: v, What: what}
+// result is about the job, under its hosts.
+func (j *job) result(item Item) Result {
+	return Result{Check: CheckNCCL, Item: item, Subject: Subject{Kind: SubjectHosts}, Hosts: j.names(), Verdict: Pass}
 }
 
-func (j *job) skip(why string) []Result {
-	res := j.result(Skip, "collectives")
-	res.Cause = why
-	return []Result{res}
+func (j *job) skip(why SkipReason, cause string) []Result {
+	return []Result{j.result(Job).skips(why, cause)}
 }
 
-func (j *job) fail(measured, why string) []Result {
-	res := j.result(Fail, "collectives")
-	res.Measured, res.Expected, res.Cause = measured, "all ranks meet", why
-	return []Result{res}
+func (j *job) unmeasured(cause, cure string) []Result {
+	return []Result{j.result(Job).unmeasured(cause, cure)}
 }
 
 // prove looks whether the job can run, then runs it and judges what its ranks tell.
@@ -125,11 +121,11 @@ func (j *job) prove(ctx context.Context) []Result {
 	for i, h := range j.hosts {
 		snap := j.snapshots[h.Name]
 		if snap == nil {
-			return j.skip("host " + h.Name + " could not be reached: " + j.options.Unreachable[h.Name])
+			return j.skip(HostUnreachable, "host "+h.Name+" could not be reached: "+j.options.Unreachable[h.Name])
 		}
 		j.hosts[i] = launch.NewHost(j.fabric, j.run.hosts[h.Name], snap)
 		if p := j.hosts[i].Problems; len(p) > 0 {
-			return j.skip("the settings of host " + h.Name + " cannot work: " + p[0])
+			return j.skip(BadSettings, "the settings of host "+h.Name+" cannot work: "+p[0].Text)
 		}
 	}
 	j.options.progress(fmt.Sprintf("nccl: looking for GPUs and %s on %s", j.check.Run, some(j.names())))
@@ -142,7 +138,7 @@ func (j *job) prove(ctx context.Context) []Result {
 	}
 	j.options.progress("nccl: do ranks reach each other")
 	if why := j.meets(ctx); why != "" {
-		return j.fail("not started", why)
+		return j.unmeasured(why, "")
 	}
 	j.options.progress(fmt.Sprintf("nccl: all-reduce, broadcast, send and receive on %d ranks", j.world()))
 	return j.measure(ctx, run)
@@ -203,7 +199,7 @@ func (j *job) look(ctx context.Context) []Result {
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 1 {
-		return j.fail("not started", "the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other: install one version everywhere")
+		return j.unmeasured("the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other", "install one version everywhere")
 	}
 	return nil
 }
@@ -212,14 +208,14 @@ func (j *job) look(ctx context.Context) []Result {
 func (j *job) lacking(without []string, gpuThere bool, problem []string) []Result {
 	switch {
 	case len(without) == len(j.hosts):
-		return j.skip("no host has a GPU that CUDA shows")
+		return j.skip(NoGPU, "no host has a GPU that CUDA shows")
 	case gpuThere:
 		for _, name := range without {
 			problem = append(problem, "host "+name+" has no GPU that CUDA shows, and others have: is its driver loaded? `nvidia-smi` tells")
 		}
 	}
 	if problem != nil {
-		return j.fail(unmeasured, strings.Join(problem, "; "))
+		return j.unmeasured(strings.Join(problem, "; "), "")
 	}
 	return nil
 }

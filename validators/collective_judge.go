@@ -26,59 +26,62 @@ var operations = []string{"all_reduce", "broadcast", "send_recv"}
 // values judges each operation's results on all ranks.
 func (j *job) values(ranks []ended) (out []Result) {
 	for _, op := range operations {
-		res := j.result(Pass, op+" values")
-		checked := 0
-		for _, e := range ranks {
-			mine := 0
-			for _, v := range e.Values {
-				if v.Op != op {
-					continue
-				}
-				mine += v.Count
-				if v.Wrong > 0 && res.Verdict == Pass {
-					res.Verdict, res.Measured, res.Expected = Fail, "wrong", "all right"
-					res.Cause = fmt.Sprintf("rank %d on host %s: %d of %d values are wrong; the first is number %d, %d instead of %d: data is damaged on its way, so look at memory, PCIe and GPUDirect of that host", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want)
-				}
-			}
-			if mine == 0 && res.Verdict == Pass {
-				res.Verdict, res.Measured, res.Cause = Fail, unmeasured, fmt.Sprintf("rank %d on host %s did not tell of it", e.Rank, e.host)
-			}
-			checked += mine
-		}
-		if res.Verdict == Pass {
-			res.Measured = fmt.Sprintf("%d on %d ranks, all right", checked, len(ranks))
-		}
-		out = append(out, res)
+		out = append(out, j.operation(op, ranks))
 	}
 	return out
 }
 
+func (j *job) operation(op string, ranks []ended) Result {
+	res := j.result(CollectiveData)
+	res.Object, res.Setup = op, &Setup{Ranks: len(ranks)}
+	checked := 0
+	for _, e := range ranks {
+		mine := 0
+		for _, v := range e.Values {
+			if v.Op != op {
+				continue
+			}
+			if mine += v.Count; v.Wrong > 0 {
+				res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(v.Wrong), OutOf: float64(v.Count), Threshold: exactly(0)}}
+				return res.fails(fmt.Sprintf("rank %d on host %s: %d of %d values are wrong; the first is number %d, %d instead of %d: data is damaged on its way", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want),
+					"look at memory, PCIe and GPUDirect of that host")
+			}
+		}
+		if mine == 0 {
+			return res.unmeasured(fmt.Sprintf("rank %d on host %s did not report it", e.Rank, e.host), "")
+		}
+		checked += mine
+	}
+	res.Values = []Measurement{{Name: MetricValuesWrong, OutOf: float64(checked), Threshold: exactly(0)}}
+	return res
+}
+
 // bandwidth judges the largest size of the sweep, if the hosts' ports show that they carried it.
 func (j *job) bandwidth(ctx context.Context, told account, before []moves) Result {
-	res := j.result(Pass, "all_reduce")
+	res := j.result(BusBandwidth)
 	sweep, world := told.sweep, j.world()
+	res.Object, res.Setup = "all_reduce", &Setup{Ranks: world}
 	if len(sweep) == 0 {
-		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "rank 0 told of no size"
-		return res
+		return res.unmeasured("rank 0 reported no size", "")
 	}
-	all := make([]string, 0, len(sweep))
 	for _, s := range sweep {
-		all = append(all, fmt.Sprintf("%s %s", size(int(min(s.Bytes, math.MaxInt32))), short(collective.BusBandwidth(s, world))))
+		res.Values = append(res.Values, Measurement{Name: MetricBusBandwidth, Value: collective.BusBandwidth(s, world), Unit: GBps, MessageBytes: s.Bytes})
 	}
-	last := sweep[len(sweep)-1]
-	got := collective.BusBandwidth(last, world)
-	res.Measured = fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)", short(got), size(int(min(last.Bytes, math.MaxInt32))), strings.Join(all, ", "))
+	largest := &res.Values[len(sweep)-1]
+	largest.Threshold = j.threshold()
+	met := largest.Met()
 	if b := told.beyond; b != nil {
-		res.Measured += fmt.Sprintf("; ended before %s: one pass would take %s s", size(int(min(b.Bytes, math.MaxInt32))), short(b.Seconds))
+		res.Values = append(res.Values, Measurement{Name: MetricPassTime, Value: b.Seconds, Unit: Seconds, MessageBytes: b.Bytes})
 	}
-	need, text := j.threshold()
-	res.Expected = text
-	if denied, err := j.carried(ctx, before, sweep); err != nil {
-		res.Verdict, res.Cause = Fail, err.Error()
-	} else if denied != "" {
-		res.Verdict, res.Cause = Fail, "measured, but not over the fabric: "+denied
-	} else if got < need {
-		res.Verdict, res.Cause = Fail, "slower than that: a rail that is not used, sockets instead of RDMA, memory copies for want of GPUDirect, or a NIC far from its GPU; the log's findings and `fabricform show` tell"
+	port, err := j.carried(ctx, before, sweep)
+	res.Counters = port.counters
+	switch {
+	case err != nil:
+		return res.fails(err.Error(), "")
+	case port.denied != "":
+		return res.fails("measured, but not over the fabric: "+port.denied, "")
+	case !met:
+		return res.fails("slower than that: a rail that is not used, sockets instead of RDMA, memory copies for want of GPUDirect, or a NIC far from its GPU", "see the log's findings and `fabricform show`")
 	}
 	return res
 }
@@ -111,30 +114,29 @@ func (j *job) ceiling() float64 {
 }
 
 // threshold is the least GB/s that passes.
-func (j *job) threshold() (float64, string) {
+func (j *job) threshold() *Threshold {
 	top := j.ceiling()
-	of := ""
-	if top > 0 {
-		of = fmt.Sprintf("; the links carry %s GB/s", short(top))
-	}
+	out := &Threshold{Ceiling: top}
 	switch {
 	case j.options.Lab:
-		return 0, "reported only: a lab's links are shared"
+		return notJudged(SharedLabLinks)
 	case j.check.MinBusbwGBs != nil:
-		return *j.check.MinBusbwGBs, fmt.Sprintf("≥ %s GB/s%s", short(*j.check.MinBusbwGBs), of)
+		out.AtLeast = j.check.MinBusbwGBs
 	case top == 0:
-		return 0, "reported only: neither min_busbw_gbs nor a speed is declared"
+		out.NotJudged = NothingDeclared
 	case !slices.ContainsFunc(j.hosts, func(h launch.Host) bool { return !usesRDMA(h) }):
-		return collectiveFraction * top, fmt.Sprintf("≥ %s GB/s, %g %% of what the links carry", short(collectiveFraction*top), 100*collectiveFraction)
+		least := collectiveFraction * top
+		out.AtLeast, out.Fraction = &least, collectiveFraction
+	default:
+		out.NotJudged = NoBusbwDeclared
 	}
-	return 0, "reported only: sockets, and no min_busbw_gbs is declared" + of
+	return out
 }
 
-// moves is what a host's ports have sent: bytes of the socket interface, or packets of RDMA devices' ports,
-// by device:port.
+// moves is what a host's ports have sent: bytes of the socket interface, or packets of RDMA devices' ports.
 type moves struct {
 	socket probe.Counters
-	rdma   map[string]probe.RDMACounters
+	rdma   map[rdmaKey]probe.RDMACounters
 }
 
 func (j *job) traffic(ctx context.Context) ([]moves, error) {
@@ -144,9 +146,9 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 		if out[i].socket, err = j.fleet.Counters(ctx, h.Name, h.Socket); err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
-		out[i].rdma = map[string]probe.RDMACounters{}
+		out[i].rdma = map[rdmaKey]probe.RDMACounters{}
 		for _, d := range j.rails(h) {
-			if out[i].rdma[fmt.Sprintf("%s:%d", d.Name, d.Port)], err = j.fleet.RDMACounters(ctx, h.Name, d.Name, d.Port); err != nil {
+			if out[i].rdma[rdmaKey{h.Name, d.Name, d.Port}], err = j.fleet.RDMACounters(ctx, h.Name, d.Name, d.Port); err != nil {
 				return nil, fmt.Errorf("host %s: %w", h.Name, err)
 			}
 		}
@@ -156,7 +158,7 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 
 // carried reads the counters until they show what every host has sent at the very least: of an
 // all-reduce, what the other hosts do not have yet.
-func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sweep) (denied string, err error) {
+func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sweep) (all proof, err error) {
 	payload := 0.0
 	for _, s := range sweep {
 		payload += float64(s.Bytes) * float64(s.Iterations)
@@ -165,48 +167,52 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := j.traffic(ctx)
 		if err != nil {
-			return "", err
+			return proof{}, err
 		}
-		denied = ""
+		all = proof{}
 		for i, h := range j.hosts {
-			if why := missing(h, before[i], after[i], payload); why != "" {
-				denied = "host " + h.Name + ": " + why
-				break
+			p := sent(h, before[i], after[i], payload)
+			all.counters = append(all.counters, p.counters...)
+			if p.denied != "" && all.denied == "" {
+				all.denied = "host " + h.Name + ": " + p.denied
 			}
 		}
-		if denied == "" || time.Now().After(deadline) {
-			return denied, nil
+		if all.denied == "" || time.Now().After(deadline) {
+			return all, nil
 		}
 		if !rest(ctx, lateCounters/5) {
-			return "", ctx.Err()
+			return proof{}, ctx.Err()
 		}
 	}
 }
 
-// missing says what a host's ports should have sent and have not. An RDMA packet has 4096 bytes at the
+// sent says whether a host's ports sent what they should. An RDMA packet has 4096 bytes at the
 // most; a port that carried less than a hundredth of its share carried nothing of it.
-func missing(h launch.Host, before, after moves, payload float64) string {
+func sent(h launch.Host, before, after moves, payload float64) (p proof) {
 	if !usesRDMA(h) {
-		if sent := float64(grown(before.socket.TxBytes, after.socket.TxBytes)); sent < payload {
-			return fmt.Sprintf("%s sent %.0f bytes, of at least %.0f", h.Socket, sent, payload)
+		n := grown(before.socket.TxBytes, after.socket.TxBytes)
+		if p.counters = []Movement{{Port: h.Name + "." + h.Socket, Counter: "tx_bytes", Rise: n, AtLeast: uint64(payload)}}; float64(n) < payload {
+			p.denied = fmt.Sprintf("%s sent %d bytes, of at least %.0f", h.Socket, n, payload)
 		}
-		return ""
+		return p
 	}
 	total, idle := 0.0, ""
-	for _, port := range slices.Sorted(maps.Keys(after.rdma)) {
-		n, there := rise(before.rdma[port], after.rdma[port], packetsOut)
+	for _, port := range slices.SortedFunc(maps.Keys(after.rdma), func(a, b rdmaKey) int { return strings.Compare(a.String(), b.String()) }) {
+		name, n, there := rise(before.rdma[port], after.rdma[port], packetsOut)
+		at := fmt.Sprintf("%s:%d", port.device, port.port)
 		if !there {
-			return port + " has no counters of packets, so nothing proves what it carried"
+			return proof{denied: at + " has no counters of packets, so nothing proves what it carried"}
 		}
+		p.counters = append(p.counters, Movement{Port: port.String(), Counter: name, Rise: n})
 		if total += float64(n); float64(n) < payload/4096/float64(len(after.rdma))/100 {
-			idle = port
+			idle = at
 		}
 	}
 	switch {
 	case total < payload/4096:
-		return fmt.Sprintf("its RDMA devices sent %.0f packets, of at least %.0f", total, payload/4096)
+		p.denied = fmt.Sprintf("its RDMA devices sent %.0f packets, of at least %.0f", total, payload/4096)
 	case idle != "":
-		return idle + " carried nothing of it, and is one of the ports that NCCL may use"
+		p.denied = idle + " carried nothing of it, and is one of the ports that NCCL may use"
 	}
-	return ""
+	return p
 }

@@ -71,13 +71,15 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: l.held}, nil
 }
 
-// held tells of a launch's processes that a host has not ended.
+// held names processes of a launch that a host has not ended.
 func held(host string, pids []int) []Result {
 	if len(pids) == 0 {
 		return nil
 	}
-	return []Result{{Check: "nccl", Host: host, Verdict: Warn, What: "processes", Measured: fmt.Sprintf("%d are left", len(pids)), Expected: "none",
-		Cause: fmt.Sprintf("of mpirun's, these were to be killed and had not ended after %s: %s. They may hold GPUs. Look again with ps; if they stay, dmesg may say what in the kernel holds them, and a reboot frees them", probe.GoneWithin, strings.Trim(fmt.Sprint(pids), "[]"))}}
+	return []Result{{Check: CheckNCCL, Item: Leftovers, Subject: onHost(host), Host: host, Verdict: Warn,
+		Values: []Measurement{{Name: MetricProcesses, Value: float64(len(pids)), Threshold: exactly(0)}},
+		Cause:  fmt.Sprintf("mpirun processes still alive %s after SIGKILL: %s; they may hold GPUs", probe.GoneWithin, strings.Trim(fmt.Sprint(pids), "[]")),
+		Cure:   "look again with ps; if they stay, dmesg may say what in the kernel holds them, and a reboot frees them"}}
 }
 
 // answer does what mpirun asks for, if it is for another host of the job that has no daemon yet.

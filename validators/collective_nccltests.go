@@ -58,7 +58,7 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 	j.mpi = has[0].MPI
 	slices.Sort(releases)
 	if releases = slices.Compact(releases); len(releases) > 1 {
-		return j.fail("not started", "the hosts have different MPIs ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other: install one release everywhere")
+		return j.unmeasured("the hosts have different MPIs ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other", "install one release everywhere")
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 		tables[op] = append(tables[op], t)
 		return t, true
 	}
-	a.by = j.runTests(run, &a)
+	a.software = j.runTests(run, &a)
 	for _, h := range j.hosts {
 		if text := logs[h.Name]; text != nil {
 			a.logs = append(a.logs, log{h.Name, "its ranks", text.String(), a.failed == ""})
@@ -101,38 +101,37 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 	return a, err
 }
 
-// runTests runs all tests until one fails, and answers with their release.
-func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Table, bool), a *account) string {
+// runTests runs all tests until one fails, and answers with their releases.
+func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Table, bool), a *account) (software []string) {
 	small := collective.TestRun{Program: collective.AllReducePerf, Min: 8, Max: smallMax, Factor: smallFactor, Iterations: testIterations}
 	if j.options.Lab {
 		small.Min, small.Max, small.Iterations = labMin, labMax, labIterations
 	}
 	t, ended := run("all_reduce", small)
 	if !ended {
-		return ""
+		return nil
 	}
 	a.sweep = t.Sweep("all_reduce", small.Iterations)
-	by := "nccl-tests"
+	software = []string{"nccl-tests", j.mpi.String()}
 	if t.Release != "" {
-		by += fmt.Sprintf(" %s, NCCL %s", t.Release, release(t.NCCL))
+		software = []string{"nccl-tests " + t.Release, "NCCL " + release(t.NCCL), j.mpi.String()}
 	}
-	by += ", " + j.mpi.String()
 	if !j.options.Lab {
 		var large collective.TestRun
 		if large, a.beyond = j.large(a.sweep); large.Max > 0 {
 			if t, ended = run("all_reduce", large); !ended {
-				return by
+				return software
 			}
 			a.sweep = append(a.sweep, t.Sweep("all_reduce", large.Iterations)...)
 		}
 	}
 	for _, root := range []int{0, j.world() - 1} {
 		if _, ended = run("broadcast", collective.TestRun{Program: collective.BroadcastPerf, Min: valueBytes, Max: valueBytes, Factor: 2, Iterations: 1, Root: root}); !ended {
-			return by
+			return software
 		}
 	}
 	run("send_recv", collective.TestRun{Program: collective.SendRecvPerf, Min: valueBytes, Max: valueBytes, Factor: 2, Iterations: 1})
-	return by
+	return software
 }
 
 // large is the run of the largest sizes that do not take too long, by the time of the largest small one; beyond is the
@@ -158,26 +157,24 @@ func (j *job) large(sweep []collective.Sweep) (r collective.TestRun, beyond *col
 
 // tableValues judges what programs of nccl-tests found wrong; they do not say on which rank.
 func (j *job) tableValues(op string, tables []collective.Table) Result {
-	res := j.result(Pass, op+" values")
+	res := j.result(CollectiveData)
+	res.Object, res.Setup = op, &Setup{Ranks: j.world()}
 	sizes := 0
 	for _, t := range tables {
 		wrong, at, checked := t.Wrong()
 		sizes += len(t.Rows)
 		switch {
 		case wrong > 0 || t.OutOfBounds != nil && *t.OutOfBounds > 0:
-			res.Verdict, res.Measured, res.Expected = Fail, "wrong", "all right"
-			res.Cause = fmt.Sprintf("nccl-tests found %d wrong values, first with %s: data is damaged on its way, so look at memory, PCIe and GPUDirect; run = \"torch\" names the rank and the place", wrong, size(int(at)))
-			return res
+			res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(wrong), MessageBytes: at, Threshold: exactly(0)}}
+			return res.fails("nccl-tests found wrong values: data is damaged on its way", "look at memory, PCIe and GPUDirect; run = \"torch\" names the rank and the place")
 		case !checked:
-			res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "nccl-tests did not check them"
-			return res
+			return res.unmeasured("nccl-tests did not check the values", "")
 		}
 	}
 	if sizes == 0 {
-		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "nccl-tests told of no size"
-		return res
+		return res.unmeasured("nccl-tests reported no size", "")
 	}
-	res.Measured = fmt.Sprintf("%d sizes on %d ranks, all right", sizes, j.world())
+	res.Values = []Measurement{{Name: MetricValuesWrong, Threshold: exactly(0)}, {Name: MetricSizes, Value: float64(sizes)}}
 	return res
 }
 

@@ -141,13 +141,7 @@ func (o *orchestra) play(t *testing.T, change func(*fabric.Fabric)) string {
 	if change != nil {
 		change(f)
 	}
-	var out strings.Builder
-	for _, r := range settle(t, f, o, Options{Only: []string{"nccl"}}) {
-		if r.What != "rail0" && r.What != "rail1" && r.What != "socket interface" {
-			fmt.Fprintf(&out, "%s %s %s: %s (%s) %s\n", r.Verdict, r.Host, r.What, r.Measured, r.Expected, r.Cause)
-		}
-	}
-	return out.String()
+	return spoken(settle(t, f, o, Options{Only: []Check{CheckNCCL}}))
 }
 
 func TestNCCLTestsAreJudged(t *testing.T) {
@@ -174,43 +168,43 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 		fabric    func(*fabric.Fabric)
 		want      []string
 	}{
-		"sound": {nil, nil, []string{"pass a ranks: 4 on 2 hosts, nccl-tests 2.17.8, NCCL 2.28.9, Open MPI 4.1.4, sockets on eth0", "pass a all_reduce values: 6 sizes on 4 ranks, all right",
-			"pass a broadcast values: 2 sizes", "pass a send_recv values: 1 sizes", "1.50 GB/s bus bandwidth at 512 MiB", "reported only: sockets"}},
-		"too slow": {nil, demands(1.6), []string{"fail a all_reduce: ", "≥ 1.60 GB/s"}},
+		"sound": {nil, nil, []string{"pass a+b ranks: ranks 4 (4 ranks, nccl-tests 2.17.8, NCCL 2.28.9, Open MPI 4.1.4, sockets eth0)", "pass a+b all_reduce collective_data: values_wrong 0 = 0, sizes 6 (4 ranks",
+			"pass a+b broadcast collective_data: values_wrong 0 = 0, sizes 2", "pass a+b send_recv collective_data: values_wrong 0 = 0, sizes 1", "bus_bandwidth 1.5 at 536870912 B no_min_busbw"}},
+		"too slow": {nil, demands(1.6), []string{"fail a+b all_reduce bus_bandwidth: ", "≥ 1.6"}},
 		"wrong values": {func(o *orchestra) {
 			o.ended = func(r collective.TestRun) probe.LaunchEnded {
 				return probe.LaunchEnded{Out: []byte(printed(r, 4, 7)), Exit: 1}
 			}
-		}, nil, []string{"fail a all_reduce values: wrong", "28 wrong values, first with 8 B", "fail a send_recv values: wrong"}},
-		"not of MPI":  {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0)+printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0), probe.LaunchEnded{}), nil, []string{"fail a collectives: failed", "build nccl-tests with MPI=1"}},
-		"a rank less": {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 3, 0), probe.LaunchEnded{}), nil, []string{"fail a collectives: failed", "3 of 4 ranks told of themselves"}},
+		}, nil, []string{"fail a+b all_reduce collective_data: values_wrong 28 at 8 B = 0", "fail a+b send_recv collective_data: values_wrong"}},
+		"not of MPI":  {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0)+printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0), probe.LaunchEnded{}), nil, []string{"fail a+b job: unmeasured", "build nccl-tests with MPI=1"}},
+		"a rank less": {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 3, 0), probe.LaunchEnded{}), nil, []string{"fail a+b job: unmeasured", "3 of 4 ranks told of themselves"}},
 		"a rank dies": {says("", probe.LaunchEnded{Exit: 137, Err: []byte("---\nmpirun noticed that process rank 3 with PID 9 on node 192.168.88.2 exited on signal 9 (Killed), not on 192.168.88.21.\n")}), nil,
-			[]string{"fail a collectives: failed", "process rank 3 with PID 9 on node b exited on signal 9 (Killed), not on 192.168.88.21."}},
-		"no GPU's kernel": {says("h: Test CUDA failure common.cu:1 'invalid device function'\n", probe.LaunchEnded{Exit: 2, Err: []byte("noise")}), nil, []string{"fail a collectives: failed", "all_reduce_perf: h: Test CUDA failure common.cu:1 'invalid device function'"}},
+			[]string{"fail a+b job: unmeasured", "process rank 3 with PID 9 on node b exited on signal 9 (Killed), not on 192.168.88.21."}},
+		"no GPU's kernel": {says("h: Test CUDA failure common.cu:1 'invalid device function'\n", probe.LaunchEnded{Exit: 2, Err: []byte("noise")}), nil, []string{"fail a+b job: unmeasured", "all_reduce_perf: h: Test CUDA failure common.cu:1 'invalid device function'"}},
 		"hangs":           {says("", probe.LaunchEnded{TimedOut: true}), nil, []string{"it hung until its time of 9m0s was over"}},
 		"silent":          {says("\n", probe.LaunchEnded{Exit: 1}), nil, []string{"mpirun ended with status 1 and did not say why"}},
 		"refused": {func(o *orchestra) {
 			o.refuses = "there is no orted beside mpirun"
 			says("", probe.LaunchEnded{Exit: 1})(o)
-		}, nil, []string{"fail a collectives: failed", "host b: there is no orted beside mpirun"}},
-		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen\n")}), nil, []string{"fail a collectives: failed", "host b: mpirun's daemon ended with status 1: cannot listen\n"}},
-		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon ended with status 3\n"}},
-		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by killed\n"}},
-		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon hung until its time was over\n"}},
-		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a all_reduce values", "warn b processes: 2 are left (none) of mpirun's, these were to be killed and had not ended after 30s: 12 34. "}},
+		}, nil, []string{"fail a+b job: unmeasured", "host b: there is no orted beside mpirun"}},
+		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen;")}), nil, []string{"fail a+b job: unmeasured", "host b: mpirun's daemon ended with status 1: cannot listen;"}},
+		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon ended with status 3;"}},
+		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by killed;"}},
+		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon hung until its time was over;"}},
+		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a+b all_reduce collective_data", "warn b processes: processes 2 = 0 () mpirun processes still alive 30s after SIGKILL: 12 34;"}},
 		"a rank is held where the first host is lost": {func(o *orchestra) { o.daemon.Left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
-			[]string{"fail a collectives: not measured", "host a: it does not answer any more", "warn b processes: 1 are left"}},
+			[]string{"fail a+b job: unmeasured", "host a: it does not answer any more", "warn b processes: processes 1 = 0"}},
 		"libraries": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 127, Err: []byte("noise\nx: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n")}), nil,
 			[]string{"all_reduce_perf: x: error while loading shared libraries: libnccl.so.2: cannot open"}},
 		"too many ranks": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 1, Err: []byte("Invalid number of GPUs: 2 requested but only 1 were found.\n")}), nil, []string{"all_reduce_perf: Invalid number of GPUs: 2 requested but only 1 were found."}},
 		"no program": {func(o *orchestra) {
 			o.has["b"] = probe.LaunchHas{GPUs: 2, Problem: "there is no /opt/nccl-tests/build/sendrecv_perf"}
 		}, nil,
-			[]string{"fail a collectives: not measured", "host b: there is no /opt/nccl-tests/build/sendrecv_perf; build nccl-tests with MPI=1 there"}},
+			[]string{"fail a+b job: unmeasured", "host b: there is no /opt/nccl-tests/build/sendrecv_perf; build nccl-tests with MPI=1 there"}},
 		"two MPIs": {func(o *orchestra) {
 			o.has["b"] = probe.LaunchHas{GPUs: 2, MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
-		}, nil, []string{"fail a collectives: not started", "different MPIs (MPICH 4.0.2, Open MPI 4.1.4)"}},
-		"no GPUs": {func(o *orchestra) { o.snaps["a"].GPUs, o.snaps["b"].GPUs = nil, nil }, nil, []string{"skip a collectives:  () no host has a GPU that CUDA shows"}},
+		}, nil, []string{"fail a+b job: unmeasured", "different MPIs (MPICH 4.0.2, Open MPI 4.1.4)"}},
+		"no GPUs": {func(o *orchestra) { o.snaps["a"].GPUs, o.snaps["b"].GPUs = nil, nil }, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA shows"}},
 	} {
 		o := newOrchestra()
 		if c.orchestra != nil {

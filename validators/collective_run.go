@@ -51,13 +51,13 @@ func (e ended) why() string {
 
 // account is what a job's ranks told, whatever started them.
 type account struct {
-	by     string // what ran them, with its release
-	failed string // why they did not come to their end; "": they did
-	values []Result
-	sweep  []collective.Sweep
-	beyond *collective.Sweep // the size before which the sweep ended
-	logs   []log
-	held   []Result // processes that have not ended; also with an error
+	software []string // that ran them, each with its release
+	failed   string   // why they did not come to their end; "": they did
+	values   []Result
+	sweep    []collective.Sweep
+	beyond   *collective.Sweep // the size before which the sweep ended
+	logs     []log
+	held     []Result // processes that have not ended; also with an error
 }
 
 // log is NCCL's, of ranks on a host.
@@ -71,17 +71,17 @@ type log struct {
 func (j *job) measure(ctx context.Context, run func(context.Context) (account, error)) []Result {
 	before, err := j.traffic(ctx)
 	if err != nil {
-		return j.fail(unmeasured, err.Error())
+		return j.unmeasured(err.Error(), "")
 	}
 	told, err := run(ctx)
 	if err != nil {
-		return append(j.fail(unmeasured, err.Error()), told.held...)
+		return append(j.unmeasured(err.Error(), ""), told.held...)
 	}
 	logs := append(j.logged(told.logs), told.held...)
 	if told.failed != "" {
-		return append(j.fail("failed", told.failed), logs...)
+		return append(j.unmeasured(told.failed, ""), logs...)
 	}
-	out := append([]Result{j.met(told.by)}, told.values...)
+	out := append([]Result{j.met(told.software)}, told.values...)
 	out = append(out, j.bandwidth(ctx, told, before))
 	return append(out, logs...)
 }
@@ -92,7 +92,8 @@ func (j *job) torch(ctx context.Context) (account, error) {
 	if err != nil {
 		return account{}, err
 	}
-	a := account{by: fmt.Sprintf("torch %s, NCCL %s", j.has[0].Look.Torch, j.has[0].Look.NCCL), failed: j.failed(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
+	look := j.has[0].Look
+	a := account{software: []string{"torch " + look.Torch, "NCCL " + look.NCCL}, failed: j.failed(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
 	for _, e := range ranks {
 		a.logs = append(a.logs, log{e.host, fmt.Sprintf("rank %d", e.Rank), string(e.Log), e.why() == ""})
 	}
@@ -183,37 +184,45 @@ func (j *job) failed(ranks []ended) string {
 	return text
 }
 
-// met tells who took part.
-func (j *job) met(by string) Result {
-	res := j.result(Pass, "ranks")
-	over := "sockets on " + j.hosts[0].Socket
+// met is who took part, and over what.
+func (j *job) met(software []string) Result {
+	res := j.result(Ranks)
+	res.Values = []Measurement{{Name: MetricRanks, Value: float64(j.world())}}
+	res.Setup = &Setup{Ranks: j.world(), Software: software, Transport: "sockets", Devices: []string{j.hosts[0].Socket}}
 	if usesRDMA(j.hosts[0]) {
 		hca, _ := j.hosts[0].Env.Get("NCCL_IB_HCA")
-		over = "RDMA on " + strings.TrimPrefix(hca, "=")
+		res.Setup.Transport, res.Setup.Devices = "RDMA", strings.Split(strings.TrimPrefix(hca, "="), ",")
 	}
-	res.Measured = fmt.Sprintf("%d on %d hosts, %s, %s", j.world(), len(j.hosts), by, over)
 	return res
 }
 
 // logged are the findings in all logs, each once for a host.
 func (j *job) logged(logs []log) (out []Result) {
-	said := map[string]bool{}
+	warning := func(host string) Result {
+		return Result{Check: CheckNCCL, Item: RankLog, Subject: onHost(host), Host: host, Verdict: Warn}
+	}
+	type said struct{ host, summary, wrong string }
+	silent, known := map[string]bool{}, map[said]bool{}
 	for _, e := range logs {
-		if silent := e.host + " is silent"; e.well && !strings.Contains(e.text, "NCCL INFO ") && !said[silent] {
-			said[silent] = true
-			out = append(out, Result{Check: "nccl", Host: e.host, Verdict: Warn, What: "log", Measured: unmeasured,
-				Cause: e.who + " ended well, and the log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this NCCL built without logging?"})
+		// These words are NCCL's own (ncclDebugLog in its src/debug.cc).
+		informs, warns := strings.Contains(e.text, "NCCL INFO "), strings.Contains(e.text, "NCCL WARN ")
+		if e.well && !informs && !silent[e.host] {
+			silent[e.host] = true
+			res := warning(e.host)
+			res.Unmeasured, res.Cause = true, e.who+" ended well, and the log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this NCCL built without logging?"
+			out = append(out, res)
 		}
-		if !strings.Contains(e.text, "NCCL INFO ") && !strings.Contains(e.text, "NCCL WARN ") {
+		if !informs && !warns {
 			continue // torch's words alone
 		}
 		for _, f := range explain.Explain("rank.log", e.text, j.fabric).Findings {
-			if key := e.host + f.Summary + f.Wrong; f.Severity == env.Note || said[key] {
+			key := said{e.host, f.Summary, f.Wrong}
+			if f.Severity == env.Note || known[key] {
 				continue
-			} else {
-				said[key] = true
 			}
-			res := Result{Check: "nccl", Host: e.host, Verdict: Warn, What: "log", Measured: f.Summary, Cause: f.Detail()}
+			known[key] = true
+			res := warning(e.host)
+			res.Object, res.Found, res.Cause, res.Cure = f.Name, f.Summary, f.Trouble(), f.Instead
 			if f.Severity == env.Error {
 				res.Verdict = Fail
 			}

@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,11 +129,21 @@ func (c *choir) sing(t *testing.T, change func(*fabric.Fabric)) string {
 	if change != nil {
 		change(f)
 	}
+	return spoken(settle(t, f, c, Options{Only: []Check{CheckNCCL}}))
+}
+
+// spoken are the results of jobs, a line for each.
+func spoken(results []Result) string {
 	var out strings.Builder
-	for _, r := range settle(t, f, c, Options{Only: []string{"nccl"}}) {
-		if r.What != "rail0" && r.What != "rail1" && r.What != "socket interface" {
-			fmt.Fprintf(&out, "%s %s %s: %s (%s) %s\n", r.Verdict, r.Host, r.What, r.Measured, r.Expected, r.Cause)
+	for _, r := range results {
+		if r.Item == NCCLPort || r.Item == SocketInterface {
+			continue
 		}
+		over := ""
+		if s := r.Setup; s != nil {
+			over = fmt.Sprintf("%d ranks, %s, %s %s", s.Ranks, strings.Join(s.Software, ", "), s.Transport, strings.Join(s.Devices, ","))
+		}
+		fmt.Fprintf(&out, "%s %s %s: %s (%s) %s%s; %s\n", r.Verdict, cmp.Or(r.Host, strings.Join(r.Hosts, "+")), strings.TrimSpace(r.Object+" "+string(r.Item)), values(r), over, r.Skipped, r.Cause, r.Cure)
 	}
 	return out.String()
 }
@@ -156,17 +167,17 @@ func TestCollectivesAreJudged(t *testing.T) {
 		fabric func(*fabric.Fabric)
 		want   []string
 	}{
-		"sound": {nil, nil, []string{"pass a ranks: 4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, sockets on eth0", "pass a broadcast values: 72 on 4 ranks, all right",
-			"pass a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (reported only: sockets, and no min_busbw_gbs is declared; the links carry 3.12 GB/s)"}},
-		"fast enough": {nil, demands(14.9), []string{"pass a all_reduce: ", "≥ 14.9 GB/s"}},
-		"too slow":    {nil, demands(15.1), []string{"fail a all_reduce: ", "≥ 15.1 GB/s", "slower than that"}},
-		"elsewhere":   {func(c *choir) { c.silent = true }, nil, []string{"fail a all_reduce: ", "measured, but not over the fabric: host a: eth0 sent "}},
+		"sound": {nil, nil, []string{"pass a+b ranks: ranks 4 (4 ranks, torch 2.7.0, NCCL 2.26.2, sockets eth0)", "pass a+b broadcast collective_data: values_wrong 0 of 72 = 0 (4 ranks",
+			"pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B no_min_busbw"}},
+		"fast enough": {nil, demands(14.9), []string{"pass a+b all_reduce bus_bandwidth: ", "≥ 14.9"}},
+		"too slow":    {nil, demands(15.1), []string{"fail a+b all_reduce bus_bandwidth: ", "≥ 15.1", "slower than that"}},
+		"elsewhere":   {func(c *choir) { c.silent = true }, nil, []string{"fail a+b all_reduce bus_bandwidth: ", "measured, but not over the fabric: host a: eth0 sent "}},
 		"wrong values": {func(c *choir) {
 			c.says = replace(`"op":"send_recv","count":9,"wrong":0`, `"op":"send_recv","count":9,"wrong":2,"at":7,"got":5,"want":6`)
-		}, nil, []string{"fail a send_recv values: wrong", "rank 2 on host b: 2 of 9 values are wrong; the first is number 7, 5 instead of 6", "pass a all_reduce values"}},
+		}, nil, []string{"fail a+b send_recv collective_data: values_wrong 2 of 9", "rank 2 on host b: 2 of 9 values are wrong; the first is number 7, 5 instead of 6", "pass a+b all_reduce collective_data"}},
 		"silent on an operation": {func(c *choir) { c.says = replace(`"op":"all_reduce","count"`, `"op":"other","count"`) }, nil,
-			[]string{"fail a all_reduce values: not measured", "rank 2 on host b did not tell of it"}},
-		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a collectives: failed", "rank 2 on host b: it ended with status 0 and did not say why, after all ranks had connected"}},
+			[]string{"fail a+b all_reduce collective_data: unmeasured", "rank 2 on host b did not report it"}},
+		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a+b job: unmeasured", "rank 2 on host b: it ended with status 0 and did not say why, after all ranks had connected"}},
 		"not begun": {func(c *choir) {
 			c.says = func(string, int) (string, string, int) { return "hello\n", soundLog, 7 }
 		}, nil, []string{"rank 0 on host a: it ended with status 7 and did not say why, before all ranks had connected; 1 lines of its output are not the script's"}},
@@ -174,44 +185,44 @@ func TestCollectivesAreJudged(t *testing.T) {
 			c.says = func(string, int) (string, string, int) {
 				return strings.Replace(sound, `{"event":"done"}`, `{"event":"stopped","bytes":536870912,"seconds":20.5}`+"\n"+`{"event":"done"}`, 1), soundLog, 0
 			}
-		}, nil, []string{"15.0); ended before 512 MiB: one pass would take 20.5 s"}},
+		}, nil, []string{"bus_bandwidth 15 at 1000000000 B no_min_busbw, pass_time 20.5 at 536870912 B"}},
 		"no log": {func(c *choir) {
 			c.says = func(host string, _ int) (string, string, int) {
 				return sound, map[string]string{"a": soundLog, "b": "torch says hello\n"}[host], 0
 			}
-		}, nil, []string{"warn b log: not measured () rank 2 ended well, and the log has no line of NCCL's"}},
+		}, nil, []string{"warn b log: unmeasured () rank 2 ended well, and the log has no line of NCCL's"}},
 		"one fails": {func(c *choir) {
 			c.hangs = "a"
 			c.says = func(_ string, rank int) (string, string, int) {
 				return fmt.Sprintf(`{"event":"failed","stage":"connect","kind":"DistBackendError","text":"rank %d cannot"}`, rank), "b:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n", 1
 			}
-		}, nil, []string{"fail a collectives: failed (all ranks meet) rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Ranks meet over a local interface"}},
+		}, nil, []string{"fail a+b job: unmeasured () rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Ranks meet over a local interface"}},
 		"no GPU": {func(c *choir) {
 			c.has["a"], c.has["b"] = probe.CollectiveHas{}, probe.CollectiveHas{Problem: "python3 is not installed"}
-		}, nil, []string{"skip a collectives:  () no host has a GPU that CUDA shows"}},
+		}, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA shows"}},
 		"no GPU on one": {func(c *choir) { c.has["b"] = probe.CollectiveHas{Problem: "python3 is not installed"} }, nil,
-			[]string{"fail a collectives: not measured", "host b has no GPU that CUDA shows, and others have"}},
+			[]string{"fail a+b job: unmeasured", "host b has no GPU that CUDA shows, and others have"}},
 		"no GPU, and a problem": {func(c *choir) {
 			c.has["a"], c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}, probe.CollectiveHas{}
 			c.snaps["a"].GPUs = []facts.GPU{{}}
-		}, nil, []string{"fail a collectives: not measured", "host a: this Python has no torch", "host b has no GPU that CUDA shows"}},
+		}, nil, []string{"fail a+b job: unmeasured", "host a: this Python has no torch", "host b has no GPU that CUDA shows"}},
 		"no torch": {func(c *choir) {
 			c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
-		}, nil, []string{"fail a collectives: not measured", "host b: this Python has no torch; install torch there, or name another Python with validate.nccl.python"}},
+		}, nil, []string{"fail a+b job: unmeasured", "host b: this Python has no torch; install torch there, or name another Python with validate.nccl.python"}},
 		"blind torch": {func(c *choir) {
 			c.has["b"] = probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0+cpu", HasNCCL: true}}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
-		}, nil, []string{"fail a collectives", "the driver has 1 GPUs, and torch 2.7.0+cpu sees none"}},
+		}, nil, []string{"fail a+b job: unmeasured", "the driver has 1 GPUs, and torch 2.7.0+cpu sees none"}},
 		"two NCCLs": {func(c *choir) {
 			h := c.has["b"]
 			h.Look.NCCL = "2.21.5"
 			c.has["b"] = h
-		}, nil, []string{"fail a collectives: not started", "different NCCLs (2.21.5, 2.26.2)"}},
-		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a collectives: not started", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
+		}, nil, []string{"fail a+b job: unmeasured", "different NCCLs (2.21.5, 2.26.2)"}},
+		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a+b job: unmeasured", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
 		"storage":     {nil, func(f *fabric.Fabric) { f.Links[0].Role, f.Links[1].Role = "storage", "storage" }, []string{""}},
-		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a collectives:  () host b could not be reached"}},
-		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a collectives:  () the settings of host a cannot work: socket_ifname is \"eth7\""}},
+		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a+b job:  () host_unreachablehost b could not be reached"}},
+		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a+b job:  () bad_settingsthe settings of host a cannot work: socket_ifname is \"eth7\""}},
 	} {
 		all := newChoir()
 		if c.choir != nil {
@@ -252,19 +263,19 @@ func TestCollectivesOverRDMAAreJudged(t *testing.T) {
 		fabric func(*fabric.Fabric)
 		want   string
 	}{
-		"sound":               {nil, nil, "pass a ranks: 4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, RDMA on rdma0,rdma1"},
-		"fast enough":         {takes("2.99"), nil, "pass a all_reduce: 5.02 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 5.02) (≥ 5.00 GB/s, 80 % of what the links carry) "},
-		"79 %":                {takes("3.04"), nil, "fail a all_reduce: 4.93 GB/s bus bandwidth"},
+		"sound":               {nil, nil, "pass a+b ranks: ranks 4 (4 ranks, torch 2.7.0, NCCL 2.26.2, RDMA rdma0,rdma1)"},
+		"fast enough":         {takes("2.99"), nil, "pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 5.017 at 1000000000 B ≥ 5 (4 ranks"},
+		"79 %":                {takes("3.04"), nil, "fail a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 4.934 at 1000000000 B ≥ 5"},
 		"idle rail":           {func(c *choir) { c.idle = "rdma1:1" }, nil, "measured, but not over the fabric: host a: its RDMA devices sent 700000 packets, of at least 12207"},
 		"idle rail, named":    {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma1:1 carried nothing of it"},
 		"idle port":           {func(c *choir) { dual(c); c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma0:2 carried nothing of it"},
-		"a rail that is left": {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, only("=rdma0"), "pass a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (≥ 2.50 GB/s"},
+		"a rail that is left": {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, only("=rdma0"), "pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B ≥ 2.5"},
 		"a rail that is down": {func(c *choir) {
 			c.idle = "rdma1:1"
 			c.packets = 14e5
 			c.snaps["a"].RDMA[1].State, c.snaps["b"].RDMA[1].State = "DOWN", "DOWN"
-		}, nil, "pass a all_reduce: 15.0 GB/s"},
-		"a threshold declared": {nil, demands(15.1), "fail a all_reduce: 15.0 GB/s bus bandwidth at 1000000000 B (1 KiB 0.03, 1000000000 B 15.0) (≥ 15.1 GB/s; the links carry 6.25 GB/s)"},
+		}, nil, "pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B"},
+		"a threshold declared": {nil, demands(15.1), "fail a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B ≥ 15.1"},
 	} {
 		all := newRDMAChoir()
 		if c.choir != nil {
@@ -328,14 +339,14 @@ func TestHostsThatNoTrainingPathJoinsAreJobsOfTheirOwn(t *testing.T) {
 func TestARailThatCarriesNothingIsNamed(t *testing.T) {
 	h := launch.Host{RDMA: true}
 	counts := func(a, b uint64) moves {
-		return moves{rdma: map[string]probe.RDMACounters{"mlx5_0": {"port_xmit_packets": a}, "mlx5_1": {"port_xmit_packets": b}}}
+		return moves{rdma: map[rdmaKey]probe.RDMACounters{{"a", "mlx5_0", 1}: {"port_xmit_packets": a}, {"a", "mlx5_1", 1}: {"port_xmit_packets": b}}}
 	}
 	const payload = 4096 * 1e6
 	for want, after := range map[string]moves{
-		"": counts(7e5, 7e5), "mlx5_1 carried nothing": counts(14e5, 1000), "sent 800000 packets, of at least 1000000": counts(4e5, 4e5),
-		"no counters of packets": {rdma: map[string]probe.RDMACounters{"mlx5_0": {}}},
+		"": counts(7e5, 7e5), "mlx5_1:1 carried nothing": counts(14e5, 1000), "sent 800000 packets, of at least 1000000": counts(4e5, 4e5),
+		"no counters of packets": {rdma: map[rdmaKey]probe.RDMACounters{{"a", "mlx5_0", 1}: {}}},
 	} {
-		if got := missing(h, counts(0, 0), after, payload); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := sent(h, counts(0, 0), after, payload).denied; !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -1,9 +1,12 @@
 package validators
 
 import (
-	"fmt"
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // tally is how the paths of one NIC, or of one host, ended.
@@ -12,12 +15,12 @@ type tally struct{ paths, failed int }
 func (t tally) bad() bool { return t.paths > 1 && t.failed == t.paths }
 
 // culprits names the NIC or host behind failures that have it in common: where every path of it
-// fails and the paths without it stand, the others need no look.
+// fails and the paths without it pass, the others need no look.
 func culprits(trials []*trial) []Result {
-	nics, hosts := map[string]*tally{}, map[string]*tally{}
+	nics, hosts := map[fabric.NICRef]*tally{}, map[fabric.NICRef]*tally{}
 	failing := 0
 	for _, t := range trials {
-		if t.why != "" {
+		if t.skip != "" {
 			continue
 		}
 		failed := slices.ContainsFunc(t.out, func(r Result) bool { return r.Verdict == Fail })
@@ -25,71 +28,71 @@ func culprits(trials []*trial) []Result {
 			failing++
 		}
 		for _, e := range t.ends {
-			for key, m := range map[string]map[string]*tally{e.port(): nics, e.host: hosts} {
-				if m[key] == nil {
-					m[key] = &tally{}
-				}
-				m[key].paths++
-				if failed {
-					m[key].failed++
-				}
-			}
-		}
-	}
-	var out []Result
-	explained := 0
-	name := func(what string, m map[string]*tally) {
-		for _, key := range sorted(m) {
-			t := m[key]
-			host, _, _ := strings.Cut(key, ".")
-			// One end of a cable is as suspect as the other: a culprit has several paths, and is
-			// the only thing that they share.
-			if !t.bad() || explained >= failing || what == "NIC" && hosts[host].bad() && hosts[host].paths > t.paths {
-				continue
-			}
-			explained += t.failed
-			out = append(out, Result{Check: "network", Host: host, Verdict: Fail, What: "culprit", Measured: fmt.Sprintf("all %d paths of %s fail", t.paths, key),
-				Cause: fmt.Sprintf("look at %s %s first: its port, cable and settings; what else fails, fails together with it", what, key)})
+			count(nics, e.ref(), failed)
+			count(hosts, fabric.NICRef{Host: e.host}, failed)
 		}
 	}
 	if failing == 0 || failing == len(trials) {
 		return nil // what all have in common is no NIC and no host
 	}
-	name("host", several(hosts, nics))
-	name("NIC", nics)
+	var out []Result
+	explained := 0
+	blame := func(suspects map[fabric.NICRef]*tally) {
+		for _, ref := range worstFirst(suspects) {
+			t, whole := suspects[ref], hosts[fabric.NICRef{Host: ref.Host}]
+			// One end of a cable is as suspect as the other: a culprit has several paths, and is
+			// the only thing that they share.
+			if !t.bad() || explained >= failing || ref.NIC != "" && whole.bad() && whole.paths > t.paths {
+				continue
+			}
+			explained += t.failed
+			out = append(out, common(ref, t))
+		}
+	}
+	blame(several(hosts, nics))
+	blame(nics)
 	if explained < failing {
 		return nil // something else is wrong too, and a guess would lead away from it
 	}
 	return out
 }
 
-// several keeps the hosts that have paths over more than one NIC: of the others, the NIC is named.
-func several(hosts, nics map[string]*tally) map[string]*tally {
-	out := map[string]*tally{}
-	for host, t := range hosts {
-		n := 0
-		for port := range nics {
-			if strings.HasPrefix(port, host+".") {
-				n++
-			}
-		}
-		if n > 1 {
-			out[host] = t
-		}
+// count enters a path's end.
+func count(m map[fabric.NICRef]*tally, ref fabric.NICRef, failed bool) {
+	if m[ref] == nil {
+		m[ref] = &tally{}
 	}
+	m[ref].paths++
+	if failed {
+		m[ref].failed++
+	}
+}
+
+// common is the result that names a culprit: a NIC, or a host where none is named.
+func common(ref fabric.NICRef, t *tally) Result {
+	res := Result{Check: CheckCulprit, Item: CommonCause, Subject: onHost(ref.Host), Host: ref.Host,
+		Values: []Measurement{{Name: MetricPathsFailed, Value: float64(t.failed), OutOf: float64(t.paths)}}}
+	what := "host " + ref.Host
+	if res.Subject.NIC = ref.NIC; ref.NIC != "" {
+		what = "NIC " + ref.String()
+	}
+	return res.fails("the failures have "+what+" in common, and all paths without it pass", "look at "+what+" first: its port, cable and settings")
+}
+
+// several keeps the hosts that have paths over more than one NIC: of the others, the NIC is named.
+func several(hosts, nics map[fabric.NICRef]*tally) map[fabric.NICRef]*tally {
+	ports := map[string]int{}
+	for ref := range nics {
+		ports[ref.Host]++
+	}
+	out := maps.Clone(hosts)
+	maps.DeleteFunc(out, func(ref fabric.NICRef, _ *tally) bool { return ports[ref.Host] < 2 })
 	return out
 }
 
-func sorted(m map[string]*tally) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b string) int {
-		if m[a].failed != m[b].failed {
-			return m[b].failed - m[a].failed // the one with most failures explains most
-		}
-		return strings.Compare(a, b)
+// worstFirst are the suspects, those with most failures first: they explain most.
+func worstFirst(m map[fabric.NICRef]*tally) []fabric.NICRef {
+	return slices.SortedFunc(maps.Keys(m), func(a, b fabric.NICRef) int {
+		return cmp.Or(m[b].failed-m[a].failed, strings.Compare(a.String(), b.String()))
 	})
-	return out
 }

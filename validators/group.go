@@ -2,8 +2,6 @@ package validators
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/fabricform/fabricform/probe"
@@ -36,49 +34,50 @@ func (r *run) portGroups(ctx context.Context, trials []*trial) []Result {
 
 // together sends over all links of a group at once, in one direction.
 func (r *run) together(ctx context.Context, name string, group []*trial, backwards bool) Result {
-	first := group[0]
-	res := Result{Check: "tcp", Link: "port group " + name, Host: first.path.Endpoints[0].Host, Peer: first.path.Endpoints[1].Host, Verdict: Pass, What: "together"}
-	if backwards {
+	res := group[0].both(CheckTCP, GroupTraffic)
+	if res.Subject = (Subject{Kind: SubjectGroup, Name: name}); backwards {
 		res.Host, res.Peer = res.Peer, res.Host
 	}
-	rates := make([]float64, len(group))
-	causes := make([]string, len(group))
+	shares := make([]share, len(group))
 	var wg sync.WaitGroup
 	for i, t := range group {
 		found := pairs(t.ends, false)
 		switch {
-		case t.why != "":
-			res.Verdict, res.Cause = Skip, t.path.Name+": "+t.why
-			return res
+		case t.skip != "":
+			return res.skips(t.skip, t.path.Name+": "+t.why)
 		case !t.path.Validate.TCP.Enabled:
-			res.Verdict, res.Cause = Skip, t.path.Name+": disabled in validate"
-			return res
+			return res.skips(Disabled, t.path.Name+": disabled in validate")
 		case len(found) == 0:
-			res.Verdict, res.Cause = Skip, t.path.Name+": "+t.noPair()
-			return res
+			return res.skips(NoAddressPair, t.path.Name+": "+t.noPair())
 		}
-		wg.Go(func() { rates[i], causes[i] = t.share(ctx, found[0], backwards) })
+		wg.Go(func() { shares[i] = t.share(ctx, found[0], backwards) })
 	}
 	wg.Wait()
-	sum, parts := 0.0, make([]string, len(group))
+	sum := Measurement{Name: MetricThroughput, Unit: Gbps, Threshold: r.groupThreshold(group)}
+	parts := make([]Measurement, len(group))
 	for i, t := range group {
-		sum += rates[i]
-		parts[i] = fmt.Sprintf("%s %.2f", t.path.Name, rates[i])
-		if causes[i] != "" {
-			res.Verdict, res.Cause = Fail, t.path.Name+": "+causes[i]
+		sum.Value += shares[i].gbps
+		parts[i] = Measurement{Name: MetricThroughput, Value: shares[i].gbps, Unit: Gbps, Of: t.path.Name}
+		res.Counters = append(res.Counters, shares[i].counters...)
+		if shares[i].cause != "" {
+			res = res.fails(t.path.Name+": "+shares[i].cause, "")
 		}
 	}
-	res.Measured = fmt.Sprintf("%.2f Gb/s (%s)", sum, strings.Join(parts, ", "))
-	need, text := r.groupThreshold(group)
-	res.Expected = text
-	if res.Verdict == Pass && sum < need {
-		res.Verdict, res.Cause = Fail, "the halves together are slower than declared: one of them is not used, or the port, its PCIe lanes or the CPUs are shared by more than this"
+	res.Values = append([]Measurement{sum}, parts...)
+	if res.Verdict == Pass && !sum.Met() {
+		return res.fails("the links together are slower than declared: one of them is not used, or the port, its PCIe lanes or the CPUs are shared by more than this", "")
 	}
 	return res
 }
 
-// share is one link's part of a group's measurement.
-func (t *trial) share(ctx context.Context, p pair, backwards bool) (gbps float64, cause string) {
+// share is one link's part of a group's measurement; cause is not empty where it does not count.
+type share struct {
+	gbps     float64
+	cause    string
+	counters []Movement
+}
+
+func (t *trial) share(ctx context.Context, p pair, backwards bool) share {
 	from, to := t.ends[0], t.ends[1]
 	if backwards {
 		from, to, p = to, from, p.reverse()
@@ -89,25 +88,25 @@ func (t *trial) share(ctx context.Context, p pair, backwards bool) (gbps float64
 		_, got, err = t.transfer(ctx, t.path.Validate.TCP, from, to, p)
 	}
 	if err != nil {
-		return 0, err.Error()
+		return share{cause: err.Error()}
 	}
-	denied, err := t.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
+	port, err := t.prove(ctx, before, from, to, minimum{packets: 1, bytes: uint64(got.Bytes)})
 	switch {
 	case err != nil:
-		return 0, err.Error()
+		return share{cause: err.Error()}
 	case got.Bytes == 0:
-		return 0, "no payload arrived"
-	case denied != "":
-		return 0, "measured, but not over this cable: " + denied
+		return share{cause: "no payload arrived", counters: port.counters}
+	case port.denied != "":
+		return share{cause: "measured, but not over this cable: " + port.denied, counters: port.counters}
 	}
-	return got.Gbps, ""
+	return share{gbps: got.Gbps, counters: port.counters}
 }
 
-// groupThreshold is what the group must carry: the sum of what its links are expected to, and never
-// more than the port negotiates.
-func (r *run) groupThreshold(group []*trial) (gbps float64, text string) {
+// groupThreshold is what the group must carry in Gb/s: the sum of what its links are expected to, and
+// never more than the port negotiates.
+func (r *run) groupThreshold(group []*trial) *Threshold {
 	if r.options.Lab && r.options.LabCapGbps == 0 {
-		return 0, emulated
+		return notJudged(VirtualMachines)
 	}
 	sum, port, fraction := 0.0, 0.0, 1.0
 	for _, t := range group {
@@ -123,12 +122,12 @@ func (r *run) groupThreshold(group []*trial) (gbps float64, text string) {
 		sum = min(sum, port)
 	}
 	if sum == 0 {
-		return 0, "reported only: no speed is declared"
+		return notJudged(NothingDeclared)
 	}
-	gbps = fraction * sum
 	if r.options.Lab && port > r.options.LabCapGbps {
-		gbps *= r.options.LabCapGbps / port
-		return gbps, fmt.Sprintf("≥ %.2f Gb/s; lab links, %g Gb/s scaled to %g", gbps, port, r.options.LabCapGbps)
+		out := atLeast(fraction * sum * r.options.LabCapGbps / port)
+		out.LabGbps, out.DeclaredGbps = r.options.LabCapGbps, port
+		return out
 	}
-	return gbps, fmt.Sprintf("≥ %.2f Gb/s", gbps)
+	return atLeast(fraction * sum)
 }

@@ -19,7 +19,7 @@ func (s stalled) TCPCollect(context.Context, string, string) (probe.TCPResult, e
 	return probe.TCPResult{Bytes: 1e6, Gbps: 24, Streams: 4, Elapsed: 50 * time.Millisecond}, nil
 }
 func TestStalledTransferFails(t *testing.T) {
-	if failed(settle(t, two(), stalled{newWires()}, Options{Only: []string{"tcp"}})) == "" {
+	if failed(settle(t, two(), stalled{newWires()}, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("50 ms of 1 s moved bytes: passed")
 	}
 }
@@ -41,7 +41,7 @@ func (s *reset) Counters(context.Context, string, string) (probe.Counters, error
 }
 
 func TestCounterResetIsNoProof(t *testing.T) {
-	if failed(settle(t, two(), &reset{wires: newWires()}, Options{Only: []string{"ping"}})) == "" {
+	if failed(settle(t, two(), &reset{wires: newWires()}, Options{Only: []Check{CheckPing}})) == "" {
 		t.Error("counters fell to zero and the ping passed as proven")
 	}
 }
@@ -49,7 +49,7 @@ func TestCounterResetIsNoProof(t *testing.T) {
 func TestOnlyTCPWithoutCarrierFails(t *testing.T) {
 	w := newWires()
 	w.snaps["b"].Links[0].Carrier = false
-	if failed(settle(t, two(), w, Options{Only: []string{"tcp"}, Link: "rail0"})) == "" {
+	if failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}, Link: "rail0"})) == "" {
 		t.Error("only tcp, no carrier: nothing failed")
 	}
 }
@@ -60,7 +60,7 @@ func TestZeroBytesFailWithoutThreshold(t *testing.T) {
 		l.SpeedGbps = 0
 	}
 	w := &zero{newWires()}
-	if failed(settle(t, f, w, Options{Only: []string{"tcp"}})) == "" {
+	if failed(settle(t, f, w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("no payload byte arrived: passed")
 	}
 }
@@ -123,7 +123,7 @@ func TestOneWrongGIDIsOneFailure(t *testing.T) {
 	w.snaps["a"] = rdma("fe80::1", "fe80::1")
 	w.snaps["a"].Links = newWires().snaps["a"].Links
 	n := 0
-	for _, r := range settle(t, two(), w, Options{Only: []string{"nccl"}}) {
+	for _, r := range settle(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
 		if r.Verdict == Fail {
 			n++
 			t.Logf("%+v", r)

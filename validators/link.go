@@ -3,68 +3,73 @@ package validators
 import (
 	"context"
 	"fmt"
-
-	"github.com/fabricform/fabricform/fabric"
 )
 
-// carrier judges what the two ports say of the cable, or the switch, between them: light, speed, MTU.
-func (t *trial) carrier(context.Context) {
-	l, ends := t.path, t.ends
+// links judges what the two ports say of the cable, or the switch, between them: light, speed, MTU.
+func (r *run) links(ctx context.Context, trials []*trial) []Result {
+	r.check(ctx, trials, CheckLink, false, (*trial).link)
+	return nil
+}
+
+func (t *trial) link(context.Context) {
 	lit := true
-	for i, s := range ends {
-		res := Result{Check: "link", Link: l.Name, Host: s.host, Verdict: Pass, What: "carrier", Measured: s.link.Name + " has carrier"}
+	for i, s := range t.ends {
+		res := t.result(CheckLink, Carrier, s.host, "")
+		res.Object, res.Found = s.link.Name, "carrier"
 		switch {
 		case !s.link.Up:
-			res.Verdict, res.Measured, res.Expected = Fail, s.link.Name+" is down", "up"
-			res.Cause = "the interface is switched off: run plan, then apply"
+			res.Found, res.Wanted = "down", "up"
+			res = res.fails("the interface is switched off", "run fabricform plan, then apply")
 		case !s.link.Carrier:
-			res.Verdict, res.Measured, res.Expected = Fail, s.link.Name+" has no carrier", "carrier"
-			res.Cause = fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", ends[1-i].port())
+			res.Found, res.Wanted = "no carrier", "carrier"
+			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
 		}
 		lit = lit && res.Verdict == Pass
 		t.add(res)
 	}
-	for _, s := range ends {
-		t.add(t.speed(l, s, lit))
+	for _, s := range t.ends {
+		t.add(t.speed(s, lit))
 	}
-	t.add(mtus(l, ends))
+	t.add(t.mtus())
 }
 
-func (r *run) speed(l fabric.Path, s side, lit bool) Result {
-	res := Result{Check: "link", Link: l.Name, Host: s.host, Verdict: Skip, What: "speed"}
+func (t *trial) speed(s side, lit bool) Result {
+	res := t.result(CheckLink, Speed, s.host, "")
 	got := float64(s.link.SpeedMbps) / 1000
 	switch {
-	case l.SpeedGbps == 0:
-		res.Cause = "no speed_gbps is declared"
-	case r.options.Lab:
-		res.Cause = "lab link"
+	case t.path.SpeedGbps == 0:
+		return res.skips(NotDeclared, "no speed_gbps is declared")
+	case t.options.Lab:
+		return res.skips(InLab, "lab link")
 	case !lit:
-		res.Cause = "there is no carrier"
+		return res.skips(NoCarrier, "there is no carrier")
 	case got == 0:
-		res.Cause = "the driver of " + s.link.Name + " does not say its speed"
-	default:
-		res.Measured, res.Expected = fmt.Sprintf("%g Gb/s", got), fmt.Sprintf("%g Gb/s", l.SpeedGbps)
-		res.Verdict = Pass
-		if got != l.SpeedGbps {
-			res.Verdict = Fail
-			res.Cause = "the port negotiated another speed: a module or cable of another kind, autonegotiation off at one end, or FEC that differs"
-		}
+		return res.skips(SpeedUnknown, "the driver of "+s.link.Name+" does not report its speed")
+	}
+	m := Measurement{Name: MetricSpeed, Value: got, Unit: Gbps, Threshold: exactly(t.path.SpeedGbps)}
+	res.Values = []Measurement{m}
+	if !m.Met() {
+		return res.fails("the port negotiated another speed: a module or cable of another kind, autonegotiation off at one end, or FEC that differs", "")
 	}
 	return res
 }
 
-func mtus(l fabric.Path, ends [2]side) Result {
-	a, b := ends[0], ends[1]
-	res := Result{Check: "link", Link: l.Name, Host: a.host, Peer: b.host, Verdict: Pass, What: "MTU",
-		Measured: fmt.Sprintf("%d", a.link.MTU)}
+func (t *trial) mtus() Result {
+	a, b := t.ends[0], t.ends[1]
+	res := t.both(CheckLink, MTU)
+	res.Values = []Measurement{{Name: MetricMTU, Value: float64(a.link.MTU), Unit: Bytes}}
 	if a.link.MTU != b.link.MTU {
-		res.Verdict, res.Measured, res.Expected = Fail, fmt.Sprintf("%s has %d, %s has %d", a.port(), a.link.MTU, b.port(), b.link.MTU), "the same MTU at both ends"
-		res.Cause = "small pings pass and large RDMA writes fail with such a pair: run plan, then apply"
-		return res
+		res.Values = nil
+		for _, s := range t.ends {
+			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(s.link.MTU), Unit: Bytes, Of: s.port()})
+		}
+		res.Wanted = "the same MTU at both ends"
+		return res.fails("small pings pass such a pair, and large RDMA writes fail", "run fabricform plan, then apply")
 	}
-	for _, s := range ends {
+	for _, s := range t.ends {
 		if s.spec.MTU != 0 && s.spec.MTU != s.link.MTU {
-			res.Verdict, res.Expected, res.Cause = Fail, fmt.Sprintf("%d", s.spec.MTU), s.port()+" drifted from the files: run plan, then apply"
+			res.Values[0].Threshold = exactly(float64(s.spec.MTU))
+			res = res.fails(s.port()+" drifted from the files", "run fabricform plan, then apply")
 		}
 	}
 	return res

@@ -1,45 +1,60 @@
 package validators
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"context"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// nccl judges what NCCL would choose on a host: a wrong GID fails silently and late.
-func (r *run) nccl(h *fabric.Host) (out []Result) {
-	add := func(res Result) { out = append(out, res) }
+// nccl judges what NCCL would choose on each host, and runs it where the files ask for that.
+func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
+	for _, h := range r.fabric.Hosts {
+		if !r.options.leftOut(h.Name) {
+			out = append(out, r.chooses(h)...)
+		}
+	}
+	return append(out, r.collectives(ctx)...)
+}
+
+// chooses judges what NCCL would choose on a host: a wrong GID fails silently and late.
+func (r *run) chooses(h *fabric.Host) (out []Result) {
+	result := func(item Item) Result {
+		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Verdict: Pass}
+	}
 	snap := r.snapshots[h.Name]
 	if snap == nil {
-		add(Result{Check: "nccl", Host: h.Name, Verdict: Skip, What: "HCA and GID", Cause: "host could not be reached: " + r.options.Unreachable[h.Name]})
-		return out
+		return []Result{result(NCCLPort).skips(HostUnreachable, "host could not be reached: "+r.options.Unreachable[h.Name])}
 	}
 	for _, p := range nccl.Ports(r.fabric, h, snap) {
-		res := Result{Check: "nccl", Host: h.Name, What: p.NIC}
+		res := result(NCCLPort)
+		res.Object = p.NIC
 		switch {
 		case p.HCA == "":
-			res.Verdict, res.Cause = Skip, p.Why+": NCCL would use sockets on "+p.Netdev
-		case p.Wrong != "":
-			continue // Derive names it among the problems
-		default:
-			res.Verdict, res.Measured = Pass, fmt.Sprintf("%s on %s, GID %d", p.HCA, p.Netdev, p.GID)
+			out = append(out, res.skips(NoRDMA, p.Why+": NCCL would use sockets on "+p.Netdev))
+		case p.Wrong == "": // Derive names what is wrong among the problems
+			res.Found = p.HCA + " on " + p.Netdev
+			res.Values = []Measurement{{Name: MetricGIDIndex, Value: float64(p.GID)}}
+			out = append(out, res)
 		}
-		add(res)
 	}
 	for _, f := range nccl.Findings(r.fabric, h, snap) {
-		add(Result{Check: "nccl", Host: h.Name, Verdict: Warn, What: "GPUs and NICs", Measured: "slower than they could be", Cause: f})
+		res := result(GPUPlacement)
+		res.Verdict, res.Cause = Warn, f
+		out = append(out, res)
 	}
 	env, problems := nccl.Derive(r.fabric, h, snap)
-	for _, s := range env {
-		if s.Name == "NCCL_SOCKET_IFNAME" && !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, "socket_ifname ") }) {
-			add(Result{Check: "nccl", Host: h.Name, Verdict: Pass, What: "socket interface", Measured: s.Value})
-		}
+	usable := true
+	for _, p := range problems {
+		usable = usable && p.Of != nccl.SocketInterface
+	}
+	if name, set := env.Get("NCCL_SOCKET_IFNAME"); set && usable {
+		res := result(SocketInterface)
+		res.Found = name
+		out = append(out, res)
 	}
 	for _, p := range problems {
-		add(Result{Check: "nccl", Host: h.Name, Verdict: Fail, What: "settings", Measured: "cannot work", Expected: "active devices with RoCE v2 GIDs of declared addresses", Cause: p})
+		out = append(out, result(NCCLSettings).fails(p.Text, ""))
 	}
 	return append(out, confFile(r.fabric, h, snap)...)
 }

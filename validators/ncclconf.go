@@ -21,43 +21,52 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 	if at == "" {
 		at = fabric.NCCLConf
 	}
-	add := func(v Verdict, what, measured, expected, cause string) {
-		out = append(out, Result{Check: "nccl", Host: h.Name, Verdict: v, What: what, Measured: measured, Expected: expected, Cause: cause})
+	result := func(item Item, line int) Result {
+		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Place: &Place{File: at, Line: line}, Verdict: Pass}
 	}
 	found, there := snap.Files[at]
-	var differs int
 	if file != "" {
 		derived, _ := nccl.Derive(f, h, nccl.Settled(h, snap))
-		differs = compareConf(at, derived, found.Text, add)
+		out = compareConf(result(ConfVariable, 0), derived, found.Text)
 	}
 	switch {
 	case !there:
 		return out
-	case file != "" && differs == 0:
-		add(Pass, at, "as derived", "", "")
-	default:
-		report := explain.Explain(at, found.Text, f)
-		said, more := 0, report.More
-		for _, finding := range report.Findings {
-			switch {
-			case finding.Severity == env.Note:
-			case said == maxSaid:
-				more++
-			default:
-				said++
-				add(Warn, fmt.Sprintf("%s:%d", at, finding.Line), finding.Summary, "", finding.Wrong+" "+finding.Costs+" "+finding.Instead)
-			}
+	case file != "" && len(out) == 0:
+		res := result(ConfFile, 0)
+		res.Found = "as derived"
+		return []Result{res}
+	}
+	report := explain.Explain(at, found.Text, f)
+	said, more := 0, report.More
+	for _, finding := range report.Findings {
+		switch {
+		case finding.Severity == env.Note:
+		case said == maxSaid:
+			more++
+		default:
+			said++
+			res := result(ConfFinding, finding.Line)
+			res.Verdict, res.Object, res.Found, res.Cause, res.Cure = Warn, finding.Name, finding.Summary, finding.Trouble(), finding.Instead
+			out = append(out, res)
 		}
-		if more > 0 {
-			add(Warn, at, fmt.Sprintf("%d more findings", more), "", "`fabricform explain FILE` tells all of a copy of it")
-		}
+	}
+	if more > 0 {
+		res := result(ConfFinding, 0)
+		res.Verdict, res.Values = Warn, []Measurement{{Name: MetricFindingsOmitted, Value: float64(more)}}
+		res.Cure = "copy the file and run `fabricform explain` on it"
+		out = append(out, res)
 	}
 	return out
 }
 
-// compareConf counts the variables in which a file is not what is derived, as NCCL reads it.
-func compareConf(at string, derived nccl.Env, text string, add func(v Verdict, what, measured, expected, cause string)) (differs int) {
-	const cause = "apply writes what is derived"
+// compareConf are the variables in which a file is not what is derived, as NCCL reads it.
+func compareConf(res Result, derived nccl.Env, text string) (out []Result) {
+	fail := func(variable, found, wanted, cause string) {
+		r := res
+		r.Object, r.Found, r.Wanted = variable, found, wanted
+		out = append(out, r.fails(cause, "run fabricform apply: it writes what is derived"))
+	}
 	live := map[string]string{}
 	for _, s := range env.ReadConf(text) {
 		live[s.Name] = s.Value
@@ -65,22 +74,17 @@ func compareConf(at string, derived nccl.Env, text string, add func(v Verdict, w
 	for _, s := range derived {
 		v, set := live[s.Name]
 		delete(live, s.Name)
-		switch {
-		case !set:
-			add(Fail, at, s.Name+" is not set", fmt.Sprintf("%q: %s", s.Value, s.Reason), cause)
-		case v != s.Value:
-			add(Fail, at, fmt.Sprintf("%s is %q", s.Name, v), fmt.Sprintf("%q: %s", s.Value, s.Reason), cause)
-		default:
-			continue
+		if !set {
+			fail(s.Name, "not set", fmt.Sprintf("%q", s.Value), s.Reason)
+		} else if v != s.Value {
+			fail(s.Name, fmt.Sprintf("%q", v), fmt.Sprintf("%q", s.Value), s.Reason)
 		}
-		differs++
 	}
 	for _, s := range env.ReadConf(text) {
 		if v, more := live[s.Name]; more {
 			delete(live, s.Name)
-			add(Fail, at, fmt.Sprintf("%s is %q", s.Name, v), "not set: nothing derives it, and nccl.env does not name it", cause)
-			differs++
+			fail(s.Name, fmt.Sprintf("%q", v), "not set", "nothing derives it, and nccl.env does not name it")
 		}
 	}
-	return differs
+	return out
 }

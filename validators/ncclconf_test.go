@@ -39,7 +39,11 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 		}
 		var got []string
 		for _, r := range confFile(f, f.Host("a"), snap) {
-			got = append(got, string(r.Verdict)+" "+r.Measured)
+			text := string(r.Verdict) + " " + r.Found
+			if r.Item == ConfVariable {
+				text = fmt.Sprintf("%s %s is %s", r.Verdict, r.Object, r.Found)
+			}
+			got = append(got, text)
 		}
 		for i, w := range c.want {
 			if i >= len(got) || !strings.HasPrefix(got[i], w) {
@@ -65,11 +69,10 @@ func TestManyFindingsAreCounted(t *testing.T) {
 		snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: lines}}
 		got := ""
 		for _, r := range confFile(two(), two().Host("a"), snap) {
-			line, ok := strings.CutPrefix(r.What, fabric.NCCLConf+":")
-			if n, err := strconv.Atoi(line); ok && err == nil {
-				got += strconv.Itoa(n-strings.Count(notes, "\n")) + " "
+			if r.Place.Line > 0 {
+				got += strconv.Itoa(r.Place.Line-strings.Count(notes, "\n")) + " "
 			} else {
-				got += r.Measured + " "
+				got += fmt.Sprintf("%g more findings ", r.Values[0].Value)
 			}
 		}
 		if got != want {

@@ -1,7 +1,8 @@
 package validators
 
 import (
-	"fmt"
+	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -11,25 +12,30 @@ import (
 
 // aspect is what hosts that work together have in common. of is empty where a host has none of it.
 type aspect struct {
+	item Item
 	name string
 	of   func(*facts.Snapshot) string
 	// optional: hosts without it are no difference, because not every host needs it.
 	optional bool
 	verdict  Verdict // of a difference
-	cause    string  // what a difference leads to, and what to do
+	cause    string  // what a difference leads to
+	cure     string
 }
 
 // aspects are compared in this order.
 var aspects = []aspect{
-	{"kernel", func(s *facts.Snapshot) string { return s.System.Kernel }, false, Warn,
-		"drivers and Soft-RoCE behave as their kernel does: boot the same one everywhere before you compare results"},
-	{"driver stack", func(s *facts.Snapshot) string { return s.Stack.String() }, false, Fail,
-		"stacks name devices and fill GID tables differently: declare the same ofed block on all hosts"},
-	{"rdma-core", packaged("rdma-core"), false, Warn, "user space and drivers are tested together: pin one version, such as ofed { packages = [\"rdma-core=VERSION\"] }"},
-	{"perftest", packaged("perftest"), false, Warn, "releases of perftest choose GIDs differently, and some refuse each other: install the same one"},
-	{"NCCL", func(s *facts.Snapshot) string { return libraries(s.NCCL) }, true, Warn,
-		"ranks with different releases of NCCL refuse each other, or read NCCL_ variables differently"},
-	{"GPU driver", func(s *facts.Snapshot) string { return s.GPUDriver }, true, Warn, "a CUDA release that runs on one host may not start on the other"},
+	{Version, "kernel", func(s *facts.Snapshot) string { return s.System.Kernel }, false, Warn,
+		"drivers and Soft-RoCE behave as their kernel does", "boot the same kernel everywhere before you compare results"},
+	{Version, "driver stack", func(s *facts.Snapshot) string { return s.Stack.String() }, false, Fail,
+		"stacks name devices and fill GID tables differently", "declare the same ofed block on all hosts"},
+	{Version, "rdma-core", packaged("rdma-core"), false, Warn,
+		"user space and drivers are tested together", "pin one version, such as ofed { packages = [\"rdma-core=VERSION\"] }"},
+	{Version, "perftest", packaged("perftest"), false, Warn,
+		"releases of perftest choose GIDs differently, and some refuse each other", "install the same release everywhere"},
+	{Version, "NCCL", func(s *facts.Snapshot) string { return libraries(s.NCCL) }, true, Warn,
+		"ranks with different releases of NCCL refuse each other, or read NCCL_ variables differently", "install the same release everywhere"},
+	{Version, "GPU driver", func(s *facts.Snapshot) string { return s.GPUDriver }, true, Warn,
+		"a CUDA release that runs on one host may not start on the other", "install the same driver everywhere"},
 }
 
 // packaged is a package's version. Vendors' stacks have an rdma-core of their own: where stacks
@@ -53,13 +59,14 @@ func libraries(ls []facts.Library) string {
 }
 
 // parity holds the hosts against each other.
-func (r *run) parity() []Result {
+func (r *run) parity(context.Context, []*trial) []Result {
 	hosts := slices.Sorted(maps.Keys(r.snapshots))
 	if len(hosts) < 2 {
 		return nil
 	}
 	if r.snapshots[hosts[0]].System.Lab {
-		return []Result{{Check: "parity", Host: some(hosts), Verdict: Skip, What: "versions", Cause: "hosts of a namespace lab share one machine's kernel and packages"}}
+		res := Result{Check: CheckParity, Item: Version, Subject: Subject{Kind: SubjectHosts}, Hosts: hosts}
+		return []Result{res.skips(InLab, "hosts of a namespace lab share one machine's kernel and packages")}
 	}
 	var out []Result
 	for _, a := range aspects {
@@ -69,11 +76,9 @@ func (r *run) parity() []Result {
 				by[v] = append(by[v], h)
 			}
 		}
-		if res, any := compare(a, by); any {
-			out = append(out, res)
-		}
+		out = append(out, compare(a, by)...)
 	}
-	return append(append(out, r.firmware(hosts)...), r.unfinished(hosts)...)
+	return slices.Concat(out, r.firmware(hosts), r.unfinished(hosts))
 }
 
 // firmware compares cards with the same PSID: the firmware of another board is another program.
@@ -93,10 +98,8 @@ func (r *run) firmware(hosts []string) (out []Result) {
 		}
 	}
 	for _, board := range slices.Sorted(maps.Keys(boards)) {
-		a := aspect{name: "firmware of " + board, verdict: Warn, cause: "flash the later one on all cards of this board, or declare ofed { firmware = \"update\" } with a bundle of MLNX_OFED that has it"}
-		if res, any := compare(a, boards[board]); any {
-			out = append(out, res)
-		}
+		a := aspect{item: Firmware, name: board, verdict: Warn, cure: "flash the later one on all cards of this board, or declare ofed { firmware = \"update\" } with a bundle of MLNX_OFED that has it"}
+		out = append(out, compare(a, boards[board])...)
 	}
 	return out
 }
@@ -110,40 +113,35 @@ func (r *run) unfinished(hosts []string) (out []Result) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 			if p := s.Packages[name]; p.Unfinished != "" && facts.OfStack(name) {
-				out = append(out, Result{Check: "parity", Host: h, Verdict: Fail, What: name, Measured: p.Unfinished, Expected: "installed",
-					Cause: "an installation broke off there: `fabricform apply` finishes it where an ofed block is declared; by hand: dpkg --configure -a"})
+				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: p.Unfinished, Wanted: "installed"}
+				out = append(out, res.fails("an installation broke off there", "`fabricform apply` finishes it where an ofed block is declared; by hand: dpkg --configure -a"))
 			}
 		}
 	}
 	return out
 }
 
-// compare judges the hosts by value; false where no host has any.
-func compare(a aspect, by map[string][]string) (Result, bool) {
+// compare judges the hosts by value; there is no result where no host has any.
+func compare(a aspect, by map[string][]string) []Result {
 	values := slices.SortedFunc(maps.Keys(by), func(x, y string) int {
-		if d := len(by[y]) - len(by[x]); d != 0 {
-			return d
-		}
-		return strings.Compare(x, y)
+		return cmp.Or(len(by[y])-len(by[x]), strings.Compare(x, y))
 	})
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return Result{}, false
+		return nil
 	}
-	res := Result{Check: "parity", What: a.name, Verdict: Pass, Measured: values[0], Host: some(by[values[0]])}
+	res := Result{Check: CheckParity, Item: a.item, Object: a.name, Subject: Subject{Kind: SubjectHosts}, Verdict: Pass}
 	if len(values) == 1 {
-		return res, true
+		res.Found, res.Hosts = values[0], by[values[0]]
+		return []Result{res}
 	}
-	var said, odd []string
 	for i, v := range values {
-		name := v
-		if v == "" {
-			name = "none"
-		}
-		said = append(said, fmt.Sprintf("%s on %s", name, some(by[v])))
+		res.FoundOn = append(res.FoundOn, FoundOn{v, by[v]})
 		if i > 0 {
-			odd = append(odd, by[v]...)
+			res.Hosts = append(res.Hosts, by[v]...)
 		}
 	}
-	slices.Sort(odd)
-	return Result{Check: "parity", What: a.name, Verdict: a.verdict, Host: some(slices.Compact(odd)), Measured: strings.Join(said, ", "), Expected: "the same on all hosts", Cause: a.cause}, true
+	slices.Sort(res.Hosts)
+	res.Hosts = slices.Compact(res.Hosts)
+	res.Verdict, res.Wanted, res.Cause, res.Cure = a.verdict, "the same on all hosts", a.cause, a.cure
+	return []Result{res}
 }

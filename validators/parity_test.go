@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,25 +24,25 @@ func TestParity(t *testing.T) {
 		want   string // what is not passed, as "verdict host what: measured"
 	}{
 		{"equal hosts", func(*facts.Snapshot) {}, ""},
-		{"kernel", func(s *facts.Snapshot) { s.System.Kernel = "6.1" }, "warn c kernel: 6.12 on a, b, 6.1 on c"},
-		{"stack", func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.MLNXOFED, "24.10" }, "fail c driver stack: inbox on a, b, mlnx_ofed 24.10 on c"},
-		{"rdma-core is missing", func(s *facts.Snapshot) { s.Stack.Packages = nil }, "warn c rdma-core: 56.1 on a, b, none on c"},
-		{"perftest on one host only", func(s *facts.Snapshot) { s.Stack.Packages["perftest"] = facts.Package{Version: "25.01"} }, "warn c perftest: none on a, b, 25.01 on c"},
-		{"firmware within a PSID", func(s *facts.Snapshot) { s.RDMA[0].Firmware = "22.39" }, "warn c firmware of MT_1: 22.40 on a, b, 22.39 on c"},
+		{"kernel", func(s *facts.Snapshot) { s.System.Kernel = "6.1" }, "warn c version kernel: 6.12 on a b, 6.1 on c"},
+		{"stack", func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.MLNXOFED, "24.10" }, "fail c version driver stack: inbox on a b, mlnx_ofed 24.10 on c"},
+		{"rdma-core is missing", func(s *facts.Snapshot) { s.Stack.Packages = nil }, "warn c version rdma-core: 56.1 on a b, none on c"},
+		{"perftest on one host only", func(s *facts.Snapshot) { s.Stack.Packages["perftest"] = facts.Package{Version: "25.01"} }, "warn c version perftest: none on a b, 25.01 on c"},
+		{"firmware within a PSID", func(s *facts.Snapshot) { s.RDMA[0].Firmware = "22.39" }, "warn c firmware MT_1: 22.40 on a b, 22.39 on c"},
 		{"firmware of another PSID", func(s *facts.Snapshot) { s.RDMA[1].Board, s.RDMA[1].Firmware = "MT_3", "9" }, ""},
-		{"NCCL", func(s *facts.Snapshot) { s.NCCL[0].Version = "2.21.5" }, "warn c NCCL: 2.27.3 on a, b, 2.21.5 and 2.27.3 on c"},
+		{"NCCL", func(s *facts.Snapshot) { s.NCCL[0].Version = "2.21.5" }, "warn c version NCCL: 2.27.3 on a b, 2.21.5 and 2.27.3 on c"},
 		{"a host without GPUs", func(s *facts.Snapshot) { s.GPUDriver, s.NCCL = "", nil }, ""},
 		{"a broken installation", func(s *facts.Snapshot) {
 			s.Stack.Packages["perftest"] = facts.Package{Unfinished: "half-configured"}
-		}, "fail c perftest: half-configured"},
+		}, "fail c installation perftest: half-configured"},
 		{"a broken installation of something else", func(s *facts.Snapshot) { s.Stack.Packages["vim"] = facts.Package{Unfinished: "unpacked"} }, ""},
 	} {
 		r := &run{snapshots: map[string]*facts.Snapshot{"a": same(), "b": same(), "c": same()}}
 		c.change(r.snapshots["c"])
 		var got []string
-		for _, res := range r.parity() {
+		for _, res := range r.parity(t.Context(), nil) {
 			if res.Verdict != Pass {
-				got = append(got, fmt.Sprintf("%s %s %s: %s", res.Verdict, res.Host, res.What, res.Measured))
+				got = append(got, fmt.Sprintf("%s %s %s %s: %s", res.Verdict, cmp.Or(res.Host, strings.Join(res.Hosts, " ")), res.Item, res.Object, values(res)))
 			}
 		}
 		if strings.Join(got, "; ") != c.want {
@@ -54,11 +55,11 @@ func TestParityOfOneHostOrOneMachineIsNone(t *testing.T) {
 	lab := machine("6.12", facts.Inbox, "56.1", "1")
 	lab.System.Lab = true
 	r := &run{snapshots: map[string]*facts.Snapshot{"a": lab, "b": lab}}
-	if got := r.parity(); len(got) != 1 || got[0].Verdict != Skip {
+	if got := r.parity(t.Context(), nil); len(got) != 1 || got[0].Verdict != Skip {
 		t.Errorf("%+v", got)
 	}
 	delete(r.snapshots, "b")
-	if got := r.parity(); len(got) != 0 {
+	if got := r.parity(t.Context(), nil); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -61,27 +61,22 @@ type hail struct {
 }
 
 // hails are a trial's pings in both directions; where there are none, the trial says why.
-func (t *trial) hails() []*hail {
-	ends := t.ends
-	skip := Result{Check: "ping", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: "ping"}
+func (t *trial) hails() (out []*hail) {
+	ends, res := t.ends, t.both(CheckPing, SmallPing)
 	found := pairs(ends, t.path.Routed)
 	switch {
 	case !t.path.Validate.Ping.Enabled:
-		skip.Cause = "disabled in validate"
+		t.add(res.skips(Disabled, "disabled in validate"))
 	case len(found) == 0:
-		skip.Cause = t.noPair()
+		t.add(res.skips(NoAddressPair, t.noPair()))
 	case !ends[0].link.Carrier || !ends[1].link.Carrier:
-		skip.Verdict, skip.Measured, skip.Expected = Fail, "not sent", "an answer"
-		skip.Cause = "there is no carrier on this link (see the link check)"
+		t.add(res.unmeasured("there is no carrier on this link (see the link check)", ""))
 	default:
-		var out []*hail
 		for _, p := range found {
 			out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p}, &hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
 		}
-		return out
 	}
-	t.add(skip)
-	return nil
+	return out
 }
 
 // stage is what a hail measures: small packets, which find loss and time, and then full-size ones
@@ -108,25 +103,64 @@ func (h *hail) spec(s stage) probe.PingSpec {
 	return spec
 }
 
+// echoes is what one stage of a hail measured.
+type echoes struct {
+	got  probe.PingResult
+	err  error // it could not be measured
+	port proof
+}
+
 // judge is the result of a stage.
-func (h *hail) judge(s stage, e *echoes) Result {
+func (h *hail) judge(s stage, e echoes) Result {
 	want := h.path.Validate.Ping
-	if s == small {
-		e.What = "ping " + h.pair.b.String()
-		e.Expected = fmt.Sprintf("loss ≤ %g %%", want.MaxLossPercent)
-		if want.MaxRTT != nil {
-			e.Expected += fmt.Sprintf(", max ≤ %s", *want.MaxRTT)
-		}
-		return e.judge(want.MaxLossPercent, want.MaxRTT)
+	maxLoss, maxRTT := want.MaxLossPercent, want.MaxRTT
+	res := h.result(CheckPing, SmallPing, h.from.host, h.to.host)
+	res.Object = h.pair.b.String()
+	if s == full {
+		res.Item, maxLoss, maxRTT = FullSizePing, 0, nil
 	}
-	mtu := h.from.link.MTU
-	e.What = fmt.Sprintf("full size %d", mtu)
-	e.Expected = "all answered, unfragmented"
-	res := e.judge(0, nil)
-	if res.Verdict == Fail && !strings.Contains(res.Cause, "cable") {
-		res.Cause = fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", h.from.port(), h.to.port(), mtu, res.Cause)
+	if e.err != nil {
+		return res.unmeasured(e.err.Error(), "")
+	}
+	res.Counters = e.port.counters
+	loss := Measurement{Name: MetricLoss, Value: 100 * float64(e.got.Sent-e.got.Received) / float64(max(e.got.Sent, 1)), Unit: Percent, Threshold: atMost(maxLoss)}
+	res.Values = []Measurement{{Name: MetricPackets, Value: float64(e.got.Received), OutOf: float64(e.got.Sent)}, loss}
+	slowest := Measurement{Name: MetricMaxRTT, Value: micros(e.got.Max), Unit: Micros}
+	if maxRTT != nil {
+		slowest.Threshold = atMost(micros(*maxRTT))
+	}
+	if s == full {
+		res.Setup = &Setup{MessageBytes: int64(h.from.link.MTU)}
+	}
+	if e.got.Received > 0 {
+		res.Values = append(res.Values, Measurement{Name: MetricRTT, Value: micros(e.got.Avg), Unit: Micros,
+			Spread: &Spread{Min: micros(e.got.Min), Max: micros(e.got.Max), StdDev: micros(e.got.StdDev)}}, slowest)
+	}
+	switch {
+	case e.port.denied != "":
+		return res.fails("answered, but not over this cable: "+e.port.denied, "")
+	case !loss.Met() || e.got.Received == 0:
+		return res.fails(h.lost(s, e.got), "")
+	case !slowest.Met():
+		return res.fails("slower than declared: a longer path than a cable, or a host that is busy or saves power", "")
 	}
 	return res
+}
+
+// lost says why packets did not come back.
+func (h *hail) lost(s stage, got probe.PingResult) string {
+	why := strings.Join(got.Errors, "; ")
+	switch {
+	case why != "":
+	case got.Received > 0:
+		why = "some are lost: a bad cable or module, a queue that is full on the way, or a busy host"
+	default:
+		why = "no answer: a wrong cable, an address that is not there, or a firewall on the peer"
+	}
+	if s == full {
+		return fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", h.from.port(), h.to.port(), h.from.link.MTU, why)
+	}
+	return why
 }
 
 // alone measures the stages that are not settled yet, while nothing else is sent between the two hosts.
@@ -152,76 +186,29 @@ func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.Pin
 	return got[0], nil
 }
 
-// echoes is one measurement on its way to a Result.
-type echoes struct {
-	Result
-	got   probe.PingResult
-	proof string // why the counters deny it
-}
-
-func (h *hail) echoes(got probe.PingResult) *echoes {
-	return &echoes{Result: Result{Check: "ping", Link: h.path.Name, Host: h.from.host, Peer: h.to.host, Verdict: Pass}, got: got}
-}
-
-func (h *hail) echo(ctx context.Context, s probe.PingSpec) *echoes {
-	e, from, to := h.echoes(probe.PingResult{}), h.from, h.to
-	fail := func(err error) *echoes {
-		e.Verdict, e.Measured, e.Cause = Fail, "not measured", err.Error()
-		return e
-	}
-	before, err := h.ports(ctx, [2]side{from, to})
+// echo measures alone, with the counters from before and after.
+func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
+	before, err := h.ports(ctx, [2]side{h.from, h.to})
 	if err != nil {
-		return fail(err)
+		return echoes{err: err}
 	}
-	if e.got, err = h.one(ctx, from.host, s); err != nil {
-		return fail(err)
+	if e.got, err = h.one(ctx, h.from.host, s); err != nil {
+		return echoes{err: err}
 	}
 	if e.got.Received > 0 {
 		n := uint64(e.got.Received)
-		denied, err := h.prove(ctx, before, from, to, minimum{packets: n, bytes: n * uint64(s.Size)})
-		if err != nil {
-			return fail(err)
-		}
-		if denied != "" {
-			e.proof = "answered, but not over this cable: " + denied
-		}
+		e.port, e.err = h.prove(ctx, before, h.from, h.to, minimum{packets: n, bytes: n * uint64(s.Size)})
 		return e
 	}
-	after, err := h.ports(ctx, [2]side{from, to})
+	after, err := h.ports(ctx, [2]side{h.from, h.to})
 	if err != nil {
-		return fail(err)
+		return echoes{err: err}
 	}
-	if why := stranger(before, after, from, to); why != "" {
+	e.port.counters = movement(before, after, h.from, h.to, minimum{})
+	if why := stranger(before, after, h.from, h.to); why != "" {
 		e.got.Errors = append(e.got.Errors, why)
 	}
 	return e
 }
 
-func (e *echoes) judge(maxLoss float64, maxRTT *time.Duration) Result {
-	if e.Verdict == Fail {
-		return e.Result
-	}
-	loss := 100 * float64(e.got.Sent-e.got.Received) / float64(max(e.got.Sent, 1))
-	e.Measured = fmt.Sprintf("%d of %d", e.got.Received, e.got.Sent)
-	if e.got.Received > 0 {
-		e.Measured += fmt.Sprintf(", %s / %s / %s", micro(e.got.Min), micro(e.got.Avg), micro(e.got.Max))
-	}
-	switch {
-	case e.proof != "":
-		e.Verdict, e.Cause = Fail, e.proof
-	case loss > maxLoss || e.got.Received == 0:
-		e.Verdict = Fail
-		e.Cause = strings.Join(e.got.Errors, "; ")
-		if e.Cause == "" {
-			e.Cause = "no answer: a wrong cable, an address that is not there, or a firewall on the peer"
-			if e.got.Received > 0 {
-				e.Cause = "some are lost: a bad cable or module, a queue that is full on the way, or a busy host"
-			}
-		}
-	case maxRTT != nil && e.got.Max > *maxRTT:
-		e.Verdict, e.Cause = Fail, "slower than declared: a longer path than a cable, or a host that is busy or saves power"
-	}
-	return e.Result
-}
-
-func micro(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/1e3) }
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -3,16 +3,17 @@ package validators
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 )
 
 // ports are the counters of all fabric NICs of two hosts, before and after a test. Only they say
 // which cable carried it: two cables in one subnet answer each other's pings.
-type ports map[string]probe.Counters
+type ports map[fabric.NICRef]probe.Counters
 
 // minimum is what a test must have moved at least.
 type minimum struct{ packets, bytes uint64 }
@@ -29,7 +30,7 @@ func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 			if err != nil {
 				return nil, fmt.Errorf("host %s: %w", s.host, err)
 			}
-			out[s.host+"."+n.Name] = c
+			out[fabric.NICRef{Host: s.host, NIC: n.Name}] = c
 		}
 	}
 	return out, nil
@@ -39,22 +40,25 @@ func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 // once a second by default (BNXT_DEF_STATS_COAL_TICKS).
 const lateCounters = 2200 * time.Millisecond
 
-// prove reads the counters after a test until they show it; denied says why they do not.
-func (r *run) prove(ctx context.Context, before ports, from, to side, least minimum) (denied string, err error) {
+// proof is what counters say of a test; denied is why they do not show it, "" where they do.
+type proof struct {
+	denied   string
+	counters []Movement
+}
+
+// prove reads the counters after a test until they show it, or a driver has had its time.
+func (r *run) prove(ctx context.Context, before ports, from, to side, least minimum) (proof, error) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := r.ports(ctx, [2]side{from, to})
 		if err != nil {
-			return "", err
+			return proof{}, err
 		}
-		ok, why := moved(before, after, from, to, least)
-		if ok {
-			return "", nil
-		}
-		if time.Now().After(deadline) {
-			return why, nil
+		p := moved(before, after, from, to, least)
+		if p.denied == "" || time.Now().After(deadline) {
+			return p, nil
 		}
 		if !rest(ctx, lateCounters/5) {
-			return "", ctx.Err()
+			return proof{}, ctx.Err()
 		}
 	}
 }
@@ -67,34 +71,42 @@ func grown(before, after uint64) uint64 {
 	return after - before
 }
 
+// movement is what the sender's port sent and the receiver's received.
+func movement(before, after ports, from, to side, least minimum) []Movement {
+	tx, rx := from.ref(), to.ref()
+	return []Movement{
+		{Port: tx.String(), Counter: "tx_packets", Rise: grown(before[tx].TxPackets, after[tx].TxPackets), AtLeast: least.packets},
+		{Port: tx.String(), Counter: "tx_bytes", Rise: grown(before[tx].TxBytes, after[tx].TxBytes), AtLeast: least.bytes},
+		{Port: rx.String(), Counter: "rx_packets", Rise: grown(before[rx].RxPackets, after[rx].RxPackets), AtLeast: least.packets},
+		{Port: rx.String(), Counter: "rx_bytes", Rise: grown(before[rx].RxBytes, after[rx].RxBytes), AtLeast: least.bytes},
+	}
+}
+
 // moved says whether the sender's port sent and the receiver's port received the test; where not,
-// why tells which ports moved instead.
-func moved(before, after ports, from, to side, least minimum) (ok bool, why string) {
-	tx := grown(before[from.port()].TxPackets, after[from.port()].TxPackets)
-	txBytes := grown(before[from.port()].TxBytes, after[from.port()].TxBytes)
-	rx := grown(before[to.port()].RxPackets, after[to.port()].RxPackets)
-	rxBytes := grown(before[to.port()].RxBytes, after[to.port()].RxBytes)
-	if tx >= least.packets && rx >= least.packets && txBytes >= least.bytes && rxBytes >= least.bytes && rx > 0 {
-		return true, ""
+// it tells which ports moved instead.
+func moved(before, after ports, from, to side, least minimum) proof {
+	p := proof{counters: movement(before, after, from, to, least)}
+	sent, received := p.counters[0].Rise, p.counters[2].Rise
+	if received > 0 && !slices.ContainsFunc(p.counters, func(m Movement) bool { return m.Rise < m.AtLeast }) {
+		return p
 	}
-	why = fmt.Sprintf("%s sent %d packets and %s received %d", from.port(), tx, to.port(), rx)
-	if other := elsewhere(before, after, from, to, least); other != "" {
-		why += "; " + other
+	p.denied = fmt.Sprintf("%s sent %d packets and %s received %d", from.port(), sent, to.port(), received)
+	if other := elsewhere(before, after, to, least); other != "" {
+		p.denied += "; " + other
 	}
-	return false, why
+	return p
 }
 
 // elsewhere names the ports of the receiving host that took what was meant for another.
-func elsewhere(before, after ports, from, to side, least minimum) string {
-	var others []string
-	for port, c := range after {
-		strange := strings.HasPrefix(port, to.host+".") && port != to.port()
-		if strange && grown(before[port].RxPackets, c.RxPackets) >= max(least.packets, 1) {
-			others = append(others, port)
+func elsewhere(before, after ports, to side, least minimum) string {
+	var others []fabric.NICRef
+	for ref, c := range after {
+		if ref.Host == to.host && ref != to.ref() && grown(before[ref].RxPackets, c.RxPackets) >= max(least.packets, 1) {
+			others = append(others, ref)
 		}
 	}
 	if len(others) == 1 {
-		return fmt.Sprintf("they arrived at %s: the cables of %s and %s are swapped, or both NICs stand in one subnet", others[0], to.port(), others[0])
+		return fmt.Sprintf("they arrived at %s: the cables of %s and %s are swapped, or both NICs are in one subnet", others[0], to.port(), others[0])
 	}
 	return ""
 }
@@ -102,8 +114,9 @@ func elsewhere(before, after ports, from, to side, least minimum) string {
 // stranger looks for a port of the receiving host that heard the sender although the right one did
 // not: even unanswered, address resolution moves the counters of the port at the cable's end.
 func stranger(before, after ports, from, to side) string {
-	if after[from.port()].TxPackets == before[from.port()].TxPackets || after[to.port()].RxPackets != before[to.port()].RxPackets {
+	tx, rx := from.ref(), to.ref()
+	if after[tx].TxPackets == before[tx].TxPackets || after[rx].RxPackets != before[rx].RxPackets {
 		return ""
 	}
-	return elsewhere(before, after, from, to, minimum{})
+	return elsewhere(before, after, to, minimum{})
 }

@@ -1,10 +1,14 @@
-// Package validators judges a settled fabric: one file per check. It measures through the small
-// interface Fleet, and never passes what it did not see on the right port's counters.
+// Package validators judges a settled fabric: one file per check, and one row for each in a table. It
+// measures through the small interface Fleet, and never passes what it did not see on the right port's
+// counters. A result holds values and no sentences about them: package view writes those.
 package validators
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
@@ -48,15 +52,204 @@ const (
 	Skip Verdict = "skip"
 )
 
-// Result is one check of one link, or of one host.
+// Result is what one check found out about one subject. Programs decide by its typed fields; Cause and
+// Cure are for people, and nothing reads them.
 type Result struct {
-	Check    string  `json:"check"` // "link", "ping", "tcp", "verbs", "nccl", "parity"
-	Link     string  `json:"link,omitempty"`
-	Host     string  `json:"host"`           // the culprit or the sending side
-	Peer     string  `json:"peer,omitempty"` // the other side
-	Verdict  Verdict `json:"verdict"`
-	What     string  `json:"what"` // "carrier", "speed", "full-size packet", "a -> b"
-	Measured string  `json:"measured,omitempty"`
-	Expected string  `json:"expected,omitempty"`
-	Cause    string  `json:"cause,omitempty"` // likely cause and what to do, or why it was skipped
+	Check   Check   `json:"check"`
+	Item    Item    `json:"item,omitempty"` // what of the check this result judges; empty: all of it
+	Subject Subject `json:"subject"`
+	Verdict Verdict `json:"verdict"`
+
+	Host   string   `json:"host,omitempty"`   // where it was measured, or the sending side
+	Peer   string   `json:"peer,omitempty"`   // the receiving side
+	Hosts  []string `json:"hosts,omitempty"`  // that take part, or that differ from the others
+	Object string   `json:"object,omitempty"` // what on the host the item is about, such as an address, a test, a package or a variable
+	Place  *Place   `json:"place,omitempty"`  // in a file of the host
+
+	Values   []Measurement `json:"values,omitempty"`
+	Found    string        `json:"found,omitempty"`    // a value that is no number
+	Wanted   string        `json:"wanted,omitempty"`   // instead of it
+	FoundOn  []FoundOn     `json:"found_on,omitempty"` // values that hosts have
+	Setup    *Setup        `json:"setup,omitempty"`
+	Counters []Movement    `json:"counters,omitempty"`
+
+	Unmeasured bool       `json:"unmeasured,omitempty"` // it failed before there was a value
+	Skipped    SkipReason `json:"skip_reason,omitempty"`
+	Cause      string     `json:"cause,omitempty"`
+	Cure       string     `json:"cure,omitempty"`
+}
+
+// SubjectKind is a kind of things that results are about.
+type SubjectKind string
+
+// The kinds of subjects.
+const (
+	SubjectLink    SubjectKind = "link"
+	SubjectNetwork SubjectKind = "network"
+	SubjectGroup   SubjectKind = "port_group" // links that share a physical port
+	SubjectHost    SubjectKind = "host"
+	SubjectHosts   SubjectKind = "hosts" // several together; Result.Hosts names them
+)
+
+// Subject is what a result is about.
+type Subject struct {
+	Kind SubjectKind `json:"kind"`
+	Name string      `json:"name,omitempty"` // of the link, network, port group or host
+	Path string      `json:"path,omitempty"` // of a network: the pair of members that was measured
+	NIC  string      `json:"nic,omitempty"`  // of a host, where it is about that NIC alone
+}
+
+// onHost is a host as a subject.
+func onHost(name string) Subject { return Subject{Kind: SubjectHost, Name: name} }
+
+// OnPath is a path's link or network as a subject.
+func OnPath(p fabric.Path) Subject {
+	if p.Network != nil {
+		return Subject{Kind: SubjectNetwork, Name: p.Network.Name, Path: p.Name}
+	}
+	return Subject{Kind: SubjectLink, Name: p.Name}
+}
+
+// Key tells the same measurement of two runs from all others.
+type Key struct {
+	Check      Check
+	Item       Item
+	Subject    Subject
+	Host, Peer string
+	Object     string
+}
+
+// Key is the result's.
+func (r Result) Key() Key { return Key{r.Check, r.Item, r.Subject, r.Host, r.Peer, r.Object} }
+
+// String names the measurement in an error.
+func (k Key) String() string {
+	on := k.Subject.Name
+	if k.Subject.Path != "" {
+		on = k.Subject.Path
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s of %s on %s", k.Item, k.Object, k.Host, on)), " ")
+}
+
+// Item is what of a check a result judges.
+type Item string
+
+// The items, by their checks.
+const (
+	Carrier Item = "carrier" // link
+	Speed   Item = "speed"
+	MTU     Item = "mtu"
+
+	SmallPing    Item = "ping"
+	FullSizePing Item = "full_size_ping" // as large as the MTU, and not to be fragmented
+
+	Throughput   Item = "throughput"         // tcp
+	GroupTraffic Item = "throughput_of_port" // of links that share a port, at once
+
+	RDMADevice      Item = "rdma_device" // verbs
+	RDMAMTU         Item = "rdma_mtu"
+	PerftestRelease Item = "perftest_release"
+	PerftestRun     Item = "perftest"
+
+	NCCLPort        Item = "gid" // nccl: the RDMA device and GID that NCCL takes
+	GPUPlacement    Item = "gpu_placement"
+	SocketInterface Item = "socket_interface"
+	NCCLSettings    Item = "settings"
+	ConfFile        Item = "conf_file"
+	ConfVariable    Item = "conf_variable"
+	ConfFinding     Item = "conf_finding"
+	Job             Item = "job" // of ranks that run collectives
+	Ranks           Item = "ranks"
+	CollectiveData  Item = "collective_data"
+	BusBandwidth    Item = "bus_bandwidth"
+	RankLog         Item = "log"
+	Leftovers       Item = "processes"
+
+	Version    Item = "version"  // parity: of a kernel, a library, a driver
+	Firmware   Item = "firmware" // of RDMA devices with one board
+	Installing Item = "installation"
+
+	Rebooted Item = "reboot" // boot
+	CameUp   Item = "resource"
+
+	CommonCause Item = "common_cause" // culprit: what all failures have in common
+)
+
+// SkipReason is why a check did not run.
+type SkipReason string
+
+// The reasons.
+const (
+	HostUnreachable SkipReason = "host_unreachable"
+	DeviceMissing   SkipReason = "device_missing" // a declared NIC matches no device, or several
+	Disabled        SkipReason = "disabled"       // by a validate block
+	NoAddressPair   SkipReason = "no_address_pair"
+	NotDeclared     SkipReason = "not_declared" // nothing in the files to compare with
+	InLab           SkipReason = "lab"
+	NoCarrier       SkipReason = "no_carrier"
+	SpeedUnknown    SkipReason = "speed_unknown"
+	NoRDMA          SkipReason = "no_rdma"
+	NoGPU           SkipReason = "no_gpu"
+	BadSettings     SkipReason = "bad_settings"
+	EarlierFailure  SkipReason = "earlier_failure" // an earlier test failed in a way that this one would repeat
+)
+
+// Place is a line of a file on a host; line 0 is the whole file.
+type Place struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+}
+
+// FoundOn is a value, and the hosts that have it.
+type FoundOn struct {
+	Value string   `json:"value"` // empty: none
+	Hosts []string `json:"hosts"`
+}
+
+// Setup is how values were measured, where one must know that to compare them.
+type Setup struct {
+	Streams           int       `json:"streams,omitempty"`            // TCP connections at a time
+	CongestionControl string    `json:"congestion_control,omitempty"` // of TCP
+	From              *RDMAPort `json:"from,omitempty"`               // the client's
+	To                *RDMAPort `json:"to,omitempty"`                 // the server's
+	RDMAMTU           int       `json:"rdma_mtu_bytes,omitempty"`
+	MessageBytes      int64     `json:"message_bytes,omitempty"`
+	Ranks             int       `json:"ranks,omitempty"`
+	Software          []string  `json:"software,omitempty"`  // each with its release
+	Transport         string    `json:"transport,omitempty"` // of NCCL: RDMA or sockets
+	Devices           []string  `json:"devices,omitempty"`   // that the transport uses, on the first host
+}
+
+// RDMAPort is a port of an RDMA device with the index of the GID in use.
+type RDMAPort struct {
+	Device   string `json:"device"`
+	Port     int    `json:"port"`
+	GIDIndex int    `json:"gid_index"`
+}
+
+// Movement is how far a port's counter rose while a test ran: the proof that the test took this port.
+type Movement struct {
+	Port    string `json:"port"` // HOST.NIC, or HOST.DEVICE of an RDMA device
+	Counter string `json:"counter"`
+	Rise    uint64 `json:"rise"`
+	AtLeast uint64 `json:"at_least,omitempty"` // what the test must have moved
+	Shared  int    `json:"shared,omitempty"`   // tests that ran at once and moved it together; 0: this one alone
+}
+
+// fails is the result as a failure with values.
+func (r Result) fails(cause, cure string) Result {
+	r.Verdict, r.Cause, r.Cure = Fail, cause, cure
+	return r
+}
+
+// unmeasured is the result as a failure before there was a value.
+func (r Result) unmeasured(cause, cure string) Result {
+	r.Unmeasured = true
+	return r.fails(cause, cure)
+}
+
+// skips is the result as a check that did not run.
+func (r Result) skips(why SkipReason, cause string) Result {
+	r.Verdict, r.Skipped, r.Cause = Skip, why, cause
+	return r
 }

@@ -13,12 +13,9 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// Checks are the kinds of checks, in the order in which they run.
-var Checks = []string{"link", "ping", "tcp", "verbs", "nccl", "parity"}
-
 // Options narrow and steer a run.
 type Options struct {
-	Only        []string               // kinds of checks; empty: all
+	Only        []Check                // of the table; empty: all
 	Tests       []string               // of perftest, instead of those that the files declare; nil: those
 	Where       func(fabric.Path) bool // nil: every path
 	Link        string                 // name of one link, network or path; "": all
@@ -27,10 +24,6 @@ type Options struct {
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
 	LeftOut     func(host string) bool // hosts that nobody asks about, and their links; nil: none
 	Progress    func(string)           // nil: quiet
-}
-
-func (o Options) wants(check string) bool {
-	return len(o.Only) == 0 || slices.Contains(o.Only, check)
 }
 
 func (o Options) progress(what string) {
@@ -48,7 +41,9 @@ type side struct {
 	link      *host.Link
 }
 
-func (s side) port() string { return s.host + "." + s.nic }
+func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.nic} }
+
+func (s side) port() string { return s.ref().String() }
 
 // run is one validation.
 type run struct {
@@ -68,11 +63,23 @@ type trial struct {
 	*run
 	path fabric.Path
 	ends [2]side
-	why  string // why the path cannot be checked; "": it can
+	// skip and why are set where the path cannot be checked.
+	skip SkipReason
+	why  string
 	out  []Result
 }
 
 func (t *trial) add(res Result) { t.out = append(t.out, res) }
+
+// result is one about the path, passed so far. Peer may be empty.
+func (t *trial) result(check Check, item Item, host, peer string) Result {
+	return Result{Check: check, Item: item, Subject: OnPath(t.path), Host: host, Peer: peer, Verdict: Pass}
+}
+
+// both is a result about both ends.
+func (t *trial) both(check Check, item Item) Result {
+	return t.result(check, item, t.path.Endpoints[0].Host, t.path.Endpoints[1].Host)
+}
 
 // Run checks every link and every network's pairs, then groups of links that share a port, then
 // every host's NCCL view, and NCCL itself where that is asked for, then what differs between hosts. It
@@ -88,30 +95,12 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	}
 	r.look(ctx)
 	trials := r.trials()
-	r.check(ctx, trials, "link", (*trial).carrier)
-	r.ping(ctx, trials)
-	r.check(ctx, trials, "tcp", (*trial).tcp)
-	r.check(ctx, trials, "verbs", (*trial).verbs)
+	ofHosts := r.judge(ctx, trials)
 	var out []Result
 	for _, t := range trials {
 		out = append(out, t.out...)
 	}
-	out = append(out, culprits(trials)...)
-	if o.wants("tcp") {
-		out = append(out, r.portGroups(ctx, trials)...)
-	}
-	if o.wants("nccl") && o.Link == "" {
-		for _, h := range f.Hosts {
-			if !o.leftOut(h.Name) {
-				out = append(out, r.nccl(h)...)
-			}
-		}
-		out = append(out, r.collectives(ctx)...)
-	}
-	if o.wants("parity") && o.Link == "" {
-		out = append(out, r.parity()...)
-	}
-	return out
+	return slices.Concat(out, culprits(trials), ofHosts)
 }
 
 // trials resolves what is to be checked.
@@ -124,7 +113,7 @@ func (r *run) trials() []*trial {
 		network := p.Network != nil && p.Network.Name == r.options.Link
 		if r.options.Link == "" || r.options.Link == p.Name || network {
 			t := &trial{run: r, path: p}
-			t.ends, t.why = r.ends(p)
+			t.ends, t.skip, t.why = r.ends(p)
 			out = append(out, t)
 		}
 	}
@@ -134,20 +123,17 @@ func (r *run) trials() []*trial {
 // sideBySide bounds how many trials run at a time.
 const sideBySide = 64
 
-// check runs one kind of check on all trials, round by round. A lab's hosts share one machine's
-// processors, so that its throughput is measured one path at a time.
-func (r *run) check(ctx context.Context, trials []*trial, name string, do func(*trial, context.Context)) {
-	if r.options.wants(name) {
-		r.inRounds(ctx, ready(trials, name), name, r.options.Lab && (name == "tcp" && r.options.LabCapGbps > 0 || name == "verbs"), do)
-	}
+// check runs one check on all trials, round by round; single leaves each alone.
+func (r *run) check(ctx context.Context, trials []*trial, name Check, single bool, do func(*trial, context.Context)) {
+	r.inRounds(ctx, ready(trials, name), name, single, do)
 }
 
 // ready are the trials that can be checked; the others say why they are skipped.
-func ready(trials []*trial, name string) []*trial {
+func ready(trials []*trial, name Check) []*trial {
 	var out []*trial
 	for _, t := range trials {
-		if t.why != "" {
-			t.add(Result{Check: name, Link: t.path.Name, Host: t.path.Endpoints[0].Host, Peer: t.path.Endpoints[1].Host, Verdict: Skip, What: name, Cause: t.why})
+		if t.skip != "" {
+			t.add(t.both(name, "").skips(t.skip, t.why))
 		} else {
 			out = append(out, t)
 		}
@@ -156,7 +142,7 @@ func ready(trials []*trial, name string) []*trial {
 }
 
 // inRounds does something to all trials, round by round; single leaves each alone.
-func (r *run) inRounds(ctx context.Context, trials []*trial, name string, single bool, do func(*trial, context.Context)) {
+func (r *run) inRounds(ctx context.Context, trials []*trial, name Check, single bool, do func(*trial, context.Context)) {
 	done := 0
 	for _, round := range rounds(trials, single) {
 		var wg sync.WaitGroup
@@ -232,19 +218,19 @@ func (r *run) look(ctx context.Context) {
 	r.options.Unreachable = lost
 }
 
-// ends resolves both ends; why is not empty where one cannot be used.
-func (r *run) ends(p fabric.Path) (ends [2]side, why string) {
+// ends resolves both ends; skip is not empty where one cannot be used.
+func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 	for i, ref := range p.Endpoints {
 		snap := r.snapshots[ref.Host]
 		if snap == nil {
-			return ends, "host " + ref.Host + " could not be reached: " + r.options.Unreachable[ref.Host]
+			return ends, HostUnreachable, "host " + ref.Host + " could not be reached: " + r.options.Unreachable[ref.Host]
 		}
 		spec := r.nics[ref]
 		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec)}
 		if s.link == nil {
-			return ends, s.port() + ": no device, or several, match it; run plan"
+			return ends, DeviceMissing, s.port() + " matches no device, or several; run fabricform plan"
 		}
 		ends[i] = s
 	}
-	return ends, ""
+	return ends, "", ""
 }

@@ -1,7 +1,9 @@
 package validators
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -123,15 +125,51 @@ func settle(t *testing.T, f *fabric.Fabric, fleet Fleet, o Options) (out []Resul
 	return out
 }
 
-// failed are the failures, as "link check: cause".
+// failed are the failures, as "link check: values: cause; cure".
 func failed(results []Result) string {
 	var out strings.Builder
 	for _, r := range results {
 		if r.Verdict == Fail {
-			out.WriteString(r.Link + " " + r.Check + ": " + r.Measured + ": " + r.Cause + "\n")
+			fmt.Fprintf(&out, "%s %s: %s: %s; %s\n", cmp.Or(r.Subject.Path, r.Subject.Name), r.Check, values(r), r.Cause, r.Cure)
 		}
 	}
 	return out.String()
+}
+
+// values are what a result found and measured.
+func values(r Result) string {
+	var out []string
+	if r.Unmeasured {
+		out = append(out, "unmeasured")
+	}
+	if r.Found != "" {
+		out = append(out, r.Found)
+	}
+	for _, f := range r.FoundOn {
+		out = append(out, fmt.Sprintf("%s on %s", cmp.Or(f.Value, "none"), strings.Join(f.Hosts, " ")))
+	}
+	for _, v := range r.Values {
+		text := fmt.Sprintf("%s %.4g", v.Name, v.Value)
+		if v.Of != "" {
+			text = v.Of + " " + text
+		}
+		if v.OutOf > 0 {
+			text += fmt.Sprintf(" of %g", v.OutOf)
+		}
+		if v.MessageBytes > 0 {
+			text += fmt.Sprintf(" at %d B", v.MessageBytes)
+		}
+		if t := v.Threshold; t != nil {
+			for sign, bound := range map[string]*float64{"≥": t.AtLeast, "≤": t.AtMost, "=": t.Exactly} {
+				if bound != nil {
+					text += fmt.Sprintf(" %s %.4g", sign, *bound)
+				}
+			}
+			text += strings.TrimRight(" "+string(t.NotJudged), " ")
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
 
 func TestAWholeFabricPasses(t *testing.T) {
@@ -160,7 +198,7 @@ func TestSwappedCablesAreNamed(t *testing.T) {
 	w.carries = func(from, netdev string) (string, string, string) {
 		return netdev, peer(from), map[string]string{"eth0": "eth1", "eth1": "eth0"}[netdev]
 	}
-	got := failed(settle(t, two(), w, Options{Only: []string{"ping"}}))
+	got := failed(settle(t, two(), w, Options{Only: []Check{CheckPing}}))
 	if !strings.Contains(got, "arrived at b.rail1: the cables of b.rail0 and b.rail1 are swapped") || !strings.Contains(got, "rail1 ping") {
 		t.Fatal(got)
 	}
@@ -171,8 +209,8 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 	w.snaps["b"].Links[0].Carrier = false
 	w.snaps["a"].Links[1].MTU = 1500
 	w.snaps["b"].Links[1].SpeedMbps = 10000
-	got := failed(settle(t, two(), w, Options{Only: []string{"link"}}))
-	for _, want := range []string{"rail0 link: eth0 has no carrier", "tx and rx fibres are swapped", "a.rail1 has 1500, b.rail1 has 9000", "rail1 link: 10 Gb/s"} {
+	got := failed(settle(t, two(), w, Options{Only: []Check{CheckLink}}))
+	for _, want := range []string{"rail0 link: no carrier", "tx and rx fibres are swapped", "a.rail1 mtu 1500, b.rail1 mtu 9000", "rail1 link: link_speed 10 = 25"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -182,19 +220,19 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 func TestThroughputIsJudgedAgainstTheDeclaredSpeed(t *testing.T) {
 	w := newWires()
 	w.gbps = 20
-	if got := failed(settle(t, two(), w, Options{Only: []string{"tcp"}})); strings.Count(got, "slower than declared") != 4 {
+	if got := failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}})); strings.Count(got, "slower than declared") != 4 {
 		t.Fatal(got)
 	}
 	w.gbps = 0.95
-	results := settle(t, two(), w, Options{Only: []string{"tcp"}, Lab: true, LabCapGbps: 1})
-	if got := failed(results); got != "" || !strings.Contains(results[0].Expected, "lab link, 25 Gb/s scaled to 1") {
-		t.Fatal(got, results[0].Expected)
+	results := settle(t, two(), w, Options{Only: []Check{CheckTCP}, Lab: true, LabCapGbps: 1})
+	if to := results[0].Values[0].Threshold; failed(results) != "" || to.DeclaredGbps != 25 || to.LabGbps != 1 || *to.AtLeast != 0.9 {
+		t.Fatalf("%s %+v", failed(results), to)
 	}
 }
 
 func TestAnUnreachableHostsLinksAreSkippedWithTheReason(t *testing.T) {
 	for _, r := range settle(t, two(), newWires(), Options{Unreachable: map[string]string{"b": "no answer"}}) {
-		if r.Link != "" && (r.Verdict != Skip || !strings.Contains(r.Cause, "no answer")) {
+		if r.Subject.Kind == SubjectLink && (r.Verdict != Skip || r.Skipped != HostUnreachable || !strings.Contains(r.Cause, "no answer")) {
 			t.Fatalf("%+v", r)
 		}
 	}

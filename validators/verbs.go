@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -31,24 +30,35 @@ type port struct {
 	mtu    int // bytes, of RDMA
 }
 
+// setup is the port as results name it.
+func (p port) setup() *RDMAPort {
+	return &RDMAPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
+}
+
+// verbs runs perftest on all paths; a lab's virtual machines share processors, so that one path is
+// measured at a time there.
+func (r *run) verbs(ctx context.Context, trials []*trial) []Result {
+	r.check(ctx, trials, CheckVerbs, r.options.Lab, (*trial).verbs)
+	return nil
+}
+
 // verbs runs perftest between both ends, with device, port and GID index named on each.
 func (t *trial) verbs(ctx context.Context) {
-	skip := Result{Check: "verbs", Link: t.path.Name, Host: t.ends[0].host, Peer: t.ends[1].host, Verdict: Skip, What: "RDMA"}
+	res := t.both(CheckVerbs, RDMADevice)
 	found := pairs(t.ends, t.path.Routed)
 	switch {
 	case !t.path.Validate.Verbs.Enabled:
-		skip.Cause = "disabled in validate"
+		t.add(res.skips(Disabled, "disabled in validate"))
 	case len(found) == 0:
-		skip.Cause = t.noPair()
+		t.add(res.skips(NoAddressPair, t.noPair()))
 	default:
-		ends, res := t.rdmaPorts(found)
-		if res == nil {
-			t.rdma(ctx, ends)
+		ends, why := t.rdmaPorts(found)
+		if why != nil {
+			t.add(*why)
 			return
 		}
-		skip = *res
+		t.rdma(ctx, ends)
 	}
-	t.add(skip)
 }
 
 // rdmaPorts resolves both ends by the addresses of the family that their GIDs are meant to have. A
@@ -74,19 +84,21 @@ func (t *trial) rdmaPorts(found []pair) (ends [2]port, why *Result) {
 // skip where nobody declares RDMA there, a failure where somebody does.
 func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	p := port{side: s, mtu: facts.ActiveMTU(s.link.MTU)}
-	res := &Result{Check: "verbs", Link: t.path.Name, Host: s.host, Verdict: Fail, What: "RDMA", Measured: unmeasured, Expected: "a usable port"}
+	fail := func(cause, cure string) (port, *Result) {
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").unmeasured(cause, cure)
+		return p, &res
+	}
 	i := slices.IndexFunc(t.snapshots[s.host].RDMA, func(d facts.RDMADevice) bool { return d.Netdev == s.link.Name })
-	if i < 0 {
-		res.Cause = fmt.Sprintf("there is no RDMA device on %s: an rxe block makes one of software; a card's needs its driver", s.link.Name)
-		if !t.declaresRDMA(s) {
-			res.Verdict, res.Measured, res.Expected = Skip, "", ""
-		}
-		return p, res
+	switch {
+	case i < 0 && !t.declaresRDMA(s):
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none is declared")
+		return p, &res
+	case i < 0:
+		return fail(noDevice(s), "declare an rxe block for Soft-RoCE; a card needs its driver")
 	}
 	p.device = t.snapshots[s.host].RDMA[i]
 	if p.device.State != "ACTIVE" {
-		res.Cause = fmt.Sprintf("the port of %s is %s (%s): it follows %s, which needs to be up with a carrier", p.device.Name, p.device.State, p.device.PhysState, s.link.Name)
-		return p, res
+		return fail(fmt.Sprintf("the port of %s is %s (%s)", p.device.Name, p.device.State, p.device.PhysState), fmt.Sprintf("it follows %s, which needs to be up with a carrier", s.link.Name))
 	}
 	if p.device.LinkLayer == "InfiniBand" {
 		return p, nil // index 0, and no address stands behind it
@@ -101,9 +113,10 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 			return p, nil
 		}
 	}
-	res.Cause = fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s: is the address on %s, and did it get there after the device?", p.device.Name, version, addr, s.link.Name)
-	return p, res
+	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s", p.device.Name, version, addr), fmt.Sprintf("see that the address is on %s, and was added after the device appeared", s.link.Name))
 }
+
+func noDevice(s side) string { return "there is no RDMA device on " + s.link.Name }
 
 // declaresRDMA says whether the files want RDMA on the NIC.
 func (t *trial) declaresRDMA(s side) bool {
@@ -115,9 +128,12 @@ func (t *trial) declaresRDMA(s side) bool {
 func (t *trial) rdma(ctx context.Context, ends [2]port) {
 	if ends[0].mtu != ends[1].mtu {
 		// perftest takes the smaller of both without a word, and so does NCCL.
-		t.add(Result{Check: "verbs", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Fail, What: "RDMA MTU",
-			Measured: fmt.Sprintf("%d and %d", ends[0].mtu, ends[1].mtu), Expected: "the same",
-			Cause: fmt.Sprintf("it follows the MTU of %s (%d) and %s (%d): set the same on both", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU)})
+		res := t.both(CheckVerbs, RDMAMTU)
+		for _, e := range ends {
+			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(e.mtu), Unit: Bytes, Of: e.key().String()})
+		}
+		res.Wanted = "the same"
+		t.add(res.fails(fmt.Sprintf("it follows the MTU of %s (%d) and %s (%d)", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU), "set the same MTU on both"))
 	}
 	t.sameRelease(ctx, ends)
 	tests := t.path.Validate.Verbs.Tests
@@ -126,21 +142,21 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 	}
 	dead := ""
 	for _, name := range tests {
-		test := perftest.Test(name)
 		if dead != "" { // each more would take its whole time to say the same
-			t.add(Result{Check: "verbs", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Skip, What: name, Cause: dead + " was not measured in either direction"})
+			res := t.both(CheckVerbs, PerftestRun)
+			res.Object = name
+			t.add(res.skips(EarlierFailure, dead+" was not measured in either direction"))
 			continue
 		}
+		test := perftest.Test(name)
 		there, back := t.perftest(ctx, test, ends[0], ends[1]), t.perftest(ctx, test, ends[1], ends[0])
 		t.add(there)
 		t.add(back)
-		if there.Measured == unmeasured && back.Measured == unmeasured {
+		if there.Unmeasured && back.Unmeasured {
 			dead = name
 		}
 	}
 }
-
-const unmeasured = "not measured"
 
 // sameRelease warns of perftests that differ, and so may not understand each other.
 func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
@@ -153,9 +169,13 @@ func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 		got[i] = v
 	}
 	if got[0] != got[1] {
-		t.add(Result{Check: "verbs", Link: t.path.Name, Host: ends[0].host, Peer: ends[1].host, Verdict: Warn, What: "perftest release",
-			Measured: got[0].String() + " and " + got[1].String(), Expected: "the same",
-			Cause: "their ends may not understand each other, and their numbers may not be comparable: install the same release on both"})
+		res := t.both(CheckVerbs, PerftestRelease)
+		for i, e := range ends {
+			res.FoundOn = append(res.FoundOn, FoundOn{got[i].String(), []string{e.host}})
+		}
+		res.Verdict, res.Wanted = Warn, "the same"
+		res.Cause, res.Cure = "the ends may not understand each other, and their numbers may not be comparable", "install the same release of perftest on both"
+		t.add(res)
 	}
 }
 
@@ -184,54 +204,51 @@ func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration)
 // perftest measures in one direction: data goes from one port to the other. A read's data comes
 // to the client.
 func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port) Result {
-	res := Result{Check: "verbs", Link: t.path.Name, Host: from.host, Peer: to.host, Verdict: Pass}
+	res := t.result(CheckVerbs, PerftestRun, from.host, to.host)
 	client, server := from, to
 	if test == perftest.ReadBW {
 		client, server = to, from
 	}
 	spec, limit := t.spec(test, server.gid.Addr.IsValid() && !server.gid.Addr.Is4In6())
-	res.What = fmt.Sprintf("%s %s", test, size(spec.Size))
+	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup()}
 	before, err := t.devices(ctx, from, to)
 	var out [2]probe.VerbsOutcome
 	if err == nil {
 		out, err = t.bothEnds(ctx, spec, limit, client, server)
 	}
 	if err != nil {
-		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, err.Error()
-		return res
+		return res.unmeasured(err.Error(), "")
 	}
 	if failure, failed := perftest.Classify(out[1].Outcome, out[0].Outcome); failed {
-		res.Verdict, res.Measured, res.Expected = Fail, unmeasured, "a measurement"
-		res.Cause = t.explain(failure, client, server)
-		return res
+		return res.unmeasured(t.explain(failure, client, server))
 	}
 	m, err := measured(out[0])
-	if err == nil && m.count == 0 {
-		res.Verdict, res.Measured, res.Expected = Fail, unmeasured, "a measurement"
-		res.Cause = "the time was over and no message had come through: let UDP port 4791 pass in both hosts' firewalls, and compare both ends' MTU with what lies between them"
-		return res
-	}
 	if err != nil {
-		res.Verdict, res.Measured, res.Cause = Fail, unmeasured, "perftest's report cannot be read: "+err.Error()
-		return res
+		return res.unmeasured("perftest's report cannot be read: "+err.Error(), "")
 	}
-	res.Measured = m.text + fmt.Sprintf(" (%s GID %d → %s GID %d, MTU %d)", client.device.Name, client.gid.Index, server.device.Name, server.gid.Index, m.report.MTU)
-	need, bad := t.judge(test, m, from, to)
-	res.Expected = need
-	denied, errors, err := t.carried(ctx, before, m, from, to)
-	switch {
+	if m.count == 0 {
+		return res.unmeasured("the time was over and no message had come through", "let UDP port 4791 pass in both hosts' firewalls, and compare both ends' MTU with what lies between them")
+	}
+	res.Setup.RDMAMTU = m.report.MTU
+	m.value.Threshold = t.verbsThreshold(test, from, to)
+	res.Values = []Measurement{m.value}
+	port, errors, err := t.carried(ctx, before, m, from, to)
+	res.Counters = slices.Concat(port.counters, errors)
+	switch wrong := wrongGID(m.report, client); {
 	case err != nil:
-		res.Verdict, res.Cause = Fail, err.Error()
-	case denied != "":
-		res.Verdict, res.Cause = Fail, "measured, but not by this port: "+denied
-	case wrongGID(m.report, client) != "":
-		res.Verdict, res.Cause = Fail, wrongGID(m.report, client)
-	case bad != "":
-		res.Verdict, res.Cause = Fail, bad
-	case errors != "" && t.options.Lab:
-		res.Verdict, res.Cause = Warn, errors+"; emulated machines answer late, so that a lab does not fail for it"
-	case errors != "":
-		res.Verdict, res.Cause = Fail, errors+": packets were lost or came late; look at cables, flow control and MTU"
+		return res.fails(err.Error(), "")
+	case port.denied != "":
+		return res.fails("measured, but not by this port: "+port.denied, "")
+	case wrong != "":
+		return res.fails(wrong, "")
+	case !m.value.Met() && test.Bandwidth():
+		return res.fails("slower than declared: a PCIe slot with too few lanes, a port that negotiated less, an RDMA MTU below 4096, or congestion", "")
+	case !m.value.Met():
+		return res.fails("slower than declared: a switch or a longer path between, power saving, or a busy CPU", "")
+	case len(errors) > 0 && t.options.Lab:
+		res.Verdict, res.Cause = Warn, rose(errors)+"; emulated machines answer late, so that a lab does not fail for it"
+	case len(errors) > 0:
+		return res.fails(rose(errors)+": packets were lost or came late", "look at cables, flow control and MTU")
 	}
 	return res
 }
@@ -276,24 +293,21 @@ func controlAddress(server port) netip.Addr {
 }
 
 // explain puts the hosts' names into a failure, and what else is known of this path.
-func (t *trial) explain(f perftest.Failure, client, server port) string {
-	named := strings.NewReplacer("the server", server.host, "the client", client.host, "The server", server.host, "The client", client.host)
-	s := strings.TrimSuffix(named.Replace(f.Sentence), ".") + ": " + named.Replace(f.Cure)
-	switch f.Cause {
-	case perftest.NoControl: // both ends were started by us, and the server was seen to listen
+func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure string) {
+	if f.Cause == perftest.NoControl { // both ends were started by us, and the server was seen to listen
 		return fmt.Sprintf("%s does not reach TCP port %d and those after it of %s on this link: nobody answers ARP for %s (see the ping check), or a firewall on %s refuses the port",
-			client.host, probe.FirstControlPort, server.host, controlAddress(server), server.host)
+			client.host, probe.FirstControlPort, server.host, controlAddress(server), server.host), ""
+	}
+	cause, cure = f.Text(map[perftest.Side]string{perftest.Client: client.host, perftest.Server: server.host})
+	switch f.Cause {
 	case perftest.NotInstalled:
-		s += `; or declare it: ofed { stack = "inbox", packages = ["perftest"] }`
+		cure += `; or declare it: ofed { stack = "inbox", packages = ["perftest"] }`
 	case perftest.SilentData, perftest.RetriesExceeded:
 		if client.mtu != server.mtu {
-			s += fmt.Sprintf("; the ends' MTUs differ too (%d and %d)", client.link.MTU, server.link.MTU)
+			cause += fmt.Sprintf("; the ends' MTUs differ too (%d and %d)", client.link.MTU, server.link.MTU)
 		}
 	}
-	if f.Said != "" {
-		s += fmt.Sprintf(" (perftest on %s: %s)", map[perftest.Side]string{perftest.Client: client.host, perftest.Server: server.host}[f.Side], f.Said)
-	}
-	return s
+	return cause, cure
 }
 
 // wrongGID compares what perftest says it used with what it was to use.
@@ -304,15 +318,4 @@ func wrongGID(r perftest.Report, client port) string {
 		}
 	}
 	return ""
-}
-
-// size is a message's, for people.
-func size(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
 }

@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,9 @@ import (
 // measurement is what a perftest program measured: its one row.
 type measurement struct {
 	report perftest.Report
-	text   string
-	gbps   float64       // bandwidth
-	lat    time.Duration // latency: the median, or the average where there is none
-	bytes  int64         // that were sent at least
-	count  int64         // messages
+	value  Measurement
+	bytes  int64 // that were sent at least
+	count  int64 // messages
 }
 
 // measured reads a client's report: JSON where the release writes it well, and always the text.
@@ -35,20 +34,18 @@ func measured(o probe.VerbsOutcome) (measurement, error) {
 	switch {
 	case len(r.Bandwidth) > 0:
 		b := r.Bandwidth[len(r.Bandwidth)-1]
-		m.gbps, m.count, m.bytes = b.AverageGbps, b.Iterations, b.Iterations*b.Size
-		m.text = fmt.Sprintf("%.2f Gb/s", b.AverageGbps)
+		m.count, m.bytes = b.Iterations, b.Iterations*b.Size
+		m.value = Measurement{Name: MetricBandwidth, Value: b.AverageGbps, Unit: Gbps}
 		if b.PeakGbps > 0 {
-			m.text += fmt.Sprintf(", peak %.2f", b.PeakGbps)
+			m.value.Spread = &Spread{Max: b.PeakGbps}
 		}
 	case len(r.Latency) > 0:
 		l := r.Latency[len(r.Latency)-1]
-		m.count, m.lat = l.Iterations, us(l.TypicalUs)
+		m.count = l.Iterations
+		m.value = Measurement{Name: MetricLatency, Value: l.TypicalUs, Unit: Micros,
+			Spread: &Spread{Min: l.MinUs, Average: l.AverageUs, Max: l.MaxUs, StdDev: l.StdDevUs, P99: l.P99Us, P999: l.P999Us}}
 		if l.TypicalUs == 0 {
-			m.lat = us(l.AverageUs)
-		}
-		m.text = fmt.Sprintf("%s µs typical, %s average", short(l.TypicalUs), short(l.AverageUs))
-		if l.P99Us > 0 {
-			m.text += fmt.Sprintf(", %s at 99 %%, %s at 99.9 %%", short(l.P99Us), short(l.P999Us))
+			m.value.Value, m.value.Spread.Average = l.AverageUs, 0
 		}
 	default:
 		return m, errors.New("it has no row of results")
@@ -56,34 +53,17 @@ func measured(o probe.VerbsOutcome) (measurement, error) {
 	return m, nil
 }
 
-// short is a figure of about three digits.
-func short(v float64) string {
-	switch {
-	case v >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-func us(v float64) time.Duration { return time.Duration(v * float64(time.Microsecond)) }
-
-// judge compares with what is declared; bad is empty where it is met. Without a declaration a
-// bandwidth must reach its share of the goodput that the link's speed leaves.
-func (t *trial) judge(test perftest.Test, m measurement, from, to port) (need, bad string) {
+// verbsThreshold is what is declared for a test. Without a declaration a bandwidth must reach its share
+// of the goodput that the link's speed leaves.
+func (t *trial) verbsThreshold(test perftest.Test, from, to port) *Threshold {
 	c := t.path.Validate.Verbs
-	if t.options.Lab {
-		return emulated, ""
-	}
-	if !test.Bandwidth() {
-		if c.MaxLatency == nil {
-			return "reported only: no max_latency is declared", ""
-		}
-		if m.lat > *c.MaxLatency {
-			bad = "slower than declared: a switch or a longer path between, power saving, or a busy CPU"
-		}
-		return fmt.Sprintf("≤ %s", *c.MaxLatency), bad
+	switch {
+	case t.options.Lab:
+		return notJudged(VirtualMachines)
+	case !test.Bandwidth() && c.MaxLatency == nil:
+		return notJudged(NoLatencyDeclared)
+	case !test.Bandwidth():
+		return atMost(micros(*c.MaxLatency))
 	}
 	expect := t.path.ExpectGbps
 	if expect == 0 {
@@ -106,16 +86,28 @@ func (t *trial) judge(test perftest.Test, m measurement, from, to port) (need, b
 		gbps = max(gbps, f*goodput)
 	}
 	if gbps == 0 {
-		return "reported only: no speed or threshold is declared", ""
+		return notJudged(NothingDeclared)
 	}
-	if m.gbps < gbps {
-		bad = "slower than declared: a PCIe slot with too few lanes, a port that negotiated less, an RDMA MTU below 4096, or congestion"
-	}
-	return fmt.Sprintf("≥ %.2f Gb/s", gbps), bad
+	return atLeast(gbps)
 }
 
-// counted are the counters of all RDMA devices of two hosts, by host.device.
-type counted map[string]probe.RDMACounters
+// rdmaKey names a port of an RDMA device on a host.
+type rdmaKey struct {
+	host, device string
+	port         int
+}
+
+func (k rdmaKey) String() string {
+	if k.port > 1 {
+		return fmt.Sprintf("%s.%s:%d", k.host, k.device, k.port)
+	}
+	return k.host + "." + k.device
+}
+
+func (p port) key() rdmaKey { return rdmaKey{p.host, p.device.Name, p.device.Port} }
+
+// counted are the counters of all RDMA devices of two hosts.
+type counted map[rdmaKey]probe.RDMACounters
 
 func (t *trial) devices(ctx context.Context, ends ...port) (counted, error) {
 	out := counted{}
@@ -125,13 +117,11 @@ func (t *trial) devices(ctx context.Context, ends ...port) (counted, error) {
 			if err != nil {
 				return nil, fmt.Errorf("host %s: %w", e.host, err)
 			}
-			out[e.host+"."+d.Name] = c
+			out[rdmaKey{e.host, d.Name, d.Port}] = c
 		}
 	}
 	return out, nil
 }
-
-func (p port) key() string { return p.host + "." + p.device.Name }
 
 // Names of counters, by direction: of hardware (ib_pma_portcounters_ext; data in words of 4 bytes)
 // and of Soft-RoCE (rxe_hw_counters.c).
@@ -141,13 +131,13 @@ var (
 )
 
 // rise is how far the first of the counters that is there has risen.
-func rise(before, after probe.RDMACounters, names []string) (n uint64, there bool) {
+func rise(before, after probe.RDMACounters, names []string) (name string, n uint64, there bool) {
 	for _, name := range names {
 		if v, ok := after[name]; ok {
-			return grown(before[name], v), true
+			return name, grown(before[name], v), true
 		}
 	}
-	return 0, false
+	return "", 0, false
 }
 
 // trouble are counters that do not rise on a sound path (counters.c of mlx5, rxe_hw_counters.c,
@@ -160,62 +150,65 @@ var trouble = []string{
 	"local_link_integrity_errors", "excessive_buffer_overrun_errors", "link_error_recovery",
 }
 
-// carried reads the counters after a test: denied says why they do not show it on both ports, and
-// errors what else rose.
-func (t *trial) carried(ctx context.Context, before counted, m measurement, from, to port) (denied, errors string, err error) {
+// carried reads the counters after a test until both ports show it, or a driver has had its time;
+// errors are the error counters that rose.
+func (t *trial) carried(ctx context.Context, before counted, m measurement, from, to port) (p proof, errors []Movement, err error) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := t.devices(ctx, from, to)
 		if err != nil {
-			return "", "", err
+			return proof{}, nil, err
 		}
-		if denied = shown(before, after, m, from, to); denied == "" || time.Now().After(deadline) {
-			return denied, rose(before, after, from, to), nil
+		if p = shown(before, after, m, from, to); p.denied == "" || time.Now().After(deadline) {
+			return p, faults(before, after, from, to), nil
 		}
-		select {
-		case <-ctx.Done():
-			return "", "", ctx.Err()
-		case <-time.After(lateCounters / 5):
+		if !rest(ctx, lateCounters/5) {
+			return proof{}, nil, ctx.Err()
 		}
 	}
 }
 
-// shown is empty where the sender's port sent what was measured and the receiver's received it.
-func shown(before, after counted, m measurement, from, to port) string {
+// shown says whether the sender's port sent what was measured and the receiver's received it.
+func shown(before, after counted, m measurement, from, to port) proof {
 	least := uint64(m.count)
 	if m.bytes > 0 && m.report.MTU > 0 {
 		least = uint64(m.bytes) / uint64(m.report.MTU)
 	}
-	out, knowsOut := rise(before[from.key()], after[from.key()], packetsOut)
-	in, knowsIn := rise(before[to.key()], after[to.key()], packetsIn)
+	nameOut, out, knowsOut := rise(before[from.key()], after[from.key()], packetsOut)
+	nameIn, in, knowsIn := rise(before[to.key()], after[to.key()], packetsIn)
 	if !knowsOut || !knowsIn {
-		return fmt.Sprintf("%s or %s has no counters of packets, so nothing proves which port carried the test", from.key(), to.key())
+		return proof{denied: fmt.Sprintf("%s or %s has no counters of packets, so nothing proves which port carried the test", from.key(), to.key())}
 	}
+	p := proof{counters: []Movement{{Port: from.key().String(), Counter: nameOut, Rise: out, AtLeast: least}, {Port: to.key().String(), Counter: nameIn, Rise: in, AtLeast: least}}}
 	if out >= least && in >= least {
-		return ""
+		return p
 	}
-	why := fmt.Sprintf("%s sent %d packets and %s received %d, of at least %d", from.key(), out, to.key(), in, least)
+	p.denied = fmt.Sprintf("%s sent %d packets and %s received %d, of at least %d", from.key(), out, to.key(), in, least)
 	for key := range after {
-		n, _ := rise(before[key], after[key], packetsIn)
-		if strings.HasPrefix(key, to.host+".") && key != to.key() && n >= least {
-			why += "; they arrived at " + key
+		if _, n, _ := rise(before[key], after[key], packetsIn); key.host == to.host && key != to.key() && n >= least {
+			p.denied += "; they arrived at " + key.String()
 		}
 	}
-	return why
+	return p
 }
 
-// rose names the error counters that did.
-func rose(before, after counted, ends ...port) string {
-	var out []string
+// faults are the error counters that rose.
+func faults(before, after counted, ends ...port) (out []Movement) {
 	for _, e := range ends {
 		for _, name := range trouble {
 			if n := grown(before[e.key()][name], after[e.key()][name]); n > 0 {
-				out = append(out, fmt.Sprintf("%s %s +%d", e.key(), name, n))
+				out = append(out, Movement{Port: e.key().String(), Counter: name, Rise: n})
 			}
 		}
 	}
-	slices.Sort(out)
-	if len(out) == 0 {
-		return ""
+	slices.SortFunc(out, func(a, b Movement) int { return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Counter, b.Counter)) })
+	return out
+}
+
+// rose names error counters.
+func rose(errors []Movement) string {
+	var out []string
+	for _, m := range errors {
+		out = append(out, fmt.Sprintf("%s %s +%d", m.Port, m.Counter, m.Rise))
 	}
 	return "error counters rose: " + strings.Join(out, ", ")
 }

@@ -8,17 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/probe"
 )
 
-// ping runs the pings of all trials. They are light, so that all go at once, in volleys; what a
+// pings runs the pings of all trials. They are light, so that all go at once, in volleys; what a
 // volley does not prove is measured alone, as anything else is.
-func (r *run) ping(ctx context.Context, trials []*trial) {
-	if !r.options.wants("ping") {
-		return
-	}
+func (r *run) pings(ctx context.Context, trials []*trial) []Result {
 	var hails []*hail
-	for _, t := range ready(trials, "ping") {
+	for _, t := range ready(trials, CheckPing) {
 		hails = append(hails, t.hails()...)
 	}
 	r.acquaint(ctx, hails)
@@ -31,6 +29,7 @@ func (r *run) ping(ctx context.Context, trials []*trial) {
 	for _, h := range hails {
 		h.out = append(h.out, h.results...)
 	}
+	return nil
 }
 
 // alone measures hails one by one: those of two hosts while nothing else is sent between them, and
@@ -47,7 +46,7 @@ func (r *run) alone(ctx context.Context, hails []*hail) {
 	}
 	for _, single := range []bool{false, true} {
 		trials := slices.DeleteFunc(slices.Clone(order), func(t *trial) bool { return doubtful[t] != single })
-		r.inRounds(ctx, trials, "ping", single, func(t *trial, ctx context.Context) {
+		r.inRounds(ctx, trials, CheckPing, single, func(t *trial, ctx context.Context) {
 			for _, h := range left[t] {
 				h.alone(ctx)
 			}
@@ -101,7 +100,7 @@ func leftOver(hails []*hail) []*hail {
 			silent[h.from.port()]++
 			silent[h.to.port()]++
 			if max(silent[h.from.port()], silent[h.to.port()]) > silentAlone {
-				h.results = []Result{h.judge(small, h.echoes(h.got))}
+				h.results = []Result{h.judge(small, echoes{got: h.got})}
 				continue
 			}
 		}
@@ -195,30 +194,31 @@ func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (pro
 		return nil, nil // each hail says so when it is measured alone
 	}
 	got, errs := r.fire(ctx, hails, func(h *hail) probe.PingSpec { return h.spec(s) })
-	need, blurred := map[string]minimum{}, map[string]bool{}
+	need, blurred := map[fabric.NICRef]minimum{}, map[fabric.NICRef]bool{}
 	clean := map[*hail]Result{}
 	for i, h := range hails {
 		spec := h.spec(s)
 		if errs[i] != nil || got[i].Received != spec.Count || got[i].Sent != spec.Count || got[i].Duplicates > 0 || len(got[i].Errors) > 0 {
 			// How many packets it moved is not known, and they would hide what others did not.
-			blurred[h.from.port()], blurred[h.to.port()] = true, true
+			blurred[h.from.ref()], blurred[h.to.ref()] = true, true
 			continue
 		}
-		clean[h] = h.judge(s, h.echoes(got[i]))
-		for _, port := range []string{h.from.port(), h.to.port()} {
+		clean[h] = h.judge(s, echoes{got: got[i]})
+		for _, port := range []fabric.NICRef{h.from.ref(), h.to.ref()} {
 			m := need[port] // a port sends as much as it receives: requests one way, answers the other
 			need[port] = minimum{m.packets + uint64(spec.Count), m.bytes + uint64(spec.Count)*uint64(spec.Size)}
 		}
 	}
-	short := r.short(ctx, hails, before, need, late)
+	after, short := r.short(ctx, hails, before, need, late)
 	for _, h := range hails {
 		res, is := clean[h]
-		a, b := h.from.port(), h.to.port()
+		a, b := h.from.ref(), h.to.ref()
 		switch {
 		case !is:
 		case blurred[a] || blurred[b] || short[a] || short[b] || res.Verdict != Pass:
 			unproven = append(unproven, h)
 		default:
+			res.Counters = shared(before, after, need, h, len(clean))
 			h.results = append(h.results, res)
 			proven = append(proven, h)
 		}
@@ -226,21 +226,31 @@ func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (pro
 	return proven, unproven
 }
 
+// shared is what a hail's ports moved together with all others of its salvo.
+func shared(before, after ports, need map[fabric.NICRef]minimum, h *hail, n int) []Movement {
+	sent, received := movement(before, after, h.from, h.to, need[h.from.ref()]), movement(before, after, h.from, h.to, need[h.to.ref()])
+	out := append(sent[:2:2], received[2:]...)
+	for i := range out {
+		out[i].Shared = n
+	}
+	return out
+}
+
 // short are the ports whose counters do not show what they must have moved; where late is set, after
 // the time that a driver may take to show it.
-func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[string]minimum, late bool) map[string]bool {
+func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[fabric.NICRef]minimum, late bool) (after ports, short map[fabric.NICRef]bool) {
 	for deadline := time.Now().Add(lateCounters); ; {
-		out := map[string]bool{}
+		short = map[fabric.NICRef]bool{}
 		after, err := r.counters(ctx, hails)
 		for port, least := range need {
 			b, a := before[port], after[port]
 			if err != nil || grown(b.TxPackets, a.TxPackets) < least.packets || grown(b.RxPackets, a.RxPackets) < least.packets ||
 				grown(b.TxBytes, a.TxBytes) < least.bytes || grown(b.RxBytes, a.RxBytes) < least.bytes {
-				out[port] = true
+				short[port] = true
 			}
 		}
-		if len(out) == 0 || !late || time.Now().After(deadline) || !rest(ctx, lateCounters/5) {
-			return out
+		if len(short) == 0 || !late || time.Now().After(deadline) || !rest(ctx, lateCounters/5) {
+			return after, short
 		}
 	}
 }
@@ -257,9 +267,9 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // counters reads the counters of the hails' own ports, all hosts side by side.
 func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
-	ends := map[string]side{}
+	ends := map[fabric.NICRef]side{}
 	for _, h := range hails {
-		ends[h.from.port()], ends[h.to.port()] = h.from, h.to
+		ends[h.from.ref()], ends[h.to.ref()] = h.from, h.to
 	}
 	out := ports{}
 	var mu sync.Mutex

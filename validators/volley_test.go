@@ -114,7 +114,7 @@ func (s *segment) pings(t *testing.T) (results []Result, failures string, took t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		results = Run(t.Context(), s.fabric, s, Options{Only: []string{"ping"}})
+		results = Run(t.Context(), s.fabric, s, Options{Only: []Check{CheckPing}})
 		took = time.Since(start)
 	})
 	return results, failed(results), took
@@ -147,7 +147,7 @@ func TestTwoHostsThatAnswerForEachOtherAreNotProven(t *testing.T) {
 		return to
 	}
 	_, failures, _ := s.pings(t)
-	if strings.Count(failures, "5 of 5") != 2*5 || strings.Count(failures, "not over this cable") != 2*5 {
+	if strings.Count(failures, "packets_received 5 of 5") != 2*5 || strings.Count(failures, "not over this cable") != 2*5 {
 		t.Fatalf("from all other hosts to each of the two must fail:\n%s", failures)
 	}
 }
@@ -161,7 +161,7 @@ func TestAnAddressThatAnotherHostHasIsFound(t *testing.T) {
 		return to
 	}
 	_, failures, _ := s.pings(t)
-	if failures != "rail:h01-h03 ping: 5 of 5, 0 µs / 0 µs / 0 µs: answered, but not over this cable: h03.rail sent 5 packets and h01.rail received 0\n" {
+	if failures != "rail:h01-h03 ping: packets_received 5 of 5, packet_loss 0 ≤ 0, round_trip_time 0, round_trip_time_max 0: answered, but not over this cable: h03.rail sent 5 packets and h01.rail received 0; \n" {
 		t.Fatal(failures)
 	}
 }
@@ -176,7 +176,7 @@ func TestLossesDoNotHideWhatIsMissing(t *testing.T) {
 		return to
 	}
 	_, failures, _ := s.pings(t)
-	if strings.Count(failures, "\n") != 2 || !strings.Contains(failures, "rail:h00-h01 ping: 4 of 5") || !strings.Contains(failures, "rail:h01-h03 ping: 5 of 5") {
+	if strings.Count(failures, "\n") != 2 || !strings.Contains(failures, "rail:h00-h01 ping: packets_received 4 of 5") || !strings.Contains(failures, "rail:h01-h03 ping: packets_received 5 of 5") {
 		t.Fatal(failures)
 	}
 }
@@ -198,7 +198,7 @@ func TestLateCountersProveInTheEnd(t *testing.T) {
 		}
 		return to
 	}
-	if _, failures, _ := s.pings(t); strings.Count(failures, "\n") != 1 || !strings.Contains(failures, "rail:h01-h03 ping: 5 of 5") {
+	if _, failures, _ := s.pings(t); strings.Count(failures, "\n") != 1 || !strings.Contains(failures, "rail:h01-h03 ping: packets_received 5 of 5") {
 		t.Fatal(failures)
 	}
 }
@@ -215,7 +215,7 @@ func TestADeadHostInALargeNetworkTakesSeconds(t *testing.T) {
 	if n := strings.Count(failures, "\n"); n != 2*31+1 {
 		t.Errorf("%d failures:\n%s", n, failures)
 	}
-	if last := results[len(results)-1]; last.What != "culprit" || last.Host != "h07" {
+	if last := results[len(results)-1]; last.Check != CheckCulprit || last.Host != "h07" {
 		t.Errorf("the culprit is not named: %+v", last)
 	}
 	if took > 20*time.Second {
@@ -239,7 +239,7 @@ func TestSwappedRailsWhoseHostsAnswerAreNotProven(t *testing.T) {
 	w.carries = func(from, netdev string) (string, string, string) {
 		return netdev, peer(from), map[string]string{"eth0": "eth1", "eth1": "eth0"}[netdev]
 	}
-	if got := failed(settle(t, two(), w, Options{Only: []string{"ping"}})); strings.Count(got, "not over this cable") != 4 {
+	if got := failed(settle(t, two(), w, Options{Only: []Check{CheckPing}})); strings.Count(got, "not over this cable") != 4 {
 		t.Fatal(got)
 	}
 }

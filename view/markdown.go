@@ -87,14 +87,14 @@ func groupMarkdown(g planner.Group) string {
 
 // ResultsMarkdown is a table of the checks that say something: failures and warnings first.
 func ResultsMarkdown(results []validators.Result) string {
-	t := verdicts(results)
+	n := tally(results)
 	var b strings.Builder
 	sign := "✅"
-	if t[validators.Fail] > 0 {
+	if n.Fail > 0 {
 		sign = "❌"
 	}
 	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, %d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
-		sign, t[validators.Pass], t[validators.Fail], t[validators.Warn], t[validators.Skip])
+		sign, n.Pass, n.Fail, n.Warn, n.Skip)
 	for _, verdict := range []validators.Verdict{validators.Fail, validators.Warn, validators.Pass} {
 		for _, r := range results {
 			if r.Verdict != verdict {
@@ -104,12 +104,8 @@ func ResultsMarkdown(results []validators.Result) string {
 				b.WriteString("\nMore did not fit.\n")
 				return b.String()
 			}
-			who := r.Host
-			if r.Peer != "" {
-				who += " → " + r.Peer
-			}
 			symbol := map[validators.Verdict]string{validators.Pass: "✅", validators.Fail: "❌", validators.Warn: "⚠️"}[r.Verdict]
-			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(r.Link), escape(who), escape(r.What), escape(r.Measured), escape(r.Expected), escape(r.Cause))
+			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(heading(r)), escape(who(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
 		}
 	}
 	return b.String()

@@ -23,14 +23,14 @@ func (p *Printer) folded(groups [][]validators.Result) {
 	var order, matrices []string
 	for _, culprits := range []bool{true, false} {
 		for _, g := range groups {
-			if (g[0].What == "culprit") != culprits {
+			if (g[0].Check == validators.CheckCulprit) != culprits {
 				continue
 			}
-			t := verdicts(g)
-			failed := t[validators.Fail]+t[validators.Warn] > 0
-			network, _, is := strings.Cut(g[0].Link, ":")
+			n := tally(g)
+			failed := n.Fail+n.Warn > 0
+			network := g[0].Subject.Name
 			switch {
-			case failed && is:
+			case failed && g[0].Subject.Kind == validators.SubjectNetwork:
 				if bad[network] == nil {
 					matrices = append(matrices, network)
 				}
@@ -43,7 +43,7 @@ func (p *Printer) folded(groups [][]validators.Result) {
 					rest[name] = &fold{}
 					order = append(order, name)
 				}
-				rest[name].add(t)
+				rest[name].add(n)
 			}
 		}
 	}
@@ -57,11 +57,10 @@ func (p *Printer) folded(groups [][]validators.Result) {
 
 // part is what a folded group counts to.
 func part(r validators.Result) string {
-	network, _, is := strings.Cut(r.Link, ":")
-	switch {
-	case is:
-		return "network " + network
-	case r.Link != "":
+	switch r.Subject.Kind {
+	case validators.SubjectNetwork:
+		return "network " + r.Subject.Name
+	case validators.SubjectLink, validators.SubjectGroup:
 		return "links"
 	}
 	return "hosts"
@@ -70,10 +69,10 @@ func part(r validators.Result) string {
 // fold is groups of results that are one line together.
 type fold struct{ groups, passed, skipped int }
 
-func (f *fold) add(t map[validators.Verdict]int) {
+func (f *fold) add(n Tally) {
 	f.groups++
-	f.passed += t[validators.Pass]
-	f.skipped += t[validators.Skip]
+	f.passed += n.Pass
+	f.skipped += n.Skip
 }
 
 func (f *fold) String() string {

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
@@ -40,40 +39,44 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 
 // Fates prints how each host's transaction ended; hosts that ended alike are one line.
 func (p *Printer) Fates(hosts []apply.HostOutcome) {
-	by := map[string][]string{}
-	var order []string
+	type end struct {
+		fate apply.Fate
+		text string
+	}
+	by := map[end][]string{}
+	var order []end
 	for _, h := range hosts {
 		if h.Fate == "" || h.Fate == apply.Untouched && len(h.Outcomes) == 0 {
 			continue
 		}
-		key := string(h.Fate)
+		e := end{h.Fate, string(h.Fate)}
 		if h.Fate != apply.Committed && h.Why != "" {
-			key += ": " + h.Why
+			e.text += ": " + h.Why
 		}
 		for _, l := range h.Left {
-			key += "\n    " + l
+			e.text += "\n    " + l
 		}
-		if by[key] == nil {
-			order = append(order, key)
+		if by[e] == nil {
+			order = append(order, e)
 		}
-		by[key] = append(by[key], h.Host)
+		by[e] = append(by[e], h.Host)
 	}
-	for _, key := range order {
+	for _, e := range order {
 		symbol := p.bad("✗")
-		switch {
-		case strings.HasPrefix(key, string(apply.Committed)):
+		switch e.fate {
+		case apply.Committed:
 			symbol = p.good("✓")
-		case strings.HasPrefix(key, string(apply.Reverted)), strings.HasPrefix(key, string(apply.Waiting)), key == string(apply.Untouched):
+		case apply.Reverted, apply.Waiting, apply.Untouched:
 			symbol = p.warn("!")
 		}
-		p.Linef("%s %s  %s", symbol, p.bold(planner.Names(by[key])), key)
+		p.Linef("%s %s  %s", symbol, p.bold(planner.Names(by[e])), e.text)
 	}
 }
 
-// Results prints the verdicts of live checks, grouped by link as they come.
+// Results prints the verdicts of live checks, grouped by what they are about, as they come.
 func (p *Printer) Results(results []validators.Result) {
 	groups := group(results)
-	tally := verdicts(results)
+	n := tally(results)
 	if len(groups) > foldFrom {
 		p.folded(groups)
 	} else {
@@ -82,25 +85,20 @@ func (p *Printer) Results(results []validators.Result) {
 		}
 	}
 	p.Linef("")
-	sum := fmt.Sprintf("%d passed, %d failed, %d warned, %d skipped", tally[validators.Pass], tally[validators.Fail], tally[validators.Warn], tally[validators.Skip])
+	sum := fmt.Sprintf("%d passed, %d failed, %d warned, %d skipped", n.Pass, n.Fail, n.Warn, n.Skip)
 	switch {
-	case tally[validators.Fail] > 0:
+	case n.Fail > 0:
 		p.Linef("%s %s", p.bad("✗ Fabric not proven:"), sum)
-	case slices.ContainsFunc(results, outOfReach):
+	case slices.ContainsFunc(results, func(r validators.Result) bool { return r.Skipped == validators.HostUnreachable }):
 		p.Linef("%s %s; what could not be reached was not proven", p.warn("! Proven in part:"), sum)
-	case tally[validators.Pass] == 0:
+	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was proven:"), sum)
 	default:
 		p.Linef("%s %s", p.good("✓ Fabric proven:"), sum)
 	}
 }
 
-// outOfReach says whether a check was skipped because its host did not answer.
-func outOfReach(r validators.Result) bool {
-	return r.Verdict == validators.Skip && strings.Contains(r.Cause, "could not be reached")
-}
-
-// group splits results where their heading changes.
+// group splits results where what they are about changes.
 func group(results []validators.Result) [][]validators.Result {
 	var out [][]validators.Result
 	for _, r := range results {
@@ -112,26 +110,41 @@ func group(results []validators.Result) [][]validators.Result {
 	return out
 }
 
-func verdicts(results []validators.Result) map[validators.Verdict]int {
-	out := map[validators.Verdict]int{}
+// Tally counts verdicts.
+type Tally struct {
+	Pass int `json:"pass"`
+	Fail int `json:"fail"`
+	Warn int `json:"warn"`
+	Skip int `json:"skip"`
+}
+
+func tally(results []validators.Result) (n Tally) {
 	for _, r := range results {
-		out[r.Verdict]++
+		switch r.Verdict {
+		case validators.Pass:
+			n.Pass++
+		case validators.Fail:
+			n.Fail++
+		case validators.Warn:
+			n.Warn++
+		case validators.Skip:
+			n.Skip++
+		}
 	}
-	return out
+	return n
 }
 
 func heading(r validators.Result) string {
-	switch {
-	case r.Check == "parity":
+	switch s := r.Subject; s.Kind {
+	case validators.SubjectHosts:
 		return "hosts beside each other"
-	case strings.Contains(r.Link, ":"):
-		return "path " + r.Link
-	case strings.HasPrefix(r.Link, "port group "):
-		return r.Link
-	case r.Link != "":
-		return "link " + r.Link
+	case validators.SubjectNetwork:
+		return "path " + s.Path
+	case validators.SubjectGroup:
+		return "port group " + s.Name
+	default:
+		return string(s.Kind) + " " + s.Name
 	}
-	return "host " + r.Host
 }
 
 func (p *Printer) checked(g []validators.Result) {
@@ -141,27 +154,34 @@ func (p *Printer) checked(g []validators.Result) {
 	}
 }
 
+// who is where a result was measured.
+func who(r validators.Result) string {
+	switch {
+	case r.Subject.Kind == validators.SubjectHosts:
+		return planner.Names(r.Hosts)
+	case r.Peer != "":
+		return r.Host + " → " + r.Peer
+	}
+	return r.Host
+}
+
 func (p *Printer) result(r validators.Result) {
 	symbol := map[validators.Verdict]string{
 		validators.Pass: p.good("✓"), validators.Fail: p.bad("✗"), validators.Warn: p.warn("!"), validators.Skip: p.dim("-"),
 	}[r.Verdict]
-	who := r.Host
-	if r.Peer != "" {
-		who += " → " + r.Peer
-	}
-	line := fmt.Sprintf("  %s %-5s %-14s %-18s", symbol, r.Check, who, r.What)
-	if r.Measured != "" {
-		line += " " + r.Measured
+	line := fmt.Sprintf("  %s %-5s %-14s %-18s", symbol, r.Check, who(r), What(r))
+	if measured := Measured(r); measured != "" {
+		line += " " + measured
 	}
 	if r.Verdict == validators.Skip {
 		p.Linef("%s %s", line, p.dim("skipped: "+r.Cause))
 		return
 	}
-	if r.Expected != "" {
-		line += p.dim("  (want " + r.Expected + ")")
+	if expected := Expected(r); expected != "" {
+		line += p.dim("  (want " + expected + ")")
 	}
 	p.Linef("%s", line)
-	if r.Cause != "" {
-		p.Linef("      %s", r.Cause)
+	if why := Why(r); why != "" {
+		p.Linef("      %s", why)
 	}
 }

@@ -9,6 +9,11 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
+// member is a pair of a network's members as a subject.
+func member(network, path string) validators.Subject {
+	return validators.Subject{Kind: validators.SubjectNetwork, Name: network, Path: path}
+}
+
 func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 	var results []validators.Result
 	for i := range 20 {
@@ -16,7 +21,7 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 		if i == 7 {
 			v = validators.Fail
 		}
-		results = append(results, validators.Result{Check: "ping", Link: fmt.Sprintf("rail0:h%d-h%d", i, i+1), Host: "h", Verdict: v, What: "ping", Cause: "no light"})
+		results = append(results, validators.Result{Check: validators.CheckPing, Item: validators.SmallPing, Subject: member("rail0", fmt.Sprintf("rail0:h%d-h%d", i, i+1)), Host: "h", Verdict: v, Cause: "no light"})
 	}
 	var b bytes.Buffer
 	New(&b).Results(results)
@@ -45,14 +50,16 @@ func TestAHostThatFailsWithAllIsOneRow(t *testing.T) {
 				v = validators.Fail
 			}
 			a, b := fmt.Sprintf("h%02d", i), fmt.Sprintf("h%02d", j)
-			results = append(results, validators.Result{Check: "ping", Link: "rail:" + a + "-" + b, Host: a, Peer: b, Verdict: v, What: "ping", Measured: "0 of 5", Cause: "no answer"})
+			results = append(results, validators.Result{Check: validators.CheckPing, Item: validators.SmallPing, Subject: member("rail", "rail:"+a+"-"+b), Host: a, Peer: b, Verdict: v, Cause: "no answer",
+				Values: []validators.Measurement{{Name: validators.MetricPackets, OutOf: 5}}})
 		}
 	}
-	results = append(results, validators.Result{Check: "network", Host: "h04", Verdict: validators.Fail, What: "culprit", Measured: "all 11 paths of h04.rail fail", Cause: "look at NIC h04.rail first"})
+	results = append(results, validators.Result{Check: validators.CheckCulprit, Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Host: "h04", Verdict: validators.Fail,
+		Values: []validators.Measurement{{Name: validators.MetricPathsFailed, Value: 11, OutOf: 11}}, Cause: "look at NIC h04.rail first"})
 	var b bytes.Buffer
 	New(&b).Results(results)
 	want := `host h04
-  ✗ network h04            culprit            all 11 paths of h04.rail fail
+  ✗ culprit h04            common cause       all 11 paths of h04.rail fail
       look at NIC h04.rail first
 network rail: h04 with h[00-03], h[05-11], 11 paths; the first of them:
   ✗ ping  h00 → h04      ping               0 of 5

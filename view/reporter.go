@@ -21,9 +21,9 @@ type Reporter interface {
 // Note prints a line for people.
 func (p *Printer) Note(format string, args ...any) { p.Linef(format, args...) }
 
-// EventFormat is the version of the JSON lines. Fields and types are only ever added; docs/json.md
-// lists them.
-const EventFormat = 1
+// EventFormat is the version of the JSON lines and reports. Within one, fields and types are only ever
+// added; docs/json.md lists them.
+const EventFormat = 2
 
 // Events writes one JSON object a line.
 type Events struct{ p *Printer }
@@ -109,7 +109,7 @@ func (e *Events) Results(results []validators.Result) {
 	for i := range results {
 		e.emit(event{Type: "result", Result: &results[i]})
 	}
-	e.emit(event{Type: "verify", Summary: verdicts(results)})
+	e.emit(event{Type: "verify", Summary: tally(results)})
 }
 
 // Note writes a line for people as one for programs.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,39 +18,44 @@ func cameUp(p *planner.Plan, records map[string][]resource.Record, seen map[stri
 		if h.Unreachable != "" || seen[h.Name] == nil {
 			continue // the checks that follow say so
 		}
-		say := func(v validators.Verdict, what, measured, expected, cause string) {
-			out = append(out, validators.Result{Check: "boot", Host: h.Name, Verdict: v, What: what, Measured: measured, Expected: expected, Cause: cause})
+		say := func(v validators.Verdict, r validators.Result) {
+			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
+			out = append(out, r)
 		}
+		reboot := validators.Result{Item: validators.Rebooted, Values: []validators.Measurement{{Name: validators.MetricResources, Value: float64(h.Settled)}}}
 		applied, ok := lastApplied(p.Fabric, records[h.Name])
 		asDeclared := len(h.Problems) == 0 && !slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 })
+		last := applied.Time.Local().Format(time.DateTime)
 		switch {
 		case (!ok || applied.Boot == "") && asDeclared:
-			say(validators.Warn, "reboot", fmt.Sprintf("%d resources are as declared", h.Settled), "",
-				"no apply that changed this host has kept in which boot it was made: whether it was started anew since is not known")
+			reboot.Found, reboot.Cause = "as declared", "no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since"
+			say(validators.Warn, reboot)
 			continue
 		case !ok:
-			say(validators.Fail, "reboot", "never applied here", "an apply, and a reboot", "apply the fabric first")
+			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run fabricform apply first"})
 			continue
 		case applied.Boot == "":
-			say(validators.Fail, "reboot", "not known to be since "+applied.Time.Local().Format(time.DateTime), "a reboot since the last apply",
-				"it was not kept in which boot the fabric was applied: apply it, reboot the host, and verify again")
+			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not known to have rebooted since " + last, Wanted: "a reboot since the last apply",
+				Cause: "no boot ID was recorded when the fabric was applied", Cure: "apply it, reboot the host, and verify again"})
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
-			say(validators.Fail, "reboot", "not since "+applied.Time.Local().Format(time.DateTime), "a reboot since the last apply",
-				"the host runs as it was applied, which proves nothing of its next start: reboot it, and verify again")
+			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not rebooted since " + last, Wanted: "a reboot since the last apply",
+				Cause: "the host has not rebooted since the last apply, so persistence is untested", Cure: "reboot it, and verify again"})
 			continue
 		}
 		for _, q := range h.Problems {
-			say(validators.Fail, q.Addr.Kind+"."+q.Addr.Name, q.Message, "as declared", "")
+			say(validators.Fail, validators.Result{Item: validators.CameUp, Object: q.Addr.Kind + "." + q.Addr.Name, Wanted: "as declared", Cause: q.Message})
 		}
 		for _, a := range h.Actions {
 			for _, c := range a.Changes {
-				say(validators.Fail, a.Resource.Addr.Kind+"."+a.Resource.Addr.Name, c.Attribute+" "+orAbsent(c.From), c.Attribute+" "+orAbsent(c.To),
-					"it did not come up as declared: `fabricform plan` shows all that differs, and `apply` makes it so again")
+				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
+					Found: c.Attribute + " " + orAbsent(c.From), Wanted: c.Attribute + " " + orAbsent(c.To),
+					Cause: "it did not come up as declared", Cure: "`fabricform plan` shows all that differs, and `fabricform apply` corrects it"})
 			}
 		}
 		if asDeclared {
-			say(validators.Pass, "reboot", fmt.Sprintf("%d resources came up as declared", h.Settled), "", "")
+			reboot.Found = "came up as declared"
+			say(validators.Pass, reboot)
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
+	"github.com/fabricform/fabricform/view"
 )
 
 func TestCameUp(t *testing.T) {
@@ -28,9 +29,9 @@ func TestCameUp(t *testing.T) {
 		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up"},
 		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot it, and verify again"},
 		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
-		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources are as declared"},
-		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to be since"},
-		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Settled: 7}, unknown, 0, "is not known"},
+		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources as declared"},
+		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to have rebooted since"},
+		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Settled: 7}, unknown, 0, "cannot tell whether it has rebooted"},
 		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address absent"},
 		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
 		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},
@@ -44,7 +45,7 @@ func TestCameUp(t *testing.T) {
 				if r.Verdict == validators.Fail {
 					fails++
 				}
-				said += r.Measured + " " + r.Cause + "\n"
+				said += view.Measured(r) + " " + view.Why(r) + "\n"
 			}
 			if fails != c.fails || !strings.Contains(said, c.says) {
 				t.Errorf("%d failures, wanted %d; it said %q", fails, c.fails, said)

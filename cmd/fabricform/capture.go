@@ -87,7 +87,7 @@ func (a *app) capture(ctx context.Context, s *session, link string, o capturing)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
-	options := validators.Options{Only: []string{"verbs"}, Link: link, Tests: []string{o.test}, Lab: s.lab != nil, Progress: func(what string) { a.err.Progressf("%s", what) }}
+	options := validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: link, Tests: []string{o.test}, Lab: s.lab != nil, Progress: func(what string) { a.err.Progressf("%s", what) }}
 	results := validators.Run(ctx, s.fabric, s.fleet, options)
 	got, err := s.fleet.CaptureCollect(ctx, ref.Host, id)
 	if err != nil {

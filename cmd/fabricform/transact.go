@@ -243,10 +243,10 @@ func (r *job) lit(ref fabric.NICRef) bool {
 
 // works are the carriers and pings that pass.
 func (r *job) works(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
-	all := validators.Run(ctx, r.s.fabric, r.s.fleet, validators.Options{Only: []string{"link", "ping"}, Where: where, Lab: r.s.lab != nil,
+	all := validators.Run(ctx, r.s.fabric, r.s.fleet, validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Lab: r.s.lab != nil,
 		Unreachable: r.s.unreachable(), LeftOut: r.s.leftOut})
 	return slices.DeleteFunc(all, func(v validators.Result) bool {
-		return v.Verdict != validators.Pass || v.What != "carrier" && !strings.HasPrefix(v.What, "ping ")
+		return v.Verdict != validators.Pass || v.Item != validators.Carrier && v.Item != validators.SmallPing
 	})
 }
 
@@ -256,21 +256,20 @@ func (r *job) regressed(ctx context.Context, before []validators.Result) error {
 	if len(before) == 0 {
 		return nil
 	}
-	paths := map[string]bool{}
+	paths := map[validators.Subject]bool{}
 	for _, v := range before {
-		paths[v.Link] = true
+		paths[v.Subject] = true
 	}
-	key := func(v validators.Result) string { return strings.Join([]string{v.Link, v.Host, v.Peer, v.What}, "|") }
 	var lost []string
 	for range 4 {
-		now := map[string]bool{}
-		for _, v := range r.works(ctx, func(p fabric.Path) bool { return paths[p.Name] }) {
-			now[key(v)] = true
+		now := map[validators.Key]bool{}
+		for _, v := range r.works(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] }) {
+			now[v.Key()] = true
 		}
 		lost = nil
 		for _, v := range before {
-			if !now[key(v)] {
-				lost = append(lost, fmt.Sprintf("%s of %s on %s", v.What, v.Host, v.Link))
+			if !now[v.Key()] {
+				lost = append(lost, v.Key().String())
 			}
 		}
 		if len(lost) == 0 {

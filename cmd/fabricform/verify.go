@@ -22,20 +22,19 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `verify measures what the hosts carry, and judges it by the files. With -after-reboot it says first what
 came up as declared on hosts that were started anew since the last apply, and what did not; a host that
 was not is a failure, because nothing is proven of it; of a host that no apply had to change it is told
-whether it is as declared.`,
+whether it is as declared.` + checksHelp(),
 		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0\n  fabricform verify -after-reboot",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringSliceVar(&only, "only", nil, "`kinds` of checks to run: link, ping, tcp, verbs, nccl, parity")
+	c.Flags().StringSliceVar(&only, "only", nil, "`kinds` of checks to run: "+checkNames())
 	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
 	c.Flags().StringVar(&a.Link, "link", "", "check this `link`, network or path of a network only, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, kind := range only {
-			if !slices.Contains(validators.Checks, kind) {
-				return fmt.Errorf("-only %s: no such check; there are %s", kind, strings.Join(validators.Checks, ", "))
-			}
+		checks, err := chosenChecks(only)
+		if err != nil {
+			return err
 		}
 		s, err := a.open(cmd.Context(), fabricArg(args))
 		if err != nil {
@@ -49,16 +48,46 @@ whether it is as declared.`,
 			p := s.plan(cmd.Context())
 			came = cameUp(p, s.records, s.facts)
 		}
-		code, results := a.prove(cmd.Context(), s, only, came...)
+		code, results := a.prove(cmd.Context(), s, checks, came...)
 		r.report.Results = results
 		return r.end(code, nil)
 	}
 	return c
 }
 
+// checkNames lists the checks of the table.
+func checkNames() string {
+	var names []string
+	for _, c := range validators.Table {
+		names = append(names, string(c.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// chosenChecks are the checks that -only names.
+func chosenChecks(only []string) (out []validators.Check, err error) {
+	for _, name := range only {
+		if !slices.ContainsFunc(validators.Table, func(c validators.Row) bool { return string(c.Name) == name }) {
+			return nil, fmt.Errorf("-only %s: no such check; there are %s", name, checkNames())
+		}
+		out = append(out, validators.Check(name))
+	}
+	return out, nil
+}
+
+// checksHelp tells what each check of the table proves.
+func checksHelp() string {
+	var b strings.Builder
+	b.WriteString("\n\nThe checks are:\n")
+	for _, c := range validators.Table {
+		fmt.Fprintf(&b, "\n  %-7s %s", c.Name, c.Proves)
+	}
+	return b.String()
+}
+
 // prove runs the live checks and prints their verdicts after those that are there already; the answer
 // is the exit code and the results.
-func (a *app) prove(ctx context.Context, s *session, only []string, already ...validators.Result) (int, []validators.Result) {
+func (a *app) prove(ctx context.Context, s *session, only []validators.Check, already ...validators.Result) (int, []validators.Result) {
 	unreachable := s.unreachable()
 	o := validators.Options{Only: only, Link: a.Link, Unreachable: unreachable, LeftOut: s.leftOut,
 		Progress: func(what string) { a.err.Progressf("%s", what) }}

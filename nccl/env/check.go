@@ -33,7 +33,12 @@ type Finding struct {
 
 // Detail is the finding in sentences.
 func (f Finding) Detail() string {
-	return strings.Join(strings.Fields(f.Wrong+" "+f.Costs+" "+f.Instead), " ")
+	return strings.Join(strings.Fields(f.Trouble()+" "+f.Instead), " ")
+}
+
+// Trouble is what is wrong, and what follows from it.
+func (f Finding) Trouble() string {
+	return strings.Join(strings.Fields(f.Wrong+" "+f.Costs), " ")
 }
 
 // Context is what a value is checked against.

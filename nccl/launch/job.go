@@ -32,7 +32,7 @@ type Host struct {
 	File       string // nccl.conf; "": it is not written
 	NICs       []NIC
 	Env        nccl.Env
-	Problems   []string // what must be mended before NCCL can work
+	Problems   []nccl.Problem // what must be mended before NCCL can work
 }
 
 // NIC is one of the host's that NCCL uses.

@@ -1,5 +1,10 @@
 package perftest
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Outcome is how one end's program ended.
 type Outcome struct {
 	Stdout []byte
@@ -64,4 +69,14 @@ type Failure struct {
 	Cure     string `json:"cure"`
 	// Said is the program's own line, if there is one.
 	Said string `json:"said,omitempty"`
+}
+
+// Text is what happened, with the program's own line, and what to do; both name the hosts.
+func (f Failure) Text(hosts map[Side]string) (cause, cure string) {
+	named := strings.NewReplacer("the server", hosts[Server], "the client", hosts[Client])
+	cause = named.Replace(f.Sentence)
+	if f.Said != "" {
+		cause += fmt.Sprintf(" (perftest on %s: %s)", hosts[f.Side], f.Said)
+	}
+	return cause, named.Replace(f.Cure)
 }

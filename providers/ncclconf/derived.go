@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -31,18 +30,15 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	settled := nccl.Settled(h, snap, gone...)
 	block := f.NCCLOf(h)
 	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
-	var problems []string
+	var problems []nccl.Problem
 	s.Env, problems = nccl.Derive(f, h, settled)
 	// A wrong GID fails silently and late, so that nothing is written which would choose one. What an
 	// address that is not declared makes of it is not known before: it is said, and verify fails.
-	for _, p := range nccl.Ports(f, h, settled) {
-		if n := h.NIC(p.NIC); p.Wrong != "" && n.AddressesSet {
-			s.Wrong = append(s.Wrong, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong))
-		}
-	}
 	for _, p := range problems {
-		if !slices.Contains(s.Wrong, p) {
-			s.Notes = append(s.Notes, "NCCL: "+p)
+		if n := h.NIC(p.NIC); p.Of == nccl.WrongGID && n.AddressesSet {
+			s.Wrong = append(s.Wrong, p.Text)
+		} else {
+			s.Notes = append(s.Notes, "NCCL: "+p.Text)
 		}
 	}
 	s.Notes = append(s.Notes, elsewhere(snap, file)...)
