@@ -21,9 +21,13 @@ var allowed = map[string]struct {
 	why   string
 }{
 	"fabric":             {nil, "the model is pure: what it means cannot depend on how it is read or made"},
-	"host":               {nil, "what code may touch on a machine has no opinion about fabrics"},
+	"host":               {[]string{"host/file", "host/process"}, "what code may touch on a machine has no opinion about fabrics"},
+	"host/clock":         {nil, "the time since boot is asked of the kernel alone"},
+	"host/file":          {nil, "whole files are written in one way, whoever writes them"},
+	"host/lock":          {nil, "a lock between processes is a file's"},
+	"host/process":       {[]string{"host/file"}, "programs are started and ended in one place; of host/file, the folder of what we unpacked"},
 	"transport":          {nil, "a stream to a host is the same whatever is said over it"},
-	"facts":              {[]string{"host"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
+	"facts":              {[]string{"host", "host/process"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
 	"resource":           {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
 	"nccl/env":           {nil, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
 	"nccl":               {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
@@ -38,13 +42,13 @@ var allowed = map[string]struct {
 	"providers/ncclconf": {[]string{"resource", "host", "facts", "fabric", "nccl", "nccl/env"}, "a provider knows its kind and nothing of plans; what it writes is derived and read by NCCL's rooms"},
 	"providers":          {[]string{"resource", "facts", "fabric", "providers/ncclconf", "providers/netif", "providers/ofed", "providers/persist", "providers/rxe"}, "the explicit table of kinds"},
 	"planner":            {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
-	"probe":              {[]string{"host", "probe/perftest", "probe/collective", "probe/mpi"}, "a measurement knows addresses and devices, not fabrics"},
+	"probe":              {[]string{"host/process", "probe/perftest", "probe/collective", "probe/mpi"}, "a measurement knows addresses and devices, not fabrics"},
 	"probe/collective":   {nil, "the language of a rank is pure: what it prints means the same wherever it ran"},
 	"probe/mpi":          {nil, "the language of launchers is pure: what they would have done means the same wherever they run"},
 	"probe/perftest":     {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
 	"probe/roce":         {nil, "decoding is pure: packets mean the same wherever they were captured"},
-	"checkpoint":         {[]string{"host", "resource"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
-	"agent":              {[]string{"resource", "host", "facts", "probe", "checkpoint"}, "the conversation with a host, over any stream"},
+	"checkpoint":         {[]string{"host", "host/clock", "host/file", "host/lock", "host/process", "resource"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
+	"agent":              {[]string{"resource", "host", "host/clock", "host/file", "host/lock", "host/process", "facts", "probe", "checkpoint"}, "the conversation with a host, over any stream"},
 	"validators":         {[]string{"fabric", "facts", "nccl", "nccl/env", "nccl/explain", "nccl/launch", "probe", "probe/collective", "probe/mpi", "probe/perftest", "host"}, "judgement goes through the small interface Fleet; of host, the plain types of links"},
 	"apply":              {[]string{"planner", "agent", "checkpoint", "transport", "validators", "resource", "facts", "probe", "probe/perftest", "fabric"}, "carries a plan out on a fleet"},
 	"lab/site":           {nil, "what every lab has, whatever it is made of"},
@@ -108,7 +112,7 @@ func checkFile(t *testing.T, room, path string) {
 		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, "*") {
 			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
 		}
-		if name == "os/exec" && !slices.Contains([]string{"host", "transport", "lab/netns", "lab/vm"}, room) {
+		if name == "os/exec" && !slices.Contains([]string{"host", "host/process", "transport", "lab/netns", "lab/vm"}, room) {
 			t.Errorf("%s imports os/exec: programs are started in host, transport and labs only", path)
 		}
 	}

@@ -15,11 +15,12 @@ import (
 	"strconv"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // A bundle arrives in a folder of the login user's, because SFTP runs as that user, and is moved to
 // one of root's once its hash was checked.
-const arrivals = host.StateDir + "/bundles"
+const arrivals = file.StateDir + "/bundles"
 
 // Bundle names a file and what it is.
 type Bundle struct {
@@ -125,7 +126,7 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 	} else if err == nil {
 		return BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
 	}
-	free, err := host.FreeSpace(s.arrivals)
+	free, err := file.FreeSpace(s.arrivals)
 	if err != nil {
 		return BundleRoom{}, err
 	}
@@ -134,7 +135,7 @@ func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
 		there = max(there, info.Size())
 	}
 	if need := b.Size - there + unpackedTimes*b.Size; free < need {
-		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, host.StateDir, b.Name, need/1e6)
+		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, file.StateDir, b.Name, need/1e6)
 	}
 	return room, nil
 }

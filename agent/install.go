@@ -12,6 +12,9 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
+	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -39,7 +42,7 @@ func (i installer) run(ctx context.Context) error {
 	if err := noTransaction(i.store); err != nil {
 		return err
 	}
-	host.SpareMe()
+	process.SpareMe()
 	raw, err := os.ReadFile(i.stack.order())
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
@@ -48,11 +51,11 @@ func (i installer) run(ctx context.Context) error {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
-	me, err := host.Self()
+	me, err := process.Self()
 	if err != nil {
 		return err
 	}
-	boot, err := host.BootID()
+	boot, err := clock.BootID()
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func (j *journal) write() error {
 	if err != nil {
 		return err
 	}
-	if err := host.ReplaceFile(j.path, raw, 0o600); err != nil {
+	if err := file.Replace(j.path, raw, 0o600); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -143,7 +143,7 @@ func (s *server) enrol(_ context.Context, p EnrolParams) (struct{}, error) {
 	}
 	r.Roster = p.Roster
 	if p.Entry != nil {
-		if p.Entry.Boot, err = host.BootID(); err != nil {
+		if p.Entry.Boot, err = clock.BootID(); err != nil {
 			return struct{}{}, err
 		}
 		r.Enter(*p.Entry)

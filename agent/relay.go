@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 // A host that has a bundle hands it to others over TCP: a line with a token and one with an offset in
@@ -209,8 +209,8 @@ func (s *server) relayFetch(ctx context.Context, p FetchParams) (Fetched, error)
 		return Fetched{}, err
 	}
 	// One at a time: whoever came second would write on in what the first has checked.
-	unlock, err := host.TryLock(s.stack.file("fetch.lock"))
-	if errors.Is(err, host.ErrLocked) {
+	unlock, err := lock.Try(s.stack.file("fetch.lock"))
+	if errors.Is(err, lock.ErrHeld) {
 		return Fetched{}, &Error{Held: true, Message: "somebody fetches a bundle here already"}
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 // relaying is a host that hands out a bundle, and what it said of it. It is reached by loopback here.
@@ -78,7 +78,7 @@ func TestABundleComesFromARelay(t *testing.T) {
 	}
 	to.has(t, b, content)
 	// Two who fetch at once would write into one file.
-	unlock, err := host.TryLock(to.stack.file("fetch.lock"))
+	unlock, err := lock.Try(to.stack.file("fetch.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}

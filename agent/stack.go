@@ -14,6 +14,10 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
+	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/host/lock"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -92,7 +96,7 @@ func (s *server) stackStart(ctx context.Context, p StackOrder) (StackState, erro
 	if err != nil {
 		return StackState{}, err
 	}
-	if err := host.ReplaceFile(s.stack.order(), raw, 0o600); err != nil {
+	if err := file.Replace(s.stack.order(), raw, 0o600); err != nil {
 		return StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
 	said, err := os.OpenFile(s.stack.said(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -113,7 +117,7 @@ func startInstaller(order string, stderr *os.File) (ended <-chan struct{}, err e
 	if err != nil {
 		return nil, fmt.Errorf("find the helper: %w", err)
 	}
-	child, err := host.DetachUnit("fabricform-install-"+order, []string{self, "install"}, stderr)
+	child, err := process.DetachUnit("fabricform-install-"+order, []string{self, "install"}, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -192,8 +196,8 @@ func (s *server) installing() error {
 func (s *server) lockStack() (unlock func(), err error) {
 	who := "somebody"
 	for range 20 {
-		unlock, err := host.TryLock(s.stack.lock())
-		if !errors.Is(err, host.ErrLocked) {
+		unlock, err := lock.Try(s.stack.lock())
+		if !errors.Is(err, lock.ErrHeld) {
 			return unlock, err
 		}
 		state, err := s.stackState(context.Background(), struct{}{})
@@ -223,7 +227,7 @@ const tailSize = 2000
 
 // stackState reads the journal.
 func (s *server) stackState(context.Context, struct{}) (StackState, error) {
-	boot, err := host.BootID()
+	boot, err := clock.BootID()
 	if err != nil {
 		return StackState{}, err
 	}
@@ -298,6 +302,6 @@ func (s *server) restart(ctx context.Context, p StackOrder, state StackState) er
 	if err := s.host.Reboot(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	_ = host.ReplaceFile(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600) // without it, who asks again is refused
+	_ = file.Replace(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600) // without it, who asks again is refused
 	return nil
 }

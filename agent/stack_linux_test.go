@@ -19,6 +19,8 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
+	"github.com/fabricform/fabricform/host/lock"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -76,7 +78,7 @@ var (
 )
 
 func order(id string, changes ...resource.Change) StackOrder {
-	boot, _ := host.BootID()
+	boot, _ := clock.BootID()
 	return StackOrder{ID: id, Who: "me@laptop", Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "drivers", Name: "x"}, Spec: []byte(`""`)}, Changes: changes, Boot: boot}
 }
 
@@ -109,7 +111,7 @@ func newRack(t *testing.T, left ...resource.Change) *rack {
 func (r *rack) installer() installer { return installer{r, r.kinds, r.store, r.stack, r.arrivals} }
 
 func (r *rack) journal() *facts.StackJob {
-	boot, _ := host.BootID()
+	boot, _ := clock.BootID()
 	return facts.ReadJob(r, boot)
 }
 
@@ -117,7 +119,7 @@ func (r *rack) journal() *facts.StackJob {
 func (r *rack) whole(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if unlock, err := host.TryLock(r.stack.lock()); err == nil {
+		if unlock, err := lock.Try(r.stack.lock()); err == nil {
 			unlock()
 			return
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -94,7 +95,7 @@ func (s *server) txReady(ctx context.Context, _ struct{}) (TxReady, error) {
 // txOpen opens the transaction, keeps the snapshot and arms the timer, in that order. What fails is
 // closed again: nothing was changed yet.
 func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
-	me, err := host.Self()
+	me, err := process.Self()
 	if err != nil {
 		return TxInfo{}, err
 	}
@@ -256,7 +257,7 @@ func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
 // txTakeOver makes the caller the holder; it must show the earlier holder's token.
 func (s *server) txTakeOver(_ context.Context, p TxTakeOver) (TxInfo, error) {
 	from, _, _ := strings.Cut(s.sshConnection, " ")
-	me, err := host.Self()
+	me, err := process.Self()
 	if err != nil {
 		return TxInfo{}, err
 	}

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 func (s *Store) locked(do func(now Moment) error) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	unlock, err := host.Lock(filepath.Join(s.dir, "lock"))
+	unlock, err := lock.Acquire(filepath.Join(s.dir, "lock"))
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // File is a file as it was, or its absence.
@@ -72,7 +72,7 @@ func (f File) restore() error {
 		return errors.Join(os.Lchown(f.Path+".new", f.UID, f.GID), os.Rename(f.Path+".new", f.Path))
 	}
 	// Nobody may read what was closed to them, not even for a moment.
-	if err := host.ReplaceFile(f.Path, f.Content, 0o600); err != nil {
+	if err := file.Replace(f.Path, f.Content, 0o600); err != nil {
 		return err
 	}
 	return errors.Join(os.Lchown(f.Path, f.UID, f.GID), os.Chmod(f.Path, f.Mode))

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
 )
 
 // Guardian waits for a transaction's lease to run out, outside the session of the client, and then
@@ -42,7 +42,7 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 				return nil
 			case Wait:
 				failures = 0
-				if err := host.SleepUntil(ctx, now.Uptime+min(left, lookEvery)); err != nil {
+				if err := clock.SleepUntil(ctx, now.Uptime+min(left, lookEvery)); err != nil {
 					return err
 				}
 				continue
@@ -56,7 +56,7 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 		if failures++; failures > patience {
 			return err
 		}
-		if err := host.SleepUntil(ctx, now.Uptime+lookEvery); err != nil {
+		if err := clock.SleepUntil(ctx, now.Uptime+lookEvery); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/providers"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -71,7 +72,7 @@ func armed(t *testing.T, h host.Host, lease time.Duration, guardians int) (*Stor
 	}
 	t.Cleanup(func() { _ = helper.Process.Kill(); _ = helper.Wait() })
 	s := NewStore(quick(t), Now)
-	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Lease: lease, Helper: &Helper{must[host.Process](t)(host.FindProcess(helper.Process.Pid))}}))
+	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Lease: lease, Helper: &Helper{must[process.ID](t)(process.Find(helper.Process.Pid))}}))
 	snap := must[*Snapshot](t)(Take(h, providers.Kinds(), []resource.Atom{"nic ff0 mtu", "policy_route rule 500 100 10.0.0.2/32 all"}, nil))
 	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, snap))
 	for range guardians {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
 )
 
 // DefaultLease is how long a host waits for a client that has fallen silent.
@@ -26,11 +26,11 @@ type Clock func() (Moment, error)
 
 // Now is this machine's clock.
 func Now() (Moment, error) {
-	boot, err := host.BootID()
+	boot, err := clock.BootID()
 	if err != nil {
 		return Moment{}, err
 	}
-	up, err := host.Uptime()
+	up, err := clock.Uptime()
 	return Moment{Boot: boot, Uptime: up, Wall: time.Now()}, err
 }
 

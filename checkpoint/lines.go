@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // line is one way to run a program later, whatever becomes of this process.
@@ -18,14 +18,14 @@ type line struct {
 // lines are what this host has: a detached process, and a timer where systemd runs the host.
 func lines() []line {
 	out := []line{{"guardian", func(_ context.Context, _ string, _ time.Duration, argv []string) error {
-		p, err := host.Detach(argv)
+		p, err := process.Detach(argv)
 		if err != nil {
 			return err
 		}
 		return p.Release()
 	}}}
-	if host.HasSystemd() {
-		out = append(out, line{"systemd", host.StartTimer})
+	if process.HasSystemd() {
+		out = append(out, line{"systemd", process.StartTimer})
 	}
 	return out
 }
@@ -49,10 +49,10 @@ func (s *Store) Arm(ctx context.Context, helper string, t *Transaction) error {
 // Disarm takes the timer of a finished transaction away. The detached guardian sees the end by
 // itself, within a second, and so would the timer's: this only tidies up.
 func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
-	if !host.HasSystemd() {
+	if !process.HasSystemd() {
 		return nil
 	}
-	return host.StopTimer(ctx, unit(t.ID))
+	return process.StopTimer(ctx, unit(t.ID))
 }
 
 // GuardMain is the program that Arm and Rehearse start: args are those behind "guard".
@@ -63,6 +63,6 @@ func GuardMain(ctx context.Context, args []string, restore Restorer) error {
 	if len(args) != 3 || args[0] != "watch" {
 		return errors.New("guard: wrong arguments; fabricform starts this by itself")
 	}
-	host.SpareMe()
+	process.SpareMe()
 	return Guardian{Store: NewStore(args[1], Now), Restore: restore}.Watch(ctx, args[2])
 }

@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/clock"
+	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // Fired is a line of defence that was seen to fire.
@@ -78,7 +80,7 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 			return 0, errors.New("something else wrote its proof")
 		case err == nil && got.Uptime < deadline:
 			return 0, fmt.Errorf("it fired %s early", deadline-got.Uptime)
-		case err == nil && got.Session == host.Session():
+		case err == nil && got.Session == process.Session():
 			return 0, errors.New("it ran in this session, and would end with it")
 		case err == nil:
 			return got.Uptime - deadline, nil
@@ -104,14 +106,14 @@ func fire(ctx context.Context, dir, proof, token, deadline string) error {
 	if filepath.Dir(proof) != dir {
 		return errors.New("rehearse: the proof lies elsewhere")
 	}
-	if err := host.SleepUntil(ctx, time.Duration(at)); err != nil {
+	if err := clock.SleepUntil(ctx, time.Duration(at)); err != nil {
 		return err
 	}
 	return NewStore(dir, Now).locked(func(now Moment) error {
-		raw, err := json.Marshal(shot{token, now.Uptime, host.Session()})
+		raw, err := json.Marshal(shot{token, now.Uptime, process.Session()})
 		if err != nil {
 			return err
 		}
-		return host.ReplaceFile(proof, raw, 0o600)
+		return file.Replace(proof, raw, 0o600)
 	})
 }

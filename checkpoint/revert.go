@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 // Restorer brings a snapshot back; Snapshot.Restore is one.
@@ -21,7 +21,7 @@ func (s *Store) Revert(ctx context.Context, id string, e Event, why string, rest
 	if e != Revert && e != Expire && e != Undo {
 		return nil, fmt.Errorf("revert transaction %s: %q is no reason", id, e)
 	}
-	unlock, err := host.Lock(s.revertLock())
+	unlock, err := lock.Acquire(s.revertLock())
 	if err != nil {
 		return nil, fmt.Errorf("revert transaction %s: %w", id, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/lock"
 )
 
 // step makes one transition. token is compared where it is not "".
@@ -35,8 +35,8 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 	}
 	if e == Beat || e == Prepare || e == Persist || e == Commit {
 		// A full disk may have kept a revert from being written down; its lock cannot be missed.
-		unlock, err := host.TryLock(s.revertLock())
-		if errors.Is(err, host.ErrLocked) {
+		unlock, err := lock.Try(s.revertLock())
+		if errors.Is(err, lock.ErrHeld) {
 			return nil, ErrTooLate
 		}
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // Dir is where a host keeps its transactions, beside the ownership records.
@@ -32,7 +32,7 @@ type Store struct {
 
 // NewStore is the store in a folder, usually Dir, by a clock, usually Now. It touches nothing.
 func NewStore(dir string, clock Clock) *Store {
-	return &Store{filepath.Clean(dir), clock, host.ReplaceFile}
+	return &Store{filepath.Clean(dir), clock, file.Replace}
 }
 
 // Request opens a transaction.

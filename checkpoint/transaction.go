@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // ErrTooLate is why a client cannot go on: the host has gone back, or is about to. Callers decide by it.
@@ -55,7 +55,7 @@ type Transaction struct {
 
 // Helper is the process that carries the transaction out.
 type Helper struct {
-	Process host.Process `json:"process"`
+	Process process.ID `json:"process"`
 }
 
 // identifier is a counter and a random part; it becomes a file's and a unit's name.

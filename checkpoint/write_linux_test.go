@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // brokenDisk refuses writes from the n-th on, counted from 1; for so many of them. What it does not
@@ -24,7 +24,7 @@ func (d *brokenDisk) replace(path string, text []byte, perm fs.FileMode) error {
 	if d.n > 0 && d.count >= d.n && d.count < d.n+d.times {
 		return fmt.Errorf("write %s: %w", path, d.err)
 	}
-	return host.ReplaceFile(path, text, perm)
+	return file.Replace(path, text, perm)
 }
 
 // wholeWay takes a transaction to its commit, and back where a step fails, as a client does. changed
@@ -104,7 +104,7 @@ func everyWrite(t *testing.T, disk *brokenDisk) {
 	if changed && restored == 0 {
 		t.Error("what was changed was not brought back")
 	}
-	s.replace = host.ReplaceFile // the disk takes writes again
+	s.replace = file.Replace // the disk takes writes again
 	if id == "" {
 		if _, err := os.Stat(s.reservePath()); err == nil && disk.times == 1 {
 			t.Error("what was set aside stays behind")

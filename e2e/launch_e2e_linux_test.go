@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -194,7 +194,7 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 // systemMPIRun is what helpers take for mpirun: openMPI, where it is the same program; "": there is none.
 func systemMPIRun(t *testing.T) string {
 	t.Helper()
-	mpirun, err := host.FindProgram("mpirun")
+	mpirun, err := process.FindProgram("mpirun")
 	if err != nil {
 		return ""
 	}

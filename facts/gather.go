@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // tableLocal is the kernel's own table of local and broadcast addresses (RT_TABLE_LOCAL): it
@@ -63,7 +64,7 @@ func LinkSysctl(key, netdev string) string {
 }
 
 func system(r host.Reader) System {
-	s := System{Arch: runtime.GOARCH, Lab: host.InLab(), OS: osName(text(r, "/etc/os-release"))}
+	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(text(r, "/etc/os-release"))}
 	s.Hostname = text(r, "/proc/sys/kernel/hostname")
 	s.Kernel = text(r, "/proc/sys/kernel/osrelease")
 	s.BootID = text(r, "/proc/sys/kernel/random/boot_id")

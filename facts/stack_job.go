@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // JobFile is the journal of the last installation of a stack on a host.
@@ -22,15 +23,15 @@ const (
 // StackJob is an installation, as its journal says. One that says "running" and has no process any
 // more was interrupted: by a power cut, or by who killed it.
 type StackJob struct {
-	ID      string       `json:"id"`
-	Fabric  string       `json:"fabric"`
-	Who     string       `json:"who"`
-	Stack   string       `json:"stack,omitempty"` // Inbox, MLNXOFED or DOCAOFED; "": not known
-	State   string       `json:"state"`
-	Step    string       `json:"step,omitempty"` // the one that runs, or was the last
-	Why     string       `json:"why,omitempty"`  // it failed
-	Boot    string       `json:"boot"`
-	Process host.Process `json:"process"`
+	ID      string     `json:"id"`
+	Fabric  string     `json:"fabric"`
+	Who     string     `json:"who"`
+	Stack   string     `json:"stack,omitempty"` // Inbox, MLNXOFED or DOCAOFED; "": not known
+	State   string     `json:"state"`
+	Step    string     `json:"step,omitempty"` // the one that runs, or was the last
+	Why     string     `json:"why,omitempty"`  // it failed
+	Boot    string     `json:"boot"`
+	Process process.ID `json:"process"`
 	// Alive: its process runs now. Set by who reads the journal, never written.
 	Alive bool `json:"alive,omitempty"`
 }
@@ -67,7 +68,7 @@ func ReadJob(r host.Reader, boot string) *StackJob {
 }
 
 // runs says whether a process lives: number and start together name one (proc_pid_stat(5)).
-func runs(r host.Reader, p host.Process) bool {
+func runs(r host.Reader, p process.ID) bool {
 	stat := text(r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) >= 20 && f[0] != "Z" && f[19] == strconv.FormatUint(p.Start, 10)

@@ -1,10 +1,14 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// ErrNoProgram is why Ask or Inquire failed where the machine has no such program.
+var ErrNoProgram = errors.New("there is no such program")
 
 // inquiries are the programs that only look, each with what its arguments must begin with: package
 // managers that would install without it simulate by it.

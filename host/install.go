@@ -1,5 +1,9 @@
 package host
 
+import (
+	"github.com/fabricform/fabricform/host/file"
+)
+
 // Command is a program that changes the machine: a package manager, an installer.
 type Command struct {
 	Name  string   `json:"name"` // looked up as Ask does; a path only below our own folder
@@ -8,12 +12,9 @@ type Command struct {
 	Env   []string `json:"env,omitempty"` // beside a small environment of our own
 }
 
-// StateDir is where this program keeps what is its own on a host.
-const StateDir = recordDir
-
 // Where a driver stack is installed from: of StackDir, BundleDir has a vendor's bundle that is whole, until
 // it is installed.
 const (
-	StackDir  = StateDir + "/stack"
+	StackDir  = file.StateDir + "/stack"
 	BundleDir = StackDir + "/bundles"
 )

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // NCCLConf is the one file without our name in its own that is written: NCCL reads no other by itself.
@@ -25,13 +27,13 @@ func OwnFile(path string) error {
 	return nil
 }
 
-// putFile makes the mode exact: ReplaceFile's is subject to the umask, and NetworkManager ignores
+// putFile makes the mode exact: file.Replace's is subject to the umask, and NetworkManager ignores
 // keyfiles that others may read.
 func putFile(root, path string, text []byte, perm fs.FileMode) error {
 	if err := OwnFile(path); err != nil {
 		return err
 	}
-	if err := ReplaceFile(filepath.Join(root, path), text, perm); err != nil {
+	if err := file.Replace(filepath.Join(root, path), text, perm); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.Chmod(filepath.Join(root, path), perm); err != nil {
@@ -46,7 +48,7 @@ func putFolder(root, path string) error {
 	}
 	err := os.Mkdir(filepath.Join(root, path), 0o755)
 	if err == nil {
-		err = syncDir(filepath.Dir(filepath.Join(root, path)))
+		err = file.SyncFolder(filepath.Dir(filepath.Join(root, path)))
 	} else if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
@@ -60,7 +62,7 @@ func removeFile(root, path string) error {
 	full := filepath.Join(root, path)
 	info, err := os.Lstat(full)
 	if errors.Is(err, fs.ErrNotExist) {
-		return removeAny(stagedName(full)) // a crash may have left it
+		return file.RemoveStaged(full) // a crash may have left it
 	}
 	if err == nil && !info.IsDir() {
 		err = OwnFile(path)
@@ -69,10 +71,10 @@ func removeFile(root, path string) error {
 		err = errors.New("it is no folder below /etc")
 	}
 	if err == nil {
-		err = errors.Join(os.Remove(full), removeAny(stagedName(full))) // a folder only where it is empty
+		err = errors.Join(os.Remove(full), file.RemoveStaged(full)) // a folder only where it is empty
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(full))
+		err = file.SyncFolder(filepath.Dir(full))
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)

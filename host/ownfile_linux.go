@@ -10,10 +10,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-)
 
-// ErrNoProgram is why Ask failed where the machine has no such program.
-var ErrNoProgram = errors.New("there is no such program")
+	"github.com/fabricform/fabricform/host/process"
+)
 
 func (kernel) Stat(path string) (FileStat, error) { return fileStat(path) }
 
@@ -39,7 +38,7 @@ var errNotLabs = errors.New("this helper runs in namespaces, and /etc is not the
 // read means nothing without a boot; what stands right in /etc, as NCCL's settings do, is read without
 // one, and is written where /etc is the lab's own.
 func labRefuses(path string) error {
-	if !InLab() {
+	if !process.InLab() {
 		return nil
 	}
 	if filepath.Dir(path) != "/etc" {
@@ -80,7 +79,7 @@ func (kernel) PutFile(path string, text []byte, perm fs.FileMode) error {
 }
 
 func (kernel) PutFolder(path string) error {
-	if InLab() {
+	if process.InLab() {
 		return errLabKeeps
 	}
 	return putFolder("/", path)
@@ -100,7 +99,7 @@ func (kernel) Ask(ctx context.Context, stdin []byte, name string, args ...string
 }
 
 func ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer, error) {
-	e := Program{Name: name, Args: args, Stdin: stdin}.Start(ctx)()
+	e := process.Program{Name: name, Args: args, Stdin: stdin}.Start(ctx)()
 	switch {
 	case e.Missing:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ErrNoProgram)

@@ -50,7 +50,7 @@ func TestOwnFilesHaveTheirModeAndLeaveNothing(t *testing.T) {
 	if err := removeFile(root, path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(stagedName(filepath.Join(root, path)), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, filepath.Dir(path), "."+filepath.Base(path)+".new"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{path, "/etc/x.d", "/etc/x.d"} {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/host/process"
 )
 
 // moduleName is what a kernel module may be called.
@@ -24,10 +26,10 @@ func (kernel) LoadModule(name string) error {
 	if !moduleName.MatchString(name) {
 		return fmt.Errorf("%q is no kernel module's name", name)
 	}
-	if InLab() {
+	if process.InLab() {
 		return errors.New("a lab of namespaces shares its machine's kernel, and loads nothing into it")
 	}
-	path, err := FindProgram("modprobe")
+	path, err := process.FindProgram("modprobe")
 	if err != nil {
 		return err
 	}
@@ -35,21 +37,6 @@ func (kernel) LoadModule(name string) error {
 		return fmt.Errorf("load module %s: %w: %s", name, err, strings.TrimSpace(string(out)))
 	}
 	return nil
-}
-
-// programFolders are where programs of the machine are, whatever PATH a login gave us; NVIDIA's
-// perftest and iproute2 have folders of their own.
-var programFolders = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/mellanox/iproute2/sbin"}
-
-// FindProgram finds a program of the machine: of a name, in the system's folders and in those of vendors' tools.
-func FindProgram(name string) (string, error) {
-	for _, dir := range programFolders {
-		path := filepath.Join(dir, name)
-		if unix.Access(path, unix.X_OK) == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("this host has no %s", name)
 }
 
 // AddRXE makes a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).

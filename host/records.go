@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
-// recordDir holds one file for each fabric. /var/lib is where state belongs that survives a reboot
-// (Filesystem Hierarchy Standard 3.0, 5.8).
-const recordDir = "/var/lib/fabricform"
+// recordDir holds one file for each fabric.
+const recordDir = file.StateDir
 
 // maxRecord bounds what is read back: 10,000 owned values are about 1 MiB.
 const maxRecord = 16 << 20
@@ -63,7 +64,7 @@ func saveRecord(dir, name string, text []byte) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove ownership record: %w", err)
 		}
-		if err := syncDir(dir); err != nil {
+		if err := file.SyncFolder(dir); err != nil {
 			return fmt.Errorf("remove ownership record: %w", err)
 		}
 		return nil
@@ -71,7 +72,7 @@ func saveRecord(dir, name string, text []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("keep ownership record: %w", err)
 	}
-	if err := ReplaceFile(path, text, 0o600); err != nil {
+	if err := file.Replace(path, text, 0o600); err != nil {
 		return fmt.Errorf("keep ownership record: %w", err)
 	}
 	return nil

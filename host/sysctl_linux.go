@@ -6,27 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/fabricform/fabricform/host/process"
 )
 
 const procSys = "/proc/sys"
-
-// initialPIDNamespace is the name of the first process namespace (PROC_PID_INIT_INO in the
-// kernel's include/linux/proc_ns.h).
-const initialPIDNamespace = "pid:[4026531836]"
-
-// InLab says whether this program runs in process or network namespaces other than the machine's.
-// Where that cannot be told, the answer is yes: the machine's own powers are then withheld.
-func InLab() bool {
-	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialPIDNamespace {
-		return true
-	}
-	mine, err := os.Readlink("/proc/thread-self/ns/net")
-	if err != nil {
-		return true
-	}
-	first, err := os.Readlink("/proc/1/ns/net")
-	return err != nil || mine != first
-}
 
 // below resolves a sysctl's path and refuses what would leave /proc/sys.
 func below(path string) (string, error) {
@@ -55,7 +39,7 @@ func (kernel) SetSysctl(path, value string) error {
 		return err
 	}
 	// Outside net/, a namespace shares its sysctls with the machine that carries it.
-	if InLab() && !strings.HasPrefix(full, procSys+"/net/") {
+	if process.InLab() && !strings.HasPrefix(full, procSys+"/net/") {
 		return errors.New("set sysctl " + path + ": this host is a lab: only network sysctls are its own")
 	}
 	if err := os.WriteFile(full, []byte(value), 0o644); err != nil {

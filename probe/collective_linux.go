@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
@@ -55,8 +55,8 @@ func environment(settings map[string]string) (kept []string) {
 }
 
 // python is the program of a rank.
-func python(path, argument string, settings map[string]string) host.Program {
-	return host.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: environment(settings), ByLines: true}
+func python(path, argument string, settings map[string]string) process.Program {
+	return process.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: environment(settings), ByLines: true}
 }
 
 // Look starts Python once and asks what there is.
@@ -93,7 +93,7 @@ func (c *Collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 }
 
 // said is the last line that a program complained with.
-func said(e host.Ended) string {
+func said(e process.Ended) string {
 	lines := strings.Split(strings.TrimSpace(string(e.Stderr)), "\n")
 	last := lines[len(lines)-1]
 	if last == "" {
@@ -169,7 +169,7 @@ func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 }
 
 // how tells the end that a job's context made from others.
-func how(e host.Ended) (signal string, timedOut, stopped bool) {
+func how(e process.Ended) (signal string, timedOut, stopped bool) {
 	if e.Cause != nil && e.Signal != "" {
 		return "", errors.Is(e.Cause, context.DeadlineExceeded), errors.Is(e.Cause, errStopped)
 	}

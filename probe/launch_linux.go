@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/probe/collective"
 	"github.com/fabricform/fabricform/probe/mpi"
 )
@@ -22,11 +22,11 @@ import (
 const startLimit = time.Minute
 
 // program is one of nccl-tests'.
-func (p TestPrograms) program(name string) host.Program {
+func (p TestPrograms) program(name string) process.Program {
 	if p.Folder == "" {
-		return host.Program{Name: name}
+		return process.Program{Name: name}
 	}
-	return host.Program{Name: name, Declared: filepath.Join(p.Folder, name)}
+	return process.Program{Name: name, Declared: filepath.Join(p.Folder, name)}
 }
 
 // name is how a program is told to mpirun: of the system's, each host finds its own.
@@ -76,7 +76,7 @@ func (c *Collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 			return out, nil
 		}
 	}
-	e, err := started(ctx, "mpirun", host.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
+	e, err := started(ctx, "mpirun", process.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
 	if err != nil {
 		return LaunchHas{}, err
 	}
@@ -95,7 +95,7 @@ func (c *Collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 }
 
 // started is how a program ended that only says who it is. One that does not come so far need not be a wrong one.
-func started(ctx context.Context, name string, p host.Program) (host.Ended, error) {
+func started(ctx context.Context, name string, p process.Program) (process.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	e := p.Start(ctx)()
@@ -106,7 +106,7 @@ func started(ctx context.Context, name string, p host.Program) (host.Ended, erro
 }
 
 // notStarted says why a program did not start.
-func notStarted(name string, e host.Ended) string {
+func notStarted(name string, e process.Ended) string {
 	if e.Signal != "" {
 		return fmt.Sprintf("%s does not start: it was ended by %s%s", name, e.Signal, said(e))
 	}
@@ -144,7 +144,7 @@ func (p TestPrograms) room(r RankSettings) (dir string, env []string, err error)
 	if r.Netdev == "" || strings.ContainsAny(r.Netdev, ",=/\x00\n") {
 		return "", nil, fmt.Errorf("%.40q is no interface to meet over", r.Netdev)
 	}
-	if dir, err = host.Temporary(); err != nil {
+	if dir, err = process.Temporary(); err != nil {
 		return "", nil, err
 	}
 	// All ranks' words come out of mpirun in one stream; their logs stay with their hosts.
@@ -178,7 +178,7 @@ func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 	defer end()
 	env = append(append(env, s.Launch.Env(agent)...), remoteShellSocket+"="+socket,
 		"PATH="+dir+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // Open MPI looks for its agent there, too
-	mpirun := host.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: GoneWithin}
+	mpirun := process.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: GoneWithin}
 	e := mpirun.Start(ctx)()
 	if e.Missing {
 		return LaunchEnded{}, errors.New("there is no mpirun any more")
@@ -206,7 +206,7 @@ func (c *Collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded
 		return LaunchEnded{}, err
 	}
 	defer release()
-	e := host.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: GoneWithin}.Start(ctx)()
+	e := process.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: GoneWithin}.Start(ctx)()
 	if e.Missing {
 		return LaunchEnded{}, fmt.Errorf("there is no %s", path)
 	}
@@ -219,7 +219,7 @@ func (p TestPrograms) daemon(program string) (string, error) {
 	var places []string
 	mpirun, err := p.MPIRun, error(nil)
 	if mpirun == "" {
-		mpirun, err = host.FindProgram("mpirun")
+		mpirun, err = process.FindProgram("mpirun")
 	}
 	if err == nil {
 		places = append(places, filepath.Join(filepath.Dir(mpirun), base))
@@ -227,7 +227,7 @@ func (p TestPrograms) daemon(program string) (string, error) {
 			places = append(places, filepath.Join(filepath.Dir(real), base))
 		}
 	}
-	if system, err := host.FindProgram(base); err == nil {
+	if system, err := process.FindProgram(base); err == nil {
 		places = append(places, system)
 	}
 	for _, at := range places {
@@ -242,7 +242,7 @@ func (p TestPrograms) daemon(program string) (string, error) {
 }
 
 // launched is a program's end with the logs that NCCL left in dir.
-func launched(e host.Ended, dir string) LaunchEnded {
+func launched(e process.Ended, dir string) LaunchEnded {
 	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
 	out.Signal, out.TimedOut, out.Stopped = how(e)
 	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is sound

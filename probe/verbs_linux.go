@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
 
@@ -96,7 +96,7 @@ func (s *VerbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Ve
 	if known {
 		return v, nil
 	}
-	e := host.Program{Name: t.Program(), Args: []string{"--version"}}.Start(ctx)()
+	e := process.Program{Name: t.Program(), Args: []string{"--version"}}.Start(ctx)()
 	v, err := perftest.ParseVersion(append(e.Stdout, e.Stderr...))
 	if err != nil {
 		return perftest.Version{}, nil //nolint:nilerr // old releases do not say it
@@ -117,7 +117,7 @@ func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 	}
 	dir := ""
 	if v.WritesJSON() {
-		if dir, err = host.Temporary(); err != nil {
+		if dir, err = process.Temporary(); err != nil {
 			return nil, err
 		}
 		spec.End.JSONFile = filepath.Join(dir, "report")
@@ -127,7 +127,7 @@ func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	// Without this libibverbs is silent about a library that it lacks.
-	ended := host.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
+	ended := process.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
 	return func() VerbsOutcome {
 		e := ended()
 		o := VerbsOutcome{Outcome: perftest.Outcome{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}

@@ -17,7 +17,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/lab/site"
 )
 
@@ -82,7 +82,7 @@ func (k tokenStore) save(w tokens) error {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
 	if err == nil {
-		err = host.ReplaceFile(path, raw, 0o600)
+		err = file.Replace(path, raw, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the transaction's tokens: %w", err)

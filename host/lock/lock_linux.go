@@ -1,4 +1,4 @@
-package host
+package lock
 
 import (
 	"errors"
@@ -8,17 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked is why TryLock failed when somebody holds the lock.
-var ErrLocked = errors.New("somebody holds the lock")
-
-// Lock waits for the exclusive lock on a file, which it makes where there is none. The kernel gives
+// Acquire waits for the exclusive lock on a file, which it makes where there is none. The kernel gives
 // the lock back when its holder dies. unlock must be called once.
-func Lock(path string) (unlock func(), err error) { return lock(path, unix.LOCK_EX) }
+func Acquire(path string) (unlock func(), err error) { return acquire(path, unix.LOCK_EX) }
 
-// TryLock is Lock that does not wait: it fails with ErrLocked.
-func TryLock(path string) (unlock func(), err error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
+// Try is Acquire that does not wait: it fails with ErrHeld.
+func Try(path string) (unlock func(), err error) { return acquire(path, unix.LOCK_EX|unix.LOCK_NB) }
 
-func lock(path string, how int) (func(), error) {
+func acquire(path string, how int) (func(), error) {
 	// Read only: a disk that has become that must still be locked by who goes back.
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -33,7 +30,7 @@ func lock(path string, how int) (func(), error) {
 	if err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, ErrLocked
+			return nil, ErrHeld
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

@@ -1,4 +1,5 @@
-package host
+// Package file changes files so that a crash leaves the old content or the new one.
+package file
 
 import (
 	"errors"
@@ -8,10 +9,14 @@ import (
 	"runtime"
 )
 
-// ReplaceFile writes a file that is whole and on the disk when it returns: whoever reads it at any
+// StateDir is where this program keeps what is its own on a host. /var/lib is where state belongs that
+// survives a reboot (Filesystem Hierarchy Standard 3.0, 5.8).
+const StateDir = "/var/lib/fabricform"
+
+// Replace writes a file that is whole and on the disk when it returns: whoever reads it at any
 // moment, after a crash too, finds all of the old content or all of the new. Two writers of one
 // path must hold a lock. It leaves nothing behind where it fails.
-func ReplaceFile(path string, text []byte, perm fs.FileMode) error {
+func Replace(path string, text []byte, perm fs.FileMode) error {
 	staged := stagedName(path)
 	if err := writeSynced(staged, text, perm); err != nil {
 		return errors.Join(err, removeAny(staged))
@@ -19,7 +24,7 @@ func ReplaceFile(path string, text []byte, perm fs.FileMode) error {
 	if err := os.Rename(staged, path); err != nil {
 		return errors.Join(err, removeAny(staged))
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
 // stagedName is hidden: what a crash leaves half written must not be read by those who take every
@@ -27,6 +32,9 @@ func ReplaceFile(path string, text []byte, perm fs.FileMode) error {
 func stagedName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
+
+// RemoveStaged removes what a crash in Replace left beside a file.
+func RemoveStaged(path string) error { return removeAny(stagedName(path)) }
 
 func writeSynced(path string, text []byte, perm fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
@@ -48,9 +56,9 @@ func removeAny(path string) error {
 	return nil
 }
 
-// syncDir makes a rename last: the file's own sync says nothing of its name. Windows syncs no folder:
+// SyncFolder makes a rename last: the file's own sync says nothing of its name. Windows syncs no folder:
 // FlushFileBuffers wants a handle that may write, and os.Open's of a folder may only read.
-func syncDir(dir string) error {
+func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package host
+// Package clock tells the time in a way that nobody can set: since boot, sleep included.
+package clock
 
 import (
 	"context"

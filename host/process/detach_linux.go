@@ -1,4 +1,4 @@
-package host
+package process
 
 import (
 	"context"
@@ -58,7 +58,7 @@ const systemdPatience = 10 * time.Second
 // StartTimer has systemd start a program once, after that time, whatever becomes of this process.
 // The unit's name has no suffix.
 func StartTimer(ctx context.Context, unit string, after time.Duration, argv []string) error {
-	return systemd(ctx, timerArguments(unit, after, argv))
+	return Systemd(ctx, timerArguments(unit, after, argv))
 }
 
 func timerArguments(unit string, after time.Duration, argv []string) []string {
@@ -74,10 +74,11 @@ func StopTimer(ctx context.Context, unit string) error {
 	if _, err := os.Lstat(filepath.Join("/run/systemd/transient", unit+".timer")); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return systemd(ctx, []string{"systemctl", "--quiet", "stop", unit + ".timer"})
+	return Systemd(ctx, []string{"systemctl", "--quiet", "stop", unit + ".timer"})
 }
 
-func systemd(ctx context.Context, argv []string) error {
+// Systemd runs a program that asks systemd for something, and waits for its answer.
+func Systemd(ctx context.Context, argv []string) error {
 	if !HasSystemd() {
 		return errors.New(argv[0] + ": this host does not run systemd")
 	}

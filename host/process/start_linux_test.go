@@ -1,15 +1,17 @@
-package host
+package process
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // TestOnlyWhatWeUnpackedIsStartedByItsPath: a path leads nowhere but below our own folder.
 func TestOnlyWhatWeUnpackedIsStartedByItsPath(t *testing.T) {
-	for _, path := range []string{"/usr/bin/true", StateDir + "/../../../usr/bin/true", StateDir, StateDir + "/", StateDir + "-x/installer", StateDir + "/none/mlnxofedinstall"} {
+	for _, path := range []string{"/usr/bin/true", file.StateDir + "/../../../usr/bin/true", file.StateDir, file.StateDir + "/", file.StateDir + "-x/installer", file.StateDir + "/none/mlnxofedinstall"} {
 		if got, err := ownProgram(path); err == nil {
 			t.Errorf("%s would be started as %s", path, got)
 		}

@@ -1,4 +1,4 @@
-package host
+package process
 
 import (
 	"bytes"
@@ -12,37 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one run of a program. The kernel gives a number to another process once the first is
-// gone; number and start together name one process of a boot.
-type Process struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // clock ticks since boot: field 22 of /proc/PID/stat (proc_pid_stat(5))
-}
-
 // Self is the process that asks.
-func Self() (Process, error) { return FindProcess(os.Getpid()) }
+func Self() (ID, error) { return Find(os.Getpid()) }
 
-// FindProcess reads when a process started.
-func FindProcess(pid int) (Process, error) {
+// Find reads when a process started.
+func Find(pid int) (ID, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return Process{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return ID{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
 	// The second field is the program's name in brackets, and may hold spaces and brackets itself.
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 20 {
-		return Process{}, fmt.Errorf("look at process %d: its stat has %d fields after the name", pid, len(fields))
+		return ID{}, fmt.Errorf("look at process %d: its stat has %d fields after the name", pid, len(fields))
 	}
 	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
 	if err != nil {
-		return Process{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return ID{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
-	return Process{PID: pid, Start: start}, nil
+	return ID{PID: pid, Start: start}, nil
 }
 
 // Stop kills the process (SIGKILL) and waits until it is gone, until ctx ends. A process that is
 // gone already is none to stop, and so is another one that has its number now.
-func (p Process) Stop(ctx context.Context) error {
+func (p ID) Stop(ctx context.Context) error {
 	if p.PID <= 1 || p.PID == os.Getpid() {
 		return fmt.Errorf("stop process %d: that is no helper", p.PID)
 	}
@@ -58,7 +51,7 @@ func (p Process) Stop(ctx context.Context) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	// The descriptor holds on to one process; only then is the start worth comparing.
-	if now, err := FindProcess(p.PID); err != nil || now != p {
+	if now, err := Find(p.PID); err != nil || now != p {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -70,15 +63,15 @@ func (p Process) Stop(ctx context.Context) error {
 	})
 }
 
-func (p Process) stopByNumber(ctx context.Context) error {
-	if now, err := FindProcess(p.PID); err != nil || now != p {
+func (p ID) stopByNumber(ctx context.Context) error {
+	if now, err := Find(p.PID); err != nil || now != p {
 		return nil
 	}
 	if err := unix.Kill(p.PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("stop process %d: %w", p.PID, err)
 	}
 	return p.awaitEnd(ctx, func() bool {
-		now, err := FindProcess(p.PID)
+		now, err := Find(p.PID)
 		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
 		return err != nil || now != p || len(threads) <= 1
 	})
@@ -86,7 +79,7 @@ func (p Process) stopByNumber(ctx context.Context) error {
 
 // awaitEnd polls until done. The descriptor of a process tells its end only once all its threads are
 // gone; a zombie's /proc entry may still have threads that work.
-func (p Process) awaitEnd(ctx context.Context, done func() bool) error {
+func (p ID) awaitEnd(ctx context.Context, done func() bool) error {
 	for !done() {
 		select {
 		case <-ctx.Done():

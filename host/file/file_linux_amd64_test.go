@@ -1,4 +1,4 @@
-package host
+package file
 
 import (
 	"os"
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	// two of these calls is replacing the file.
 	runtime.LockOSThread()
 	_, _, _ = syscall.RawSyscall(unix.SYS_GETSID, 0, 0, 0)
-	err := ReplaceFile(path, []byte(strings.Repeat("new ", 5000)), 0o600)
+	err := Replace(path, []byte(strings.Repeat("new ", 5000)), 0o600)
 	_, _, _ = syscall.RawSyscall(unix.SYS_GETSID, 0, 0, 0)
 	if err != nil {
 		os.Exit(1)
@@ -53,7 +53,7 @@ func TestEveryPrefixOfAReplacementIsWhole(t *testing.T) {
 			t.Fatalf("killed after %v: %d bytes, %v", calls, len(got), err)
 		}
 		seen[string(got[:3])]++
-		if err := ReplaceFile(path, []byte("the next"), 0o600); err != nil {
+		if err := Replace(path, []byte("the next"), 0o600); err != nil {
 			t.Fatalf("after %v, the next writer: %v", calls, err)
 		}
 		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {

@@ -1,0 +1,22 @@
+package file
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestReplacedFileIsWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, text := range []string{"one", "2"} {
+		if err := Replace(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if err := Replace(filepath.Join(path, "below-a-file"), nil, 0o600); err == nil {
+		t.Error("written below a file")
+	}
+}
