@@ -114,21 +114,25 @@ func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
 
 func (s *server) giveBack(ctx context.Context, c resource.Change, management bool) error {
 	kind, ok := s.kinds.Lookup(c.Atom.Kind())
-	if !ok || kind.Revert == nil {
+	if !ok || kind.Undo == nil {
 		return fmt.Errorf("this helper cannot give back %q", c.Atom)
 	}
 	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Atoms: []resource.Atom{c.Atom}})
 	if err != nil {
 		return err
 	}
-	switch live := kind.Live(snap, c.Atom); {
+	now, touches, err := kind.Undo(snap, c.Atom, c.To)
+	if err != nil {
+		return err
+	}
+	switch live := now.From; {
 	case live == "" && c.To == "":
 		return nil // gone with something that went before it, as a bounced link's routes do
 	case live != c.From && live != "":
 		return &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
 	}
-	if why := kind.Guards(snap, c.Atom); why != "" && (!management || snap.Management.Unknown != "") {
-		return errors.New(why)
+	if touches != "" && (!management || snap.Management.Unknown != "") {
+		return errors.New(touches)
 	}
 	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)
 }

@@ -107,12 +107,12 @@ func (h *HostPlan) way(in HostInput, early, late []Action) (via netip.Addr, ok b
 	loses := map[resource.Addr]bool{} // which resources lose it
 	for _, a := range late {
 		for _, c := range a.Changes {
-			if p, is := addressOf(c, c.From); is {
-				going[p] = true
-				loses[a.Resource.Addr] = loses[a.Resource.Addr] || p == server
+			if c.Address.IsValid() {
+				going[c.Address] = true
+				loses[a.Resource.Addr] = loses[a.Resource.Addr] || c.Address == server
 			}
-			l := snap.Link(c.Atom.Thing())
-			if c.Attribute != "state" || l == nil {
+			l := snap.Link(c.Downs)
+			if l == nil {
 				continue
 			}
 			for _, x := range snap.Addrs { // a NIC that goes down takes its addresses out of reach
@@ -129,8 +129,8 @@ func (h *HostPlan) way(in HostInput, early, late []Action) (via netip.Addr, ok b
 	for _, own := range []bool{true, false} {
 		for _, a := range early {
 			for _, c := range a.Changes {
-				if p, is := addressOf(c, c.To); is && fits(p) && a.Touches != "" && loses[a.Resource.Addr] == own {
-					return p, true
+				if c.Address.IsValid() && fits(c.Address) && a.Touches != "" && loses[a.Resource.Addr] == own {
+					return c.Address, true
 				}
 			}
 		}
@@ -142,10 +142,4 @@ func (h *HostPlan) way(in HostInput, early, late []Action) (via netip.Addr, ok b
 		}
 	}
 	return netip.Addr{}, false
-}
-
-// addressOf reads one side of a change of an address.
-func addressOf(c resource.Change, side string) (netip.Addr, bool) {
-	p, err := netip.ParsePrefix(side)
-	return p.Addr(), c.Attribute == "address" && err == nil
 }

@@ -25,7 +25,7 @@ func onMgmt() *facts.Snapshot {
 }
 
 func address(from, to string) resource.Change {
-	return resource.Change{Attribute: "address", From: from, To: to, Atom: resource.NewAtom("k", "mgmt0", "address "+from+to)}
+	return resource.Change{Attribute: "address", From: from, To: to, Address: netip.MustParsePrefix(from + to).Addr(), Atom: resource.NewAtom("k", "mgmt0", "address "+from+to)}
 }
 
 // lines are a host's actions, one line each.
@@ -50,7 +50,7 @@ func lines(h HostPlan) string {
 
 func TestTheOperatorsPathIsMigratedNewFirst(t *testing.T) {
 	const touches = "it carries your SSH connection"
-	down := resource.Change{Attribute: "state", From: "up", To: "down", Atom: resource.NewAtom("k", "mgmt0", "state")}
+	down := resource.Change{Attribute: "state", From: "up", To: "down", Downs: "mgmt0", Atom: resource.NewAtom("k", "mgmt0", "state")}
 	for name, c := range map[string]struct {
 		in   []resource.Resource
 		want string

@@ -71,25 +71,22 @@ func (o *owned) undo() ([]Action, []Problem) {
 func (o *owned) give(act *Action, a resource.Atom) (problem string) {
 	kind, _ := o.kinds.Lookup(a.Kind())
 	record := o.mine.Atoms[a]
-	live := kind.Live(o.in.Snapshot, a)
+	c, touches, err := kind.Undo(o.in.Snapshot, a, record.Earlier)
+	if err != nil {
+		return err.Error()
+	}
+	live := c.From
 	if !record.StillOurs(live) || strings.Join(strings.Fields(live), " ") == strings.Join(strings.Fields(record.Earlier), " ") {
 		act.Forget = append(act.Forget, a)
 		return ""
 	}
-	if why := kind.Guards(o.in.Snapshot, a); why != "" {
+	if touches != "" {
 		if !o.in.movable() {
-			return why + o.in.cure()
+			return touches + o.in.cure()
 		}
-		act.Touches = why
+		act.Touches = touches
 	}
-	attribute := a.Value()
-	if what, _, found := strings.Cut(attribute, " "); found && what == "address" {
-		attribute = what
-	}
-	if attribute == "" {
-		attribute = "value"
-	}
-	act.Changes = append(act.Changes, resource.Change{Attribute: attribute, From: live, To: record.Earlier, Stage: kind.Stage, Atom: a})
+	act.Changes = append(act.Changes, c)
 	return ""
 }
 

@@ -11,15 +11,19 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// ownable is a kind whose things are sysctls of the snapshot: it claims what its spec names.
+// values are the things of ownable.
+const values = facts.Part[map[string]string]("k")
+
+// ownable is a kind whose things are in its part of the snapshot: it claims what its spec names.
 func ownable() resource.Kinds {
 	k := kinds()[0]
 	k.Claims = func(_ *facts.Snapshot, spec json.RawMessage, a resource.Atom) bool {
 		return strings.Contains(string(spec), string(a))
 	}
-	k.Live = func(s *facts.Snapshot, a resource.Atom) string { return s.Sysctls[a.Thing()] }
-	k.Guards = func(_ *facts.Snapshot, a resource.Atom) string {
-		return map[string]string{"guarded": "the operator's own"}[a.Thing()]
+	k.Undo = func(s *facts.Snapshot, a resource.Atom, to string) (resource.Change, string, error) {
+		c := a.Change(values.Of(s)[a.Thing()], to)
+		c.Disruption = resource.LinkFlap
+		return c, map[string]string{"guarded": "the operator's own"}[a.Thing()], nil
 	}
 	k.Revert = func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { return nil }
 	return resource.Kinds{k}
@@ -34,7 +38,8 @@ func record(fabric string, atoms map[resource.Atom]resource.Owned, roster ...str
 }
 
 func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
-	snap := &facts.Snapshot{Sysctls: map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2"}}
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"ours": "2", "moved": "7", "same": "1", "guarded": "2", "tabs": "1\t2"})
 	p := Make("f", ownable(), []HostInput{{Name: "h", Snapshot: snap, Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{
 		"k ours":    {Earlier: "1", Ours: "2"},
 		"k moved":   {Earlier: "1", Ours: "2"},
@@ -50,6 +55,9 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 		}
 		for _, c := range a.Changes {
 			changed = append(changed, c.Atom.Thing()+"="+c.To)
+			if c.Disruption != resource.LinkFlap {
+				t.Errorf("the undo is not the kind's own change: %+v", c)
+			}
 		}
 		for _, x := range a.Forget {
 			forgotten = append(forgotten, x.Thing())

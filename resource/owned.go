@@ -38,6 +38,11 @@ func (a Atom) part(i int) string {
 	return parts[i]
 }
 
+// Change is the change of the atom's value.
+func (a Atom) Change(from, to string) Change {
+	return Change{Attribute: a.Value(), From: from, To: to, Atom: a}
+}
+
 // Owned is what a host's record says of an atom. An empty text means absent.
 type Owned struct {
 	Earlier string `json:"earlier"` // before our first change
@@ -126,10 +131,10 @@ func (r *Record) Note(changes []Change) {
 type Owner[S any] interface {
 	// Claims says whether the wanted thing decides over the atom.
 	Claims(snap *facts.Snapshot, want S, a Atom) bool
-	// Live is the atom's value now, as changes write it; "" where it is absent.
-	Live(snap *facts.Snapshot, a Atom) string
+	// Undo is the change that sets the atom back to an earlier value; "" takes it away. Its From is the value now,
+	// as changes write it; "" where the atom is absent. touches says how the change would reach the operator's own
+	// connection; "": it does not.
+	Undo(snap *facts.Snapshot, a Atom, to string) (c Change, touches string)
 	// Revert sets the atom back to an earlier value; "" takes it away.
 	Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
-	// Guards says why giving the atom back would reach the operator's own connection; "": it does not.
-	Guards(snap *facts.Snapshot, a Atom) string
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -19,7 +20,7 @@ import (
 // Addr names a resource in the fabric.
 type Addr struct {
 	Host string `json:"host"`
-	Kind string `json:"kind"` // "nic", "policy_route", "sysctl"
+	Kind string `json:"kind"`
 	Name string `json:"name"`
 }
 
@@ -73,13 +74,17 @@ func (e *MissingDriver) Error() string { return e.Why }
 
 // Change is one attribute's difference. Empty From: it is absent now. Empty To: it is removed.
 type Change struct {
-	Attribute  string     `json:"attribute"` // "mtu", "addresses", "rule", "route 10.0.0.0/8"
+	Attribute  string     `json:"attribute"`
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
 	Stage      string     `json:"stage,omitempty"` // StageStack, StageRuntime or StagePersist
 	Disruption Disruption `json:"disruption,omitempty"`
 	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
 	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since
+	// Address is the host's own address that the change adds or removes.
+	Address netip.Addr `json:"address,omitzero"`
+	// Downs is the device that the change takes down. Connections through it end, although nothing is removed.
+	Downs string `json:"downs,omitempty"`
 	// Takes is why the change is refused where From is not what we made; "": it may be anybody's.
 	Takes string `json:"takes,omitempty"`
 }
@@ -96,7 +101,7 @@ func (c Change) String() string {
 }
 
 // Removes says whether the change takes something away: a connection that stood on it ends.
-func (c Change) Removes() bool { return c.To == "" || c.Attribute == "state" && c.To == "down" }
+func (c Change) Removes() bool { return c.To == "" || c.Downs != "" }
 
 // Difference is what a kind has to say about one wanted thing on one host.
 type Difference struct {
@@ -158,8 +163,7 @@ type Kind struct {
 
 	// The rest is nil where nothing of the kind can be given back.
 	Claims func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
-	Live   func(snap *facts.Snapshot, a Atom) string
-	Guards func(snap *facts.Snapshot, a Atom) string
+	Undo   func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
 	Keeper Keeper // nil where there is no exact way back
@@ -174,6 +178,12 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 		}
 		return s, nil
 	}
+	check := func(snap *facts.Snapshot) error {
+		if g, ok := p.(Parted); ok {
+			return g.Part().Check(snap)
+		}
+		return nil
+	}
 	k := Kind{
 		Name: name,
 		Plan: func(snap *facts.Snapshot, raw json.RawMessage) (Difference, error) {
@@ -181,10 +191,8 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			if err != nil {
 				return Difference{}, err
 			}
-			if g, ok := p.(Parted); ok {
-				if err := g.Part().Check(snap); err != nil {
-					return Difference{}, err
-				}
+			if err := check(snap); err != nil {
+				return Difference{}, err
 			}
 			got, err := p.Observe(snap, s)
 			if err != nil {
@@ -228,7 +236,15 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			s, err := decode(raw)
 			return err == nil && o.Claims(snap, s, a)
 		}
-		k.Live, k.Guards, k.Revert = o.Live, o.Guards, o.Revert
+		k.Undo = func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error) {
+			if err := check(snap); err != nil {
+				return Change{}, "", err
+			}
+			c, touches = o.Undo(snap, a, to)
+			c.Stage = k.Stage
+			return c, touches, nil
+		}
+		k.Revert = o.Revert
 	}
 	if c, ok := p.(Checker[S]); ok {
 		k.Check = func(ctx context.Context, h host.Host, raw json.RawMessage) error {

@@ -78,16 +78,18 @@ func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a == atom(want.File)
 }
 
-// Live is the file's digest.
-func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live is the file's digest.
+func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	if f, there := snap.Files[a.Value()]; there {
 		return f.Digest()
 	}
 	return ""
 }
 
-// Guards nothing: no connection of the operator's depends on NCCL's settings.
-func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+// Undo touches no connection of the operator's: none depends on NCCL's settings.
+func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), ""
+}
 
 // Revert takes the file away, and brings back what it replaced.
 func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {

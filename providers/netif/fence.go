@@ -19,16 +19,20 @@ func onManagement(snap *facts.Snapshot, netdev string) bool {
 // Touches refuses any change of a device under the operator's connection, and addresses elsewhere
 // that would draw the answers to the operator away from it.
 func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change) string {
+	l, err := snap.Find(want.Select)
+	if err != nil {
+		return "" // Observe has said so
+	}
+	return touches(snap, l, changes)
+}
+
+func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" {
 		return "the path of your own connection could not be found (" + m.Unknown + "), so no NIC is changed"
 	}
 	if !m.Client.IsValid() {
 		return ""
-	}
-	l, err := snap.Find(want.Select)
-	if err != nil {
-		return "" // Observe has said so
 	}
 	if onManagement(snap, l.Name) {
 		return fmt.Sprintf("%s carries your SSH connection (%s to %s)", l.Name, m.Client, m.Server)

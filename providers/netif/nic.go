@@ -120,35 +120,50 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key], Atom: got.atom("sysctl " + key)})
 		}
 	}
-	// A real NIC's driver resets the port when its MTU changes; a software device does not.
-	flap := resource.LinkFlap
-	if got.Link.Kind != "" {
-		flap = resource.Live
-	}
 	if want.MTU != 0 && want.MTU != got.Link.MTU {
-		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flap, Atom: got.atom("mtu")})
+		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flapOf(got.Link), Atom: got.atom("mtu")})
 	}
 	if want.Up != got.Link.Up {
-		c := resource.Change{Attribute: "state", From: state(got.Link.Up), To: state(want.Up), Atom: got.atom("state")}
-		if !want.Up {
-			c.Disruption = resource.LinkFlap
-		}
-		out = append(out, c)
+		out = append(out, stateChange(got.Link, want.Up))
 	}
 	if !want.AddressesSet {
 		return out
 	}
 	for _, p := range want.Addresses {
 		if !slices.Contains(got.Addresses, p) {
-			out = append(out, resource.Change{Attribute: "address", To: p.String(), Atom: got.atom("address " + p.String())})
+			out = append(out, addressChange(got.Link, p, true))
 		}
 	}
 	for _, p := range got.Addresses {
 		if !slices.Contains(want.Addresses, p) {
-			out = append(out, resource.Change{Attribute: "address", From: p.String(), Atom: got.atom("address " + p.String())})
+			out = append(out, addressChange(got.Link, p, false))
 		}
 	}
 	return out
+}
+
+// flapOf is what an MTU costs: a real NIC's driver resets the port when it changes, and a software device does not.
+func flapOf(l host.Link) resource.Disruption {
+	if l.Kind != "" {
+		return resource.Live
+	}
+	return resource.LinkFlap
+}
+
+func stateChange(l host.Link, up bool) resource.Change {
+	c := nicAtom(l, "state").Change(state(l.Up), state(up))
+	if !up {
+		c.Disruption, c.Downs = resource.LinkFlap, l.Name
+	}
+	return c
+}
+
+func addressChange(l host.Link, p netip.Prefix, add bool) resource.Change {
+	c := resource.Change{Attribute: "address", From: p.String(), Address: p.Addr(), Atom: nicAtom(l, "address "+p.String())}
+	if add {
+		c.From, c.To = "", c.From
+	}
+	return c
 }
 
 // stillAccepts leaves accept_ra at 2 where 1 is wanted: 2 accepts advertisements on a host that

@@ -23,8 +23,10 @@ import (
 //
 // The value of an address is its prefix, that of a route or rule its description.
 
-func (got *NICStatus) atom(value string) resource.Atom {
-	return resource.NewAtom(KindNIC, got.Link.Name, value)
+func (got *NICStatus) atom(value string) resource.Atom { return nicAtom(got.Link, value) }
+
+func nicAtom(l host.Link, value string) resource.Atom {
+	return resource.NewAtom(KindNIC, l.Name, value)
 }
 
 // Claims: a NIC decides over what its block mentions, and over every address where it declares any.
@@ -48,8 +50,8 @@ func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	return false
 }
 
-// Live reads the value.
-func (nic) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live reads the value.
+func (nic) live(snap *facts.Snapshot, a resource.Atom) string {
 	l := snap.Link(a.Thing())
 	if l == nil {
 		return ""
@@ -71,12 +73,23 @@ func (nic) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Guards keeps the device under the operator's connection as it is.
-func (nic) Guards(snap *facts.Snapshot, a resource.Atom) string {
-	if m := snap.Management; m.Unknown != "" || m.Client.IsValid() && onManagement(snap, a.Thing()) {
-		return a.Thing() + " carries your SSH connection"
+// Undo disrupts as the change forward does, and keeps the device under the operator's connection as it is.
+func (p nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	c, l := a.Change(p.live(snap, a), to), snap.Link(a.Thing())
+	if l == nil {
+		return c, ""
 	}
-	return ""
+	switch what, prefix, _ := strings.Cut(a.Value(), " "); what {
+	case "mtu":
+		c.Disruption = flapOf(*l)
+	case "state":
+		c = stateChange(*l, to == state(true))
+	case "address":
+		if p, err := netip.ParsePrefix(prefix); err == nil {
+			c.Attribute, c.Address = "address", p.Addr()
+		}
+	}
+	return c, touches(snap, l, []resource.Change{c})
 }
 
 // Revert sets the value.
@@ -104,12 +117,14 @@ func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
 	return a.Thing() == want.Path()
 }
 
-// Live reads the key.
-func (sysctl) Live(snap *facts.Snapshot, a resource.Atom) string { return snap.Sysctls[a.Thing()] }
+// live reads the key.
+func (sysctl) live(snap *facts.Snapshot, a resource.Atom) string { return snap.Sysctls[a.Thing()] }
 
-// Guards is that of a wanted key.
-func (sysctl) Guards(snap *facts.Snapshot, a resource.Atom) string {
-	return sysctl{}.Touches(snap, SysctlSpec{Key: a.Thing()}, nil)
+// Undo is guarded as the wanted key is.
+func (p sysctl) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	c := a.Change(p.live(snap, a), to)
+	c.Attribute = "value"
+	return c, p.Touches(snap, SysctlSpec{Key: a.Thing()}, nil)
 }
 
 // Revert writes the key.
@@ -176,14 +191,14 @@ func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) 
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
 
-// Live describes the route.
-func (mainRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live describes the route.
+func (mainRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	return liveRoute(snap, KindRoute, a)
 }
 
-// Guards keeps the operator's path.
-func (mainRoute) Guards(snap *facts.Snapshot, a resource.Atom) string {
-	return guardsRoute(snap, KindRoute, a)
+// Undo removes the route.
+func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), guardsRoute(snap, KindRoute, a)
 }
 
 // Revert takes the route away.
@@ -206,8 +221,8 @@ func findRule(snap *facts.Snapshot, a resource.Atom) *host.Rule {
 	return nil
 }
 
-// Live describes the rule or route.
-func (policyRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live describes the rule or route.
+func (policyRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() != "rule" {
 		return liveRoute(snap, KindPolicyRoute, a)
 	}
@@ -217,8 +232,8 @@ func (policyRoute) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Guards keeps what the answers to the operator take.
-func (policyRoute) Guards(snap *facts.Snapshot, a resource.Atom) string {
+// touches keeps what the answers to the operator take.
+func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() != "rule" {
 		return guardsRoute(snap, KindPolicyRoute, a)
 	}
@@ -228,6 +243,11 @@ func (policyRoute) Guards(snap *facts.Snapshot, a resource.Atom) string {
 		return fmt.Sprintf("%s selects the answers of your SSH connection", describeRule(*r))
 	}
 	return ""
+}
+
+// Undo removes the rule or route.
+func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), p.touches(snap, a)
 }
 
 // Revert takes the rule or route away.

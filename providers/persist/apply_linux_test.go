@@ -267,7 +267,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	}
 	snap, _ = f.now(t, rich())
 	for _, a := range atoms {
-		if live := (provider{}).Live(snap, a); live == "" {
+		if live := (provider{}).live(snap, a); live == "" {
 			t.Errorf("%s is not live", a)
 		}
 		if err := (provider{}).Revert(t.Context(), f, snap, a, ""); err != nil {

@@ -131,8 +131,8 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	})
 }
 
-// Live is who is in charge; nobody is where NetworkManager does not run.
-func (handsOff) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live is who is in charge; nobody is where NetworkManager does not run.
+func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	m := snap.Managers
 	switch {
 	case m == nil || !slices.Contains(m.Active, taker.Name):
@@ -143,8 +143,10 @@ func (handsOff) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return keepsOff
 }
 
-// Guards is nothing: a NIC that carries the operator's connection is guarded by what would change on it.
-func (handsOff) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+// Undo is guarded elsewhere: a NIC that carries the operator's connection is guarded by what would change on it.
+func (p handsOff) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), ""
+}
 
 func (handsOff) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return manage(ctx, h, a.Thing(), to == inCharge)
@@ -165,7 +167,7 @@ func (chargeKeeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMess
 	}
 	was := map[string]string{}
 	for _, a := range atoms {
-		was[a.Thing()] = handsOff{}.Live(snap, a)
+		was[a.Thing()] = handsOff{}.live(snap, a)
 	}
 	return json.Marshal(was)
 }
@@ -181,7 +183,7 @@ func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessa
 		return nil, err
 	}
 	for _, netdev := range slices.Sorted(maps.Keys(was)) {
-		now := handsOff{}.Live(snap, resource.NewAtom(KindManager, netdev, "charge"))
+		now := handsOff{}.live(snap, resource.NewAtom(KindManager, netdev, "charge"))
 		if now == was[netdev] || now == "" || was[netdev] == "" {
 			continue // one that does not run any more takes care of itself when it starts
 		}

@@ -46,7 +46,7 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 	}
 	atom := resource.NewAtom(KindManager, "ens1f0", "charge")
 	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), keepsOff: nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil })(), "": snapshot(facts.Networkd)} {
-		if got := (handsOff{}).Live(s, atom); got != want {
+		if got := (handsOff{}).live(s, atom); got != want {
 			t.Errorf("live %q, want %q", got, want)
 		}
 	}

@@ -95,8 +95,8 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return err != nil || slices.ContainsFunc(files, func(f netmanager.File) bool { return f.Path == a.Value() })
 }
 
-// Live is the file's digest, or that the folder is there.
-func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live is the file's digest, or that the folder is there.
+func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() == "folder" && slices.Contains(snap.Folders, a.Value()) {
 		return "made"
 	}
@@ -106,8 +106,10 @@ func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Guards is nothing: what a file says was guarded when it was made so.
-func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+// Undo is guarded elsewhere: what a file says was guarded when it was made so.
+func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), ""
+}
 
 // Revert takes the file away: there was none before ours. A folder that others use by now stays.
 func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {

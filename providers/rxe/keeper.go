@@ -35,7 +35,7 @@ func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, e
 	}
 	var out []kept
 	for _, a := range atoms {
-		k := kept{a.Thing(), provider{}.Live(snap, a)}
+		k := kept{a.Thing(), provider{}.live(snap, a)}
 		if !slices.Contains(out, k) {
 			out = append(out, k)
 		}
@@ -54,7 +54,7 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) (lef
 		out := map[string]string{}
 		if err == nil {
 			for _, k := range want {
-				out[k.Device] = provider{}.Live(snap, atom(k.Device))
+				out[k.Device] = provider{}.live(snap, atom(k.Device))
 			}
 		}
 		return out, err

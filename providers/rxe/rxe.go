@@ -175,8 +175,8 @@ func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a.Thing() == want.Device
 }
 
-// Live is the netdev below the device.
-func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
+// live is the netdev below the device.
+func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	for _, d := range snap.RDMA {
 		if d.Name == a.Thing() && d.Driver == Kind {
 			return d.Netdev
@@ -185,8 +185,10 @@ func (provider) Live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Guards nothing: no SSH connection goes over RDMA.
-func (provider) Guards(*facts.Snapshot, resource.Atom) string { return "" }
+// Undo touches no SSH connection: none goes over RDMA.
+func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	return a.Change(p.live(snap, a), to), ""
+}
 
 // Revert takes the device away. The module stays: others may have come to use it.
 func (provider) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, _ string) error {
