@@ -109,13 +109,14 @@ func pathRows() (rows []faultRow) {
 			l.t.Skip("this kernel destroys no sockets (CONFIG_INET_DIAG_DESTROY)")
 		}
 		var at time.Time
-		l.apply(2, func(*os.Process) {
+		// Both go back by the program's word, long before their lease ends.
+		l.applyOf(l.fabric, 2, func(*os.Process) {
 			// Both ends are told by RST.
 			if cut := l.outside("ss", "-HKnt", "dst", l.addr["a"], "dport", "=", ":22"); !strings.Contains(cut, l.addr["a"]+":22") {
 				l.t.Errorf("no connection was reset: %q", cut)
 			}
 			at = time.Now()
-		}).want(l.t, 6, "a, b  reverted", "every host that it touched is as it was before")
+		}, "-lease", longLease.String()).want(l.t, 6, "a, b  reverted", "every host that it touched is as it was before")
 		l.back(at, byItsLease)
 	})
 	// Nobody reaches the host until it went back. A try to reach it again is to end soon.
