@@ -21,7 +21,6 @@ type Snapshot struct {
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
-	Managers   *Managers         `json:"managers,omitempty"`   // nil: not read
 	Stack      *Stack            `json:"stack,omitempty"`      // nil: not read
 	Folders    []string          `json:"folders,omitempty"`    // those of the folders that were looked into that are there
 	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path

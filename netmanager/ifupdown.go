@@ -7,15 +7,19 @@ import (
 	"path"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-const ifupdownFolder = "/etc/network/interfaces.d"
+const (
+	ifupdownName   = "ifupdown"
+	ifupdownMain   = "/etc/network/interfaces"
+	ifupdownFolder = "/etc/network/interfaces.d"
+)
 
 // ifupdown acts when it is called, and reads its files then.
 var ifupdown = &Manager{
-	Name: facts.Ifupdown, Folder: ifupdownFolder,
+	Name: ifupdownName, Detect: ifupdownDetect, Yields: true, Folder: ifupdownFolder,
 	File: ifupdownPath, Stem: func(l Link) string { return path.Base(ifupdownPath(l)) }, Render: func(ls []Link) []File {
 		var out []File
 		for _, l := range ls {
@@ -23,7 +27,36 @@ var ifupdown = &Manager{
 		}
 		return out
 	},
-	Check: checkIfupdown, Ready: ifupdownReady,
+	Check: checkIfupdown,
+}
+
+// ifupdownDetect: its files are what people wrote (interfaces(5)); it takes links that have a stanza. On
+// desktops it is there for loopback alone, and leaves the rest to others.
+func ifupdownDetect(r host.Reader, _ []host.Link, f *Found) bool {
+	sourced := false
+	f.stanzas(ifupdownMain, text(r, ifupdownMain))
+	for line := range strings.Lines(text(r, ifupdownMain)) {
+		w := strings.Fields(line)
+		sourced = sourced || len(w) > 1 && (w[0] == "source" || w[0] == "source-directory") && strings.Contains(w[1], path.Base(ifupdownFolder))
+	}
+	if sourced {
+		for _, name := range filesIn(r, ifupdownFolder, "") {
+			f.stanzas(path.Join(ifupdownFolder, name), text(r, path.Join(ifupdownFolder, name)))
+		}
+	}
+	_, err := r.ReadFile("/run/network/ifstate")
+	if err == nil && !sourced {
+		f.deaf(ifupdownName, "/etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there")
+	}
+	return err == nil
+}
+
+func (f *Found) stanzas(file, text string) {
+	for line := range strings.Lines(text) {
+		if w := strings.Fields(line); len(w) > 1 && w[0] == "iface" && w[1] != "lo" {
+			f.Claims[w[1]] = Claim{Manager: ifupdownName, File: file, Exact: true}
+		}
+	}
 }
 
 // ifupdownPath has neither dots nor other characters that `source-directory` passes over
@@ -72,70 +105,26 @@ func ifupdownFile(l Link) File {
 func ifupdownRoutes(l Link) string {
 	var b strings.Builder
 	for _, r := range l.Routes {
-		b.WriteString("\tup " + ipRoute(r, l.Link.Name, 0) + "\n")
+		b.WriteString("\tup ip route replace " + ipRoute(r, l.Link.Name, 0) + "\n")
 	}
 	for _, p := range l.Policies {
 		for _, r := range p.Routes {
-			b.WriteString("\tup " + ipRoute(r, l.Link.Name, p.Table) + "\n")
+			b.WriteString("\tup ip route replace " + ipRoute(r, l.Link.Name, p.Table) + "\n")
 		}
-		rule := ipRule(p)
-		fmt.Fprintf(&b, "\tup ip %s 2>/dev/null || true\n\tup ip %s\n\tdown ip %s || true\n",
-			fmt.Sprintf(rule, "del"), fmt.Sprintf(rule, "add"), fmt.Sprintf(rule, "del"))
+		command := "ip rule"
+		if p.Family() == inet6 {
+			command = "ip -6 rule"
+		}
+		rule := fmt.Sprintf("%s proto %d", ipRule(p), netif.Protocol)
+		fmt.Fprintf(&b, "\tup %[1]s del %[2]s 2>/dev/null || true\n\tup %[1]s add %[2]s\n\tdown %[1]s del %[2]s || true\n", command, rule)
 	}
 	return b.String()
-}
-
-// ipRoute is the command of ip-route(8).
-func ipRoute(r netif.RouteSpec, netdev string, table int) string {
-	words := []string{"ip route replace", r.To.Masked().String()}
-	if r.Via.IsValid() {
-		words = append(words, "via", r.Via.String())
-	}
-	words = append(words, "dev", netdev)
-	if r.OnLink {
-		words = append(words, "onlink")
-	}
-	if r.Src.IsValid() {
-		words = append(words, "src", r.Src.String())
-	}
-	if r.Metric != 0 {
-		words = append(words, fmt.Sprintf("metric %d", r.Metric))
-	}
-	if table != 0 {
-		words = append(words, fmt.Sprintf("table %d", table))
-	}
-	return strings.Join(append(words, fmt.Sprintf("proto %d", netif.Protocol)), " ")
-}
-
-// ipRule is the command of ip-rule(8), with a place for what to do.
-func ipRule(p netif.PolicyRouteSpec) string {
-	words := []string{"rule %s"}
-	if p.Family() == inet6 {
-		words = []string{"-6 rule %s"}
-	}
-	from := "all"
-	if p.From.IsValid() {
-		from = p.From.String()
-	}
-	words = append(words, "from", from)
-	if p.To.IsValid() {
-		words = append(words, "to", p.To.String())
-	}
-	return strings.Join(append(words, fmt.Sprintf("table %d priority %d proto %d", p.Table, p.Priority, netif.Protocol)), " ")
-}
-
-// ifupdownReady: its file lists those that it reads.
-func ifupdownReady(m *facts.Managers, l Link) error {
-	if m.Sourced {
-		return nil
-	}
-	return fmt.Errorf("nic %s: /etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there", l.Name)
 }
 
 // checkIfupdown asks for the list of all interfaces. What names the folder from the root is made to
 // name it from the file, as others do, so that both lead into the copy.
 func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
-	const main, dir = "/etc/network/interfaces", ifupdownFolder
+	const main, dir = ifupdownMain, ifupdownFolder
 	files := map[string][]byte{}
 	if err := copyFolder(h, dir, "", files); err != nil {
 		return err

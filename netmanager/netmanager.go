@@ -7,18 +7,23 @@ import (
 	"context"
 	"slices"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 )
 
 // All is every network manager that files are written for. Managers read files again in this order, and
 // a front comes before those that it writes for.
-var All = []*Manager{netplan, networkd, networkManager, ifupdown}
+var All = []*Manager{netplan, networkd, networkManager, ifupdown, ifcfg}
 
 // Manager is one network manager. A function that is nil has nothing to do.
 type Manager struct {
 	Name  string // as `network_manager` writes it
 	Title string // as messages write it; "": Name
+
+	// Detect says whether it runs, and adds what it configures to what was found. It is asked after those
+	// that stand behind it in All, so that its claims replace theirs.
+	Detect func(r host.Reader, links []host.Link, f *Found) bool
+	// Yields: it leaves NICs that none of its files names to others, where others run.
+	Yields bool
 
 	// Folder is where it reads files of ours.
 	Folder string
@@ -38,8 +43,6 @@ type Manager struct {
 	// Check asks its own parser about all of our files in Folder, beside what others wrote; nil: it has
 	// no parser that can be asked.
 	Check func(ctx context.Context, h Asker, wanted []File) error
-	// Ready says why it would not read a file of ours for the NIC.
-	Ready func(*facts.Managers, Link) error
 	// Notes say what it cannot keep of a NIC that it configures.
 	Notes func(Link) []string
 
@@ -49,6 +52,8 @@ type Manager struct {
 	Unit string
 	// Front is a manager that writes files for others, which configure the NICs.
 	Front bool
+	// Made says whether a front made a file of the manager behind it.
+	Made func(behind *Behind, file string) bool
 	// Behind is what a front must know of it; nil: no front writes for it.
 	Behind *Behind
 
@@ -63,6 +68,8 @@ type Manager struct {
 	// Manage has it look after a NIC, or keep off it until the next boot; nil: it never touches a NIC that
 	// no file names.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
+	// Fences: its files keep a manager with Manage off their NICs, from the next boot on.
+	Fences bool
 
 	// FirstFile: of all files that match a NIC, it reads the first by name.
 	FirstFile bool
@@ -117,7 +124,7 @@ func Reload(ctx context.Context, h host.Host, read map[*Manager]bool) error {
 	for _, m := range All {
 		if m.Front && read[m] {
 			for _, behind := range All {
-				read[behind] = read[behind] || behind.Behind != nil && facts.UnitActive(h, behind.Unit)
+				read[behind] = read[behind] || behind.Behind != nil && unitActive(h, behind.Unit)
 			}
 		}
 	}

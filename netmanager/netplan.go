@@ -4,22 +4,62 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
 const netplanFolder = "/etc/netplan"
 
+var netplanFolders = []string{"/lib/netplan", netplanFolder, "/run/netplan"}
+
 // netplan makes files for the manager behind it. It is read by that one's own word for what it took.
 var netplan = &Manager{
-	Name: facts.Netplan, Front: true, Folder: netplanFolder,
-	File: func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
+	Name: "netplan", Front: true, Detect: netplanDetect,
+	Made:   func(behind *Behind, file string) bool { return strings.HasPrefix(file, behind.output()) },
+	Folder: netplanFolder,
+	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
 	Holds: func(l Link, text string) bool { return slices.Contains(named(text, netplanNames), l.Link.Name) },
 	Check: checkNetplan, Reload: []string{"netplan", "generate"},
 	Takes: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After }, NoProtocol: true, Drops: netplanDrops,
+}
+
+// netplanDetect looks for netplan's files, which any of three folders may hold (netplan-generate(8)).
+func netplanDetect(r host.Reader, _ []host.Link, f *Found) bool {
+	found := false
+	for _, dir := range netplanFolders {
+		for _, name := range filesIn(r, dir, ".yaml") {
+			found = true
+			if v := netplanRenderer(text(r, path.Join(dir, name))); v != "" {
+				f.renderer = v
+			}
+		}
+	}
+	return found
+}
+
+// netplanRenderer is the renderer of all links of a netplan file: the key that stands right below
+// `network`, whose lines are the least indented after it. Ubuntu's installers write it so; where it
+// is written otherwise, the active manager decides.
+func netplanRenderer(yaml string) string {
+	depth := -1
+	for line := range strings.Lines(yaml) {
+		text := strings.TrimSpace(line)
+		if text == "" || strings.HasPrefix(text, "#") || text == "network:" {
+			continue
+		}
+		in := len(line) - len(strings.TrimLeft(line, " "))
+		if depth < 0 {
+			depth = in
+		}
+		if v, is := strings.CutPrefix(text, "renderer:"); is && in == depth {
+			return strings.Trim(strings.TrimSpace(v), `"'`)
+		}
+	}
+	return ""
 }
 
 // netplanPath is one file for all NICs of a fabric: netplan reads all files as one.
@@ -153,7 +193,7 @@ func netplanDrops(was, now string) []string {
 func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	f := wanted[0]
 	files := map[string][]byte{}
-	for _, dir := range []string{"/lib/netplan", netplanFolder, "/run/netplan"} {
+	for _, dir := range netplanFolders {
 		if err := copyFolder(h, dir, ".yaml", files); err != nil {
 			return err
 		}

@@ -3,18 +3,23 @@ package netmanager
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-const networkdFolder = "/etc/systemd/network"
+const (
+	networkdName   = "systemd-networkd"
+	networkdUnit   = "systemd-networkd.service"
+	networkdFolder = "/etc/systemd/network"
+)
 
 // networkd reads files when they change, and says in a file for each link which of them it took.
 var networkd = &Manager{
-	Name: facts.Networkd, Title: "networkd", Unit: "systemd-networkd.service", Folder: networkdFolder,
+	Name: networkdName, Title: "networkd", Unit: networkdUnit, Detect: networkdDetect, Folder: networkdFolder,
 	File: networkdPath, Render: func(ls []Link) []File {
 		var out []File
 		for _, l := range ls {
@@ -25,6 +30,53 @@ var networkd = &Manager{
 	Notes: networkdNotes, Reload: []string{"networkctl", "reload"},
 	Takes: networkdPath, Done: networkdDone, FirstFile: true, DropsForeign: true, Drops: networkdDrops,
 	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network", Off: `"off"`, KeepsAddresses: true},
+}
+
+// networkdDetect: networkd says in a file for each link which file it took (systemd.network(5)).
+func networkdDetect(r host.Reader, links []host.Link, f *Found) bool {
+	if !unitActive(r, networkdUnit) {
+		return false
+	}
+	for _, l := range links {
+		file := ""
+		for line := range strings.Lines(text(r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
+			if v, is := strings.CutPrefix(strings.TrimSpace(line), "NETWORK_FILE="); is {
+				file = v
+			}
+		}
+		if file == "" {
+			continue
+		}
+		f.Claims[l.Name] = Claim{Manager: networkdName, File: file, Exact: networkdNames(text(r, file), l)}
+	}
+	return true
+}
+
+// networkdNames says whether a .network file's [Match] tells this link from all others.
+func networkdNames(file string, l host.Link) bool {
+	section := ""
+	for line := range strings.Lines(file) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+		}
+		key, value, is := strings.Cut(line, "=")
+		if !is || section != "[Match]" {
+			continue
+		}
+		words := strings.Fields(strings.ToLower(value))
+		switch strings.TrimSpace(key) {
+		case "MACAddress", "PermanentMACAddress":
+			if slices.Contains(words, l.MAC) || slices.Contains(words, l.PermMAC) {
+				return true
+			}
+		case "Name", "OriginalName":
+			if slices.Contains(strings.Fields(value), l.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // networkdPath comes before netplan's files (10-) and what people number from 10 on: the first file

@@ -1,27 +1,31 @@
 package netmanager
 
 import (
+	"cmp"
 	"context"
+	"crypto/md5" //nolint:gosec // NetworkManager's choice, for no secret
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
 	"path"
+	"strconv"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
 const (
-	keyfileFolder    = "/etc/NetworkManager/system-connections"
-	dispatcherFolder = "/etc/NetworkManager/dispatcher.d"
+	networkManagerName = "networkmanager"
+	networkManagerUnit = "NetworkManager.service"
+	keyfileFolder      = "/etc/NetworkManager/system-connections"
+	dispatcherFolder   = "/etc/NetworkManager/dispatcher.d"
 )
 
 // networkManager keeps profiles, and makes one of its own for any NIC without.
 var networkManager = &Manager{
-	Name: facts.NetworkManager, Title: "NetworkManager", Unit: "NetworkManager.service", Folder: keyfileFolder,
+	Name: networkManagerName, Title: "NetworkManager", Unit: networkManagerUnit, Detect: networkManagerDetect, Folder: keyfileFolder,
 	File: keyfilePath, Render: func(ls []Link) []File {
 		var out []File
 		for _, l := range ls {
@@ -34,6 +38,65 @@ var networkManager = &Manager{
 	Takes: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it takes up a NIC once that has a carrier
 	Activate: activateProfile, Manage: manageDevice,
 	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual", NeedsMetric: true, EUI64Needs6: true},
+}
+
+// networkManagerDetect: NetworkManager says in a file for each link which profile it has active; the profile's file is
+// found by its identity. For what others made it writes a profile that nobody configured (seen with
+// 1.52: `external` in a section of its own), which is no claim.
+func networkManagerDetect(r host.Reader, links []host.Link, f *Found) bool {
+	if !unitActive(r, networkManagerUnit) {
+		return false
+	}
+	profiles := map[string]string{}
+	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", keyfileFolder} {
+		for _, name := range filesIn(r, dir, "") {
+			file := path.Join(dir, name)
+			profile := text(r, file)
+			if keyValue(profile, ".nmmeta", "external") != "true" {
+				profiles[cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))] = file
+			}
+		}
+	}
+	for _, l := range links {
+		device := text(r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
+		if keyValue(device, "device", "managed") == "true" {
+			f.InCharge = append(f.InCharge, l.Name)
+		}
+		file := profiles[keyValue(device, "device", "connection-uuid")]
+		if file == "" {
+			continue
+		}
+		c := Claim{Manager: networkManagerName, File: file}
+		profile := text(r, file)
+		c.Exact = keyValue(profile, "connection", "interface-name") == l.Name || strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC) && l.PermMAC != ""
+		f.Claims[l.Name] = c
+	}
+	return true
+}
+
+// profileUUID is the identity that NetworkManager gives a profile whose file has none: of version 3, of the file's name, as if it stood below /etc (NetworkManager 1.52,
+// nms-keyfile-reader.c and nm-uuid.c).
+func profileUUID(name string) string {
+	space := [16]byte{0xb4, 0x25, 0xe9, 0xfb, 0x75, 0x98, 0x44, 0xb4, 0x9e, 0x3b, 0x5a, 0x2e, 0x3a, 0xaa, 0x49, 0x05}
+	id := md5.Sum(append(space[:], "keyfile\x00"+keyfileFolder+"/"+name+"\x00"...)) //nolint:gosec // as above
+	id[6], id[8] = id[6]&0x0f|0x30, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// keyValue reads a value of a keyfile (nm-settings-keyfile(5)); "" where there is none.
+func keyValue(file, section, key string) string {
+	in := false
+	for line := range strings.Lines(file) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			in = line == "["+section+"]"
+			continue
+		}
+		if k, v, is := strings.Cut(line, "="); in && is && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }
 
 // keyfilePath is a profile of NetworkManager.

@@ -164,7 +164,7 @@ func (f *fake) tree(t *testing.T) string {
 // now is the snapshot of the fake, and what the spec finds in it.
 func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
 	t.Helper()
-	snap := snapshot(facts.Networkd)
+	snap := snapshot(networkd)
 	snap.Files = map[string]facts.File{}
 	for _, d := range folders {
 		names, err := f.ReadDir(d)
@@ -388,7 +388,7 @@ func TestTwinsGoWithTheirPledge(t *testing.T) {
 		"another's":            {[]host.Route{ours, others}, []host.Route{ours, others}, []host.Route{ours, others}},
 	} {
 		h := &routed{newFake(t), slices.Clone(c.before)}
-		release, err := pledge(h, snapshot(facts.Netplan, facts.Networkd), rich())
+		release, err := pledge(h, snapshot(netplan, networkd), rich())
 		if err != nil || !slices.Equal(h.routes, c.during) {
 			t.Fatalf("%s: %v, %v", name, h.routes, err)
 		}

@@ -53,7 +53,7 @@ func (got *Status) takings(snap *facts.Snapshot, s Spec) {
 		if !l.Written() || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
 			continue
 		}
-		got.Taken = append(got.Taken, Taking{Netdev: l.Link.Name, Now: snap.Managers.Claims[l.Link.Name].File, Want: l.Manager.Takes(l), link: l})
+		got.Taken = append(got.Taken, Taking{Netdev: l.Link.Name, Now: netmanager.Part.Of(snap).Claims[l.Link.Name].File, Want: l.Manager.Takes(l), link: l})
 	}
 }
 

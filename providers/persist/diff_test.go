@@ -13,10 +13,10 @@ import (
 // settled is the rich spec's host with all wanted files in place.
 func settled(t *testing.T) *facts.Snapshot {
 	t.Helper()
-	snap := snapshot(facts.Networkd)
+	snap := snapshot(networkd)
 	files, _ := wantFiles(t, snap)
 	snap.Files = map[string]facts.File{}
-	snap.Managers.Claims = map[string]facts.Claim{}
+	claims := map[string]netmanager.Claim{}
 	for _, f := range files {
 		if f.Folder {
 			snap.Folders = append(snap.Folders, f.Path)
@@ -24,9 +24,10 @@ func settled(t *testing.T) *facts.Snapshot {
 		}
 		snap.Files[f.Path] = facts.File{FileStat: host.FileStat{Mode: f.Mode}, Text: f.Text}
 		if name, is := strings.CutPrefix(f.Path, "/etc/systemd/network/05-fabricform-lab-"); is {
-			snap.Managers.Claims[strings.TrimSuffix(name, ".network")] = facts.Claim{Manager: facts.Networkd, File: f.Path, Exact: true}
+			claims[strings.TrimSuffix(name, ".network")] = netmanager.Claim{Manager: networkd, File: f.Path, Exact: true}
 		}
 	}
+	found(snap, func(f *netmanager.Found) { f.Claims = claims })
 	return snap
 }
 
@@ -57,7 +58,7 @@ func TestDiffSeesDrift(t *testing.T) {
 		"an owner was changed":  {func(s *facts.Snapshot) { f := s.Files[file]; f.UID = 7; s.Files[file] = f }, ",owner=7:0, wanted"},
 		"a folder is gone":      {func(s *facts.Snapshot) { s.Folders = nil }, "folder /etc/systemd/system.conf.d made is missing"},
 		"a file is too much":    {func(s *facts.Snapshot) { s.Files["/etc/netplan/90-fabricform-lab.yaml"] = s.Files[file] }, "file /etc/netplan/90-fabricform-lab.yaml sha256"},
-		"the manager is behind": {func(s *facts.Snapshot) { delete(s.Managers.Claims, "ens1f0") }, "manager of ens1f0 " + file + " is missing"},
+		"the manager is behind": {func(s *facts.Snapshot) { delete(netmanager.Part.Of(s).Claims, "ens1f0") }, "manager of ens1f0 " + file + " is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snap := settled(t)
@@ -81,11 +82,11 @@ func TestAFileOfOthersInOurPlaceStays(t *testing.T) {
 
 func TestAManagerThatIsStoppedLosesNothing(t *testing.T) {
 	snap := settled(t)
-	snap.Managers.Active = nil
+	found(snap, func(f *netmanager.Found) { f.Active = nil })
 	if c := diff(t, snap); len(c) > 0 {
 		t.Error(c)
 	}
-	snap.Managers = nil
+	snap.Parts = nil
 	if c := diff(t, snap); len(c) > 0 {
 		t.Error(c)
 	}

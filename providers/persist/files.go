@@ -22,7 +22,7 @@ var folders = func() []string {
 }()
 
 // nobody says that no manager runs on the host.
-func nobody(snap *facts.Snapshot) bool { return snap.Managers == nil || len(snap.Managers.Active) == 0 }
+func nobody(snap *facts.Snapshot) bool { return len(netmanager.Part.Of(snap).Active) == 0 }
 
 // Files are the files that keep the spec on this host, sorted by path, and what they do not keep. No
 // manager: no files, since nothing says then that the host boots at all. The snapshot has what

@@ -18,13 +18,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // owners are those that files are written for.
 var owners = map[string]*facts.Snapshot{
-	"networkd": snapshot(facts.Networkd), "netplan": snapshot(facts.Netplan, facts.Networkd), "networkmanager": snapshot(facts.NetworkManager),
-	"netplan-networkmanager": behindNM(), "ifupdown": snapshot(facts.Ifupdown),
+	"networkd": snapshot(networkd), "netplan": snapshot(netplan, networkd), "networkmanager": snapshot(networkManager),
+	"netplan-networkmanager": behindNM(), "ifupdown": snapshot(ifupdown), "ifcfg": snapshot(ifcfg),
 }
 
 func behindNM() *facts.Snapshot {
-	s := snapshot(facts.Netplan, facts.NetworkManager)
-	s.Managers.Behind = facts.NetworkManager
+	s := snapshot(netplan, networkManager)
+	found(s, func(f *netmanager.Found) { f.Behind = networkManager })
 	return s
 }
 
@@ -89,10 +89,10 @@ func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 		m := netmanager.Lookup(manager)
 		return m.Render([]netmanager.Link{{NIC: s.NICs[0], Link: owners["networkmanager"].Links[0], Fabric: "lab", Manager: m}})[0].Text
 	}
-	if text := render(facts.NetworkManager); !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
+	if text := render(networkManager); !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
 		t.Error(text)
 	}
-	if text := render(facts.Ifupdown); !strings.Contains(text, "inet manual\n\tup ip link set dev ens1f0 mtu 9000\n\tup ip link set dev ens1f0 up\n\tup ip route replace 10.30.0.0/16 ") {
+	if text := render(ifupdown); !strings.Contains(text, "inet manual\n\tup ip link set dev ens1f0 mtu 9000\n\tup ip link set dev ens1f0 up\n\tup ip route replace 10.30.0.0/16 ") {
 		t.Error(text)
 	}
 }
@@ -124,7 +124,7 @@ func TestNobodyKeepsNothing(t *testing.T) {
 	if d, err := kind.Plan(snapshot(), raw); err != nil || d.Exists || len(d.Changes) > 0 || len(d.Notes) != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err := kind.Plan(snapshot(facts.Networkd), raw); err != nil || !d.Exists {
+	if d, err := kind.Plan(snapshot(networkd), raw); err != nil || !d.Exists {
 		t.Errorf("with networkd: %+v, %v", d, err)
 	}
 }

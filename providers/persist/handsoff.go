@@ -36,14 +36,8 @@ func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 	if len(look.Wants) > 0 {
 		return provider{}.Gather(ctx, r, resource.Look[Spec]{Snapshot: look.Snapshot, Wants: look.Wants})
 	}
-	readManagers(r, look.Snapshot)
+	netmanager.Gather(r, look.Snapshot)
 	return nil
-}
-
-func readManagers(r host.Reader, snap *facts.Snapshot) {
-	if snap.Managers == nil {
-		snap.Managers = facts.ReadManagers(r, snap)
-	}
 }
 
 // Observe finds the NICs that NetworkManager is to configure by a file of ours that is not there yet.
@@ -57,7 +51,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		return got, nil //nolint:nilerr // what is kept tells of it
 	}
 	for _, l := range ls {
-		if l.Written() && l.By() == taker && !there(snap, l) && slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+		if l.Written() && (l.By() == taker || l.By().Fences) && !there(snap, l) && slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			got.NICs = append(got.NICs, l.Link.Name)
 		}
 	}
@@ -100,7 +94,7 @@ func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
 		return err
 	}
 	return await(ctx, h, func(snap *facts.Snapshot) string {
-		if snap.Managers == nil || slices.Contains(snap.Managers.InCharge, netdev) != yes {
+		if slices.Contains(netmanager.Part.Of(snap).InCharge, netdev) != yes {
 			return fmt.Sprintf("%s does not say yet whether it manages %s: %t", taker, netdev, yes)
 		}
 		return ""
@@ -114,7 +108,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 		return err
 	}
 	for _, l := range ls {
-		if l.Written() && l.By() == taker && !slices.Contains(snap.Managers.InCharge, l.Link.Name) {
+		if l.Written() && l.By() == taker && !slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			if err := manage(ctx, h, l.Link.Name, true); err != nil {
 				return err
 			}
@@ -133,9 +127,9 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 
 // live is who is in charge; nobody is where NetworkManager does not run.
 func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
-	m := snap.Managers
+	m := netmanager.Part.Of(snap)
 	switch {
-	case m == nil || !slices.Contains(m.Active, taker.Name):
+	case !slices.Contains(m.Active, taker.Name):
 		return ""
 	case slices.Contains(m.InCharge, a.Thing()):
 		return inCharge

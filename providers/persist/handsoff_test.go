@@ -9,10 +9,12 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
+func uncharged(s *facts.Snapshot) { found(s, func(f *netmanager.Found) { f.InCharge = nil }) }
+
 func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 	nm := func(change func(*facts.Snapshot)) func() *facts.Snapshot {
 		return func() *facts.Snapshot {
-			s := snapshot(facts.NetworkManager)
+			s := snapshot(networkManager)
 			s.Files = map[string]facts.File{}
 			change(s)
 			return s
@@ -24,14 +26,14 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		want string
 	}{
 		"it is in charge": {nm(func(*facts.Snapshot) {}), "ens1f0 ens2f0"},
-		"it keeps off":    {nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil }), ""},
+		"it keeps off":    {nm(uncharged), ""},
 		"our file is there": {nm(func(s *facts.Snapshot) {
 			s.Files[first] = facts.File{Text: netmanager.Header("lab")}
 		}), "ens2f0"},
 		"a file of others is in its place": {nm(func(s *facts.Snapshot) {
 			s.Files[first] = facts.File{Text: "[connection]\n"}
 		}), "ens1f0 ens2f0"},
-		"another manager configures": {func() *facts.Snapshot { return snapshot(facts.Networkd) }, ""},
+		"another manager configures": {func() *facts.Snapshot { return snapshot(networkd) }, ""},
 		"nobody does":                {func() *facts.Snapshot { return snapshot() }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,12 +47,12 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		})
 	}
 	atom := resource.NewAtom(KindManager, "ens1f0", "charge")
-	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), keepsOff: nm(func(s *facts.Snapshot) { s.Managers.InCharge = nil })(), "": snapshot(facts.Networkd)} {
+	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), keepsOff: nm(uncharged)(), "": snapshot(networkd)} {
 		if got := (handsOff{}).live(s, atom); got != want {
 			t.Errorf("live %q, want %q", got, want)
 		}
 	}
-	if !(handsOff{}).Claims(snapshot(facts.NetworkManager), rich(), atom) || (handsOff{}).Claims(snapshot(facts.NetworkManager), Spec{Fabric: "lab"}, atom) {
+	if !(handsOff{}).Claims(snapshot(networkManager), rich(), atom) || (handsOff{}).Claims(snapshot(networkManager), Spec{Fabric: "lab"}, atom) {
 		t.Error("claims")
 	}
 }
@@ -60,10 +62,8 @@ func TestWhatNetworkManagerIsKeptOffIsSaid(t *testing.T) {
 	for name, want := range map[string]string{"networkd": "", "ifupdown": "", "networkmanager": "rail0 rail1", "netplan-networkmanager": "rail0 rail1"} {
 		for _, charge := range []bool{true, false} {
 			snap := *owners[name]
-			managers := *snap.Managers
-			snap.Managers = &managers
 			if !charge {
-				managers.InCharge = nil
+				uncharged(&snap)
 			}
 			_, notes := wantFiles(t, &snap)
 			var said []string

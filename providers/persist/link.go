@@ -15,6 +15,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // links finds the spec's NICs and their owners.
 func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
+	managers := netmanager.Part.Of(snap)
 	var out []netmanager.Link
 	for _, n := range s.NICs {
 		found, err := snap.Find(n.Select)
@@ -25,8 +26,8 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 			return nil, fmt.Errorf("nic %s: the name %q of its device cannot stand in files of network managers", n.Name, found.Name)
 		}
 		l := netmanager.Link{NIC: n, Link: *found, Fabric: s.Fabric, AddrGen: snap.Sysctls[facts.LinkSysctl(netmanager.AddrGenMode, found.Name)]}
-		l.InCharge = snap.Managers != nil && slices.Contains(snap.Managers.InCharge, found.Name)
-		if l, err = owned(snap.Managers, s.Manager, l); err != nil {
+		l.InCharge = slices.Contains(managers.InCharge, found.Name)
+		if l, err = owned(managers, s.Manager, l); err != nil {
 			return nil, err
 		}
 		out = append(out, l)

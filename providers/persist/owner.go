@@ -6,20 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/netmanager"
 )
 
 // owned finds who keeps a NIC: whoever configures it now; else the one manager that is active. Nobody is
 // no error: the NIC is then not kept.
-func owned(m *facts.Managers, declared string, l netmanager.Link) (netmanager.Link, error) {
-	if declared != "" && netmanager.Lookup(declared) == nil {
-		return l, fmt.Errorf("network_manager %q: this build does not write its files; set `persist = false` on the host's NICs", declared)
-	}
-	if m == nil || len(m.Active) == 0 {
+func owned(m netmanager.Found, declared string, l netmanager.Link) (netmanager.Link, error) {
+	if len(m.Active) == 0 {
 		return l, nil
 	}
-	if declared != "" && !slices.Contains(m.Active, declared) {
+	if declared != "" && !slices.Contains(m.Active, declared) && !slices.Contains(m.Idle, declared) {
 		return l, fmt.Errorf("network_manager %q: it is not active here; found: %s", declared, foundManagers(m))
 	}
 	claim, claimed := m.Claims[l.Link.Name]
@@ -42,10 +38,8 @@ func owned(m *facts.Managers, declared string, l netmanager.Link) (netmanager.Li
 	if l.Manager.Front {
 		l.Behind = netmanager.Lookup(m.Behind)
 	}
-	if l.Manager.Ready != nil {
-		if err := l.Manager.Ready(m, l); err != nil {
-			return l, err
-		}
+	if why := m.Deaf[is]; why != "" {
+		return l, fmt.Errorf("nic %s: %s", l.Name, why)
 	}
 	if claimed {
 		return l, conflict(claim, l)
@@ -55,7 +49,7 @@ func owned(m *facts.Managers, declared string, l netmanager.Link) (netmanager.Li
 
 // conflict is what somebody else's file about the NIC would do to ours. A file for all NICs of a
 // pattern is not one, because ours is found first, unless its name comes before ours.
-func conflict(claim facts.Claim, l netmanager.Link) error {
+func conflict(claim netmanager.Claim, l netmanager.Link) error {
 	name, own := path.Base(claim.File), l.Stem()
 	if by := netmanager.Lookup(claim.Manager); by.Stem != nil {
 		own = by.Stem(l)
@@ -77,7 +71,7 @@ func conflict(claim facts.Claim, l netmanager.Link) error {
 }
 
 // foundManagers says what was found where.
-func foundManagers(m *facts.Managers) string {
+func foundManagers(m netmanager.Found) string {
 	var out []string
 	for _, name := range m.Active {
 		var by []string

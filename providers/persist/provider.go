@@ -25,7 +25,7 @@ func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec
 	var in []string
 	if len(look.Wants) > 0 {
 		in = folders
-		readManagers(r, snap)
+		netmanager.Gather(r, snap)
 		for _, l := range snap.Links {
 			snap.ReadSysctls(r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
 		}

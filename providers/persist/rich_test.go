@@ -11,6 +11,15 @@ import (
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
+// The managers, as the language names them.
+const (
+	networkd       = "systemd-networkd"
+	networkManager = "networkmanager"
+	netplan        = "netplan"
+	ifupdown       = "ifupdown"
+	ifcfg          = "ifcfg"
+)
+
 func prefixes(s ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(s))
 	for i := range s {
@@ -61,11 +70,19 @@ func snapshot(active ...string) *facts.Snapshot {
 			{Index: 2, Name: "ens1f0", MAC: "02:00:00:00:00:02", PermMAC: "02:00:00:00:00:02"}, {Index: 3, Name: "ens2f0", MAC: "02:00:00:00:00:03"},
 			{Index: 4, Name: "ens-3.7", MAC: "02:00:00:00:00:02", Kind: "vlan", Parent: 2},
 		},
-		Sysctls:  map[string]string{"net/ipv6/conf/ens2f0/addr_gen_mode": "2"},
-		Managers: &facts.Managers{Active: active, Behind: facts.Networkd, Sourced: true},
+		Sysctls: map[string]string{"net/ipv6/conf/ens2f0/addr_gen_mode": "2"},
 	}
-	if slices.Contains(active, facts.NetworkManager) {
-		s.Managers.InCharge = []string{"ens1f0", "ens2f0", "ens-3.7"}
+	f := netmanager.Found{Active: active, Behind: networkd}
+	if slices.Contains(active, networkManager) {
+		f.InCharge = []string{"ens1f0", "ens2f0", "ens-3.7"}
 	}
+	netmanager.Part.Put(s, f)
 	return s
+}
+
+// found changes who configures a snapshot's links.
+func found(s *facts.Snapshot, change func(*netmanager.Found)) {
+	f := netmanager.Part.Of(s)
+	change(&f)
+	netmanager.Part.Put(s, f)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -83,7 +84,7 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		for _, name := range dropped {
-			if c := snap.Managers.Claims[name]; strings.Contains(path.Base(c.File), "fabricform-") {
+			if c := netmanager.Part.Of(snap).Claims[name]; strings.Contains(path.Base(c.File), "fabricform-") {
 				return "it configures " + name + " by " + c.File + " still"
 			}
 		}

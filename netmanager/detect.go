@@ -1,0 +1,158 @@
+package netmanager
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+)
+
+// Part is who configures the host's links, as a snapshot holds it.
+const Part = facts.Part[Found]("network managers")
+
+// Found is who configures the host's links at boot.
+type Found struct {
+	// Active are those that would configure a link of ours, sorted. With a front, the manager behind it is
+	// among them, too.
+	Active []string `json:"active,omitempty"`
+	// Idle run, and leave all links to others. Declared, each would configure a link of ours.
+	Idle []string `json:"idle,omitempty"`
+	// Behind is the manager that a front hands new links to.
+	Behind string `json:"behind,omitempty"`
+	// Claims are the links that somebody configured, by name.
+	Claims map[string]Claim `json:"claims,omitempty"`
+	// InCharge are the links that a manager looks after, whether or not it has a file for them.
+	InCharge []string `json:"in_charge,omitempty"`
+	// Deaf says of managers why they would not read a file of ours.
+	Deaf map[string]string `json:"deaf,omitempty"`
+
+	renderer string // that a front's files name; "": none
+}
+
+// Claim is who configured a link, and by which file.
+type Claim struct {
+	Manager string `json:"manager"`
+	File    string `json:"file"`
+	Exact   bool   `json:"exact,omitempty"` // the file is about this link, not about all of a pattern
+}
+
+// Gather asks each manager's own files of its state. A namespace lab has none: whatever it sees
+// there belongs to the machine that carries it.
+func Gather(r host.Reader, snap *facts.Snapshot) {
+	if Part.Check(snap) == nil {
+		return // another kind has asked
+	}
+	f := Found{Claims: map[string]Claim{}}
+	if !snap.System.Lab {
+		f.detect(r, snap.Links)
+	}
+	Part.Put(snap, f)
+}
+
+func (f *Found) detect(r host.Reader, links []host.Link) {
+	var yield []*Manager
+	var front *Manager
+	for _, m := range slices.Backward(All) {
+		switch runs := m.Detect(r, links, f); {
+		case runs && m.Yields:
+			yield = append(yield, m)
+		case runs:
+			f.Active = append(f.Active, m.Name)
+			if m.Front {
+				front = m
+			}
+		}
+	}
+	f.made()
+	if front != nil {
+		f.Behind = f.behind(front)
+	}
+	for _, m := range yield {
+		if len(f.Active) == 0 || f.claims(m.Name) {
+			f.Active = append(f.Active, m.Name)
+		} else {
+			f.Idle = append(f.Idle, m.Name)
+		}
+	}
+	slices.Sort(f.Active)
+	slices.Sort(f.Idle)
+}
+
+// made gives a front the claims of those behind it by files that it made.
+func (f *Found) made() {
+	for netdev, c := range f.Claims {
+		for _, m := range All {
+			if by := Lookup(c.Manager); m.Front && by.Behind != nil && m.Made(by.Behind, c.File) {
+				c.Manager = m.Name
+				f.Claims[netdev] = c
+			}
+		}
+	}
+}
+
+// behind is the manager that the front's files name; else the one that runs.
+func (f *Found) behind(front *Manager) string {
+	var can []string
+	for _, m := range All {
+		if m.Behind == nil {
+			continue
+		}
+		if m.Behind.Renderer == f.renderer {
+			return m.Name
+		}
+		can = append(can, m.Name)
+	}
+	for _, name := range can {
+		if slices.Contains(f.Active, name) {
+			return name
+		}
+	}
+	return can[0]
+}
+
+func (f *Found) claims(manager string) bool {
+	for _, c := range f.Claims {
+		if c.Manager == manager {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Found) deaf(manager, why string) {
+	if f.Deaf == nil {
+		f.Deaf = map[string]string{}
+	}
+	f.Deaf[manager] = why
+}
+
+// unitActive says whether a service of systemd runs. It asks the control groups, which systemd makes for each service that runs and removes
+// after it (systemd.resource-control(5)); there are two places, by the kernel's version of them.
+func unitActive(r host.Reader, unit string) bool {
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd"} {
+		if _, err := r.ReadDir(root + "/system.slice/" + unit); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// filesIn are a folder's files with that ending, sorted.
+func filesIn(r host.Reader, dir, ending string) []string {
+	names, err := r.ReadDir(dir)
+	if err != nil {
+		return nil // most managers are not there
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ending) || strings.HasPrefix(n, ".") })
+}
+
+// text is a small file's content, trimmed; empty where there is none.
+func text(r host.Reader, path string) string {
+	raw, err := r.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}

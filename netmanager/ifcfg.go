@@ -1,0 +1,152 @@
+package netmanager
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+const (
+	ifcfgName   = "ifcfg"
+	ifcfgFolder = "/etc/sysconfig/network-scripts"
+)
+
+// ifcfg is the service "network" of Red Hat's network-scripts. It acts when it is called, and reads its
+// files then (sysconfig.txt of initscripts, and its scripts). Not run on a real system.
+var ifcfg = &Manager{
+	Name: ifcfgName, Detect: ifcfgDetect, Yields: true, Fences: true, Folder: ifcfgFolder,
+	File: func(l Link) string { return ifcfgPath("ifcfg", l) }, Stem: ifcfgStem, Render: func(ls []Link) []File {
+		var out []File
+		for _, l := range ls {
+			out = append(out, ifcfgFiles(l)...)
+		}
+		return out
+	},
+}
+
+// ifcfgDetect: the service leaves a lock behind when it has started. Where NetworkManager runs, the
+// service has it configure what is not kept from it.
+func ifcfgDetect(r host.Reader, links []host.Link, f *Found) bool {
+	if _, err := r.ReadFile("/var/lock/subsys/network"); err != nil {
+		return false
+	}
+	shared := unitActive(r, networkManagerUnit)
+	for _, name := range filesIn(r, ifcfgFolder, "") {
+		config, is := strings.CutPrefix(name, "ifcfg-")
+		if !is || ifcfgPassedOver(config) {
+			continue
+		}
+		file := path.Join(ifcfgFolder, name)
+		values := ifcfgValues(text(r, file))
+		if ifcfgNo(values["ONBOOT"]) || shared && !ifcfgNo(values["NM_CONTROLLED"]) {
+			continue
+		}
+		device := values["DEVICE"]
+		for _, l := range links {
+			mac := strings.ToLower(values["HWADDR"])
+			if l.Name == device || device == "" && (mac == "" && l.Name == config || mac != "" && mac == l.MAC) {
+				f.Claims[l.Name] = Claim{Manager: ifcfgName, File: file, Exact: true}
+			}
+		}
+	}
+	return true
+}
+
+// ifcfgPassedOver: aliases, ranges, and what editors and rpm leave behind.
+func ifcfgPassedOver(config string) bool {
+	return config == "lo" || strings.Contains(config, ":") || strings.Contains(config, "-range") ||
+		slices.ContainsFunc([]string{"~", ".bak", ".old", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"}, func(end string) bool { return strings.HasSuffix(config, end) })
+}
+
+// ifcfgNo are the words for no (is_false in the scripts' functions).
+func ifcfgNo(v string) bool {
+	return slices.Contains([]string{"no", "n", "f", "false", "off", "0"}, strings.ToLower(v))
+}
+
+// ifcfgValues reads assignments. The file is a shell's: the last one holds.
+func ifcfgValues(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, is := strings.Cut(strings.TrimSpace(line), "=")
+		if !is || strings.HasPrefix(key, "#") {
+			continue
+		}
+		if quote := value[:min(1, len(value))]; quote == `"` || quote == "'" {
+			value, _, _ = strings.Cut(value[1:], quote)
+		} else {
+			value, _, _ = strings.Cut(value, " ")
+		}
+		out[strings.TrimPrefix(key, "export ")] = value
+	}
+	return out
+}
+
+// ifcfgStem has none of the words by which the scripts pass files over.
+func ifcfgStem(l Link) string {
+	return strings.NewReplacer(".", "_", "-range", "_range").Replace(l.Stem())
+}
+
+// ifcfgPath is a file for a NIC. The scripts know the others by the name of the ifcfg file.
+func ifcfgPath(kind string, l Link) string { return ifcfgFolder + "/" + kind + "-" + ifcfgStem(l) }
+
+// ifcfgFiles are a NIC's configuration, and its routes and rules in the words of ip(8), one file for each
+// family. A rule has no protocol there: ip(8) of RHEL 7 knows none.
+func ifcfgFiles(l Link) []File {
+	lines := map[string][]string{"ifcfg": ifcfgLines(l)}
+	add := func(kind string, six bool, line string) {
+		if six {
+			kind += "6"
+		}
+		lines[kind] = append(lines[kind], line)
+	}
+	for _, r := range l.Routes {
+		add("route", r.To.Addr().Is6(), ipRoute(r, l.Link.Name, 0))
+	}
+	for _, p := range l.Policies {
+		for _, r := range p.Routes {
+			add("route", r.To.Addr().Is6(), ipRoute(r, l.Link.Name, p.Table))
+		}
+		add("rule", p.Family() == inet6, ipRule(p))
+	}
+	var out []File
+	for _, kind := range []string{"ifcfg", "route", "route6", "rule", "rule6"} {
+		if lines[kind] != nil {
+			out = append(out, File{Path: ifcfgPath(kind, l), Mode: 0o644, Text: Header(l.Fabric) + strings.Join(lines[kind], "\n") + "\n"})
+		}
+	}
+	return out
+}
+
+// ifcfgLines are the assignments. The scripts ask the network whether somebody has an IPv4 address, which
+// another rail of this host may answer, and give each NIC a route to 169.254.0.0/16: both are told not to.
+func ifcfgLines(l Link) []string {
+	out := []string{"DEVICE=" + l.Link.Name}
+	if l.Link.Kind == "" { // others wear the MAC of the card below them
+		out = append(out, "HWADDR="+strings.ToUpper(l.mac()))
+	}
+	out = append(out, "TYPE=Ethernet", "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no", "DEFROUTE=no", "NOZEROCONF=yes")
+	if l.MTU != 0 {
+		out = append(out, fmt.Sprintf("MTU=%d", l.MTU))
+	}
+	var six []string
+	four := 0
+	for _, p := range l.Addresses {
+		if p.Addr().Is6() {
+			six = append(six, p.String())
+			continue
+		}
+		out = append(out, fmt.Sprintf("IPADDR%d=%s", four, p.Addr()), fmt.Sprintf("PREFIX%d=%d", four, p.Bits()), fmt.Sprintf("ARPCHECK%d=no", four))
+		four++
+	}
+	if six == nil {
+		return append(out, "IPV6INIT=no")
+	}
+	out = append(out, "IPV6INIT=yes", "IPV6_AUTOCONF="+yesNo(l.acceptRA()), "IPV6ADDR="+six[0])
+	if len(six) > 1 {
+		out = append(out, `IPV6ADDR_SECONDARIES="`+strings.Join(six[1:], " ")+`"`)
+	}
+	return out
+}
