@@ -40,7 +40,11 @@ func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 	return nil
 }
 
-// Observe finds the NICs that NetworkManager is to configure by a file of ours that is not there yet.
+// Part is who configures links.
+func (handsOff) Part() facts.AnyPart { return netmanager.Part }
+
+// Observe finds the NICs that it is in charge of, and that a file of ours configures which is not there yet:
+// its own, or one that keeps it off from the next boot on.
 func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	got := &Charge{}
 	if nobody(snap) {

@@ -40,6 +40,9 @@ func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec
 	return snap.ReadFiles(r, in...)
 }
 
+// Part is who configures links.
+func (provider) Part() facts.AnyPart { return netmanager.Part }
+
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
 
 func (provider) Diff(_ Spec, got *Status) []resource.Change {
