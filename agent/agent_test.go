@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fabricform/fabricform/resource"
 )
 
 // wire joins a served helper and a client; noise comes before the helper's greeting.
@@ -42,10 +40,10 @@ func TestCallAnswersPastLoginNoise(t *testing.T) {
 	}
 	defer c.Close()
 	var got string
-	if err := c.Call(context.Background(), "echo", "hello", &got); err != nil || got != "hello" {
+	if err := c.Call(context.Background(), "h", "echo", "hello", &got); err != nil || got != "hello" {
 		t.Fatalf("got %q, %v", got, err)
 	}
-	if err := c.Call(context.Background(), "nope", nil, nil); err == nil || !strings.Contains(err.Error(), "no method") {
+	if err := c.Call(context.Background(), "h", "nope", nil, nil); err == nil || !strings.Contains(err.Error(), "no method") {
 		t.Fatalf("unknown method: %v", err)
 	}
 }
@@ -72,7 +70,7 @@ func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3500*time.Millisecond)
 	defer cancel()
-	if err := c.Call(ctx, "echo", nil, nil); !errors.Is(err, ErrLinkDead) {
+	if err := c.Call(ctx, "h", "echo", nil, nil); !errors.Is(err, ErrLinkDead) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -100,23 +98,6 @@ func TestSlowHostsAreGivenTime(t *testing.T) {
 		if got := Patience(took[0], took[1]); got != want {
 			t.Errorf("%s: %s", took, got)
 		}
-	}
-}
-
-func TestRecheckRefusesWhatMoved(t *testing.T) {
-	plan := []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}}
-	if _, err := recheck(ActParams{Changes: plan}, plan); err != nil {
-		t.Fatal(err)
-	}
-	moved := []resource.Change{{Attribute: "mtu", From: "2000", To: "9000"}}
-	_, err := recheck(ActParams{Changes: plan}, moved)
-	var e *Error
-	if !errors.As(err, &e) || !e.Stale {
-		t.Fatalf("got %v", err)
-	}
-	also, err := recheck(ActParams{Changes: plan, Settling: true}, append(plan, resource.Change{Attribute: "route x", To: "y"}))
-	if err != nil || len(also) != 1 {
-		t.Fatalf("settling: %v, %v", also, err)
 	}
 }
 

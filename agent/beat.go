@@ -24,13 +24,6 @@ func Patience(began, given time.Duration) time.Duration {
 	return min(max(deadAfter, 4*began, given/3), mostPatience)
 }
 
-// loads says whether a request keeps the host's processors busy: perftest polls without a pause, as
-// RDMA programs and NCCL's proxies do, and Soft-RoCE works in the kernel's softirqs, which come before
-// any process.
-func loads(method string) bool {
-	return strings.HasPrefix(method, "verbs.") || strings.HasPrefix(method, "collective.") || strings.HasPrefix(method, "launch.")
-}
-
 // pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.
 type pulse struct {
 	last atomic.Int64  // monotonic, since start
@@ -43,7 +36,7 @@ func newPulse(most time.Duration) *pulse { return &pulse{t0: time.Now(), most: m
 
 // loaded is to be called before such a request; the returned function after it.
 func (p *pulse) loaded(method string) (done func()) {
-	if !loads(method) {
+	if !strings.HasPrefix(method, Busy) {
 		return func() {}
 	}
 	p.load.Add(1)

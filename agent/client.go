@@ -124,8 +124,8 @@ func (c *Client) Stream() io.ReadWriteCloser { return c.stream }
 // Dead is closed when the conversation has ended.
 func (c *Client) Dead() <-chan struct{} { return c.done }
 
-// Call asks for method and decodes the answer into result, which may be nil.
-func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+// Call implements Caller; a client speaks with one host, whatever its name.
+func (c *Client) Call(ctx context.Context, _, method string, params, result any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", method, err)

@@ -17,12 +17,9 @@ import (
 // ErrClientLost is why Serve ended when the client fell silent.
 var ErrClientLost = errors.New("the client fell silent")
 
-// Handler answers one request. It must honour ctx, which ends with the stream.
-type Handler func(ctx context.Context, params json.RawMessage) (any, error)
-
 // Serve answers requests from r on w until the stream ends or the client falls silent. Requests run
 // side by side; handlers that must not, lock.
-func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, handlers map[string]Handler) error {
+func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table Table) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if _, err := io.WriteString(w, Magic); err != nil {
@@ -74,15 +71,15 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, handle
 				defer running.Done()
 				defer p.loaded(f.Method)()
 				// A broken stream ends the loop above; here it only means that nobody listens.
-				_ = fw.write(answer(ctx, f, handlers))
+				_ = fw.write(answer(ctx, f, table))
 			}()
 		}
 	}
 }
 
-func answer(ctx context.Context, f frame, handlers map[string]Handler) frame {
+func answer(ctx context.Context, f frame, table Table) frame {
 	out := frame{ID: f.ID}
-	h, ok := handlers[f.Method]
+	h, ok := table[f.Method]
 	if !ok {
 		out.Error = &Error{Message: fmt.Sprintf("this helper has no method %q", f.Method)}
 		return out

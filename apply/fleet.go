@@ -14,21 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/probe"
-	"github.com/fabricform/fabricform/probe/perftest"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
 
-// Fleet is one open helper per reachable host. Its measuring methods implement validators.Fleet.
+// Fleet is one open helper per reachable host. It implements agent.Caller and validators.Fleet.
 type Fleet struct {
 	open    func(context.Context, transport.Target) (*agent.Client, error) // another connection with its helper
 	mu      sync.Mutex                                                     // of what moves with a connection
 	targets map[string]transport.Target
 	former  map[string]transport.Target // by which hosts were reached before a plan moved them
 	clients map[string]*agent.Client
-	seen    map[string]agent.SnapshotResult // by Glance, whose helpers have ended
+	seen    map[string]calls.SnapshotResult // by Glance, whose helpers have ended
 	looks   map[string][]resource.Resource  // see Member
 	// Unreachable says per host why there is no helper.
 	Unreachable map[string]error
@@ -69,8 +68,8 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 			return err
 		}
 		defer c.Close()
-		var r agent.SnapshotResult
-		if err := c.Call(ctx, "snapshot", agent.SnapshotParams{Resources: m.Looks, Ask: true}, &r); err != nil {
+		r, err := calls.Snapshot.Call(ctx, c, m.Target.Name, calls.SnapshotParams{Resources: m.Looks, Ask: true})
+		if err != nil {
 			return err
 		}
 		mu.Lock()
@@ -82,7 +81,7 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]agent.SnapshotResult{}, looks: map[string][]resource.Resource{},
+	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]calls.SnapshotResult{}, looks: map[string][]resource.Resource{},
 		Unreachable: map[string]error{}}
 	for _, m := range members {
 		f.looks[m.Target.Name], f.targets[m.Target.Name] = m.Looks, m.Target
@@ -157,38 +156,32 @@ func (f *Fleet) Hosts() []string {
 	return names
 }
 
-func ask[R any](ctx context.Context, f *Fleet, host, method string, params any) (R, error) {
-	var r R
+// Call implements agent.Caller: it asks the helper of a host.
+func (f *Fleet) Call(ctx context.Context, host, method string, params, result any) error {
 	c := f.client(host)
 	if c == nil {
 		if err := f.Unreachable[host]; err != nil {
-			return r, err
+			return err
 		}
-		return r, fmt.Errorf("host %s is not connected", host)
+		return fmt.Errorf("host %s is not connected", host)
 	}
-	err := c.Call(ctx, method, params, &r)
-	return r, err
+	return c.Call(ctx, host, method, params, result)
 }
 
 // Read reads a host's facts, and what fabrics made on it. asking is for what is to be shown before
 // anything changes: homes are looked into, and the host's own programs are asked whether they would
 // take what differs.
-func (f *Fleet) Read(ctx context.Context, host string, asking bool) (agent.SnapshotResult, error) {
+func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.SnapshotResult, error) {
 	if r, is := f.seen[host]; is {
 		return r, nil
 	}
-	return ask[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Resources: f.looks[host], Ask: asking})
+	return calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: f.looks[host], Ask: asking})
 }
 
 // Snapshot reads a host's facts anew.
 func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
 	r, err := f.Read(ctx, host, false)
 	return r.Snapshot, err
-}
-
-// Undo gives back what a fabric made on a host.
-func (f *Fleet) Undo(ctx context.Context, host string, p agent.UndoParams) (agent.ActResult, error) {
-	return ask[agent.ActResult](ctx, f, host, "undo", p)
 }
 
 // Enrol tells hosts which hosts their fabric has and what was done there, all side by side; the
@@ -198,11 +191,11 @@ func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Memb
 	errs := make([]error, len(hosts))
 	for i, h := range hosts {
 		g.Go(func() error {
-			p := agent.EnrolParams{Fabric: fabric, Roster: roster}
+			p := calls.EnrolParams{Fabric: fabric, Roster: roster}
 			if e, ok := entries[h]; ok {
 				p.Entry = &e
 			}
-			if _, err := ask[struct{}](ctx, f, h, "enrol", p); err != nil {
+			if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
 				errs[i] = fmt.Errorf("keep the roster on host %s: %w", h, err)
 			}
 			return nil
@@ -210,111 +203,4 @@ func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Memb
 	}
 	_ = g.Wait() // the functions above return nil always
 	return errors.Join(errs...)
-}
-
-// Act carries out one action.
-func (f *Fleet) Act(ctx context.Context, p agent.ActParams) (agent.ActResult, error) {
-	return ask[agent.ActResult](ctx, f, p.Resource.Addr.Host, "act", p)
-}
-
-// Ping measures from host to all targets at once.
-func (f *Fleet) Ping(ctx context.Context, host string, s probe.PingSpec) ([]probe.PingResult, error) {
-	return ask[[]probe.PingResult](ctx, f, host, "ping", s)
-}
-
-// TCPListen opens a receiver on host.
-func (f *Fleet) TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error) {
-	return ask[probe.TCPListenResult](ctx, f, host, "tcp.listen", s)
-}
-
-// TCPSend sends from host.
-func (f *Fleet) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
-	return ask[probe.TCPResult](ctx, f, host, "tcp.send", s)
-}
-
-// TCPCollect reads a receiver's account.
-func (f *Fleet) TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error) {
-	return ask[probe.TCPResult](ctx, f, host, "tcp.collect", id)
-}
-
-// VerbsServe starts the serving end of a perftest program on host.
-func (f *Fleet) VerbsServe(ctx context.Context, host string, s probe.VerbsServeSpec) (probe.VerbsServeResult, error) {
-	return ask[probe.VerbsServeResult](ctx, f, host, "verbs.serve", s)
-}
-
-// VerbsRun runs the client's end on host.
-func (f *Fleet) VerbsRun(ctx context.Context, host string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
-	return ask[probe.VerbsOutcome](ctx, f, host, "verbs.run", s)
-}
-
-// VerbsCollect waits for the end of a serving end.
-func (f *Fleet) VerbsCollect(ctx context.Context, host, id string) (probe.VerbsOutcome, error) {
-	return ask[probe.VerbsOutcome](ctx, f, host, "verbs.collect", id)
-}
-
-// VerbsVersion asks for perftest's release; the zero one where it is missing or does not say.
-func (f *Fleet) VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error) {
-	return ask[perftest.Version](ctx, f, host, "verbs.version", t)
-}
-
-// CollectiveLook asks what a host has to run ranks of NCCL with.
-func (f *Fleet) CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error) {
-	return ask[probe.CollectiveHas](ctx, f, host, "collective.look", l)
-}
-
-// CollectiveRun runs a host's ranks of a job to their ends.
-func (f *Fleet) CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error) {
-	return ask[[]probe.CollectiveRank](ctx, f, host, "collective.run", s)
-}
-
-// CollectiveStop ends a host's ranks of a job.
-func (f *Fleet) CollectiveStop(ctx context.Context, host, id string) error {
-	_, err := ask[struct{}](ctx, f, host, "collective.stop", id)
-	return err
-}
-
-// LaunchLook asks what a host has to run nccl-tests with.
-func (f *Fleet) LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
-	return ask[probe.LaunchHas](ctx, f, host, "launch.look", l)
-}
-
-// Launch runs mpirun on host to its end.
-func (f *Fleet) Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
-	return ask[probe.LaunchEnded](ctx, f, host, "launch.run", s)
-}
-
-// LaunchAsked waits for what the mpirun on host wants of another one.
-func (f *Fleet) LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error) {
-	return ask[probe.LaunchAsk](ctx, f, host, "launch.asked", id)
-}
-
-// LaunchTold answers the mpirun on host.
-func (f *Fleet) LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error {
-	_, err := ask[struct{}](ctx, f, host, "launch.told", t)
-	return err
-}
-
-// LaunchDaemon runs a daemon of mpirun's on host to its end.
-func (f *Fleet) LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
-	return ask[probe.LaunchEnded](ctx, f, host, "launch.daemon", s)
-}
-
-// CaptureStart begins to record RoCE v2 packets on host.
-func (f *Fleet) CaptureStart(ctx context.Context, host string, s probe.CaptureSpec) (id string, err error) {
-	return ask[string](ctx, f, host, "capture.start", s)
-}
-
-// CaptureCollect ends a capture.
-func (f *Fleet) CaptureCollect(ctx context.Context, host, id string) (probe.CaptureReport, error) {
-	return ask[probe.CaptureReport](ctx, f, host, "capture.collect", id)
-}
-
-// RDMACounters reads the counters of a port of an RDMA device.
-func (f *Fleet) RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error) {
-	return ask[probe.RDMACounters](ctx, f, host, "counters.rdma", agent.RDMAPort{Device: device, Port: port})
-}
-
-// Counters reads a port's counters.
-func (f *Fleet) Counters(ctx context.Context, host, netdev string) (probe.Counters, error) {
-	return ask[probe.Counters](ctx, f, host, "counters", netdev)
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // persistSteps are a host's actions of the persist stage, which the host keeps.
-func persistSteps(fabric string, h planner.HostPlan) []agent.TxStep {
-	var out []agent.TxStep
+func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
+	var out []calls.TxStep
 	for _, a := range h.Actions {
 		if a.Stage == resource.StagePersist {
 			out = append(out, step(fabric, h, a))
@@ -28,8 +28,8 @@ func (t *Transaction) Persist(ctx context.Context, outcomes []HostOutcome) error
 	var mu sync.Mutex
 	return side(t.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
-		p := agent.TxPersist{TxRef: t.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
-		r, err := ask[agent.TxPersisted](ctx, t.fleet, host, "tx.persist", p)
+		p := calls.TxPersist{TxRef: t.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
+		r, err := calls.Persist.Call(ctx, t.fleet, host, p)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (h HostOutcome) walked() bool {
 }
 
 // persisted enters the host's answers, which come in the order of its actions.
-func (h *HostOutcome) persisted(r agent.TxPersisted) {
+func (h *HostOutcome) persisted(r calls.TxPersisted) {
 	for i := range h.Outcomes {
 		o := &h.Outcomes[i]
 		switch {
@@ -66,11 +66,11 @@ func (h *HostOutcome) persisted(r agent.TxPersisted) {
 }
 
 // Settle has all hosts end what a reset left, and says by host what was ended so.
-func (f *Fleet) Settle(ctx context.Context) (map[string]agent.TxInfo, error) {
-	out := map[string]agent.TxInfo{}
+func (f *Fleet) Settle(ctx context.Context) (map[string]calls.TxInfo, error) {
+	out := map[string]calls.TxInfo{}
 	var mu sync.Mutex
 	err := side(f.Hosts(), func(host string) error {
-		r, err := ask[agent.TxSettled](ctx, f, host, "tx.settle", struct{}{})
+		r, err := calls.Settle.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Ended != nil {
 			mu.Lock()
 			defer mu.Unlock()

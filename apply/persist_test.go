@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -40,7 +41,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*Transaction, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &Transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: agent.TxRef{ID: "1"}}}}, func() []string {
+	return &Transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked
@@ -79,12 +80,12 @@ var plan = &planner.Plan{Hosts: []planner.HostPlan{{Name: "h", Actions: []planne
 
 func TestStagesAreMadeOneAfterTheOther(t *testing.T) {
 	tx, asked := scripted(t, map[string]agent.Handler{
-		"act": func(context.Context, json.RawMessage) (any, error) { return agent.ActResult{}, nil },
+		"act": func(context.Context, json.RawMessage) (any, error) { return calls.ActResult{}, nil },
 		"tx.persist": func(_ context.Context, raw json.RawMessage) (any, error) {
 			if strings.Contains(string(raw), "partial") {
 				t.Errorf("asked with %s", raw)
 			}
-			return agent.TxPersisted{Done: []agent.ActResult{{Also: []resource.Change{{Attribute: "folder"}}}}, Failed: &agent.Error{Message: "no space"}}, nil
+			return calls.TxPersisted{Done: []calls.ActResult{{Also: []resource.Change{{Attribute: "folder"}}}}, Failed: &agent.Error{Message: "no space"}}, nil
 		},
 	})
 	outcomes := tx.Walk(t.Context(), plan, false, nil)
@@ -110,11 +111,11 @@ func TestAHalfWalkPersistsNothing(t *testing.T) {
 			if strings.Contains(string(raw), `"route"`) {
 				return nil, &agent.Error{Message: "no route to host"}
 			}
-			return agent.ActResult{}, nil
+			return calls.ActResult{}, nil
 		},
 		"tx.persist": func(_ context.Context, raw json.RawMessage) (any, error) {
 			partial = strings.Contains(string(raw), `"partial":true`)
-			return agent.TxPersisted{}, nil
+			return calls.TxPersisted{}, nil
 		},
 	})
 	outcomes := tx.Walk(t.Context(), plan, false, nil)
@@ -131,10 +132,10 @@ func TestAHalfWalkPersistsNothing(t *testing.T) {
 func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
 	var asked []bool
 	tx, _ := scripted(t, map[string]agent.Handler{"snapshot": func(_ context.Context, raw json.RawMessage) (any, error) {
-		var p agent.SnapshotParams
+		var p calls.SnapshotParams
 		err := json.Unmarshal(raw, &p)
 		asked = append(asked, p.Ask)
-		return agent.SnapshotResult{}, err
+		return calls.SnapshotResult{}, err
 	}})
 	for _, asking := range []bool{true, false} {
 		if _, err := tx.fleet.Read(t.Context(), "h", asking); err != nil {

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -244,14 +246,17 @@ func TestRandomFabricsSettleAndGoWithoutTrace(t *testing.T) {
 func settles(t *testing.T, m recorded, h *fabric.Host) {
 	t.Helper()
 	store := checkpoint.NewStore(t.TempDir(), checkpoint.Now)
-	methods := agent.Methods(m, providers.Kinds(), store, "")
+	methods, err := helper.Methods(m, providers.Kinds(), store, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	plan := func() *planner.Plan {
 		in := planner.HostInput{Name: "h"}
 		if h != nil {
 			in.Resources = providers.Desired(&fabric.Fabric{Name: "f"}, h)
 		}
-		var read agent.SnapshotResult
-		call(t, methods, "snapshot", agent.SnapshotParams{Resources: in.Resources}, &read)
+		var read calls.SnapshotResult
+		call(t, methods, "snapshot", calls.SnapshotParams{Resources: in.Resources}, &read)
 		in.Snapshot, in.Records = read.Snapshot, read.Records
 		return planner.Make("f", providers.Kinds(), []planner.HostInput{in})
 	}
@@ -262,10 +267,10 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 	tx := openTx(t, store, m, p)
 	for _, a := range p.Hosts[0].Actions {
 		if a.Op == planner.Undo {
-			call(t, methods, "undo", agent.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget, Tx: tx}, nil)
+			call(t, methods, "undo", calls.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget, Tx: tx}, nil)
 			continue
 		}
-		call(t, methods, "act", agent.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: tx}, nil)
+		call(t, methods, "act", calls.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: tx}, nil)
 	}
 	if q := plan(); q.Changes() > 0 || len(q.Problems()) > 0 {
 		t.Fatalf("after apply: %+v %v\nbefore it: %+v\nwanted: %s", q.Hosts[0].Actions, q.Problems(), p.Hosts[0].Actions, dump(h))
@@ -273,7 +278,7 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 }
 
 // openTx opens a transaction without a guardian, which would run this test's program.
-func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) agent.TxRef {
+func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) calls.TxRef {
 	t.Helper()
 	tx, err := store.Begin(checkpoint.Request{Fabric: "f"})
 	if err != nil {
@@ -286,7 +291,7 @@ func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agent.TxRef{ID: tx.ID, Token: tx.Token}
+	return calls.TxRef{ID: tx.ID, Token: tx.Token}
 }
 
 func dump(v any) string {
@@ -297,7 +302,7 @@ func dump(v any) string {
 	return string(raw)
 }
 
-func call(t *testing.T, methods map[string]agent.Handler, name string, params, result any) {
+func call(t *testing.T, methods agent.Table, name string, params, result any) {
 	t.Helper()
 	raw, err := json.Marshal(params)
 	if err != nil {

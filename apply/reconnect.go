@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -18,11 +19,11 @@ import (
 // the same host takes over.
 type hold struct {
 	mu  sync.Mutex // a beat and a change of the token exclude each other
-	ref agent.TxRef
+	ref calls.TxRef
 }
 
 // move gives a hold its new token; it is called with the hold locked.
-func (t *Transaction) move(host string, to agent.TxRef) {
+func (t *Transaction) move(host string, to calls.TxRef) {
 	t.refs[host].ref = to
 	if t.Moved != nil {
 		t.Moved(host, to)
@@ -32,7 +33,7 @@ func (t *Transaction) move(host string, to agent.TxRef) {
 func (t *Transaction) renew(ctx context.Context, host string, h *hold) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.beat", h.ref)
+	_, err := calls.Beat.Call(ctx, t.fleet, host, h.ref)
 	return err
 }
 
@@ -58,8 +59,8 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	h := t.refs[host]
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var i agent.TxInfo
-	if err := c.Call(ctx, "tx.takeover", agent.TxTakeOver{TxRef: h.ref, User: t.who.User, Client: t.who.Client}, &i); err != nil {
+	i, err := calls.TakeOver.Call(ctx, c, host, calls.TxTakeOver{TxRef: h.ref, User: t.who.User, Client: t.who.Client})
+	if err != nil {
 		c.Close()
 		return fmt.Errorf("go on over the connection %s: %w", where, err)
 	}
@@ -80,7 +81,7 @@ func (t *Transaction) TakeOver(ctx context.Context, hosts []string, user, client
 		h := t.refs[host]
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.takeover", agent.TxTakeOver{TxRef: h.ref, User: user, Client: client})
+		i, err := calls.TakeOver.Call(ctx, t.fleet, host, calls.TxTakeOver{TxRef: h.ref, User: user, Client: client})
 		if err == nil {
 			t.move(host, i.TxRef)
 		}
@@ -106,7 +107,7 @@ func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Cl
 
 // goesBackTo enters where a host is found once it has gone back from that transaction, as its opener
 // may have come in by another address than this program did.
-func (f *Fleet) goesBackTo(host string, i agent.TxInfo) {
+func (f *Fleet) goesBackTo(host string, i calls.TxInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.former[host]; known || !i.Former.IsValid() {
@@ -175,7 +176,7 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 
 // resolve finds out how a host ended that does not answer: it is asked anew until a lease has run out
 // for certain, and then some. Where p says why, it is told to go back as soon as it hears.
-func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, lease time.Duration) HostOutcome {
+func (f *Fleet) resolve(ctx context.Context, host string, p calls.TxRevert, lease time.Duration) HostOutcome {
 	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
 		try, cancel := context.WithTimeout(ctx, headStart+10*time.Second)
 		o, ok := f.askAnew(try, host, p)
@@ -197,20 +198,18 @@ func (f *Fleet) resolve(ctx context.Context, host string, p agent.TxRevert, leas
 
 // askAnew asks by a new connection, which becomes the host's; it is not ok while the transaction has
 // not ended, or nobody answers.
-func (f *Fleet) askAnew(ctx context.Context, host string, p agent.TxRevert) (o HostOutcome, ok bool) {
+func (f *Fleet) askAnew(ctx context.Context, host string, p calls.TxRevert) (o HostOutcome, ok bool) {
 	c, by, err := f.anyway(ctx, host)
 	if err != nil {
 		return o, false
 	}
-	var all []agent.TxInfo
-	err = c.Call(ctx, "tx.list", struct{}{}, &all)
+	all, err := calls.Transactions.Call(ctx, c, host, struct{}{})
 	if before := f.adopt(host, c); before != nil {
 		before.Close()
 	}
 	if p.Why != "" && err == nil {
-		var i agent.TxInfo
-		if err := c.Call(ctx, "tx.revert", p, &i); err == nil {
-			all = []agent.TxInfo{i}
+		if i, err := calls.Revert.Call(ctx, c, host, p); err == nil {
+			all = []calls.TxInfo{i}
 		}
 	}
 	for _, i := range all {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 )
 
 // relay is a host that hands a bundle to others.
@@ -19,7 +19,7 @@ type relay struct {
 	hosts  []string // behind it
 	note   func(host, what string)
 
-	at   agent.Relay
+	at   calls.Relay
 	mu   sync.Mutex
 	left []string // of hosts, those that got nothing: a firewall between hosts is no reason to install nothing
 }
@@ -27,7 +27,7 @@ type relay struct {
 // feed has the hosts behind a relay fetch from it.
 func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	var err error
-	r.at, err = ask[agent.Relay](ctx, f, r.name, "relay.serve", r.bundle.Bundle)
+	r.at, err = calls.StartRelay.Call(ctx, f, r.name, r.bundle.Bundle)
 	if err != nil {
 		err = fmt.Errorf("%s hands out nothing: %w", r.name, err)
 	}
@@ -60,19 +60,19 @@ func (r *relay) end(ctx context.Context, f *Fleet) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	end := agent.RelayEnd{Token: r.at.Token}
+	end := calls.RelayEnd{Token: r.at.Token}
 	if !r.own {
 		end.Remove = r.bundle.Bundle
 	}
-	if _, err := ask[struct{}](ctx, f, r.name, "relay.end", end); err != nil {
+	if _, err := calls.EndRelay.Call(ctx, f, r.name, end); err != nil {
 		r.note(r.name, fmt.Sprintf("may still have %s, which it had for others: %v", r.bundle.Name, err))
 	}
 }
 
 // fetch has a host fetch from a relay until it has all.
-func (f *Fleet) fetch(ctx context.Context, host string, b agent.Bundle, from agent.Relay, p *progress) error {
+func (f *Fleet) fetch(ctx context.Context, host string, b calls.Bundle, from calls.Relay, p *progress) error {
 	// It makes room and looks what is there, as before an upload.
-	room, err := ask[agent.BundleRoom](ctx, f, host, "bundle.room", b)
+	room, err := calls.MakeRoom.Call(ctx, f, host, b)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (f *Fleet) fetch(ctx context.Context, host string, b agent.Bundle, from age
 	}
 	failures, have := 0, int64(-1)
 	for {
-		got, err := ask[agent.Fetched](ctx, f, host, "relay.fetch", agent.FetchParams{Bundle: b, Relay: from})
+		got, err := calls.Fetch.Call(ctx, f, host, calls.FetchParams{Bundle: b, Relay: from})
 		switch {
 		case err == nil && got.Whole:
 			p.set(host, b.Size)

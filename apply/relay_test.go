@@ -14,18 +14,19 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/transport"
 )
 
 // neighbour is a host that hands out a bundle or fetches it, as it is told.
 type neighbour struct {
-	rooms   []agent.BundleRoom // answers, the last one for good
-	fetched []agent.Fetched
+	rooms   []calls.BundleRoom // answers, the last one for good
+	fetched []calls.Fetched
 	fails   map[string]string // methods, and why
 	mu      sync.Mutex
 	asked   []string
 	tried   []int // addresses of the relay that it was given
-	ended   agent.RelayEnd
+	ended   calls.RelayEnd
 	during  func() // of a fetch
 }
 
@@ -45,11 +46,11 @@ func (n *neighbour) handlers() map[string]agent.Handler {
 				n.rooms = n.rooms[min(1, len(n.rooms)-1):]
 				return room, nil
 			case "relay.serve":
-				return agent.Relay{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, Port: 7, Token: "T"}, nil
+				return calls.Relay{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, Port: 7, Token: "T"}, nil
 			case "relay.end":
 				return struct{}{}, json.Unmarshal(raw, &n.ended)
 			}
-			var p agent.FetchParams
+			var p calls.FetchParams
 			if err := json.Unmarshal(raw, &p); err != nil {
 				return nil, err
 			}
@@ -87,9 +88,9 @@ func neighbours(t *testing.T, hosts map[string]*neighbour) *Fleet {
 
 // TestHostsGetTheirBundleFromARelay, from here where they cannot, and the relay hears of its end in any case.
 func TestHostsGetTheirBundleFromARelay(t *testing.T) {
-	whole, empty := agent.BundleRoom{Whole: true}, agent.BundleRoom{Path: "/p"}
+	whole, empty := calls.BundleRoom{Whole: true}, calls.BundleRoom{Path: "/p"}
 	from := netip.MustParseAddr("10.0.0.2")
-	bundle := agent.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
+	bundle := calls.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
 	for name, c := range map[string]struct {
 		relay, behind *neighbour
 		others        bool // the relay has it for others only
@@ -97,16 +98,16 @@ func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 		fails         string
 		tried         []int
 	}{
-		"fetched": {&neighbour{rooms: []agent.BundleRoom{whole}}, &neighbour{rooms: []agent.BundleRoom{empty}, fetched: []agent.Fetched{{Have: 30, From: from}, {Have: 70, From: from}, {Whole: true}}}, false, "", "", []int{2, 1, 1}},
-		"there already, and the relay is for others": {&neighbour{rooms: []agent.BundleRoom{whole}}, &neighbour{rooms: []agent.BundleRoom{whole}}, true, "", "", nil},
-		"another content": {&neighbour{rooms: []agent.BundleRoom{whole}}, &neighbour{rooms: []agent.BundleRoom{empty, whole}, fetched: []agent.Fetched{{Have: 0}}}, false,
+		"fetched": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty}, fetched: []calls.Fetched{{Have: 30, From: from}, {Have: 70, From: from}, {Whole: true}}}, false, "", "", []int{2, 1, 1}},
+		"there already, and the relay is for others": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "", "", nil},
+		"another content": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fetched: []calls.Fetched{{Have: 0}}}, false,
 			"b gets its bundle from here, not from its relay: what it hands out is not b.tgz any more", "", []int{2, 2}},
-		"a firewall": {&neighbour{rooms: []agent.BundleRoom{whole}}, &neighbour{rooms: []agent.BundleRoom{empty, whole}, fails: map[string]string{"relay.fetch": "timeout"}}, false,
+		"a firewall": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fails: map[string]string{"relay.fetch": "timeout"}}, false,
 			"b gets its bundle from here, not from its relay: timeout", "", nil},
-		"a relay without space, for others": {&neighbour{fails: map[string]string{"bundle.room": "make space", "relay.serve": "not there"}}, &neighbour{rooms: []agent.BundleRoom{whole}}, true,
+		"a relay without space, for others": {&neighbour{fails: map[string]string{"bundle.room": "make space", "relay.serve": "not there"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true,
 			"a is no relay: host a: send b.tgz: make space; b gets its bundle from here, not from its relay: a hands out nothing: not there", "", nil},
-		"a relay without space":      {&neighbour{fails: map[string]string{"bundle.room": "make space"}}, &neighbour{rooms: []agent.BundleRoom{whole}}, false, "", "host a: send b.tgz: make space", nil},
-		"the end of it is not heard": {&neighbour{rooms: []agent.BundleRoom{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{rooms: []agent.BundleRoom{whole}}, true, "a may still have b.tgz, which it had for others: gone", "", nil},
+		"a relay without space":      {&neighbour{fails: map[string]string{"bundle.room": "make space"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, false, "", "host a: send b.tgz: make space", nil},
+		"the end of it is not heard": {&neighbour{rooms: []calls.BundleRoom{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "a may still have b.tgz, which it had for others: gone", "", nil},
 	} {
 		f := neighbours(t, map[string]*neighbour{"a": c.relay, "b": c.behind})
 		bundles := map[string]Bundle{"b": {Bundle: bundle, Relay: "a"}}
@@ -127,10 +128,10 @@ func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 // TestAnInterruptEndsTheRelaying: what the relay had for others goes all the same.
 func TestAnInterruptEndsTheRelaying(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &neighbour{rooms: []agent.BundleRoom{{Whole: true}}}
-	b := &neighbour{rooms: []agent.BundleRoom{{Path: "/p"}}, fetched: []agent.Fetched{{Have: 1}}, during: cancel}
+	a := &neighbour{rooms: []calls.BundleRoom{{Whole: true}}}
+	b := &neighbour{rooms: []calls.BundleRoom{{Path: "/p"}}, fetched: []calls.Fetched{{Have: 1}}, during: cancel}
 	f := neighbours(t, map[string]*neighbour{"a": a, "b": b})
-	bundle := agent.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
+	bundle := calls.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
 	if err := f.Send(ctx, map[string]Bundle{"b": {Bundle: bundle, Relay: "a"}}, nil, func(host, what string) { t.Error(host, what) }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -23,7 +24,7 @@ type StackOptions struct {
 	Apart        func(a, b string) bool  // hosts that are not to go down at once, such as the two ends of a link
 	Started      func(host, what string) // told of each step; from several goroutines
 	Patience     time.Duration           // with a host that restarts
-	Bundles      map[string]agent.Bundle // what was sent, by host
+	Bundles      map[string]calls.Bundle // what was sent, by host
 }
 
 // Stacks installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
@@ -103,20 +104,23 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 // installOn installs, waits for the end, and restarts the host where the changes say so.
 func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o StackOptions) error {
 	// A plan may be carried out twice: each time is an order of its own.
-	order := agent.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
+	order := calls.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
 	if b, sent := o.Bundles[host]; sent {
 		order.Bundle = &b
 	}
-	method := "stack.state"
-	if slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.Disruption < resource.Reboot }) {
-		method = "stack.start"
+	installs := slices.ContainsFunc(a.Changes, func(c resource.Change) bool { return c.Disruption < resource.Reboot })
+	var state calls.StackState
+	var err error
+	if installs {
+		state, err = askAgain(ctx, f, calls.StartStack, host, order, time.Minute)
+	} else {
+		state, err = askAgain(ctx, f, calls.ReadStack, host, struct{}{}, time.Minute)
 	}
-	state, err := askAgain[agent.StackState](ctx, f, host, method, order, time.Minute)
 	if err != nil {
 		return err
 	}
 	order.Boot = state.Boot // somebody's restart after it counts
-	if method == "stack.start" {
+	if installs {
 		if err := f.awaitStack(ctx, host, order.ID, state, o); err != nil {
 			return err
 		}
@@ -126,7 +130,7 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 	}
 	o.Started(host, "restarting it")
 	// The answer may be lost with the connection, as the host goes down.
-	state, err = askAgain[agent.StackState](ctx, f, host, "stack.reboot", order, o.Patience)
+	state, err = askAgain(ctx, f, calls.Reboot, host, order, o.Patience)
 	if err != nil || state.Boot != order.Boot { // it is back already
 		return err
 	}
@@ -136,9 +140,9 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 // askAgain asks for what does no harm when it is asked for twice: a connection that breaks is made
 // anew, and the host's own answer, also a refusal, is waited for. A host that was not reached to begin
 // with has no connection to break.
-func askAgain[R any](ctx context.Context, f *Fleet, host, method string, params any, patience time.Duration) (R, error) {
+func askAgain[P, R any](ctx context.Context, f *Fleet, m agent.Method[P, R], host string, params P, patience time.Duration) (R, error) {
 	for breaks := 0; ; breaks++ {
-		r, err := ask[R](ctx, f, host, method, params)
+		r, err := m.Call(ctx, f, host, params)
 		var refused *agent.Error
 		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == breaksBorne || f.client(host) == nil {
 			return r, err
@@ -150,7 +154,7 @@ func askAgain[R any](ctx context.Context, f *Fleet, host, method string, params 
 }
 
 // awaitStack asks until the installation has ended; it goes on without a connection.
-func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.StackState, o StackOptions) error {
+func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.StackState, o StackOptions) error {
 	step := ""
 	for {
 		j := state.Job
@@ -160,7 +164,7 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.Sta
 		case j.State == facts.JobDone:
 			return nil
 		case j.State == facts.JobFailed:
-			return fmt.Errorf("%s; its log %s ends so:\n%s", j.Why, agent.StackLog, indent(state.Tail))
+			return fmt.Errorf("%s; its log %s ends so:\n%s", j.Why, calls.StackLog, indent(state.Tail))
 		case !j.Alive:
 			return fmt.Errorf("the installation was interrupted in: %s; the next apply finishes it", j.Step)
 		}
@@ -173,7 +177,7 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state agent.Sta
 			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", ctx.Err())
 		case <-time.After(500 * time.Millisecond):
 		}
-		next, err := askAgain[agent.StackState](ctx, f, host, "stack.state", struct{}{}, time.Minute)
+		next, err := askAgain(ctx, f, calls.ReadStack, host, struct{}{}, time.Minute)
 		if err != nil {
 			return fmt.Errorf("%w: the installation goes on there by itself", err)
 		}
@@ -207,7 +211,7 @@ func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience t
 			}
 			return fmt.Errorf("it was told to restart, and does not come back: %w", err)
 		}
-		state, err := ask[agent.StackState](ctx, f, host, "stack.state", struct{}{})
+		state, err := calls.ReadStack.Call(ctx, f, host, struct{}{})
 		if err == nil && state.Boot != before {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -48,15 +49,15 @@ type far struct {
 	breaks  map[string]int // how often yet, by method
 	refuses string         // a method
 	boot    int
-	orders  []agent.StackOrder
+	orders  []calls.StackOrder
 	asked   []string
 	conn    net.Conn
 	down    atomic.Bool // it restarts, and the connection that it was told by is there yet
 	early   bool        // a connection came meanwhile
 }
 
-func (h *far) state() agent.StackState {
-	out := agent.StackState{Boot: fmt.Sprint(h.boot)}
+func (h *far) state() calls.StackState {
+	out := calls.StackState{Boot: fmt.Sprint(h.boot)}
 	if len(h.orders) > 0 {
 		out.Job = &facts.StackJob{ID: h.orders[len(h.orders)-1].ID, State: facts.JobDone}
 	}
@@ -69,13 +70,13 @@ func (h *far) answer(method string) agent.Handler {
 		if h.refuses == method {
 			return nil, errors.New("no")
 		}
-		var o agent.StackOrder
+		var o calls.StackOrder
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, err
 		}
 		state := h.state()
 		switch {
-		case method == "stack.start" && !slices.ContainsFunc(h.orders, func(b agent.StackOrder) bool { return b.ID == o.ID }):
+		case method == "stack.start" && !slices.ContainsFunc(h.orders, func(b calls.StackOrder) bool { return b.ID == o.ID }):
 			h.orders = append(h.orders, o)
 			state = h.state()
 		case method == "stack.reboot" && o.Boot == fmt.Sprint(h.boot):
@@ -187,7 +188,7 @@ func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.adopt("a", client)
-		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Bundles: map[string]agent.Bundle{"a": {Name: "b.tgz"}}, Started: func(string, string) {}}); err != nil {
+		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Bundles: map[string]calls.Bundle{"a": {Name: "b.tgz"}}, Started: func(string, string) {}}); err != nil {
 			t.Fatal(err)
 		}
 	}

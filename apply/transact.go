@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -63,7 +64,7 @@ type Transaction struct {
 	beats  sync.WaitGroup
 	// Moved is told of a hold that has a new token: the one that Refs said before is dead. It is called
 	// from several goroutines, is set before the first step, and may be nil.
-	Moved func(host string, to agent.TxRef)
+	Moved func(host string, to calls.TxRef)
 }
 
 // Hosts are those that the transaction is open on, sorted.
@@ -75,7 +76,7 @@ func (t *Transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs))
 func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Transaction, error) {
 	t := &Transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*hold{}}
 	acting := map[string][]resource.Atom{}
-	steps := map[string][]agent.TxStep{}
+	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
 		if len(h.Actions) > 0 {
 			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, h)
@@ -84,7 +85,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 	var mu sync.Mutex
 	held := &HeldError{Hosts: map[string]string{}}
 	err := side(slices.Sorted(maps.Keys(acting)), func(host string) error {
-		r, err := ask[agent.TxReady](ctx, f, host, "tx.ready", struct{}{})
+		r, err := calls.Ready.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Held != nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -99,7 +100,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 		return nil, held
 	}
 	open := func(host string) error {
-		i, err := ask[agent.TxInfo](ctx, f, host, "tx.open", agent.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
+		i, err := calls.Open.Call(ctx, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
 		mu.Lock()
 		defer mu.Unlock()
 		var refused *agent.Error
@@ -161,7 +162,7 @@ func side(hosts []string, do func(host string) error) error {
 }
 
 // Describe is a transaction of somebody else, for people.
-func Describe(i agent.TxInfo) string {
+func Describe(i calls.TxInfo) string {
 	s := fmt.Sprintf("a transaction of fabric %q is open, by %s from %s since %s (%s)", i.Fabric, i.Holder.User, i.Holder.From, i.Since.Local().Format("15:04:05"), i.State)
 	if i.State == checkpoint.RevertFailed {
 		return s + ": a person is needed; `fabricform unlock` when the host is in order"
@@ -204,8 +205,8 @@ func (t *Transaction) Leave(hosts []string) {
 }
 
 // Refs are the holds on the hosts' transactions, for whoever is to go on with them.
-func (t *Transaction) Refs() map[string]agent.TxRef {
-	out := map[string]agent.TxRef{}
+func (t *Transaction) Refs() map[string]calls.TxRef {
+	out := map[string]calls.TxRef{}
 	for host, h := range t.refs {
 		out[host] = h.ref
 	}
@@ -236,7 +237,12 @@ func (t *Transaction) Reach(ctx context.Context) error {
 }
 
 // Prepare says on all hosts that their changes are made and checked.
-func (t *Transaction) Prepare(ctx context.Context) error { return t.all(ctx, "tx.prepare") }
+func (t *Transaction) Prepare(ctx context.Context) error {
+	return side(t.Hosts(), func(host string) error {
+		_, err := calls.Prepare.Call(ctx, t.fleet, host, t.refs[host].ref)
+		return err
+	})
+}
 
 // Commit ends the transaction on all hosts, with what was changed. fates says how it ended where it
 // is not open any more; a host that was not heard of between its preparation and its commit is lost.
@@ -244,10 +250,10 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
 	err = side(t.Hosts(), func(host string) error {
-		_, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.commit", t.refs[host].ref)
+		_, err := calls.Commit.Call(ctx, t.fleet, host, t.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
-			o = t.fleet.resolve(ctx, host, agent.TxRevert{TxRef: t.refs[host].ref}, t.lease)
+			o = t.fleet.resolve(ctx, host, calls.TxRevert{TxRef: t.refs[host].ref}, t.lease)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -259,13 +265,6 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	})
 	t.Close()
 	return fates, err
-}
-
-func (t *Transaction) all(ctx context.Context, method string) error {
-	return side(t.Hosts(), func(host string) error {
-		_, err := ask[agent.TxInfo](ctx, t.fleet, host, method, t.refs[host].ref)
-		return err
-	})
 }
 
 // Revert takes hosts back to what they were. A host that cannot be asked goes back by itself; its
@@ -287,15 +286,15 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 }
 
 func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
-	p := agent.TxRevert{TxRef: t.refs[host].ref, Why: why}
-	i, err := ask[agent.TxInfo](ctx, t.fleet, host, "tx.revert", p)
+	p := calls.TxRevert{TxRef: t.refs[host].ref, Why: why}
+	i, err := calls.Revert.Call(ctx, t.fleet, host, p)
 	if err != nil {
 		return t.fleet.resolve(ctx, host, p, t.lease)
 	}
 	return ended(host, i)
 }
 
-func ended(host string, i agent.TxInfo) HostOutcome {
+func ended(host string, i calls.TxInfo) HostOutcome {
 	o := HostOutcome{Host: host, Why: i.Why, Left: i.Remain}
 	switch i.State {
 	case checkpoint.Committed:
@@ -311,7 +310,7 @@ func ended(host string, i agent.TxInfo) HostOutcome {
 }
 
 // Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
-func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]agent.TxRef) *Transaction {
+func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *Transaction {
 	all, _ := f.Transactions(ctx) // whoever does not answer is found by the next step
 	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
 	for host, ref := range refs {
@@ -328,11 +327,11 @@ func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]agent
 
 // Transactions are those that each host keeps, the latest last. A host that does not answer has no
 // entry, and the error names it.
-func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, error) {
-	out := map[string][]agent.TxInfo{}
+func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, error) {
+	out := map[string][]calls.TxInfo{}
 	var mu sync.Mutex
 	err := side(f.Hosts(), func(host string) error {
-		all, err := ask[[]agent.TxInfo](ctx, f, host, "tx.list", struct{}{})
+		all, err := calls.Transactions.Call(ctx, f, host, struct{}{})
 		if err != nil {
 			return err
 		}
@@ -348,7 +347,7 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]agent.TxInfo, er
 // back already, or never had one, has no fate. refs are holds on transactions that may be open; the
 // error is a *HeldError where one is open that somebody else holds. Where a plan is named, what
 // another one committed is left as it is, and an error.
-func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]agent.TxRef) (map[string]HostOutcome, error) {
+func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]calls.TxRef) (map[string]HostOutcome, error) {
 	all, err := f.Transactions(ctx)
 	if err != nil {
 		return nil, err
@@ -363,13 +362,13 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []strin
 		if plan != "" && i.Plan != plan && i.State == checkpoint.Committed {
 			return fmt.Errorf("it is left as it is: its last transaction is not of this apply, but of one by %s from %s at %s", i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339))
 		}
-		ref := agent.TxRef{ID: i.ID}
+		ref := calls.TxRef{ID: i.ID}
 		if refs[host].ID == i.ID {
 			ref = refs[host]
 		}
 		f.goesBackTo(host, *i)
-		p := agent.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
-		now, err := ask[agent.TxInfo](ctx, f, host, "tx.revert", p)
+		p := calls.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
+		now, err := calls.Revert.Call(ctx, f, host, p)
 		o := ended(host, now)
 		var refused *agent.Error
 		if err != nil && !errors.As(err, &refused) { // the connection may have stood on what goes back
@@ -395,7 +394,7 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []strin
 	return fates, err
 }
 
-func last(all []agent.TxInfo, fabric string) *agent.TxInfo {
+func last(all []calls.TxInfo, fabric string) *calls.TxInfo {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Fabric == fabric {
 			return &all[i]
@@ -406,6 +405,6 @@ func last(all []agent.TxInfo, fabric string) *agent.TxInfo {
 
 // Release ends a transaction whose revert failed.
 func (f *Fleet) Release(ctx context.Context, host, id, user string) error {
-	_, err := ask[agent.TxInfo](ctx, f, host, "tx.release", agent.TxTakeOver{TxRef: agent.TxRef{ID: id}, User: user})
+	_, err := calls.Release.Call(ctx, f, host, calls.TxTakeOver{TxRef: calls.TxRef{ID: id}, User: user})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -32,10 +33,10 @@ func TestUndoLastOfAPlanLeavesOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tx, asked := scripted(t, map[string]agent.Handler{
 				"tx.list": func(context.Context, json.RawMessage) (any, error) {
-					return []agent.TxInfo{{TxRef: agent.TxRef{ID: "1"}, Fabric: "f", Plan: c.last, State: c.state, Holder: checkpoint.Holder{User: "anna"}}}, nil
+					return []calls.TxInfo{{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Plan: c.last, State: c.state, Holder: checkpoint.Holder{User: "anna"}}}, nil
 				},
 				"tx.revert": func(context.Context, json.RawMessage) (any, error) {
-					return agent.TxInfo{TxRef: agent.TxRef{ID: "1"}, State: checkpoint.Reverted}, nil
+					return calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, State: checkpoint.Reverted}, nil
 				},
 			})
 			fates, err := tx.fleet.UndoLast(t.Context(), "f", c.plan, []string{"h"}, "a check failed", nil)
@@ -60,11 +61,11 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 			if refuse {
 				return nil, &agent.Error{Message: "taken over by another client"}
 			}
-			return agent.TxInfo{TxRef: agent.TxRef{ID: "1", Token: "new"}}, nil
+			return calls.TxInfo{TxRef: calls.TxRef{ID: "1", Token: "new"}}, nil
 		},
 	})
 	var told []string
-	tx.Moved = func(host string, to agent.TxRef) { told = append(told, host+" "+to.Token) }
+	tx.Moved = func(host string, to calls.TxRef) { told = append(told, host+" "+to.Token) }
 	if err := tx.TakeOver(t.Context(), tx.Hosts(), "anna@desk", "run"); err != nil {
 		t.Fatal(err)
 	}
@@ -82,25 +83,25 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 
 // TestUndoLastFollowsTheHostBack: the connection that asks for it may stand on what goes back.
 func TestUndoLastFollowsTheHostBack(t *testing.T) {
-	last := agent.TxInfo{TxRef: agent.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
+	last := calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
 	var tx *Transaction
 	tx, _ = scripted(t, map[string]agent.Handler{
-		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []agent.TxInfo{last}, nil },
+		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
 		"tx.revert": func(context.Context, json.RawMessage) (any, error) {
 			tx.fleet.client("h").Close()
 			return nil, nil
 		},
 	})
-	var asked []agent.TxRevert
+	var asked []calls.TxRevert
 	back := map[string]agent.Handler{
-		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []agent.TxInfo{last}, nil },
+		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
 		"tx.revert": func(_ context.Context, raw json.RawMessage) (any, error) {
-			var p agent.TxRevert
+			var p calls.TxRevert
 			err := json.Unmarshal(raw, &p)
 			if asked = append(asked, p); len(asked) == 1 {
 				return nil, &agent.Error{Message: "a disk is full"} // that it was committed once is no end
 			}
-			return agent.TxInfo{TxRef: p.TxRef, State: checkpoint.Reverted}, err
+			return calls.TxInfo{TxRef: p.TxRef, State: checkpoint.Reverted}, err
 		},
 	}
 	tx.fleet.targets["h"] = transport.Target{Name: "h", Address: "192.0.2.77"}
@@ -118,8 +119,8 @@ func TestUndoLastFollowsTheHostBack(t *testing.T) {
 	if d := cmp.Diff(map[string]HostOutcome{"h": {Host: "h", Fate: Reverted, Via: "192.0.2.1"}}, fates); d != "" {
 		t.Error(d)
 	}
-	again := agent.TxRevert{TxRef: last.TxRef, Why: "rollback", Undo: true}
-	if d := cmp.Diff([]agent.TxRevert{again, again}, asked); d != "" {
+	again := calls.TxRevert{TxRef: last.TxRef, Why: "rollback", Undo: true}
+	if d := cmp.Diff([]calls.TxRevert{again, again}, asked); d != "" {
 		t.Error(d)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 )
 
 // Bundle is a local file that hosts get.
 type Bundle struct {
-	agent.Bundle
+	calls.Bundle
 	From io.ReaderAt
 	// Relay is the host that gets it first and hands it on; "": it is sent from here.
 	Relay string
@@ -116,7 +117,7 @@ func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) er
 func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) error {
 	breaks, wrong, before := 0, 0, int64(-1)
 	for {
-		room, err := ask[agent.BundleRoom](ctx, f, host, "bundle.room", b.Bundle)
+		room, err := calls.MakeRoom.Call(ctx, f, host, b.Bundle)
 		var refused *agent.Error
 		switch {
 		case errors.As(err, &refused), ctx.Err() != nil:
@@ -130,7 +131,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 			}
 			p.set(host, room.Have)
 			if err = f.upload(ctx, host, b, room, p); err == nil {
-				room, err = ask[agent.BundleRoom](ctx, f, host, "bundle.check", b.Bundle)
+				room, err = calls.CheckBundle.Call(ctx, f, host, b.Bundle)
 			}
 			if err == nil && room.Whole {
 				return nil
@@ -152,7 +153,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 }
 
 // upload goes over the connection that the host's helper runs on.
-func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room agent.BundleRoom, p *progress) error {
+func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.BundleRoom, p *progress) error {
 	c := f.client(host)
 	if c == nil {
 		return errors.New("it is not connected")

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -94,23 +95,23 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	return out
 }
 
-func (t *Transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (agent.ActResult, error) {
+func (t *Transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (calls.ActResult, error) {
 	if a.Op == planner.Reconnect {
-		return agent.ActResult{}, t.reconnect(ctx, h.Name, a.Via)
+		return calls.ActResult{}, t.reconnect(ctx, h.Name, a.Via)
 	}
 	s := step(t.fabric, h, a)
 	if s.Undo != nil {
 		s.Undo.Tx = t.refs[h.Name].ref
-		return t.fleet.Undo(ctx, h.Name, *s.Undo)
+		return calls.Undo.Call(ctx, t.fleet, h.Name, *s.Undo)
 	}
 	s.Act.Tx = t.refs[h.Name].ref
-	return t.fleet.Act(ctx, *s.Act)
+	return calls.Act.Call(ctx, t.fleet, h.Name, *s.Act)
 }
 
 // step is an action as a helper is asked for it.
-func step(fabric string, h planner.HostPlan, a planner.Action) agent.TxStep {
+func step(fabric string, h planner.HostPlan, a planner.Action) calls.TxStep {
 	if a.Op == planner.Undo {
-		return agent.TxStep{Undo: &agent.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
+		return calls.TxStep{Undo: &calls.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
 	}
-	return agent.TxStep{Act: &agent.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Management: h.Moves(), Later: a.Later}}
+	return calls.TxStep{Act: &calls.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Management: h.Moves(), Later: a.Later}}
 }

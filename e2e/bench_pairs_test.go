@@ -163,7 +163,7 @@ func (b *benchLab) roundOfPings(fleet *apply.Fleet, peers func(i int) []netip.Ad
 	var g errgroup.Group
 	for i, h := range b.session.fabric.Hosts {
 		g.Go(func() error {
-			got, err := fleet.Ping(context.Background(), h.Name, probe.PingSpec{Netdev: "eth1", Source: h.NICs[0].Addresses[0].Addr(), Targets: peers(i), Count: 5,
+			got, err := probe.Ping.Call(context.Background(), fleet, h.Name, probe.PingSpec{Netdev: "eth1", Source: h.NICs[0].Addresses[0].Addr(), Targets: peers(i), Count: 5,
 				Interval: 5 * time.Millisecond, Timeout: 10 * time.Second, Size: 56})
 			for _, r := range got {
 				if r.Received != 5 {

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -223,22 +224,22 @@ func simulateHosts(socket string) int {
 	if err != nil {
 		panic(err)
 	}
-	snapshot, err := json.Marshal(agent.SnapshotResult{Snapshot: smallHost()})
+	snapshot, err := json.Marshal(calls.SnapshotResult{Snapshot: smallHost()})
 	if err != nil {
 		panic(err)
 	}
-	handlers := map[string]agent.Handler{"snapshot": func(context.Context, json.RawMessage) (any, error) { return json.RawMessage(snapshot), nil }}
+	table := agent.Table{string(calls.Snapshot): func(context.Context, json.RawMessage) (any, error) { return json.RawMessage(snapshot), nil }}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			panic(err)
 		}
-		go simulateHost(conn, config, os.Getenv("FABRICFORM_BENCH_BUILD"), handlers)
+		go simulateHost(conn, config, os.Getenv("FABRICFORM_BENCH_BUILD"), table)
 	}
 }
 
 // simulateHost serves one login. Whatever it is asked to run, it answers as the helper.
-func simulateHost(conn net.Conn, config *ssh.ServerConfig, build string, handlers map[string]agent.Handler) {
+func simulateHost(conn net.Conn, config *ssh.ServerConfig, build string, table agent.Table) {
 	defer conn.Close()
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
@@ -257,7 +258,7 @@ func simulateHost(conn net.Conn, config *ssh.ServerConfig, build string, handler
 					continue
 				}
 				go func() {
-					_ = agent.Serve(context.Background(), ch, ch, build, handlers)
+					_ = agent.Serve(context.Background(), ch, ch, build, table)
 					_, _ = ch.SendRequest("exit-status", false, []byte{0, 0, 0, 0})
 					_ = ch.Close()
 				}()

@@ -149,7 +149,7 @@ func (g *gpus) file(t *testing.T, f *fabric.Fabric) {
 func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[string]string) string {
 	t.Helper()
 	g.name = name
-	has, err := g.CollectiveLook(t.Context(), "a", probe.CollectiveLook{Python: g.python})
+	has, err := probe.InspectCollective.Call(t.Context(), g, "a", probe.CollectiveLook{Python: g.python})
 	if err != nil || has.Problem != "" {
 		t.Fatal(has.Problem, err)
 	}
@@ -157,7 +157,7 @@ func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[s
 	var both sync.WaitGroup
 	for i, host := range []string{"a", "b"} {
 		both.Go(func() {
-			_, err := g.CollectiveRun(t.Context(), host, probe.CollectiveSpec{ID: name, Python: g.python, Job: j, First: i, Ranks: 1, Limit: 75 * time.Second, Env: settings})
+			_, err := probe.RunCollective.Call(t.Context(), g, host, probe.CollectiveSpec{ID: name, Python: g.python, Job: j, First: i, Ranks: 1, Limit: 75 * time.Second, Env: settings})
 			if err != nil {
 				t.Error(err)
 			}

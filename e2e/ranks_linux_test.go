@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
@@ -82,73 +83,39 @@ func rankHostMain() int {
 
 // rankFleet asks helpers over pipes, and keeps what ranks print below out.
 type rankFleet struct {
-	validators.Fleet // what these tests do not ask
-	clients          map[string]*agent.Client
-	etc              map[string]string
-	pids             map[string]int
-	out, name        string   // folder, and how the files of a case begin
-	asksFor          []string // in the place of what mpirun asks for
-}
-
-func asked[R any](ctx context.Context, f *rankFleet, host, method string, params any) (r R, err error) {
-	err = f.clients[host].Call(ctx, method, params, &r)
-	return r, err
+	clients   map[string]*agent.Client
+	etc       map[string]string
+	pids      map[string]int
+	out, name string   // folder, and how the files of a case begin
+	asksFor   []string // in the place of what mpirun asks for
 }
 
 func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := asked[agent.SnapshotResult](ctx, f, host, "snapshot", agent.SnapshotParams{Resources: providers.Looks(&fabric.Fabric{}, &fabric.Host{}, false)}) // with nccl.conf
+	r, err := calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: providers.Looks(&fabric.Fabric{}, &fabric.Host{}, false)}) // with nccl.conf
 	return r.Snapshot, err
 }
 
-func (f *rankFleet) TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error) {
-	return asked[probe.TCPListenResult](ctx, f, host, "tcp.listen", s)
-}
-
-func (f *rankFleet) TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
-	return asked[probe.TCPResult](ctx, f, host, "tcp.send", s)
-}
-
-func (f *rankFleet) TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error) {
-	return asked[probe.TCPResult](ctx, f, host, "tcp.collect", id)
-}
-
-func (f *rankFleet) Counters(ctx context.Context, host, netdev string) (probe.Counters, error) {
-	return asked[probe.Counters](ctx, f, host, "counters", netdev)
-}
-
-func (f *rankFleet) CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error) {
-	return asked[probe.CollectiveHas](ctx, f, host, "collective.look", l)
-}
-
-func (f *rankFleet) CollectiveStop(ctx context.Context, host, id string) error {
-	_, err := asked[struct{}](ctx, f, host, "collective.stop", id)
-	return err
-}
-
-func (f *rankFleet) LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
-	return asked[probe.LaunchHas](ctx, f, host, "launch.look", l)
-}
-
-func (f *rankFleet) Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
-	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.run", s)
-	return e, errors.Join(err, f.keep(host, "mpirun-"+s.Run.Program, e))
-}
-
-func (f *rankFleet) LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error) {
-	return asked[probe.LaunchAsk](ctx, f, host, "launch.asked", id)
-}
-
-func (f *rankFleet) LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error {
-	_, err := asked[struct{}](ctx, f, host, "launch.told", t)
-	return err
-}
-
-func (f *rankFleet) LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
-	if f.asksFor != nil {
+// Call asks a helper, and keeps what ends.
+func (f *rankFleet) Call(ctx context.Context, host, method string, params, result any) error {
+	if s, daemon := params.(probe.DaemonSpec); daemon && f.asksFor != nil {
 		s.Words = f.asksFor
+		params = s
 	}
-	e, err := asked[probe.LaunchEnded](ctx, f, host, "launch.daemon", s)
-	return e, errors.Join(err, f.keep(host, "daemon", e))
+	err := f.clients[host].Call(ctx, host, method, params, result)
+	switch r := result.(type) {
+	case *probe.LaunchEnded:
+		what := "daemon"
+		if s, first := params.(probe.LaunchSpec); first {
+			what = "mpirun-" + s.Run.Program
+		}
+		err = errors.Join(err, f.keep(host, what, *r))
+	case *[]probe.CollectiveRank:
+		for _, rank := range *r {
+			base := filepath.Join(f.out, fmt.Sprintf("%s-%s-rank%d", f.name, host, rank.Rank))
+			err = errors.Join(err, os.WriteFile(base+".log", rank.Log, 0o644), os.WriteFile(base+".jsonl", rank.Out, 0o644))
+		}
+	}
+	return err
 }
 
 // keep appends what a launch's end told to the case's files.
@@ -159,15 +126,6 @@ func (f *rankFleet) keep(host, what string, e probe.LaunchEnded) (err error) {
 		err = errors.Join(err, os.WriteFile(path, append(old, text...), 0o644))
 	}
 	return err
-}
-
-func (f *rankFleet) CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error) {
-	ranks, err := asked[[]probe.CollectiveRank](ctx, f, host, "collective.run", s)
-	for _, r := range ranks {
-		base := filepath.Join(f.out, fmt.Sprintf("%s-%s-rank%d", f.name, host, r.Rank))
-		err = errors.Join(err, os.WriteFile(base+".log", r.Log, 0o644), os.WriteFile(base+".jsonl", r.Out, 0o644))
-	}
-	return ranks, err
 }
 
 // startHost starts this test as a host in namespaces of its own. begin lets it go on.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 )
 
 // TestHostsEndApartOnlyWhereTheyMay is one host that goes back alone, and confirmations
@@ -208,7 +208,7 @@ func (o *outside) killedOnceMoved(fabric string) (kept string) {
 	}
 }
 
-func tokensIn(t *testing.T, path string) map[string]agent.TxRef {
+func tokensIn(t *testing.T, path string) map[string]calls.TxRef {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -222,7 +222,7 @@ func tokensIn(t *testing.T, path string) map[string]agent.TxRef {
 }
 
 // tokens are what a file of tokens says of its hosts.
-type tokens struct{ Hosts map[string]agent.TxRef }
+type tokens struct{ Hosts map[string]calls.TxRef }
 
 // tokenFiles are a fabric's on the operator's machine: of applies that run or died, or that wait.
 func tokenFiles(t *testing.T, state, fabric string, running bool) (out []string) {

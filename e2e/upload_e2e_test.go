@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/host"
 )
@@ -31,7 +31,7 @@ func randomBundle(size int) apply.Bundle {
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(raw) // never fails, by its documentation
 	sum := sha256.Sum256(raw)
-	return apply.Bundle{Bundle: agent.Bundle{Name: "stand-in.tgz", SHA256: hex.EncodeToString(sum[:]), Size: int64(size)}, From: bytes.NewReader(raw)}
+	return apply.Bundle{Bundle: calls.Bundle{Name: "stand-in.tgz", SHA256: hex.EncodeToString(sum[:]), Size: int64(size)}, From: bytes.NewReader(raw)}
 }
 
 // everyHost is the same bundle for all hosts.

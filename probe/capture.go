@@ -3,6 +3,15 @@ package probe
 import (
 	"fmt"
 	"time"
+
+	"github.com/fabricform/fabricform/agent"
+)
+
+var (
+	// StartCapture begins to record RoCE v2 packets, and answers with the capture's ID.
+	StartCapture = agent.Method[CaptureSpec, string]("capture.start")
+	// CollectCapture ends a capture and answers with what it kept.
+	CollectCapture = agent.Method[string, CaptureReport]("capture.collect")
 )
 
 // CaptureSpec asks for the RoCE v2 packets, in and out, of one netdev. What ends a capture is whatever

@@ -3,7 +3,17 @@ package probe
 import (
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/probe/collective"
+)
+
+var (
+	// InspectCollective asks what a host has to run ranks of NCCL with.
+	InspectCollective = agent.Method[CollectiveLook, CollectiveHas](agent.Busy + "collective.look")
+	// RunCollective runs a host's ranks of a job to their ends.
+	RunCollective = agent.Method[CollectiveSpec, []CollectiveRank](agent.Busy + "collective.run")
+	// StopCollective ends a host's part of a job or of a launch, by its ID.
+	StopCollective = agent.Method[string, struct{}](agent.Busy + "collective.stop")
 )
 
 // Ports at which ranks meet begin with torchrun's default, so that one rule of a firewall is enough.

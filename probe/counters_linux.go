@@ -1,13 +1,14 @@
 package probe
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
 )
 
-// ReadCounters reads a port's counters by netlink: /sys may show another namespace's devices.
-func ReadCounters(netdev string) (Counters, error) {
+// readCounters asks netlink, because /sys may show another namespace's devices.
+func readCounters(_ context.Context, netdev string) (Counters, error) {
 	l, err := netlink.LinkByName(netdev)
 	if err != nil {
 		return Counters{}, fmt.Errorf("read counters of %s: %w", netdev, err)

@@ -3,8 +3,23 @@ package probe
 import (
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/probe/collective"
 	"github.com/fabricform/fabricform/probe/mpi"
+)
+
+var (
+	// InspectLaunch asks what a host has to run nccl-tests with.
+	InspectLaunch = agent.Method[LaunchLook, LaunchHas](agent.Busy + "launch.look")
+	// Launch runs mpirun to its end. What mpirun wants a remote shell to do on other hosts, AwaitShell
+	// waits for, RunDaemon does there, and AnswerShell answers.
+	Launch = agent.Method[LaunchSpec, LaunchEnded](agent.Busy + "launch.run")
+	// AwaitShell waits for what mpirun wants of another host, by the launch's ID.
+	AwaitShell = agent.Method[string, LaunchAsk](agent.Busy + "launch.asked")
+	// RunDaemon runs a daemon of mpirun's to its end.
+	RunDaemon = agent.Method[DaemonSpec, LaunchEnded](agent.Busy + "launch.daemon")
+	// AnswerShell answers mpirun.
+	AnswerShell = agent.Method[LaunchTold, struct{}](agent.Busy + "launch.told")
 )
 
 // TestPrograms say where nccl-tests and MPI lie on a host.

@@ -141,7 +141,7 @@ func spec(dev, src, dst string, size int, df bool) PingSpec {
 func (r *room) ping(t *testing.T, s PingSpec) PingResult {
 	t.Helper()
 	var got []PingResult
-	r.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
+	r.do(func() { var err error; got, err = pingAll(context.Background(), s); must(t, err) })
 	t.Logf("%s->%s %d: %+v", s.Source, s.Targets, s.Size, got)
 	if len(got) != 1 {
 		t.Fatalf("%d results for one target", len(got))
@@ -257,7 +257,7 @@ func TestPingWaitsForAFullQueue(t *testing.T) {
 func (r *room) pingAll(t *testing.T, s PingSpec, answers func(i int) int) (got []PingResult) {
 	t.Helper()
 	for range 5 {
-		r.do(func() { var err error; got, err = Ping(context.Background(), s); must(t, err) })
+		r.do(func() { var err error; got, err = pingAll(context.Background(), s); must(t, err) })
 		lost := 0
 		for i, p := range got {
 			lost += max(answers(i)-p.Received, 0)
@@ -278,7 +278,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 	var before, after Counters
 	b.do(func() {
 		var err error
-		before, err = ReadCounters("c0")
+		before, err = readCounters(t.Context(), "c0")
 		must(t, err)
 		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: netip.MustParseAddr("10.0.0.2"), Streams: 2, Duration: time.Second})
 		must(t, err)
@@ -295,7 +295,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 	sent := send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
 	got, err := s.Collect(context.Background(), l.ID)
 	must(t, err)
-	b.do(func() { after, err = ReadCounters("c0"); must(t, err) })
+	b.do(func() { after, err = readCounters(t.Context(), "c0"); must(t, err) })
 	t.Logf("sent %+v got %+v", sent, got)
 	if got.Bytes == 0 || got.Gbps <= 0 || sent.Congestion == "" || after.RxBytes-before.RxBytes < uint64(got.Bytes) {
 		t.Errorf("sent %+v got %+v rx %d", sent, got, after.RxBytes-before.RxBytes)
@@ -306,7 +306,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
 	t.Helper()
 	s.Netdev, s.Source = "c0", netip.MustParseAddr("10.0.0.1")
-	from.do(func() { var err error; sent, err = Send(context.Background(), s); must(t, err) })
+	from.do(func() { var err error; sent, err = sendTCP(context.Background(), s); must(t, err) })
 	return sent
 }
 
@@ -338,7 +338,7 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 	}
 	a.do(func() {
 		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9"), Streams: 1, Duration: time.Second, Congestion: "no-such"}
-		if _, err := Send(context.Background(), s); err == nil {
+		if _, err := sendTCP(context.Background(), s); err == nil {
 			t.Error("an algorithm that the kernel does not have was taken")
 		}
 	})
@@ -364,7 +364,7 @@ func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
 	var sent TCPResult
 	a.do(func() {
 		var err error
-		sent, err = Send(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 1, Duration: 3 * time.Second})
+		sent, err = sendTCP(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 1, Duration: 3 * time.Second})
 		t.Logf("send: %+v %v", sent, err)
 	})
 	<-cut

@@ -30,10 +30,10 @@ const fullPatience = 2 * time.Second
 // drainEvery is after how many packets of a round answers are taken: a full socket buffer drops them.
 const drainEvery = 16
 
-// Ping sends ICMP echoes from one address through one device to all targets, side by side, and waits
+// pingAll sends ICMP echoes from one address through one device to all targets, side by side, and waits
 // for the answers. There is one result for each target, in their order. Losses and refused packets
 // are results; an error means that nothing could be measured.
-func Ping(ctx context.Context, s PingSpec) ([]PingResult, error) {
+func pingAll(ctx context.Context, s PingSpec) ([]PingResult, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}

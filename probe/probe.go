@@ -5,6 +5,21 @@ package probe
 import (
 	"net/netip"
 	"time"
+
+	"github.com/fabricform/fabricform/agent"
+)
+
+var (
+	// Ping measures round trips. It answers with one result for each of the targets, in their order.
+	Ping = agent.Method[PingSpec, []PingResult]("ping")
+	// ReadCounters reads a port's counters, by the name of its netdev.
+	ReadCounters = agent.Method[string, Counters]("counters")
+	// ListenTCP opens the receiver of a throughput test.
+	ListenTCP = agent.Method[TCPListenSpec, TCPListenResult]("tcp.listen")
+	// SendTCP sends to a receiver that is open.
+	SendTCP = agent.Method[TCPSendSpec, TCPResult]("tcp.send")
+	// CollectTCP waits for the account of a receiver, by its ID.
+	CollectTCP = agent.Method[string, TCPResult]("tcp.collect")
 )
 
 // PingSpec asks for ICMP echoes to peers, all side by side. Size is the payload's, in bytes: 28 less

@@ -154,8 +154,8 @@ func gbps(bytes int64, d time.Duration) float64 {
 	return float64(bytes) * 8 / d.Seconds() / 1e9
 }
 
-// Send sends to an open receiver for the duration. Source and device are bound.
-func Send(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
+// sendTCP sends to an open receiver for the duration. Source and device are bound.
+func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > maxDuration {
 		return TCPResult{}, fmt.Errorf("send %d streams for %s: cannot be", s.Streams, s.Duration)
 	}

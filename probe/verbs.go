@@ -3,8 +3,28 @@ package probe
 import (
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
+
+var (
+	// ServeVerbs starts the serving end of a perftest program.
+	ServeVerbs = agent.Method[VerbsServeSpec, VerbsServeResult](agent.Busy + "verbs.serve")
+	// RunVerbs runs the client's end.
+	RunVerbs = agent.Method[VerbsRunSpec, VerbsOutcome](agent.Busy + "verbs.run")
+	// CollectVerbs waits for the end of a serving end, by its ID.
+	CollectVerbs = agent.Method[string, VerbsOutcome](agent.Busy + "verbs.collect")
+	// VerbsVersion asks for perftest's release; the zero one where it is missing or does not say.
+	VerbsVersion = agent.Method[perftest.Test, perftest.Version](agent.Busy + "verbs.version")
+	// ReadRDMACounters reads the counters of a port of an RDMA device.
+	ReadRDMACounters = agent.Method[RDMAPort, RDMACounters]("counters.rdma")
+)
+
+// RDMAPort names a port of an RDMA device.
+type RDMAPort struct {
+	Device string `json:"device"`
+	Port   int    `json:"port"`
+}
 
 // Control ports are those from perftest's own default on, so that one rule of a firewall is enough.
 const (

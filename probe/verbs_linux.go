@@ -174,8 +174,9 @@ func listening(port uint16) bool {
 	return false
 }
 
-// ReadRDMACounters reads all counters of a port: "counters", which hardware has, and "hw_counters".
-func ReadRDMACounters(device string, port int) (RDMACounters, error) {
+// readRDMACounters reads all counters of a port: "counters", which hardware has, and "hw_counters".
+func readRDMACounters(_ context.Context, p RDMAPort) (RDMACounters, error) {
+	device, port := p.Device, p.Port
 	if device == "" || strings.ContainsAny(device, "/\x00") || strings.HasPrefix(device, ".") {
 		return nil, fmt.Errorf("%q is no RDMA device's name", device)
 	}

@@ -173,7 +173,7 @@ func (j *job) look(ctx context.Context) []Result {
 	j.has, j.gpus = make([]probe.CollectiveHas, len(j.hosts)), make([]int, len(j.hosts))
 	errs := make([]error, len(j.hosts))
 	j.each(func(i int, host string) {
-		j.has[i], errs[i] = j.fleet.CollectiveLook(ctx, host, probe.CollectiveLook{Python: j.check.Python})
+		j.has[i], errs[i] = probe.InspectCollective.Call(ctx, j.fleet, host, probe.CollectiveLook{Python: j.check.Python})
 	})
 	var problem, versions, without []string
 	gpuThere := false
@@ -245,19 +245,19 @@ func (j *job) meets(ctx context.Context) string {
 
 func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	const little = 50 * time.Millisecond
-	listen, err := j.fleet.TCPListen(ctx, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
+	listen, err := probe.ListenTCP.Call(ctx, j.fleet, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
 	if err != nil {
 		return fmt.Sprintf("host %s: %s: `fabricform plan` tells whether the address is on it", to.Name, err)
 	}
 	// NCCL binds what it sends from to neither a device nor an address (ncclSocketConnect in its
 	// src/misc/socket.cc): a check that did would pass between subnets that share a cable.
-	_, err = j.fleet.TCPSend(ctx, from.Name, probe.TCPSendSpec{Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
+	_, err = probe.SendTCP.Call(ctx, j.fleet, from.Name, probe.TCPSendSpec{Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
 		Token: listen.Token, Streams: 1, Duration: little})
 	if err != nil {
 		return fmt.Sprintf("%s (%s on %s) does not reach TCP port %d of %s (%s on %s), and NCCL's ranks meet there: both ends belong into one subnet, or need a route, and firewalls have to let the hosts' ports through (%s)",
 			from.Name, from.SocketAddr, from.Socket, listen.Port, to.Name, to.SocketAddr, to.Socket, err)
 	}
-	if _, err = j.fleet.TCPCollect(ctx, to.Name, listen.ID); err != nil {
+	if _, err = probe.CollectTCP.Call(ctx, j.fleet, to.Name, listen.ID); err != nil {
 		return fmt.Sprintf("host %s: %s", to.Name, err)
 	}
 	return ""

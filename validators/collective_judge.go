@@ -143,12 +143,12 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 	out := make([]moves, len(j.hosts))
 	for i, h := range j.hosts {
 		var err error
-		if out[i].socket, err = j.fleet.Counters(ctx, h.Name, h.Socket); err != nil {
+		if out[i].socket, err = probe.ReadCounters.Call(ctx, j.fleet, h.Name, h.Socket); err != nil {
 			return nil, fmt.Errorf("host %s: %w", h.Name, err)
 		}
 		out[i].rdma = map[rdmaKey]probe.RDMACounters{}
 		for _, d := range j.rails(h) {
-			if out[i].rdma[rdmaKey{h.Name, d.Name, d.Port}], err = j.fleet.RDMACounters(ctx, h.Name, d.Name, d.Port); err != nil {
+			if out[i].rdma[rdmaKey{h.Name, d.Name, d.Port}], err = probe.ReadRDMACounters.Call(ctx, j.fleet, h.Name, probe.RDMAPort{Device: d.Name, Port: d.Port}); err != nil {
 				return nil, fmt.Errorf("host %s: %w", h.Name, err)
 			}
 		}

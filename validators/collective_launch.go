@@ -51,14 +51,14 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
-			ask, err := j.fleet.LaunchAsked(asking, first.Name, l.id)
+			ask, err := probe.AwaitShell.Call(asking, j.fleet, first.Name, l.id)
 			if err != nil || ask.Over {
 				return // if the host is lost, Launch says so
 			}
 			all.Go(func() { l.answer(ctx, ask) })
 		}
 	})
-	e, err := j.fleet.Launch(ctx, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
+	e, err := probe.Launch.Call(ctx, j.fleet, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
 	enough()
 	l.late.begin() // daemons end when mpirun has
 	all.Wait()
@@ -94,7 +94,7 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 		told.Text = fmt.Sprintf("refused: %.80q is no host of this job that waits for a daemon", ask.Host)
 	} else {
 		h := l.hosts[i]
-		e, err := l.fleet.LaunchDaemon(ctx, h.Name, probe.DaemonSpec{ID: l.id, TestPrograms: l.programs(), RankSettings: l.rankSettings(h), Words: ask.Words, Limit: l.limit})
+		e, err := probe.RunDaemon.Call(ctx, l.fleet, h.Name, probe.DaemonSpec{ID: l.id, TestPrograms: l.programs(), RankSettings: l.rankSettings(h), Words: ask.Words, Limit: l.limit})
 		switch {
 		case err != nil:
 			told.Text = "host " + h.Name + ": " + err.Error()
@@ -116,7 +116,7 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 	if told.Text != "" {
 		l.late.begin() // Hydra's mpirun would wait for a daemon that never comes
 	}
-	_ = l.fleet.LaunchTold(ctx, l.hosts[0].Name, told) // an mpirun that has ended needs no answer
+	_, _ = probe.AnswerShell.Call(ctx, l.fleet, l.hosts[0].Name, told) // an mpirun that has ended needs no answer
 }
 
 // how is how a daemon ended that failed, in words.

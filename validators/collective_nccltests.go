@@ -32,7 +32,7 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 	has, errs := make([]probe.LaunchHas, len(j.hosts)), make([]error, len(j.hosts))
 	j.gpus = make([]int, len(j.hosts))
 	j.each(func(i int, host string) {
-		has[i], errs[i] = j.fleet.LaunchLook(ctx, host, probe.LaunchLook{TestPrograms: j.programs(), GPUs: len(j.snapshots[host].GPUs)})
+		has[i], errs[i] = probe.InspectLaunch.Call(ctx, j.fleet, host, probe.LaunchLook{TestPrograms: j.programs(), GPUs: len(j.snapshots[host].GPUs)})
 	})
 	var problem, without, releases []string
 	gpuThere := false

@@ -42,6 +42,15 @@ func newOrchestra() *orchestra {
 	for _, host := range []string{"a", "b"} {
 		o.snaps[host].GPUs = []facts.GPU{{}, {}}
 	}
+	on(o.fake, probe.InspectLaunch, o.inspect)
+	on(o.fake, probe.Launch, o.launch)
+	on(o.fake, probe.AwaitShell, o.awaitShell)
+	on(o.fake, probe.AnswerShell, o.answerShell)
+	on(o.fake, probe.RunDaemon, o.runDaemon)
+	on(o.fake, probe.StopCollective, func(context.Context, string, string) (struct{}, error) { return struct{}{}, nil })
+	on(o.fake, probe.SendTCP, func(context.Context, string, probe.TCPSendSpec) (probe.TCPResult, error) { // reaches whom it should
+		return probe.TCPResult{}, nil
+	})
 	o.asks = []probe.LaunchAsk{{Number: 1, Host: "192.168.88.2", Words: []string{"orted"}}}
 	o.ended = func(r collective.TestRun) probe.LaunchEnded { return probe.LaunchEnded{Out: []byte(printed(r, 4, 0))} }
 	return o
@@ -63,7 +72,7 @@ func printed(r collective.TestRun, n, wrong int) string {
 	return out.String()
 }
 
-func (o *orchestra) LaunchLook(_ context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
+func (o *orchestra) inspect(_ context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
 	h := o.has[host]
 	h.GPUs = min(h.GPUs, l.GPUs)
 	return h, nil
@@ -79,7 +88,7 @@ func (o *orchestra) asking(id string) (chan probe.LaunchAsk, chan struct{}) {
 	return o.left[id], o.heard[id]
 }
 
-func (o *orchestra) Launch(_ context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
+func (o *orchestra) launch(_ context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
 	asks, heard := o.asking(s.ID)
 	o.lock.Lock()
 	o.runs = append(o.runs, fmt.Sprintf("%s %s %d-%d n%d r%d", host, s.Run.Program, s.Run.Min, s.Run.Max, s.Run.Iterations, s.Run.Root))
@@ -96,22 +105,22 @@ func (o *orchestra) Launch(_ context.Context, host string, s probe.LaunchSpec) (
 	return o.ended(s.Run), o.lost
 }
 
-func (o *orchestra) LaunchAsked(_ context.Context, _, id string) (probe.LaunchAsk, error) {
+func (o *orchestra) awaitShell(_ context.Context, _, id string) (probe.LaunchAsk, error) {
 	asks, _ := o.asking(id)
 	a, more := <-asks
 	return probe.LaunchAsk{Over: !more, Number: a.Number, Host: a.Host, Words: a.Words}, nil
 }
 
-func (o *orchestra) LaunchTold(_ context.Context, _ string, t probe.LaunchTold) error {
+func (o *orchestra) answerShell(_ context.Context, _ string, t probe.LaunchTold) (none struct{}, err error) {
 	_, heard := o.asking(t.ID)
 	o.lock.Lock()
 	o.told = append(o.told, t)
 	o.lock.Unlock()
 	heard <- struct{}{}
-	return nil
+	return none, nil
 }
 
-func (o *orchestra) LaunchDaemon(_ context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
+func (o *orchestra) runDaemon(_ context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	settings, err := json.Marshal(s.RankSettings)
@@ -122,13 +131,6 @@ func (o *orchestra) LaunchDaemon(_ context.Context, host string, s probe.DaemonS
 	e := o.daemon
 	e.Log = []byte(host + ":1:1 [0] NCCL INFO x\n")
 	return e, err
-}
-
-func (o *orchestra) CollectiveStop(context.Context, string, string) error { return nil }
-
-// TCPSend reaches whom it should.
-func (o *orchestra) TCPSend(context.Context, string, probe.TCPSendSpec) (probe.TCPResult, error) {
-	return probe.TCPResult{}, nil
 }
 
 // play judges a fabric whose links ask for nccl-tests.
@@ -242,6 +244,15 @@ func TestWhatNCCLTestsAreAsked(t *testing.T) {
 // A first host that asks for more than its daemons is refused.
 func TestOnlyHostsOfTheJobGetADaemon(t *testing.T) {
 	o := newOrchestra()
+	on(o.fake, probe.InspectLaunch, o.inspect)
+	on(o.fake, probe.Launch, o.launch)
+	on(o.fake, probe.AwaitShell, o.awaitShell)
+	on(o.fake, probe.AnswerShell, o.answerShell)
+	on(o.fake, probe.RunDaemon, o.runDaemon)
+	on(o.fake, probe.StopCollective, func(context.Context, string, string) (struct{}, error) { return struct{}{}, nil })
+	on(o.fake, probe.SendTCP, func(context.Context, string, probe.TCPSendSpec) (probe.TCPResult, error) { // reaches whom it should
+		return probe.TCPResult{}, nil
+	})
 	o.asks = []probe.LaunchAsk{{Number: 1, Host: "192.168.88.2", Words: []string{"orted"}}, {Number: 2, Host: "192.168.88.2", Words: []string{"orted", "again"}}, {Number: 3, Host: "10.0.0.9"}, {Number: 4, Host: "192.168.88.1"}, {Number: 5, Host: "b"}}
 	o.play(t, nil)
 	refused := slices.DeleteFunc(slices.Clone(o.told), func(t probe.LaunchTold) bool { return t.Exit == 0 })

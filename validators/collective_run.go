@@ -114,7 +114,7 @@ func (j *job) lateStop(ctx context.Context, id string) *lateStop {
 	return &lateStop{over: over, after: func() {
 		select {
 		case <-time.After(untilStopped):
-			j.each(func(_ int, host string) { _ = j.fleet.CollectiveStop(ctx, host, id) }) // a host that is lost ends them by itself
+			j.each(func(_ int, host string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) }) // a host that is lost ends them by itself
 		case <-ctx.Done():
 		}
 	}}
@@ -140,7 +140,7 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 		first[i] = first[i-1] + j.gpus[i-1]
 	}
 	j.each(func(i int, host string) {
-		got, e := j.fleet.CollectiveRun(ctx, host, j.spec(id, i, first[i]))
+		got, e := probe.RunCollective.Call(ctx, j.fleet, host, j.spec(id, i, first[i]))
 		mu.Lock()
 		defer mu.Unlock()
 		bad := e != nil

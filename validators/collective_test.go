@@ -46,6 +46,13 @@ func choirOf(w *wires) *choir {
 	has := probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0", NCCL: "2.26.2", HasNCCL: true, GPUs: 2}, Port: 29500}
 	c := &choir{wires: w, sent: map[string]uint64{}, packets: 7e5, has: map[string]probe.CollectiveHas{"a": has, "b": has}, specs: map[string]probe.CollectiveSpec{}}
 	c.says = func(string, int) (string, string, int) { return sound, soundLog, 0 }
+	on(c.fake, probe.InspectCollective, func(_ context.Context, host string, _ probe.CollectiveLook) (probe.CollectiveHas, error) {
+		return c.has[host], nil
+	})
+	on(c.fake, probe.RunCollective, c.run)
+	on(c.fake, probe.StopCollective, c.stop)
+	on(c.fake, probe.ReadRDMACounters, c.readRDMACounters)
+	on(c.fake, probe.SendTCP, c.sendTCP)
 	return c
 }
 
@@ -63,18 +70,14 @@ const sound = `{"event":"connected"}
 {"event":"done"}
 `
 
-func (c *choir) CollectiveLook(_ context.Context, host string, _ probe.CollectiveLook) (probe.CollectiveHas, error) {
-	return c.has[host], nil
-}
-
-func (c *choir) CollectiveStop(_ context.Context, host, _ string) error {
+func (c *choir) stop(_ context.Context, host, _ string) (none struct{}, err error) {
 	if host == c.hangs {
 		close(c.stopped)
 	}
-	return nil
+	return none, nil
 }
 
-func (c *choir) CollectiveRun(_ context.Context, host string, s probe.CollectiveSpec) (out []probe.CollectiveRank, err error) {
+func (c *choir) run(_ context.Context, host string, s probe.CollectiveSpec) (out []probe.CollectiveRank, err error) {
 	c.lock.Lock()
 	c.specs[host] = s
 	if host == c.hangs {
@@ -105,11 +108,11 @@ func (c *choir) CollectiveRun(_ context.Context, host string, s probe.Collective
 	return out, nil
 }
 
-func (c *choir) RDMACounters(_ context.Context, host, device string, port int) (probe.RDMACounters, error) {
-	return probe.RDMACounters{"port_xmit_packets": c.sent[fmt.Sprintf("%s%s:%d", host, device, port)]}, nil
+func (c *choir) readRDMACounters(_ context.Context, host string, p probe.RDMAPort) (probe.RDMACounters, error) {
+	return probe.RDMACounters{"port_xmit_packets": c.sent[fmt.Sprintf("%s%s:%d", host, p.Device, p.Port)]}, nil
 }
 
-func (c *choir) TCPSend(_ context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+func (c *choir) sendTCP(_ context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 	if host == c.refuses {
 		return probe.TCPResult{}, errors.New("connection refused")
 	}
@@ -294,7 +297,7 @@ func TestRanksAreGivenWhatNoFileSays(t *testing.T) {
 		nccl fabric.NCCL
 		want string
 	}{
-		"a file in its place":   {fabric.NCCL{Block: block}, `{}`},
+		"a file in its place":   {fabric.NCCL{Block: block}, `null`},
 		"a file elsewhere":      {fabric.NCCL{Block: block, File: "/etc/x/nccl.conf"}, `{"NCCL_CONF_FILE":"/etc/x/nccl.conf"}`},
 		"no block":              {fabric.NCCL{}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
 		"no file":               {fabric.NCCL{Write: &no}, `{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}`},
@@ -354,21 +357,22 @@ func TestARailThatCarriesNothingIsNamed(t *testing.T) {
 
 // stopping tells how many hosts are being asked to stop, which never answer.
 type stopping struct {
-	Fleet
+	*wires
 	asked, gone atomic.Int32
 }
 
-func (s *stopping) CollectiveStop(ctx context.Context, _, _ string) error {
+func (s *stopping) stop(ctx context.Context, _, _ string) (none struct{}, err error) {
 	s.asked.Add(1)
 	<-ctx.Done()
 	s.gone.Add(1)
-	return ctx.Err()
+	return none, ctx.Err()
 }
 
 func TestAJobsPartsAreStoppedAfterAWhile(t *testing.T) {
 	for late, want := range map[bool]int32{true: 2, false: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &stopping{}
+			s := &stopping{wires: newWires()}
+			on(s.fake, probe.StopCollective, s.stop)
 			l := (&job{run: &run{fleet: s}, hosts: []launch.Host{{Name: "a"}, {Name: "b"}}}).lateStop(t.Context(), "id")
 			l.begin()
 			l.begin()

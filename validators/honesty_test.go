@@ -13,35 +13,29 @@ import (
 	"time"
 )
 
-type stalled struct{ *wires }
-
-func (s stalled) TCPCollect(context.Context, string, string) (probe.TCPResult, error) {
-	return probe.TCPResult{Bytes: 1e6, Gbps: 24, Streams: 4, Elapsed: 50 * time.Millisecond}, nil
-}
 func TestStalledTransferFails(t *testing.T) {
-	if failed(settle(t, two(), stalled{newWires()}, Options{Only: []Check{CheckTCP}})) == "" {
+	w := newWires()
+	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
+		return probe.TCPResult{Bytes: 1e6, Gbps: 24, Streams: 4, Elapsed: 50 * time.Millisecond}, nil
+	})
+	if failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("50 ms of 1 s moved bytes: passed")
 	}
 }
 
-// reset is a driver whose counters fall with every measurement.
-type reset struct {
-	*wires
-	pings atomic.Uint64
-}
-
-func (s *reset) Ping(ctx context.Context, h string, p probe.PingSpec) ([]probe.PingResult, error) {
-	s.pings.Add(1)
-	return s.wires.Ping(ctx, h, p)
-}
-
-func (s *reset) Counters(context.Context, string, string) (probe.Counters, error) {
-	n := 1e9 - 1e3*s.pings.Load()
-	return probe.Counters{RxPackets: n, TxPackets: n, RxBytes: 1e3 * n, TxBytes: 1e3 * n}, nil
-}
-
+// TestCounterResetIsNoProof has a driver whose counters fall with every measurement.
 func TestCounterResetIsNoProof(t *testing.T) {
-	if failed(settle(t, two(), &reset{wires: newWires()}, Options{Only: []Check{CheckPing}})) == "" {
+	w := newWires()
+	var pings atomic.Uint64
+	on(w.fake, probe.Ping, func(ctx context.Context, h string, p probe.PingSpec) ([]probe.PingResult, error) {
+		pings.Add(1)
+		return w.ping(ctx, h, p)
+	})
+	on(w.fake, probe.ReadCounters, func(context.Context, string, string) (probe.Counters, error) {
+		n := 1e9 - 1e3*pings.Load()
+		return probe.Counters{RxPackets: n, TxPackets: n, RxBytes: 1e3 * n, TxBytes: 1e3 * n}, nil
+	})
+	if failed(settle(t, two(), w, Options{Only: []Check{CheckPing}})) == "" {
 		t.Error("counters fell to zero and the ping passed as proven")
 	}
 }
@@ -59,16 +53,13 @@ func TestZeroBytesFailWithoutThreshold(t *testing.T) {
 	for _, l := range f.Links {
 		l.SpeedGbps = 0
 	}
-	w := &zero{newWires()}
+	w := newWires()
+	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
+		return probe.TCPResult{Streams: 4}, nil
+	})
 	if failed(settle(t, f, w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("no payload byte arrived: passed")
 	}
-}
-
-type zero struct{ *wires }
-
-func (zero) TCPCollect(context.Context, string, string) (probe.TCPResult, error) {
-	return probe.TCPResult{Streams: 4}, nil
 }
 
 func rdma(addrs ...string) *facts.Snapshot {

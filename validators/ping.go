@@ -176,7 +176,7 @@ func (h *hail) alone(ctx context.Context) {
 
 // one sends to one peer.
 func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
-	got, err := r.fleet.Ping(ctx, host, s)
+	got, err := probe.Ping.Call(ctx, r.fleet, host, s)
 	if err == nil && len(got) != 1 {
 		err = fmt.Errorf("host %s answered for %d peers instead of one", host, len(got))
 	}

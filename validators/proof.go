@@ -26,7 +26,7 @@ func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 			if l == nil {
 				continue
 			}
-			c, err := r.fleet.Counters(ctx, s.host, l.Name)
+			c, err := probe.ReadCounters.Call(ctx, r.fleet, s.host, l.Name)
 			if err != nil {
 				return nil, fmt.Errorf("host %s: %w", s.host, err)
 			}

@@ -8,37 +8,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/probe"
-	"github.com/fabricform/fabricform/probe/perftest"
 )
 
 // Fleet measures on hosts by their fabric names. Implementations are safe for concurrent use.
 type Fleet interface {
+	agent.Caller
+	// Snapshot reads a host. The fleet knows what each host's plan looks at.
 	Snapshot(ctx context.Context, host string) (*facts.Snapshot, error)
-	// Ping answers with one result for each of the targets, in their order.
-	Ping(ctx context.Context, host string, s probe.PingSpec) ([]probe.PingResult, error)
-	TCPListen(ctx context.Context, host string, s probe.TCPListenSpec) (probe.TCPListenResult, error)
-	TCPSend(ctx context.Context, host string, s probe.TCPSendSpec) (probe.TCPResult, error)
-	TCPCollect(ctx context.Context, host, id string) (probe.TCPResult, error)
-	Counters(ctx context.Context, host, netdev string) (probe.Counters, error)
-	VerbsServe(ctx context.Context, host string, s probe.VerbsServeSpec) (probe.VerbsServeResult, error)
-	VerbsRun(ctx context.Context, host string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error)
-	VerbsCollect(ctx context.Context, host, id string) (probe.VerbsOutcome, error)
-	VerbsVersion(ctx context.Context, host string, t perftest.Test) (perftest.Version, error)
-	CollectiveLook(ctx context.Context, host string, l probe.CollectiveLook) (probe.CollectiveHas, error)
-	CollectiveRun(ctx context.Context, host string, s probe.CollectiveSpec) ([]probe.CollectiveRank, error)
-	// CollectiveStop ends a host's part of a job, or of a launch.
-	CollectiveStop(ctx context.Context, host, id string) error
-	LaunchLook(ctx context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error)
-	// Launch runs mpirun on a host to its end. What it would have a remote shell do on others, LaunchAsked
-	// waits for, LaunchDaemon does there, and LaunchTold answers.
-	Launch(ctx context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error)
-	LaunchAsked(ctx context.Context, host, id string) (probe.LaunchAsk, error)
-	LaunchTold(ctx context.Context, host string, t probe.LaunchTold) error
-	LaunchDaemon(ctx context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error)
-	RDMACounters(ctx context.Context, host, device string, port int) (probe.RDMACounters, error)
 }
 
 // Verdict is how a check ended. A check that did not run is skipped, with the reason.

@@ -20,7 +20,7 @@ import (
 // wires is a fleet of two hosts in memory: carries says which NIC of which host a packet leaves by
 // and arrives at, whatever was asked for.
 type wires struct {
-	Fleet    // what is not faked here; nil
+	fake
 	mu       sync.Mutex
 	snaps    map[string]*facts.Snapshot
 	counters map[string]*probe.Counters
@@ -30,7 +30,7 @@ type wires struct {
 }
 
 func newWires() *wires {
-	w := &wires{snaps: map[string]*facts.Snapshot{}, counters: map[string]*probe.Counters{}, answers: true, gbps: 24}
+	w := &wires{fake: fake{}, snaps: map[string]*facts.Snapshot{}, counters: map[string]*probe.Counters{}, answers: true, gbps: 24}
 	for _, h := range []string{"a", "b"} {
 		s := &facts.Snapshot{}
 		for i, n := range []string{"eth0", "eth1"} {
@@ -40,6 +40,18 @@ func newWires() *wires {
 		w.snaps[h] = s
 	}
 	w.carries = func(from, netdev string) (string, string, string) { return netdev, peer(from), netdev }
+	on(w.fake, probe.Ping, w.ping)
+	on(w.fake, probe.ReadCounters, w.readCounters)
+	on(w.fake, probe.ListenTCP, func(context.Context, string, probe.TCPListenSpec) (probe.TCPListenResult, error) {
+		return probe.TCPListenResult{ID: "x", Port: 1}, nil
+	})
+	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+		w.move(h, s.Netdev, 1000, 2e6)
+		return probe.TCPResult{Congestion: "cubic"}, nil
+	})
+	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
+		return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4, Elapsed: time.Second}, nil
+	})
 	return w
 }
 
@@ -66,7 +78,7 @@ func (w *wires) Snapshot(_ context.Context, h string) (*facts.Snapshot, error) {
 	return w.snaps[h], nil
 }
 
-func (w *wires) Ping(_ context.Context, h string, s probe.PingSpec) (out []probe.PingResult, err error) {
+func (w *wires) ping(_ context.Context, h string, s probe.PingSpec) (out []probe.PingResult, err error) {
 	for range s.Targets {
 		n := uint64(s.Count)
 		rxHost, rx := w.move(h, s.Netdev, n, n*uint64(s.Size+42))
@@ -80,20 +92,7 @@ func (w *wires) Ping(_ context.Context, h string, s probe.PingSpec) (out []probe
 	return out, nil
 }
 
-func (w *wires) TCPListen(context.Context, string, probe.TCPListenSpec) (probe.TCPListenResult, error) {
-	return probe.TCPListenResult{ID: "x", Port: 1}, nil
-}
-
-func (w *wires) TCPSend(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
-	w.move(h, s.Netdev, 1000, 2e6)
-	return probe.TCPResult{Congestion: "cubic"}, nil
-}
-
-func (w *wires) TCPCollect(context.Context, string, string) (probe.TCPResult, error) {
-	return probe.TCPResult{Bytes: 1e6, Gbps: w.gbps, Streams: 4, Elapsed: time.Second}, nil
-}
-
-func (w *wires) Counters(_ context.Context, h, netdev string) (probe.Counters, error) {
+func (w *wires) readCounters(_ context.Context, h, netdev string) (probe.Counters, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return *w.counters[h+netdev], nil

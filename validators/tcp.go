@@ -69,16 +69,16 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
 }
 
 func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p pair) (sent, got probe.TCPResult, err error) {
-	listen, err := r.fleet.TCPListen(ctx, to.host, probe.TCPListenSpec{Netdev: to.link.Name, Address: p.b, Streams: c.Streams, Duration: c.Duration})
+	listen, err := probe.ListenTCP.Call(ctx, r.fleet, to.host, probe.TCPListenSpec{Netdev: to.link.Name, Address: p.b, Streams: c.Streams, Duration: c.Duration})
 	if err != nil {
 		return sent, got, fmt.Errorf("host %s: %w", to.host, err)
 	}
-	sent, err = r.fleet.TCPSend(ctx, from.host, probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
+	sent, err = probe.SendTCP.Call(ctx, r.fleet, from.host, probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
 		Token: listen.Token, Streams: c.Streams, Duration: c.Duration})
 	if err != nil {
 		return sent, got, fmt.Errorf("host %s: %w", from.host, err)
 	}
-	got, err = r.fleet.TCPCollect(ctx, to.host, listen.ID)
+	got, err = probe.CollectTCP.Call(ctx, r.fleet, to.host, listen.ID)
 	if err != nil {
 		err = fmt.Errorf("host %s: %w", to.host, err)
 	}

@@ -162,7 +162,7 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 	var got [2]perftest.Version
 	for i, e := range ends {
-		v, err := t.fleet.VerbsVersion(ctx, e.host, perftest.SendLat)
+		v, err := probe.VerbsVersion.Call(ctx, t.fleet, e.host, perftest.SendLat)
 		if err != nil || v == (perftest.Version{}) {
 			return // what is wrong is found and said by the test
 		}
@@ -257,18 +257,18 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration, client, server port) (out [2]probe.VerbsOutcome, err error) {
 	for try := range 2 {
 		began := time.Now()
-		listen, err := t.fleet.VerbsServe(ctx, server.host, probe.VerbsServeSpec{Test: spec, Limit: limit + 5*time.Second,
+		listen, err := probe.ServeVerbs.Call(ctx, t.fleet, server.host, probe.VerbsServeSpec{Test: spec, Limit: limit + 5*time.Second,
 			End: perftest.End{Device: server.device.Name, Port: server.device.Port, GIDIndex: server.gid.Index}})
 		if err != nil {
 			return out, fmt.Errorf("host %s: %w", server.host, err)
 		}
 		spec.ControlPort = listen.Port
-		out[0], err = t.fleet.VerbsRun(ctx, client.host, probe.VerbsRunSpec{Test: spec, Limit: limit,
+		out[0], err = probe.RunVerbs.Call(ctx, t.fleet, client.host, probe.VerbsRunSpec{Test: spec, Limit: limit,
 			End: perftest.End{Device: client.device.Name, Port: client.device.Port, GIDIndex: client.gid.Index, Peer: controlAddress(server)}})
 		if err != nil {
 			return out, fmt.Errorf("host %s: %w", client.host, err)
 		}
-		if out[1], err = t.fleet.VerbsCollect(ctx, server.host, listen.ID); err != nil {
+		if out[1], err = probe.CollectVerbs.Call(ctx, t.fleet, server.host, listen.ID); err != nil {
 			return out, fmt.Errorf("host %s: %w", server.host, err)
 		}
 		f, failed := perftest.Classify(out[1].Outcome, out[0].Outcome)

@@ -113,7 +113,7 @@ func (t *trial) devices(ctx context.Context, ends ...port) (counted, error) {
 	out := counted{}
 	for _, e := range ends {
 		for _, d := range t.snapshots[e.host].RDMA {
-			c, err := t.fleet.RDMACounters(ctx, e.host, d.Name, d.Port)
+			c, err := probe.ReadRDMACounters.Call(ctx, t.fleet, e.host, probe.RDMAPort{Device: d.Name, Port: d.Port})
 			if err != nil {
 				return nil, fmt.Errorf("host %s: %w", e.host, err)
 			}

@@ -38,30 +38,27 @@ func newVerbs() *verbs {
 			v.rdma[h+"rdma"+i] = probe.RDMACounters{"port_xmit_packets": 0, "port_rcv_packets": 0}
 		}
 	}
+	on(v.fake, probe.VerbsVersion, func(_ context.Context, h string, _ perftest.Test) (perftest.Version, error) {
+		return v.releases[h], nil
+	})
+	on(v.fake, probe.ServeVerbs, func(context.Context, string, probe.VerbsServeSpec) (probe.VerbsServeResult, error) {
+		return probe.VerbsServeResult{ID: "x", Port: 18515}, nil
+	})
+	on(v.fake, probe.RunVerbs, v.run)
+	on(v.fake, probe.CollectVerbs, func(context.Context, string, string) (probe.VerbsOutcome, error) { return probe.VerbsOutcome{}, nil })
+	on(v.fake, probe.ReadRDMACounters, v.readRDMACounters)
 	return v
 }
 
-func (v *verbs) VerbsVersion(_ context.Context, h string, _ perftest.Test) (perftest.Version, error) {
-	return v.releases[h], nil
-}
-
-func (v *verbs) VerbsServe(context.Context, string, probe.VerbsServeSpec) (probe.VerbsServeResult, error) {
-	return probe.VerbsServeResult{ID: "x", Port: 18515}, nil
-}
-
-func (v *verbs) VerbsCollect(context.Context, string, string) (probe.VerbsOutcome, error) {
-	return probe.VerbsOutcome{}, nil
-}
-
-func (v *verbs) RDMACounters(_ context.Context, h, device string, _ int) (probe.RDMACounters, error) {
+func (v *verbs) readRDMACounters(_ context.Context, h string, p probe.RDMAPort) (probe.RDMACounters, error) {
 	out := probe.RDMACounters{}
-	for k, n := range v.rdma[h+device] {
+	for k, n := range v.rdma[h+p.Device] {
 		out[k] = n
 	}
 	return out, nil
 }
 
-func (v *verbs) VerbsRun(_ context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+func (v *verbs) run(_ context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
 	if v.outcome.Exit != 0 || v.outcome.TimedOut || v.outcome.Missing {
 		return probe.VerbsOutcome{Outcome: v.outcome}, nil
 	}

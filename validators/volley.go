@@ -277,7 +277,7 @@ func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
 	var failed error
 	for port, s := range ends {
 		wg.Go(func() {
-			c, err := r.fleet.Counters(ctx, s.host, s.link.Name)
+			c, err := probe.ReadCounters.Call(ctx, r.fleet, s.host, s.link.Name)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -313,7 +313,7 @@ func (r *run) fire(ctx context.Context, hails []*hail, of func(*hail) probe.Ping
 			for _, i := range members {
 				s.Targets = append(s.Targets, hails[i].pair.b)
 			}
-			got, err := r.fleet.Ping(ctx, k.host, s)
+			got, err := probe.Ping.Call(ctx, r.fleet, k.host, s)
 			if err == nil && len(got) != len(members) {
 				err = fmt.Errorf("host %s answered for %d peers instead of %d", k.host, len(got), len(members))
 			}

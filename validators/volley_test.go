@@ -18,7 +18,7 @@ import (
 
 // segment is hosts on one switch, in memory.
 type segment struct {
-	Fleet
+	fake
 	mu       sync.Mutex
 	fabric   *fabric.Fabric
 	extra    map[string]netip.Addr               // further addresses, by host
@@ -48,7 +48,10 @@ func newSegment(hosts int) *segment {
 		n.Members = append(n.Members, nic.Ref())
 	}
 	f.Networks = []*fabric.Network{n}
-	return &segment{fabric: f, extra: map[string]netip.Addr{}, takes: func(_, to string) string { return to }}
+	s := &segment{fake: fake{}, fabric: f, extra: map[string]netip.Addr{}, takes: func(_, to string) string { return to }}
+	on(s.fake, probe.Ping, s.ping)
+	on(s.fake, probe.ReadCounters, s.readCounters)
+	return s
 }
 
 func address(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
@@ -64,7 +67,7 @@ func (s *segment) Snapshot(_ context.Context, h string) (*facts.Snapshot, error)
 	return snap, err
 }
 
-func (s *segment) Ping(_ context.Context, from string, p probe.PingSpec) (out []probe.PingResult, err error) {
+func (s *segment) ping(_ context.Context, from string, p probe.PingSpec) (out []probe.PingResult, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
@@ -94,7 +97,7 @@ func (s *segment) count(host string, tx bool, p probe.PingSpec) {
 	s.moves = append(s.moves, move{time.Now().Add(s.lag), host, tx, uint64(p.Count), p.Size + 42})
 }
 
-func (s *segment) Counters(_ context.Context, h, _ string) (c probe.Counters, err error) {
+func (s *segment) readCounters(_ context.Context, h, _ string) (c probe.Counters, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.moves {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/lab/netns"
@@ -30,7 +31,11 @@ func agentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, agent.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), sshConnection))
+			table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), sshConnection)
+			if err != nil {
+				return err
+			}
+			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, table)
 		},
 	}
 	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
@@ -75,7 +80,7 @@ func installCommand() *cobra.Command {
 				return err
 			}
 			// Not the command's context: as with a guardian.
-			return agent.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
+			return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
 		},
 	}
 }

@@ -83,13 +83,13 @@ func (a *app) capture(ctx context.Context, s *session, link string, o capturing)
 			}
 		}
 	}
-	id, err := s.fleet.CaptureStart(ctx, ref.Host, probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
+	id, err := probe.StartCapture.Call(ctx, s.fleet, ref.Host, probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
 	options := validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: link, Tests: []string{o.test}, Lab: s.lab != nil, Progress: func(what string) { a.err.Progressf("%s", what) }}
 	results := validators.Run(ctx, s.fabric, s.fleet, options)
-	got, err := s.fleet.CaptureCollect(ctx, ref.Host, id)
+	got, err := probe.CollectCapture.Call(ctx, s.fleet, ref.Host, id)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/resource"
@@ -126,7 +126,7 @@ func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver 
 	}
 	defer s.fleet.Close()
 	told, _ := s.fleet.Transactions(ctx) // whoever does not answer is found by the next step
-	k, on, replaced := a.tokensOf(f), map[string]agent.TxRef{}, replacedIn(told)
+	k, on, replaced := a.tokensOf(f), map[string]calls.TxRef{}, replacedIn(told)
 	var gone []string
 	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
 		if ref := w.Hosts[host]; replaced(host, ref) {
@@ -164,10 +164,10 @@ func (a *app) confirm(ctx context.Context, f *fabric.Fabric, w tokens, takeOver 
 
 // confirmed leaves what a confirmation did not end to the next one: what is lost may still be kept where
 // others are, and goes back where others did.
-func (k tokenStore) confirmed(w tokens, fates map[string]apply.HostOutcome, replaced func(host string, on agent.TxRef) bool) error {
-	maps.DeleteFunc(w.Hosts, func(host string, _ agent.TxRef) bool { return fates[host].Fate == apply.Committed })
+func (k tokenStore) confirmed(w tokens, fates map[string]apply.HostOutcome, replaced func(host string, on calls.TxRef) bool) error {
+	maps.DeleteFunc(w.Hosts, func(host string, _ calls.TxRef) bool { return fates[host].Fate == apply.Committed })
 	ended := endedBy(fates)
-	if w.over(func(host string, on agent.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
+	if w.over(func(host string, on calls.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
 		return k.remove(w)
 	}
 	return k.save(w)

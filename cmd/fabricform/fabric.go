@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
@@ -227,7 +227,7 @@ func (s *session) compare(ctx context.Context, asking bool) *planner.Plan {
 
 // derive is what follows from the host's facts. Once a plan was proposed, it stands for the rest of the
 // session: what is written is what was shown.
-func (s *session) derive(h *fabric.Host, read agent.SnapshotResult, proposing bool) []resource.Resource {
+func (s *session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bool) []resource.Resource {
 	s.mu.Lock()
 	proposed, is := s.derived[h.Name]
 	s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -47,7 +47,7 @@ there, and the last line names it.`,
 		before := endedIn(told) // hosts that went back by themselves have no fate below
 		fates, err := s.fleet.UndoLast(ctx, s.fabric.Name, "", s.fleet.Hosts(), "rollback by "+operator(), held(shown, before))
 		now := endedBy(fates)
-		forgotten := k.forget(mine, func(host string, on agent.TxRef) bool { return before(host, on) || now(host, on) })
+		forgotten := k.forget(mine, func(host string, on calls.TxRef) bool { return before(host, on) || now(host, on) })
 		var others *apply.HeldError
 		if errors.As(err, &others) {
 			return &exit{code: exitHeld, err: errors.Join(err, forgotten, a.tellFates(fates, nil))}

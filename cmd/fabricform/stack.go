@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
@@ -64,12 +64,12 @@ func (r *job) stack(ctx context.Context) (code int, err error) {
 }
 
 // send uploads the bundles that the plan installs, and tells each host's. Nothing is changed yet where it fails.
-func (r *job) send(ctx context.Context) (map[string]agent.Bundle, error) {
+func (r *job) send(ctx context.Context) (map[string]calls.Bundle, error) {
 	bundles, err := bundlesOf(r.p.Stack(), r.s.fabric, func(path string) { r.a.err.Progressf("hashing %s", path) })
 	if err != nil || len(bundles) == 0 {
 		return nil, err
 	}
-	sent := map[string]agent.Bundle{}
+	sent := map[string]calls.Bundle{}
 	for host, b := range bundles {
 		sent[host] = b.Bundle
 	}
@@ -97,7 +97,7 @@ func bundlesOf(p *planner.Plan, f *fabric.Fabric, hashing func(path string)) (ma
 			if err != nil {
 				return nil, err
 			}
-			b = apply.Bundle{Bundle: agent.Bundle{Name: filepath.Base(o.Bundle), SHA256: sum, Size: size}, From: file}
+			b = apply.Bundle{Bundle: calls.Bundle{Name: filepath.Base(o.Bundle), SHA256: sum, Size: size}, From: file}
 			open[o.Bundle] = b
 		}
 		if o.SHA256 != "" && o.SHA256 != b.SHA256 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host/file"
@@ -26,7 +26,7 @@ type tokens struct {
 	ID     string                 `json:"id"` // of the apply: of one saved plan there may be several
 	Fabric string                 `json:"fabric"`
 	Plan   string                 `json:"plan"`
-	Hosts  map[string]agent.TxRef `json:"hosts"`
+	Hosts  map[string]calls.TxRef `json:"hosts"`
 	Waits  *awaited               `json:"waits,omitempty"` // for a confirmation; nil: the apply runs, or its program died
 }
 
@@ -170,8 +170,8 @@ func (k tokenStore) all(named string) ([]tokens, error) {
 }
 
 // held are the holds on transactions that have not ended: a host has one at a time.
-func held(all []tokens, ended func(host string, on agent.TxRef) bool) map[string]agent.TxRef {
-	out := map[string]agent.TxRef{}
+func held(all []tokens, ended func(host string, on calls.TxRef) bool) map[string]calls.TxRef {
+	out := map[string]calls.TxRef{}
 	for _, w := range all {
 		for host, on := range w.Hosts {
 			if !ended(host, on) {
@@ -184,7 +184,7 @@ func held(all []tokens, ended func(host string, on agent.TxRef) bool) map[string
 
 // forget removes those of all that have ended on all of their hosts. Until then none is left out: what
 // went back on one host by itself must not be kept on the others.
-func (k tokenStore) forget(all []tokens, ended func(host string, on agent.TxRef) bool) error {
+func (k tokenStore) forget(all []tokens, ended func(host string, on calls.TxRef) bool) error {
 	var errs []error
 	for _, w := range all {
 		if w.over(ended) {
@@ -195,7 +195,7 @@ func (k tokenStore) forget(all []tokens, ended func(host string, on agent.TxRef)
 }
 
 // over says whether the apply has ended on all of its hosts.
-func (w tokens) over(ended func(host string, on agent.TxRef) bool) bool {
+func (w tokens) over(ended func(host string, on calls.TxRef) bool) bool {
 	for host, on := range w.Hosts {
 		if !ended(host, on) {
 			return false
@@ -206,24 +206,24 @@ func (w tokens) over(ended func(host string, on agent.TxRef) bool) bool {
 
 // endedBy says which transactions have, by their fates: a host without one may still be held, and a
 // lost one may answer again before its lease runs out.
-func endedBy(fates map[string]apply.HostOutcome) func(host string, on agent.TxRef) bool {
-	return func(host string, _ agent.TxRef) bool {
+func endedBy(fates map[string]apply.HostOutcome) func(host string, on calls.TxRef) bool {
+	return func(host string, _ calls.TxRef) bool {
 		f, has := fates[host]
 		return has && f.Fate != "" && f.Fate != apply.Lost
 	}
 }
 
 // endedIn says which have by what the hosts themselves tell; of a host that did not, nothing is known.
-func endedIn(told map[string][]agent.TxInfo) func(host string, on agent.TxRef) bool {
-	return func(host string, on agent.TxRef) bool {
+func endedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
+	return func(host string, on calls.TxRef) bool {
 		kept, reached := told[host]
-		return reached && !slices.ContainsFunc(kept, func(i agent.TxInfo) bool { return i.ID == on.ID && i.State.Open() })
+		return reached && !slices.ContainsFunc(kept, func(i calls.TxInfo) bool { return i.ID == on.ID && i.State.Open() })
 	}
 }
 
 // replacedIn says which were followed by another one on their host, and so have ended.
-func replacedIn(told map[string][]agent.TxInfo) func(host string, on agent.TxRef) bool {
-	return func(host string, on agent.TxRef) bool {
+func replacedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
+	return func(host string, on calls.TxRef) bool {
 		kept, reached := told[host]
 		return reached && (len(kept) == 0 || kept[len(kept)-1].ID != on.ID)
 	}
@@ -237,7 +237,7 @@ func (r *job) keepTokens(tx *apply.Transaction) (drop func()) {
 	r.a.tell(err)
 	r.a.tell(k.save(w))
 	// A host has one transaction at a time.
-	r.a.tell(k.forget(others, func(host string, on agent.TxRef) bool {
+	r.a.tell(k.forget(others, func(host string, on calls.TxRef) bool {
 		mine, has := w.Hosts[host]
 		return has && mine.ID != on.ID
 	}))
@@ -264,9 +264,9 @@ func (a *app) tell(err error) {
 }
 
 // follow saves the tokens anew whenever a host has another one.
-func (k tokenStore) follow(w tokens, told func(error)) func(host string, to agent.TxRef) {
+func (k tokenStore) follow(w tokens, told func(error)) func(host string, to calls.TxRef) {
 	var mu sync.Mutex
-	return func(host string, to agent.TxRef) {
+	return func(host string, to calls.TxRef) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.Hosts[host] = to

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
@@ -17,13 +17,13 @@ import (
 // TestTokensGoWithTheirTransactions: once all have ended, and not before: a file without one of its hosts
 // would let the others be kept.
 func TestTokensGoWithTheirTransactions(t *testing.T) {
-	info := func(id string, state checkpoint.State) agent.TxInfo {
-		return agent.TxInfo{TxRef: agent.TxRef{ID: id}, State: state}
+	info := func(id string, state checkpoint.State) calls.TxInfo {
+		return calls.TxInfo{TxRef: calls.TxRef{ID: id}, State: state}
 	}
-	type told = map[string][]agent.TxInfo
+	type told = map[string][]calls.TxInfo
 	type fates = map[string]apply.HostOutcome
 	for name, c := range map[string]struct {
-		ended func(string, agent.TxRef) bool
+		ended func(string, calls.TxRef) bool
 		kept  bool
 	}{
 		"nothing is known":            {endedBy(nil), true},
@@ -39,25 +39,25 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir())
 			k := tokenStore{fabric: "f"}
-			w := tokens{ID: "1", Fabric: "f", Plan: "p", Hosts: map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "y"}}}
+			w := tokens{ID: "1", Fabric: "f", Plan: "p", Hosts: map[string]calls.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "y"}}}
 			saveTokens(t, k, w)
 			k.follow(w, func(err error) {
 				if err != nil {
 					t.Error(err)
 				}
-			})("b", agent.TxRef{ID: "2", Token: "moved"})
+			})("b", calls.TxRef{ID: "2", Token: "moved"})
 			all, err := k.all("")
 			if err != nil {
 				t.Fatal(err)
 			}
-			late := tokens{ID: "2", Fabric: "f", Hosts: map[string]agent.TxRef{"c": {ID: "1"}}}
+			late := tokens{ID: "2", Fabric: "f", Hosts: map[string]calls.TxRef{"c": {ID: "1"}}}
 			saveTokens(t, k, late) // an apply that opens meanwhile: what was asked for is not of it
 			if err := k.forget(all, c.ended); err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]agent.TxRef{"c": {ID: "1"}}
+			want := map[string]calls.TxRef{"c": {ID: "1"}}
 			if c.kept {
-				want["a"], want["b"] = agent.TxRef{ID: "1", Token: "x"}, agent.TxRef{ID: "2", Token: "moved"}
+				want["a"], want["b"] = calls.TxRef{ID: "1", Token: "x"}, calls.TxRef{ID: "2", Token: "moved"}
 			}
 			if d := cmp.Diff(want, heldBy(t, k)); d != "" {
 				t.Error(d)
@@ -71,13 +71,13 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	k := tokenStore{fabric: "f"}
-	hosts := func() map[string]agent.TxRef {
-		return map[string]agent.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "1", Token: "y"}}
+	hosts := func() map[string]calls.TxRef {
+		return map[string]calls.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "1", Token: "y"}}
 	}
 	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &awaited{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
 	saveTokens(t, k, w)
 	r := jobOn(t, new(bytes.Buffer))
-	tx := r.s.fleet.Resume(t.Context(), "f", map[string]agent.TxRef{"a": {ID: "2", Token: "z"}})
+	tx := r.s.fleet.Resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
 	t.Cleanup(tx.Close)
 	drop := r.keepTokens(tx)
 	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Committed}}
@@ -89,19 +89,19 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		fates    fates
 		replaced bool // on a
-		left     map[string]agent.TxRef
+		left     map[string]calls.TxRef
 	}{
-		"kept on one":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Lost}}, false, map[string]agent.TxRef{"b": {ID: "1", Token: "y"}}},
-		"kept on all":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Committed}}, false, map[string]agent.TxRef{}},
+		"kept on one":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Lost}}, false, map[string]calls.TxRef{"b": {ID: "1", Token: "y"}}},
+		"kept on all":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Committed}}, false, map[string]calls.TxRef{}},
 		"back on one":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Lost}}, false, hosts()},
-		"back on all":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Reverted}}, false, map[string]agent.TxRef{}},
-		"one gone on, one back":  {fates{"b": {Fate: apply.Reverted}}, true, map[string]agent.TxRef{}},
+		"back on all":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Reverted}}, false, map[string]calls.TxRef{}},
+		"one gone on, one back":  {fates{"b": {Fate: apply.Reverted}}, true, map[string]calls.TxRef{}},
 		"one gone on, one lost":  {fates{"b": {Fate: apply.Lost}}, true, hosts()},
 		"lost on all, as before": {fates{"a": {Fate: apply.Lost}, "b": {Fate: apply.Lost}}, false, hosts()},
 	} {
 		w.Hosts = hosts()
 		saveTokens(t, k, w)
-		if err := k.confirmed(w, c.fates, func(host string, _ agent.TxRef) bool { return c.replaced && host == "a" }); err != nil {
+		if err := k.confirmed(w, c.fates, func(host string, _ calls.TxRef) bool { return c.replaced && host == "a" }); err != nil {
 			t.Error(err)
 		}
 		if d := cmp.Diff(c.left, heldBy(t, k)); d != "" {
@@ -119,7 +119,7 @@ func TestTokensAreOfOneLab(t *testing.T) {
 		if got := heldBy(t, k); len(got) != 0 {
 			t.Errorf("-lab=%q: held by tokens of others: %v", lab, got)
 		}
-		saveTokens(t, k, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {ID: lab}}})
+		saveTokens(t, k, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {ID: lab}}})
 	}
 	if own, named := heldBy(t, (&app{lab: ownLab}).tokensOf(f)), heldBy(t, (&app{lab: "f"}).tokensOf(f)); !cmp.Equal(own, named) {
 		t.Errorf("the fabric's own lab by its name has other tokens: %v and %v", own, named)
@@ -131,32 +131,32 @@ func TestTokensAreOfOneLab(t *testing.T) {
 func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	k := tokenStore{fabric: "f"}
-	began := func(hosts map[string]agent.TxRef) (*job, func()) {
+	began := func(hosts map[string]calls.TxRef) (*job, func()) {
 		r := jobOn(t, new(bytes.Buffer))
 		tx := r.s.fleet.Resume(t.Context(), "f", hosts)
 		t.Cleanup(tx.Close)
 		return r, r.keepTokens(tx)
 	}
-	wants := func(hosts map[string]agent.TxRef) {
+	wants := func(hosts map[string]calls.TxRef) {
 		t.Helper()
 		if d := cmp.Diff(hosts, heldBy(t, k)); d != "" {
 			t.Error(d)
 		}
 	}
-	began(map[string]agent.TxRef{"a": {ID: "1", Token: "dead"}})
-	began(map[string]agent.TxRef{"b": {ID: "1", Token: "of one that was killed"}})
-	r, drop := began(map[string]agent.TxRef{"a": {ID: "2", Token: "x"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
-	wants(map[string]agent.TxRef{"a": {ID: "2", Token: "x"}, "b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
+	began(map[string]calls.TxRef{"a": {ID: "1", Token: "dead"}})
+	began(map[string]calls.TxRef{"b": {ID: "1", Token: "of one that was killed"}})
+	r, drop := began(map[string]calls.TxRef{"a": {ID: "2", Token: "x"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
+	wants(map[string]calls.TxRef{"a": {ID: "2", Token: "x"}, "b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
 	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Reverted}, {Host: "c", Fate: apply.Lost}, {Host: "d", Fate: apply.Waiting}}
 	drop()
-	wants(map[string]agent.TxRef{"b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}})
+	wants(map[string]calls.TxRef{"b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}})
 }
 
 // TestTokensThatCannotBeReadSayWhatToDo: a torn file of this machine must not end in a dead end, nor a
 // hostile one in a panic.
 func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {}}}
+	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
 	saveTokens(t, k, w)
 	path, err := k.path(w)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 // TestConfirmSaysWhatEndsAnApplyThatDoesNotWait: one that runs, or whose program has died.
 func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]agent.TxRef{"a": {}}}
+	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
 	saveTokens(t, k, w)
 	path, err := k.path(w)
 	if err != nil {
@@ -213,7 +213,7 @@ func saveTokens(t *testing.T, k tokenStore, w tokens) {
 	}
 }
 
-func heldBy(t *testing.T, k tokenStore) map[string]agent.TxRef {
+func heldBy(t *testing.T, k tokenStore) map[string]calls.TxRef {
 	t.Helper()
 	all, err := k.all("")
 	if err != nil {

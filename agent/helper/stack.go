@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/host/lock"
@@ -24,9 +25,6 @@ import (
 // An installation runs in a process of its own that outlives the helper: a package manager that is
 // killed because a connection broke leaves packages half configured. Its journal is facts.JobFile.
 // Whoever holds its lock is the one installation of the host.
-
-// StackLog has all that programs printed in the last installation.
-const StackLog = host.StackDir + "/log"
 
 // stackFolder is host.StackDir; tests have another one.
 type stackFolder string
@@ -42,71 +40,52 @@ func (f stackFolder) order() string { return f.file("order.json") }
 // said is the end of an installation that could not even write its journal.
 func (f stackFolder) said() string { return f.file("stderr") }
 
-// StackOrder asks for the stack stage of a plan on this host, or for the restart that is its last part.
-type StackOrder struct {
-	ID       string            `json:"id"` // of this order alone: a plan may be carried out twice
-	Fabric   string            `json:"fabric"`
-	Who      string            `json:"who"` // user@machine of the operator
-	Resource resource.Resource `json:"resource"`
-	Changes  []resource.Change `json:"changes"`          // what the plan showed
-	Bundle   *Bundle           `json:"bundle,omitempty"` // that is installed, and was sent before; nil: none
-	// Boot is the id of the boot that a restart is to end: one that is over by then is not ended again.
-	Boot string `json:"boot,omitempty"`
-}
-
 // orderID becomes a part of a unit's name.
 var orderID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
-
-// StackState is how far an installation is.
-type StackState struct {
-	Job  *facts.StackJob `json:"job,omitempty"` // nil: there never was one
-	Boot string          `json:"boot"`          // this boot's id
-	Tail string          `json:"tail,omitempty"`
-}
 
 // stackStart re-reads what the plan read, and starts the installation where the difference still is
 // the planned one. An order that has begun is answered by how far it is: whoever asks may have lost
 // the first answer.
-func (s *server) stackStart(ctx context.Context, p StackOrder) (StackState, error) {
+func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	if !orderID.MatchString(p.ID) {
-		return StackState{}, fmt.Errorf("%q is no order's id", p.ID)
+		return calls.StackState{}, fmt.Errorf("%q is no order's id", p.ID)
 	}
-	if state, err := s.stackState(ctx, struct{}{}); err != nil || state.of(p.ID) {
+	if state, err := s.stackState(ctx, struct{}{}); err != nil || state.Of(p.ID) {
 		return state, err
 	}
 	if err := noTransaction(s.store); err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	now, err := s.planned(ctx, p)
 	if err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
-	if _, err := recheck(ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
-		return StackState{}, err
+	if _, err := recheck(calls.ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
+		return calls.StackState{}, err
 	}
 	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
-		return StackState{}, fmt.Errorf("make a place for the journal: %w", err)
+		return calls.StackState{}, fmt.Errorf("make a place for the journal: %w", err)
 	}
 	if err := s.installing(); err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	if err := file.Replace(s.stack.order(), raw, 0o600); err != nil {
-		return StackState{}, fmt.Errorf("write the order of the installation: %w", err)
+		return calls.StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
 	said, err := os.OpenFile(s.stack.said(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return StackState{}, fmt.Errorf("make a place for what the installation says: %w", err)
+		return calls.StackState{}, fmt.Errorf("make a place for what the installation says: %w", err)
 	}
 	defer said.Close()
 	ended, err := s.startInstaller(p.ID, said)
 	if err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	return s.awaitStart(ctx, p.ID, ended)
 }
@@ -129,9 +108,6 @@ func startInstaller(order string, stderr *os.File) (ended <-chan struct{}, err e
 	return over, nil
 }
 
-// of says whether the journal is of that order.
-func (st StackState) of(id string) bool { return st.Job != nil && st.Job.ID == id }
-
 // noTransaction is an error while a transaction is open.
 func noTransaction(store *checkpoint.Store) error {
 	open, left, err := store.Pending()
@@ -139,11 +115,11 @@ func noTransaction(store *checkpoint.Store) error {
 		return err
 	}
 	i := info(open, left)
-	return &Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open here, by %s", i.Fabric, i.Holder.User)}
+	return &agent.Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open here, by %s", i.Fabric, i.Holder.User)}
 }
 
 // planned is what an order's resource differs in now.
-func (s *server) planned(ctx context.Context, p StackOrder) ([]resource.Change, error) {
+func (s *server) planned(ctx context.Context, p calls.StackOrder) ([]resource.Change, error) {
 	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
 	if !ok || kind.Stage != resource.StageStack {
 		return nil, fmt.Errorf("this helper has no driver stack of kind %q", p.Resource.Addr.Kind)
@@ -155,7 +131,7 @@ func (s *server) planned(ctx context.Context, p StackOrder) ([]resource.Change, 
 const startPatience = 10 * time.Second
 
 // awaitStart waits until the journal is of the new installation.
-func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{}) (StackState, error) {
+func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{}) (calls.StackState, error) {
 	late := time.After(startPatience)
 	for {
 		over := false
@@ -164,17 +140,17 @@ func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{
 			over = true
 		default:
 		}
-		if state, err := s.stackState(ctx, struct{}{}); err == nil && state.of(id) {
+		if state, err := s.stackState(ctx, struct{}{}); err == nil && state.Of(id) {
 			return state, nil
 		}
 		if over {
-			return StackState{}, fmt.Errorf("the installation did not start: %s", strings.TrimSpace(lastOf(s.stack.said())))
+			return calls.StackState{}, fmt.Errorf("the installation did not start: %s", strings.TrimSpace(lastOf(s.stack.said())))
 		}
 		select {
 		case <-ctx.Done():
-			return StackState{}, ctx.Err()
+			return calls.StackState{}, ctx.Err()
 		case <-late:
-			return StackState{}, fmt.Errorf("the installation did not start within %s: %s", startPatience, strings.TrimSpace(lastOf(s.stack.said())))
+			return calls.StackState{}, fmt.Errorf("the installation did not start within %s: %s", startPatience, strings.TrimSpace(lastOf(s.stack.said())))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -210,7 +186,7 @@ func (s *server) lockStack() (unlock func(), err error) {
 		}
 		time.Sleep(100 * time.Millisecond) // one that is done is about to end
 	}
-	return nil, &Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+	return nil, &agent.Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
 }
 
 func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.Resource) ([]resource.Change, error) {
@@ -226,12 +202,12 @@ func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.
 const tailSize = 2000
 
 // stackState reads the journal.
-func (s *server) stackState(context.Context, struct{}) (StackState, error) {
+func (s *server) stackState(context.Context, struct{}) (calls.StackState, error) {
 	boot, err := clock.BootID()
 	if err != nil {
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
-	out := StackState{Boot: boot, Job: facts.ReadJob(s.host, boot)}
+	out := calls.StackState{Boot: boot, Job: facts.ReadJob(s.host, boot)}
 	if out.Job != nil && out.Job.State == facts.JobFailed {
 		out.Tail = lastOf(s.stack.file("log"))
 	}
@@ -259,7 +235,7 @@ func lastOf(path string) string {
 // stackReboot restarts the host; never while something is installed or a transaction is open, and only
 // where the order's own installation asks for it, or what the plan showed still does. It returns while the
 // host goes down, and nothing begins on it as long as this process lives, which has the lock.
-func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, error) {
+func (s *server) stackReboot(ctx context.Context, p calls.StackOrder) (calls.StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	state, err := s.stackState(ctx, struct{}{})
@@ -267,7 +243,7 @@ func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, err
 		return state, err // somebody was faster
 	}
 	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
-		return StackState{}, fmt.Errorf("make a place for the lock: %w", err)
+		return calls.StackState{}, fmt.Errorf("make a place for the lock: %w", err)
 	}
 	unlock, err := s.lockStack()
 	if err != nil {
@@ -275,26 +251,26 @@ func (s *server) stackReboot(ctx context.Context, p StackOrder) (StackState, err
 		if told, lost := os.ReadFile(s.stack.file("restarts")); lost == nil && string(told) == p.ID+" "+p.Boot {
 			return state, nil
 		}
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	if err := s.restart(ctx, p, state); err != nil {
 		unlock()
-		return StackState{}, err
+		return calls.StackState{}, err
 	}
 	s.goesDown = unlock
 	return state, nil
 }
 
-func (s *server) restart(ctx context.Context, p StackOrder, state StackState) error {
+func (s *server) restart(ctx context.Context, p calls.StackOrder, state calls.StackState) error {
 	if err := noTransaction(s.store); err != nil {
 		return err
 	}
-	if !state.of(p.ID) || state.Job.State != facts.JobDone {
+	if !state.Of(p.ID) || state.Job.State != facts.JobDone {
 		now, err := s.planned(ctx, p)
 		if err != nil {
 			return err
 		}
-		if _, err := recheck(ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
+		if _, err := recheck(calls.ActParams{Resource: p.Resource, Changes: p.Changes}, now); err != nil {
 			return err
 		}
 	}

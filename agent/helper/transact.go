@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -10,104 +10,60 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/process"
-	"github.com/fabricform/fabricform/resource"
 )
-
-// TxRef is a client's hold on a transaction: the token is known to nobody else.
-type TxRef struct {
-	ID    string `json:"id"`
-	Token string `json:"token"`
-}
-
-// TxInfo is a transaction as a host tells of it.
-type TxInfo struct {
-	TxRef
-	State  checkpoint.State  `json:"state"`
-	Fabric string            `json:"fabric"`
-	Plan   string            `json:"plan"`
-	Holder checkpoint.Holder `json:"holder"`
-	Since  time.Time         `json:"since"`
-	Left   time.Duration     `json:"left"` // of the lease
-	Why    string            `json:"why,omitempty"`
-	Remain []string          `json:"remain,omitempty"` // what a revert could not bring back
-	// Former is the host's address that the opener came in by, where this connection came in by another.
-	Former netip.Addr `json:"former,omitzero"`
-}
-
-// TxOpen asks for a transaction over all that a plan can reach on this host.
-type TxOpen struct {
-	Fabric string          `json:"fabric"`
-	Plan   string          `json:"plan"`
-	User   string          `json:"user"`   // user@machine of the operator
-	Client string          `json:"client"` // names this run
-	Lease  time.Duration   `json:"lease"`
-	Atoms  []resource.Atom `json:"atoms"`
-	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order
-}
-
-// TxReady is whether a transaction can be opened here.
-type TxReady struct {
-	Held *TxInfo `json:"held,omitempty"` // by whom it is not
-}
-
-// TxRevert asks to go back. An open transaction whose lease still runs is its holder's, who shows the
-// token; nobody need show one where the lease has run out. Undo is of a committed transaction.
-type TxRevert struct {
-	TxRef
-	Why  string `json:"why"`
-	Undo bool   `json:"undo,omitempty"`
-}
 
 // rehearsal is how soon the timer that is only tried out is to fire.
 const rehearsal = 300 * time.Millisecond
 
-func info(t *checkpoint.Transaction, left time.Duration) TxInfo {
-	return TxInfo{TxRef: TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
+func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
+	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
 }
 
 // txReady sees a rehearsed timer fire: a host that cannot go back by itself is not changed.
-func (s *server) txReady(ctx context.Context, _ struct{}) (TxReady, error) {
+func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error) {
 	if err := s.installing(); err != nil {
-		return TxReady{}, err
+		return calls.TxReady{}, err
 	}
 	open, left, err := s.store.Pending()
 	if err != nil {
-		return TxReady{}, err
+		return calls.TxReady{}, err
 	}
 	if open != nil {
 		i := info(open, left)
-		return TxReady{Held: &i}, nil
+		return calls.TxReady{Held: &i}, nil
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return TxReady{}, fmt.Errorf("find the helper: %w", err)
+		return calls.TxReady{}, fmt.Errorf("find the helper: %w", err)
 	}
 	if _, err := s.store.Rehearse(ctx, self, rehearsal); err != nil {
-		return TxReady{}, fmt.Errorf("rehearse the timer that would take this host back: %w", err)
+		return calls.TxReady{}, fmt.Errorf("rehearse the timer that would take this host back: %w", err)
 	}
-	return TxReady{}, nil
+	return calls.TxReady{}, nil
 }
 
 // txOpen opens the transaction, keeps the snapshot and arms the timer, in that order. What fails is
 // closed again: nothing was changed yet.
-func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
+func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, error) {
 	me, err := process.Self()
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	from, _, _ := strings.Cut(s.sshConnection, " ")
 	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(),
 		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
-		return TxInfo{}, &Error{Held: true, Message: err.Error()}
+		return calls.TxInfo{}, &agent.Error{Held: true, Message: err.Error()}
 	}
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	// An installation that begins from here on sees the transaction; one from before is seen here.
 	err = s.installing()
@@ -116,7 +72,7 @@ func (s *server) txOpen(ctx context.Context, p TxOpen) (TxInfo, error) {
 	}
 	if err != nil {
 		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "it could not be opened", s.restore)
-		return TxInfo{}, errors.Join(err, back)
+		return calls.TxInfo{}, errors.Join(err, back)
 	}
 	i := info(t, t.Lease)
 	i.Token = t.Token
@@ -133,7 +89,7 @@ func (s *server) server() netip.Addr {
 	return server
 }
 
-func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p TxOpen) error {
+func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxOpen) error {
 	record, err := host.RecordPath(p.Fabric)
 	if err != nil {
 		return err
@@ -166,21 +122,21 @@ func (s *server) restore(ctx context.Context, snap *checkpoint.Snapshot) ([]stri
 	return snap.Restore(ctx, s.host, s.kinds)
 }
 
-// step gives a step of the store the shape of a method.
-func step(do func(id, token string) (*checkpoint.Transaction, error)) Handler {
-	return method(func(_ context.Context, r TxRef) (TxInfo, error) {
+// step makes a step of the store answer a call.
+func step(do func(id, token string) (*checkpoint.Transaction, error)) func(context.Context, calls.TxRef) (calls.TxInfo, error) {
+	return func(_ context.Context, r calls.TxRef) (calls.TxInfo, error) {
 		t, err := do(r.ID, r.Token)
 		if err != nil {
-			return TxInfo{}, err
+			return calls.TxInfo{}, err
 		}
 		return info(t, t.Lease), nil
-	})
+	}
 }
 
-func (s *server) txCommit(ctx context.Context, r TxRef) (TxInfo, error) {
+func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, error) {
 	t, err := s.store.Commit(r.ID, r.Token)
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	// The guardians see the end by themselves; a timer that cannot be taken away finds nothing to do.
 	_ = s.store.Disarm(ctx, t)
@@ -192,20 +148,20 @@ const stopPatience = 2 * time.Second
 
 // txRevert goes back once the action in hand has ended. A helper that an earlier connection has left
 // behind is stopped first: it may be in the middle of one.
-func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
+func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	err := s.store.Ends(p.ID, p.Token)
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
-		return TxInfo{}, &Error{Held: true, Message: err.Error() + ": only who shows its token may end it before"}
+		return calls.TxInfo{}, &agent.Error{Held: true, Message: err.Error() + ": only who shows its token may end it before"}
 	}
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	t, err := s.store.Read(p.ID)
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
@@ -214,7 +170,7 @@ func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 		// One that the kernel holds, as in a file system that does not answer, was killed, and makes no
 		// further step.
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
+			return calls.TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
 		}
 	}
 	event := checkpoint.Revert
@@ -223,7 +179,7 @@ func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 	}
 	t, err = s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
 	if t == nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	_ = s.store.Disarm(ctx, t) // as after a commit
 	i := info(t, 0)
@@ -234,7 +190,7 @@ func (s *server) txRevert(ctx context.Context, p TxRevert) (TxInfo, error) {
 }
 
 // txList tells of all transactions that are kept, the latest last.
-func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
+func (s *server) txList(context.Context, struct{}) ([]calls.TxInfo, error) {
 	all, err := s.store.List()
 	if err != nil {
 		return nil, err
@@ -243,7 +199,7 @@ func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]TxInfo, 0, len(all))
+	out := make([]calls.TxInfo, 0, len(all))
 	for _, t := range all {
 		i := info(t, t.Remaining(now))
 		if t.Server != s.server() {
@@ -255,34 +211,27 @@ func (s *server) txList(context.Context, struct{}) ([]TxInfo, error) {
 }
 
 // txTakeOver makes the caller the holder; it must show the earlier holder's token.
-func (s *server) txTakeOver(_ context.Context, p TxTakeOver) (TxInfo, error) {
+func (s *server) txTakeOver(_ context.Context, p calls.TxTakeOver) (calls.TxInfo, error) {
 	from, _, _ := strings.Cut(s.sshConnection, " ")
 	me, err := process.Self()
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	t, err := s.store.TakeOver(p.ID, p.Token, checkpoint.Holder{User: p.User, From: from, Client: p.Client}, &checkpoint.Helper{Process: me})
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	i := info(t, t.Lease)
 	i.Token = t.Token
 	return i, nil
 }
 
-// TxTakeOver asks to go on with another client's transaction.
-type TxTakeOver struct {
-	TxRef
-	User   string `json:"user"`
-	Client string `json:"client"`
-}
-
 // txRelease ends a transaction whose revert failed.
-func (s *server) txRelease(_ context.Context, p TxTakeOver) (TxInfo, error) {
+func (s *server) txRelease(_ context.Context, p calls.TxTakeOver) (calls.TxInfo, error) {
 	from, _, _ := strings.Cut(s.sshConnection, " ")
 	t, err := s.store.Release(p.ID, checkpoint.Holder{User: p.User, From: from})
 	if err != nil {
-		return TxInfo{}, err
+		return calls.TxInfo{}, err
 	}
 	return info(t, 0), nil
 }

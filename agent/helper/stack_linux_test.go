@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -77,9 +79,9 @@ var (
 	restart = resource.Change{Attribute: "reboot", From: "kernel 1", To: "kernel 2", Stage: resource.StageStack, Disruption: resource.Reboot}
 )
 
-func order(id string, changes ...resource.Change) StackOrder {
+func order(id string, changes ...resource.Change) calls.StackOrder {
 	boot, _ := clock.BootID()
-	return StackOrder{ID: id, Who: "me@laptop", Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "drivers", Name: "x"}, Spec: []byte(`""`)}, Changes: changes, Boot: boot}
+	return calls.StackOrder{ID: id, Who: "me@laptop", Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "drivers", Name: "x"}, Spec: []byte(`""`)}, Changes: changes, Boot: boot}
 }
 
 // newRack installs within the test's process.
@@ -130,7 +132,7 @@ func (r *rack) whole(t *testing.T) {
 }
 
 func heldBy(err error, who string) bool {
-	var e *Error
+	var e *agent.Error
 	return errors.As(err, &e) && e.Held && strings.Contains(e.Message, who)
 }
 
@@ -144,7 +146,7 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 		t.Fatal(state, err)
 	}
 	<-began
-	if _, err := r.txOpen(t.Context(), TxOpen{Fabric: "f"}); !heldBy(err, "me@laptop") {
+	if _, err := r.txOpen(t.Context(), calls.TxOpen{Fabric: "f"}); !heldBy(err, "me@laptop") {
 		t.Errorf("a transaction while something is installed: %v", err)
 	}
 	if open, _, err := r.store.Pending(); err != nil || open != nil {
@@ -153,12 +155,12 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	if _, err := r.stackStart(t.Context(), order("two", install)); !heldBy(err, "me@laptop") {
 		t.Errorf("a second installation: %v", err)
 	}
-	if _, err := r.bundleRoom(t.Context(), Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
+	if _, err := r.bundleRoom(t.Context(), calls.Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
 		t.Errorf("bundles are exchanged meanwhile: %v", err)
 	}
 	sum := sha256.Sum256([]byte("x"))
-	whole := Bundle{Name: "b", SHA256: hex.EncodeToString(sum[:]), Size: 1}
-	if err := os.WriteFile(filepath.Join(r.arrivals, whole.part()), []byte("x"), 0o600); err != nil {
+	whole := calls.Bundle{Name: "b", SHA256: hex.EncodeToString(sum[:]), Size: 1}
+	if err := os.WriteFile(filepath.Join(r.arrivals, whole.Part()), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.bundleCheck(t.Context(), whole); !heldBy(err, "me@laptop") {
@@ -191,7 +193,7 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 	r := newRack(t, install)
 	for range 2 {
-		if state, err := r.stackStart(t.Context(), order("one", install)); err != nil || !state.of("one") {
+		if state, err := r.stackStart(t.Context(), order("one", install)); err != nil || !state.Of("one") {
 			t.Fatal(state, err)
 		}
 		r.whole(t)
@@ -199,7 +201,7 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 	if err := r.installer().run(t.Context()); err == nil || !strings.Contains(err.Error(), "carried out already") {
 		t.Error(err)
 	}
-	var e *Error
+	var e *agent.Error
 	if _, err := r.stackStart(t.Context(), order("two", install)); !errors.As(err, &e) || !e.Stale {
 		t.Errorf("what is installed was installed again: %v", err)
 	}
@@ -256,7 +258,7 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 		t.Errorf("a boot that is over was ended again: %+v, %v", state, err)
 	}
 	r.left = nil
-	var e *Error
+	var e *agent.Error
 	if _, err := r.stackReboot(t.Context(), order("two", restart)); !errors.As(err, &e) || !e.Stale || r.reboots != 1 {
 		t.Errorf("somebody had restarted it: %v", err)
 	}
@@ -295,9 +297,9 @@ func TestALogWithoutSpaceEndsNoProgram(t *testing.T) {
 }
 
 // bundle is one of this content.
-func bundle(name, content string) Bundle {
+func bundle(name, content string) calls.Bundle {
 	sum := sha256.Sum256([]byte(content))
-	return Bundle{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(content))}
+	return calls.Bundle{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(content))}
 }
 
 // TestBundlesGo: other ones where one is to come, and the last one when it is installed.
@@ -307,7 +309,7 @@ func TestBundlesGo(t *testing.T) {
 	if err := os.Mkdir(r.stack.bundles(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{filepath.Join(r.stack.bundles(), "old.tgz"), filepath.Join(r.stack.bundles(), b.Name), filepath.Join(r.arrivals, "old.tgz.0.part"), filepath.Join(r.arrivals, b.part())} {
+	for _, path := range []string{filepath.Join(r.stack.bundles(), "old.tgz"), filepath.Join(r.stack.bundles(), b.Name), filepath.Join(r.arrivals, "old.tgz.0.part"), filepath.Join(r.arrivals, b.Part())} {
 		if err := os.WriteFile(path, []byte("xx"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -329,10 +331,10 @@ func TestBundlesGo(t *testing.T) {
 	if err := os.Chmod(above, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.part()) {
+	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.Part()) {
 		t.Fatal(room, err)
 	}
-	if got := there(); !slices.Equal(got, []string{b.part()}) { // what has its name was another one
+	if got := there(); !slices.Equal(got, []string{b.Part()}) { // what has its name was another one
 		t.Errorf("there are %q", got)
 	}
 	if err := os.WriteFile(filepath.Join(r.stack.bundles(), b.Name), []byte("x"), 0o600); err != nil {
@@ -349,7 +351,7 @@ func TestBundlesGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.whole(t)
-	if got := there(); !slices.Equal(got, []string{b.Name, b.part()}) {
+	if got := there(); !slices.Equal(got, []string{b.Name, b.Part()}) {
 		t.Errorf("after a failure there are %q", got)
 	}
 	r.apply = nil

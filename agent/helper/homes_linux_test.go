@@ -1,9 +1,10 @@
-package agent
+package helper
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers"
@@ -44,7 +45,7 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 	for _, ask := range []bool{true, false} {
 		looked := false
 		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}, kinds: providers.Kinds()}
-		r, err := s.snapshot(t.Context(), SnapshotParams{Resources: looks, Ask: ask})
+		r, err := s.snapshot(t.Context(), calls.SnapshotParams{Resources: looks, Ask: ask})
 		if err != nil {
 			t.Fatal(err)
 		}

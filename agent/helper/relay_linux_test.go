@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"net"
@@ -8,24 +8,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/host/lock"
 )
 
 // relaying is a host that hands out a bundle, and what it said of it. It is reached by loopback here.
-func relaying(t *testing.T, b Bundle, content string) (*rack, Relay) {
+func relaying(t *testing.T, b calls.Bundle, content string) (*rack, calls.Relay) {
 	t.Helper()
 	r := withBundle(t, b, content)
 	at, err := r.relayServe(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = r.relayEnd(t.Context(), RelayEnd{Token: at.Token}) })
+	t.Cleanup(func() { _, _ = r.relayEnd(t.Context(), calls.RelayEnd{Token: at.Token}) })
 	at.Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	return r, at
 }
 
 // withBundle is a host that has a file of a bundle's name, or none.
-func withBundle(t *testing.T, b Bundle, content string) *rack {
+func withBundle(t *testing.T, b calls.Bundle, content string) *rack {
 	t.Helper()
 	r := newRack(t)
 	if err := os.MkdirAll(r.stack.bundles(), 0o700); err != nil {
@@ -39,7 +40,7 @@ func withBundle(t *testing.T, b Bundle, content string) *rack {
 	return r
 }
 
-func (r *rack) has(t *testing.T, b Bundle, content string) {
+func (r *rack) has(t *testing.T, b calls.Bundle, content string) {
 	t.Helper()
 	got, err := os.ReadFile(filepath.Join(r.stack.bundles(), b.Name))
 	if err != nil || string(got) != content {
@@ -53,18 +54,18 @@ func TestABundleComesFromARelay(t *testing.T) {
 	relay, at := relaying(t, b, content)
 	for name, begin := range map[string]string{"nothing": "", "a beginning": content[:100001], "all": content, "too much": content + "x", "something else": strings.Repeat("x", 1000)} {
 		to := withBundle(t, b, "")
-		if err := os.WriteFile(filepath.Join(to.stack.bundles(), b.part()), []byte(begin), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(to.stack.bundles(), b.Part()), []byte(begin), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := to.relayFetch(t.Context(), FetchParams{b, at})
+		got, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at})
 		if name == "too much" || name == "something else" { // all of it goes, and the next one fetches
 			if err != nil || got.Whole || got.Have != 0 {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
-			got, err = to.relayFetch(t.Context(), FetchParams{b, at})
+			got, err = to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at})
 		}
 		for err == nil && !got.Whole && got.Have > 0 { // a slow machine needs more than one
-			got, err = to.relayFetch(t.Context(), FetchParams{b, at})
+			got, err = to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at})
 		}
 		if err != nil || !got.Whole || got.Have != b.Size {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -73,7 +74,7 @@ func TestABundleComesFromARelay(t *testing.T) {
 	}
 	// Another file under the bundle's name, of its size, is not taken for it.
 	to := withBundle(t, b, strings.Repeat("x", len(content)))
-	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || !got.Whole {
+	if got, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); err != nil || !got.Whole {
 		t.Error(got, err)
 	}
 	to.has(t, b, content)
@@ -82,7 +83,7 @@ func TestABundleComesFromARelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.relayFetch(t.Context(), FetchParams{b, at}); !heldBy(err, "somebody") {
+	if _, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); !heldBy(err, "somebody") {
 		t.Error(err)
 	}
 	unlock()
@@ -97,7 +98,7 @@ func TestABundleComesFromARelay(t *testing.T) {
 		t.Error("another file is handed out")
 	}
 	to = withBundle(t, b, "")
-	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || got.Whole || got.Have != 0 {
+	if got, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); err != nil || got.Whole || got.Have != 0 {
 		t.Errorf("another file was taken: %+v, %v", got, err)
 	}
 }
@@ -122,11 +123,11 @@ func TestWhatCameOfARelayCounts(t *testing.T) {
 		_ = c.Close()
 	}()
 	to := withBundle(t, b, "")
-	at := Relay{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: "T"}
-	if got, err := to.relayFetch(t.Context(), FetchParams{b, at}); err != nil || got.Have != 3*piece || got.Whole {
+	at := calls.Relay{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: "T"}
+	if got, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); err != nil || got.Have != 3*piece || got.Whole {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := to.relayFetch(t.Context(), FetchParams{b, at}); err == nil || !strings.Contains(err.Error(), "the relay cannot be reached") {
+	if _, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); err == nil || !strings.Contains(err.Error(), "the relay cannot be reached") {
 		t.Error(err)
 	}
 }
@@ -136,7 +137,7 @@ func TestTheEndOfARelaying(t *testing.T) {
 	b := bundle("b.tgz", "content")
 	relay, at := relaying(t, b, "content")
 	for range 2 {
-		if _, err := relay.relayEnd(t.Context(), RelayEnd{Token: at.Token}); err != nil {
+		if _, err := relay.relayEnd(t.Context(), calls.RelayEnd{Token: at.Token}); err != nil {
 			t.Fatal(err)
 		}
 		relay.has(t, b, "content")
@@ -146,7 +147,7 @@ func TestTheEndOfARelaying(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if _, err := relay.relayEnd(t.Context(), RelayEnd{Remove: b}); err != nil {
+		if _, err := relay.relayEnd(t.Context(), calls.RelayEnd{Remove: b}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +155,7 @@ func TestTheEndOfARelaying(t *testing.T) {
 		t.Error(left, err)
 	}
 	b.Name = "../lock"
-	if _, err := relay.relayEnd(t.Context(), RelayEnd{Remove: b}); err == nil {
+	if _, err := relay.relayEnd(t.Context(), calls.RelayEnd{Remove: b}); err == nil {
 		t.Error("a hostile name")
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -93,7 +95,7 @@ func (n notes) Restore(ctx context.Context, _ host.Host, part json.RawMessage) (
 // stage is a host with an open and prepared transaction whose persist stage writes three files.
 type stage struct {
 	*server
-	tx    TxRef
+	tx    calls.TxRef
 	files string
 	fault func(string) error
 	boot  string
@@ -117,8 +119,8 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.tx = TxRef{opened.ID, opened.Token}
-	var steps []TxStep
+	x.tx = calls.TxRef{ID: opened.ID, Token: opened.Token}
+	var steps []calls.TxStep
 	var atoms []resource.Atom
 	for _, n := range names {
 		spec, err := json.Marshal(n)
@@ -126,7 +128,7 @@ func newStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 		r := resource.Resource{Addr: resource.Addr{Host: "h", Kind: "note", Name: n}, Spec: spec}
-		steps = append(steps, TxStep{Act: &ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
+		steps = append(steps, calls.TxStep{Act: &calls.ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
 		atoms = append(atoms, resource.NewAtom("note", "file", n))
 	}
 	snap, err := checkpoint.Take(x.host, x.kinds, atoms, nil)
@@ -169,7 +171,7 @@ func (x *stage) is(t *testing.T, state checkpoint.State, files ...string) {
 
 func TestPersistStageTellsStepByStep(t *testing.T) {
 	x := newStage(t)
-	r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx})
+	r, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx})
 	if err != nil || r.Failed != nil || len(r.Done) != 3 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -183,16 +185,16 @@ func TestPersistStageStopsAtAFailureAndGoesBack(t *testing.T) {
 	x := newStage(t)
 	x.fault = func(name string) error {
 		if name == "third" {
-			return &Error{Stale: true, Message: "no space left"}
+			return &agent.Error{Stale: true, Message: "no space left"}
 		}
 		return nil
 	}
-	r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx})
+	r, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx})
 	if err != nil || r.Failed == nil || !r.Failed.Stale || len(r.Done) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	x.is(t, checkpoint.Persisting, "first", "second")
-	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "it failed"}); err != nil {
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: x.tx, Why: "it failed"}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
@@ -200,7 +202,7 @@ func TestPersistStageStopsAtAFailureAndGoesBack(t *testing.T) {
 
 func TestPersistStageOfAPartialTransactionWritesNothing(t *testing.T) {
 	x := newStage(t)
-	if r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx, Partial: true}); err != nil || r.Failed != nil || len(r.Done) != 0 {
+	if r, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx, Partial: true}); err != nil || r.Failed != nil || len(r.Done) != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	x.boot = "boot-2" // and stays so over a reset
@@ -222,7 +224,7 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 				}
 				return nil
 			}
-			if r, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil || r.Failed == nil || r.Failed.Message != gone.Error() {
+			if r, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err != nil || r.Failed == nil || r.Failed.Message != gone.Error() {
 				t.Fatalf("the fault did not come: %+v, %v", r, err)
 			}
 			x.is(t, checkpoint.Persisting, names[:i:i]...)
@@ -247,7 +249,7 @@ func TestResetBeforeThePersistStageIsTheOldState(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	x.is(t, checkpoint.Reverted)
-	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err == nil || !strings.Contains(err.Error(), "too late") {
+	if _, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err == nil || !strings.Contains(err.Error(), "too late") {
 		t.Errorf("a client that comes back after the reset: %v", err)
 	}
 }
@@ -258,17 +260,17 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	full := true
 	x.fault = func(string) error {
 		if full {
-			return &Error{Stale: true, Message: "no space left on device"}
+			return &agent.Error{Stale: true, Message: "no space left on device"}
 		}
 		return nil
 	}
-	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil {
+	if _, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err != nil {
 		t.Fatal(err)
 	}
 	x.boot = "boot-2"
 	// It is told as what it is, and not as a plan that has gone stale: nobody has made one.
 	_, err := x.txSettle(t.Context(), struct{}{})
-	var told *Error
+	var told *agent.Error
 	if !errors.As(err, &told) || told.Stale || told.Message != "finish what was proven before the reset: no space left on device; put it right, or `fabricform rollback`" {
 		t.Fatalf("got %v", err)
 	}
@@ -289,7 +291,7 @@ func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := x.txPersist(t.Context(), TxPersist{TxRef: x.tx}); err != nil {
+	if _, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err != nil {
 		t.Fatal(err)
 	}
 	x.boot = "boot-2"
@@ -297,7 +299,7 @@ func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 		t.Fatal("it was rolled forward")
 	}
 	x.is(t, checkpoint.Persisting, "first")
-	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: TxRef{ID: x.tx.ID}, Why: "asked"}); err != nil {
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: calls.TxRef{ID: x.tx.ID}, Why: "asked"}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
@@ -305,30 +307,30 @@ func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 
 // Nothing is changed by whoever does not hold a transaction that is open and may change things.
 func TestActNeedsALiveTransaction(t *testing.T) {
-	note := func(x *stage, tx TxRef) error {
+	note := func(x *stage, tx calls.TxRef) error {
 		spec, err := json.Marshal("fourth")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = x.act(t.Context(), ActParams{Fabric: "f", Tx: tx, Changes: notes{}.Diff("fourth", nil),
+		_, err = x.act(t.Context(), calls.ActParams{Fabric: "f", Tx: tx, Changes: notes{}.Diff("fourth", nil),
 			Resource: resource.Resource{Addr: resource.Addr{Host: "h", Kind: "note", Name: "fourth"}, Spec: spec}})
 		return err
 	}
 	x := newStage(t)
 	for _, c := range []struct {
 		name string
-		tx   TxRef
+		tx   calls.TxRef
 		want string
 	}{
-		{"none", TxRef{}, "transaction"},
-		{"another's", TxRef{x.tx.ID, "guessed"}, "taken over by another client"},
+		{"none", calls.TxRef{}, "transaction"},
+		{"another's", calls.TxRef{ID: x.tx.ID, Token: "guessed"}, "taken over by another client"},
 		{"prepared", x.tx, "the transaction is prepared"},
 	} {
 		if err := note(x, c.tx); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "asked"}); err != nil {
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: x.tx, Why: "asked"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := note(x, x.tx); !errors.Is(err, checkpoint.ErrTooLate) {
@@ -343,14 +345,14 @@ func TestActNeedsALiveTransaction(t *testing.T) {
 func TestAnOpenTransactionIsItsHolders(t *testing.T) {
 	x := newStage(t)
 	for _, token := range []string{"", "guess"} {
-		_, err := x.txRevert(t.Context(), TxRevert{TxRef: TxRef{x.tx.ID, token}, Why: "another's"})
-		var refused *Error
+		_, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: calls.TxRef{ID: x.tx.ID, Token: token}, Why: "another's"})
+		var refused *agent.Error
 		if !errors.As(err, &refused) || !refused.Held || strings.Contains(refused.Message, x.tx.Token) {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
 	x.is(t, checkpoint.Prepared)
-	if _, err := x.txRevert(t.Context(), TxRevert{TxRef: x.tx, Why: "mine"}); err != nil {
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: x.tx, Why: "mine"}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
@@ -361,7 +363,7 @@ func TestAWayBackGoesToItsEnd(t *testing.T) {
 	x := newStage(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if i, err := x.txRevert(ctx, TxRevert{TxRef: x.tx, Why: "it is asked for"}); err != nil || i.State != checkpoint.Reverted {
+	if i, err := x.txRevert(ctx, calls.TxRevert{TxRef: x.tx, Why: "it is asked for"}); err != nil || i.State != checkpoint.Reverted {
 		t.Errorf("%+v, %v", i, err)
 	}
 }

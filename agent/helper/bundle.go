@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/file"
 )
@@ -22,40 +22,11 @@ import (
 // one of root's once its hash was checked.
 const arrivals = file.StateDir + "/bundles"
 
-// Bundle names a file and what it is.
-type Bundle struct {
-	Name   string `json:"name"`
-	SHA256 string `json:"sha256"` // lower case hexadecimal
-	Size   int64  `json:"size"`   // bytes
-}
-
-// BundleRoom is where a bundle may be uploaded to.
-type BundleRoom struct {
-	Path  string `json:"path"`
-	Have  int64  `json:"have"`  // bytes of it that are there
-	Whole bool   `json:"whole"` // it is there, and was checked
-}
-
-// bundleName keeps to characters that mean nothing to anybody.
-var bundleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,200}$`)
-
-var hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
-func (b Bundle) check() error {
-	if !bundleName.MatchString(b.Name) || !hexHash.MatchString(b.SHA256) || b.Size <= 0 {
-		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is no bundle", b.Name, b.Size, b.SHA256)
-	}
-	return nil
-}
-
-// part is where it grows; another content under the same name has another one.
-func (b Bundle) part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
-
 func (f stackFolder) bundles() string { return f.file(filepath.Base(host.BundleDir)) }
 
 // has is an error where a bundle is not there any more, or another one under its name.
-func (f stackFolder) has(b Bundle) error {
-	if err := b.check(); err != nil {
+func (f stackFolder) has(b calls.Bundle) error {
+	if err := b.Check(); err != nil {
 		return err
 	}
 	if whole, err := hashed(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
@@ -92,50 +63,50 @@ const unpackedTimes = 3
 
 // bundleRoom says where to upload to, and from where on. Other bundles go, and what broken uploads
 // left: a host has one stack. Too little space is an error before the first byte.
-func (s *server) bundleRoom(_ context.Context, b Bundle) (BundleRoom, error) {
-	if err := b.check(); err != nil {
-		return BundleRoom{}, err
+func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
+	if err := b.Check(); err != nil {
+		return calls.BundleRoom{}, err
 	}
 	for _, dir := range []string{string(s.stack), s.stack.bundles(), s.arrivals} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+			return calls.BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
 	unlock, err := s.lockStack() // an installation may read the other one
 	if err != nil {
-		return BundleRoom{}, err
+		return calls.BundleRoom{}, err
 	}
-	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name, b.part()), removeBut(s.arrivals, b.part()))
+	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name, b.Part()), removeBut(s.arrivals, b.Part()))
 	unlock()
 	if err != nil {
-		return BundleRoom{}, err
+		return calls.BundleRoom{}, err
 	}
 	final := filepath.Join(s.stack.bundles(), b.Name)
 	looked, lost := os.Lstat(final)
 	if whole, err := hashed(final, b); err != nil || whole {
-		return BundleRoom{Whole: whole}, err
+		return calls.BundleRoom{Whole: whole}, err
 	}
 	if lost == nil {
 		if err := s.removeOther(final, looked); err != nil {
-			return BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+			return calls.BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
-	room := BundleRoom{Path: filepath.Join(s.arrivals, b.part())}
+	room := calls.BundleRoom{Path: filepath.Join(s.arrivals, b.Part())}
 	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
 		room.Have = max(0, min(info.Size(), b.Size)-torn)
 	} else if err == nil {
-		return BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
+		return calls.BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
 	}
 	free, err := file.FreeSpace(s.arrivals)
 	if err != nil {
-		return BundleRoom{}, err
+		return calls.BundleRoom{}, err
 	}
 	there := room.Have
-	if info, err := os.Lstat(filepath.Join(s.stack.bundles(), b.part())); err == nil { // from a relay
+	if info, err := os.Lstat(filepath.Join(s.stack.bundles(), b.Part())); err == nil { // from a relay
 		there = max(there, info.Size())
 	}
 	if need := b.Size - there + unpackedTimes*b.Size; free < need {
-		return BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, file.StateDir, b.Name, need/1e6)
+		return calls.BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, file.StateDir, b.Name, need/1e6)
 	}
 	return room, nil
 }
@@ -167,20 +138,20 @@ func giveToLogin(dir string) error {
 }
 
 // bundleCheck hashes what arrived, and keeps it where it is right. What is wrong is removed.
-func (s *server) bundleCheck(_ context.Context, b Bundle) (BundleRoom, error) {
-	if err := b.check(); err != nil {
-		return BundleRoom{}, err
+func (s *server) bundleCheck(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
+	if err := b.Check(); err != nil {
+		return calls.BundleRoom{}, err
 	}
-	part := filepath.Join(s.arrivals, b.part())
+	part := filepath.Join(s.arrivals, b.Part())
 	whole, err := s.keepBundle(part, b)
 	if err != nil || !whole {
-		return BundleRoom{Path: part}, err
+		return calls.BundleRoom{Path: part}, err
 	}
-	return BundleRoom{Whole: true, Have: b.Size}, nil
+	return calls.BundleRoom{Whole: true, Have: b.Size}, nil
 }
 
 // keepBundle hashes a file, and puts it where bundles are where it is the right one. Else it is removed.
-func (s *server) keepBundle(part string, b Bundle) (whole bool, err error) {
+func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error) {
 	if whole, err := hashed(part, b); err != nil || !whole {
 		return false, errors.Join(err, os.Remove(part))
 	}
@@ -196,7 +167,7 @@ func (s *server) keepBundle(part string, b Bundle) (whole bool, err error) {
 }
 
 // hashed says whether a file is the bundle; false where it is not there or another one.
-func hashed(path string, b Bundle) (bool, error) {
+func hashed(path string, b calls.Bundle) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() != b.Size) {
 		return false, nil

@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -8,28 +8,11 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/resource"
 )
-
-// UndoParams asks to give back what a fabric made: each change's value is still From, and becomes
-// To. Forget names atoms that are no longer ours.
-type UndoParams struct {
-	Fabric  string            `json:"fabric"`
-	Changes []resource.Change `json:"changes,omitempty"`
-	Forget  []resource.Atom   `json:"forget,omitempty"`
-	// Management allows that the operator's own path is touched, as the plan showed it.
-	Management bool  `json:"management,omitempty"`
-	Tx         TxRef `json:"tx"`
-}
-
-// EnrolParams tells the host which hosts its fabric has. An empty roster on a host where nothing is
-// owned any more removes the record.
-type EnrolParams struct {
-	Fabric string            `json:"fabric"`
-	Roster []resource.Member `json:"roster"`
-	Entry  *resource.Entry   `json:"entry,omitempty"` // for the history; nil where nothing was changed
-}
 
 // records reads what every fabric made on this host, sorted by fabric.
 func (s *server) records() ([]resource.Record, error) {
@@ -90,26 +73,26 @@ func (s *server) note(fabric string, changes []resource.Change) error {
 }
 
 // undo gives atoms back, one after the other, and takes each out of the record once it is done.
-func (s *server) undo(ctx context.Context, p UndoParams) (ActResult, error) {
+func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	r, err := s.record(p.Fabric)
 	if err != nil {
-		return ActResult{}, err
+		return calls.ActResult{}, err
 	}
 	for _, c := range p.Changes {
 		if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
-			return ActResult{}, errors.Join(err, s.save(r))
+			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
 		if err := s.giveBack(ctx, c, p.Management); err != nil {
-			return ActResult{}, errors.Join(err, s.save(r))
+			return calls.ActResult{}, errors.Join(err, s.save(r))
 		}
 		delete(r.Atoms, c.Atom)
 	}
 	for _, a := range p.Forget {
 		delete(r.Atoms, a)
 	}
-	return ActResult{Changes: p.Changes}, s.save(r)
+	return calls.ActResult{Changes: p.Changes}, s.save(r)
 }
 
 func (s *server) giveBack(ctx context.Context, c resource.Change, management bool) error {
@@ -129,7 +112,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	case live == "" && c.To == "":
 		return nil // gone with something that went before it, as a bounced link's routes do
 	case live != c.From && live != "":
-		return &Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
+		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
 	}
 	if touches != "" && (!management || snap.Management.Unknown != "") {
 		return errors.New(touches)
@@ -138,7 +121,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 }
 
 // enrol keeps the roster, where the fabric owns something here.
-func (s *server) enrol(_ context.Context, p EnrolParams) (struct{}, error) {
+func (s *server) enrol(_ context.Context, p calls.EnrolParams) (struct{}, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	r, err := s.record(p.Fabric)

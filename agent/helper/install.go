@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -47,7 +48,7 @@ func (i installer) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
-	var o StackOrder
+	var o calls.StackOrder
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
@@ -89,7 +90,7 @@ func (i installer) run(ctx context.Context) error {
 }
 
 // install makes the changes, and sees that nothing of them is left to do but what a reboot does.
-func (i installer) install(ctx context.Context, o StackOrder, j *journal) error {
+func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) error {
 	kind, ok := i.kinds.Lookup(o.Resource.Addr.Kind)
 	if !ok {
 		return fmt.Errorf("there is no kind %q", o.Resource.Addr.Kind)

@@ -1,4 +1,4 @@
-package agent
+package helper
 
 import (
 	"bufio"
@@ -19,32 +19,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/host/lock"
 )
 
 // A host that has a bundle hands it to others over TCP: a line with a token and one with an offset in
 // bytes are asked, and the rest of the file is answered. The token is for this one relaying, and what
 // arrives is held against the bundle's SHA-256, so that nobody between them can put in anything.
-
-// Relay is where a host hands out a bundle.
-type Relay struct {
-	Addresses []netip.Addr `json:"addresses"` // of the host, but loopback and link-local ones
-	Port      uint16       `json:"port"`
-	Token     string       `json:"token"`
-}
-
-// FetchParams ask a host to fetch a part of a bundle from a relay.
-type FetchParams struct {
-	Bundle Bundle `json:"bundle"`
-	Relay  Relay  `json:"relay"`
-}
-
-// Fetched is how far that came.
-type Fetched struct {
-	Have  int64      `json:"have"` // bytes that are there
-	Whole bool       `json:"whole"`
-	From  netip.Addr `json:"from"` // the relay's address that answered
-}
 
 const (
 	fetchFor      = 2 * time.Second  // then it is told how far it came
@@ -61,19 +43,19 @@ type relays struct {
 }
 
 // relayServe begins to hand out a bundle that was checked.
-func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
+func (s *server) relayServe(_ context.Context, b calls.Bundle) (calls.Relay, error) {
 	if err := s.stack.has(b); err != nil {
-		return Relay{}, err
+		return calls.Relay{}, err
 	}
 	own, err := ownAddresses()
 	if err != nil {
-		return Relay{}, err
+		return calls.Relay{}, err
 	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
-		return Relay{}, fmt.Errorf("listen for those that fetch %s: %w", b.Name, err)
+		return calls.Relay{}, fmt.Errorf("listen for those that fetch %s: %w", b.Name, err)
 	}
-	out := Relay{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
+	out := calls.Relay{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
 	for _, p := range own {
 		out.Addresses = append(out.Addresses, p.Addr())
 	}
@@ -87,15 +69,8 @@ func (s *server) relayServe(_ context.Context, b Bundle) (Relay, error) {
 	return out, nil
 }
 
-// RelayEnd ends a relaying.
-type RelayEnd struct {
-	Token string `json:"token"` // "": it did not begin
-	// Remove is a bundle that the host has for others only; its name is empty where it keeps it.
-	Remove Bundle `json:"remove"`
-}
-
 // relayEnd stops to hand out a bundle, and removes it where it was for others only. It may be asked again.
-func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
+func (s *server) relayEnd(_ context.Context, p calls.RelayEnd) (struct{}, error) {
 	s.relays.mu.Lock()
 	l := s.relays.open[p.Token]
 	delete(s.relays.open, p.Token)
@@ -106,7 +81,7 @@ func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
 	if p.Remove.Name == "" {
 		return struct{}{}, nil
 	}
-	if err := p.Remove.check(); err != nil {
+	if err := p.Remove.Check(); err != nil {
 		return struct{}{}, err
 	}
 	unlock, err := s.lockStack()
@@ -114,7 +89,7 @@ func (s *server) relayEnd(_ context.Context, p RelayEnd) (struct{}, error) {
 		return struct{}{}, err
 	}
 	defer unlock()
-	for _, name := range []string{filepath.Join(s.stack.bundles(), p.Remove.Name), filepath.Join(s.arrivals, p.Remove.part())} {
+	for _, name := range []string{filepath.Join(s.stack.bundles(), p.Remove.Name), filepath.Join(s.arrivals, p.Remove.Part())} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return struct{}{}, fmt.Errorf("remove what was there for others: %w", err)
 		}
@@ -204,23 +179,23 @@ func readRequest(r io.Reader, token string) (offset int64, err error) {
 
 // relayFetch fetches for a while; whoever asks calls again until the bundle is whole. What is there
 // already is kept. A bundle with another hash is removed, and none of it is there then.
-func (s *server) relayFetch(ctx context.Context, p FetchParams) (Fetched, error) {
-	if err := p.Bundle.check(); err != nil {
-		return Fetched{}, err
+func (s *server) relayFetch(ctx context.Context, p calls.FetchParams) (calls.Fetched, error) {
+	if err := p.Bundle.Check(); err != nil {
+		return calls.Fetched{}, err
 	}
 	// One at a time: whoever came second would write on in what the first has checked.
 	unlock, err := lock.Try(s.stack.file("fetch.lock"))
 	if errors.Is(err, lock.ErrHeld) {
-		return Fetched{}, &Error{Held: true, Message: "somebody fetches a bundle here already"}
+		return calls.Fetched{}, &agent.Error{Held: true, Message: "somebody fetches a bundle here already"}
 	}
 	if err != nil {
-		return Fetched{}, err
+		return calls.Fetched{}, err
 	}
 	defer unlock()
 	if s.stack.has(p.Bundle) == nil {
-		return Fetched{Have: p.Bundle.Size, Whole: true}, nil // the answer before was lost
+		return calls.Fetched{Have: p.Bundle.Size, Whole: true}, nil // the answer before was lost
 	}
-	part := filepath.Join(s.stack.bundles(), p.Bundle.part())
+	part := filepath.Join(s.stack.bundles(), p.Bundle.Part())
 	out, err := fetchTo(ctx, part, p)
 	if err != nil || out.Have < p.Bundle.Size {
 		return out, err
@@ -232,10 +207,10 @@ func (s *server) relayFetch(ctx context.Context, p FetchParams) (Fetched, error)
 }
 
 // fetchTo appends to a file, in a folder of root's own, what a relay hands out for a while.
-func fetchTo(ctx context.Context, part string, p FetchParams) (out Fetched, err error) {
+func fetchTo(ctx context.Context, part string, p calls.FetchParams) (out calls.Fetched, err error) {
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
+		return calls.Fetched{}, fmt.Errorf("keep %s: %w", p.Bundle.Name, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if out.Have, err = f.Seek(0, io.SeekEnd); err != nil || out.Have >= p.Bundle.Size {
@@ -243,15 +218,15 @@ func fetchTo(ctx context.Context, part string, p FetchParams) (out Fetched, err 
 	}
 	c, from, err := dialRelay(ctx, p.Relay)
 	if err != nil {
-		return Fetched{}, err
+		return calls.Fetched{}, err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	n, err := receive(c, f, p.Relay.Token, out.Have, p.Bundle.Size)
 	if err != nil && n == 0 { // what came counts, and the next one tells of what ended it
-		return Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
+		return calls.Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
 	}
-	return Fetched{Have: out.Have + n, From: from}, nil
+	return calls.Fetched{Have: out.Have + n, From: from}, nil
 }
 
 // receive asks for what is missing, and appends to f what comes within a while.
@@ -276,7 +251,7 @@ func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, 
 }
 
 // dialRelay tries the relay's addresses, in their turn.
-func dialRelay(ctx context.Context, r Relay) (net.Conn, netip.Addr, error) {
+func dialRelay(ctx context.Context, r calls.Relay) (net.Conn, netip.Addr, error) {
 	own, err := ownAddresses()
 	if err != nil {
 		return nil, netip.Addr{}, err

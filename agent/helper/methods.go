@@ -1,0 +1,171 @@
+// Package helper is the other side of the conversation with a host: it reads the host, changes it under a
+// transaction, and answers what measurements ask.
+package helper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Methods is the helper's side: all that a client may ask of this host.
+func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) (agent.Table, error) {
+	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
+	return agent.NewTable(append(probe.Served(),
+		calls.Snapshot.Serve(s.snapshot),
+		calls.Act.Serve(s.act),
+		calls.Undo.Serve(s.undo),
+		calls.Enrol.Serve(s.enrol),
+		calls.Ready.Serve(s.txReady),
+		calls.Open.Serve(s.txOpen),
+		calls.Beat.Serve(step(s.store.Beat)),
+		calls.Prepare.Serve(step(s.store.Prepare)),
+		calls.Persist.Serve(s.txPersist),
+		calls.Commit.Serve(s.txCommit),
+		calls.Revert.Serve(s.txRevert),
+		calls.TakeOver.Serve(s.txTakeOver),
+		calls.Release.Serve(s.txRelease),
+		calls.Settle.Serve(s.txSettle),
+		calls.Transactions.Serve(s.txList),
+		calls.MakeRoom.Serve(s.bundleRoom),
+		calls.CheckBundle.Serve(s.bundleCheck),
+		calls.StartRelay.Serve(s.relayServe),
+		calls.Fetch.Serve(s.relayFetch),
+		calls.EndRelay.Serve(s.relayEnd),
+		calls.StartStack.Serve(s.stackStart),
+		calls.ReadStack.Serve(s.stackState),
+		calls.Reboot.Serve(s.stackReboot),
+	)...)
+}
+
+type server struct {
+	host           host.Host
+	kinds          resource.Kinds
+	sshConnection  string
+	store          *checkpoint.Store
+	stack          stackFolder
+	relays         relays
+	arrivals       string // where bundles are uploaded to
+	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
+	acting         sync.Mutex // one action at a time: each re-reads before it changes
+	goesDown       func()     // gives back the lock of a host that restarts; kept, because Go closes a file that nobody has
+}
+
+func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.SnapshotResult, error) {
+	records, err := s.records()
+	if err != nil {
+		return calls.SnapshotResult{}, err
+	}
+	var atoms []resource.Atom
+	for _, r := range records {
+		atoms = slices.AppendSeq(atoms, maps.Keys(r.Atoms))
+	}
+	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
+	if err != nil || !p.Ask {
+		return calls.SnapshotResult{Snapshot: snap, Records: records}, err
+	}
+	return calls.SnapshotResult{Snapshot: snap, Records: records, Refused: s.refused(ctx, snap, p.Resources)}, nil
+}
+
+// look reads what one kind looks at for one resource.
+func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resource) (*facts.Snapshot, error) {
+	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: []resource.Resource{r}})
+}
+
+// refused asks the host's own programs about resources that differ.
+func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
+	out := map[string]string{}
+	for _, r := range about {
+		kind, ok := s.kinds.Lookup(r.Addr.Kind)
+		if !ok || kind.Check == nil {
+			continue
+		}
+		if d, err := kind.Plan(snap, r.Spec); err != nil || len(d.Changes) == 0 {
+			continue // the planner says so
+		}
+		if err := kind.Check(ctx, s.host, r.Spec); err != nil {
+			out[r.Addr.String()] = err.Error()
+		}
+	}
+	return out
+}
+
+// act re-reads what the plan read and makes the plan's changes only if they still are the
+// difference between wanted and found.
+func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
+	if !ok {
+		return calls.ActResult{}, fmt.Errorf("this helper has no resource kind %q", p.Resource.Addr.Kind)
+	}
+	snap, err := s.look(ctx, kind, p.Resource)
+	if err != nil {
+		return calls.ActResult{}, err
+	}
+	seen, err := kind.Plan(snap, p.Resource.Spec)
+	if err != nil {
+		return calls.ActResult{}, err
+	}
+	seen.Changes = slices.DeleteFunc(seen.Changes, func(c resource.Change) bool { return among(p.Later, c) })
+	also, err := recheck(p, seen.Changes)
+	if err != nil {
+		return calls.ActResult{}, err
+	}
+	if err := s.store.Live(p.Tx.ID, p.Tx.Token); err != nil {
+		return calls.ActResult{}, err
+	}
+	if len(seen.Changes) == 0 {
+		return calls.ActResult{}, nil
+	}
+	if seen.Touches != "" && (!p.Management || snap.Management.Unknown != "") {
+		return calls.ActResult{}, errors.New(seen.Touches)
+	}
+	if err := s.note(p.Fabric, seen.Changes); err != nil {
+		return calls.ActResult{}, err
+	}
+	if err := kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes); err != nil {
+		return calls.ActResult{}, err
+	}
+	return calls.ActResult{Changes: p.Changes, Also: also}, nil
+}
+
+// recheck compares what the plan showed with the difference now.
+func recheck(p calls.ActParams, now []resource.Change) (also []resource.Change, err error) {
+	var moved []string
+	for _, c := range p.Changes {
+		c.Drift = false // the plan's judgement, not the host's
+		if !slices.Contains(now, c) {
+			moved = append(moved, "no longer: "+c.String())
+		}
+	}
+	for _, c := range now {
+		if !among(p.Changes, c) {
+			also = append(also, c)
+			moved = append(moved, "new: "+c.String())
+		}
+	}
+	if len(moved) == 0 || p.Settling {
+		return also, nil
+	}
+	return nil, &agent.Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (%s); plan again",
+		p.Resource.Addr, strings.Join(moved, "; "))}
+}
+
+// among says whether the plan showed this difference.
+func among(shown []resource.Change, c resource.Change) bool {
+	return slices.ContainsFunc(shown, func(o resource.Change) bool { o.Drift = false; return o == c })
+}

@@ -1,0 +1,99 @@
+package helper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
+)
+
+// txPersist writes what lasts.
+func (s *server) txPersist(ctx context.Context, p calls.TxPersist) (calls.TxPersisted, error) {
+	persist := s.store.Persist
+	if p.Partial {
+		persist = s.store.PersistNothing
+	}
+	t, err := persist(p.ID, p.Token)
+	if err != nil {
+		return calls.TxPersisted{}, err
+	}
+	done, err := s.forward(ctx, t)
+	out := calls.TxPersisted{TxInfo: info(t, t.Lease), Done: done}
+	if err != nil && !errors.As(err, &out.Failed) {
+		out.Failed = &agent.Error{Message: err.Error()}
+	}
+	return out, nil
+}
+
+// forward does the steps of a transaction that is persisting, those included that were done before.
+func (s *server) forward(ctx context.Context, t *checkpoint.Transaction) ([]calls.ActResult, error) {
+	if t.Partial {
+		return nil, nil
+	}
+	snap, err := s.store.Snapshot(t)
+	if err != nil || snap == nil {
+		return nil, err
+	}
+	var steps []calls.TxStep
+	if err := json.Unmarshal(snap.Forward, &steps); err != nil {
+		return nil, fmt.Errorf("read what the persist stage does: %w", err)
+	}
+	var done []calls.ActResult
+	for _, step := range steps {
+		r, err := s.forwardStep(ctx, step, calls.TxRef{ID: t.ID, Token: t.Token})
+		if err != nil {
+			return done, err
+		}
+		done = append(done, r)
+	}
+	return done, nil
+}
+
+func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.TxRef) (calls.ActResult, error) {
+	switch {
+	case step.Act != nil:
+		a := *step.Act
+		// What runs has changed since the plan was made, by the runtime stage or by a reset, and files
+		// may be there already.
+		a.Tx, a.Settling = tx, true
+		return s.act(ctx, a)
+	case step.Undo != nil:
+		u := *step.Undo
+		u.Tx = tx
+		return s.undo(ctx, u)
+	}
+	return calls.ActResult{}, errors.New("a step of the persist stage is empty")
+}
+
+// txSettle ends what a reset left: a revert goes on, and what was proven is written.
+func (s *server) txSettle(ctx context.Context, _ struct{}) (calls.TxSettled, error) {
+	before, _, err := s.store.Pending()
+	if err != nil || before == nil {
+		return calls.TxSettled{}, err
+	}
+	open, err := s.store.Settle(func(t *checkpoint.Transaction) error {
+		if _, err := s.forward(ctx, t); err != nil {
+			// Of what kind it is says nothing of the plan that is about to be made: it is not stale.
+			return &agent.Error{Message: fmt.Sprintf("finish what was proven before the reset: %v; put it right, or `fabricform rollback`", err)}
+		}
+		return nil
+	})
+	if err != nil {
+		return calls.TxSettled{}, err
+	}
+	if open != nil && open.State == checkpoint.Reverting {
+		if _, err := s.store.Revert(ctx, open.ID, checkpoint.Revert, open.Why, s.restore); err != nil {
+			return calls.TxSettled{}, fmt.Errorf("finish a revert that was cut short: %w", err)
+		}
+	}
+	after, err := s.store.Read(before.ID)
+	if err != nil || after.State.Open() {
+		return calls.TxSettled{}, err
+	}
+	i := info(after, 0)
+	return calls.TxSettled{Ended: &i}, nil
+}

@@ -1,0 +1,31 @@
+package probe
+
+import "github.com/fabricform/fabricform/agent"
+
+// Served are this room's measurements, as a helper serves them. What begins in one call and ends in
+// another is kept here meanwhile, and ends with the helper.
+func Served() []agent.Served {
+	tcp, verbs, ranks, captures := new(TCPServer), new(VerbsServer), new(Collectives), new(CaptureServer)
+	return []agent.Served{
+		Ping.Serve(pingAll),
+		ReadCounters.Serve(readCounters),
+		ReadRDMACounters.Serve(readRDMACounters),
+		ListenTCP.Serve(tcp.Listen),
+		SendTCP.Serve(sendTCP),
+		CollectTCP.Serve(tcp.Collect),
+		ServeVerbs.Serve(verbs.Serve),
+		RunVerbs.Serve(verbs.Run),
+		CollectVerbs.Serve(verbs.Collect),
+		VerbsVersion.Serve(verbs.Version),
+		InspectCollective.Serve(ranks.Look),
+		RunCollective.Serve(ranks.Run),
+		StopCollective.Serve(ranks.Stop),
+		InspectLaunch.Serve(ranks.LaunchLook),
+		Launch.Serve(ranks.Launch),
+		AwaitShell.Serve(ranks.Asked),
+		AnswerShell.Serve(ranks.Told),
+		RunDaemon.Serve(ranks.Daemon),
+		StartCapture.Serve(captures.Start),
+		CollectCapture.Serve(captures.Collect),
+	}
+}
