@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package helper is the other side of the conversation with a host: it reads the host, changes it under a
 // transaction, and answers what measurements ask.
 package helper

@@ -66,7 +66,8 @@ func rootCommand(a *app) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), schemaCommand(a), lspCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a), historyCommand(a), showCommand(a), graphCommand(a),
-		renderCommand(a), explainCommand(a), captureCommand(a), pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a), labCommand(a), agentCommand(), guardCommand(), installCommand(), labHostCommand(), labRackCommand(), versionCommand(a))
+		renderCommand(a), explainCommand(a), captureCommand(a), pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a), labCommand(a), labHostCommand(), labRackCommand(), versionCommand(a))
+	root.AddCommand(hostCommands()...)
 	return root
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,11 +10,13 @@ import (
 	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/host"
-	"github.com/fabricform/fabricform/lab/netns"
-	"github.com/fabricform/fabricform/lab/vm"
-	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/providers"
 )
+
+// hostCommands are what this program is on a host.
+func hostCommands() []*cobra.Command {
+	return []*cobra.Command{agentCommand(), guardCommand(), installCommand()}
+}
 
 // agentCommand is the helper on the host: it speaks on stdin and stdout.
 func agentCommand() *cobra.Command {
@@ -40,15 +41,6 @@ func agentCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
 	return c
-}
-
-// remoteShell is this program under the name by which mpirun asks it for daemons on other hosts.
-func remoteShell() int {
-	code, err := probe.AskRemoteShell(os.Args[1:], os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return code
 }
 
 // guardCommand outlives the helper that starts it, and takes the host back when nobody renews a
@@ -82,23 +74,5 @@ func installCommand() *cobra.Command {
 			// Not the command's context: as with a guardian.
 			return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
 		},
-	}
-}
-
-// labHostCommand is process 1 of a lab's host.
-func labHostCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
-		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return netns.HostMain(args) },
-	}
-}
-
-// labRackCommand has the machines and cables of a lab.
-func labRackCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,
-		DisableFlagParsing: true,
-		RunE:               func(cmd *cobra.Command, args []string) error { return vm.RackMain(cmd.Context(), args) },
 	}
 }
