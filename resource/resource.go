@@ -35,6 +35,16 @@ type Resource struct {
 	Pos   fabric.Pos      `json:"pos,omitzero"`
 }
 
+// New is a wanted thing on a host. Its spec is a type of ours, and those always encode.
+func New(host, kind, name string, pos fabric.Pos, spec any, after ...Addr) Resource {
+	addr := Addr{Host: host, Kind: kind, Name: name}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("encode spec of %s: %v", addr, err))
+	}
+	return Resource{Addr: addr, Spec: raw, After: after, Pos: pos}
+}
+
 // Disruption says what traffic feels of a change. Higher is worse.
 type Disruption int
 

@@ -2,7 +2,6 @@ package ncclconf
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // Looks has what Derived looks at read. The folder of the file is looked into whether one is written or not:
 // NCCL reads what is there.
 func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
-	return []resource.Resource{wish(h, "sources", Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
+	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
 // Derived is the host's file, as it is right once the host is as declared; none where the files ask
@@ -46,17 +45,7 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	if pos == (fabric.Pos{}) {
 		pos = f.NCCL.Pos
 	}
-	r := wish(h, "file", s)
-	r.Pos = pos
-	return []resource.Resource{r}
-}
-
-func wish(h *fabric.Host, name string, s Spec) resource.Resource {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("encode NCCL's settings of %s: %v", h.Name, err)) // our own types always encode
-	}
-	return resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: name}, Spec: raw}
+	return []resource.Resource{resource.New(h.Name, Kind, "file", pos, s)}
 }
 
 // elsewhere says what NCCL takes before the file, or instead of it: a process's environment, then the file

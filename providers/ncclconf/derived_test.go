@@ -70,7 +70,7 @@ func TestWhatChangesWaitsForNoHome(t *testing.T) {
 		return snap
 	}
 	h := &fabric.Host{Name: "h"}
-	changes, sources := wish(h, "file", wanted()), Looks(&fabric.Fabric{}, h)[0]
+	changes, sources := resource.New("h", Kind, "file", fabric.Pos{}, wanted()), Looks(&fabric.Fabric{}, h)[0]
 	if s := look(true, changes); s.NCCLElse != nil || s.GPUDriver != "" {
 		t.Errorf("a change reads %+v", s)
 	}

@@ -1,8 +1,6 @@
 package netif
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -32,30 +30,19 @@ func Kinds() resource.Kinds {
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	var out []resource.Resource
 	for _, n := range h.NICs {
-		out = append(out, wish(h.Name, KindNIC, n.Name, n.Pos, nicSpec(n)))
+		out = append(out, resource.New(h.Name, KindNIC, n.Name, n.Pos, nicSpec(n)))
 	}
 	for _, key := range sortedKeys(h.Sysctl) {
-		out = append(out, wish(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
+		out = append(out, resource.New(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
 	}
 	for _, m := range h.Routes {
-		r := wish(h.Name, KindRoute, m.Name, m.Pos, MainRouteSpec{NIC: nicOf(h, m.NIC), Route: routeSpec(m.Route)})
-		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: m.NIC.NIC}}
-		out = append(out, r)
+		spec := MainRouteSpec{NIC: nicOf(h, m.NIC), Route: routeSpec(m.Route)}
+		out = append(out, resource.New(h.Name, KindRoute, m.Name, m.Pos, spec, resource.Addr{Host: h.Name, Kind: KindNIC, Name: m.NIC.NIC}))
 	}
 	for _, p := range h.Policy {
-		r := wish(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p))
-		r.After = []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: p.NIC.NIC}}
-		out = append(out, r)
+		out = append(out, resource.New(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p), resource.Addr{Host: h.Name, Kind: KindNIC, Name: p.NIC.NIC}))
 	}
 	return out
-}
-
-func wish(host, kind, name string, pos fabric.Pos, spec any) resource.Resource {
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		panic(fmt.Sprintf("encode spec of %s.%s.%s: %v", host, kind, name, err)) // our own types always encode
-	}
-	return resource.Resource{Addr: resource.Addr{Host: host, Kind: kind, Name: name}, Spec: raw, Pos: pos}
 }
 
 func selector(n *fabric.NIC) facts.Selector {

@@ -6,7 +6,6 @@ package ofed
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -61,17 +60,7 @@ func Desired(h *fabric.Host) []resource.Resource {
 	if len(h.RXE) > 0 {
 		s.Modules = []string{"rdma_rxe"}
 	}
-	r := wish(h, o.Stack, s)
-	r.Pos = o.Pos
-	return []resource.Resource{r}
-}
-
-func wish(h *fabric.Host, name string, s Spec) resource.Resource {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("encode spec: %v", err)) // our own types always encode
-	}
-	return resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: name}, Spec: raw}
+	return []resource.Resource{resource.New(h.Name, Kind, o.Stack, o.Pos, s)}
 }
 
 type provider struct{}
@@ -81,7 +70,7 @@ func (provider) Stage() string { return resource.StageStack }
 
 // Looks has the versions read that hosts are compared by, whether a stack is wanted or not.
 func Looks(h *fabric.Host) []resource.Resource {
-	return []resource.Resource{wish(h, "versions", Spec{})}
+	return []resource.Resource{resource.New(h.Name, Kind, "versions", fabric.Pos{}, Spec{})}
 }
 
 // Gather reads all of the stack where one is wanted, and else its versions.

@@ -44,17 +44,9 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	var out []resource.Resource
 	if len(s.NICs) > 0 {
-		raw, err := json.Marshal(Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs})
-		if err != nil {
-			panic(fmt.Sprintf("encode who keeps off on %s: %v", h.Name, err)) // as below
-		}
-		out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: KindManager, Name: taker.Name}, Spec: raw, Pos: h.Pos})
+		out = append(out, resource.New(h.Name, KindManager, taker.Name, h.Pos, Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs}))
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("encode what %s keeps: %v", h.Name, err)) // our own types always encode
-	}
-	return append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: Kind, Name: "files"}, Spec: raw, After: after, Pos: h.Pos})
+	return append(out, resource.New(h.Name, Kind, "files", h.Pos, s, after...))
 }
 
 // add takes up a resource; nic is the index of the NIC that it stands on.

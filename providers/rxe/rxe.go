@@ -3,7 +3,6 @@ package rxe
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -45,29 +44,18 @@ func Desired(h *fabric.Host) []resource.Resource {
 	if len(h.RXE) == 0 {
 		return nil
 	}
-	driver := resource.Addr{Host: h.Name, Kind: KindModule, Name: module}
-	out := []resource.Resource{wish(driver, h.RXE[0].Pos, ModuleSpec{Name: module})}
+	out := []resource.Resource{resource.New(h.Name, KindModule, module, h.RXE[0].Pos, ModuleSpec{Name: module})}
 	for _, d := range h.RXE {
 		s := Spec{Device: d.Name, On: facts.Selector{Netdev: d.Netdev}}
-		after := []resource.Addr{driver}
+		after := []resource.Addr{out[0].Addr}
 		if n := h.NIC(d.NIC.NIC); n != nil {
 			s.On = facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}
 			// Address and MTU first: the GIDs and the RDMA MTU come from them.
 			after = append(after, resource.Addr{Host: h.Name, Kind: "nic", Name: n.Name})
 		}
-		r := wish(resource.Addr{Host: h.Name, Kind: Kind, Name: d.Name}, d.Pos, s)
-		r.After = after
-		out = append(out, r)
+		out = append(out, resource.New(h.Name, Kind, d.Name, d.Pos, s, after...))
 	}
 	return out
-}
-
-func wish(a resource.Addr, pos fabric.Pos, spec any) resource.Resource {
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		panic(fmt.Sprintf("encode spec of %s: %v", a, err)) // our own types always encode
-	}
-	return resource.Resource{Addr: a, Spec: raw, Pos: pos}
 }
 
 type provider struct{}
