@@ -93,8 +93,11 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 		out.Outcomes = append(out.Outcomes, res)
 	}
 	if err := out.Err(); err != nil {
-		why, _, _ := strings.Cut(err.Error(), "; its log") // the outcome has all of it
-		out.Fate, out.Why = Unfinished, why
+		out.Fate, out.Why = Unfinished, err.Error()
+		var failed *installError
+		if errors.As(err, &failed) {
+			out.Why = failed.why // the outcome has the log, too
+		}
 	} else {
 		out.Fate = Committed
 	}
@@ -137,6 +140,13 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 	return f.awaitBoot(ctx, host, order.Boot, o.Patience)
 }
 
+// installError is why an installation failed, with the end of its log.
+type installError struct{ why, tail string }
+
+func (e *installError) Error() string {
+	return fmt.Sprintf("%s; its log %s ends so:\n%s", e.why, calls.StackLog, indent(e.tail))
+}
+
 // askAgain asks for what does no harm when it is asked for twice: a connection that breaks is made
 // anew, and the host's own answer, also a refusal, is waited for. A host that was not reached to begin
 // with has no connection to break.
@@ -164,7 +174,7 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.Sta
 		case j.State == facts.JobDone:
 			return nil
 		case j.State == facts.JobFailed:
-			return fmt.Errorf("%s; its log %s ends so:\n%s", j.Why, calls.StackLog, indent(state.Tail))
+			return &installError{why: j.Why, tail: state.Tail}
 		case !j.Alive:
 			return fmt.Errorf("the installation was interrupted in: %s; the next apply finishes it", j.Step)
 		}

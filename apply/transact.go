@@ -22,16 +22,19 @@ import (
 // Fate is how a host's transaction ended.
 type Fate string
 
-// The fates, as people read them.
+// The fates, as programs read them.
 const (
 	Committed    Fate = "committed"
 	Reverted     Fate = "reverted" // and proven equal to the state from before
-	RevertFailed Fate = "revert failed"
+	RevertFailed Fate = "revert_failed"
 	Untouched    Fate = "untouched"
-	Lost         Fate = "lost" // not heard of any more; it goes back by itself when its lease runs out
-	Waiting      Fate = "waiting for confirmation"
-	Unfinished   Fate = "unfinished" // a driver stack, which the next apply finishes
+	Lost         Fate = "lost"                     // not heard of any more; it goes back by itself when its lease runs out
+	Waiting      Fate = "waiting_for_confirmation" // or for the end of its lease
+	Unfinished   Fate = "unfinished"               // a driver stack, which the next apply finishes
 )
+
+// String is the fate as people read it.
+func (f Fate) String() string { return strings.ReplaceAll(string(f), "_", " ") }
 
 // TxOptions say who opens a transaction, and how long hosts wait for a client that fell silent.
 type TxOptions struct {

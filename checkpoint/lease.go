@@ -59,18 +59,18 @@ func (t Transaction) after(e Event, now Moment) (*Transaction, error) {
 	return &t, nil
 }
 
-// Verdict is what a guardian does next.
-type Verdict int
+// Decision is what a guardian does next.
+type Decision int
 
-// The verdicts.
+// The decisions.
 const (
-	Wait Verdict = iota
+	Wait Decision = iota
 	GoBack
 	Leave // the transaction is over, or not the guardian's
 )
 
 // Judge looks at a transaction: Wait for so long, at most; or GoBack; or Leave.
-func Judge(t *Transaction, now Moment) (Verdict, time.Duration) {
+func Judge(t *Transaction, now Moment) (Decision, time.Duration) {
 	switch {
 	case !t.State.Open() || t.State == RevertFailed:
 		return Leave, 0

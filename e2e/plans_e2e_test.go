@@ -82,7 +82,7 @@ func TestPlansAsData(t *testing.T) {
 		}
 		for name, text := range map[string]string{
 			"cut":     string(raw[:len(raw)/2]),
-			"version": strings.Replace(string(raw), "plan 1", "plan 9", 1),
+			"version": strings.Replace(string(raw), "plan 2", "plan 9", 1),
 			"build":   strings.Replace(string(raw), `"build":"`, `"build":"x`, 1),
 			"empty":   string(raw[:bytes.IndexByte(raw, '\n')+1]) + "{}",
 		} {
@@ -90,7 +90,7 @@ func TestPlansAsData(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			try(t, state, "apply", "-lab", "-auto-approve", path).want(t, 1, "make it anew")
+			try(t, state, "apply", "-lab", "-auto-approve", path).want(t, 1, "save it again")
 		}
 	})
 	t.Run("some hosts only", func(t *testing.T) {

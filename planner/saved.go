@@ -11,8 +11,11 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// savedHead begins a saved plan, so that apply knows it from a fabric's file.
-const savedHead = "fabricform plan 1\n"
+// savedHead begins a saved plan of this format, so that apply knows it from a fabric's file.
+const (
+	savedKind = "fabricform plan "
+	savedHead = savedKind + "2\n"
+)
 
 // Saved is a saved plan: the fabric as it was read, and the difference as it was found. Applying
 // it compares the live difference with this one, and makes nothing else.
@@ -45,21 +48,29 @@ var ErrNotSaved = errors.New("this is not a saved plan")
 // such as a fabric.
 func ReadSaved(from io.Reader, build string) (*Saved, error) {
 	head := make([]byte, len(savedHead))
-	if _, err := io.ReadFull(from, head); err != nil || !bytes.HasPrefix(head, []byte(savedHead[:len("fabricform plan ")])) {
+	if _, err := io.ReadFull(from, head); err != nil || !bytes.HasPrefix(head, []byte(savedKind)) {
 		return nil, ErrNotSaved
 	}
 	if string(head) != savedHead {
-		return nil, errors.New("a saved plan of another version of fabricform; make it anew")
+		return nil, errors.New("this plan was saved by another version of fabricform: save it again with fabricform plan -out")
+	}
+	raw, err := io.ReadAll(io.LimitReader(from, maxSaved))
+	if err != nil {
+		return nil, fmt.Errorf("read the saved plan: %w", err)
+	}
+	// Another build's types may differ in anything but this.
+	var by struct {
+		Build string `json:"build"`
+	}
+	if err := json.Unmarshal(raw, &by); err == nil && by.Build != "" && by.Build != build {
+		return nil, fmt.Errorf("this plan was saved by another build of fabricform (%s): save it again with this one (%s), with fabricform plan -out", by.Build, build)
 	}
 	var p Saved
-	if err := json.NewDecoder(io.LimitReader(from, maxSaved)).Decode(&p); err != nil {
-		return nil, fmt.Errorf("the saved plan is broken: %w; make it anew", err)
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("the saved plan is broken: %w; save it again with fabricform plan -out", err)
 	}
 	if p.Fabric == nil || p.Plan == nil || p.ID == "" {
-		return nil, errors.New("the saved plan is not whole; make it anew")
-	}
-	if p.Build != build {
-		return nil, fmt.Errorf("the plan was saved by another build (%s) of fabricform; make it anew with this one (%s)", p.Build, build)
+		return nil, errors.New("the saved plan is incomplete: save it again with fabricform plan -out")
 	}
 	return &p, nil
 }

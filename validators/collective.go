@@ -18,6 +18,23 @@ import (
 	"github.com/fabricform/fabricform/probe/mpi"
 )
 
+// What the check judges where NCCL itself runs.
+const (
+	Job            Item = "job" // of ranks that run collectives
+	Ranks          Item = "ranks"
+	CollectiveData Item = "collective_data"
+	BusBandwidth   Item = "bus_bandwidth"
+	RankLog        Item = "log"
+	Leftovers      Item = "processes"
+
+	MetricRanks        Metric = "ranks"
+	MetricValuesWrong  Metric = "values_wrong"
+	MetricSizes        Metric = "sizes" // of messages
+	MetricBusBandwidth Metric = "bus_bandwidth"
+	MetricPassTime     Metric = "pass_time" // that one pass of a size would take, which was left out for it
+	MetricProcesses    Metric = "processes"
+)
+
 // What a job of ranks is asked for, and how long it may take.
 const (
 	valueCount      = 1<<20 + 1 // odd, so that ends of buffers are met

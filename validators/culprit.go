@@ -9,6 +9,15 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
+// CheckCulprit is what failures of several paths have in common.
+const (
+	CheckCulprit Check = "culprit"
+
+	CommonCause Item = "common_cause"
+
+	MetricPathsFailed Metric = "paths_failed"
+)
+
 // tally is how the paths of one NIC, or of one host, ended.
 type tally struct{ paths, failed int }
 

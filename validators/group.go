@@ -34,7 +34,7 @@ func (r *run) portGroups(ctx context.Context, trials []*trial) []Result {
 
 // together sends over all links of a group at once, in one direction.
 func (r *run) together(ctx context.Context, name string, group []*trial, backwards bool) Result {
-	res := group[0].both(CheckTCP, GroupTraffic)
+	res := group[0].both(CheckTCP, GroupThroughput)
 	if res.Subject = (Subject{Kind: SubjectGroup, Name: name}); backwards {
 		res.Host, res.Peer = res.Peer, res.Host
 	}

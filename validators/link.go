@@ -5,6 +5,16 @@ import (
 	"fmt"
 )
 
+// What the check judges.
+const (
+	Carrier Item = "carrier"
+	Speed   Item = "speed"
+	MTU     Item = "mtu"
+
+	MetricSpeed Metric = "link_speed"
+	MetricMTU   Metric = "mtu"
+)
+
 // links judges what the two ports say of the cable, or the switch, between them: light, speed, MTU.
 func (r *run) links(ctx context.Context, trials []*trial) []Result {
 	r.check(ctx, trials, CheckLink, false, (*trial).link)

@@ -12,33 +12,8 @@ type Measurement struct {
 	Threshold    *Threshold `json:"threshold,omitempty"`
 }
 
-// Metric is what a value measures.
+// Metric is what a value measures. Each check names its own, in its file.
 type Metric string
-
-// The metrics.
-const (
-	MetricSpeed           Metric = "link_speed"
-	MetricMTU             Metric = "mtu"
-	MetricPackets         Metric = "packets_received"
-	MetricLoss            Metric = "packet_loss"
-	MetricRTT             Metric = "round_trip_time"     // the average
-	MetricMaxRTT          Metric = "round_trip_time_max" // of the slowest answer
-	MetricThroughput      Metric = "throughput"          // payload
-	MetricRetransmits     Metric = "retransmits"
-	MetricDuration        Metric = "duration" // how long data flowed
-	MetricBandwidth       Metric = "bandwidth"
-	MetricLatency         Metric = "latency" // the median, or the average where a release of perftest prints no median
-	MetricBusBandwidth    Metric = "bus_bandwidth"
-	MetricPassTime        Metric = "pass_time" // that one pass of a size would take, which was left out for it
-	MetricRanks           Metric = "ranks"
-	MetricValuesWrong     Metric = "values_wrong"
-	MetricSizes           Metric = "sizes" // of messages
-	MetricProcesses       Metric = "processes"
-	MetricPathsFailed     Metric = "paths_failed"
-	MetricResources       Metric = "resources"
-	MetricGIDIndex        Metric = "gid_index"
-	MetricFindingsOmitted Metric = "findings_omitted"
-)
 
 // Unit is the unit of a value.
 type Unit string

@@ -7,6 +7,20 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
+// What the check judges on each host.
+const (
+	NCCLPort        Item = "gid" // the RDMA device and GID that NCCL takes
+	GPUPlacement    Item = "gpu_placement"
+	SocketInterface Item = "socket_interface"
+	NCCLSettings    Item = "settings"
+	ConfFile        Item = "conf_file"
+	ConfVariable    Item = "conf_variable"
+	ConfFinding     Item = "conf_finding"
+
+	MetricGIDIndex        Metric = "gid_index"
+	MetricFindingsOmitted Metric = "findings_omitted"
+)
+
 // nccl judges what NCCL would choose on each host, and runs it where the files ask for that.
 func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
 	for _, h := range r.fabric.Hosts {

@@ -10,6 +10,13 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
+// What the check judges.
+const (
+	Version    Item = "version"  // of a kernel, a library, a driver
+	Firmware   Item = "firmware" // of RDMA devices with one board
+	Installing Item = "installation"
+)
+
 // aspect is what hosts that work together have in common. of is empty where a host has none of it.
 type aspect struct {
 	item Item

@@ -10,6 +10,17 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
+// What the check judges.
+const (
+	SmallPing    Item = "ping"
+	FullSizePing Item = "full_size_ping" // as large as the MTU, and not to be fragmented
+
+	MetricPackets Metric = "packets_received"
+	MetricLoss    Metric = "packet_loss"
+	MetricRTT     Metric = "round_trip_time"     // the average
+	MetricMaxRTT  Metric = "round_trip_time_max" // of the slowest answer
+)
+
 const (
 	pingInterval = 5 * time.Millisecond
 	pingTimeout  = time.Second

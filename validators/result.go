@@ -113,47 +113,6 @@ func (k Key) String() string {
 // Item is what of a check a result judges.
 type Item string
 
-// The items, by their checks.
-const (
-	Carrier Item = "carrier" // link
-	Speed   Item = "speed"
-	MTU     Item = "mtu"
-
-	SmallPing    Item = "ping"
-	FullSizePing Item = "full_size_ping" // as large as the MTU, and not to be fragmented
-
-	Throughput   Item = "throughput"         // tcp
-	GroupTraffic Item = "throughput_of_port" // of links that share a port, at once
-
-	RDMADevice      Item = "rdma_device" // verbs
-	RDMAMTU         Item = "rdma_mtu"
-	PerftestRelease Item = "perftest_release"
-	PerftestRun     Item = "perftest"
-
-	NCCLPort        Item = "gid" // nccl: the RDMA device and GID that NCCL takes
-	GPUPlacement    Item = "gpu_placement"
-	SocketInterface Item = "socket_interface"
-	NCCLSettings    Item = "settings"
-	ConfFile        Item = "conf_file"
-	ConfVariable    Item = "conf_variable"
-	ConfFinding     Item = "conf_finding"
-	Job             Item = "job" // of ranks that run collectives
-	Ranks           Item = "ranks"
-	CollectiveData  Item = "collective_data"
-	BusBandwidth    Item = "bus_bandwidth"
-	RankLog         Item = "log"
-	Leftovers       Item = "processes"
-
-	Version    Item = "version"  // parity: of a kernel, a library, a driver
-	Firmware   Item = "firmware" // of RDMA devices with one board
-	Installing Item = "installation"
-
-	Rebooted Item = "reboot" // boot
-	CameUp   Item = "resource"
-
-	CommonCause Item = "common_cause" // culprit: what all failures have in common
-)
-
 // SkipReason is why a check did not run.
 type SkipReason string
 

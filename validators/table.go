@@ -18,10 +18,14 @@ const (
 	CheckParity Check = "parity"
 )
 
-// Results that no check of the table makes.
+// CheckBoot is what came up after a reboot; it is no row of the table, because it needs a plan.
 const (
-	CheckCulprit Check = "culprit" // what failures of several paths have in common
-	CheckBoot    Check = "boot"    // what came up after a reboot
+	CheckBoot Check = "boot"
+
+	Rebooted Item = "reboot"
+	CameUp   Item = "resource"
+
+	MetricResources Metric = "resources"
 )
 
 // Row is one check.

@@ -10,6 +10,16 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
+// What the check judges.
+const (
+	Throughput      Item = "throughput"
+	GroupThroughput Item = "throughput_of_port" // of links that share a port, at once
+
+	MetricThroughput  Metric = "throughput" // payload
+	MetricRetransmits Metric = "retransmits"
+	MetricDuration    Metric = "duration" // how long data flowed
+)
+
 // defaultFraction of a declared speed is what TCP must reach; headers take 1 to 6 %.
 const defaultFraction = 0.9
 

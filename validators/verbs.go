@@ -13,6 +13,17 @@ import (
 	"github.com/fabricform/fabricform/probe/perftest"
 )
 
+// What the check judges.
+const (
+	RDMADevice      Item = "rdma_device"
+	RDMAMTU         Item = "rdma_mtu"
+	PerftestRelease Item = "perftest_release"
+	PerftestRun     Item = "perftest"
+
+	MetricBandwidth Metric = "bandwidth"
+	MetricLatency   Metric = "latency" // the median, or the average where a release of perftest prints no median
+)
+
 // What perftest is asked for where the files do not say it.
 const (
 	latencySize       = 2        // bytes

@@ -49,7 +49,7 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 		if h.Fate == "" || h.Fate == apply.Untouched && len(h.Outcomes) == 0 {
 			continue
 		}
-		e := end{h.Fate, string(h.Fate)}
+		e := end{h.Fate, h.Fate.String()}
 		if h.Fate != apply.Committed && h.Why != "" {
 			e.text += ": " + h.Why
 		}

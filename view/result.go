@@ -12,7 +12,7 @@ import (
 func What(r validators.Result) string {
 	word, known := map[validators.Item]string{
 		validators.SmallPing: "ping " + r.Object, validators.FullSizePing: "full size", validators.Throughput: "throughput",
-		validators.GroupTraffic: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU", validators.PerftestRelease: "perftest release",
+		validators.GroupThroughput: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU", validators.PerftestRelease: "perftest release",
 		validators.PerftestRun: r.Object, validators.NCCLPort: r.Object, validators.GPUPlacement: "GPUs and NICs", validators.SocketInterface: "socket interface",
 		validators.Job: "collectives", validators.CollectiveData: r.Object + " values", validators.BusBandwidth: r.Object, validators.RankLog: "log",
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object, validators.CameUp: r.Object,
