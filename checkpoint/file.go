@@ -61,15 +61,9 @@ func (f File) restore() error {
 	}
 	switch {
 	case f.Absent:
-		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return file.Remove(f.Path)
 	case f.Link != "":
-		if err := os.Symlink(f.Link, f.Path+".new"); err != nil {
-			return err
-		}
-		return errors.Join(os.Lchown(f.Path+".new", f.UID, f.GID), os.Rename(f.Path+".new", f.Path))
+		return errors.Join(file.ReplaceLink(f.Path, f.Link), os.Lchown(f.Path, f.UID, f.GID))
 	}
 	// Nobody may read what was closed to them, not even for a moment.
 	if err := file.Replace(f.Path, f.Content, 0o600); err != nil {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/fabricform/fabricform/host/process"
@@ -18,16 +17,8 @@ func (kernel) Run(ctx context.Context, c Command, log io.Writer) (Answer, error)
 	if process.InLab() {
 		return Answer{}, errLabInstalls
 	}
-	e := process.Program{Name: c.Name, Args: c.Args, Env: c.Env, Stdin: []byte(c.Stdin), Log: log}.Start(ctx)()
-	switch {
-	case e.Missing:
-		return Answer{}, fmt.Errorf("run %s: %w", c.Name, ErrNoProgram)
-	case ctx.Err() != nil:
-		return Answer{}, fmt.Errorf("run %s: %w", c.Name, ctx.Err())
-	case e.Signal != "":
-		return Answer{}, fmt.Errorf("run %s: it was ended by %s", c.Name, e.Signal)
-	}
-	return Answer{Stdout: string(e.Stdout), Stderr: string(e.Stderr), Exit: e.Exit}, nil
+	p := process.Program{Name: c.Name, Args: c.Args, Env: c.Env, Stdin: []byte(c.Stdin), Log: log}
+	return answer(ctx, c.Name, p.Start(ctx)())
 }
 
 // Reboot asks systemd to restart the machine, and returns at once.

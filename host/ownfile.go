@@ -27,16 +27,11 @@ func OwnFile(path string) error {
 	return nil
 }
 
-// putFile makes the mode exact: file.Replace's is subject to the umask, and NetworkManager ignores
-// keyfiles that others may read.
 func putFile(root, path string, text []byte, perm fs.FileMode) error {
 	if err := OwnFile(path); err != nil {
 		return err
 	}
 	if err := file.Replace(filepath.Join(root, path), text, perm); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Chmod(filepath.Join(root, path), perm); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -61,20 +56,16 @@ func putFolder(root, path string) error {
 func removeFile(root, path string) error {
 	full := filepath.Join(root, path)
 	info, err := os.Lstat(full)
-	if errors.Is(err, fs.ErrNotExist) {
-		return file.RemoveStaged(full) // a crash may have left it
-	}
-	if err == nil && !info.IsDir() {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case err == nil && !info.IsDir():
 		err = OwnFile(path)
-	}
-	if err == nil && info.IsDir() && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")) {
+	case err == nil && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")):
 		err = errors.New("it is no folder below /etc")
 	}
 	if err == nil {
-		err = errors.Join(os.Remove(full), file.RemoveStaged(full)) // a folder only where it is empty
-	}
-	if err == nil {
-		err = file.SyncFolder(filepath.Dir(full))
+		err = file.Remove(full)
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)

@@ -99,7 +99,11 @@ func (kernel) Ask(ctx context.Context, stdin []byte, name string, args ...string
 }
 
 func ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer, error) {
-	e := process.Program{Name: name, Args: args, Stdin: stdin}.Start(ctx)()
+	return answer(ctx, name, process.Program{Name: name, Args: args, Stdin: stdin}.Start(ctx)())
+}
+
+// answer is what a program printed, if it ended by itself.
+func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 	switch {
 	case e.Missing:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ErrNoProgram)

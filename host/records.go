@@ -61,10 +61,7 @@ func saveRecord(dir, name string, text []byte) error {
 	}
 	path := filepath.Join(dir, name+".json")
 	if text == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove ownership record: %w", err)
-		}
-		if err := file.SyncFolder(dir); err != nil {
+		if err := file.Remove(path); err != nil {
 			return fmt.Errorf("remove ownership record: %w", err)
 		}
 		return nil

@@ -1,10 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
@@ -161,13 +161,9 @@ func decoded(got probe.CaptureReport, rows int) view.Capture {
 	return c
 }
 
-func writePcap(path string, records []probe.CaptureRecord) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write packets: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w, err := roce.NewWriter(f, captureSnap)
+func writePcap(path string, records []probe.CaptureRecord) error {
+	var text bytes.Buffer
+	w, err := roce.NewWriter(&text, captureSnap)
 	if err != nil {
 		return err
 	}
@@ -175,6 +171,9 @@ func writePcap(path string, records []probe.CaptureRecord) (err error) {
 		if err := w.Write(roce.Record{Time: r.Time, Length: r.Length, Frame: r.Data}); err != nil {
 			return err
 		}
+	}
+	if err := file.Output(path, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write packets: %w", err)
 	}
 	return nil
 }

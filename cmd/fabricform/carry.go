@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/view"
@@ -186,7 +186,7 @@ func (r *job) end(code int, err error) error {
 	if r.o.report != "" {
 		text, werr := r.report.Bytes(r.o.report)
 		if werr == nil {
-			werr = os.WriteFile(r.o.report, text, 0o600)
+			werr = file.Output(r.o.report, text, 0o600)
 		}
 		if werr != nil {
 			err = errors.Join(err, fmt.Errorf("write report: %w", werr))

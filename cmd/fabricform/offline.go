@@ -13,6 +13,7 @@ import (
 
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/host/file"
 )
 
 func validateCommand(a *app) *cobra.Command {
@@ -143,23 +144,18 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 		}
 	}
 	if write {
-		err = replaceFile(path, want)
+		err = rewrite(path, want)
 	}
 	return true, err
 }
 
-// replaceFile writes beside the file and renames, so that a full disk cannot cost the old text.
-func replaceFile(path string, text []byte) error {
+// rewrite keeps the file's mode. A full disk cannot cost the old text.
+func rewrite(path string, text []byte) error {
 	info, err := os.Stat(path)
+	if err == nil {
+		err = file.Output(path, text, info.Mode().Perm())
+	}
 	if err != nil {
-		return fmt.Errorf("write fabric file: %w", err)
-	}
-	tmp := path + ".fabricform-fmt"
-	if err := os.WriteFile(tmp, text, info.Mode().Perm()); err != nil {
-		_ = os.Remove(tmp) // the write's error is the one that matters
-		return fmt.Errorf("write fabric file: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
 		return fmt.Errorf("write fabric file: %w", err)
 	}
 	return nil

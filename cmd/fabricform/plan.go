@@ -50,7 +50,7 @@ func planCommand(a *app) *cobra.Command {
 			saved := &planner.Saved{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Management: s.management, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
 			text, err := saved.Encode()
 			if err == nil {
-				err = file.Replace(out, text, 0o600)
+				err = file.Output(out, text, 0o600)
 			}
 			if err != nil {
 				return fmt.Errorf("save plan: %w", err)

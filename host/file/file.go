@@ -14,17 +14,51 @@ import (
 const StateDir = "/var/lib/fabricform"
 
 // Replace writes a file that is whole and on the disk when it returns: whoever reads it at any
-// moment, after a crash too, finds all of the old content or all of the new. Two writers of one
-// path must hold a lock. It leaves nothing behind where it fails.
+// moment, after a crash too, finds all of the old content or all of the new. The file has exactly this
+// mode, whatever the umask. Two writers of one path must hold a lock. It leaves nothing behind where it fails.
 func Replace(path string, text []byte, perm fs.FileMode) error {
+	return replace(path, func(staged string) error { return writeSynced(staged, text, perm) })
+}
+
+// ReplaceLink is Replace for a symbolic link.
+func ReplaceLink(path, target string) error {
+	return replace(path, func(staged string) error { return os.Symlink(target, staged) })
+}
+
+func replace(path string, write func(staged string) error) error {
 	staged := stagedName(path)
-	if err := writeSynced(staged, text, perm); err != nil {
-		return errors.Join(err, removeAny(staged))
+	err := removeAny(staged) // a crash may have left it, with another mode or as a link
+	if err == nil {
+		err = write(staged)
 	}
-	if err := os.Rename(staged, path); err != nil {
+	if err == nil {
+		err = os.Rename(staged, path)
+	}
+	if err != nil {
 		return errors.Join(err, removeAny(staged))
 	}
 	return SyncFolder(filepath.Dir(path))
+}
+
+// Remove removes a file or an empty folder, with what a crash in Replace left beside it. What is gone is
+// no error.
+func Remove(path string) error {
+	if err := errors.Join(removeAny(path), removeAny(stagedName(path))); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+// Output writes a file that a person named: with Replace where it is a file or new, and straight into what is
+// neither, such as /dev/stdout or a pipe.
+func Output(path string, text []byte, perm fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, text, perm)
+	}
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to // the link stays one
+	}
+	return Replace(path, text, perm)
 }
 
 // stagedName is hidden: what a crash leaves half written must not be read by those who take every
@@ -33,15 +67,15 @@ func stagedName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
 
-// RemoveStaged removes what a crash in Replace left beside a file.
-func RemoveStaged(path string) error { return removeAny(stagedName(path)) }
-
 func writeSynced(path string, text []byte, perm fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
+	err = f.Chmod(perm) // open's is subject to the umask
+	if err == nil {
+		_, err = f.Write(text)
+	}
 	return errors.Join(err, f.Sync(), f.Close())
 }
 

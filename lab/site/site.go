@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // Options steer a lab.
@@ -101,9 +103,8 @@ func Write(dir string, state any) error {
 	if err != nil {
 		return fmt.Errorf("save lab: %w", err)
 	}
-	tmp := filepath.Join(dir, "lab.json.new")
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+	if err := file.Replace(filepath.Join(dir, "lab.json"), raw, 0o600); err != nil {
 		return fmt.Errorf("save lab: %w", err)
 	}
-	return os.Rename(tmp, filepath.Join(dir, "lab.json"))
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/lab/site"
 )
 
@@ -65,7 +66,7 @@ func (b build) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, buildFile), raw, 0o600)
+	return file.Replace(filepath.Join(dir, buildFile), raw, 0o600)
 }
 
 func (l *Lab) ask(r request) (answer, error) {
