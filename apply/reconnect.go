@@ -12,6 +12,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/retry"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -97,10 +98,8 @@ func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Cl
 		if err == nil || errors.As(err, &key) {
 			return c, err
 		}
-		select {
-		case <-ctx.Done():
+		if retry.Pause(ctx, 500*time.Millisecond) != nil {
 			return nil, err
-		case <-time.After(500 * time.Millisecond):
 		}
 	}
 }
@@ -184,10 +183,7 @@ func (f *Fleet) resolve(ctx context.Context, host string, p calls.TxRevert, leas
 		if ok {
 			return o
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		_ = retry.Pause(ctx, time.Second)
 	}
 	o := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
 	if p.Undo {

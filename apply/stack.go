@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // StackOptions steer the stack stage.
@@ -182,10 +183,8 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.Sta
 			step = j.Step
 			o.Started(host, step)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", ctx.Err())
-		case <-time.After(500 * time.Millisecond):
+		if err := retry.Pause(ctx, 500*time.Millisecond); err != nil {
+			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", err)
 		}
 		next, err := askAgain(ctx, f, calls.ReadStack, host, struct{}{}, time.Minute)
 		if err != nil {
@@ -225,10 +224,8 @@ func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience t
 		if err == nil && state.Boot != before {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if retry.Pause(ctx, time.Second) != nil {
 			return late()
-		case <-time.After(time.Second):
 		}
 	}
 }
@@ -248,10 +245,8 @@ func (f *Fleet) comeBack(ctx context.Context, host string, patience time.Duratio
 		if ctx.Err() != nil || time.Now().After(end) {
 			return fmt.Errorf("it cannot be reached any more: %w", err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := retry.Pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 }

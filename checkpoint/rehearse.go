@@ -14,6 +14,7 @@ import (
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/host/process"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // Fired is a line of defence that was seen to fire.
@@ -88,10 +89,8 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 		if now, e := s.clock(); e != nil || now.Uptime > deadline+rehearsalPatience {
 			return 0, errors.Join(errors.New("nothing came"), e, err)
 		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := retry.Pause(ctx, 10*time.Millisecond); err != nil {
+			return 0, err
 		}
 	}
 }

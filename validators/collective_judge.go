@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/launch"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // collectiveFraction of the links' ceiling is what RDMA must reach where no threshold is declared.
@@ -180,7 +181,7 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 		if all.denied == "" || time.Now().After(deadline) {
 			return all, nil
 		}
-		if !rest(ctx, lateCounters/5) {
+		if retry.Pause(ctx, lateCounters/5) != nil {
 			return proof{}, ctx.Err()
 		}
 	}

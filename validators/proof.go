@@ -9,6 +9,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // ports are the counters of all fabric NICs of two hosts, before and after a test. Only they say
@@ -57,7 +58,7 @@ func (r *run) prove(ctx context.Context, before ports, from, to side, least mini
 		if p.denied == "" || time.Now().After(deadline) {
 			return p, nil
 		}
-		if !rest(ctx, lateCounters/5) {
+		if retry.Pause(ctx, lateCounters/5) != nil {
 			return proof{}, ctx.Err()
 		}
 	}

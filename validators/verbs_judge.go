@@ -11,6 +11,7 @@ import (
 
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // measurement is what a perftest program measured: its one row.
@@ -161,7 +162,7 @@ func (t *trial) carried(ctx context.Context, before counted, m measurement, from
 		if p = shown(before, after, m, from, to); p.denied == "" || time.Now().After(deadline) {
 			return p, faults(before, after, from, to), nil
 		}
-		if !rest(ctx, lateCounters/5) {
+		if retry.Pause(ctx, lateCounters/5) != nil {
 			return proof{}, nil, ctx.Err()
 		}
 	}

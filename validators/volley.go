@@ -10,6 +10,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // pings runs the pings of all trials. They are light, so that all go at once, in volleys; what a
@@ -186,7 +187,7 @@ func (r *run) acquaint(ctx context.Context, hails []*hail) {
 // Counters that a driver shows late would count what went before for what is missing now. So they
 // must show all at once, or, where late is set, the salvo begins after they have come to rest.
 func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (proven, unproven []*hail) {
-	if len(hails) == 0 || late && !rest(ctx, lateCounters) {
+	if len(hails) == 0 || late && retry.Pause(ctx, lateCounters) != nil {
 		return nil, nil
 	}
 	before, err := r.counters(ctx, hails)
@@ -249,19 +250,9 @@ func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[f
 				short[port] = true
 			}
 		}
-		if len(short) == 0 || !late || time.Now().After(deadline) || !rest(ctx, lateCounters/5) {
+		if len(short) == 0 || !late || time.Now().After(deadline) || retry.Pause(ctx, lateCounters/5) != nil {
 			return after, short
 		}
-	}
-}
-
-// rest waits, and says whether it may go on then.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

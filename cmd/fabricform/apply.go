@@ -16,6 +16,7 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // applyOptions are the flags of apply and destroy.
@@ -142,10 +143,8 @@ func (s *session) settled(ctx context.Context, acted map[string]bool, stage stri
 		}) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
+		if err := retry.Pause(ctx, 500*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	for _, h := range hosts {

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -275,10 +276,8 @@ func (r *job) regressed(ctx context.Context, before []validators.Result) error {
 		if len(lost) == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		if err := retry.Pause(ctx, time.Second); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("the changes broke what worked before: %s", strings.Join(lost, "; "))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/retry"
 )
 
 // Self is the process that asks.
@@ -81,10 +83,8 @@ func (p ID) stopByNumber(ctx context.Context) error {
 // gone; a zombie's /proc entry may still have threads that work.
 func (p ID) awaitEnd(ctx context.Context, done func() bool) error {
 	for !done() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("stop process %d: it was killed and has not ended: %w", p.PID, ctx.Err())
-		case <-time.After(2 * time.Millisecond):
+		if err := retry.Pause(ctx, 2*time.Millisecond); err != nil {
+			return fmt.Errorf("stop process %d: it was killed and has not ended: %w", p.PID, err)
 		}
 	}
 	return nil

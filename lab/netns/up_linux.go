@@ -12,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // Up builds the lab. What a failure leaves is removed.
@@ -144,7 +145,7 @@ func (l *Lab) answers(ctx context.Context) error {
 				said, _ := os.ReadFile(filepath.Join(l.dir, name+".log")) // its absence says as much
 				return fmt.Errorf("lab host %s does not answer: %w; it said: %s", name, err, said)
 			}
-			time.Sleep(20 * time.Millisecond)
+			_ = retry.Pause(ctx, 20*time.Millisecond) // its end is seen after the next try
 		}
 	}
 	return nil

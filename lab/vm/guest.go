@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/fabricform/fabricform/retry"
 )
 
 // guest is an SSH connection to a machine.
@@ -36,7 +38,7 @@ func dialGuest(ctx context.Context, port int, image string, limit time.Duration)
 		if errors.As(err, &changed) || time.Now().After(deadline) || ctx.Err() != nil {
 			return nil, fmt.Errorf("log in to the guest at %s: %w", addr, errors.Join(err, ctx.Err()))
 		}
-		time.Sleep(200 * time.Millisecond)
+		_ = retry.Pause(ctx, 200*time.Millisecond) // its end is seen after the next try
 	}
 }
 
@@ -168,7 +170,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 			return fmt.Errorf("reboot %s: %w", host, err)
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(5 * time.Minute); ; _ = retry.Pause(ctx, time.Second) {
 		g, err := dialGuest(ctx, h.Port, l.state.Image, 4*time.Minute)
 		if err != nil {
 			return fmt.Errorf("%s does not come back; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/fabricform/fabricform/retry"
 )
 
 // qmp speaks QEMU's machine protocol (docs/interop/qmp-spec): a JSON object a line.
@@ -131,7 +133,7 @@ func (q *qmp) sshPort() (int, error) {
 
 // migrated waits until the machine's memory is written.
 func (q *qmp) migrated(ctx context.Context) error {
-	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+	for ; ctx.Err() == nil; _ = retry.Pause(ctx, 50*time.Millisecond) {
 		raw, err := q.do("query-migrate", nil)
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // Up builds the lab in a folder. What a failure leaves is removed.
@@ -168,7 +169,7 @@ func (l *Lab) ready(ctx context.Context) (answer, error) {
 			said, _ := os.ReadFile(filepath.Join(l.dir, "rack.log"))
 			return answer{}, fmt.Errorf("the lab's process has ended; it said: %s", bytes.TrimSpace(said))
 		}
-		time.Sleep(20 * time.Millisecond)
+		_ = retry.Pause(ctx, 20*time.Millisecond)
 	}
 	return answer{}, ctx.Err()
 }

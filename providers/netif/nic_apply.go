@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // dadPatience is how long duplicate address detection may take: one probe and a second's wait by
@@ -161,10 +162,10 @@ func putBack(h host.Host, index int, want NICSpec) error {
 // awaitDAD waits until no wanted address is tentative. Without carrier, detection does not start;
 // that is the link check's business.
 func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) error {
-	for deadline := time.Now().Add(dadPatience); ; {
+	return retry.Until(ctx, 50*time.Millisecond, dadPatience, func() (bool, error) {
 		addrs, err := h.Addrs()
 		if err != nil {
-			return err
+			return true, err
 		}
 		waiting := false
 		for _, a := range addrs {
@@ -172,22 +173,15 @@ func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) erro
 				continue
 			}
 			if a.DADFailed {
-				return fmt.Errorf("address %s of %s: another machine on this link uses it (duplicate address detection failed)", a.Prefix.Addr(), l.Name)
+				return true, fmt.Errorf("address %s of %s: another machine on this link uses it (duplicate address detection failed)", a.Prefix.Addr(), l.Name)
 			}
 			waiting = waiting || a.Tentative
 		}
 		if !waiting || !carrier(h, l.Index) {
-			return nil
+			return true, nil
 		}
-		if time.Now().After(deadline) {
-			return errors.New("duplicate address detection on " + l.Name + " did not end within 5 s")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return false, errors.New("duplicate address detection on " + l.Name + " did not end within 5 s")
+	})
 }
 
 func carrier(h host.Host, index int) bool {

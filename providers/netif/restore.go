@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // restorePatience is how long Restore goes round: what a link does after it comes up (carrier, the
@@ -37,10 +38,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		if ctx.Err() != nil || time.Now().After(end) {
 			return diffs, errors.Join(r.errs...)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		_ = retry.Pause(ctx, 100*time.Millisecond) // its end is seen after the next round
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // step is one file that is written or removed.
@@ -190,24 +191,17 @@ const takePatience = 30 * time.Second
 
 // await looks again until nothing is late.
 func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) error {
-	for deadline := time.Now().Add(takePatience); ; {
+	return retry.Until(ctx, 100*time.Millisecond, takePatience, func() (bool, error) {
 		snap, err := resource.Gather(ctx, h, provider{}, Spec{})
 		if err != nil {
-			return err
+			return true, err
 		}
 		why := late(snap)
 		if why == "" {
-			return nil
+			return true, nil
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the network manager is not done within %s: %s; its status and journal say why", takePatience, why)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return false, fmt.Errorf("the network manager is not done within %s: %s; its status and journal say why", takePatience, why)
+	})
 }
 
 // awaitTakings waits until each manager that tells so says that it configures the NICs by our files,

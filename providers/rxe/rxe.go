@@ -11,6 +11,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // The kinds of this room.
@@ -133,26 +134,19 @@ const patience = 5 * time.Second
 
 // awaitActive waits for the port. A NIC without a carrier has a port that is down, and rightly so.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
-	for end := time.Now().Add(patience); ; {
+	return retry.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
 		snap, err := facts.Gather(h, "")
 		if err != nil {
-			return err
+			return true, err
 		}
 		for _, d := range snap.RDMA {
 			l := snap.Link(netdev)
 			if d.Name == device && (d.State == "ACTIVE" || l == nil || !l.Carrier) {
-				return nil
+				return true, nil
 			}
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("RDMA device %s does not become ACTIVE although %s has a carrier", device, netdev)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return false, fmt.Errorf("RDMA device %s does not become ACTIVE although %s has a carrier", device, netdev)
+	})
 }
 
 // atom is "rxe DEVICE netdev"; its value is the netdev below the device.
