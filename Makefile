@@ -57,3 +57,4 @@ golden: ## rewrite expected files; read the diff before you commit it
 	$(GO) test ./nccl/explain -update
 	$(GO) test ./providers/persist -update
 	$(GO) test ./probe/perftest -update
+	$(GO) test ./view -update

@@ -11,6 +11,7 @@ import (
 
 // Capture is what was recorded on one end of a link while a test ran.
 type Capture struct {
+	Format  int                 `json:"format"` // EventFormat
 	Link    string              `json:"link"`
 	Host    string              `json:"host"`
 	Netdev  string              `json:"netdev"`
@@ -26,12 +27,15 @@ type Capture struct {
 
 // CaptureRow is one packet, by its time since the first.
 type CaptureRow struct {
-	After time.Duration `json:"after"` // ns
+	After time.Duration `json:"after_ns"`
 	roce.Row
 }
 
 // CaptureJSON prints a capture as JSON.
-func (p *Printer) CaptureJSON(c Capture) error { return p.indented(c) }
+func (p *Printer) CaptureJSON(c Capture) error {
+	c.Format = EventFormat
+	return p.indented(c)
+}
 
 // Capture prints packets as a table, and what they add up to.
 func (p *Printer) Capture(c Capture) {
