@@ -107,6 +107,14 @@ func together(t *testing.T) {
 // full is whether tests run at full size, as `make long` has it.
 func full() bool { return os.Getenv("FABRICFORM_LONG") != "" }
 
+// inFull runs a case that is no part of the small sample in every run.
+func inFull(t *testing.T, name string, do func(t *testing.T)) {
+	t.Helper()
+	if full() {
+		t.Run(name, do)
+	}
+}
+
 // long is a test that takes minutes in virtual machines, beside the ones of every run.
 func long(t *testing.T) {
 	t.Helper()

@@ -124,22 +124,22 @@ func verbsCauses(t *testing.T, state string) {
 		defer node2(t, "nft", "delete", "table", "inet", "lab")
 		verbs(t).want(t, 3, "let UDP port 4791 pass", "skipped: send_lat was not measured in either direction")
 	})
-	t.Run("one end's MTU is smaller", func(t *testing.T) {
+	inFull(t, "one end's MTU is smaller", func(t *testing.T) {
 		node2(t, "ip", "link", "set", "eth1", "mtu", "1500")
 		defer node2(t, "ip", "link", "set", "eth1", "mtu", "4200")
 		verbs(t).want(t, 3, "RDMA MTU", "4096 and 1024", "set the same on both")
 	})
-	t.Run("perftest is missing", func(t *testing.T) {
+	inFull(t, "perftest is missing", func(t *testing.T) {
 		node2(t, "mv", "/usr/bin/ib_send_lat", "/root/")
 		defer node2(t, "mv", "/root/ib_send_lat", "/usr/bin/")
 		verbs(t).want(t, 3, "perftest is not installed on node2", `ofed { stack = "inbox", packages = ["perftest"] }`)
 	})
-	t.Run("the NIC is down", func(t *testing.T) {
+	inFull(t, "the NIC is down", func(t *testing.T) {
 		node2(t, "ip", "link", "set", "eth1", "down")
 		verbs(t).want(t, 3, "the port of rxe0 is DOWN")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", softRoCE).want(t, 0)
 	})
-	t.Run("nobody answers ARP", func(t *testing.T) {
+	inFull(t, "nobody answers ARP", func(t *testing.T) {
 		node2(t, "ip", "link", "set", "eth1", "arp", "off")
 		inside(t, state, softRoCE, "node1", "ip", "neigh", "flush", "dev", "eth1")
 		defer node2(t, "ip", "link", "set", "eth1", "arp", "on")
