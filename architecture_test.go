@@ -30,6 +30,7 @@ var allowed = map[string]struct {
 	"transport":          {nil, "a stream to a host is the same whatever is said over it"},
 	"facts":              {[]string{"host", "host/process"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
 	"resource":           {[]string{"facts", "fabric", "host"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host)"},
+	"resource/kindtest":  {[]string{"resource", "fabric", "host"}, "what every kind promises is one test, which each kind's own tests run"},
 	"nccl/env":           {nil, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
 	"nccl":               {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
 	"nccl/launch":        {[]string{"nccl", "fabric", "facts"}, "what starts a job is written from derived settings, and starts nothing"},

@@ -37,6 +37,9 @@ type Status struct {
 	Notes []string
 }
 
+// Absent says that nothing stands in the file's place.
+func (got *Status) Absent() bool { return got.File == nil }
+
 // mode lets all users' jobs read the file.
 const mode fs.FileMode = 0o644
 

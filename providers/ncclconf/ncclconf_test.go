@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // fake is a host of files alone, whose failAt-th change fails. The kernel's own are tested in a lab.
@@ -132,48 +133,35 @@ func lines(changes []resource.Change) (out []string) {
 	return out
 }
 
-// TestConformance: a spec survives JSON, applied it differs no more, and given back there is what was.
 func TestConformance(t *testing.T) {
 	for name, before := range map[string]map[string]string{
 		"nothing there": nil, "theirs there": {host.NCCLConf: theirs}, "an empty file": {host.NCCLConf: ""},
-		"and a copy of it": {host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": theirs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, want := newFake(before), wanted()
 			was := maps.Clone(f.files)
 			want.Replace = true
-			k, raw := kind(t, want)
-			d := f.plan(t, want)
-			if len(d.Changes) == 0 || k.Stage != resource.StagePersist || !k.Claims(nil, raw, d.Changes[0].Atom) {
-				t.Fatal(d.Changes, k.Stage)
-			}
-			var r resource.Record
-			r.Note(d.Changes)
-			if len(r.Atoms) != 1 {
-				t.Errorf("owned: %v", r.Atoms)
-			}
-			if err := k.Apply(t.Context(), f, raw, d.Changes); err != nil {
-				t.Fatal(err)
-			}
-			if d := f.plan(t, want); len(d.Changes) != 0 {
-				t.Errorf("after apply: %v", lines(d.Changes))
-			}
-			want.Replace = false // it is ours by now
-			if d := f.plan(t, want); len(d.Changes) != 0 || f.files[host.NCCLConf].Mode != mode {
-				t.Errorf("after apply: %v", d.Changes)
-			}
-			a := d.Changes[0].Atom
-			if c, _, err := k.Undo(f.snapshot(t), a, ""); err != nil || !r.Atoms[a].StillOurs(c.From) {
-				t.Errorf("live %s, ours %s", c.From, r.Atoms[a].Ours)
-			}
-			if err := k.Revert(t.Context(), f, f.snapshot(t), a, r.Atoms[a].Earlier); err != nil {
-				t.Fatal(err)
-			}
-			delete(was, host.NCCLConf+".before-fabricform") // the same text is in its own place
-			if !maps.Equal(f.files, was) {
-				t.Errorf("given back: %v, want %v", f.files, was)
-			}
+			kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: f, Spec: want, There: before != nil, Equal: func() bool { return maps.Equal(f.files, was) }})
 		})
+	}
+}
+
+// TestOursIsNotReplaced: the second apply needs no leave, and the same text is kept once.
+func TestOursIsNotReplaced(t *testing.T) {
+	f, want := newFake(map[string]string{host.NCCLConf: theirs, host.NCCLConf + ".before-fabricform": theirs}), wanted()
+	was := f.files[host.NCCLConf]
+	want.Replace = true
+	k, raw := kind(t, want)
+	d := f.plan(t, want)
+	if err := k.Apply(t.Context(), f, raw, d.Changes); err != nil {
+		t.Fatal(err)
+	}
+	want.Replace = false // it is ours by now
+	if d := f.plan(t, want); len(d.Changes) != 0 || f.files[host.NCCLConf].Mode != mode {
+		t.Errorf("after apply: %v", lines(d.Changes))
+	}
+	if err := k.Revert(t.Context(), f, f.snapshot(t), d.Changes[0].Atom, d.Changes[0].From); err != nil || !maps.Equal(f.files, map[string]facts.File{host.NCCLConf: was}) {
+		t.Errorf("given back: %v, %v", f.files, err)
 	}
 }
 

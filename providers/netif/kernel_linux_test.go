@@ -18,6 +18,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // freshHost gives a host in a network namespace of its own, with the veth pair ff0, ff1. Its thread
@@ -83,6 +84,25 @@ func settle(t *testing.T, h host.Host, kind string, spec any) {
 	}
 	if d, _, _ := plan(t, h, kind, spec); len(d.Changes) != 0 {
 		t.Fatalf("after apply the plan still says %v", d.Changes)
+	}
+}
+
+func TestKernelConformance(t *testing.T) {
+	changed := wantNIC("ff0", "192.168.88.9/29", "fd00::9/64")
+	changed.MTU, changed.Sysctl = 9000, map[string]string{"ipv4.conf.arp_ignore": "1"}
+	for kind, spec := range map[string]any{
+		KindNIC:         changed,
+		KindSysctl:      SysctlSpec{Key: "net.ipv4.tcp_rmem", Value: "4096 131072 6291456"},
+		KindRoute:       mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 50),
+		KindPolicyRoute: policyOf("192.168.88.2", 0),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := freshHost(t)
+			settle(t, h, KindNIC, wantNIC("ff1"))
+			settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
+			kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: kind, Host: h, Spec: spec, There: kind == KindNIC || kind == KindSysctl})
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ type PolicyRouteStatus struct {
 	routes
 }
 
+// Absent says that neither the rule nor one of its routes is there.
+func (got *PolicyRouteStatus) Absent() bool { return !got.Rule && got.routes.Absent() }
+
 type policyRoute struct{}
 
 // Observe looks for the rule and for a route in each wanted place. A route that stands there and is

@@ -18,6 +18,11 @@ type routes struct {
 	index  int
 }
 
+// Absent says that none of the routes is there.
+func (got *routes) Absent() bool {
+	return !slices.ContainsFunc(got.Routes, func(r *host.Route) bool { return r != nil })
+}
+
 // observeRoutes looks for a route in each wanted place. A route that stands there and is not ours
 // is an error: it has an owner who would be surprised.
 func observeRoutes(snap *facts.Snapshot, nic facts.Selector, table int, want []RouteSpec) (*routes, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 func debian(change func(*facts.Stack)) *facts.Snapshot {
@@ -27,6 +28,7 @@ func debian(change func(*facts.Stack)) *facts.Snapshot {
 // difference is a plan's changes on one line each, or its refusal.
 func difference(t *testing.T, snap *facts.Snapshot, want Spec) []string {
 	t.Helper()
+	kindtest.Travels(t, want)
 	raw, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // fake is a host of files below a folder, whose manager reads them when it is told to. The failAt-th
@@ -223,6 +224,7 @@ func TestApplyFailingAnywhereLeavesNothing(t *testing.T) {
 }
 
 func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
+	kindtest.Travels(t, rich())
 	f := newFake(t)
 	f.rules = []host.Rule{ruleOf(rich())}
 	before := f.tree(t)

@@ -32,6 +32,9 @@ type Status struct {
 	On     string // netdev below the device now; "": there is no such device
 }
 
+// Absent says that there is no such device.
+func (s *Status) Absent() bool { return s.On == "" }
+
 // Kinds is the room's table. The module comes first: without it there are no devices.
 func Kinds() resource.Kinds {
 	return resource.Kinds{
@@ -172,7 +175,11 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert takes the device away. The module stays: others may have come to use it.
-func (provider) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, _ string) error {
-	return remove(h, a.Thing())
+// Revert takes the device away, or back to the NIC where it was. The module stays: others may have come to
+// use it.
+func (provider) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+	if err := remove(h, a.Thing()); err != nil || to == "" {
+		return err
+	}
+	return h.AddRXE(a.Thing(), to)
 }

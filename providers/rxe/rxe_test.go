@@ -3,12 +3,17 @@ package rxe
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 func snapshot(devices ...facts.RDMADevice) *facts.Snapshot {
@@ -89,4 +94,71 @@ func TestADeviceInUseStays(t *testing.T) {
 	if err := errors.Join(provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")); err != nil || !b.removed {
 		t.Fatal(err, b.removed)
 	}
+}
+
+// soft is a host with two NICs whose kernel has Soft-RoCE; files are all that it shows.
+type soft struct {
+	host.Host
+	files map[string]string
+}
+
+func (s *soft) Links() ([]host.Link, error) {
+	return []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, nil
+}
+func (s *soft) Addrs() ([]host.Addr, error)               { return nil, nil }
+func (s *soft) Routes() ([]host.Route, error)             { return nil, nil }
+func (s *soft) Rules() ([]host.Rule, error)               { return nil, nil }
+func (s *soft) Readlink(string) (string, error)           { return "", fs.ErrNotExist }
+func (s *soft) RDMAUsers(string) ([]host.RDMAUser, error) { return nil, nil }
+
+func (s *soft) ReadFile(p string) ([]byte, error) {
+	if text, there := s.files[p]; there {
+		return []byte(text), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (s *soft) ReadDir(dir string) (names []string, err error) {
+	for p := range s.files {
+		if rest, below := strings.CutPrefix(p, dir+"/"); below {
+			name, _, _ := strings.Cut(rest, "/")
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return nil, fs.ErrNotExist
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func (s *soft) LoadModule(name string) error {
+	s.files["/sys/module/"+name+"/refcnt"] = "0"
+	return nil
+}
+
+func (s *soft) AddRXE(device, netdev string) error {
+	s.files["/sys/class/infiniband/"+device+"/parent"] = netdev
+	s.files["/sys/class/infiniband/"+device+"/ports/1/state"] = "4: ACTIVE"
+	s.files["/sys/class/infiniband/"+device+"/ports/1/gids/0"] = "::" // an empty slot
+	return nil
+}
+
+func (s *soft) DelRDMA(device string) error {
+	maps.DeleteFunc(s.files, func(p, _ string) bool { return strings.HasPrefix(p, "/sys/class/infiniband/"+device+"/") })
+	return nil
+}
+
+func TestConformance(t *testing.T) {
+	h := &soft{files: map[string]string{"/lib/modules//modules.dep": "kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko:"}}
+	if !process.InLab() { // which loads no module
+		kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: KindModule, Host: h, Spec: ModuleSpec{Name: module}, There: true})
+	}
+	spec := Spec{Device: "rxe0", On: facts.Selector{Netdev: "eth1"}}
+	kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: h, Spec: spec})
+	if err := h.AddRXE("rxe0", "eth2"); err != nil { // ours by the record, on another NIC
+		t.Fatal(err)
+	}
+	c := kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: h, Spec: spec, There: true}
+	kindtest.Conform(t, c)
 }

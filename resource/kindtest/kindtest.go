@@ -1,0 +1,152 @@
+// Package kindtest holds what every kind promises, as one test that each kind runs against its host: a kernel
+// in a namespace of its own, or a fake.
+package kindtest
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Case is one wanted thing, and a host that differs from it.
+type Case struct {
+	Kinds resource.Kinds // the kind's room
+	Kind  string
+	Host  host.Host
+	Spec  any
+	// There: the thing exists before it is changed, as a NIC does, or a file that is replaced.
+	There bool
+	// Equal says whether the host is as it was at the beginning; nil: the difference tells.
+	Equal func() bool
+}
+
+// Conform expects of a kind:
+//   - the spec survives JSON, by which it travels to the host;
+//   - what is absent is told from what is there;
+//   - once the changes are made there is no difference, and no change is made twice;
+//   - owned, then undone, nothing is left: the difference is the first one again;
+//   - kept, changed and restored, the host is equal to what was kept.
+//
+// The host is at the end as it was at the beginning, unless the kind can neither undo nor restore.
+func Conform(t *testing.T, c Case) {
+	t.Helper()
+	want := resource.New("host", c.Kind, "it", fabric.Pos{}, c.Spec)
+	Travels(t, c.Spec)
+	kind, ok := c.Kinds.Lookup(c.Kind)
+	if !ok {
+		t.Fatalf("no kind %q", c.Kind)
+	}
+	first := c.plan(t, kind, want)
+	if len(first.Changes) == 0 || first.Exists != c.There {
+		t.Fatalf("at first it exists: %v, and differs by %v", first.Exists, first.Changes)
+	}
+	atoms := make([]resource.Atom, 0, len(first.Changes))
+	for _, change := range first.Changes {
+		if change.Stage != kind.Stage {
+			t.Errorf("%s is of stage %q, and its kind of %q", change, change.Stage, kind.Stage)
+		}
+		if change.Atom != "" {
+			atoms = append(atoms, change.Atom)
+		}
+	}
+	if kind.Undo != nil {
+		c.apply(t, kind, want, first)
+		c.undo(t, kind, want, first)
+		c.expect(t, kind, want, first, "given back")
+	}
+	if kind.Keeper != nil && len(atoms) > 0 {
+		part, err := kind.Keeper.Snapshot(c.Host, atoms)
+		if err != nil {
+			t.Fatalf("keep: %v", err)
+		}
+		c.apply(t, kind, want, first)
+		for _, round := range []string{"restored", "restored again"} {
+			if left, err := kind.Keeper.Restore(t.Context(), c.Host, part); err != nil || len(left) > 0 {
+				t.Errorf("%s: %v, still differs: %v", round, err, left)
+			}
+			c.expect(t, kind, want, first, round)
+		}
+	}
+	if kind.Undo == nil && kind.Keeper == nil {
+		c.apply(t, kind, want, first)
+	}
+}
+
+// Travels expects a spec to survive JSON.
+func Travels(t *testing.T, spec any) {
+	t.Helper()
+	raw := resource.New("host", "kind", "it", fabric.Pos{}, spec).Spec
+	again := reflect.New(reflect.TypeOf(spec))
+	if err := json.Unmarshal(raw, again.Interface()); err != nil || !reflect.DeepEqual(again.Elem().Interface(), spec) {
+		t.Errorf("the spec does not survive JSON: %+v became %+v (%v)", spec, again.Elem(), err)
+	}
+}
+
+func (c Case) plan(t *testing.T, kind resource.Kind, want resource.Resource) resource.Difference {
+	t.Helper()
+	snap, err := c.Kinds.Gather(t.Context(), c.Host, resource.Query{Resources: []resource.Resource{want}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := kind.Plan(snap, want.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// apply makes the changes, after which nothing differs.
+func (c Case) apply(t *testing.T, kind resource.Kind, want resource.Resource, d resource.Difference) {
+	t.Helper()
+	if err := kind.Apply(context.Background(), c.Host, want.Spec, d.Changes); err != nil {
+		t.Fatalf("apply %v: %v", d.Changes, err)
+	}
+	if after := c.plan(t, kind, want); len(after.Changes) > 0 || !after.Exists {
+		t.Fatalf("applied, it exists: %v, and differs by %v", after.Exists, after.Changes)
+	}
+}
+
+// undo gives back what the changes made, the last first, as a record notes it.
+func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d resource.Difference) {
+	t.Helper()
+	var record resource.Record
+	record.Note(d.Changes)
+	for _, change := range slices.Backward(d.Changes) {
+		a, owned := change.Atom, record.Atoms[change.Atom]
+		if a == "" {
+			continue
+		}
+		snap, err := c.Kinds.Gather(t.Context(), c.Host, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !kind.Claims(snap, want.Spec, a) {
+			t.Errorf("the wanted thing does not claim %s", a)
+		}
+		back, _, err := kind.Undo(snap, a, owned.Earlier)
+		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a || back.Stage != kind.Stage || back.Attribute == "" {
+			t.Errorf("%s is owned as %+v, and its undo is %+v, %v", a, owned, back, err)
+		}
+		if err := kind.Revert(t.Context(), c.Host, snap, a, owned.Earlier); err != nil {
+			t.Fatalf("give back %s: %v", a, err)
+		}
+	}
+}
+
+// expect compares the host with what it was at first.
+func (c Case) expect(t *testing.T, kind resource.Kind, want resource.Resource, first resource.Difference, when string) {
+	t.Helper()
+	now := c.plan(t, kind, want)
+	if now.Exists != first.Exists || !slices.Equal(now.Changes, first.Changes) {
+		t.Errorf("%s, it exists: %v, and differs by %v, at first by %v", when, now.Exists, now.Changes, first.Changes)
+	}
+	if c.Equal != nil && !c.Equal() {
+		t.Errorf("%s, the host is not what it was", when)
+	}
+}
