@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/packagemanager"
 )
 
 // The driver stacks, as `ofed.stack` names them.
@@ -15,14 +16,6 @@ const (
 	Inbox    = "inbox"
 	MLNXOFED = "mlnx_ofed"
 	DOCAOFED = "doca_ofed"
-)
-
-// The package managers.
-const (
-	APT    = "apt"
-	DNF    = "dnf"
-	YUM    = "yum"
-	Zypper = "zypper"
 )
 
 // StackNeeds is what of the driver stack is to be read. Asking package managers takes up to some
@@ -50,40 +43,25 @@ func compact(a, b []string) []string {
 
 // Stack is a host's RDMA driver stack.
 type Stack struct {
-	Name     string             `json:"name"`               // Inbox, MLNXOFED or DOCAOFED
-	Version  string             `json:"version,omitempty"`  // of a vendor's stack, as ofed_info says it
-	Release  Release            `json:"release"`            // of the distribution
-	Manager  string             `json:"manager,omitempty"`  // of packages; "": none that is known
-	Packages map[string]Package `json:"packages,omitempty"` // those that are looked at, where installed, and all unfinished ones
-	Modules  []StackModule      `json:"modules,omitempty"`  // those that are loaded or have a file
+	Name     string                            `json:"name"`               // Inbox, MLNXOFED or DOCAOFED
+	Version  string                            `json:"version,omitempty"`  // of a vendor's stack, as ofed_info says it
+	Release  packagemanager.Release            `json:"release"`            // of the distribution
+	Manager  string                            `json:"manager,omitempty"`  // of packages; "": none that is known
+	Packages map[string]packagemanager.Package `json:"packages,omitempty"` // those that are looked at, where installed, and all unfinished ones
+	Modules  []StackModule                     `json:"modules,omitempty"`  // those that are loaded or have a file
 
 	// What follows is read with Full only.
-	Missing    []string    `json:"missing,omitempty"`     // needed modules that the running kernel has not
-	Wanted     []string    `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
-	Initramfs  bool        `json:"initramfs,omitempty"`   // the running kernel has one
-	Headers    bool        `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
-	SecureBoot string      `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
-	RebootDue  string      `json:"reboot_due,omitempty"`  // why; "": it is not
-	Simulated  *Simulation `json:"simulated,omitempty"`   // of installing what was needed
-	Job        *StackJob   `json:"job,omitempty"`         // the last installation, as its journal says
+	Missing    []string                   `json:"missing,omitempty"`     // needed modules that the running kernel has not
+	Wanted     []string                   `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
+	Initramfs  bool                       `json:"initramfs,omitempty"`   // the running kernel has one
+	Headers    bool                       `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
+	SecureBoot string                     `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
+	RebootDue  string                     `json:"reboot_due,omitempty"`  // why; "": it is not
+	Simulated  *packagemanager.Simulation `json:"simulated,omitempty"`   // of installing what was needed
+	Job        *StackJob                  `json:"job,omitempty"`         // the last installation, as its journal says
 
 	// Reload is who is in the way of a reload; nil: not asked for, or no driver is loaded.
 	Reload *StackReload `json:"reload,omitempty"`
-}
-
-// Release is the distribution, by os-release(5).
-type Release struct {
-	ID      string   `json:"id"`                // "debian", "ubuntu", "rhel", …
-	Version string   `json:"version,omitempty"` // VERSION_ID: "12", "22.04", "9.4"
-	Like    []string `json:"like,omitempty"`    // ID_LIKE
-	Variant string   `json:"variant,omitempty"` // VERSION: "22.03 (LTS-SP3)"
-}
-
-// Package is an installed package.
-type Package struct {
-	Version string `json:"version"`
-	// Unfinished is dpkg's state where an installation broke off: "half-configured", "unpacked", …
-	Unfinished string `json:"unfinished,omitempty"`
 }
 
 // StackModule is a kernel module of the stack: the one that runs, and the file that would be loaded.
@@ -131,8 +109,11 @@ const stackPatience = 60 * time.Second
 func ReadStack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 	ctx, cancel := context.WithTimeout(context.Background(), stackPatience)
 	defer cancel()
-	s := &Stack{Name: Inbox, Release: ParseRelease(text(r, "/etc/os-release"))}
-	s.Manager = packageManager(r, s.Release)
+	s := &Stack{Name: Inbox, Release: packagemanager.ParseRelease(text(r, "/etc/os-release"))}
+	manager := packagemanager.Find(r, s.Release)
+	if manager != nil {
+		s.Manager = manager.Name
+	}
 	if a, err := r.Inquire(ctx, "ofed_info", "-s"); err == nil {
 		if name, version, ok := ParseOFED(a.Stdout); ok {
 			s.Name, s.Version = name, version
@@ -154,9 +135,11 @@ func ReadStack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 		name, _, _ := strings.Cut(p, "=")
 		asked = append(asked, name)
 	}
-	s.Packages = packages(ctx, r, s.Manager, compact(asked, nil))
+	if manager != nil {
+		s.Packages = manager.Query(ctx, r, compact(asked, nil))
+	}
 	if s.Lacking() || needs.Full && s.unfinished() { // also what finishes others may bring further ones
-		s.Simulated = simulate(ctx, r, s.Manager, s.Wanted)
+		s.Simulated = packagemanager.Simulate(ctx, r, manager, s.Wanted)
 	}
 	return s
 }
@@ -221,25 +204,45 @@ func (s *Stack) String() string {
 	return s.Name
 }
 
-// packageManager is the distribution's, where its program is there.
-func packageManager(r host.Reader, release Release) string {
-	for _, m := range []struct{ name, program string }{{APT, "apt-get"}, {DNF, "dnf"}, {YUM, "yum"}, {Zypper, "zypper"}} {
-		if _, err := r.Stat("/usr/bin/" + m.program); err == nil && release.takes(m.name) {
-			return m.name
-		}
+// KernelPackage is the package that has kernel modules which the running kernel lacks, and whether
+// the host must boot another kernel for them; "" where none is known.
+func (s *Stack) KernelPackage(sys System) (name string, reboot bool) {
+	if m := packagemanager.Lookup(s.Manager); m != nil {
+		return m.Kernel(s.Release, sys.Kernel, sys.Arch)
 	}
-	return ""
+	return "", false
 }
 
-// takes says whether a distribution is managed so: an apt-get on a Red Hat is somebody's experiment.
-func (r Release) takes(manager string) bool {
-	debian := r.ID == "debian" || r.ID == "ubuntu" || slices.Contains(r.Like, "debian") || slices.Contains(r.Like, "ubuntu")
-	suse := r.ID == "sles" || strings.HasPrefix(r.ID, "opensuse") || slices.Contains(r.Like, "suse")
-	switch manager {
-	case APT:
-		return debian
-	case Zypper:
-		return suse
+// wantedPackages are all that the wanted stack needs here of the distribution, "name=version" where one is pinned.
+func (s *Stack) wantedPackages(sys System, needs *StackNeeds) []string {
+	pinned := map[string]bool{}
+	for _, p := range needs.Install {
+		name, _, _ := strings.Cut(p, "=")
+		pinned[name] = true
 	}
-	return !debian && !suse
+	out := slices.Clone(needs.Install)
+	var base []string
+	switch m := packagemanager.Lookup(s.Manager); {
+	case m == nil:
+	case needs.Inbox:
+		base = slices.Clone(m.RDMA)
+		if name, _ := s.KernelPackage(sys); name != "" && len(s.Missing) > 0 {
+			base = append(base, name)
+		}
+	default:
+		base = append(slices.Clone(m.Build), m.Headers(sys.Kernel))
+	}
+	for _, p := range base {
+		if !pinned[p] {
+			out = append(out, p)
+		}
+	}
+	return compact(out, nil)
+}
+
+// Has says whether a package is installed whole, in the version that is pinned behind "=".
+func (s *Stack) Has(wanted string) bool {
+	name, version, pinned := strings.Cut(wanted, "=")
+	p, there := s.Packages[name]
+	return there && p.Unfinished == "" && (!pinned || p.Version == version)
 }

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"context"
 	"path"
 	"regexp"
 	"slices"
@@ -11,43 +10,6 @@ import (
 
 	"github.com/fabricform/fabricform/host"
 )
-
-// rpmFormat has an epoch only where there is one.
-const rpmFormat = `%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\n`
-
-// packages are the versions of the wanted packages that are installed. dpkg's own file answers
-// without a program.
-func packages(ctx context.Context, r host.Reader, manager string, wanted []string) map[string]Package {
-	if manager == APT {
-		return ParseDpkg(dpkgStatus(r), wanted)
-	}
-	if manager == "" {
-		return nil
-	}
-	a, err := r.Inquire(ctx, "rpm", append([]string{"-q", "--qf", rpmFormat}, wanted...)...)
-	if err != nil {
-		return nil
-	}
-	return ParseRPM(a.Stdout)
-}
-
-// dpkgStatus is dpkg's file, and the notes from which dpkg makes it anew at its end: they stay where it was
-// cut off before (dpkg's modstatdb).
-func dpkgStatus(r host.Reader) string {
-	const dir = "/var/lib/dpkg"
-	all := []string{text(r, dir+"/status")}
-	notes, err := r.ReadDir(dir + "/updates")
-	if err != nil {
-		return all[0] // none were ever written
-	}
-	slices.Sort(notes) // numbers with leading zeros
-	for _, n := range notes {
-		if isNumber(n) { // another one is half written
-			all = append(all, text(r, path.Join(dir, "updates", n)))
-		}
-	}
-	return strings.Join(all, "\n\n")
-}
 
 // loadedModules are those of the names that run, with who holds them.
 func loadedModules(r host.Reader, names []string) []StackModule {

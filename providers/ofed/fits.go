@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/packagemanager"
 )
 
 // systems are os-release's names of the distributions that bundles name.
@@ -15,7 +16,7 @@ var systems = map[string][]string{
 }
 
 // fits says why a bundle is not for this host; "": it is.
-func fits(b fabric.Bundle, r facts.Release, sys facts.System) string {
+func fits(b fabric.Bundle, r packagemanager.Release, sys facts.System) string {
 	if b.Arch != sys.Arch {
 		return fmt.Sprintf("it is for %s, and this host is %s", b.Arch, sys.Arch)
 	}
@@ -39,7 +40,7 @@ func fits(b fabric.Bundle, r facts.Release, sys facts.System) string {
 }
 
 // release is a version as bundles write it: "2204", "86", "15sp5", "2203sp3".
-func release(r facts.Release) string {
+func release(r packagemanager.Release) string {
 	switch r.ID {
 	case "sles":
 		return strings.Replace(r.Version, ".", "sp", 1)
@@ -56,7 +57,7 @@ func release(r facts.Release) string {
 
 // kernelOf says why the running kernel is not the distribution's own, for which the bundle has
 // modules: rpm distributions write theirs into the kernel's release.
-func kernelOf(r facts.Release, kernel string) string {
+func kernelOf(r packagemanager.Release, kernel string) string {
 	tag := map[string]string{"rhel": ".el", "rocky": ".el", "almalinux": ".el", "centos": ".el", "ol": ".el", "openEuler": ".oe", "openeuler": ".oe"}[r.ID]
 	if tag != "" && !strings.Contains(kernel, tag) {
 		return fmt.Sprintf("the kernel %s is not one of %s's own, for which the bundle has modules: boot that one", kernel, r.ID)

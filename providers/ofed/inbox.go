@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -36,7 +37,7 @@ func refuseInbox(got *Status, want Spec) error {
 	if len(s.Missing) == 0 {
 		return nil
 	}
-	name, reboot := facts.KernelPackage(s.Release, s.Manager, got.System)
+	name, reboot := s.KernelPackage(got.System)
 	switch {
 	case name == "":
 		return fmt.Errorf("the kernel %s of this host has no module %s, and no package of %s %s is known that has it", got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
@@ -61,7 +62,7 @@ func rebootPending(got *Status) bool {
 	if got.Want.Stack != facts.Inbox {
 		return false
 	}
-	_, reboot := facts.KernelPackage(got.Stack.Release, got.Stack.Manager, got.System)
+	_, reboot := got.Stack.KernelPackage(got.System)
 	return len(got.Stack.Missing) > 0 && reboot
 }
 
@@ -102,7 +103,7 @@ func diffPackages(s *facts.Stack, bundled bool) []resource.Change {
 // repository until its bundle is installed.
 func finished(s *facts.Stack, name string, bundled bool) string {
 	p := s.Packages[name]
-	if p.Unfinished == halfInstalled {
+	if p.Unfinished == packagemanager.HalfInstalled {
 		if s.Simulated != nil {
 			for _, step := range s.Simulated.Steps {
 				if step.Name == name && step.To != "" {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 func debian(change func(*facts.Stack)) *facts.Snapshot {
-	s := &facts.Stack{Name: facts.Inbox, Manager: facts.APT, Release: facts.Release{ID: "debian", Version: "13"}, Wanted: []string{"perftest", "rdma-core"},
-		Packages: map[string]facts.Package{"rdma-core": {Version: "56.1"}, "perftest": {Version: "25.01"}}}
+	s := &facts.Stack{Name: facts.Inbox, Manager: "apt", Release: packagemanager.Release{ID: "debian", Version: "13"}, Wanted: []string{"perftest", "rdma-core"},
+		Packages: map[string]packagemanager.Package{"rdma-core": {Version: "56.1"}, "perftest": {Version: "25.01"}}}
 	if change != nil {
 		change(s)
 	}
@@ -57,20 +58,24 @@ func TestInboxDifferences(t *testing.T) {
 	}{
 		{"as declared", nil, nil, false},
 		{"one is missing, one goes", func(s *facts.Stack) {
-			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "perftest", To: "25.01"}, {Name: "rdma-stack", From: "1"}}}
+			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "perftest", To: "25.01"}, {Name: "rdma-stack", From: "1"}}}
 		}, []string{"package perftest:  → 25.01 [live]", "package rdma-stack: 1 →  [live]"}, false},
 		{"lists were never read", func(s *facts.Stack) {
 			delete(s.Packages, "perftest")
 			s.Wanted = append(s.Wanted, "infiniband-diags=50.0")
-			s.Simulated = &facts.Simulation{Unknown: []string{"perftest"}}
+			s.Simulated = &packagemanager.Simulation{Unknown: []string{"perftest"}}
 		}, []string{"package lists: do not know perftest → read anew [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
-		{"unpacked", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: "unpacked"} },
+		{"unpacked", func(s *facts.Stack) {
+			s.Packages["perftest"] = packagemanager.Package{Version: "25.01", Unfinished: "unpacked"}
+		},
 			[]string{"package perftest: unpacked → 25.01 [live]"}, false},
 		{"half installed: in a later version", func(s *facts.Stack) {
-			s.Packages["perftest"] = facts.Package{Version: "25.01", Unfinished: halfInstalled}
-			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "perftest", From: "25.01", To: "26.01"}}}
+			s.Packages["perftest"] = packagemanager.Package{Version: "25.01", Unfinished: packagemanager.HalfInstalled}
+			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "perftest", From: "25.01", To: "26.01"}}}
 		}, []string{"package perftest: half-installed → 26.01 [live]"}, false},
-		{"half installed: dpkg knows no version", func(s *facts.Stack) { s.Packages["perftest"] = facts.Package{Unfinished: halfInstalled} },
+		{"half installed: dpkg knows no version", func(s *facts.Stack) {
+			s.Packages["perftest"] = packagemanager.Package{Unfinished: packagemanager.HalfInstalled}
+		},
 			[]string{"package perftest: half-installed → " + newest + " [live]"}, false},
 		{"broke off", func(s *facts.Stack) {
 			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install"}
@@ -85,16 +90,16 @@ func TestInboxDifferences(t *testing.T) {
 			[]string{`refused: the module rdma_rxe comes with another kernel (package linux-image-amd64), which the host must boot: set reboot = "allow" in its ofed block`}, false},
 		{"a kernel without the module", func(s *facts.Stack) {
 			s.Missing = []string{"rdma_rxe"}
-			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "linux-image-amd64", To: "6.12"}}}
+			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "linux-image-amd64", To: "6.12"}}}
 		}, []string{"package linux-image-amd64:  → 6.12 [live]", "reboot: kernel 6.12.1-cloud-amd64 → a kernel with rdma_rxe [reboot]"}, true},
 		{"a vendor's stack", func(s *facts.Stack) { s.Name, s.Version = facts.MLNXOFED, "24.10" },
 			[]string{"refused: mlnx_ofed 24.10 is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}, false},
 		{"no manager", func(s *facts.Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no package manager that is known: apt, dnf, yum or zypper"}, false},
-		{"it cannot be", func(s *facts.Stack) { s.Simulated = &facts.Simulation{Failed: "held broken packages"} },
+		{"it cannot be", func(s *facts.Stack) { s.Simulated = &packagemanager.Simulation{Failed: "held broken packages"} },
 			[]string{"refused: apt cannot install perftest, rdma-core: held broken packages"}, false},
 		{"Ubuntu's module is in a package of the same kernel", func(s *facts.Stack) {
 			s.Release.ID, s.Missing = "ubuntu", []string{"rdma_rxe"}
-			s.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "linux-modules-extra-6.12.1-cloud-amd64", To: "6.12"}}}
+			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "linux-modules-extra-6.12.1-cloud-amd64", To: "6.12"}}}
 		}, []string{"package linux-modules-extra-6.12.1-cloud-amd64:  → 6.12 [live]"}, false},
 	} {
 		want := inbox
@@ -126,15 +131,15 @@ const (
 
 func TestCommandsOfEachManager(t *testing.T) {
 	for manager, want := range map[string][]string{
-		facts.APT: {dpkg,
+		"apt": {dpkg,
 			"apt-get --quiet -o DPkg::Lock::Timeout=300 update",
 			closes, apt + " --allow-downgrades install --no-install-recommends -- a=2 b c-"},
-		facts.DNF:    {"dnf -y makecache", "dnf -y --allowerasing install --setopt=install_weak_deps=False -- a-2 b"},
-		facts.YUM:    {"yum -y makecache", "yum -y install -- a-2 b"},
-		facts.Zypper: {"zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses --oldpackage --no-recommends -- a=2 b"},
+		"dnf":    {"dnf -y makecache", "dnf -y --allowerasing install --setopt=install_weak_deps=False -- a-2 b"},
+		"yum":    {"yum -y makecache", "yum -y install -- a-2 b"},
+		"zypper": {"zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses --oldpackage --no-recommends -- a=2 b"},
 	} {
 		todo := commands(&facts.Stack{Manager: manager}, changes)
-		got := lines(todo)
+		got := lines(bare(todo))
 		for _, c := range todo {
 			if !slices.Contains(c.Env, "DEBIAN_FRONTEND=noninteractive") {
 				t.Errorf("%s may ask", c.Name)
@@ -144,21 +149,29 @@ func TestCommandsOfEachManager(t *testing.T) {
 			t.Errorf("%s:\n%s", manager, strings.Join(got, "\n"))
 		}
 	}
-	half := &facts.Stack{Manager: facts.APT, Packages: map[string]facts.Package{"a": {Version: "2", Unfinished: halfInstalled}, "u": {Version: "1", Unfinished: "unpacked"}}}
+	half := &facts.Stack{Manager: "apt", Packages: map[string]packagemanager.Package{"a": {Version: "2", Unfinished: packagemanager.HalfInstalled}, "u": {Version: "1", Unfinished: "unpacked"}}}
 	for name, c := range map[string]struct {
 		stack   *facts.Stack
 		changes []resource.Change
 		want    []string
 	}{
-		"what the plan does not show stays":                       {&facts.Stack{Manager: facts.APT}, []resource.Change{{Attribute: "package a", To: "2"}}, []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- a=2"}},
-		"also where the lists were not read":                      {&facts.Stack{Manager: facts.APT}, changes[3:4], []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- b"}},
-		"what is half installed is installed anew":                {half, []resource.Change{{Attribute: "package a", From: halfInstalled, To: "2"}}, []string{dpkg, closes, apt + " --allow-downgrades --reinstall --no-remove install --no-install-recommends -- a=2"}},
+		"what the plan does not show stays":                       {&facts.Stack{Manager: "apt"}, []resource.Change{{Attribute: "package a", To: "2"}}, []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- a=2"}},
+		"also where the lists were not read":                      {&facts.Stack{Manager: "apt"}, changes[3:4], []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- b"}},
+		"what is half installed is installed anew":                {half, []resource.Change{{Attribute: "package a", From: packagemanager.HalfInstalled, To: "2"}}, []string{dpkg, closes, apt + " --allow-downgrades --reinstall --no-remove install --no-install-recommends -- a=2"}},
 		"what is unpacked is configured, with what it depends on": {half, []resource.Change{{Attribute: "package u", From: "unpacked", To: "1"}}, []string{dpkg, closes}},
 	} {
-		if got := lines(commands(c.stack, c.changes)); !slices.Equal(got, c.want) {
+		if got := lines(bare(commands(c.stack, c.changes))); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%s", name, strings.Join(got, "\n"))
 		}
 	}
+}
+
+// bare are the commands of steps.
+func bare(steps []packagemanager.Step) (out []host.Command) {
+	for _, s := range steps {
+		out = append(out, s.Command)
+	}
+	return out
 }
 
 // lines are commands as they are typed.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -60,12 +61,12 @@ func builds(b fabric.Bundle) bool {
 // are read.
 func headersCome(got *Status) bool {
 	s := got.Stack
-	wanted := facts.HeadersPackage(s.Manager, got.System.Kernel)
+	wanted := packagemanager.Lookup(s.Manager).Headers(got.System.Kernel)
 	if s.Simulated == nil || !slices.Contains(s.Wanted, wanted) || s.Has(wanted) {
 		return false
 	}
 	name, _, _ := strings.Cut(wanted, "=")
-	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps, func(p facts.PackageStep) bool { return p.Name == name && p.To != "" })
+	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps, func(p packagemanager.PackageStep) bool { return p.Name == name && p.To != "" })
 }
 
 // is says whether the host tells of the wanted stack.

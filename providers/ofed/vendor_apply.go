@@ -2,6 +2,7 @@ package ofed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -32,6 +34,9 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 		if !ok {
 			return fmt.Errorf("%q is no bundle", want.Bundle)
 		}
+		if packagemanager.Lookup(snap.Stack.Manager) == nil {
+			return errors.New("this host has no package manager that is known any more: plan again")
+		}
 		todo = bundleCommands(b, want, snap)
 	}
 	if has(driverReload) {
@@ -49,7 +54,8 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Command {
 	file := path.Join(host.BundleDir, want.Bundle)
 	if b.Stack == facts.DOCAOFED {
-		return append(docaCommands(b, snap.Stack.Manager, file), initramfs(snap))
+		// DOCA's local repository, and from it DOCA-OFED (DOCA-Host's installation guide).
+		return append(packagemanager.Lookup(snap.Stack.Manager).FromBundle(file, "doca-ofed"), initramfs(snap))
 	}
 	mounted := b.Form == "iso"
 	installer := path.Join(unpacked, strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(want.Bundle, ".gz"), ".tar"), ".tgz"), "mlnxofedinstall")
@@ -66,40 +72,13 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 	}
 	// It asks whether to remove the distribution's packages, which the plan said; --force would let
 	// other checks pass, too.
-	out = append(out, host.Command{Name: installer, Args: args, Env: quiet, Stdin: "y\n"}, initramfs(snap))
+	out = append(out, host.Command{Name: installer, Args: args, Env: packagemanager.Quiet, Stdin: "y\n"}, initramfs(snap))
 	return append(out, host.Command{Name: "umount", Args: []string{"--quiet", unpacked}}, host.Command{Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}})
-}
-
-// docaCommands install DOCA's local repository and from it DOCA-OFED (DOCA-Host's installation guide).
-func docaCommands(b fabric.Bundle, manager, file string) []host.Command {
-	command := func(name string, args ...string) host.Command {
-		return host.Command{Name: name, Args: args, Env: quiet}
-	}
-	if b.Form == "deb" {
-		return []host.Command{
-			command("dpkg", "--force-confdef", "--force-confold", "--install", file),
-			command("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update"),
-			command("apt-get", aptArguments("install", "--", "doca-ofed")...),
-		}
-	}
-	out := []host.Command{command("rpm", "--upgrade", "--replacepkgs", file)}
-	if manager == facts.Zypper {
-		return append(out, command("zypper", "--non-interactive", "refresh"), command("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", "--", "doca-ofed"))
-	}
-	return append(out, command(manager, "clean", "all"), command(manager, "-y", "install", "--", "doca-ofed"))
 }
 
 // initramfs makes it anew the distribution's way: the old driver in it would be loaded at boot.
 func initramfs(snap *facts.Snapshot) host.Command {
-	kernel := snap.System.Kernel
-	if snap.Stack.Manager == facts.APT {
-		how := "-u"
-		if !snap.Stack.Initramfs {
-			how = "-c"
-		}
-		return host.Command{Name: "update-initramfs", Args: []string{how, "-k", kernel}}
-	}
-	return host.Command{Name: "dracut", Args: []string{"--force", "--kver", kernel}}
+	return packagemanager.Lookup(snap.Stack.Manager).Initramfs(snap.System.Kernel, snap.Stack.Initramfs)
 }
 
 // exits are what MLNX_OFED's installer means by its exit status (user manual, installation return

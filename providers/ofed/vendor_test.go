@@ -11,6 +11,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -19,8 +20,8 @@ const note000 = "MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64.tar"
 // note000Host is a host of the write-up of two servers: openEuler, with the distribution's stack.
 func note000Host(change func(*facts.Snapshot)) *facts.Snapshot {
 	snap := &facts.Snapshot{System: facts.System{Kernel: "5.10.0-182.0.0.95.oe2203sp3.x86_64", Arch: "amd64"},
-		Stack: &facts.Stack{Name: facts.Inbox, Manager: facts.DNF, Release: facts.Release{ID: "openEuler", Version: "22.03", Variant: "22.03 (LTS-SP3)"},
-			Packages: map[string]facts.Package{"rdma-core": {Version: "41.0"}, "libnccl": {Version: "2"}}}}
+		Stack: &facts.Stack{Name: facts.Inbox, Manager: "dnf", Release: packagemanager.Release{ID: "openEuler", Version: "22.03", Variant: "22.03 (LTS-SP3)"},
+			Packages: map[string]packagemanager.Package{"rdma-core": {Version: "41.0"}, "libnccl": {Version: "2"}}}}
 	if change != nil {
 		change(snap)
 	}
@@ -52,7 +53,7 @@ func TestVendorDifferences(t *testing.T) {
 			s.Stack.Modules = []facts.StackModule{{Name: "mlx5_core", Is: true, Loaded: "A", Source: "B"}}
 		}, []string{reload}},
 		{"what builds it is missing", mlnx, func(s *facts.Snapshot) {
-			s.Stack.Simulated = &facts.Simulation{Steps: []facts.PackageStep{{Name: "tk", To: "8.6"}}}
+			s.Stack.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "tk", To: "8.6"}}}
 		}, []string{"package tk:  → 8.6 [live]", stack, gone, reload}},
 		{"cut off once ofed_info was there", mlnx, func(s *facts.Snapshot) {
 			installed(s)
@@ -112,9 +113,9 @@ func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
 	want := Spec{Stack: facts.MLNXOFED, Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz"}
 	cut := func(s *facts.Snapshot) {
 		s.System.Kernel = "5.15.0-91-generic"
-		s.Stack = &facts.Stack{Name: facts.Inbox, Manager: facts.APT, Release: facts.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
-			Packages:  map[string]facts.Package{"dkms": {Version: "2.8"}, "mlnx-tools": {Version: "24.10", Unfinished: "unpacked"}, "kernel-mft-dkms": {Version: "24.10", Unfinished: halfInstalled}},
-			Simulated: &facts.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
+		s.Stack = &facts.Stack{Name: facts.Inbox, Manager: "apt", Release: packagemanager.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
+			Packages:  map[string]packagemanager.Package{"dkms": {Version: "2.8"}, "mlnx-tools": {Version: "24.10", Unfinished: "unpacked"}, "kernel-mft-dkms": {Version: "24.10", Unfinished: packagemanager.HalfInstalled}},
+			Simulated: &packagemanager.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
 			Job:       &facts.StackJob{State: facts.JobFailed, Step: "mlnxofedinstall --without-fw-update"}}
 	}
 	if got, diff := difference(t, note000Host(cut), want), []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
@@ -125,7 +126,7 @@ func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
 	if got := difference(t, note000Host(lacking), want); len(got) != 1 || !strings.HasPrefix(got[0], "refused: apt cannot install dkms: E: The package kernel-mft-dkms") {
 		t.Errorf("%q", got)
 	}
-	changes := []resource.Change{{Attribute: installation, To: "finished"}, {Attribute: "package kernel-mft-dkms", From: halfInstalled, To: ofBundle}, {Attribute: "package mlnx-tools", From: "unpacked", To: "24.10"}, {Attribute: stackOf, To: "x"}}
+	changes := []resource.Change{{Attribute: installation, To: "finished"}, {Attribute: "package kernel-mft-dkms", From: packagemanager.HalfInstalled, To: ofBundle}, {Attribute: "package mlnx-tools", From: "unpacked", To: "24.10"}, {Attribute: stackOf, To: "x"}}
 	for _, c := range []struct {
 		changes []resource.Change
 		fails   bool
@@ -149,7 +150,7 @@ func behind(device, unknown string) func(*facts.Snapshot) {
 func TestModulesAreBuiltWithHeaders(t *testing.T) {
 	for file, refused := range map[string]bool{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm": true, "doca-host-3.1.0-091000_25.07_rhel9.x86_64.rpm": false} {
 		rhel := func(s *facts.Snapshot) {
-			s.System.Kernel, s.Stack.Release = "5.14.0-503.el9.x86_64", facts.Release{ID: "rhel", Version: "9.5"}
+			s.System.Kernel, s.Stack.Release = "5.14.0-503.el9.x86_64", packagemanager.Release{ID: "rhel", Version: "9.5"}
 		}
 		want := Spec{Stack: facts.DOCAOFED, Bundle: file}
 		got := difference(t, note000Host(rhel), want)
@@ -163,18 +164,18 @@ func TestModulesAreBuiltWithHeaders(t *testing.T) {
 		}{
 			"they are there": {func(s *facts.Stack) { s.Headers = true }, true},
 			"the plan has them": {func(s *facts.Stack) {
-				s.Wanted, s.Simulated = []string{devel}, &facts.Simulation{Steps: []facts.PackageStep{{Name: "kernel-devel", To: "5.14.0-503.el9"}}}
+				s.Wanted, s.Simulated = []string{devel}, &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "kernel-devel", To: "5.14.0-503.el9"}}}
 			}, true},
 			"the lists are read first": {func(s *facts.Stack) {
-				s.Wanted, s.Simulated = []string{devel}, &facts.Simulation{Unknown: []string{"kernel-devel"}}
+				s.Wanted, s.Simulated = []string{devel}, &packagemanager.Simulation{Unknown: []string{"kernel-devel"}}
 			}, true},
-			"something else is unfinished": {func(s *facts.Stack) { s.Simulated = &facts.Simulation{} }, false},
+			"something else is unfinished": {func(s *facts.Stack) { s.Simulated = &packagemanager.Simulation{} }, false},
 			"the plan has something else": {func(s *facts.Stack) {
-				s.Wanted, s.Simulated = []string{"gcc", devel}, &facts.Simulation{Steps: []facts.PackageStep{{Name: "gcc", To: "11"}}}
+				s.Wanted, s.Simulated = []string{"gcc", devel}, &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "gcc", To: "11"}}}
 			}, false},
 			"they are installed, and not in use": {func(s *facts.Stack) {
-				s.Wanted, s.Simulated = []string{"gcc", devel}, &facts.Simulation{Unknown: []string{"gcc"}}
-				s.Packages["kernel-devel"] = facts.Package{Version: "5.14.0-503.el9"}
+				s.Wanted, s.Simulated = []string{"gcc", devel}, &packagemanager.Simulation{Unknown: []string{"gcc"}}
+				s.Packages["kernel-devel"] = packagemanager.Package{Version: "5.14.0-503.el9"}
 			}, false},
 		} {
 			got := difference(t, note000Host(func(s *facts.Snapshot) { rhel(s); c.change(s.Stack) }), want)
@@ -209,7 +210,7 @@ func TestBundlesFitTheirSystems(t *testing.T) {
 		if !ok {
 			t.Fatal(c.file)
 		}
-		got := fits(b, facts.Release{ID: c.id, Version: c.version, Variant: c.variant}, facts.System{Arch: "amd64", Kernel: c.kernel})
+		got := fits(b, packagemanager.Release{ID: c.id, Version: c.version, Variant: c.variant}, facts.System{Arch: "amd64", Kernel: c.kernel})
 		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s on %s %s: %q", c.file, c.id, c.version, got)
 		}
@@ -238,7 +239,7 @@ func TestBundleCommands(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	ubuntu := note000Host(func(s *facts.Snapshot) { s.Stack.Manager, s.Stack.Initramfs = facts.APT, true })
+	ubuntu := note000Host(func(s *facts.Snapshot) { s.Stack.Manager, s.Stack.Initramfs = "apt", true })
 	got = typed(Spec{Bundle: "doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb"}, ubuntu)
 	if len(got) != 4 || !strings.HasPrefix(got[0], "dpkg ") || !strings.HasSuffix(got[2], "install -- doca-ofed") || !strings.HasPrefix(got[3], "update-initramfs -u -k ") {
 		t.Errorf("%q", got)
@@ -247,13 +248,12 @@ func TestBundleCommands(t *testing.T) {
 
 // TestDOCAByEachManager: the repository in the file is read and DOCA-OFED installed by what the host has.
 func TestDOCAByEachManager(t *testing.T) {
-	b, _ := fabric.ParseBundle("doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm")
 	for manager, want := range map[string][]string{
-		facts.DNF:    {"rpm --upgrade --replacepkgs x.rpm", "dnf clean all", "dnf -y install -- doca-ofed"},
-		facts.YUM:    {"rpm --upgrade --replacepkgs x.rpm", "yum clean all", "yum -y install -- doca-ofed"},
-		facts.Zypper: {"rpm --upgrade --replacepkgs x.rpm", "zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses -- doca-ofed"},
+		"dnf":    {"rpm --upgrade --replacepkgs x.rpm", "dnf clean all", "dnf -y install -- doca-ofed"},
+		"yum":    {"rpm --upgrade --replacepkgs x.rpm", "yum clean all", "yum -y install -- doca-ofed"},
+		"zypper": {"rpm --upgrade --replacepkgs x.rpm", "zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses -- doca-ofed"},
 	} {
-		if got := lines(docaCommands(b, manager, "x.rpm")); !slices.Equal(got, want) {
+		if got := lines(packagemanager.Lookup(manager).FromBundle("x.rpm", "doca-ofed")); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", manager, got)
 		}
 	}

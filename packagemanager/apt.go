@@ -1,0 +1,191 @@
+package packagemanager
+
+import (
+	"context"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// apt installs .deb files, which dpkg unpacks and configures.
+var apt = &Manager{
+	Name: "apt", Program: "apt-get", Of: Release.debian,
+	Query: func(_ context.Context, r host.Reader, wanted []string) map[string]Package {
+		return ParseDpkg(dpkgStatus(r), wanted)
+	},
+	Simulate: simulateAPT, Parse: parseAPT, Refuses: ended, Install: installAPT,
+	FromBundle: func(file, name string) []host.Command {
+		return []host.Command{
+			command("dpkg", "--force-confdef", "--force-confold", "--install", file),
+			aptUpdate(),
+			command("apt-get", aptArguments("install", "--", name)...),
+		}
+	},
+	Initramfs: func(kernel string, there bool) host.Command {
+		how := "-u"
+		if !there {
+			how = "-c"
+		}
+		return host.Command{Name: "update-initramfs", Args: []string{how, "-k", kernel}}
+	},
+	Meanings: []Meaning{
+		{[]string{"Could not get lock"}, busy},
+		{[]string{"404  Not Found", "Failed to fetch"}, "a package could not be fetched: the lists are older than the repository (run `apt-get update` there and plan again), or the repository cannot be reached"},
+		{[]string{"Packages need to be removed but remove is disabled"}, "it would remove packages that the plan did not show: plan again"},
+	},
+	RDMA:    []string{"ibverbs-providers", "ibverbs-utils", "rdma-core"},
+	Build:   []string{"dkms", "gcc", "lsof", "make", "pciutils", "perl"},
+	Headers: func(kernel string) string { return "linux-headers-" + kernel },
+	Kernel: func(r Release, kernel, arch string) (string, bool) {
+		if r.ID == "ubuntu" {
+			return "linux-modules-extra-" + kernel, false
+		}
+		return "linux-image-" + arch, true // Debian's cloud kernels lack what its usual ones have
+	},
+}
+
+// aptInstall are the arguments that name packages, before any that make it simulate.
+func aptInstall(packages []string) []string {
+	return append([]string{"install", "--no-install-recommends", "--"}, packages...)
+}
+
+func aptUpdate() host.Command {
+	return command("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update")
+}
+
+// installAPT finishes first what broke off: that may have left dependencies open. apt closes them where it
+// is asked for no package; beside others it refuses.
+func installAPT(o Order) []Step {
+	var out []Step
+	if o.Finish {
+		out = append(out, Step{command("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"), true})
+	}
+	if o.Refresh {
+		out = append(out, Step{aptUpdate(), false})
+	}
+	if o.Finish {
+		out = append(out, Step{command("apt-get", aptArguments(append([]string{"--fix-broken", "--no-remove"}, aptInstall(nil)...)...)...), true})
+	}
+	packages := slices.Clone(o.Install)
+	for _, name := range o.Remove {
+		packages = append(packages, name+"-")
+	}
+	if len(packages) == 0 {
+		return out
+	}
+	how := []string{"--allow-downgrades"}
+	if o.Reinstall {
+		how = append(how, "--reinstall")
+	}
+	if len(o.Remove) == 0 { // what the plan does not show, stays
+		how = append(how, "--no-remove")
+	}
+	return append(out, Step{command("apt-get", aptArguments(append(how, aptInstall(packages)...)...)...), false})
+}
+
+// aptArguments let no question be asked, keep what an administrator changed in configuration files
+// (dpkg(1), confold), and wait for whoever holds the lock.
+func aptArguments(args ...string) []string {
+	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"}, args...)
+}
+
+// simulateAPT asks apt. Where an earlier installation left dependencies open, apt takes no other package
+// but together with those that close them, which it finds where it is asked for none.
+func simulateAPT(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
+	ask := func(packages []string) (host.Answer, error) {
+		return r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, aptInstall(packages)...)...)
+	}
+	a, err := ask(packages)
+	if err != nil || !strings.Contains(a.Stderr, "E: Unmet dependencies.") {
+		return a, err
+	}
+	closing, err := ask(nil)
+	if err != nil || closing.Exit != 0 {
+		return closing, err
+	}
+	all := slices.Clone(packages)
+	for _, step := range parseAPT(closing.Stdout) {
+		if step.To != "" {
+			all = append(all, step.Name+"="+step.To)
+		}
+	}
+	return ask(all)
+}
+
+// aptLine is "Inst NAME [OLD] (NEW …)" or "Remv NAME [OLD]" of apt-get(8) --simulate.
+var aptLine = regexp.MustCompile(`^(Inst|Remv|Purg) (\S+)(?: \[([^\]\s]+)\])?(?: \((\S+))?`)
+
+func parseAPT(said string) []PackageStep {
+	var out []PackageStep
+	for line := range strings.Lines(said) {
+		m := aptLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil || m[1] == "Inst" && m[4] == "" || m[1] != "Inst" && m[3] == "" {
+			continue
+		}
+		if m[1] != "Inst" {
+			m[4] = ""
+		}
+		out = append(out, PackageStep{Name: m[2], From: m[3], To: m[4]})
+	}
+	return sorted(out)
+}
+
+// ParseDpkg reads /var/lib/dpkg/status, and behind it what dpkg has not entered there yet: the packages
+// that are asked for, where they are installed, and all whose installation broke off.
+func ParseDpkg(status string, wanted []string) map[string]Package {
+	states := map[[2]string]Package{} // by name and architecture: one may be there for two
+	for stanza := range strings.SplitSeq(status, "\n\n") {
+		var k [2]string
+		var state, version string
+		for line := range strings.Lines(stanza) {
+			switch field, value, _ := strings.Cut(line, ":"); field {
+			case "Package":
+				k[0] = strings.TrimSpace(value)
+			case "Architecture":
+				k[1] = strings.TrimSpace(value)
+			case "Status": // want, error flag, state: dpkg(1)
+				if f := strings.Fields(value); len(f) == 3 {
+					state = f[2]
+				}
+			case "Version":
+				version = strings.TrimSpace(value)
+			}
+		}
+		if state == "installed" {
+			state = ""
+		}
+		delete(states, k)
+		if k[0] != "" && state != "not-installed" && state != "config-files" {
+			states[k] = Package{version, state}
+		}
+	}
+	out := map[string]Package{}
+	for _, k := range slices.SortedFunc(maps.Keys(states), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		if p, name := states[k], k[0]; p.Unfinished != "" || slices.Contains(wanted, name) && out[name].Unfinished == "" {
+			out[name] = p
+		}
+	}
+	return out
+}
+
+// dpkgStatus is dpkg's file, and the notes from which dpkg makes it anew at its end: they stay where it was
+// cut off before (dpkg's modstatdb).
+func dpkgStatus(r host.Reader) string {
+	const dir = "/var/lib/dpkg"
+	all := []string{text(r, dir+"/status")}
+	notes, err := r.ReadDir(dir + "/updates")
+	if err != nil {
+		return all[0] // none were ever written
+	}
+	slices.Sort(notes) // numbers with leading zeros
+	for _, n := range notes {
+		if n[0] >= '0' && n[0] <= '9' { // another one is half written
+			all = append(all, text(r, path.Join(dir, "updates", n)))
+		}
+	}
+	return strings.Join(all, "\n\n")
+}

@@ -1,0 +1,108 @@
+package packagemanager
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// dnf is Red Hat's, and yum what came before it.
+var (
+	dnf = redHat("dnf", []string{"--setopt=install_weak_deps=False"}, []string{"--allowerasing"})
+	yum = redHat("yum", nil, nil)
+)
+
+// redHat is a manager with dnf's words; slim keeps it from packages that nobody asked for, and erase lets
+// it remove what stands in the way.
+func redHat(name string, slim, erase []string) *Manager {
+	install := func(packages []string) []string {
+		out := append(append([]string{"install"}, slim...), "--")
+		for _, p := range packages { // a version stands behind a hyphen
+			out = append(out, strings.Replace(p, "=", "-", 1))
+		}
+		return out
+	}
+	return &Manager{
+		Name: name, Program: name, Of: func(r Release) bool { return !r.debian() && !r.suse() },
+		Query: queryRPM,
+		Simulate: func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
+			// Without -C it would fetch lists, which is no looking; with -q it says nothing of what it would do.
+			return r.Inquire(ctx, name, append([]string{"--assumeno", "-C"}, install(packages)...)...)
+		},
+		Parse: parseDNF, Unread: "Cache-only enabled but no cache", // it has read no list yet
+		Refuses: func(a host.Answer, steps []PackageStep) bool { // --assumeno ends with 1 where there is something to do
+			return a.Exit != 0 && len(steps) == 0
+		},
+		Install: func(o Order) []Step {
+			var out []Step
+			if o.Refresh {
+				out = append(out, Step{command(name, "-y", "makecache"), false})
+			}
+			if len(o.Install) > 0 {
+				args := []string{"-y"}
+				if len(o.Remove) > 0 { // it takes no word for what goes, and removes what stands in the way
+					args = append(args, erase...)
+				}
+				out = append(out, Step{command(name, append(args, install(o.Install)...)...), false})
+			}
+			return out
+		},
+		FromBundle: func(file, pkg string) []host.Command {
+			return []host.Command{upgradeRPM(file), command(name, "clean", "all"), command(name, "-y", "install", "--", pkg)}
+		},
+		Initramfs: dracut,
+		RDMA:      rpmRDMA,
+		Build:     []string{"gcc", "gcc-gfortran", "lsof", "make", "pciutils", "perl", "tcl", "tk"},
+		Headers:   func(kernel string) string { return "kernel-devel=" + rpmKernel(kernel) },
+		Kernel: func(r Release, kernel, _ string) (string, bool) {
+			if strings.HasPrefix(r.Version, "8") { // later releases dropped rdma_rxe
+				return "kernel-modules-extra=" + rpmKernel(kernel), false
+			}
+			return "", false
+		},
+	}
+}
+
+// rpmKernel is a kernel's version as its packages write it: uname's has the architecture behind it.
+func rpmKernel(kernel string) string {
+	if at := strings.LastIndexByte(kernel, '.'); at > 0 {
+		return kernel[:at]
+	}
+	return kernel
+}
+
+// parseDNF reads the table of dnf and yum. A name that is too long for its column stands on a line of
+// its own.
+func parseDNF(said string) []PackageStep {
+	var out []PackageStep
+	section, name := "", ""
+	for line := range strings.Lines(said) {
+		line = strings.TrimRight(line, "\r\n")
+		switch f := strings.Fields(line); {
+		case strings.HasPrefix(line, "Transaction Summary"):
+			return sorted(out)
+		case line != "" && line[0] != ' ' && strings.HasSuffix(line, ":"):
+			section, name = strings.TrimSuffix(line, ":"), ""
+		case !strings.HasPrefix(line, " ") || section == "" || len(f) == 0:
+		case len(f) == 1:
+			name = f[0]
+		case f[0] == "replacing" && len(f) > 2: // "replacing NAME.ARCH VERSION"
+			out = append(out, PackageStep{Name: f[1][:max(strings.LastIndexByte(f[1], '.'), 1)], From: f[2]})
+		default:
+			if name != "" {
+				f = append([]string{name}, f...)
+			}
+			name = ""
+			if len(f) < 4 {
+				continue
+			}
+			step := PackageStep{Name: f[0], To: f[2]}
+			if strings.HasPrefix(section, "Removing") {
+				step = PackageStep{Name: f[0], From: f[2]}
+			}
+			out = append(out, step)
+		}
+	}
+	return sorted(out)
+}

@@ -1,0 +1,278 @@
+// Package packagemanager is the table of package managers. Each is one row of All: what it takes for its
+// distribution, which packages are installed, what an installation would do, and the commands that do it.
+// Other rooms ask the row and know no manager's name.
+package packagemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// All is every package manager that is known. A host's is the first that its distribution takes and whose
+// program is there.
+var All = []*Manager{apt, dnf, yum, zypper}
+
+// Manager is one package manager.
+type Manager struct {
+	Name    string // as messages write it
+	Program string
+	// Of says whether a distribution is managed so: an apt-get on a Red Hat is somebody's experiment.
+	Of func(Release) bool
+
+	// Query are the versions of the wanted packages that are installed, and all unfinished ones.
+	Query func(ctx context.Context, r host.Reader, wanted []string) map[string]Package
+	// Simulate asks what an installation of packages would do, "name=version" where one is pinned. It
+	// changes nothing, lists of packages included.
+	Simulate func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error)
+	// Parse reads the steps of an answer.
+	Parse func(said string) []PackageStep
+	// Refuses says whether an answer without an unknown package is a refusal.
+	Refuses func(a host.Answer, steps []PackageStep) bool
+	// Unread is what it says where it has no lists of packages; "": it then knows no package.
+	Unread string
+
+	// Install are the commands that make an order, in their sequence.
+	Install func(Order) []Step
+	// FromBundle installs a package from the repository in a bundle's file.
+	FromBundle func(file, name string) []host.Command
+	// Initramfs makes the kernel's anew; there says whether it has one.
+	Initramfs func(kernel string, there bool) host.Command
+	// Meanings are what its words mean.
+	Meanings []Meaning
+
+	// RDMA are the packages that make RDMA work from the distribution's own. One has the user-space
+	// drivers: without it "no IB devices found" (rdma-core's packaging).
+	RDMA []string
+	// Build are what vendors' installers need beside the kernel's headers: what compiles modules, and what
+	// their tools are written in (MLNX_OFED's user manual, software prerequisites).
+	Build []string
+	// Headers is the package that has a kernel's headers, "name=version" where its name says no kernel.
+	Headers func(kernel string) string
+	// Kernel is the package that has kernel modules which the running kernel lacks, and whether the host
+	// must boot another kernel for them; "" where none is known.
+	Kernel func(r Release, kernel, arch string) (name string, reboot bool)
+}
+
+// Order is what is to be installed and removed, and what is to be done before.
+type Order struct {
+	Finish    bool // an earlier installation broke off
+	Reinstall bool // files of a package that is there may be missing
+	Refresh   bool // the lists of packages are read anew
+	Install   []string
+	Remove    []string
+}
+
+// Step is a command of an order.
+type Step struct {
+	host.Command
+	// Finishes: it ends an earlier installation. It may lack what a later command brings.
+	Finishes bool
+}
+
+// Meaning is what words of a package manager mean.
+type Meaning struct {
+	Words   []string
+	Meaning string
+}
+
+// Lookup returns the manager of that name; nil where none is known.
+func Lookup(name string) *Manager {
+	if i := slices.IndexFunc(All, func(m *Manager) bool { return m.Name == name }); i >= 0 {
+		return All[i]
+	}
+	return nil
+}
+
+// Find is the host's package manager; nil where none is known.
+func Find(r host.Reader, release Release) *Manager {
+	for _, m := range All {
+		if _, err := r.Stat("/usr/bin/" + m.Program); err == nil && m.Of(release) {
+			return m
+		}
+	}
+	return nil
+}
+
+// Explain is what a package manager's words mean; "": not known.
+func Explain(said string) string {
+	for _, m := range All {
+		for _, meaning := range m.Meanings {
+			if slices.ContainsFunc(meaning.Words, func(w string) bool { return strings.Contains(said, w) }) {
+				return meaning.Meaning
+			}
+		}
+	}
+	return ""
+}
+
+// Quiet keeps package managers from asking: of debconf, of needrestart (Ubuntu), of apt-listchanges,
+// and zypper waits for its lock.
+var Quiet = []string{"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_SUSPEND=1", "APT_LISTCHANGES_FRONTEND=none", "ZYPP_LOCK_TIMEOUT=300"}
+
+// HalfInstalled is the state of a package whose files were being unpacked. `dpkg --configure` passes
+// it over, and `apt-get --fix-broken` removes it where nobody asks for it by name.
+const HalfInstalled = "half-installed"
+
+// Release is the distribution, by os-release(5).
+type Release struct {
+	ID      string   `json:"id"`                // "debian", "ubuntu", "rhel", …
+	Version string   `json:"version,omitempty"` // VERSION_ID: "12", "22.04", "9.4"
+	Like    []string `json:"like,omitempty"`    // ID_LIKE
+	Variant string   `json:"variant,omitempty"` // VERSION: "22.03 (LTS-SP3)"
+}
+
+// Package is an installed package.
+type Package struct {
+	Version string `json:"version"`
+	// Unfinished is the state in which an installation broke off: "half-configured", "unpacked", …
+	Unfinished string `json:"unfinished,omitempty"`
+}
+
+// debian says whether packages are .deb files.
+func (r Release) debian() bool {
+	return r.ID == "debian" || r.ID == "ubuntu" || slices.Contains(r.Like, "debian") || slices.Contains(r.Like, "ubuntu")
+}
+
+// ParseRelease reads os-release(5).
+func ParseRelease(text string) Release {
+	var r Release
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok {
+			continue
+		}
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			r.ID = value
+		case "VERSION_ID":
+			r.Version = value
+		case "ID_LIKE":
+			r.Like = strings.Fields(value)
+		case "VERSION":
+			r.Variant = value
+		}
+	}
+	return r
+}
+
+// Simulation is what a package manager would do, by the lists of packages that it has now.
+type Simulation struct {
+	Steps  []PackageStep `json:"steps,omitempty"`
+	Failed string        `json:"failed,omitempty"` // its own words, where it cannot
+	// Unknown are packages that it has not heard of: its lists may be old, or none were ever read.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// PackageStep is a package that would be installed (no From), changed, or removed (no To).
+type PackageStep struct {
+	Name string `json:"name"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+// Simulate is what a manager would do to install packages; m may be nil.
+func Simulate(ctx context.Context, r host.Reader, m *Manager, packages []string) *Simulation {
+	if m == nil {
+		return &Simulation{Failed: "this host has no package manager that is known (apt, dnf, yum, zypper)"}
+	}
+	a, err := m.Simulate(ctx, r, packages)
+	if err != nil {
+		if errors.Is(err, host.ErrNoProgram) {
+			return &Simulation{Failed: m.Name + " is not there"}
+		}
+		return &Simulation{Failed: err.Error()}
+	}
+	s := m.ParseSimulation(a)
+	if m.Unread != "" && strings.Contains(s.Failed, m.Unread) {
+		return &Simulation{Unknown: names(packages)}
+	}
+	return s
+}
+
+// ParseSimulation reads the manager's answer.
+func (m *Manager) ParseSimulation(a host.Answer) *Simulation {
+	s := &Simulation{Unknown: unknown(html.UnescapeString(a.Stdout + "\n" + a.Stderr)), Steps: m.Parse(a.Stdout)} // some write XML
+	if m.Refuses(a, s.Steps) && len(s.Unknown) == 0 {
+		s.Failed = lastWords(a)
+	}
+	return s
+}
+
+// ended says whether a program ended badly.
+func ended(a host.Answer, _ []PackageStep) bool { return a.Exit != 0 }
+
+// names are packages without the versions that are pinned.
+func names(packages []string) []string {
+	out := make([]string, 0, len(packages))
+	for _, p := range packages {
+		name, _, _ := strings.Cut(p, "=")
+		out = append(out, name)
+	}
+	return out
+}
+
+func lastWords(a host.Answer) string {
+	said := strings.TrimSpace(a.Stderr)
+	if said == "" {
+		said = strings.TrimSpace(a.Stdout)
+	}
+	lines := strings.Split(said, "\n")
+	said = strings.Join(lines[max(0, len(lines)-6):], "; ")
+	if said == "" {
+		return fmt.Sprintf("it ended with %d and said nothing", a.Exit)
+	}
+	return said
+}
+
+// unknownPackage are the ways in which package managers say that they have not heard of one.
+var unknownPackage = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^E: Unable to locate package (\S+)$`),
+	regexp.MustCompile(`(?m)^E: Package '?([^\s']+)'? has no installation candidate$`),
+	regexp.MustCompile(`(?m)^(?:No match for argument|No package found for): (\S+)`),
+	regexp.MustCompile(`(?m)^No package (\S+) available`),
+	regexp.MustCompile(`(?m)'([^'\s]+)' not found in package names`),
+}
+
+func unknown(said string) []string {
+	var out []string
+	for _, re := range unknownPackage {
+		for _, m := range re.FindAllStringSubmatch(said, -1) {
+			out = append(out, m[1])
+		}
+	}
+	return compact(out)
+}
+
+func sorted(steps []PackageStep) []PackageStep {
+	slices.SortFunc(steps, func(a, b PackageStep) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Compact(steps)
+}
+
+func compact(in []string) []string {
+	slices.Sort(in)
+	return slices.Compact(in)
+}
+
+const busy = "another package manager was busy for five minutes: let it end, and apply again"
+
+// command asks nobody anything.
+func command(name string, args ...string) host.Command {
+	return host.Command{Name: name, Args: args, Env: Quiet}
+}
+
+// text is a small file's content, trimmed; empty where there is none.
+func text(r host.Reader, path string) string {
+	raw, err := r.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
