@@ -25,7 +25,7 @@ func TestPlansAsData(t *testing.T) {
 	markdown := try(t, state, "plan", "-lab", "-markdown", fabric)
 	markdown.want(t, 0, "### 📋 fabricform: ", "<details><summary><b>a, b</b>", "```diff", "10.1.0.1/24 … 10.1.0.2/24")
 	lines := jsonLines(t, try(t, state, "plan", "-lab", "-json", fabric).out)
-	if last := lines[len(lines)-1]; last["type"] != "plan" || last["format"] != 1.0 || last["summary"].(map[string]any)["hosts"] != 2.0 {
+	if last := lines[len(lines)-1]; last["type"] != "plan" || last["format"] != 2.0 || last["summary"].(map[string]any)["hosts"] != 2.0 {
 		t.Fatalf("%v", last)
 	}
 

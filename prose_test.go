@@ -1,0 +1,81 @@
+package fabricform_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sentences are fields and methods that hold text for people.
+var sentences = []string{"Cause", "Cure", "Why", "Message", "Failed", "Reason", "Unreachable", "Sentence", "Note", "Notes", "Error", "Trouble", "Detail", "Describe"}
+
+// looking are functions that read a text.
+var looking = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "Cut", "CutPrefix", "CutSuffix", "EqualFold", "Index", "LastIndex", "Split", "SplitN", "Fields", "MatchString"}
+
+// foreign are the files and rooms that read what other people's libraries and programs say, which have no types.
+var foreign = map[string]string{
+	"transport/hostkey.go": "errors of x/crypto/ssh", "transport/connect.go": "errors of x/crypto/ssh",
+	"config/explain.go": "diagnostics of HCL", "config/load.go": "diagnostics of HCL",
+	"facts/simulate.go": "package managers", "packagemanager": "package managers",
+}
+
+// A sentence can be reworded without changing what the program does: nothing looks into one.
+func TestNothingReadsASentence(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		found++
+		ast.Inspect(file, func(n ast.Node) bool {
+			var text ast.Expr
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if f, is := n.Fun.(*ast.SelectorExpr); is && slices.Contains(looking, f.Sel.Name) && len(n.Args) > 0 && !byLines(n.Args) {
+					text = n.Args[0]
+				}
+			case *ast.BinaryExpr:
+				if lit, is := n.Y.(*ast.BasicLit); is && (n.Op == token.EQL || n.Op == token.NEQ) && lit.Kind == token.STRING && lit.Value != `""` {
+					text = n.X
+				}
+			}
+			at := filepath.ToSlash(path)
+			if name := field(text); slices.Contains(sentences, name) && foreign[at] == "" && foreign[filepath.Dir(at)] == "" {
+				t.Errorf("%s reads the sentence %s: decide by a typed value instead", path, name)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || found < 100 {
+		t.Fatalf("%d files were read: %v", found, err)
+	}
+}
+
+// byLines says whether a text is only taken apart into its lines.
+func byLines(args []ast.Expr) bool {
+	lit, is := args[len(args)-1].(*ast.BasicLit)
+	return is && len(args) == 2 && lit.Value == `"\n"`
+}
+
+// field is the last name of a selector or of a call of one.
+func field(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		return field(e.Fun)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.ParenExpr:
+		return field(e.X)
+	}
+	return ""
+}

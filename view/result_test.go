@@ -1,0 +1,84 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/validators"
+)
+
+// A result's sentences are made of its values.
+func TestResultsInWords(t *testing.T) {
+	v := func(name validators.Metric, value float64, unit validators.Unit) validators.Measurement {
+		return validators.Measurement{Name: name, Value: value, Unit: unit}
+	}
+	with := func(m validators.Measurement, change func(*validators.Measurement)) validators.Measurement {
+		change(&m)
+		return m
+	}
+	size := func(name validators.Metric, value float64, unit validators.Unit, bytes int64) validators.Measurement {
+		return with(v(name, value, unit), func(m *validators.Measurement) { m.MessageBytes = bytes })
+	}
+	values := func(m ...validators.Measurement) []validators.Measurement { return m }
+	for _, c := range []struct {
+		name                     string
+		r                        validators.Result
+		what, measured, expected string
+	}{
+		{"a carrier", validators.Result{Check: validators.CheckLink, Item: validators.Carrier, Object: "eth0", Found: "no carrier", Wanted: "carrier"}, "carrier", "eth0: no carrier", "carrier"},
+		{"MTUs that differ", validators.Result{Item: validators.MTU, Wanted: "the same", Values: values(validators.Measurement{Name: validators.MetricMTU, Value: 9000, Unit: validators.Bytes, Of: "a.rail0"}, validators.Measurement{Name: validators.MetricMTU, Value: 1500, Unit: validators.Bytes, Of: "b.rail0"})},
+			"MTU", "a.rail0 9000, b.rail0 1500", "the same"},
+		{"an MTU that drifted", validators.Result{Item: validators.MTU, Values: values(with(v(validators.MetricMTU, 1500, validators.Bytes), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: number(9000)} }))}, "MTU", "1500", "9000"},
+		{"a speed", validators.Result{Item: validators.Speed, Values: values(with(v(validators.MetricSpeed, 10, validators.Gbps), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: number(25)} }))}, "speed", "10 Gb/s", "25 Gb/s"},
+		{"pings", validators.Result{Item: validators.SmallPing, Object: "10.0.0.2", Values: values(
+			with(v(validators.MetricPackets, 9, ""), func(m *validators.Measurement) { m.OutOf = 10 }),
+			with(v(validators.MetricLoss, 10, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(0)} }),
+			with(v(validators.MetricRTT, 14, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Min: 13, Max: 15} }),
+			with(v(validators.MetricMaxRTT, 15, validators.Micros), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(100)} }))},
+			"ping 10.0.0.2", "9 of 10, 13 / 14 / 15 µs", "loss ≤ 0 %, max ≤ 100 µs"},
+		{"full-size pings", validators.Result{Item: validators.FullSizePing, Object: "10.0.0.2", Setup: &validators.Setup{MessageBytes: 4200}}, "full size 4200", "", ""},
+		{"throughput in a lab", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 0.95, validators.Gbps), func(m *validators.Measurement) {
+			m.Threshold = &validators.Threshold{AtLeast: number(0.9), LabGbps: 1, DeclaredGbps: 25}
+		}), v(validators.MetricRetransmits, 1, "")), Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}}, "throughput", "0.95 Gb/s, 1 retransmit, 4 streams, cubic", "≥ 0.90 Gb/s; lab link, 25 Gb/s scaled to 1"},
+		{"throughput that nobody judges", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 3, validators.Gbps), func(m *validators.Measurement) {
+			m.Threshold = &validators.Threshold{NotJudged: validators.NothingDeclared}
+		}))}, "throughput", "3.00 Gb/s", "reported only: no speed or threshold is declared"},
+		{"latency", validators.Result{Check: validators.CheckVerbs, Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.83, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Average: 1.9, P99: 2.5, P999: 4} })),
+			Setup: &validators.Setup{MessageBytes: 2, RDMAMTU: 4096, From: &validators.RDMAPort{Device: "mlx5_0", GIDIndex: 3}, To: &validators.RDMAPort{Device: "mlx5_1", GIDIndex: 1}}},
+			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096", ""},
+		{"an average latency alone", validators.Result{Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.9, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{} }))}, "send_lat", "1.90 µs average", ""},
+		{"nothing measured", validators.Result{Item: validators.PerftestRun, Object: "write_bw", Unmeasured: true, Setup: &validators.Setup{MessageBytes: 64 << 10}}, "write_bw 64 KiB", "not measured", ""},
+		{"a GID", validators.Result{Item: validators.NCCLPort, Object: "rail0", Found: "rxe0 on eth1", Values: values(v(validators.MetricGIDIndex, 1, ""))}, "rail0", "rxe0 on eth1, GID 1", ""},
+		{"a variable", validators.Result{Item: validators.ConfVariable, Object: "NCCL_IB_DISABLE", Found: `"true"`, Wanted: `"1"`, Place: &validators.Place{File: "/etc/nccl.conf"}}, "/etc/nccl.conf", `NCCL_IB_DISABLE is "true"`, `"1"`},
+		{"a line of a file", validators.Result{Item: validators.ConfFinding, Found: "Set twice", Place: &validators.Place{File: "/etc/nccl.conf", Line: 7}}, "/etc/nccl.conf:7", "Set twice", ""},
+		{"ranks", validators.Result{Item: validators.Ranks, Hosts: []string{"a", "b"}, Values: values(v(validators.MetricRanks, 4, "")), Setup: &validators.Setup{Ranks: 4, Software: []string{"torch 2.7.0", "NCCL 2.26.2"}, Transport: "RDMA", Devices: []string{"rdma0", "rdma1"}}},
+			"ranks", "4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, RDMA on rdma0,rdma1", ""},
+		{"right values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 0, ""), func(m *validators.Measurement) { m.OutOf = 72 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "72 on 4 ranks, all correct", ""},
+		{"wrong values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 2, ""), func(m *validators.Measurement) { m.OutOf = 9 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "2 of 9 wrong", ""},
+		{"a sweep", validators.Result{Item: validators.BusBandwidth, Object: "all_reduce", Setup: &validators.Setup{Ranks: 4}, Values: values(size(validators.MetricBusBandwidth, 0.03, validators.GBps, 1024), with(size(validators.MetricBusBandwidth, 15, validators.GBps, 512<<20), func(m *validators.Measurement) {
+			m.Threshold = &validators.Threshold{AtLeast: number(5), Fraction: 0.8, Ceiling: 6.25}
+		}), size(validators.MetricPassTime, 20.5, validators.Seconds, 1<<30))}, "all_reduce", "15 GB/s bus bandwidth at 512 MiB (1 KiB 0.03, 512 MiB 15), ended before 1024 MiB: one pass would take 20.5 s", "≥ 5 GB/s, 80 % of what the links carry"},
+		{"versions", validators.Result{Item: validators.Version, Object: "kernel", FoundOn: []validators.FoundOn{{Value: "6.12", Hosts: []string{"h1", "h2", "h3"}}, {Hosts: []string{"h4"}}}, Wanted: "the same on all hosts"}, "kernel", "6.12 on h[1-3], none on h4", "the same on all hosts"},
+		{"a reboot", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: "came up as declared", Values: values(v(validators.MetricResources, 7, ""))}, "reboot", "7 resources came up as declared", ""},
+		{"a culprit", validators.Result{Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Values: values(with(v(validators.MetricPathsFailed, 11, ""), func(m *validators.Measurement) { m.OutOf = 11 }))}, "common cause", "all 11 paths of h04.rail fail", ""},
+		{"a check as a whole", validators.Result{Check: validators.CheckTCP, Verdict: validators.Skip}, "tcp", "", ""},
+		{"an item that view does not know", validators.Result{Check: "toy", Item: "boot_time", Values: values(with(v("boot_time", 41, validators.Seconds), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(60)} }))}, "boot time", "boot time 41 s", "≤ 60 s"},
+	} {
+		if what, measured, expected := What(c.r), Measured(c.r), Expected(c.r); what != c.what || measured != c.measured || expected != c.expected {
+			t.Errorf("%s: %q, %q, %q; want %q, %q, %q", c.name, what, measured, expected, c.what, c.measured, c.expected)
+		}
+	}
+}
+
+// The summary decides by typed values: every sentence can be reworded.
+func TestTheSummaryReadsNoSentence(t *testing.T) {
+	for want, r := range map[string]validators.Result{
+		"what could not be reached was not proven": {Verdict: validators.Skip, Skipped: validators.HostUnreachable, Cause: "x"},
+		"Nothing was proven":                       {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
+	} {
+		var b strings.Builder
+		if New(&b).Results([]validators.Result{r}); !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
