@@ -1,3 +1,5 @@
+//go:build linux
+
 package checkpoint
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/fabricform/fabricform/host/file"
 )
@@ -70,4 +73,11 @@ func (f File) restore() error {
 		return err
 	}
 	return errors.Join(os.Lchown(f.Path, f.UID, f.GID), os.Chmod(f.Path, f.Mode))
+}
+
+func owner(info fs.FileInfo) (uid, gid int) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid), int(st.Gid)
+	}
+	return 0, 0
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package checkpoint
 
 import (
@@ -6,9 +8,6 @@ import (
 
 	"github.com/fabricform/fabricform/host/clock"
 )
-
-// DefaultLease is how long a host waits for a client that has fallen silent.
-const DefaultLease = 60 * time.Second
 
 // maxLease bounds a mistake; a confirmation by hand may take a day.
 const maxLease = 24 * time.Hour

@@ -3,7 +3,21 @@
 // it does not; and the snapshot that it reverts to.
 package checkpoint
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultLease is how long a host waits for a client that has fallen silent.
+const DefaultLease = 60 * time.Second
+
+// Holder is who opened a transaction or took it over.
+type Holder struct {
+	User   string `json:"user"`   // of the client's machine, user@machine
+	From   string `json:"from"`   // the client's address, as the host sees it
+	Client string `json:"client"` // names one run of the client
+}
 
 // State is how far a transaction is.
 type State string
@@ -53,6 +67,9 @@ var transitions = map[State]map[Event]State{
 	RevertFailed: {Revert: Reverting, Undo: Reverting, Expire: RevertFailed, Release: Released, Reboot: RevertFailed},
 	Released:     {Expire: Released, Reboot: Released},
 }
+
+// ErrTooLate is why a client cannot go on: the host has gone back, or is about to. Callers decide by it.
+var ErrTooLate = errors.New("too late: the host is going back to its old state")
 
 // Next is the state after an event. The error is a *Refusal; it is ErrTooLate where a client goes
 // on with what is being or has been reverted.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package checkpoint
 
 import (
@@ -12,21 +14,11 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// ErrTooLate is why a client cannot go on: the host has gone back, or is about to. Callers decide by it.
-var ErrTooLate = errors.New("too late: the host is going back to its old state")
-
 // ErrNotYours is why a client cannot go on: another one has taken the transaction over.
 var ErrNotYours = errors.New("the transaction has been taken over by another client")
 
 // transactionVersion is the form of the file; a helper refuses what it does not know.
 const transactionVersion = 1
-
-// Holder is who opened a transaction or took it over.
-type Holder struct {
-	User   string `json:"user"`   // of the client's machine, user@machine
-	From   string `json:"from"`   // the client's address, as the host sees it
-	Client string `json:"client"` // names one run of the client
-}
 
 // Transaction is one attempt to change a host, as its file says.
 type Transaction struct {
