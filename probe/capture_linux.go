@@ -23,9 +23,9 @@ const (
 	pollSlice = 50 * time.Millisecond
 )
 
-// Capturer takes RoCE v2 packets off a netdev. It hears what passes the kernel: all of Soft-RoCE, and
+// capturer takes RoCE v2 packets off a netdev. It hears what passes the kernel: all of Soft-RoCE, and
 // nothing of RDMA hardware, which bypasses it.
-type Capturer struct {
+type capturer struct {
 	spec     CaptureSpec
 	fd       int
 	ring     []byte
@@ -34,9 +34,9 @@ type Capturer struct {
 	vlan     []byte // room for a frame with its tag put back
 }
 
-// OpenCapture begins a capture in the network namespace of its thread: what crosses the netdev after it
+// openCapture begins a capture in the network namespace of its thread: what crosses the netdev after it
 // returns is kept for Run, as far as the ring has room. It needs CAP_NET_RAW. Close ends it.
-func OpenCapture(s CaptureSpec) (*Capturer, error) {
+func openCapture(s CaptureSpec) (*capturer, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -49,14 +49,14 @@ func OpenCapture(s CaptureSpec) (*Capturer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture on %s: open packet socket (needs root): %w", s.Netdev, err)
 	}
-	c := &Capturer{spec: s, fd: fd, loopback: netdev.Flags&net.FlagLoopback != 0, vlan: make([]byte, s.SnapLen+4)}
+	c := &capturer{spec: s, fd: fd, loopback: netdev.Flags&net.FlagLoopback != 0, vlan: make([]byte, s.SnapLen+4)}
 	if err := c.set(netdev.Index); err != nil {
 		return nil, errors.Join(fmt.Errorf("capture on %s: %w", s.Netdev, err), c.Close())
 	}
 	return c, nil
 }
 
-func (c *Capturer) set(index int) error {
+func (c *capturer) set(index int) error {
 	if err := attach(c.fd, roceFilter(uint32(c.spec.SnapLen))); err != nil {
 		return fmt.Errorf("attach filter: %w", err)
 	}
@@ -85,7 +85,7 @@ func networkOrder(v uint16) uint16 {
 }
 
 // Close gives the ring back. It is to be called once.
-func (c *Capturer) Close() error {
+func (c *capturer) Close() error {
 	var err error
 	if c.ring != nil {
 		err = unix.Munmap(c.ring)
@@ -96,7 +96,7 @@ func (c *Capturer) Close() error {
 // Run hands packets to each, in order, until a limit of the spec or the end of ctx, which is no error:
 // what the kernel had kept by then still comes. An error of each ends it too, and is returned. It is to
 // be called once.
-func (c *Capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResult, error) {
+func (c *capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResult, error) {
 	var r CaptureResult
 	err := c.take(ctx, &r, each)
 	stats, statsErr := unix.GetsockoptTpacketStatsV3(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
@@ -111,7 +111,7 @@ func (c *Capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResu
 
 // take reads blocks to the end. When time is over it shuts the door, and takes what is inside: the last
 // block is handed over when it is old enough, and not before.
-func (c *Capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) error) error {
+func (c *capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) error) error {
 	end := time.Now().Add(c.spec.Duration)
 	for {
 		for c.ready() {
@@ -141,7 +141,7 @@ func (c *Capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) 
 
 // wait waits for a block. A netdev that goes down is told as an error, once; the capture goes on when it
 // comes back.
-func (c *Capturer) wait(most time.Duration) error {
+func (c *capturer) wait(most time.Duration) error {
 	timeout := unix.NsecToTimespec(int64(most))
 	fds := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 	if _, err := unix.Ppoll(fds, &timeout, nil); err != nil && !errors.Is(err, unix.EINTR) {
@@ -158,15 +158,15 @@ func (c *Capturer) wait(most time.Duration) error {
 }
 
 // status is the word by which the next block is handed over and back.
-func (c *Capturer) status() *uint32 {
+func (c *capturer) status() *uint32 {
 	at := c.next*blockSize + int(unsafe.Offsetof(unix.TpacketBlockDesc{}.Hdr)+unsafe.Offsetof(unix.TpacketHdrV1{}.Block_status))
 	return (*uint32)(unsafe.Pointer(&c.ring[at]))
 }
 
-func (c *Capturer) ready() bool { return atomic.LoadUint32(c.status())&unix.TP_STATUS_USER != 0 }
+func (c *capturer) ready() bool { return atomic.LoadUint32(c.status())&unix.TP_STATUS_USER != 0 }
 
 // block hands on the packets of the next block, and gives it back.
-func (c *Capturer) block(r *CaptureResult, each func(Frame) error) error {
+func (c *capturer) block(r *CaptureResult, each func(Frame) error) error {
 	block := c.ring[c.next*blockSize : (c.next+1)*blockSize]
 	head := (*unix.TpacketHdrV1)(unsafe.Pointer(&block[unsafe.Offsetof(unix.TpacketBlockDesc{}.Hdr)]))
 	at := head.Offset_to_first_pkt
@@ -194,7 +194,7 @@ func (c *Capturer) block(r *CaptureResult, each func(Frame) error) error {
 
 // frame reads one packet of a block; b begins with its header. Loopback shows each packet twice, and its
 // way out is passed over.
-func (c *Capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
+func (c *capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
 	const address = (unix.SizeofTpacket3Hdr + 15) &^ 15 // TPACKET_ALIGN in include/uapi/linux/if_packet.h
 	from := (*unix.RawSockaddrLinklayer)(unsafe.Pointer(&b[address]))
 	f := Frame{Time: time.Unix(int64(h.Sec), int64(h.Nsec)), Length: int(h.Len), Data: b[h.Mac : uint32(h.Mac)+h.Snaplen], Outgoing: from.Pkttype == unix.PACKET_OUTGOING}
@@ -209,7 +209,7 @@ func (c *Capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
 }
 
 // withTag puts a VLAN tag back that the kernel had taken off and kept beside the packet.
-func (c *Capturer) withTag(data []byte, h *unix.Tpacket3Hdr) []byte {
+func (c *capturer) withTag(data []byte, h *unix.Tpacket3Hdr) []byte {
 	const addresses = 12
 	if len(data) < addresses {
 		return data

@@ -89,19 +89,19 @@ func roceFrames(t *testing.T) [][]byte {
 }
 
 // open begins a capture of a room, and run takes it.
-func (r *room) open(t *testing.T, s CaptureSpec) *Capturer {
+func (r *room) open(t *testing.T, s CaptureSpec) *capturer {
 	t.Helper()
-	var c *Capturer
+	var c *capturer
 	r.do(func() {
 		var err error
-		if c, err = OpenCapture(s); err != nil {
+		if c, err = openCapture(s); err != nil {
 			t.Fatal(err)
 		}
 	})
 	return c
 }
 
-func run(t *testing.T, ctx context.Context, c *Capturer) ([]Frame, CaptureResult) {
+func run(t *testing.T, ctx context.Context, c *capturer) ([]Frame, CaptureResult) {
 	t.Helper()
 	var out []Frame
 	r, err := c.Run(ctx, func(f Frame) error {
@@ -148,7 +148,7 @@ func TestCaptureSeesRoCEOnBothEndsAndNothingElse(t *testing.T) {
 		a.sendFrames(t, "w0", append(noise(), f)...)
 	}
 	for _, end := range []struct {
-		c        *Capturer
+		c        *capturer
 		outgoing bool
 	}{{out, true}, {in, false}} {
 		got, r := run(t, context.Background(), end.c)
@@ -291,7 +291,7 @@ func TestCaptureRefusesWhatCannotBe(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		if _, err := OpenCapture(s); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+		if _, err := openCapture(s); err == nil || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

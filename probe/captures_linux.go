@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// CaptureServer keeps the captures that run. The zero value is ready; safe for concurrent use.
-type CaptureServer struct {
+// captureServer keeps the captures that run. The zero value is ready; safe for concurrent use.
+type captureServer struct {
 	mu   sync.Mutex
 	open map[string]*capturing
 }
@@ -21,11 +21,11 @@ type capturing struct {
 }
 
 // Start begins a capture: what comes after its answer is captured.
-func (s *CaptureServer) Start(_ context.Context, spec CaptureSpec) (id string, err error) {
+func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, err error) {
 	if spec.MaxPackets > maxKept/max(spec.SnapLen, 1) {
 		return "", fmt.Errorf("capture: %d packets of %d bytes are more than %d MiB", spec.MaxPackets, spec.SnapLen, maxKept>>20)
 	}
-	c, err := OpenCapture(spec)
+	c, err := openCapture(spec)
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +50,7 @@ func (s *CaptureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 }
 
 // Collect ends a capture and answers what it kept.
-func (s *CaptureServer) Collect(_ context.Context, id string) (CaptureReport, error) {
+func (s *captureServer) Collect(_ context.Context, id string) (CaptureReport, error) {
 	s.mu.Lock()
 	run := s.open[id]
 	delete(s.open, id)

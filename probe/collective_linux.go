@@ -19,8 +19,8 @@ const lookLimit = 3 * time.Minute
 // afterFailure is how long the other ranks of a host go on when one has failed, to say why themselves.
 const afterFailure = 5 * time.Second
 
-// Collectives keeps the ranks that run. The zero value is ready; safe for concurrent use.
-type Collectives struct {
+// collectives keeps the ranks that run. The zero value is ready; safe for concurrent use.
+type collectives struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
 
@@ -60,7 +60,7 @@ func python(path, argument string, settings map[string]string) process.Program {
 }
 
 // Look starts Python once and asks what there is.
-func (c *Collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas, error) {
+func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	e := python(l.Python, collective.LookArgument(), nil).Start(ctx)()
@@ -118,7 +118,7 @@ func ncclSettings(env map[string]string) (map[string]string, error) {
 
 // Run runs this host's ranks to their ends. It ends with the caller's stream, by Stop, and by its limit;
 // how that was is in each rank's account.
-func (c *Collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRank, error) {
+func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRank, error) {
 	if err := s.Job.Check(); err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func how(e process.Ended) (signal string, timedOut, stopped bool) {
 }
 
 // begin makes a job's context, which Stop can end.
-func (c *Collectives) begin(ctx context.Context, id string, limit time.Duration) (context.Context, func(), error) {
+func (c *collectives) begin(ctx context.Context, id string, limit time.Duration) (context.Context, func(), error) {
 	ctx, expire := context.WithTimeout(ctx, min(limit, maxDuration))
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
@@ -201,7 +201,7 @@ func (c *Collectives) begin(ctx context.Context, id string, limit time.Duration)
 }
 
 // Stop ends a job's ranks here, because another host's have ended. A job that has ended is no error.
-func (c *Collectives) Stop(_ context.Context, id string) (struct{}, error) {
+func (c *collectives) Stop(_ context.Context, id string) (struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cancel := c.open[id]; cancel != nil {

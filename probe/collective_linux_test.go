@@ -32,7 +32,7 @@ func standIn(t *testing.T) string {
 // ranks runs two hosts' worth of ranks on this machine, over loopback.
 func ranks(t *testing.T, python string, perHost int) (out []CollectiveRank) {
 	t.Helper()
-	var c [2]Collectives
+	var c [2]collectives
 	has, err := c[0].Look(t.Context(), CollectiveLook{Python: python})
 	if err != nil || has.Problem != "" {
 		t.Fatalf("%+v %v", has, err)
@@ -135,7 +135,7 @@ func TestTheLogComesBackWhateverTheLoginSays(t *testing.T) {
 
 func TestARankThatHangsIsEndedAtItsLimit(t *testing.T) {
 	t.Setenv("CUDA_STANDIN_HANGS", "0")
-	var c Collectives
+	var c collectives
 	port, err := freePort(FirstMeetingPort, meetingPorts)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestARankThatHangsIsEndedAtItsLimit(t *testing.T) {
 }
 
 func TestLookSaysWhatIsMissing(t *testing.T) {
-	var c Collectives
+	var c collectives
 	look := func(python string) CollectiveHas {
 		t.Helper()
 		has, err := c.Look(t.Context(), CollectiveLook{Python: python})
@@ -187,7 +187,7 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestAJobThatCannotBeIsRefused(t *testing.T) {
-	var c Collectives
+	var c collectives
 	good := CollectiveSpec{ID: "x", Ranks: 1, Limit: time.Second, Job: collective.Job{World: 2, Master: netip.MustParseAddrPort("127.0.0.1:1"), Count: 1, MeetSeconds: 1, Seconds: 1, BudgetSeconds: 1}}
 	for name, change := range map[string]func(*CollectiveSpec){
 		"ranks 2 to 2":    func(s *CollectiveSpec) { s.First = 2 },

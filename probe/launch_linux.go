@@ -50,7 +50,7 @@ func (p TestPrograms) environment(settings map[string]string, dir string) []stri
 }
 
 // LaunchLook starts each program once, without ranks.
-func (c *Collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, error) {
+func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, error) {
 	out := LaunchHas{GPUs: visible(l.GPUs)}
 	if out.GPUs == 0 {
 		return out, nil // it need not have the programs
@@ -154,7 +154,7 @@ func (p TestPrograms) room(r RankSettings) (dir string, env []string, err error)
 
 // Launch runs mpirun to its end, which starts this host's ranks, and asks for the others' (Asked). It ends
 // with the caller's stream, by Stop, and by its limit.
-func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded, err error) {
+func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded, err error) {
 	args, err := s.Run.Args()
 	if err := errors.Join(err, s.Launch.Check()); err != nil {
 		return LaunchEnded{}, err
@@ -187,7 +187,7 @@ func (c *Collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 }
 
 // Daemon runs what mpirun asked for, if it is a daemon of its, to its end. It ends as Launch does.
-func (c *Collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded, err error) {
+func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded, err error) {
 	dir, env, err := s.room(s.RankSettings)
 	if err != nil {
 		return LaunchEnded{}, err

@@ -41,7 +41,7 @@ func TestDaemonsLieBesideMPIRun(t *testing.T) {
 }
 
 func TestADaemonThatIsNoneIsRefused(t *testing.T) {
-	var c Collectives
+	var c collectives
 	t.Setenv("TMPDIR", t.TempDir())
 	r := RankSettings{Netdev: "lo"}
 	for want, s := range map[string]DaemonSpec{
@@ -61,7 +61,7 @@ func TestADaemonThatIsNoneIsRefused(t *testing.T) {
 
 // What mpirun asks comes to whoever asks for it, and the answer back.
 func TestARemoteShellAsksTheHelper(t *testing.T) {
-	var c Collectives
+	var c collectives
 	dir, err := os.MkdirTemp("", "ff") // short: it has the place of a socket
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(folder, "go"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var c Collectives
+	var c collectives
 	s := LaunchSpec{ID: "x", TestPrograms: TestPrograms{MPIRun: mpirun}, RankSettings: RankSettings{Netdev: "lo"}, Limit: time.Minute, Run: collective.TestRun{Program: collective.AllReducePerf, Min: 8, Max: 8, Factor: 2, Iterations: 1},
 		Launch: mpi.Launch{Release: mpi.Release{Kind: mpi.OpenMPI}, Hosts: []mpi.Host{{Address: netip.MustParseAddr("10.0.0.1"), Ranks: 1}, {Address: netip.MustParseAddr("10.0.0.2"), Ranks: 1}}, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}}
 	ended := make(chan error, 1)
@@ -199,8 +199,8 @@ func TestProgramsThatDoNotStart(t *testing.T) {
 		if strings.Contains(want, "within") {
 			ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second) // in the place of the minute
 		}
-		var collectives Collectives
-		has, err := collectives.LaunchLook(ctx, LaunchLook{TestPrograms: p, GPUs: 1})
+		var ranks collectives
+		has, err := ranks.LaunchLook(ctx, LaunchLook{TestPrograms: p, GPUs: 1})
 		cancel()
 		if got := fmt.Sprint(has.Problem, err); !strings.Contains(got, want) || (err != nil) != strings.Contains(want, "within") {
 			t.Errorf("%s: %s", want, got)

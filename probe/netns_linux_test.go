@@ -273,7 +273,7 @@ func (r *room) pingAll(t *testing.T, s PingSpec, answers func(i int) int) (got [
 func TestTCPMovesBothPortsCounters(t *testing.T) {
 	a, b := newRoom(t), newRoom(t)
 	cable(t, a, b, 1, 9000)
-	var s TCPServer
+	var s tcpServer
 	var l TCPListenResult
 	var before, after Counters
 	b.do(func() {
@@ -313,7 +313,7 @@ func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
 // transfer is a whole measurement over the first cable, in the direction of its addresses.
 func transfer(t *testing.T, a, b *room, streams int, d time.Duration, congestion string, discard bool) (sent, got TCPResult) {
 	t.Helper()
-	var s TCPServer
+	var s tcpServer
 	var l TCPListenResult
 	to := netip.MustParseAddr("10.0.0.2")
 	b.do(func() {
@@ -348,7 +348,7 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
 	a, b := newRoom(t), newRoom(t)
 	cable(t, a, b, 1, 9000)
-	var s TCPServer
+	var s tcpServer
 	var l TCPListenResult
 	b.do(func() {
 		var err error

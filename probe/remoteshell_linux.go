@@ -18,7 +18,7 @@ type remoteShell struct {
 	asks chan LaunchAsk
 	over chan struct{} // closed when mpirun has ended
 
-	users int // mpirun, and who asks what it wants; under Collectives.mu
+	users int // mpirun, and who asks what it wants; under collectives.mu
 
 	mu      sync.Mutex
 	next    int
@@ -26,7 +26,7 @@ type remoteShell struct {
 }
 
 // shell finds or makes a launch's; leave is due. Whoever asks what mpirun wants may come before mpirun.
-func (c *Collectives) shell(id string) *remoteShell {
+func (c *collectives) shell(id string) *remoteShell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.shells == nil {
@@ -40,7 +40,7 @@ func (c *Collectives) shell(id string) *remoteShell {
 }
 
 // leave forgets a launch's, unless somebody else uses it.
-func (c *Collectives) leave(id string, s *remoteShell) {
+func (c *collectives) leave(id string, s *remoteShell) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.users--; s.users == 0 && c.shells[id] == s {
@@ -49,7 +49,7 @@ func (c *Collectives) leave(id string, s *remoteShell) {
 }
 
 // close is leave of the launch itself: who asks hears that it is over.
-func (c *Collectives) close(id string, s *remoteShell) {
+func (c *collectives) close(id string, s *remoteShell) {
 	c.mu.Lock()
 	delete(c.shells, id) // it is no later launch's
 	c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Collectives) close(id string, s *remoteShell) {
 }
 
 // Asked waits for what mpirun wants of another host; of one that has ended, as long as ctx lets it.
-func (c *Collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
+func (c *collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 	s := c.shell(id)
 	defer c.leave(id, s)
 	select {
@@ -72,7 +72,7 @@ func (c *Collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 }
 
 // Told answers mpirun. One that has ended is no error.
-func (c *Collectives) Told(_ context.Context, t LaunchTold) (struct{}, error) {
+func (c *collectives) Told(_ context.Context, t LaunchTold) (struct{}, error) {
 	c.mu.Lock()
 	s := c.shells[t.ID]
 	c.mu.Unlock()

@@ -5,7 +5,7 @@ import "github.com/fabricform/fabricform/agent"
 // Served are this room's measurements, as a helper serves them. What begins in one call and ends in
 // another is kept here meanwhile, and ends with the helper.
 func Served() []agent.Served {
-	tcp, verbs, ranks, captures := new(TCPServer), new(VerbsServer), new(Collectives), new(CaptureServer)
+	tcp, verbs, ranks, captures := new(tcpServer), new(verbsServer), new(collectives), new(captureServer)
 	return []agent.Served{
 		Ping.Serve(pingAll),
 		ReadCounters.Serve(readCounters),

@@ -19,8 +19,8 @@ import (
 // maxDuration bounds a test, whatever is asked for.
 const maxDuration = 10 * time.Minute
 
-// TCPServer keeps the receivers that are open. The zero value is ready; safe for concurrent use.
-type TCPServer struct {
+// tcpServer keeps the receivers that are open. The zero value is ready; safe for concurrent use.
+type tcpServer struct {
 	mu   sync.Mutex
 	open map[string]*receiver
 }
@@ -50,7 +50,7 @@ func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error
 }
 
 // Listen opens a receiver on the address and device. It ends by itself 10 s after its duration.
-func (s *TCPServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResult, error) {
+func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResult, error) {
 	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > maxDuration {
 		return TCPListenResult{}, fmt.Errorf("receive %d streams for %s: cannot be", spec.Streams, spec.Duration)
 	}
@@ -72,7 +72,7 @@ func (s *TCPServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 }
 
 // Collect waits for a receiver's account and forgets the receiver.
-func (s *TCPServer) Collect(ctx context.Context, id string) (TCPResult, error) {
+func (s *tcpServer) Collect(ctx context.Context, id string) (TCPResult, error) {
 	s.mu.Lock()
 	r := s.open[id]
 	delete(s.open, id)

@@ -19,15 +19,15 @@ import (
 // maxVerbsLimit bounds a test, whatever is asked for.
 const maxVerbsLimit = 10 * time.Minute
 
-// VerbsServer keeps the serving ends that run. The zero value is ready; safe for concurrent use.
-type VerbsServer struct {
+// verbsServer keeps the serving ends that run. The zero value is ready; safe for concurrent use.
+type verbsServer struct {
 	mu       sync.Mutex
 	open     map[string]func() VerbsOutcome
 	versions map[perftest.Test]perftest.Version
 }
 
 // Serve starts a serving end, and answers when it listens or has ended.
-func (s *VerbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeResult, error) {
+func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeResult, error) {
 	port, err := freePort(FirstControlPort, controlPorts)
 	if err != nil {
 		return VerbsServeResult{}, err
@@ -63,7 +63,7 @@ func (s *VerbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 }
 
 // Collect waits for the end of a serving end.
-func (s *VerbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error) {
+func (s *verbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error) {
 	s.mu.Lock()
 	collect := s.open[id]
 	delete(s.open, id)
@@ -75,7 +75,7 @@ func (s *VerbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error
 }
 
 // Run runs the client's end. It ends with the caller.
-func (s *VerbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome, error) {
+func (s *verbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(spec.Limit, maxVerbsLimit))
 	defer cancel()
 	wait, err := s.start(ctx, spec)
@@ -86,7 +86,7 @@ func (s *VerbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome,
 }
 
 // Version asks a program for its release; the zero Version where it is missing or does not say.
-func (s *VerbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Version, error) {
+func (s *verbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Version, error) {
 	if !t.Valid() {
 		return perftest.Version{}, fmt.Errorf("there is no perftest program ib_%.40s", t)
 	}
@@ -110,7 +110,7 @@ func (s *VerbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Ve
 	return v, nil
 }
 
-func (s *VerbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func() VerbsOutcome, err error) {
+func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func() VerbsOutcome, err error) {
 	v, err := s.Version(ctx, spec.Test.Test)
 	if err != nil {
 		return nil, err
