@@ -55,7 +55,7 @@ var allowed = map[string]struct {
 	"agent/calls":        {[]string{"agent", "resource", "host", "facts", "checkpoint"}, "what a host is asked about itself and about changes: requests and answers are values that apply and agent/helper share, in a room of their own so that apply does not import what changes a host, and measurements do not import what a change is"},
 	"agent/helper":       {[]string{"agent", "agent/calls", "resource", "host", "host/clock", "host/file", "host/lock", "host/process", "facts", "probe", "checkpoint"}, "the other side of the conversation, on the host itself; only cmd starts it"},
 	"validators":         {[]string{"agent", "fabric", "facts", "nccl", "nccl/env", "nccl/explain", "nccl/launch", "probe", "probe/collective", "probe/mpi", "probe/perftest", "host", "retry"}, "judgement measures through one method, agent.Caller; of host, the plain types of links"},
-	"apply":              {[]string{"planner", "agent", "agent/calls", "checkpoint", "transport", "validators", "resource", "facts", "fabric", "retry"}, "carries a plan out on a fleet"},
+	"apply":              {[]string{"planner", "agent", "agent/calls", "checkpoint", "transport", "validators", "resource", "facts", "fabric", "host/file", "nccl", "retry"}, "the engine: it is handed kinds, labs and whom to tell; of host, how a file is replaced; of nccl, which device a NIC is"},
 	"lab/site":           {[]string{"host/file"}, "what every lab has, whatever it is made of"},
 	"lab/netns":          {[]string{"fabric", "lab/site", "retry"}, "a lab is built from the model alone"},
 	"lab/vm":             {[]string{"fabric", "host/file", "lab/site", "retry"}, "a lab is built from the model alone"},

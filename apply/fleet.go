@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,15 +21,19 @@ import (
 
 // Fleet is one open helper per reachable host. It implements agent.Caller and validators.Fleet.
 type Fleet struct {
-	open    func(context.Context, transport.Target) (*agent.Client, error) // another connection with its helper
-	mu      sync.Mutex                                                     // of what moves with a connection
-	targets map[string]transport.Target
-	former  map[string]transport.Target // by which hosts were reached before a plan moved them
-	clients map[string]*agent.Client
-	seen    map[string]calls.SnapshotResult // by Glance, whose helpers have ended
-	looks   map[string][]resource.Resource  // see Member
-	// Unreachable says per host why there is no helper.
-	Unreachable map[string]error
+	open  func(context.Context, transport.Target) (*agent.Client, error) // another connection with its helper
+	mu    sync.Mutex                                                     // of the hosts and all that they have
+	hosts map[string]*hostConn
+}
+
+// hostConn is one host and the connection to it.
+type hostConn struct {
+	target transport.Target
+	former *transport.Target // as the host was reached before a plan moved it
+	client *agent.Client
+	seen   *calls.SnapshotResult // by Glance, whose helper has ended
+	looks  []resource.Resource   // see Member
+	why    error                 // there is no helper
 }
 
 // Member is one host to connect to.
@@ -42,8 +45,8 @@ type Member struct {
 }
 
 // Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
-// a whole: hosts without a helper are in Unreachable.
-func Connect(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
+// a whole: Unreachable names the hosts without a helper.
+func Connect(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
 	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
 	f.each(parallelism, members, func(m Member) error {
@@ -59,9 +62,8 @@ func Connect(ctx context.Context, d *transport.Dialer, version string, paralleli
 // Glance reads all members once and ends each helper when it has answered, so that a plan of ten
 // thousand hosts holds as many connections as parallelism allows. Its fleet answers Read, and can
 // neither change nor measure.
-func Glance(ctx context.Context, d *transport.Dialer, version string, parallelism int, members []Member) *Fleet {
+func Glance(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
-	var mu sync.Mutex
 	f.each(parallelism, members, func(m Member) error {
 		c, err := open(ctx, d, version, m.Target)
 		if err != nil {
@@ -72,34 +74,40 @@ func Glance(ctx context.Context, d *transport.Dialer, version string, parallelis
 		if err != nil {
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		f.seen[m.Target.Name] = r
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.host(m.Target.Name).seen = &r
 		return nil
 	})
 	return f
 }
 
 func newFleet(members []Member) *Fleet {
-	f := &Fleet{targets: map[string]transport.Target{}, former: map[string]transport.Target{}, clients: map[string]*agent.Client{}, seen: map[string]calls.SnapshotResult{}, looks: map[string][]resource.Resource{},
-		Unreachable: map[string]error{}}
+	f := &Fleet{hosts: map[string]*hostConn{}}
 	for _, m := range members {
-		f.looks[m.Target.Name], f.targets[m.Target.Name] = m.Looks, m.Target
+		f.hosts[m.Target.Name] = &hostConn{target: m.Target, looks: m.Looks}
 	}
 	return f
 }
 
+// host is what the fleet knows of a host. The caller holds the lock.
+func (f *Fleet) host(name string) *hostConn {
+	if f.hosts[name] == nil {
+		f.hosts[name] = &hostConn{}
+	}
+	return f.hosts[name]
+}
+
 // each does something to all members side by side; where it fails, the host is unreachable.
 func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
-	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(parallelism)
 	for _, m := range members {
 		g.Go(func() error {
 			if err := do(m); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				f.Unreachable[m.Target.Name] = err
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.host(m.Target.Name).why = err
 			}
 			return nil
 		})
@@ -107,9 +115,9 @@ func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
 	_ = g.Wait() // the functions above return nil always
 }
 
-func open(ctx context.Context, d *transport.Dialer, version string, t transport.Target) (*agent.Client, error) {
+func open(ctx context.Context, d Dial, version string, t transport.Target) (*agent.Client, error) {
 	began := time.Now()
-	s, err := d.Start(ctx, t)
+	s, err := d(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +128,21 @@ func open(ctx context.Context, d *transport.Dialer, version string, t transport.
 func (f *Fleet) adopt(host string, c *agent.Client) (before *agent.Client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before, f.clients[host] = f.clients[host], c
+	h := f.host(host)
+	before, h.client = h.client, c
 	return before
 }
 
 func (f *Fleet) client(host string) *agent.Client {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.clients[host]
+	return f.host(host).client
 }
 
 // redial opens another connection to a host: a new TCP connection, login and helper.
 func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) {
 	f.mu.Lock()
-	target := f.targets[host]
+	target := f.host(host).target
 	f.mu.Unlock()
 	return f.open(ctx, target)
 }
@@ -142,8 +151,10 @@ func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) 
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range f.clients {
-		c.Close()
+	for _, h := range f.hosts {
+		if h.client != nil {
+			h.client.Close()
+		}
 	}
 }
 
@@ -151,19 +162,47 @@ func (f *Fleet) Close() {
 func (f *Fleet) Hosts() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := slices.AppendSeq(slices.Collect(maps.Keys(f.clients)), maps.Keys(f.seen))
+	var names []string
+	for name, h := range f.hosts {
+		if h.client != nil || h.seen != nil {
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
 	return names
 }
 
+// Unreachable says by host why there is no helper.
+func (f *Fleet) Unreachable() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]string{}
+	for name, h := range f.hosts {
+		if h.why != nil {
+			out[name] = h.why.Error()
+		}
+	}
+	return out
+}
+
+// reached is the client of a host, or why there is none.
+func (f *Fleet) reached(host string) (*agent.Client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch h := f.host(host); {
+	case h.client != nil:
+		return h.client, nil
+	case h.why != nil:
+		return nil, h.why
+	}
+	return nil, fmt.Errorf("host %s is not connected", host)
+}
+
 // Call implements agent.Caller: it asks the helper of a host.
 func (f *Fleet) Call(ctx context.Context, host, method string, params, result any) error {
-	c := f.client(host)
-	if c == nil {
-		if err := f.Unreachable[host]; err != nil {
-			return err
-		}
-		return fmt.Errorf("host %s is not connected", host)
+	c, err := f.reached(host)
+	if err != nil {
+		return err
 	}
 	return c.Call(ctx, host, method, params, result)
 }
@@ -172,10 +211,13 @@ func (f *Fleet) Call(ctx context.Context, host, method string, params, result an
 // anything changes: homes are looked into, and the host's own programs are asked whether they would
 // take what differs.
 func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.SnapshotResult, error) {
-	if r, is := f.seen[host]; is {
-		return r, nil
+	f.mu.Lock()
+	seen, looks := f.host(host).seen, f.host(host).looks
+	f.mu.Unlock()
+	if seen != nil {
+		return *seen, nil
 	}
-	return calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: f.looks[host], Ask: asking})
+	return calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: looks, Ask: asking})
 }
 
 // Snapshot reads a host's facts anew.

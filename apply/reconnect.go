@@ -45,7 +45,7 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	ctx, cancel := context.WithTimeout(ctx, min(t.lease/2, 20*time.Second))
 	defer cancel()
 	t.fleet.mu.Lock()
-	before := t.fleet.targets[host]
+	before := t.fleet.host(host).target
 	t.fleet.mu.Unlock()
 	target, where := before, "by a new connection"
 	if via.IsValid() {
@@ -67,7 +67,8 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	}
 	t.move(host, i.TxRef)
 	t.fleet.mu.Lock()
-	t.fleet.targets[host], t.fleet.former[host] = target, before
+	at := t.fleet.host(host)
+	at.target, at.former = target, &before
 	t.fleet.mu.Unlock()
 	if old := t.fleet.adopt(host, c); old != nil {
 		old.Close()
@@ -109,12 +110,13 @@ func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Cl
 func (f *Fleet) goesBackTo(host string, i calls.TxInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.former[host]; known || !i.Former.IsValid() {
+	at := f.host(host)
+	if at.former != nil || !i.Former.IsValid() {
 		return
 	}
-	before := f.targets[host]
+	before := at.target
 	before.Via = i.Former.String()
-	f.former[host] = before
+	at.former = &before
 }
 
 // headStart is how long a host is asked as it is reached now, before it is asked at its former address
@@ -125,9 +127,10 @@ const headStart = 3 * time.Second
 // reached now, and as it was before a plan moved it. The first that answers is taken.
 func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transport.Target, error) {
 	f.mu.Lock()
-	ways := []transport.Target{f.targets[host]}
-	if before, moved := f.former[host]; moved {
-		ways = append(ways, before)
+	at := f.host(host)
+	ways := []transport.Target{at.target}
+	if at.former != nil {
+		ways = append(ways, *at.former)
 	}
 	f.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
@@ -214,8 +217,9 @@ func (f *Fleet) askAnew(ctx context.Context, host string, p calls.TxRevert) (o H
 			continue
 		}
 		o = ended(host, i)
-		if f.mu.Lock(); o.Fate == Reverted && f.targets[host].Via != by.Via {
-			f.targets[host], o.Via = by, cmp.Or(by.Via, by.Address)
+		f.mu.Lock()
+		if at := f.host(host); o.Fate == Reverted && at.target.Via != by.Via {
+			at.target, o.Via = by, cmp.Or(by.Via, by.Address)
 		}
 		f.mu.Unlock()
 		return o, true

@@ -104,7 +104,7 @@ func TestUndoLastFollowsTheHostBack(t *testing.T) {
 			return calls.TxInfo{TxRef: p.TxRef, State: checkpoint.Reverted}, err
 		},
 	}
-	tx.fleet.targets["h"] = transport.Target{Name: "h", Address: "192.0.2.77"}
+	tx.fleet.host("h").target = transport.Target{Name: "h", Address: "192.0.2.77"}
 	tx.fleet.open = func(_ context.Context, to transport.Target) (*agent.Client, error) {
 		if to.Address != "192.0.2.77" || to.Via != "192.0.2.1" {
 			return nil, errors.New("nobody is there any more")
@@ -130,7 +130,7 @@ func TestAHostIsFoundWhereItIsFirst(t *testing.T) {
 	tx, _ := scripted(t, nil)
 	f := tx.fleet
 	now, before := transport.Target{Name: "h", Address: "192.0.2.77"}, transport.Target{Name: "h", Address: "192.0.2.77", Via: "192.0.2.1"}
-	f.targets["h"], f.former["h"] = now, before
+	f.host("h").target, f.host("h").former = now, &before
 	for _, gone := range []bool{false, true} {
 		f.open = func(_ context.Context, to transport.Target) (*agent.Client, error) {
 			if to == now {

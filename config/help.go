@@ -9,37 +9,36 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Kind describes a kind of block for editors. The whole language is a Kind without a name.
+// Kind is what an editor says of a kind of block. The whole language is a kind without a name.
 type Kind struct {
 	Name       string
 	Label      string // what the label means; "": no label
-	Header     string // first line of a block: host "NAME"
+	Header     string // how a block begins: host "NAME"
 	Doc        string
-	Many       bool // may occur more than once
-	Free       bool // accepts any attribute
+	Many       bool // more than one may stand
+	Free       bool // takes any attribute
 	Attributes []Attribute
 	Blocks     []*Kind
 }
 
-// Attribute describes an attribute for editors. Texts are Markdown.
+// Attribute is what an editor says of an attribute. Texts are Markdown.
 type Attribute struct {
 	Name    string
 	Takes   string // type and range
-	Default string // what applies if it is not set: a value, "required", "derived" or ""
+	Without string // what holds where it is not set; "": nothing
 	Doc     string
-	Values  []string    // the possible values, if there are few
-	Static  bool        // accepts no references: a type constraint
-	Parts   []Attribute // the attributes of an object
+	Values  []string    // what may be written, where that is a short list
+	Static  bool        // takes no references: a type constraint
+	Parts   []Attribute // of an object
 }
 
-// Function describes a function that expressions may call.
+// Function is a function that expressions may call.
 type Function struct{ Name, Signature string }
 
-// Language describes the whole language. It is made from the tags that Load decodes by. Callers share
-// the value and must not change it.
+// Language is the whole language, made from the same tags as Load's. It is shared: change nothing.
 var Language = sync.OnceValue(func() *Kind { return language().help() })
 
-// Block returns the kind of a nested block, or nil.
+// Block finds a nested block's kind; nil where there is none.
 func (k *Kind) Block(name string) *Kind {
 	for _, b := range k.Blocks {
 		if b.Name == name {
@@ -49,10 +48,10 @@ func (k *Kind) Block(name string) *Kind {
 	return nil
 }
 
-// Attribute returns the attribute of that name, or nil.
+// Attribute finds an attribute; nil where there is none.
 func (k *Kind) Attribute(name string) *Attribute { return find(k.Attributes, name) }
 
-// Part returns the attribute of that name in an object, or nil.
+// Part finds an attribute of an object; nil where there is none.
 func (a *Attribute) Part(name string) *Attribute { return find(a.Parts, name) }
 
 func find(all []Attribute, name string) *Attribute {
@@ -79,7 +78,7 @@ func (b *block) help() *Kind {
 }
 
 func (a *attribute) help() Attribute {
-	out := Attribute{Name: a.name, Takes: a.takes(), Default: a.fallback(), Doc: a.doc(), Values: quoted(a.one)}
+	out := Attribute{Name: a.name, Takes: a.takes(), Without: a.without(), Doc: a.doc(), Values: quoted(a.one)}
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -99,7 +98,7 @@ func (a *attribute) help() Attribute {
 	return out
 }
 
-// Functions returns the functions that expressions may call, sorted by name.
+// Functions are what expressions may call, sorted by name.
 var Functions = sync.OnceValue(func() []Function {
 	var out []Function
 	for name, f := range functions(".", newMeter()) {

@@ -74,7 +74,7 @@ func (b *benchLab) bareLogins(t *testing.T) time.Duration {
 func onePlan(t *testing.T, s *session, d *transport.Dialer) time.Duration {
 	t.Helper()
 	start := time.Now()
-	s.fleet = apply.Glance(context.Background(), d, build, 64, members(t, s))
+	s.fleet = apply.Glance(context.Background(), d.Start, build, 64, members(t, s))
 	p := s.plan(context.Background())
 	took := time.Since(start)
 	if len(p.Unreachable()) > 0 || p.Changes() < len(s.fabric.Hosts) {

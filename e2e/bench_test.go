@@ -186,9 +186,9 @@ func members(t *testing.T, s *session) (out []apply.Member) {
 // connect opens the helpers of all hosts.
 func (b *benchLab) connect(t *testing.T) *apply.Fleet {
 	t.Helper()
-	fleet := apply.Connect(context.Background(), b.dialer, build, 64, members(t, b.session))
-	if len(fleet.Unreachable) > 0 {
-		t.Fatal(fleet.Unreachable)
+	fleet := apply.Connect(context.Background(), b.dialer.Start, build, 64, members(t, b.session))
+	if lost := fleet.Unreachable(); len(lost) > 0 {
+		t.Fatal(lost)
 	}
 	return fleet
 }

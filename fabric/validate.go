@@ -4,74 +4,74 @@ import "time"
 
 // Validate holds thresholds of the live checks.
 type Validate struct {
-	// Which pairs of members of a network are measured: neighbours in a ring, or all pairs. Default: all pairs up to four members, a ring above.
+	// Which members of a network are measured: neighbours, or all pairs. Without it a ring above four members.
 	Pairs string `ff:"pairs,one=ring|all"`
-	// ICMP echo with full-size packets that must not be fragmented.
+	// ICMP echo, with full-size packets that must not be fragmented.
 	Ping PingCheck `ff:"ping,block"`
-	// TCP throughput in each direction.
+	// TCP throughput, each direction.
 	TCP TCPCheck `ff:"tcp,block"`
-	// RDMA verbs. Skipped, with the reason, if there is no RDMA device.
+	// RDMA verbs; skipped with the reason where there is no RDMA device.
 	Verbs VerbsCheck `ff:"verbs,block"`
-	// NCCL collectives.
+	// NCCL itself.
 	NCCL NCCLCheck `ff:"nccl,block"`
 }
 
-// PingCheck holds the thresholds of the ICMP check. If MaxRTT is nil, latency is reported but not judged.
+// PingCheck is the ICMP check's thresholds. Nil MaxRTT: not judged.
 type PingCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Number of packets.
+	// Packets.
 	Count int `ff:"count,min=1,max=100000,default=10"`
-	// Largest allowed packet loss, in percent.
+	// Share of the packets that may be lost.
 	MaxLossPercent float64 `ff:"max_loss_percent,min=0,max=100,default=0"`
-	// Largest allowed mean round-trip time, such as `"200us"`. Default: reported but not judged.
+	// Largest mean round-trip time, such as `"200us"`; not judged without it.
 	MaxRTT *time.Duration `ff:"max_rtt"`
 }
 
-// TCPCheck holds the thresholds of the throughput check, per direction.
+// TCPCheck is the throughput check's thresholds, per direction.
 type TCPCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// How long to send.
+	// Time of sending.
 	Duration time.Duration `ff:"duration,default=3s"`
-	// Number of parallel connections.
+	// Connections side by side.
 	Streams int `ff:"streams,min=1,max=128,default=4"`
-	// Smallest allowed throughput, in Gb/s.
+	// Least throughput, Gb/s.
 	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
-	// Smallest allowed fraction of the expected speed. Default: 0.9 if a speed is declared.
+	// Least share of the expected speed; 0.9 where a speed is declared.
 	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
 }
 
-// VerbsCheck holds the thresholds of the RDMA check, per direction.
+// VerbsCheck is the RDMA check's thresholds, per direction.
 type VerbsCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Programs of perftest, without the prefix `ib_`.
+	// Tests of perftest, without `ib_`.
 	Tests []string `ff:"tests,one=send_lat|send_bw|write_lat|write_bw|read_lat|read_bw,default=send_lat write_bw"`
-	// Message size in bytes. Default: that of each program.
+	// Bytes of a message; each test's own without it.
 	Size int `ff:"size,min=1,max=1073741824"`
-	// Duration of each bandwidth test.
+	// Time of each bandwidth test.
 	Duration time.Duration `ff:"duration,default=3s"`
-	// Smallest allowed bandwidth, in Gb/s.
+	// Least bandwidth, Gb/s.
 	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
-	// Smallest allowed fraction of the expected speed.
+	// Least share of the expected speed.
 	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
-	// Largest allowed typical latency, such as `"5us"`.
+	// Largest typical latency, such as `"5us"`.
 	MaxLatency *time.Duration `ff:"max_latency"`
 }
 
-// NCCLCheck holds the thresholds of the collective check.
+// NCCLCheck is the collective check's thresholds.
 type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Program that runs the collectives, one rank for each GPU: `torch` runs PyTorch, `nccl-tests` runs NVIDIA's programs with `mpirun`. The helpers start both.
+	// What runs the collectives: `torch` ranks of PyTorch, `nccl-tests` NVIDIA's programs by MPI's `mpirun`, one rank for each GPU. Both go through the helpers.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
-	// Path on the hosts of a Python that has torch. Default: the system's `python3`.
+	// Path on the hosts of the Python that has torch; the system's `python3` without it.
 	Python string `ff:"python,shape=program"`
-	// Directory on the hosts with the programs of nccl-tests, built with `MPI=1`. Default: the system's.
+	// Folder on the hosts with the programs of nccl-tests, built with `MPI=1`; the system's without it.
 	NCCLTests string `ff:"nccl_tests,shape=folder"`
-	// Path on the hosts of the `mpirun` of Open MPI or MPICH. Default: the system's.
+	// Path on the hosts of Open MPI's or MPICH's `mpirun`; the system's without it.
 	MPIRun string `ff:"mpirun,shape=program"`
-	// Smallest allowed bus bandwidth, in GB/s.
+	// Least bus bandwidth, GB/s.
 	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,max=1000000"`
 }

@@ -82,14 +82,14 @@ func attributeHelp(a *config.Attribute) string {
 	for _, p := range a.Parts {
 		out += "\n- `" + p.Name + "`: " + p.Takes + ". " + p.Doc
 	}
-	switch a.Default {
+	switch a.Without {
 	case "":
-	case "required":
+	case "an error":
 		out += "\n\nRequired."
 	case "derived":
-		out += "\n\nDerived if not set."
+		out += "\n\nDerived where it is not set."
 	default:
-		out += "\n\nDefault: " + a.Default + "."
+		out += "\n\nWithout it: " + a.Without + "."
 	}
 	return out
 }
@@ -100,7 +100,7 @@ func kindHelp(k *config.Kind) string {
 		out += " At most one."
 	}
 	if k.Attribute("for_each") != nil {
-		out += "\n\nAccepts `for_each` and `enabled`."
+		out += "\n\nTakes `for_each` and `enabled`."
 	}
 	return out
 }

@@ -33,6 +33,23 @@ type Resource struct {
 	Spec  json.RawMessage `json:"spec"`
 	After []Addr          `json:"after,omitempty"` // same host
 	Pos   fabric.Pos      `json:"pos,omitzero"`
+	// Payload is for the operator's side alone; nil: nothing is sent.
+	Payload *Payload `json:"-"`
+}
+
+// Payload is a local file that a host gets before a change that installs it is made.
+type Payload struct {
+	Path   string
+	SHA256 string // that the file must have; "": any
+	Relay  string // the host that gets it first, and hands it on; "": it comes from here
+	// Attribute is that of the changes which install it.
+	Attribute string
+	Origin    string // where the file comes from, for who lacks it
+}
+
+// NeededBy says whether one of the changes installs the payload.
+func (p *Payload) NeededBy(changes []Change) bool {
+	return p != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Attribute == p.Attribute })
 }
 
 // New is a wanted thing on a host. Its spec is a type of ours, and those always encode.
@@ -161,10 +178,17 @@ type Fencer[S, T any] interface {
 	Touches(snap *facts.Snapshot, want S, changes []Change) string
 }
 
+// Wired is a kind whose resources are the declared NICs of the same names: a change of one may break
+// what its links carry.
+type Wired interface {
+	Wired()
+}
+
 // Kind is a provider with its types erased.
 type Kind struct {
 	Name  string
 	Stage string // of all its changes
+	NIC   bool   // it is Wired
 	// Gather is nil where every snapshot holds what the kind looks at.
 	Gather func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error
 	Plan   func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
@@ -265,6 +289,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return c.Check(ctx, h, s)
 		}
 	}
+	_, k.NIC = p.(Wired)
 	if s, ok := p.(Staged); ok {
 		k.Stage = s.Stage()
 	}

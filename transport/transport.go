@@ -89,7 +89,7 @@ func (d *Dialer) progress(host, format string, args ...any) {
 }
 
 // Start connects, brings the helper if it is missing, and starts it.
-func (d *Dialer) Start(ctx context.Context, t Target) (*Session, error) {
+func (d *Dialer) Start(ctx context.Context, t Target) (io.ReadWriteCloser, error) {
 	c, err := d.connect(ctx, t)
 	if err != nil {
 		return nil, err

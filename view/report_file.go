@@ -7,27 +7,13 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/apply"
-	"github.com/fabricform/fabricform/facts"
-	"github.com/fabricform/fabricform/planner"
-	"github.com/fabricform/fabricform/validators"
 )
 
 // Report is everything about one apply or verify, to be kept.
 type Report struct {
-	Format   int                        `json:"format"` // EventFormat
-	Command  string                     `json:"command"`
-	Fabric   string                     `json:"fabric"`
-	Source   string                     `json:"source"` // commit and digest of the files
-	Build    string                     `json:"build"`
-	Who      string                     `json:"who"`
-	Started  time.Time                  `json:"started"`
-	Ended    time.Time                  `json:"ended"`
-	Exit     int                        `json:"exit"`
-	Plan     *planner.Plan              `json:"plan,omitempty"`
-	Outcomes []apply.HostOutcome        `json:"outcomes,omitempty"`
-	Results  []validators.Result        `json:"results,omitempty"`
-	Before   map[string]*facts.Snapshot `json:"before,omitempty"` // facts by host
-	After    map[string]*facts.Snapshot `json:"after,omitempty"`
+	Format int `json:"format"` // EventFormat
+	Exit   int `json:"exit"`
+	apply.Report
 }
 
 // Bytes writes the report in the form that the file's name asks for: .md is Markdown, all else JSON.

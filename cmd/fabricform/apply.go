@@ -1,22 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
-	"github.com/fabricform/fabricform/planner"
-	"github.com/fabricform/fabricform/resource"
-	"github.com/fabricform/fabricform/retry"
 )
 
 // applyOptions are the flags of apply and destroy.
@@ -41,7 +36,7 @@ func (o *applyOptions) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&o.approve, "auto-approve", false, "do not ask")
 	o.allow.flag(c)
 	c.Flags().StringVar(&o.report, "report", "", "write all that was found, done and measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringVar(&o.onFailure, "on-failure", rollbackAll, "when a host fails: "+rollbackAll+", "+rollbackHost+" (the others go on), or "+stopThere+" (what was done stays)")
+	c.Flags().StringVar(&o.onFailure, "on-failure", string(apply.RollbackAll), "when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+" (the others go on), or "+string(apply.Stop)+" (what was done stays)")
 	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that does not hear of this program any more goes back by itself")
 }
 
@@ -54,7 +49,7 @@ func (o *applyOptions) check() error {
 		flag, value string
 		known       []string
 	}{
-		{"-on-failure", o.onFailure, []string{rollbackAll, rollbackHost, stopThere}},
+		{"-on-failure", o.onFailure, []string{string(apply.RollbackAll), string(apply.RollbackHost), string(apply.Stop)}},
 		{"-on-failed-check", o.onFailedCheck, []string{"", keepCheck, rollbackCheck}},
 		{"-confirm", o.confirm, []string{"", confirmAuto, confirmManual}},
 	} {
@@ -101,69 +96,47 @@ time.`,
 		if err := o.check(); err != nil {
 			return err
 		}
-		r, err := a.begin(cmd.Context(), "apply", fabricArg(args), o)
+		report, err := a.apply(cmd.Context(), fabricArg(args), o)
 		if err != nil {
 			return err
 		}
-		defer r.s.fleet.Close()
-		return r.end(r.apply(cmd.Context()))
+		return a.finish(report, o.report)
 	}
 	return c
 }
 
-// confirmed asks the person at the terminal; without one it refuses, it never assumes yes.
-func confirmed(approve bool) error {
-	if approve {
-		return nil
+// apply opens the session of a fabric, or of a saved plan, and runs.
+func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Report, error) {
+	build, err := buildID()
+	if err != nil {
+		return nil, err
 	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on; run with -auto-approve to apply without asking")
+	saved, err := readSaved(path, build)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprint(os.Stderr, "\nApply these changes? Only \"yes\" will do: ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != "yes" {
-		return errors.New("nothing was changed: the answer was not \"yes\"")
+	var s *apply.Session
+	if saved == nil {
+		if s, err = a.open(ctx, path); err != nil {
+			return nil, err
+		}
+		s.Options.Management = o.allow.management()
+	} else {
+		so, err := a.session(saved.Fabric, saved.Source)
+		if err != nil {
+			return nil, err
+		}
+		so.Chosen, so.Destroy, so.Management = saved.Chosen, saved.Destroy, saved.Management
+		s = apply.Open(ctx, saved.Fabric, so)
 	}
-	return nil
+	defer s.Close()
+	run := o.run()
+	run.Saved = saved
+	return apply.Run(ctx, s, run, a.events(o.approve)), nil
 }
 
-// settled re-reads hosts until all are read in full and those that acted have nothing left of the stage
-// and those before it, with patience for links that come up: a change that another program undoes is
-// not a success. The stack stage is left out: what a package manager changes meanwhile does not undo
-// the network's changes, and would not be undone with them.
-func (s *session) settled(ctx context.Context, acted map[string]bool, stage string) error {
-	due := func(a planner.Action) bool {
-		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
-	}
-	var hosts []planner.HostPlan
-	for try := 0; try < 6; try++ {
-		hosts = slices.DeleteFunc(s.plan(ctx).Hosts, func(h planner.HostPlan) bool { _, looked := acted[h.Name]; return !looked })
-		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
-			return h.Unreachable != "" || len(h.Problems) > 0 || acted[h.Name] && slices.ContainsFunc(h.Actions, due)
-		}) {
-			return nil
-		}
-		if err := retry.Pause(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	for _, h := range hosts {
-		for _, act := range h.Actions {
-			if acted[h.Name] && due(act) && len(act.Changes) > 0 {
-				return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
-			}
-		}
-	}
-	return errors.New("the changes were made, but the fabric could not be read again in full; run plan")
-}
-
-// acted are the hosts that a plan looked at, and whether it changes them.
-func acted(p *planner.Plan) map[string]bool {
-	out := map[string]bool{}
-	for _, h := range p.Hosts {
-		if h.Unreachable == "" {
-			out[h.Name] = len(h.Actions) > 0
-		}
-	}
-	return out
+// run is what the flags say to the engine.
+func (o *applyOptions) run() apply.Options {
+	return apply.Options{Allowed: o.allow.worst(), OnFailure: apply.OnFailure(o.onFailure), Manual: o.confirm == confirmManual, Lease: o.lease,
+		Unverified: o.noVerify, CheckRollback: o.onFailedCheck == rollbackCheck}
 }

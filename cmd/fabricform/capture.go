@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host/file"
@@ -57,22 +58,22 @@ Only Soft-RoCE's packets can be seen there: those of a card bypass the kernel.`,
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
+		defer s.Close()
 		return a.capture(cmd.Context(), s, args[1], o)
 	}
 	return c
 }
 
-func (a *app) capture(ctx context.Context, s *session, link string, o capturing) error {
-	ref, err := captureEnd(s.fabric, link, o.at)
+func (a *app) capture(ctx context.Context, s *apply.Session, link string, o capturing) error {
+	ref, err := captureEnd(s.Fabric, link, o.at)
 	if err != nil {
 		return err
 	}
-	snap, err := s.fleet.Snapshot(ctx, ref.Host)
+	snap, err := s.Snapshot(ctx, ref.Host)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
-	l := nccl.Netdev(snap, s.fabric.Host(ref.Host).NIC(ref.NIC))
+	l := nccl.Netdev(snap, s.Fabric.Host(ref.Host).NIC(ref.NIC))
 	if l == nil {
 		return fmt.Errorf("%s: no device, or several, match it; run plan", ref)
 	}
@@ -83,13 +84,13 @@ func (a *app) capture(ctx context.Context, s *session, link string, o capturing)
 			}
 		}
 	}
-	id, err := probe.StartCapture.Call(ctx, s.fleet, ref.Host, probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
+	id, err := probe.StartCapture.Call(ctx, s, ref.Host, probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
-	options := validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: link, Tests: []string{o.test}, Lab: s.lab != nil, Progress: func(what string) { a.err.Progressf("%s", what) }}
-	results := validators.Run(ctx, s.fabric, s.fleet, options)
-	got, err := probe.CollectCapture.Call(ctx, s.fleet, ref.Host, id)
+	options := validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: link, Tests: []string{o.test}, Lab: s.Options.Lab != nil, Progress: func(what string) { a.err.Progressf("%s", what) }}
+	results := validators.Run(ctx, s.Fabric, s.Fleet, options)
+	got, err := probe.CollectCapture.Call(ctx, s, ref.Host, id)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
@@ -107,7 +108,7 @@ func (a *app) capture(ctx context.Context, s *session, link string, o capturing)
 		return err
 	}
 	if slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict == validators.Fail }) {
-		return told(exitCheckFailed)
+		return exitWith(exitCheckFailed)
 	}
 	return nil
 }

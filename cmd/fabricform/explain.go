@@ -45,7 +45,7 @@ Exit code 1: there are errors.`,
 				a.out.Explained(args[0], report)
 			}
 			if err == nil && report.Failed() {
-				return told(exitError)
+				return exitWith(exitError)
 			}
 			return err
 		},

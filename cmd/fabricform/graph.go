@@ -36,8 +36,8 @@ func graphCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		p := s.plan(cmd.Context())
+		defer s.Close()
+		p := s.Plan(cmd.Context())
 		return a.out.Raw([]byte(view.Order(p).Text(format)))
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/view"
 )
@@ -16,10 +17,10 @@ func historyCommand(a *app) *cobra.Command {
 		Example: "  fabricform history my-fabric/\n  fabricform history -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		p := s.plan(ctx)
-		a.out.History(applies(s.fabric.Name, s.records))
-		return a.reached(p.Unreachable())
+	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		p := s.Plan(ctx)
+		a.out.History(applies(s.Fabric.Name, s.Records()))
+		return a.exitOfUnreachable(p.Unreachable())
 	})
 	return c
 }

@@ -98,7 +98,7 @@ func labExec(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return told(code)
+			return exitWith(code)
 		},
 	}
 	a.fabricFlags(c)

@@ -28,7 +28,7 @@ const (
 	exitHeld        = 8 // another transaction is open
 )
 
-// exit carries an exit code through cobra. A nil err was already told to the user.
+// exit carries an exit code through cobra. A nil err was already printed.
 type exit struct {
 	code int
 	err  error

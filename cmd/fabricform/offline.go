@@ -29,7 +29,7 @@ func validateCommand(a *app) *cobra.Command {
 					return err
 				}
 				if diags.HasErrors() {
-					return told(exitError)
+					return exitWith(exitError)
 				}
 				return nil
 			}
@@ -109,7 +109,7 @@ func fmtCommand(a *app) *cobra.Command {
 				}
 			}
 			if broken {
-				return told(exitError)
+				return exitWith(exitError)
 			}
 			if check && changed > 0 {
 				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form; run `fabricform fmt`", changed, len(paths))}

@@ -18,8 +18,8 @@ func pendingCommand(a *app) *cobra.Command {
 		Use: "pending [FABRIC]", Short: "Show open transactions, and how long they last", Args: cobra.MaximumNArgs(1),
 	}
 	a.fleetFlags(c)
-	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		all, err := s.fleet.Transactions(ctx)
+	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		all, err := s.Transactions(ctx)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func pendingCommand(a *app) *cobra.Command {
 		if open == 0 {
 			a.out.Linef("No transaction is open.")
 		}
-		return a.reached(s.unreachable())
+		return a.exitOfUnreachable(s.Unreachable())
 	})
 	return c
 }
@@ -52,8 +52,8 @@ first: what it lacks is listed by "fabricform pending". Open transactions of oth
 go back by themselves when their lease runs out.`,
 	}
 	a.fleetFlags(c)
-	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		all, err := s.fleet.Transactions(ctx)
+	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		all, err := s.Transactions(ctx)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ go back by themselves when their lease runs out.`,
 				if i.State != checkpoint.RevertFailed {
 					continue
 				}
-				if err := s.fleet.Release(ctx, host, i.ID, operator()); err != nil {
+				if err := s.Release(ctx, host, i.ID, operator()); err != nil {
 					return fmt.Errorf("host %s: %w", host, err)
 				}
 				n++
@@ -73,7 +73,7 @@ go back by themselves when their lease runs out.`,
 		if n == 0 {
 			a.out.Linef("No transaction waits for a person.")
 		}
-		return a.reached(s.unreachable())
+		return a.exitOfUnreachable(s.Unreachable())
 	})
 	return c
 }

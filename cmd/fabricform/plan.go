@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/view"
@@ -38,16 +37,22 @@ func planCommand(a *app) *cobra.Command {
 			return err
 		}
 		a.glance = true
-		s, err := a.openFor(cmd.Context(), fabricArg(args), destroy)
+		var s *apply.Session
+		var err error
+		if destroy {
+			s, err = a.openToDestroy(cmd.Context(), fabricArg(args), allow.management())
+		} else {
+			s, err = a.open(cmd.Context(), fabricArg(args))
+		}
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		s.management = allow.management()
-		p := s.propose(cmd.Context())
+		defer s.Close()
+		s.Options.Management = allow.management()
+		p := s.Propose(cmd.Context())
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
-			saved := &planner.Saved{ID: newPlanID(), Build: s.build, Created: time.Now().UTC(), Source: s.source, Destroy: destroy, Management: s.management, Chosen: s.chosen, Fabric: s.fabric, Plan: p}
+			saved := &planner.Saved{ID: apply.NewID(), Build: s.Options.Build, Created: time.Now().UTC(), Source: s.Options.Source, Destroy: destroy, Management: s.Options.Management, Chosen: s.Options.Chosen, Fabric: s.Fabric, Plan: p}
 			text, err := saved.Encode()
 			if err == nil {
 				err = file.Output(out, text, 0o600)
@@ -64,32 +69,18 @@ func planCommand(a *app) *cobra.Command {
 		} else {
 			a.report().Plan(p, notes)
 		}
-		return told(planCode(p, detailed))
+		return planExit(p, detailed)
 	}
 	return c
 }
 
-// planCode is the exit code that a plan by itself stands for.
-func planCode(p *planner.Plan, detailed bool) int {
-	code := exitOK
-	if len(p.Problems()) > 0 {
-		code = worse(code, exitError)
+// planExit is the exit of a plan that was shown.
+func planExit(p *planner.Plan, detailed bool) error {
+	code := exitCodes[apply.PlanEnding(p)]
+	if code == exitOK && detailed && p.Changes() > 0 {
+		code = exitChanges
 	}
-	if len(p.Unreachable()) > 0 {
-		code = worse(code, exitUnreachable)
-	}
-	if detailed && p.Changes() > 0 {
-		code = worse(code, exitChanges)
-	}
-	return code
-}
-
-// told ends a command whose outcome was already printed.
-func told(code int) error {
-	if code == exitOK {
-		return nil
-	}
-	return &exit{code: code}
+	return exitWith(code)
 }
 
 // readSaved reads a saved plan; nil where the path is something else, such as a fabric.
@@ -107,10 +98,4 @@ func readSaved(path, build string) (*planner.Saved, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return saved, nil
-}
-
-func newPlanID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails, by its documentation
-	return hex.EncodeToString(b[:])
 }

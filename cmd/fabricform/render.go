@@ -33,19 +33,19 @@ func renderNCCL(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		snaps, err := s.snapshots(cmd.Context())
+		defer s.Close()
+		snaps, err := s.Snapshots(cmd.Context())
 		if err != nil {
 			return err
 		}
 		code := exitOK
-		for _, h := range s.fabric.Hosts {
-			if !s.leftOut(h.Name) && snaps[h.Name] == nil {
-				a.err.Unreachable(map[string]string{h.Name: s.fleet.Unreachable[h.Name].Error()})
+		for _, h := range s.Fabric.Hosts {
+			if !s.LeftOut(h.Name) && snaps[h.Name] == nil {
+				a.err.Unreachable(map[string]string{h.Name: s.Unreachable()[h.Name]})
 				code = worse(code, exitUnreachable)
 			}
 		}
-		job := launch.New(s.fabric, snaps)
+		job := launch.New(s.Fabric, snaps)
 		for _, h := range job.Hosts {
 			for _, p := range h.Problems {
 				a.err.Errorf("%s: %s", h.Name, p)
@@ -53,7 +53,7 @@ func renderNCCL(a *app) *cobra.Command {
 			}
 		}
 		if len(job.Hosts) == 0 {
-			return told(code)
+			return exitWith(code)
 		}
 		text, err := launch.Render(format, job)
 		if err != nil {
@@ -62,7 +62,7 @@ func renderNCCL(a *app) *cobra.Command {
 		if err := a.out.Raw(text); err != nil {
 			return err
 		}
-		return told(code)
+		return exitWith(code)
 	}
 	return c
 }

@@ -65,9 +65,26 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(fmtCommand(a), validateCommand(a), outputCommand(a), schemaCommand(a), lspCommand(a), planCommand(a), applyCommand(a), destroyCommand(a), verifyCommand(a), historyCommand(a), showCommand(a), graphCommand(a),
-		renderCommand(a), explainCommand(a), captureCommand(a), pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a), labCommand(a), labHostCommand(), labRackCommand(), versionCommand(a))
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"change", "Change the fabric:", []*cobra.Command{planCommand(a), applyCommand(a), destroyCommand(a)}},
+		{"recover", "Recover:", []*cobra.Command{pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a)}},
+		{"look", "Look and prove:", []*cobra.Command{verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a), renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a)}},
+		{"lab", "Rehearse:", []*cobra.Command{labCommand(a)}},
+		{"tools", "Tools:", []*cobra.Command{validateCommand(a), fmtCommand(a), schemaCommand(a), lspCommand(a), versionCommand(a)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
 	root.AddCommand(hostCommands()...)
+	root.AddCommand(labHostCommand(), labRackCommand())
 	return root
 }
 

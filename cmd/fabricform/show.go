@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/view"
 )
@@ -17,13 +18,14 @@ func showCommand(a *app) *cobra.Command {
 	}
 	a.fleetFlags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object a host")
-	c.RunE = a.onHosts(func(ctx context.Context, s *session) error {
-		p := s.plan(ctx)
-		for _, h := range s.fabric.Hosts {
-			if s.facts[h.Name] == nil {
+	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		p := s.Plan(ctx)
+		seen, records := s.Facts(), s.Records()
+		for _, h := range s.Fabric.Hosts {
+			if seen[h.Name] == nil {
 				continue
 			}
-			shown := view.Shown{Name: h.Name, NICs: map[string]string{}, Facts: s.facts[h.Name], Records: s.records[h.Name], Findings: nccl.Findings(s.fabric, h, s.facts[h.Name])}
+			shown := view.Shown{Name: h.Name, NICs: map[string]string{}, Facts: seen[h.Name], Records: records[h.Name], Findings: nccl.Findings(s.Fabric, h, seen[h.Name])}
 			for _, n := range h.NICs {
 				if l := nccl.Netdev(shown.Facts, n); l != nil {
 					shown.NICs[l.Name] = n.Name
@@ -37,7 +39,7 @@ func showCommand(a *app) *cobra.Command {
 				return err
 			}
 		}
-		return a.reached(p.Unreachable())
+		return a.exitOfUnreachable(p.Unreachable())
 	})
 	return c
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/validators"
-	"github.com/fabricform/fabricform/view"
 )
 
 func verifyCommand(a *app) *cobra.Command {
@@ -40,17 +38,9 @@ whether it is as declared.` + checksHelp(),
 		if err != nil {
 			return err
 		}
-		defer s.fleet.Close()
-		r := &job{a: a, s: s, o: applyOptions{report: report}, report: view.Report{Format: view.EventFormat, Command: "verify", Fabric: s.fabric.Name,
-			Source: s.source, Build: s.build, Who: operator(), Started: time.Now()}}
-		var came []validators.Result
-		if afterReboot {
-			p := s.plan(cmd.Context())
-			came = cameUp(p, s.records, s.facts)
-		}
-		code, results := a.prove(cmd.Context(), s, checks, came...)
-		r.report.Results = results
-		return r.end(code, nil)
+		defer s.Close()
+		o := apply.VerifyOptions{Only: checks, Link: a.Link, AfterReboot: afterReboot}
+		return a.finish(apply.Verify(cmd.Context(), s, o, a.events(false)), report)
 	}
 	return c
 }
@@ -83,31 +73,4 @@ func checksHelp() string {
 		fmt.Fprintf(&b, "\n  %-7s %s", c.Name, c.Proves)
 	}
 	return b.String()
-}
-
-// prove runs the live checks and prints their verdicts after those that are there already; the answer
-// is the exit code and the results.
-func (a *app) prove(ctx context.Context, s *session, only []validators.Check, already ...validators.Result) (int, []validators.Result) {
-	unreachable := s.unreachable()
-	o := validators.Options{Only: only, Link: a.Link, Unreachable: unreachable, LeftOut: s.leftOut,
-		Progress: func(what string) { a.err.Progressf("%s", what) }}
-	if s.lab != nil {
-		o.Lab, o.LabCapGbps = true, s.lab.LinkCapGbps()
-	}
-	results := append(already, validators.Run(ctx, s.fabric, s.fleet, o)...)
-	a.report().Results(results)
-	code := exitOK
-	if len(unreachable) > 0 {
-		a.err.Unreachable(unreachable)
-		code = exitUnreachable
-	}
-	if ctx.Err() != nil {
-		code = worse(code, exitError)
-	}
-	for _, r := range results {
-		if r.Verdict == validators.Fail {
-			code = worse(code, exitCheckFailed)
-		}
-	}
-	return code, results
 }

@@ -22,6 +22,9 @@ type NICStatus struct {
 
 type nic struct{}
 
+// Wired says that a resource is a declared NIC.
+func (nic) Wired() {}
+
 // smallestIPv6MTU is IPV6_MIN_MTU of the kernel's include/uapi/linux/ipv6.h: below it,
 // addrconf_notify (net/ipv6/addrconf.c) takes IPv6 off the device.
 const smallestIPv6MTU = 1280

@@ -58,7 +58,7 @@ func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, chang
 		}
 		// What finishes the earlier installation may lack what only comes with the command behind it, or with
 		// the bundle.
-		last := i == len(todo)-1 && !Installs(changes)
+		last := i == len(todo)-1 && !installsBundle(changes)
 		if err := run(ctx, h, c.Command, log); err != nil && (last || !c.Finishes) {
 			return err
 		}

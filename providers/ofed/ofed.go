@@ -60,7 +60,12 @@ func Desired(h *fabric.Host) []resource.Resource {
 	if len(h.RXE) > 0 {
 		s.Modules = []string{"rdma_rxe"}
 	}
-	return []resource.Resource{resource.New(h.Name, Kind, o.Stack, o.Pos, s)}
+	r := resource.New(h.Name, Kind, o.Stack, o.Pos, s)
+	if o.Bundle != "" {
+		r.Payload = &resource.Payload{Path: o.Bundle, SHA256: o.SHA256, Relay: o.Relay, Attribute: stackOf,
+			Origin: "NVIDIA's page gives it to a browser, and here it must be a local file"}
+	}
+	return []resource.Resource{r}
 }
 
 type provider struct{}

@@ -99,8 +99,8 @@ func installed(want Spec, s *facts.Stack) bool {
 // reloads says whether an installed driver is still to be loaded.
 func reloads(s *facts.Stack) bool { return stale(s) || s.Job.InterruptedFor(s.Name) == reloadStep }
 
-// Installs says whether changes install a bundle, which the host must have before.
-func Installs(changes []resource.Change) bool {
+// installsBundle says whether changes install a bundle, which the host must have before.
+func installsBundle(changes []resource.Change) bool {
 	return slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == stackOf })
 }
 

@@ -1,7 +1,6 @@
-package main
+package apply
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/agent/calls"
-	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 )
@@ -21,15 +19,15 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 		return calls.TxInfo{TxRef: calls.TxRef{ID: id}, State: state}
 	}
 	type told = map[string][]calls.TxInfo
-	type fates = map[string]apply.HostOutcome
+	type fates = map[string]HostOutcome
 	for name, c := range map[string]struct {
 		ended func(string, calls.TxRef) bool
 		kept  bool
 	}{
 		"nothing is known":            {endedBy(nil), true},
-		"one is back":                 {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {}}), true},
-		"one is lost":                 {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Lost}}), true},
-		"all have ended":              {endedBy(fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.RevertFailed}}), false},
+		"one is back":                 {endedBy(fates{"a": {Fate: Reverted}, "b": {}}), true},
+		"one is lost":                 {endedBy(fates{"a": {Fate: Reverted}, "b": {Fate: Lost}}), true},
+		"all have ended":              {endedBy(fates{"a": {Fate: Reverted}, "b": {Fate: RevertFailed}}), false},
 		"one is open":                 {endedIn(told{"a": {info("1", checkpoint.Reverted)}, "b": {info("1", checkpoint.Reverted), info("2", checkpoint.Armed)}}), true},
 		"one does not answer":         {endedIn(told{"a": {info("1", checkpoint.Reverted)}}), true},
 		"all are back":                {endedIn(told{"a": {info("1", checkpoint.Reverted)}, "b": {info("2", checkpoint.Reverted), info("9", checkpoint.Armed)}}), false},
@@ -37,8 +35,7 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 		"all were":                    {replacedIn(told{"a": {info("2", checkpoint.Committed)}, "b": {}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv("XDG_STATE_HOME", t.TempDir())
-			k := tokenStore{fabric: "f"}
+			k := storeIn(t.TempDir())
 			w := tokens{ID: "1", Fabric: "f", Plan: "p", Hosts: map[string]calls.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "2", Token: "y"}}}
 			saveTokens(t, k, w)
 			k.follow(w, func(err error) {
@@ -69,39 +66,38 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 // TestAnApplyThatWaitsKeepsAllOfItsHosts: what went back on one must not be kept on the others. Only what
 // is kept is left out, so that the rest may still be.
 func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k := tokenStore{fabric: "f"}
+	k := storeIn(t.TempDir())
 	hosts := func() map[string]calls.TxRef {
 		return map[string]calls.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "1", Token: "y"}}
 	}
 	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &awaited{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
 	saveTokens(t, k, w)
-	r := jobOn(t, new(bytes.Buffer))
-	tx := r.s.fleet.Resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
+	r := runOn(k)
+	tx := r.s.Resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
 	t.Cleanup(tx.Close)
 	drop := r.keepTokens(tx)
-	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Committed}}
+	r.report.Outcomes = []HostOutcome{{Host: "a", Fate: Committed}}
 	drop()
 	if d := cmp.Diff(hosts(), heldBy(t, k)); d != "" {
 		t.Error(d)
 	}
-	type fates = map[string]apply.HostOutcome
+	type fates = map[string]HostOutcome
 	for name, c := range map[string]struct {
 		fates    fates
 		replaced bool // on a
 		left     map[string]calls.TxRef
 	}{
-		"kept on one":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Lost}}, false, map[string]calls.TxRef{"b": {ID: "1", Token: "y"}}},
-		"kept on all":            {fates{"a": {Fate: apply.Committed}, "b": {Fate: apply.Committed}}, false, map[string]calls.TxRef{}},
-		"back on one":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Lost}}, false, hosts()},
-		"back on all":            {fates{"a": {Fate: apply.Reverted}, "b": {Fate: apply.Reverted}}, false, map[string]calls.TxRef{}},
-		"one gone on, one back":  {fates{"b": {Fate: apply.Reverted}}, true, map[string]calls.TxRef{}},
-		"one gone on, one lost":  {fates{"b": {Fate: apply.Lost}}, true, hosts()},
-		"lost on all, as before": {fates{"a": {Fate: apply.Lost}, "b": {Fate: apply.Lost}}, false, hosts()},
+		"kept on one":            {fates{"a": {Fate: Committed}, "b": {Fate: Lost}}, false, map[string]calls.TxRef{"b": {ID: "1", Token: "y"}}},
+		"kept on all":            {fates{"a": {Fate: Committed}, "b": {Fate: Committed}}, false, map[string]calls.TxRef{}},
+		"back on one":            {fates{"a": {Fate: Reverted}, "b": {Fate: Lost}}, false, hosts()},
+		"back on all":            {fates{"a": {Fate: Reverted}, "b": {Fate: Reverted}}, false, map[string]calls.TxRef{}},
+		"one gone on, one back":  {fates{"b": {Fate: Reverted}}, true, map[string]calls.TxRef{}},
+		"one gone on, one lost":  {fates{"b": {Fate: Lost}}, true, hosts()},
+		"lost on all, as before": {fates{"a": {Fate: Lost}, "b": {Fate: Lost}}, false, hosts()},
 	} {
 		w.Hosts = hosts()
 		saveTokens(t, k, w)
-		if err := k.confirmed(w, c.fates, func(host string, _ calls.TxRef) bool { return c.replaced && host == "a" }); err != nil {
+		if err := k.keepRest(w, c.fates, func(host string, _ calls.TxRef) bool { return c.replaced && host == "a" }); err != nil {
 			t.Error(err)
 		}
 		if d := cmp.Diff(c.left, heldBy(t, k)); d != "" {
@@ -112,28 +108,23 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 
 // TestTokensAreOfOneLab: its hosts have the names of the real ones, and of another lab's.
 func TestTokensAreOfOneLab(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	f := &fabric.Fabric{Name: "f"}
-	for _, lab := range []string{"", ownLab, "other"} {
-		k := (&app{lab: lab}).tokensOf(f)
+	k := storeIn(t.TempDir())
+	for _, lab := range []string{"", "f", "other"} {
+		k.Lab = lab
 		if got := heldBy(t, k); len(got) != 0 {
-			t.Errorf("-lab=%q: held by tokens of others: %v", lab, got)
+			t.Errorf("lab %q: held by tokens of others: %v", lab, got)
 		}
 		saveTokens(t, k, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {ID: lab}}})
-	}
-	if own, named := heldBy(t, (&app{lab: ownLab}).tokensOf(f)), heldBy(t, (&app{lab: "f"}).tokensOf(f)); !cmp.Equal(own, named) {
-		t.Errorf("the fabric's own lab by its name has other tokens: %v and %v", own, named)
 	}
 }
 
 // TestAppliesSideBySideKeepTheirTokens: one's tokens are none of the other's business, but those of
 // its own hosts are dead. A host that is lost may still be told to go back.
 func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k := tokenStore{fabric: "f"}
-	began := func(hosts map[string]calls.TxRef) (*job, func()) {
-		r := jobOn(t, new(bytes.Buffer))
-		tx := r.s.fleet.Resume(t.Context(), "f", hosts)
+	k := storeIn(t.TempDir())
+	began := func(hosts map[string]calls.TxRef) (*run, func()) {
+		r := runOn(k)
+		tx := r.s.Resume(t.Context(), "f", hosts)
 		t.Cleanup(tx.Close)
 		return r, r.keepTokens(tx)
 	}
@@ -147,7 +138,7 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 	began(map[string]calls.TxRef{"b": {ID: "1", Token: "of one that was killed"}})
 	r, drop := began(map[string]calls.TxRef{"a": {ID: "2", Token: "x"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
 	wants(map[string]calls.TxRef{"a": {ID: "2", Token: "x"}, "b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}, "d": {ID: "1", Token: "z"}})
-	r.report.Outcomes = []apply.HostOutcome{{Host: "a", Fate: apply.Reverted}, {Host: "c", Fate: apply.Lost}, {Host: "d", Fate: apply.Waiting}}
+	r.report.Outcomes = []HostOutcome{{Host: "a", Fate: Reverted}, {Host: "c", Fate: Lost}, {Host: "d", Fate: Waiting}}
 	drop()
 	wants(map[string]calls.TxRef{"b": {ID: "1", Token: "of one that was killed"}, "c": {ID: "1", Token: "y"}})
 }
@@ -155,14 +146,13 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 // TestTokensThatCannotBeReadSayWhatToDo: a torn file of this machine must not end in a dead end, nor a
 // hostile one in a panic.
 func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
+	k, w := storeIn(t.TempDir()), tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
 	saveTokens(t, k, w)
 	path, err := k.path(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const apply = `{"id": "1", "fabric": "f", "hosts": {"a": {}}`
+	const whole = `{"id": "1", "fabric": "f", "hosts": {"a": {}}`
 	for text, says := range map[string]string{
 		``:                                    "unexpected end",
 		`{"fabric": "f`:                       "unexpected end",
@@ -173,11 +163,11 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 		`{"fabric": "f", "hosts": {"a": {}}}`: "the apply's id or its hosts are missing",
 		`{"id": "1", "fabric": "f"}`:          "the apply's id or its hosts are missing",
 		`{"id": "1", "fabric": "f", "hosts": {}, "waits": {}}`:       "the apply's id or its hosts are missing",
-		apply + `, "waits": {}}`:                                     "what the apply made is missing",
-		apply + `, "waits": {"fabric": null}}`:                       "what the apply made is missing",
-		apply + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "what the apply made is missing",
-		apply + `, "waits": {"fabric": {}}}`:                         `what the apply made on host "a" is missing`,
-		apply + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `what the apply made on host "a" is missing`,
+		whole + `, "waits": {}}`:                                     "what the apply made is missing",
+		whole + `, "waits": {"fabric": null}}`:                       "what the apply made is missing",
+		whole + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "what the apply made is missing",
+		whole + `, "waits": {"fabric": {}}}`:                         `what the apply made on host "a" is missing`,
+		whole + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `what the apply made on host "a" is missing`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -185,7 +175,7 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 		if _, err := k.all(""); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := (&app{}).waiting(&fabric.Fabric{Name: "f"}, path); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := k.waiting(path, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s, when named: %v", text, err)
 		}
 	}
@@ -193,27 +183,31 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 
 // TestConfirmSaysWhatEndsAnApplyThatDoesNotWait: one that runs, or whose program has died.
 func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	k, w := tokenStore{fabric: "f"}, tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
+	k, w := storeIn(t.TempDir()), tokens{ID: "1", Fabric: "f", Hosts: map[string]calls.TxRef{"a": {}}}
 	saveTokens(t, k, w)
 	path, err := k.path(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = (&app{}).waiting(&fabric.Fabric{Name: "f"}, path)
+	_, err = k.waiting(path, nil)
 	if want := path + " is of an apply that does not wait; `fabricform rollback -takeover " + path + "` ends it"; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }
 
-func saveTokens(t *testing.T, k tokenStore, w tokens) {
+// storeIn keeps tokens of fabric f below a folder.
+func storeIn(dir string) TokenStore {
+	return TokenStore{Fabric: "f", State: func() (string, error) { return dir, nil }}
+}
+
+func saveTokens(t *testing.T, k TokenStore, w tokens) {
 	t.Helper()
 	if err := k.save(w); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func heldBy(t *testing.T, k tokenStore) map[string]calls.TxRef {
+func heldBy(t *testing.T, k TokenStore) map[string]calls.TxRef {
 	t.Helper()
 	all, err := k.all("")
 	if err != nil {

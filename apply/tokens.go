@@ -1,4 +1,4 @@
-package main
+package apply
 
 import (
 	"encoding/json"
@@ -12,13 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fabricform/fabricform/agent/calls"
-	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host/file"
-	"github.com/fabricform/fabricform/lab/site"
 )
 
 // tokens are the holds on one apply's open transaction. Who has them can end it: keep it or go back.
@@ -37,29 +33,29 @@ type awaited struct {
 	Destroy bool           `json:"destroy,omitempty"`
 }
 
-// tokenStore is where a fabric's tokens are kept on the operator's machine: a file for each apply, as
+// TokenStore is where a fabric's tokens are kept on the operator's machine: a file for each apply, as
 // several may be open, each on hosts of its own. Only the apply, or who confirms it, writes its file;
 // others remove it whole, once it has ended on all of its hosts: so nobody needs a lock.
-type tokenStore struct {
-	fabric string
-	lab    string // "" is none: hosts of labs have the names of the real ones, and of each other's
+type TokenStore struct {
+	Fabric string
+	Lab    string // "" is none: hosts of labs have the names of the real ones, and of each other's
+	// State is the folder in which programs keep what they have to remember.
+	State func() (string, error)
 }
 
-func (a *app) tokensOf(f *fabric.Fabric) tokenStore { return tokenStore{f.Name, labName(a.lab, f)} }
-
-func (k tokenStore) folder() (string, error) {
-	base, err := site.StateDir()
+func (k TokenStore) folder() (string, error) {
+	base, err := k.State()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(base, "transactions", filepath.Base(k.fabric))
-	if k.lab != "" {
-		dir = filepath.Join(dir, "lab", filepath.Base(k.lab))
+	dir := filepath.Join(base, "transactions", filepath.Base(k.Fabric))
+	if k.Lab != "" {
+		dir = filepath.Join(dir, "lab", filepath.Base(k.Lab))
 	}
 	return dir, nil
 }
 
-func (k tokenStore) path(w tokens) (string, error) {
+func (k TokenStore) path(w tokens) (string, error) {
 	dir, err := k.folder()
 	if err != nil {
 		return "", err
@@ -72,7 +68,7 @@ func (k tokenStore) path(w tokens) (string, error) {
 }
 
 // save writes the file whole or not at all.
-func (k tokenStore) save(w tokens) error {
+func (k TokenStore) save(w tokens) error {
 	path, err := k.path(w)
 	if err != nil {
 		return err
@@ -90,7 +86,7 @@ func (k tokenStore) save(w tokens) error {
 	return nil
 }
 
-func (k tokenStore) remove(w tokens) error {
+func (k TokenStore) remove(w tokens) error {
 	path, err := k.path(w)
 	if err != nil {
 		return err
@@ -102,14 +98,14 @@ func (k tokenStore) remove(w tokens) error {
 }
 
 // read reads the tokens of one file, which must be of this fabric.
-func (k tokenStore) read(path string) (tokens, error) {
+func (k TokenStore) read(path string) (tokens, error) {
 	var w tokens
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(raw, &w)
 	}
-	if err == nil && w.Fabric != k.fabric {
-		err = fmt.Errorf("it is of fabric %q, not %q", w.Fabric, k.fabric)
+	if err == nil && w.Fabric != k.Fabric {
+		err = fmt.Errorf("it is of fabric %q, not %q", w.Fabric, k.Fabric)
 	}
 	if err == nil {
 		err = w.whole()
@@ -139,7 +135,7 @@ func (w tokens) whole() error {
 }
 
 // all are those of this machine, or of a file that was named.
-func (k tokenStore) all(named string) ([]tokens, error) {
+func (k TokenStore) all(named string) ([]tokens, error) {
 	if named != "" {
 		w, err := k.read(named)
 		return []tokens{w}, err
@@ -184,7 +180,7 @@ func held(all []tokens, ended func(host string, on calls.TxRef) bool) map[string
 
 // forget removes those of all that have ended on all of their hosts. Until then none is left out: what
 // went back on one host by itself must not be kept on the others.
-func (k tokenStore) forget(all []tokens, ended func(host string, on calls.TxRef) bool) error {
+func (k TokenStore) forget(all []tokens, ended func(host string, on calls.TxRef) bool) error {
 	var errs []error
 	for _, w := range all {
 		if w.over(ended) {
@@ -206,10 +202,10 @@ func (w tokens) over(ended func(host string, on calls.TxRef) bool) bool {
 
 // endedBy says which transactions have, by their fates: a host without one may still be held, and a
 // lost one may answer again before its lease runs out.
-func endedBy(fates map[string]apply.HostOutcome) func(host string, on calls.TxRef) bool {
+func endedBy(fates map[string]HostOutcome) func(host string, on calls.TxRef) bool {
 	return func(host string, _ calls.TxRef) bool {
 		f, has := fates[host]
-		return has && f.Fate != "" && f.Fate != apply.Lost
+		return has && f.Fate != "" && f.Fate != Lost
 	}
 }
 
@@ -231,40 +227,33 @@ func replacedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef
 
 // keepTokens leaves them on this machine while the apply runs: should its program die, another run
 // can end what it began. Without them that only takes as long as the lease.
-func (r *job) keepTokens(tx *apply.Transaction) (drop func()) {
-	k, w := r.a.tokensOf(r.s.fabric), tokens{ID: newPlanID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
+func (r *run) keepTokens(tx *Transaction) (drop func()) {
+	k, w := r.s.Options.Tokens, tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
 	others, err := k.all("")
-	r.a.tell(err)
-	r.a.tell(k.save(w))
+	warn(r.e, err)
+	warn(r.e, k.save(w))
 	// A host has one transaction at a time.
-	r.a.tell(k.forget(others, func(host string, on calls.TxRef) bool {
+	warn(r.e, k.forget(others, func(host string, on calls.TxRef) bool {
 		mine, has := w.Hosts[host]
 		return has && mine.ID != on.ID
 	}))
-	tx.Moved = k.follow(w, r.a.tell)
+	tx.Moved = k.follow(w, func(err error) { warn(r.e, err) })
 	return func() {
-		fates := map[string]apply.HostOutcome{}
+		fates := map[string]HostOutcome{}
 		for _, o := range r.report.Outcomes {
 			fates[o.Host] = o
 		}
 		maps.DeleteFunc(w.Hosts, endedBy(fates)) // those that wait are kept by leaveOpen
 		if len(w.Hosts) == 0 {
-			r.a.tell(k.remove(w))
+			warn(r.e, k.remove(w))
 			return
 		}
-		r.a.tell(k.save(w))
-	}
-}
-
-// tell says what failed and keeps nobody from going on.
-func (a *app) tell(err error) {
-	if err != nil {
-		a.err.Progressf("%v", err)
+		warn(r.e, k.save(w))
 	}
 }
 
 // follow saves the tokens anew whenever a host has another one.
-func (k tokenStore) follow(w tokens, told func(error)) func(host string, to calls.TxRef) {
+func (k TokenStore) follow(w tokens, told func(error)) func(host string, to calls.TxRef) {
 	var mu sync.Mutex
 	return func(host string, to calls.TxRef) {
 		mu.Lock()
@@ -272,8 +261,4 @@ func (k tokenStore) follow(w tokens, told func(error)) func(host string, to call
 		w.Hosts[host] = to
 		told(k.save(w))
 	}
-}
-
-func takeOverFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "takeover", "", "show the tokens in this `file`, which apply left in the fabric's folder in fabricform/transactions below $XDG_STATE_HOME (~/.local/state) of the machine where it ran (in lab/NAME there for a lab)")
 }

@@ -1,4 +1,4 @@
-package main
+package apply
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// cameUp judges what is on hosts that were started anew since the fabric was last applied there: all
+// afterReboot judges what is on hosts that were started anew since the fabric was last applied there: all
 // that a plan would change did not come up.
-func cameUp(p *planner.Plan, records map[string][]resource.Record, seen map[string]*facts.Snapshot) []validators.Result {
+func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map[string]*facts.Snapshot) []validators.Result {
 	var out []validators.Result
 	for _, h := range p.Hosts {
 		if h.Unreachable != "" || seen[h.Name] == nil {

@@ -1,6 +1,7 @@
-package main
+package apply
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,10 +9,9 @@ import (
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
-	"github.com/fabricform/fabricform/view"
 )
 
-func TestCameUp(t *testing.T) {
+func TestWhatCameUpAfterAReboot(t *testing.T) {
 	entry := resource.Entry{Command: "apply", Changes: 3, Boot: "boot-1"}
 	mine := []resource.Record{{Fabric: "f", History: []resource.Entry{entry, {Failed: "went back", Boot: "boot-2"}}}}
 	others := []resource.Record{{Fabric: "other", History: []resource.Entry{entry}}}
@@ -26,7 +26,7 @@ func TestCameUp(t *testing.T) {
 		fails   int
 		says    string
 	}{
-		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up"},
+		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up as declared"},
 		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot it, and verify again"},
 		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
 		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources as declared"},
@@ -38,18 +38,26 @@ func TestCameUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.host.Name = "h"
-			got := cameUp(&planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{c.host}}, map[string][]resource.Record{"h": c.records},
+			got := afterReboot(&planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{c.host}}, map[string][]resource.Record{"h": c.records},
 				map[string]*facts.Snapshot{"h": {System: facts.System{BootID: c.boot}}})
 			fails, said := 0, ""
 			for _, r := range got {
 				if r.Verdict == validators.Fail {
 					fails++
 				}
-				said += view.Measured(r) + " " + view.Why(r) + "\n"
+				said += settled(r) + fmt.Sprintln(r.Found, r.Cause, r.Cure)
 			}
 			if fails != c.fails || !strings.Contains(said, c.says) {
 				t.Errorf("%d failures, wanted %d; it said %q", fails, c.fails, said)
 			}
 		})
 	}
+}
+
+// settled is how many resources a result counts.
+func settled(r validators.Result) (out string) {
+	for _, v := range r.Values {
+		out += fmt.Sprintf("%g %s ", v.Value, v.Name)
+	}
+	return out
 }

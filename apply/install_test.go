@@ -1,4 +1,4 @@
-package main
+package apply
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -23,16 +24,16 @@ func TestBundlesGoAsDeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, _, diags := config.Load(dir, config.Options{Version: version})
+	f, _, diags := config.Load(dir, config.Options{Version: "dev"})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
 	does := func(host, attribute string) planner.HostPlan {
-		return planner.HostPlan{Name: host, Actions: []planner.Action{{Changes: []resource.Change{{Attribute: attribute}}}}}
+		return planner.HostPlan{Name: host, Actions: []planner.Action{{Resource: ofed.Desired(f.Host(host))[0], Changes: []resource.Change{{Attribute: attribute}}}}}
 	}
 	p := &planner.Plan{Hosts: []planner.HostPlan{does("a", "stack"), does("b", "stack"), does("c", "reboot"), {Name: "d"}}}
 	hashed := 0
-	got, err := bundlesOf(p, f, func(string) { hashed++ })
+	got, err := bundlesOf(p, func(string) { hashed++ })
 	if err != nil || len(got) != 2 || hashed != 1 {
 		t.Fatalf("%+v, %v, and %d hashed", got, err, hashed)
 	}
@@ -44,7 +45,7 @@ func TestBundlesGoAsDeclared(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bundlesOf(p, f, func(string) {}); err == nil || !strings.Contains(err.Error(), "the ofed block of host a says "+sum) {
+	if _, err := bundlesOf(p, func(string) {}); err == nil || !strings.Contains(err.Error(), "the ofed block of host a says "+sum) {
 		t.Error(err)
 	}
 }

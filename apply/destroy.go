@@ -1,0 +1,68 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// destroy gives everything back.
+func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
+	r.p.Roster, r.p.Vanished, r.p.Enrol = r.s.remaining(r.p), nil, r.s.Hosts()
+	r.e.Plan(r.p, nil)
+	ending = max(ending, PlanEnding(r.p))
+	if len(r.p.Problems()) > 0 {
+		return ending, nil
+	}
+	if err := r.approve(r.p); err != nil {
+		return Failed, err
+	}
+	changed, err := r.change(ctx)
+	r.e.Walk(r.report.Outcomes)
+	r.noteMoved()
+	if err == nil && changed == Done {
+		err = r.enrolOthers(ctx)
+	}
+	return max(ending, changed), err
+}
+
+// remaining is the roster once the plan is carried out: without the hosts that are given back.
+func (s *Session) remaining(p *planner.Plan) (out []resource.Member) {
+	for _, m := range p.Roster {
+		if s.LeftOut(m.Name) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// enrolOthers takes the destroyed hosts off the rosters of those that remain.
+func (r *run) enrolOthers(ctx context.Context) error {
+	if !slices.ContainsFunc(r.s.Fabric.Hosts, func(h *fabric.Host) bool { return r.s.LeftOut(h.Name) }) {
+		return nil
+	}
+	others := r.s.others(ctx)
+	defer others.Close()
+	return others.Enrol(ctx, r.p.Fabric, r.p.Roster, others.Hosts(), nil)
+}
+
+// WithVanished adds hosts that the files no longer name, as the rosters of the others know them.
+func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, asked []string) (*fabric.Fabric, error) {
+	o.Chosen, o.Destroy = nil, false
+	s := Open(ctx, f, o)
+	defer s.Close()
+	known := s.Plan(ctx).Vanished
+	whole := *f
+	for _, name := range asked {
+		i := slices.IndexFunc(known, func(m resource.Member) bool { return m.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-host %s: neither the files nor the hosts' own records know such a host", name)
+		}
+		whole.Hosts = append(slices.Clone(whole.Hosts), &fabric.Host{Name: name, BlockName: name, Address: known[i].Address, SSH: f.SSH})
+	}
+	return &whole, nil
+}

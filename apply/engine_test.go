@@ -1,0 +1,451 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// toyHost is a host in memory: one value, which a toy kind sets, a port of link rail0, and transactions
+// as the real helper has them. fails says by method why the host answers with an error.
+type toyHost struct {
+	mu       sync.Mutex
+	value    string
+	kept     string // from before the transaction
+	dark     bool   // the port has no carrier once the value was set
+	forgets  bool   // another program undoes the value at once
+	down     bool   // nobody gets in any more
+	held     bool   // by somebody else
+	mtu      int    // beyond 1500, of the port
+	fails    map[string]error
+	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
+	tx       calls.TxInfo
+	history  []resource.Entry
+	asked    []string
+	on       func(method string)
+	connects []net.Conn
+}
+
+func (h *toyHost) snapshot() *facts.Snapshot {
+	lit := !h.dark || h.value == "1"
+	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
+}
+
+// serve answers a method. The caller holds the lock.
+func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
+	switch method {
+	case "tx.settle":
+		return calls.TxSettled{}, nil
+	case "snapshot":
+		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}}, nil
+	case "tx.ready":
+		if h.held {
+			return calls.TxReady{Held: &calls.TxInfo{Fabric: "g", State: checkpoint.Armed}}, nil
+		}
+		return calls.TxReady{}, nil
+	case "tx.open":
+		var p calls.TxOpen
+		err := json.Unmarshal(raw, &p)
+		h.kept, h.tx = h.value, calls.TxInfo{TxRef: calls.TxRef{ID: "1", Token: "t"}, Fabric: p.Fabric, Plan: p.Plan, State: checkpoint.Armed}
+		return h.tx, err
+	case "act":
+		var p calls.ActParams
+		err := json.Unmarshal(raw, &p)
+		if h.value = p.Changes[0].To; h.forgets {
+			h.value = h.kept
+		}
+		return calls.ActResult{Changes: p.Changes}, err
+	case "tx.prepare":
+		h.tx.State = checkpoint.Prepared
+	case "tx.persist":
+		h.tx.State = checkpoint.Persisting
+		return calls.TxPersisted{TxInfo: h.tx}, nil
+	case "tx.commit":
+		h.tx.State = checkpoint.Committed
+	case "tx.revert":
+		h.value, h.tx.State = h.kept, checkpoint.Reverted
+	case "tx.list":
+		if h.tx.ID == "" {
+			return []calls.TxInfo{}, nil
+		}
+		return []calls.TxInfo{h.tx}, nil
+	case "enrol":
+		var p calls.EnrolParams
+		err := json.Unmarshal(raw, &p)
+		if p.Entry != nil {
+			h.history = append(h.history, *p.Entry)
+		}
+		return struct{}{}, err
+	}
+	return h.tx, nil // of a beat, too
+}
+
+func (h *toyHost) handlers() map[string]agent.Handler {
+	out := map[string]agent.Handler{}
+	for _, method := range []string{"snapshot", "act", "enrol", "tx.settle", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover"} {
+		out[method] = func(_ context.Context, raw json.RawMessage) (any, error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if method != "tx.beat" && method != "snapshot" {
+				h.asked = append(h.asked, method)
+			}
+			if h.on != nil {
+				h.on(method)
+			}
+			if err := h.fails[method]; err != nil {
+				return nil, err
+			}
+			answer, err := h.serve(method, raw)
+			if h.cut[method] {
+				h.down = true
+				for _, c := range h.connects {
+					c.Close()
+				}
+			}
+			return answer, err
+		}
+	}
+	return out
+}
+
+// dial is a new connection with a helper of its own.
+func (h *toyHost) dial() (io.ReadWriteCloser, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return nil, errors.New("connection refused")
+	}
+	near, far := net.Pipe()
+	h.connects = append(h.connects, far)
+	go func() { _ = agent.Serve(context.Background(), far, far, "b", h.handlers()) }() // ends with the pipe
+	return near, nil
+}
+
+// toyKind wants a value; its resources are NICs, so that carriers and pings are measured around them.
+var toyKind = resource.Kind{Name: "toy", NIC: true, Plan: func(snap *facts.Snapshot, raw json.RawMessage) (resource.Difference, error) {
+	var want string
+	if err := json.Unmarshal(raw, &want); err != nil {
+		return resource.Difference{}, err
+	}
+	d := resource.Difference{Exists: true, Seen: snap.Sysctls["toy"]}
+	if got := snap.Sysctls["toy"]; got != want {
+		d.Changes = []resource.Change{{Attribute: "value", From: got, To: want}}
+	}
+	return d, nil
+}}
+
+// toys are hosts a and b, joined by link rail0, on which the files want the value 2.
+type toys struct {
+	t      *testing.T
+	hosts  map[string]*toyHost
+	fabric *fabric.Fabric
+	heard  *heard
+	state  string
+}
+
+func newToys(t *testing.T) *toys {
+	f := &fabric.Fabric{Name: "f", Links: []*fabric.Link{{Name: "rail0", Endpoints: []fabric.NICRef{{Host: "a", NIC: "r0"}, {Host: "b", NIC: "r0"}}}}}
+	y := &toys{t: t, hosts: map[string]*toyHost{}, fabric: f, heard: &heard{}, state: t.TempDir()}
+	for _, name := range []string{"a", "b"} {
+		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}}
+		f.Hosts = append(f.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Host: name, Name: "r0", Netdev: "eth0"}}})
+	}
+	return y
+}
+
+func (y *toys) options() SessionOptions {
+	return SessionOptions{Build: "b", User: "anna@desk", Parallelism: 2, Tokens: storeIn(y.state),
+		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
+			return y.hosts[to.Name].dial()
+		},
+		Resources: Resources{Kinds: resource.Kinds{toyKind},
+			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
+				return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"2"`)}}
+			},
+			Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
+			Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}}
+}
+
+// run is an apply without its live checks.
+func (y *toys) run(ctx context.Context, o Options) *Report {
+	s := Open(ctx, y.fabric, y.options())
+	defer s.Close()
+	o.Allowed, o.Unverified = resource.LinkFlap, !o.CheckRollback
+	if o.Lease == 0 {
+		o.Lease = 10 * time.Second
+	}
+	if o.OnFailure == "" {
+		o.OnFailure = RollbackAll
+	}
+	return Run(ctx, s, o, y.heard)
+}
+
+// values are what the hosts have now, and fates how the report says that they ended.
+func (y *toys) values() (out string) {
+	for _, name := range []string{"a", "b"} {
+		out += y.hosts[name].value
+	}
+	return out
+}
+
+func fatesOf(r *Report) string {
+	var out []string
+	for _, h := range r.Outcomes {
+		out = append(out, h.Host+" "+string(h.Fate))
+	}
+	return strings.Join(out, ", ")
+}
+
+// count is how often a host was asked for a method.
+func (h *toyHost) count(method string) (n int) {
+	for _, m := range h.asked {
+		if m == method {
+			n++
+		}
+	}
+	return n
+}
+
+// TestTheEngineKeepsItsPromise: all hosts commit or none, with each policy and each way to fail.
+func TestTheEngineKeepsItsPromise(t *testing.T) {
+	broken := errors.New("the driver refuses")
+	for _, c := range []struct {
+		name    string
+		set     func(y *toys, cancel func())
+		options Options
+		ending  Ending
+		values  string // of a and b, afterwards
+		fates   string
+		says    string // in the error
+	}{
+		{name: "all commit", ending: Done, values: "22", fates: "a committed, b committed"},
+		{name: "one fails and all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
+			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
+		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted", says: "the driver refuses",
+			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
+		{name: "one fails and what was done stays", options: Options{OnFailure: Stop}, ending: Failed, values: "21", fates: "a committed, b committed", says: "apply stopped",
+			set: func(y *toys, _ func()) {
+				acted := make(chan struct{}) // on a, before it fails on b
+				y.hosts["a"].on = func(method string) {
+					if method == "act" {
+						close(acted)
+					}
+				}
+				y.hosts["b"].on = func(method string) {
+					if method == "act" {
+						<-acted
+					}
+				}
+				y.hosts["b"].fails["act"] = broken
+			}},
+		{name: "a change that does not stay", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "did not stay",
+			set: func(y *toys, _ func()) { y.hosts["b"].forgets = true }},
+		{name: "a carrier is lost", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke what worked before: carrier eth0 of b on rail0",
+			set: func(y *toys, _ func()) { y.hosts["b"].dark = true }},
+		{name: "no new connection gets in", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "cannot be reached by a new connection",
+			set: func(y *toys, _ func()) {
+				y.hosts["b"].on = func(method string) {
+					if method == "act" {
+						y.hosts["b"].down = true
+					}
+				}
+			}},
+		{name: "what lasts cannot be written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no space",
+			set: func(y *toys, _ func()) { y.hosts["a"].fails["tx.persist"] = errors.New("no space") }},
+		{name: "a host is lost in its commit", ending: OutcomeUnknown, values: "22", fates: "a committed, b lost",
+			set: func(y *toys, _ func()) { y.hosts["b"].cut["tx.commit"] = true }},
+		{name: "a host moved since the plan was made", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "moved since",
+			set: func(y *toys, _ func()) {
+				y.hosts["b"].fails["act"] = &agent.Error{Stale: true, Message: "it moved since the plan was made"}
+			}},
+		{name: "somebody else's transaction", ending: Held, values: "11", says: "nothing was changed",
+			set: func(y *toys, _ func()) { y.hosts["b"].held = true }},
+		{name: "an interrupt", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+			set: func(y *toys, cancel func()) {
+				y.hosts["a"].on = func(method string) {
+					if method == "act" {
+						cancel()
+					}
+				}
+			}},
+		{name: "an interrupt in the commits", ending: Done, values: "22", fates: "a committed, b committed",
+			set: func(y *toys, cancel func()) {
+				y.hosts["a"].on = func(method string) {
+					if method == "tx.commit" {
+						cancel()
+					}
+				}
+			}},
+		{name: "a refusal", ending: Failed, values: "11", says: "not today",
+			set: func(y *toys, _ func()) { y.heard.refusal = errors.New("not today") }},
+		{name: "a host that does not answer is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
+			set: func(y *toys, _ func()) { y.hosts["b"].down = true }},
+		{name: "a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
+			set: func(y *toys, _ func()) { y.hosts["b"].mtu = 9000 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.set != nil {
+					c.set(y, cancel)
+				}
+				r := y.run(ctx, c.options)
+				synctest.Wait()
+				if r.Ending != c.ending {
+					t.Errorf("ending %d, want %d: %v", r.Ending, c.ending, r.Err)
+				}
+				if got := y.values(); got != c.values {
+					t.Errorf("values %s, want %s", got, c.values)
+				}
+				if got := fatesOf(r); got != c.fates {
+					t.Errorf("fates %q, want %q", got, c.fates)
+				}
+				if c.says == "" && r.Err != nil && r.Ending < Failed || c.says != "" && (r.Err == nil || !strings.Contains(r.Err.Error(), c.says)) {
+					t.Errorf("error: %v", r.Err)
+				}
+				for name, h := range y.hosts {
+					if r.Ending == Held || y.heard.refusal != nil {
+						if slices.Contains(h.asked, "tx.open") || slices.Contains(h.asked, "act") {
+							t.Errorf("host %s was asked for %v", name, h.asked)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTheOrderOfAnApply: nothing is final before all hosts passed the gate, and histories come last.
+func TestTheOrderOfAnApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		if r := y.run(t.Context(), Options{}); r.Ending != Done {
+			t.Fatal(r.Err)
+		}
+		for name, h := range y.hosts {
+			if d := cmp.Diff([]string{"tx.settle", "tx.ready", "tx.open", "act", "tx.prepare", "tx.persist", "tx.commit", "enrol"}, h.asked); d != "" {
+				t.Errorf("host %s: %s", name, d)
+			}
+			if len(h.history) != 1 || h.history[0].Changes != 1 || h.history[0].Who != "anna@desk" {
+				t.Errorf("host %s has the history %+v", name, h.history)
+			}
+		}
+		if d := cmp.Diff([]string{"plan: 2", "asked for 2", "walk: a committed", "walk: b committed", "note: Live checks left out, as -no-verify asks: nothing was proven."}, y.heard.lines); d != "" {
+			t.Error(d)
+		}
+		if left, err := storeIn(y.state).all(""); err != nil || len(left) != 0 {
+			t.Errorf("tokens are left: %v, %v", left, err)
+		}
+	})
+}
+
+// TestASavedPlanIsAppliedOnceAndAsItWas: hosts that moved since are left as they are.
+func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		s := Open(t.Context(), y.fabric, y.options())
+		saved := &planner.Saved{ID: "p", Build: "b", Fabric: y.fabric, Plan: s.Propose(t.Context())}
+		s.Close()
+		y.hosts["b"].value = "7"
+		if r := y.run(t.Context(), Options{Saved: saved}); r.Ending != Stale || r.Err != nil || y.values() != "27" {
+			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+		if !slices.Contains(y.heard.lines, "drifted: b") || slices.Contains(y.heard.lines, "drifted: a") {
+			t.Errorf("%q", y.heard.lines)
+		}
+		y.hosts["a"].value, y.hosts["b"].value = "1", "1"
+		r := y.run(t.Context(), Options{Saved: saved})
+		if r.Ending != Stale || r.Err == nil || !strings.Contains(r.Err.Error(), "this plan was applied at") || r.Plan != nil || y.values() != "11" {
+			t.Errorf("again: ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+	})
+}
+
+// TestWhatWaitsIsConfirmedOnAllHostsOrNone: with the tokens that the apply left.
+func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		set    func(y *toys)
+		ending Ending
+		values string
+		fates  string
+	}{
+		{"all are as they were made", nil, Done, "22", "a committed, b committed"},
+		{"one is not as it was made", func(y *toys) { y.hosts["b"].value = "7" }, Undone, "11", "a reverted, b reverted"},
+		{"one went back by itself", func(y *toys) {
+			y.hosts["b"].value, y.hosts["b"].tx = "1", calls.TxInfo{TxRef: calls.TxRef{ID: "9"}, Fabric: "g", State: checkpoint.Committed}
+		}, Undone, "11", "a reverted"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				r := y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
+				if got := fatesOf(r); r.Ending != Done || got != "a "+string(Waiting)+", b "+string(Waiting) {
+					t.Fatalf("ending %d, %v, fates %q", r.Ending, r.Err, got)
+				}
+				if n := y.hosts["a"].count("tx.persist") + y.hosts["a"].count("tx.commit"); n > 0 {
+					t.Error("it is final before it was confirmed")
+				}
+				if c.set != nil {
+					c.set(y)
+				}
+				r = Confirm(t.Context(), y.fabric, y.options(), "", y.heard)
+				if got := fatesOf(r); r.Ending != c.ending || got != c.fates || y.values() != c.values {
+					t.Errorf("ending %d, %v, fates %q, values %s", r.Ending, r.Err, got, y.values())
+				}
+				if r = Confirm(t.Context(), y.fabric, y.options(), "", y.heard); r.Ending != Failed || r.Err == nil {
+					t.Errorf("there is something left to confirm: %d", r.Ending)
+				}
+			})
+		})
+	}
+}
+
+// TestRollbackTakesTheLastApplyBack: once.
+func TestRollbackTakesTheLastApplyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.run(t.Context(), Options{})
+		for _, ending := range []Ending{Done, Failed} {
+			s := Open(t.Context(), y.fabric, y.options())
+			if r := Rollback(t.Context(), s, "", y.heard); r.Ending != ending || y.values() != "11" {
+				t.Errorf("ending %d, want %d: %v, values %s", r.Ending, ending, r.Err, y.values())
+			}
+			s.Close()
+		}
+		if h := y.hosts["a"].history; len(h) != 2 || h[1].Command != "rollback" {
+			t.Errorf("history %s", fmt.Sprint(h))
+		}
+	})
+}
+
+// TestTheWorstEndingIsTheRuns holds the order in which exit codes are documented.
+func TestTheWorstEndingIsTheRuns(t *testing.T) {
+	order := []Ending{OutcomeUnknown, Undone, Held, Stale, Failed, HostsUnreachable, CheckFailed, Done}
+	if !slices.IsSortedFunc(order, func(a, b Ending) int { return int(b - a) }) {
+		t.Errorf("%v", order)
+	}
+}

@@ -1,0 +1,148 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
+	"github.com/fabricform/fabricform/validators"
+)
+
+// gate is what must hold before anything is final: new connections get in, the hosts read as
+// declared, and no carrier or ping that was there before is gone.
+func (r *run) gate(ctx context.Context, tx *Transaction, baseline []validators.Result) error {
+	r.e.Progress("%s", "checking that every host is still reached by a new connection, and as declared")
+	if err := tx.Reach(ctx); err != nil {
+		return err
+	}
+	if err := r.s.converge(ctx, acted(r.p), resource.StageRuntime); err != nil {
+		return err
+	}
+	if err := r.regressed(ctx, baseline); err != nil {
+		return err
+	}
+	return tx.Prepare(ctx)
+}
+
+// acted are the hosts that a plan looked at, and whether it changes them.
+func acted(p *planner.Plan) map[string]bool {
+	out := map[string]bool{}
+	for _, h := range p.Hosts {
+		if h.Unreachable == "" {
+			out[h.Name] = len(h.Actions) > 0
+		}
+	}
+	return out
+}
+
+// convergeEvery is the pause between two looks at hosts that have not converged yet.
+const convergeEvery = 500 * time.Millisecond
+
+// converge re-reads hosts until all are read in full and those that acted have nothing left of the stage
+// and those before it, with patience for links that come up: a change that another program undoes is
+// not a success. The stack stage is left out: what a package manager changes meanwhile does not undo
+// the network's changes, and would not be undone with them.
+func (s *Session) converge(ctx context.Context, acted map[string]bool, stage string) error {
+	due := func(a planner.Action) bool {
+		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
+	}
+	var hosts []planner.HostPlan
+	for try := 0; try < 6; try++ {
+		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, looked := acted[h.Name]; return !looked })
+		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
+			return h.Unreachable != "" || len(h.Problems) > 0 || acted[h.Name] && slices.ContainsFunc(h.Actions, due)
+		}) {
+			return nil
+		}
+		if err := retry.Pause(ctx, convergeEvery); err != nil {
+			return err
+		}
+	}
+	for _, h := range hosts {
+		for _, act := range h.Actions {
+			if acted[h.Name] && due(act) && len(act.Changes) > 0 {
+				return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
+			}
+		}
+	}
+	return errors.New("the changes were made, but the fabric could not be read again in full; run plan")
+}
+
+// baseline measures what already works on the paths that the plan touches, so that the gate can tell
+// what the changes broke from what never worked: that is left to the checks afterwards.
+func (r *run) baseline(ctx context.Context) []validators.Result {
+	touched := map[fabric.NICRef]bool{}
+	for _, h := range r.p.Hosts {
+		for _, a := range h.Actions {
+			if kind, ok := r.s.Options.Resources.Kinds.Lookup(a.Resource.Addr.Kind); ok && kind.NIC {
+				touched[fabric.NICRef{Host: h.Name, NIC: a.Resource.Addr.Name}] = true
+			}
+		}
+	}
+	seen := r.s.Facts()
+	// Where one end has no carrier, nothing works that could break.
+	lit := func(ref fabric.NICRef) bool {
+		h, snap := r.s.Fabric.Host(ref.Host), seen[ref.Host]
+		if h == nil || snap == nil || h.NIC(ref.NIC) == nil {
+			return false
+		}
+		l := nccl.Netdev(snap, h.NIC(ref.NIC))
+		return l != nil && l.Carrier
+	}
+	where := func(p fabric.Path) bool {
+		return (touched[p.Endpoints[0]] || touched[p.Endpoints[1]]) && lit(p.Endpoints[0]) && lit(p.Endpoints[1])
+	}
+	if r.s.Options.Destroy || !slices.ContainsFunc(r.s.Fabric.Paths(), where) {
+		return nil
+	}
+	return r.works(ctx, where)
+}
+
+// works are the carriers and pings that pass.
+func (r *run) works(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
+	all := validators.Run(ctx, r.s.Fabric, r.s.Fleet, validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Lab: r.s.Options.Lab != nil,
+		Unreachable: r.s.Unreachable(), LeftOut: r.s.LeftOut})
+	return slices.DeleteFunc(all, func(v validators.Result) bool {
+		return v.Verdict != validators.Pass || v.Item != validators.Carrier && v.Item != validators.SmallPing
+	})
+}
+
+// regressed says what passed before the changes and does not any more, with patience for links that
+// come up again.
+func (r *run) regressed(ctx context.Context, before []validators.Result) error {
+	if len(before) == 0 {
+		return nil
+	}
+	paths := map[validators.Subject]bool{}
+	for _, v := range before {
+		paths[v.Subject] = true
+	}
+	var lost []string
+	for range 4 {
+		now := map[validators.Key]bool{}
+		for _, v := range r.works(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] }) {
+			now[v.Key()] = true
+		}
+		lost = nil
+		for _, v := range before {
+			if !now[v.Key()] {
+				lost = append(lost, v.Key().String())
+			}
+		}
+		if len(lost) == 0 {
+			return nil
+		}
+		if err := retry.Pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the changes broke what worked before: %s", strings.Join(lost, "; "))
+}

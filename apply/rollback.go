@@ -1,0 +1,74 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Rollback takes the session's hosts back from the fabric's last transaction, open or committed.
+// takeOver is a file of tokens that another machine kept; "": those of this one.
+func Rollback(ctx context.Context, s *Session, takeOver string, e Events) *Report {
+	r := s.newReport("rollback")
+	fates, err := s.rollback(ctx, takeOver)
+	r.Outcomes = sorted(fates)
+	if len(fates) > 0 {
+		tellFates(e, r.Outcomes)
+	}
+	ending := fatesEnding(fates)
+	var others *HeldError
+	if errors.As(err, &others) {
+		ending = max(ending, Held)
+	}
+	if len(s.Unreachable()) > 0 && len(fates) > 0 && others == nil {
+		e.Unreachable(s.Unreachable())
+		ending = max(ending, HostsUnreachable)
+	}
+	return r.end(ending, err)
+}
+
+func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]HostOutcome, error) {
+	k := s.Options.Tokens
+	mine, err := k.all("") // before the hosts are asked: of what opens meanwhile they do not tell
+	if err != nil {
+		return nil, err
+	}
+	shown := mine
+	if takeOver != "" {
+		if shown, err = k.all(takeOver); err != nil {
+			return nil, err
+		}
+	}
+	told, err := s.Transactions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := endedIn(told) // hosts that went back by themselves have no fate below
+	fates, err := s.UndoLast(ctx, s.Fabric.Name, "", s.Hosts(), "rollback by "+s.Options.User, held(shown, before))
+	now := endedBy(fates)
+	forgotten := k.forget(mine, func(host string, on calls.TxRef) bool { return before(host, on) || now(host, on) })
+	var others *HeldError
+	if errors.As(err, &others) {
+		return fates, errors.Join(err, forgotten)
+	}
+	if err == nil && len(fates) == 0 {
+		return nil, errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
+	}
+	return fates, errors.Join(err, forgotten, s.enterRollback(ctx, fates))
+}
+
+// enterRollback keeps in the hosts' histories that they went back; their records are those from
+// before the transaction. A host without anything of ours has none.
+func (s *Session) enterRollback(ctx context.Context, fates map[string]HostOutcome) error {
+	p, entries := s.Plan(ctx), map[string]resource.Entry{}
+	for host, f := range fates {
+		if f.Fate == Reverted {
+			entries[host] = s.entry("rollback", NewID())
+		}
+	}
+	return s.Enrol(ctx, s.Fabric.Name, p.Roster, slices.Sorted(maps.Keys(entries)), entries)
+}

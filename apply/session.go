@@ -1,0 +1,226 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/transport"
+)
+
+// Dial starts a helper on a host, and answers the stream to it.
+type Dial func(ctx context.Context, to transport.Target) (io.ReadWriteCloser, error)
+
+// Resources is the table of kinds, and what they make of a host.
+type Resources struct {
+	Kinds   resource.Kinds
+	Desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
+	// Derived follows from what the host is, too, and from what fabrics made there.
+	Derived func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource
+	// Looks are for reading alone: what Derived looks at, and what hosts are compared by with each other.
+	Looks func(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource
+}
+
+// Lab is where a fabric is rehearsed.
+type Lab interface {
+	Target(host string) (addr string, port int, user, identityFile, knownHosts string)
+	// ConnectTimeout is how long hosts may take to let somebody in, where their files do not say.
+	ConnectTimeout() time.Duration
+	// LinkCapGbps is what links are shaped to at most; 0: they are not shaped.
+	LinkCapGbps() float64
+}
+
+// SessionOptions say how hosts are reached and who asks.
+type SessionOptions struct {
+	Dial        Dial
+	Resources   Resources
+	Lab         Lab             // nil: the declared hosts
+	Chosen      map[string]bool // nil: all hosts
+	Parallelism int             // hosts to connect to side by side
+	// Glance reads each host once and leaves it: the session can make a plan, and nothing else.
+	Glance bool
+	Tokens TokenStore
+	Build  string // of this program and of the helpers
+	Source string // of the files
+	User   string // user@machine of the operator
+	// Management allows changes of the operator's own path.
+	Management bool
+	Destroy    bool // give everything back
+}
+
+// Session is a fabric with a helper on every host that answers.
+type Session struct {
+	*Fleet
+	Fabric  *fabric.Fabric
+	Options SessionOptions
+
+	mu    sync.Mutex
+	known map[string]*state // by host
+}
+
+// state is what a session knows of a host.
+type state struct {
+	desired  []resource.Resource
+	derived  []resource.Resource // of the plan that was proposed last
+	proposed bool
+	snapshot *facts.Snapshot   // as read last
+	records  []resource.Record // as read last
+}
+
+// Open connects to the chosen hosts of a fabric. Unreachable names those without a helper.
+func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
+	s := &Session{Fabric: f, Options: o, known: map[string]*state{}}
+	var members []Member
+	for _, h := range f.Hosts {
+		s.known[h.Name] = &state{desired: o.Resources.Desired(f, h)}
+		if s.LeftOut(h.Name) {
+			continue
+		}
+		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan compares no hosts with each other
+		members = append(members, Member{Target: s.target(h), Looks: looks})
+	}
+	reach := Connect
+	if o.Glance {
+		reach = Glance
+	}
+	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, members)
+	return s
+}
+
+// LeftOut says whether the host was not chosen.
+func (s *Session) LeftOut(host string) bool {
+	return s.Options.Chosen != nil && !s.Options.Chosen[host]
+}
+
+// target is how a host is reached.
+func (s *Session) target(h *fabric.Host) transport.Target {
+	if lab := s.Options.Lab; lab != nil {
+		addr, port, user, identity, known := lab.Target(h.Name)
+		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known, ConnectTimeout: cmp.Or(h.SSH.ConnectTimeout, lab.ConnectTimeout())}
+	}
+	return transport.Target{
+		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,
+		KnownHosts: h.SSH.KnownHosts, ProxyJump: h.SSH.ProxyJump, Sudo: h.SSH.Sudo, ConnectTimeout: h.SSH.ConnectTimeout,
+	}
+}
+
+// Facts are the hosts' snapshots, as they were read last.
+func (s *Session) Facts() map[string]*facts.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]*facts.Snapshot{}
+	for name, h := range s.known {
+		if h.snapshot != nil {
+			out[name] = h.snapshot
+		}
+	}
+	return out
+}
+
+// Records are what fabrics made on the hosts, as they were read last.
+func (s *Session) Records() map[string][]resource.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]resource.Record{}
+	for name, h := range s.known {
+		out[name] = h.records
+	}
+	return out
+}
+
+// Propose is a plan that is to be shown or carried out: the hosts' own programs are asked about it.
+func (s *Session) Propose(ctx context.Context) *planner.Plan {
+	return s.compare(ctx, !s.Options.Destroy)
+}
+
+// Plan reads all hosts side by side and compares.
+func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx, false) }
+
+// compare is the plan. With Destroy nothing is wanted any more.
+func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
+	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
+	var wg sync.WaitGroup
+	for i, h := range s.Fabric.Hosts {
+		wg.Go(func() {
+			inputs[i] = s.input(ctx, h, asking)
+		})
+	}
+	wg.Wait()
+	return planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
+}
+
+// input reads one host.
+func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planner.HostInput {
+	known := s.known[h.Name]
+	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, LeftOut: s.LeftOut(h.Name), Management: s.Options.Management}
+	if s.Options.Destroy {
+		in.Resources = nil
+	}
+	if in.LeftOut {
+		return in
+	}
+	read, err := s.Read(ctx, h.Name, asking)
+	if err != nil {
+		in.Unreachable = err.Error()
+	}
+	in.Snapshot, in.Records, in.Refused = read.Snapshot, read.Records, map[resource.Addr]string{}
+	if read.Snapshot != nil && !s.Options.Destroy {
+		in.Resources = slices.Concat(in.Resources, s.derive(h, read, asking))
+	}
+	for _, r := range in.Resources {
+		in.Refused[r.Addr] = cmp.Or(unreadable(r.Payload), read.Refused[r.Addr.String()])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known.snapshot, known.records = read.Snapshot, read.Records
+	return in
+}
+
+// derive is what follows from the host's facts. Once a plan was proposed, it stands for the rest of the
+// session: what is written is what was shown.
+func (s *Session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bool) []resource.Resource {
+	known := s.known[h.Name]
+	s.mu.Lock()
+	before, proposed := known.derived, known.proposed
+	s.mu.Unlock()
+	if proposed && !proposing {
+		return before
+	}
+	out := s.Options.Resources.Derived(s.Fabric, h, read.Snapshot, read.Records)
+	if proposing {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		known.proposed, known.derived = true, out
+	}
+	return out
+}
+
+// Snapshots reads the hosts that answer.
+func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, error) {
+	out := map[string]*facts.Snapshot{}
+	for _, name := range s.Hosts() {
+		snap, err := s.Snapshot(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", name, err)
+		}
+		out[name] = snap
+	}
+	return out, nil
+}
+
+// others opens a session on hosts that this one left out.
+func (s *Session) others(ctx context.Context) *Session {
+	f, o := *s.Fabric, s.Options
+	f.Hosts = slices.DeleteFunc(slices.Clone(f.Hosts), func(h *fabric.Host) bool { return !s.LeftOut(h.Name) })
+	o.Chosen, o.Destroy = nil, false
+	return Open(ctx, &f, o)
+}

@@ -1,0 +1,53 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/fabricform/fabricform/validators"
+)
+
+// VerifyOptions narrow the live checks.
+type VerifyOptions struct {
+	Only        []validators.Check // nil: all
+	Link        string             // a link, a network or a path of one; "": all
+	AfterReboot bool               // compare first what came up with what is declared
+}
+
+// Verify runs the live checks; it changes nothing.
+func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report {
+	r := s.newReport("verify")
+	var booted []validators.Result
+	if o.AfterReboot {
+		p := s.Plan(ctx)
+		booted = afterReboot(p, s.Records(), s.Facts())
+	}
+	ending, results := s.prove(ctx, o, booted, e)
+	r.Results, r.After = results, s.Facts()
+	return r.end(ending, nil)
+}
+
+// prove runs the live checks and tells their verdicts after those that are there already.
+func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
+	unreachable := s.Unreachable()
+	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut,
+		Progress: func(what string) { e.Progress("%s", what) }}
+	if s.Options.Lab != nil {
+		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()
+	}
+	results := append(already, validators.Run(ctx, s.Fabric, s.Fleet, vo)...)
+	e.Results(results)
+	ending := Done
+	if len(unreachable) > 0 {
+		e.Unreachable(unreachable)
+		ending = HostsUnreachable
+	}
+	if ctx.Err() != nil {
+		ending = max(ending, Failed)
+	}
+	for _, r := range results {
+		if r.Verdict == validators.Fail {
+			ending = max(ending, CheckFailed)
+		}
+	}
+	return ending, results
+}

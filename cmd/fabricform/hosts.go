@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/lab"
+	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/transport"
+	"github.com/fabricform/fabricform/view"
+)
+
+// sources are what the command line and the environment say of a fabric.
+func (a *app) sources() config.Options {
+	return config.Options{Inputs: a.inputs, Env: os.Environ(), Version: version}
+}
+
+// load reads a fabric and prints every problem of its files to stderr.
+func (a *app) load(path string) (*fabric.Fabric, error) {
+	f, files, diags := config.Load(path, a.sources())
+	if err := a.err.Diagnostics(files, diags); err != nil {
+		return nil, err
+	}
+	if diags.HasErrors() {
+		return nil, &exit{code: exitError}
+	}
+	return f, nil
+}
+
+// open loads the fabric and connects to its hosts.
+func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
+	f, err := a.load(path)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.session(f, config.SourceID(path))
+	if err != nil {
+		return nil, err
+	}
+	if o.Chosen, err = a.Choose(f); err != nil {
+		return nil, err
+	}
+	return apply.Open(ctx, f, o), nil
+}
+
+// openToDestroy opens a session that gives everything back. It also knows hosts which -host names and
+// only the other hosts' rosters remember.
+func (a *app) openToDestroy(ctx context.Context, path string, management bool) (*apply.Session, error) {
+	f, err := a.load(path)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.session(f, config.SourceID(path))
+	if err != nil {
+		return nil, err
+	}
+	unknown := slices.DeleteFunc(slices.Clone(a.Hosts), func(term string) bool {
+		return f.Host(term) != nil || strings.ContainsAny(term, "*?[=")
+	})
+	if len(unknown) > 0 {
+		if f, err = apply.WithVanished(ctx, f, o, unknown); err != nil {
+			return nil, err
+		}
+	}
+	if o.Chosen, err = a.Choose(f); err != nil {
+		return nil, err
+	}
+	o.Destroy, o.Management = true, management
+	return apply.Open(ctx, f, o), nil
+}
+
+// onHosts is the body of a command that opens a session first, and closes it afterwards.
+func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.open(cmd.Context(), fabricArg(args))
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return do(cmd.Context(), s)
+	}
+}
+
+// session is how all hosts of a fabric are reached; source names its files.
+func (a *app) session(f *fabric.Fabric, source string) (apply.SessionOptions, error) {
+	id, err := buildID()
+	if err != nil {
+		return apply.SessionOptions{}, err
+	}
+	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
+		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
+	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: source, User: operator(),
+		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
+		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
+	if a.lab != "" {
+		l, err := lab.Open(labName(a.lab, f))
+		if err != nil {
+			return o, err
+		}
+		o.Lab, d.NetDial, d.SSHConfig = l, l.NetDial, false
+	}
+	return o, nil
+}
+
+// labName is the lab that -lab means: the fabric's own, or another fabric's by its name.
+func labName(flag string, f *fabric.Fabric) string {
+	if flag == ownLab {
+		return f.Name
+	}
+	return flag
+}
+
+// exitOfUnreachable names the hosts that could not be reached, and is the exit for them.
+func (a *app) exitOfUnreachable(hosts map[string]string) error {
+	if len(hosts) == 0 {
+		return nil
+	}
+	a.err.Unreachable(hosts)
+	return exitWith(exitUnreachable)
+}
+
+// events tells the person of a run: the answer goes to stdout, what is going on to stderr.
+type events struct {
+	view.Reporter
+	err     *view.Printer
+	approve bool // without asking
+}
+
+func (a *app) events(approve bool) events { return events{a.report(), a.err, approve} }
+
+func (e events) Progress(format string, args ...any) { e.err.Progressf(format, args...) }
+
+func (e events) Warn(format string, args ...any) { e.err.Linef(format, args...) }
+
+func (e events) Unreachable(hosts map[string]string) { e.err.Unreachable(hosts) }
+
+func (e events) Drifted(host string, how []string) {
+	e.err.Errorf("host %s moved since the plan was saved, and is left as it is:\n    %s", host, strings.Join(how, "\n    "))
+}
+
+// Approve asks the person at the terminal; without one it refuses, it never assumes yes.
+func (e events) Approve(*planner.Plan) error {
+	if e.approve {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return errors.New("nothing was changed: there is no terminal to ask on; run with -auto-approve to apply without asking")
+	}
+	fmt.Fprint(os.Stderr, "\nApply these changes? Only \"yes\" will do: ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "yes" {
+		return errors.New("nothing was changed: the answer was not \"yes\"")
+	}
+	return nil
+}
+
+// exitCodes are what endings are to the shell.
+var exitCodes = map[apply.Ending]int{apply.Done: exitOK, apply.CheckFailed: exitCheckFailed, apply.HostsUnreachable: exitUnreachable, apply.Failed: exitError,
+	apply.Stale: exitStale, apply.Held: exitHeld, apply.Undone: exitRolledBack, apply.OutcomeUnknown: exitUnknown}
+
+// finish writes a run's report where a file is named, and answers the command's exit.
+func (a *app) finish(r *apply.Report, path string) error {
+	code, err := exitCodes[r.Ending], r.Err
+	if path != "" && (r.Plan != nil || r.Command == "verify") {
+		saved := view.Report{Format: view.EventFormat, Exit: code, Report: *r}
+		text, werr := saved.Bytes(path)
+		if werr == nil {
+			werr = file.Output(path, text, 0o600)
+		}
+		if werr != nil {
+			code, err = exitCodes[max(r.Ending, apply.Failed)], errors.Join(err, fmt.Errorf("write report: %w", werr))
+		}
+	}
+	if err == nil {
+		return exitWith(code)
+	}
+	return &exit{code: code, err: err}
+}
+
+// exitWith ends a command whose outcome was already printed.
+func exitWith(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &exit{code: code}
+}
