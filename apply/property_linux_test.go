@@ -33,7 +33,7 @@ type recorded struct {
 	records map[string][]byte
 }
 
-func (r recorded) Records() (map[string][]byte, error) { return r.records, nil }
+func (r recorded) Records(_ context.Context) (map[string][]byte, error) { return r.records, nil }
 
 func (r recorded) SaveRecord(name string, text []byte) error {
 	if delete(r.records, name); text != nil {
@@ -84,11 +84,11 @@ var watched = []string{"net/ipv4/tcp_mtu_probing", "net/ipv4/tcp_sack", "net/ipv
 
 func look(t *testing.T, h host.Host) world {
 	t.Helper()
-	snap, err := facts.Gather(h, "")
+	snap, err := facts.Gather(t.Context(), h, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap.ReadSysctls(h, watched...)
+	snap.ReadSysctls(t.Context(), h, watched...)
 	w := world{Sysctls: snap.Sysctls}
 	for _, l := range snap.Links {
 		w.Links = append(w.Links, fmt.Sprint(l.Name, l.MTU, l.Up))
@@ -127,7 +127,7 @@ func (w world) foreign() (out []string) {
 // strangers puts things on ff3 that look as much like ours as they can.
 func strangers(t *testing.T, r *rand.Rand, h host.Host) {
 	t.Helper()
-	links, err := h.Links()
+	links, err := h.Links(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := checkpoint.Take(m, providers.Kinds(), atoms(p.Hosts[0]), nil)
+	snap, err := checkpoint.Take(t.Context(), m, providers.Kinds(), atoms(p.Hosts[0]), nil)
 	if err == nil {
 		_, err = store.Keep(tx.ID, tx.Token, snap)
 	}

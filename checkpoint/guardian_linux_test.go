@@ -73,7 +73,7 @@ func armed(t *testing.T, h host.Host, lease time.Duration, guardians int) (*Stor
 	t.Cleanup(func() { _ = helper.Process.Kill(); _ = helper.Wait() })
 	s := NewStore(quick(t), Now)
 	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Lease: lease, Helper: &Helper{must[process.ID](t)(process.Find(helper.Process.Pid))}}))
-	snap := must[*Snapshot](t)(Take(h, providers.Kinds(), []resource.Atom{"nic ff0 mtu", "policy_route rule 500 100 10.0.0.2/32 all"}, nil))
+	snap := must[*Snapshot](t)(Take(t.Context(), h, providers.Kinds(), []resource.Atom{"nic ff0 mtu", "policy_route rule 500 100 10.0.0.2/32 all"}, nil))
 	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, snap))
 	for range guardians {
 		if err := s.Arm(t.Context(), must[string](t)(os.Executable()), tx); err != nil {

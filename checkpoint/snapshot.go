@@ -40,14 +40,14 @@ type Part struct {
 }
 
 // Take reads what changes of the atoms can reach, and the files of those paths. It changes nothing.
-func Take(r host.Reader, kinds resource.Kinds, atoms []resource.Atom, files []string) (*Snapshot, error) {
+func Take(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms []resource.Atom, files []string) (*Snapshot, error) {
 	keepers, by, err := kinds.Keepers(atoms)
 	if err != nil {
 		return nil, err
 	}
 	s := &Snapshot{Version: snapshotVersion}
 	for _, k := range keepers {
-		data, err := k.Snapshot(r, by[k.Room()])
+		data, err := k.Snapshot(ctx, r, by[k.Room()])
 		if err != nil {
 			return nil, err
 		}

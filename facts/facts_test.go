@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +17,11 @@ type tree struct {
 	root string
 }
 
-func (t tree) ReadFile(p string) ([]byte, error) { return os.ReadFile(filepath.Join(t.root, p)) }
+func (t tree) ReadFile(_ context.Context, p string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(t.root, p))
+}
 
-func (t tree) ReadDir(p string) ([]string, error) {
+func (t tree) ReadDir(_ context.Context, p string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(t.root, p))
 	var names []string
 	for _, e := range entries {
@@ -27,7 +30,9 @@ func (t tree) ReadDir(p string) ([]string, error) {
 	return names, err
 }
 
-func (t tree) Readlink(p string) (string, error) { return os.Readlink(filepath.Join(t.root, p)) }
+func (t tree) Readlink(_ context.Context, p string) (string, error) {
+	return os.Readlink(filepath.Join(t.root, p))
+}
 
 // port writes one RDMA port; an empty slot's type and netdev cannot be read, as in the kernel.
 func port(t *testing.T, root, dev string, slots ...[3]string) {
@@ -60,7 +65,7 @@ func TestRDMAReadsTheGIDTable(t *testing.T) {
 		[3]string{"fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "eth0"},
 		[3]string{"0000:0000:0000:0000:0000:0000:0000:0000", "", ""},
 		[3]string{"0000:0000:0000:0000:0000:ffff:c0a8:5801", "RoCE v2", "eth0"})
-	got, err := rdma(tree{root: root})
+	got, err := rdma(t.Context(), tree{root: root})
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
@@ -68,7 +73,7 @@ func TestRDMAReadsTheGIDTable(t *testing.T) {
 	if d.State != "ACTIVE" || d.Netdev != "eth0" || len(d.GIDs) != 2 || d.GIDs[1].Index != 2 || d.GIDs[1].Version != 2 || d.GIDs[1].Addr.Unmap().String() != "192.168.88.1" {
 		t.Fatalf("%+v", d)
 	}
-	if none, err := rdma(tree{root: t.TempDir()}); err != nil || none != nil {
+	if none, err := rdma(t.Context(), tree{root: t.TempDir()}); err != nil || none != nil {
 		t.Fatal("a host without RDMA is no error", none, err)
 	}
 }

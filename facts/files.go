@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,12 +37,12 @@ func (f File) Digest() string {
 
 // ReadFiles reads our own files in the folders. A folder that is not there is absent from
 // Folders, and has none.
-func (s *Snapshot) ReadFiles(r host.Reader, folders ...string) error {
+func (s *Snapshot) ReadFiles(ctx context.Context, r host.Reader, folders ...string) error {
 	for _, dir := range folders {
 		if slices.Contains(s.Folders, dir) {
 			continue // another kind looked into it
 		}
-		names, err := r.ReadDir(dir)
+		names, err := r.ReadDir(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -54,7 +55,7 @@ func (s *Snapshot) ReadFiles(r host.Reader, folders ...string) error {
 			if host.OwnFile(at) != nil || strings.HasPrefix(name, ".") {
 				continue
 			}
-			f, err := FileAt(r, at)
+			f, err := FileAt(ctx, r, at)
 			if err != nil {
 				return err
 			}
@@ -71,8 +72,8 @@ func (s *Snapshot) ReadFiles(r host.Reader, folders ...string) error {
 }
 
 // FileAt is what stands at a path; nil: nothing. A folder, or what is no plain file, has no text.
-func FileAt(r host.Reader, at string) (*File, error) {
-	stat, err := r.Stat(at)
+func FileAt(ctx context.Context, r host.Reader, at string) (*File, error) {
+	stat, err := r.Stat(ctx, at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -81,7 +82,7 @@ func FileAt(r host.Reader, at string) (*File, error) {
 	case !stat.Mode.IsRegular():
 		return &File{FileStat: stat}, nil
 	}
-	text, err := r.ReadFile(at)
+	text, err := r.ReadFile(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // removed meanwhile
 	}

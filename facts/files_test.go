@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,7 +24,7 @@ func etc(t *testing.T, files map[string]string) tree {
 	return tree{root: root}
 }
 
-func (t tree) Stat(p string) (host.FileStat, error) {
+func (t tree) Stat(_ context.Context, p string) (host.FileStat, error) {
 	info, err := os.Lstat(t.root + p)
 	if err != nil {
 		return host.FileStat{}, err
@@ -37,7 +38,7 @@ func TestSnapshotsHoldOurFilesAndNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Snapshot{}
-	if err := s.ReadFiles(r, "/etc/netplan", "/etc/sysctl.d"); err != nil {
+	if err := s.ReadFiles(t.Context(), r, "/etc/netplan", "/etc/sysctl.d"); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Files) != 1 || s.Files["/etc/netplan/90-fabricform-lab.yaml"].Text != "ours" || len(s.Folders) != 1 {

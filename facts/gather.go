@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -15,16 +16,16 @@ const tableLocal = 255
 
 // Gather reads what every snapshot holds. sshConnection is the SSH_CONNECTION of the operator's login, or
 // empty where there is none.
-func Gather(r host.Reader, sshConnection string) (*Snapshot, error) {
+func Gather(ctx context.Context, r host.Reader, sshConnection string) (*Snapshot, error) {
 	s := &Snapshot{Sysctls: map[string]string{}}
 	var err error
-	if s.Links, err = r.Links(); err != nil {
+	if s.Links, err = r.Links(ctx); err != nil {
 		return nil, err
 	}
-	if s.Addrs, err = r.Addrs(); err != nil {
+	if s.Addrs, err = r.Addrs(ctx); err != nil {
 		return nil, err
 	}
-	routes, err := r.Routes()
+	routes, err := r.Routes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,21 +34,21 @@ func Gather(r host.Reader, sshConnection string) (*Snapshot, error) {
 			s.Routes = append(s.Routes, route)
 		}
 	}
-	if s.Rules, err = r.Rules(); err != nil {
+	if s.Rules, err = r.Rules(ctx); err != nil {
 		return nil, err
 	}
-	s.System = system(r)
-	if s.RDMA, err = rdma(r); err != nil {
+	s.System = system(ctx, r)
+	if s.RDMA, err = rdma(ctx, r); err != nil {
 		return nil, err
 	}
-	s.Management = management(r, s, sshConnection)
+	s.Management = management(ctx, r, s, sshConnection)
 	return s, nil
 }
 
 // ReadSysctls reads keys, by their paths below /proc/sys. Those that the host does not have stay absent.
-func (s *Snapshot) ReadSysctls(r host.Reader, paths ...string) {
+func (s *Snapshot) ReadSysctls(ctx context.Context, r host.Reader, paths ...string) {
 	for _, path := range paths {
-		v, err := r.Sysctl(path)
+		v, err := r.Sysctl(ctx, path)
 		// Absent, write-only, or unset (stable_secret answers EIO): the provider says which key it misses.
 		if err == nil {
 			s.Sysctls[path] = v
@@ -63,18 +64,18 @@ func LinkSysctl(key, netdev string) string {
 	return "net/" + strings.Join(parts[:last], "/") + "/" + netdev + "/" + parts[last]
 }
 
-func system(r host.Reader) System {
-	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(text(r, "/etc/os-release"))}
-	s.Hostname = text(r, "/proc/sys/kernel/hostname")
-	s.Kernel = text(r, "/proc/sys/kernel/osrelease")
-	s.BootID = text(r, "/proc/sys/kernel/random/boot_id")
-	s.Congestion = text(r, "/proc/sys/net/ipv4/tcp_congestion_control")
+func system(ctx context.Context, r host.Reader) System {
+	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(text(ctx, r, "/etc/os-release"))}
+	s.Hostname = text(ctx, r, "/proc/sys/kernel/hostname")
+	s.Kernel = text(ctx, r, "/proc/sys/kernel/osrelease")
+	s.BootID = text(ctx, r, "/proc/sys/kernel/random/boot_id")
+	s.Congestion = text(ctx, r, "/proc/sys/net/ipv4/tcp_congestion_control")
 	return s
 }
 
 // text is a small file's content, trimmed; empty where there is none: these facts only inform.
-func text(r host.Reader, path string) string {
-	raw, err := r.ReadFile(path)
+func text(ctx context.Context, r host.Reader, path string) string {
+	raw, err := r.ReadFile(ctx, path)
 	if err != nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -25,20 +26,20 @@ type Library struct {
 const procGPUs = "/proc/driver/nvidia/gpus"
 
 // ReadNCCL reads which GPUs there are, their driver, and which NCCL is installed.
-func (s *Snapshot) ReadNCCL(r host.Reader) {
-	s.GPUs, s.GPUDriver, s.NCCL = gpus(r), text(r, "/sys/module/nvidia/version"), nccl(r)
+func (s *Snapshot) ReadNCCL(ctx context.Context, r host.Reader) {
+	s.GPUs, s.GPUDriver, s.NCCL = gpus(ctx, r), text(ctx, r, "/sys/module/nvidia/version"), nccl(ctx, r)
 }
 
 // gpus reads what NVIDIA's driver runs; none without it.
-func gpus(r host.Reader) (out []GPU) {
-	names, err := r.ReadDir(procGPUs)
+func gpus(ctx context.Context, r host.Reader) (out []GPU) {
+	names, err := r.ReadDir(ctx, procGPUs)
 	if err != nil {
 		return nil
 	}
 	slices.Sort(names)
 	for i, pci := range names {
-		g := GPU{Index: i, Slot: slot(r, "/sys/bus/pci/devices/"+pci, "")}
-		for line := range strings.Lines(text(r, path.Join(procGPUs, pci, "information"))) {
+		g := GPU{Index: i, Slot: slot(ctx, r, "/sys/bus/pci/devices/"+pci, "")}
+		for line := range strings.Lines(text(ctx, r, path.Join(procGPUs, pci, "information"))) {
 			if v, ok := strings.CutPrefix(line, "Model:"); ok {
 				g.Model = strings.TrimSpace(v)
 			}
@@ -54,9 +55,9 @@ var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-lin
 // nccl finds installed NCCLs by names alone: the file that libnccl.so.2 stands for carries the version,
 // and so does the folder that pip leaves (nvidia_nccl_cu12-2.27.5.dist-info). Jobs in containers and
 // virtual environments have others.
-func nccl(r host.Reader) (out []Library) {
+func nccl(ctx context.Context, r host.Reader) (out []Library) {
 	for _, dir := range libraryFolders {
-		to, err := r.Readlink(dir + "/libnccl.so.2")
+		to, err := r.Readlink(ctx, dir+"/libnccl.so.2")
 		if err != nil {
 			continue
 		}
@@ -65,22 +66,22 @@ func nccl(r host.Reader) (out []Library) {
 		}
 	}
 	for _, lib := range []string{"/usr/local/lib", "/usr/lib"} {
-		pythons, err := r.ReadDir(lib)
+		pythons, err := r.ReadDir(ctx, lib)
 		if err != nil {
 			continue
 		}
 		for _, python := range pythons {
 			if strings.HasPrefix(python, "python3") {
-				out = append(out, wheels(r, path.Join(lib, python, "dist-packages"))...)
-				out = append(out, wheels(r, path.Join(lib, python, "site-packages"))...)
+				out = append(out, wheels(ctx, r, path.Join(lib, python, "dist-packages"))...)
+				out = append(out, wheels(ctx, r, path.Join(lib, python, "site-packages"))...)
 			}
 		}
 	}
 	return out
 }
 
-func wheels(r host.Reader, dir string) (out []Library) {
-	names, err := r.ReadDir(dir)
+func wheels(ctx context.Context, r host.Reader, dir string) (out []Library) {
+	names, err := r.ReadDir(ctx, dir)
 	if err != nil {
 		return nil
 	}

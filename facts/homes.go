@@ -37,12 +37,12 @@ type look struct {
 // NCCLElse finds where NCCL takes settings from beside /etc/nccl.conf. What cannot be read is no
 // place; a home that does not answer within homesPatience, or before ctx ends, is one that is not known.
 func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
-	out := ncclLogin(r)
+	out := ncclLogin(ctx, r)
 	var paths []string
-	for _, home := range homes(text(r, "/etc/passwd")) {
+	for _, home := range homes(text(ctx, r, "/etc/passwd")) {
 		paths = append(paths, path.Join(home, ".nccl.conf"))
 	}
-	looks := h.begin(r, paths)
+	looks := h.begin(ctx, r, paths)
 	ctx, cancel := context.WithTimeout(ctx, homesPatience)
 	defer cancel()
 	for i, l := range looks {
@@ -63,7 +63,7 @@ func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
 }
 
 // begin looks at all paths side by side; where a look is under way already, that is the one.
-func (h *Homes) begin(r host.Reader, paths []string) []*look {
+func (h *Homes) begin(ctx context.Context, r host.Reader, paths []string) []*look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.looks == nil {
@@ -76,7 +76,7 @@ func (h *Homes) begin(r host.Reader, paths []string) []*look {
 			l = &look{ended: make(chan struct{})}
 			h.looks[at] = l
 			go func() { // ends when the kernel answers
-				stat, err := r.Stat(at)
+				stat, err := r.Stat(ctx, at)
 				l.there = err == nil && !stat.Mode.IsDir()
 				h.mu.Lock()
 				delete(h.looks, at)

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"io/fs"
 	"reflect"
 	"sync"
@@ -17,21 +18,21 @@ type still struct {
 	looked map[string]bool
 }
 
-func (still) Links() ([]host.Link, error)   { return nil, nil }
-func (still) Addrs() ([]host.Addr, error)   { return nil, nil }
-func (still) Routes() ([]host.Route, error) { return nil, nil }
-func (still) Rules() ([]host.Rule, error)   { return nil, nil }
-func (still) Sysctl(string) (string, error) { return "", fs.ErrNotExist }
-func (still) Dump(uint16) ([][]byte, error) { return nil, nil }
-func (s still) note(p string)               { s.looked[p] = true }
-func (s still) ReadFile(p string) ([]byte, error) {
+func (still) Links(_ context.Context) ([]host.Link, error)   { return nil, nil }
+func (still) Addrs(_ context.Context) ([]host.Addr, error)   { return nil, nil }
+func (still) Routes(_ context.Context) ([]host.Route, error) { return nil, nil }
+func (still) Rules(_ context.Context) ([]host.Rule, error)   { return nil, nil }
+func (still) Sysctl(context.Context, string) (string, error) { return "", fs.ErrNotExist }
+func (still) Dump(context.Context, uint16) ([][]byte, error) { return nil, nil }
+func (s still) note(p string)                                { s.looked[p] = true }
+func (s still) ReadFile(ctx context.Context, p string) ([]byte, error) {
 	s.note(p)
-	return s.tree.ReadFile(p)
+	return s.tree.ReadFile(ctx, p)
 }
 
-func (s still) Stat(p string) (host.FileStat, error) {
+func (s still) Stat(ctx context.Context, p string) (host.FileStat, error) {
 	s.note(p)
-	return s.tree.Stat(p)
+	return s.tree.Stat(ctx, p)
 }
 
 // TestGatherNeverLooksIntoHomes: a home may be on a file server that only the fabric leads to, and a
@@ -40,12 +41,12 @@ func TestGatherNeverLooksIntoHomes(t *testing.T) {
 	const at = "/home/ann/.nccl.conf"
 	r := etc(t, map[string]string{"/etc/passwd": "ann:x:1000:1000::/home/ann:/bin/sh\n", at: "NCCL_DEBUG=WARN\n"})
 	s := still{r, map[string]bool{}}
-	snap, err := Gather(s, "")
+	snap, err := Gather(t.Context(), s, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap.ReadNCCL(s)
-	if err := snap.ReadFiles(s, "/etc"); err != nil || s.looked[at] || snap.NCCLElse != nil {
+	snap.ReadNCCL(t.Context(), s)
+	if err := snap.ReadFiles(t.Context(), s, "/etc"); err != nil || s.looked[at] || snap.NCCLElse != nil {
 		t.Errorf("%v, %v, %v", err, s.looked[at], snap.NCCLElse)
 	}
 }
@@ -58,14 +59,14 @@ type hanging struct {
 	silent map[string]chan struct{} // by path, until it is closed
 }
 
-func (h *hanging) Stat(p string) (host.FileStat, error) {
+func (h *hanging) Stat(ctx context.Context, p string) (host.FileStat, error) {
 	h.mu.Lock()
 	h.asked[p]++
 	h.mu.Unlock()
 	if until := h.silent[p]; until != nil {
 		<-until
 	}
-	return h.tree.Stat(p)
+	return h.tree.Stat(ctx, p)
 }
 
 // TestAHomeThatDoesNotAnswerIsLeftBehind: nothing waits longer than homesPatience, the other homes are

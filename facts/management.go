@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,7 +12,7 @@ import (
 
 // management finds what carries the operator's connection. Where there should be a path and it
 // cannot be found, Unknown says why, and planners must then assume that any device may carry it.
-func management(r host.Reader, s *Snapshot, sshConnection string) Management {
+func management(ctx context.Context, r host.Reader, s *Snapshot, sshConnection string) Management {
 	if sshConnection == "" {
 		return Management{}
 	}
@@ -30,7 +31,7 @@ func management(r host.Reader, s *Snapshot, sshConnection string) Management {
 		return m
 	}
 	m := Management{Client: client, Server: server.WithZone("")}
-	m.Route, err = r.RouteGet(client, server)
+	m.Route, err = r.RouteGet(ctx, client, server)
 	if err != nil {
 		m.Unknown = err.Error()
 		return m

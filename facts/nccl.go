@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
@@ -16,10 +17,10 @@ type NCCLPlace struct {
 }
 
 // ncclLogin finds what is set for all who log in.
-func ncclLogin(r host.Reader) []NCCLPlace {
+func ncclLogin(ctx context.Context, r host.Reader) []NCCLPlace {
 	const login = "/etc/environment"
 	var sets []string
-	for line := range strings.Lines(text(r, login)) {
+	for line := range strings.Lines(text(ctx, r, login)) {
 		name, value, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if found && strings.HasPrefix(name, "NCCL_") {
 			sets = append(sets, name+"="+strings.Trim(value, `"'`)) // pam_env(8) takes quotes away

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"path"
 	"strconv"
 	"strings"
@@ -68,8 +69,8 @@ func (s Slot) Distance(t Slot) string {
 }
 
 // slot follows a link of sysfs to a device below /sys/devices. below is what follows the device.
-func slot(r host.Reader, link, below string) Slot {
-	to, err := r.Readlink(link)
+func slot(ctx context.Context, r host.Reader, link, below string) Slot {
+	to, err := r.Readlink(ctx, link)
 	if err != nil {
 		return Slot{}
 	}
@@ -79,7 +80,7 @@ func slot(r host.Reader, link, below string) Slot {
 		return Slot{} // a platform's or a software device
 	}
 	s := Slot{Path: to, NUMA: -1}
-	if n, err := strconv.Atoi(text(r, "/sys/bus/pci/devices/"+s.PCI()+"/numa_node")); err == nil {
+	if n, err := strconv.Atoi(text(ctx, r, "/sys/bus/pci/devices/"+s.PCI()+"/numa_node")); err == nil {
 		s.NUMA = n
 	}
 	return s

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,8 +20,8 @@ const sysInfiniband = "/sys/class/infiniband"
 const maxGIDs = 1024
 
 // rdma reads every port of every RDMA device. A host without RDMA has none.
-func rdma(r host.Reader) ([]RDMADevice, error) {
-	names, err := r.ReadDir(sysInfiniband)
+func rdma(ctx context.Context, r host.Reader) ([]RDMADevice, error) {
+	names, err := r.ReadDir(ctx, sysInfiniband)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -30,7 +31,7 @@ func rdma(r host.Reader) ([]RDMADevice, error) {
 	slices.Sort(names)
 	var out []RDMADevice
 	for _, name := range names {
-		ports, err := r.ReadDir(path.Join(sysInfiniband, name, "ports"))
+		ports, err := r.ReadDir(ctx, path.Join(sysInfiniband, name, "ports"))
 		if err != nil {
 			return nil, fmt.Errorf("list ports of RDMA device %s: %w", name, err)
 		}
@@ -39,64 +40,64 @@ func rdma(r host.Reader) ([]RDMADevice, error) {
 			if err != nil {
 				continue
 			}
-			out = append(out, rdmaPort(r, name, number))
+			out = append(out, rdmaPort(ctx, r, name, number))
 		}
 	}
 	return out, nil
 }
 
-func rdmaPort(r host.Reader, name string, port int) RDMADevice {
+func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADevice {
 	device := path.Join(sysInfiniband, name)
 	dir := path.Join(device, "ports", strconv.Itoa(port))
 	d := RDMADevice{
-		Name: name, Port: port, LinkLayer: text(r, dir+"/link_layer"), Rate: text(r, dir+"/rate"), LID: text(r, dir+"/lid"),
-		Firmware: text(r, device+"/fw_ver"), HCA: text(r, device+"/hca_type"), Board: text(r, device+"/board_id"),
-		Slot: slot(r, device, "/infiniband/"+name),
+		Name: name, Port: port, LinkLayer: text(ctx, r, dir+"/link_layer"), Rate: text(ctx, r, dir+"/rate"), LID: text(ctx, r, dir+"/lid"),
+		Firmware: text(ctx, r, device+"/fw_ver"), HCA: text(ctx, r, device+"/hca_type"), Board: text(ctx, r, device+"/board_id"),
+		Slot: slot(ctx, r, device, "/infiniband/"+name),
 	}
 	// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
-	_, d.State, _ = strings.Cut(text(r, dir+"/state"), ": ")
-	_, d.PhysState, _ = strings.Cut(text(r, dir+"/phys_state"), ": ")
-	d.Driver, d.Virtual = rdmaDriver(r, device)
-	slots, err := r.ReadDir(dir + "/gids")
+	_, d.State, _ = strings.Cut(text(ctx, r, dir+"/state"), ": ")
+	_, d.PhysState, _ = strings.Cut(text(ctx, r, dir+"/phys_state"), ": ")
+	d.Driver, d.Virtual = rdmaDriver(ctx, r, device)
+	slots, err := r.ReadDir(ctx, dir+"/gids")
 	if err != nil {
 		return d
 	}
 	for i := range min(len(slots), maxGIDs) {
 		at := strconv.Itoa(i)
-		addr, ok := parseGID(text(r, dir+"/gids/"+at))
+		addr, ok := parseGID(text(ctx, r, dir+"/gids/"+at))
 		if !ok {
 			continue
 		}
 		// Reading the type or netdev of an empty slot gives EINVAL, which text takes as empty.
-		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(text(r, dir+"/gid_attrs/types/"+at)), Netdev: text(r, dir+"/gid_attrs/ndevs/"+at)})
+		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(text(ctx, r, dir+"/gid_attrs/types/"+at)), Netdev: text(ctx, r, dir+"/gid_attrs/ndevs/"+at)})
 	}
-	d.Netdev = rdmaNetdev(r, device, d)
+	d.Netdev = rdmaNetdev(ctx, r, device, d)
 	return d
 }
 
 // rdmaDriver is who runs the device. Software devices have no hardware below them; rxe alone has a
 // file that names its netdev (rxe_verbs.c).
-func rdmaDriver(r host.Reader, device string) (driver string, virtual bool) {
-	if to, err := r.Readlink(device + "/device/driver"); err == nil {
+func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver string, virtual bool) {
+	if to, err := r.Readlink(ctx, device+"/device/driver"); err == nil {
 		return path.Base(to), false
 	}
-	if text(r, device+"/parent") != "" {
+	if text(ctx, r, device+"/parent") != "" {
 		return "rxe", true
 	}
-	to, err := r.Readlink(device)
+	to, err := r.Readlink(ctx, device)
 	return "", err == nil && strings.Contains(to, "/virtual/")
 }
 
 // rdmaNetdev finds the netdev below a port. The default GID's is the port's own, where there is one;
 // VLANs have GIDs of theirs. A card's function may have several netdevs, numbered by dev_port.
-func rdmaNetdev(r host.Reader, device string, d RDMADevice) string {
+func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice) string {
 	if len(d.GIDs) > 0 && d.GIDs[0].Index == 0 && d.GIDs[0].Netdev != "" {
 		return d.GIDs[0].Netdev
 	}
-	if parent := text(r, device+"/parent"); parent != "" {
+	if parent := text(ctx, r, device+"/parent"); parent != "" {
 		return parent
 	}
-	nets, err := r.ReadDir(device + "/device/net")
+	nets, err := r.ReadDir(ctx, device+"/device/net")
 	if err != nil {
 		return ""
 	}
@@ -104,7 +105,7 @@ func rdmaNetdev(r host.Reader, device string, d RDMADevice) string {
 		return nets[0]
 	}
 	for _, n := range nets {
-		if text(r, path.Join(device, "device/net", n, "dev_port")) == strconv.Itoa(d.Port-1) {
+		if text(ctx, r, path.Join(device, "device/net", n, "dev_port")) == strconv.Itoa(d.Port-1) {
 			return n
 		}
 	}

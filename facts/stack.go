@@ -106,11 +106,11 @@ func OfStack(name string) bool { return slices.Contains(watched, name) }
 const stackPatience = 60 * time.Second
 
 // ReadStack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
-func ReadStack(r host.Reader, sys System, needs *StackNeeds) *Stack {
+func ReadStack(ctx context.Context, r host.Reader, sys System, needs *StackNeeds) *Stack {
 	ctx, cancel := context.WithTimeout(context.Background(), stackPatience)
 	defer cancel()
-	s := &Stack{Name: Inbox, Release: packagemanager.ParseRelease(text(r, "/etc/os-release"))}
-	manager := packagemanager.Find(r, s.Release)
+	s := &Stack{Name: Inbox, Release: packagemanager.ParseRelease(text(ctx, r, "/etc/os-release"))}
+	manager := packagemanager.Find(ctx, r, s.Release)
 	if manager != nil {
 		s.Manager = manager.Name
 	}
@@ -123,12 +123,12 @@ func ReadStack(r host.Reader, sys System, needs *StackNeeds) *Stack {
 	if needs.Full {
 		names = compact(names, needs.Modules)
 	}
-	s.Modules = loadedModules(r, names)
+	s.Modules = loadedModules(ctx, r, names)
 	if needs.Full {
 		s.readFull(ctx, r, sys, needs, names)
 	}
 	if needs.Reload && slices.ContainsFunc(s.Modules, func(m StackModule) bool { return m.Is }) {
-		s.Reload = stackReload(r)
+		s.Reload = stackReload(ctx, r)
 	}
 	asked := slices.Clone(watched)
 	for _, p := range s.Wanted {
@@ -153,19 +153,19 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *
 			s.Missing = append(s.Missing, name)
 		}
 	}
-	s.Job = ReadJob(r, sys.BootID)
+	s.Job = ReadJob(ctx, r, sys.BootID)
 	// What tells of a vendor's stack may be there, and what builds its modules not.
 	if needs.Inbox || needs.Vendor != "" && (s.Name != needs.Vendor || s.Job.InterruptedFor(needs.Vendor) != "") {
 		s.Wanted = s.wantedPackages(sys, needs)
 	}
-	if _, err := r.ReadDir(path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
+	if _, err := r.ReadDir(ctx, path.Join("/lib/modules", sys.Kernel, "build")); err == nil {
 		s.Headers = true
 	}
-	if _, err := r.Stat("/boot/initrd.img-" + sys.Kernel); err == nil {
+	if _, err := r.Stat(ctx, "/boot/initrd.img-"+sys.Kernel); err == nil {
 		s.Initramfs = true
 	}
-	s.SecureBoot = secureBoot(r)
-	s.RebootDue = rebootDue(r, sys.Kernel)
+	s.SecureBoot = secureBoot(ctx, r)
+	s.RebootDue = rebootDue(ctx, r, sys.Kernel)
 }
 
 // unfinished says whether an installation of any package broke off.

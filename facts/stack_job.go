@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -54,8 +55,8 @@ func (j *StackJob) InterruptedFor(stack string) string {
 
 // ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is
 // taken as interrupted.
-func ReadJob(r host.Reader, boot string) *StackJob {
-	raw, err := r.ReadFile(JobFile)
+func ReadJob(ctx context.Context, r host.Reader, boot string) *StackJob {
+	raw, err := r.ReadFile(ctx, JobFile)
 	if err != nil {
 		return nil
 	}
@@ -63,13 +64,13 @@ func ReadJob(r host.Reader, boot string) *StackJob {
 	if json.Unmarshal(raw, j) != nil {
 		return &StackJob{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
 	}
-	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(r, j.Process)
+	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(ctx, r, j.Process)
 	return j
 }
 
 // runs says whether a process lives: number and start together name one (proc_pid_stat(5)).
-func runs(r host.Reader, p process.ID) bool {
-	stat := text(r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
+func runs(ctx context.Context, r host.Reader, p process.ID) bool {
+	stat := text(ctx, r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) >= 20 && f[0] != "Z" && f[19] == strconv.FormatUint(p.Start, 10)
 }

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"context"
 	"path"
 	"regexp"
 	"slices"
@@ -12,15 +13,15 @@ import (
 )
 
 // loadedModules are those of the names that run, with who holds them.
-func loadedModules(r host.Reader, names []string) []StackModule {
+func loadedModules(ctx context.Context, r host.Reader, names []string) []StackModule {
 	var out []StackModule
 	for _, name := range names {
 		dir := path.Join("/sys/module", name)
-		if _, err := r.ReadDir(dir); err != nil {
+		if _, err := r.ReadDir(ctx, dir); err != nil {
 			continue
 		}
-		m := StackModule{Name: name, Is: true, Loaded: text(r, dir+"/srcversion")}
-		if holders, err := r.ReadDir(dir + "/holders"); err == nil {
+		m := StackModule{Name: name, Is: true, Loaded: text(ctx, r, dir+"/srcversion")}
+		if holders, err := r.ReadDir(ctx, dir+"/holders"); err == nil {
 			m.Users = slices.Sorted(slices.Values(holders))
 		}
 		out = append(out, m)
@@ -47,8 +48,8 @@ func withFiles(loaded, files []StackModule) []StackModule {
 // kernel's Documentation/filesystems; the GUID is the UEFI specification's EFI_GLOBAL_VARIABLE).
 const secureBootVariable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
-func secureBoot(r host.Reader) string {
-	raw, err := r.ReadFile(secureBootVariable)
+func secureBoot(ctx context.Context, r host.Reader) string {
+	raw, err := r.ReadFile(ctx, secureBootVariable)
 	switch {
 	case err != nil || len(raw) != 5:
 		return ""
@@ -61,15 +62,15 @@ func secureBoot(r host.Reader) string {
 // rebootDue is why a host should be restarted: its packages say so, or its kernel's modules are gone,
 // or a later kernel of the running one's flavour is installed. Which of two flavours a restart brings,
 // the boot loader decides.
-func rebootDue(r host.Reader, kernel string) string {
-	if _, err := r.Stat("/run/reboot-required"); err == nil {
-		if by := strings.Fields(text(r, "/run/reboot-required.pkgs")); len(by) > 0 {
+func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
+	if _, err := r.Stat(ctx, "/run/reboot-required"); err == nil {
+		if by := strings.Fields(text(ctx, r, "/run/reboot-required.pkgs")); len(by) > 0 {
 			slices.Sort(by)
 			return "asked for by " + strings.Join(slices.Compact(by), ", ")
 		}
 		return "asked for by a package"
 	}
-	kernels, err := r.ReadDir("/lib/modules")
+	kernels, err := r.ReadDir(ctx, "/lib/modules")
 	if err != nil || kernel == "" {
 		return ""
 	}
@@ -78,7 +79,7 @@ func rebootDue(r host.Reader, kernel string) string {
 	}
 	latest := kernel
 	for _, k := range kernels {
-		if _, err := r.Stat("/boot/vmlinuz-" + k); err == nil && flavour(k) == flavour(kernel) && CompareVersions(k, latest) > 0 {
+		if _, err := r.Stat(ctx, "/boot/vmlinuz-"+k); err == nil && flavour(k) == flavour(kernel) && CompareVersions(k, latest) > 0 {
 			latest = k
 		}
 	}

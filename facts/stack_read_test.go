@@ -30,7 +30,7 @@ func TestARebootIsDueForALaterKernelOfTheSameFlavour(t *testing.T) {
 		if c.later != "" {
 			want = "kernel " + c.later + " is installed, and " + running + " runs"
 		}
-		if got := rebootDue(etc(t, files), running); got != want {
+		if got := rebootDue(t.Context(), etc(t, files), running); got != want {
 			t.Errorf("%s: %q, want %q", running, got, want)
 		}
 	}

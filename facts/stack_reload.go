@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strconv"
@@ -19,19 +20,19 @@ type StackReload struct {
 // ReloadConfig is openibd's own.
 const ReloadConfig = "/etc/infiniband/openib.conf"
 
-func stackReload(r host.Reader) *StackReload {
-	s := &StackReload{Forbidden: stopForbidden(text(r, ReloadConfig))}
-	if users, err := r.RDMAUsers(""); err == nil { // else openibd finds them
+func stackReload(ctx context.Context, r host.Reader) *StackReload {
+	s := &StackReload{Forbidden: stopForbidden(text(ctx, r, ReloadConfig))}
+	if users, err := r.RDMAUsers(ctx, ""); err == nil { // else openibd finds them
 		s.Users = users
 	}
 	for _, driver := range []string{"mlx4_core", "mlx5_core"} {
 		dir := path.Join("/sys/bus/pci/drivers", driver)
-		entries, err := r.ReadDir(dir)
+		entries, err := r.ReadDir(ctx, dir)
 		if err != nil {
 			continue // not loaded
 		}
 		for _, e := range entries { // its functions, and files of the driver's own
-			if n, err := strconv.Atoi(text(r, path.Join(dir, e, "sriov_numvfs"))); err == nil && n > 0 {
+			if n, err := strconv.Atoi(text(ctx, r, path.Join(dir, e, "sriov_numvfs"))); err == nil && n > 0 {
 				s.Functions = append(s.Functions, e)
 			}
 		}

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"reflect"
 	"testing"
 
@@ -13,7 +14,7 @@ type rdmaUsed struct {
 	asked *int
 }
 
-func (r rdmaUsed) RDMAUsers(string) ([]host.RDMAUser, error) {
+func (r rdmaUsed) RDMAUsers(context.Context, string) ([]host.RDMAUser, error) {
 	*r.asked++
 	return []host.RDMAUser{{Name: "opensm", PID: 812, File: "/dev/infiniband/umad0"}}, nil
 }
@@ -35,7 +36,7 @@ func TestWhoIsInTheWayOfAReloadIsReadWhereItMatters(t *testing.T) {
 			&StackReload{Users: all.Users}},
 	} {
 		asked := 0
-		got := ReadStack(rdmaUsed{debian{etc(t, c.files)}, &asked}, System{}, &c.needs).Reload
+		got := ReadStack(t.Context(), rdmaUsed{debian{etc(t, c.files)}, &asked}, System{}, &c.needs).Reload
 		if !reflect.DeepEqual(got, c.want) || (asked > 0) != (c.want != nil) {
 			t.Errorf("%s: %+v, asked %d times", name, got, asked)
 		}

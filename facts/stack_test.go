@@ -71,7 +71,7 @@ func (debian) Inquire(context.Context, string, ...string) (host.Answer, error) {
 	return host.Answer{}, host.ErrNoProgram
 }
 
-func (d debian) Stat(p string) (host.FileStat, error) {
+func (d debian) Stat(_ context.Context, p string) (host.FileStat, error) {
 	_, err := os.Lstat(filepath.Join(d.root, p))
 	return host.FileStat{}, err
 }
@@ -104,7 +104,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 		}
 	}
 	r := debian{tree{root: root}}
-	s := ReadStack(r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
+	s := ReadStack(t.Context(), r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
 	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
 		t.Error(s.Wanted)
 	}
@@ -116,7 +116,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	if s.Job == nil || !s.Job.Alive || s.Job.Interrupted() != "" {
 		t.Errorf("%+v", s.Job)
 	}
-	if j := ReadJob(r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
+	if j := ReadJob(t.Context(), r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
 		t.Errorf("%+v", j)
 	}
 }
@@ -140,7 +140,7 @@ func TestWhatBuildsAnInterruptedStackIsWanted(t *testing.T) {
 		`{"state":`: true,
 	} {
 		r := vendors{debian{etc(t, map[string]string{"/etc/os-release": "ID=debian\n", "/usr/bin/apt-get": "", JobFile: job})}}
-		s := ReadStack(r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
+		s := ReadStack(t.Context(), r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
 		if got := slices.Contains(s.Wanted, "linux-headers-6.1.0-18-amd64"); got != wanted || s.Name != DOCAOFED {
 			t.Errorf("%s: %s wants %q", job, s.Name, s.Wanted)
 		}

@@ -104,11 +104,11 @@ func machine(t *testing.T) tree {
 
 func TestGPUsNICsAndNCCLAreFound(t *testing.T) {
 	r := machine(t)
-	devices, err := rdma(r)
+	devices, err := rdma(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Snapshot{GPUs: gpus(r), RDMA: devices, NCCL: nccl(r)}
+	s := &Snapshot{GPUs: gpus(t.Context(), r), RDMA: devices, NCCL: nccl(t.Context(), r)}
 	if d := cmp.Diff(Topology{GPUs: []string{"GPU0", "GPU1"}, Devices: []string{"mlx5_0"},
 		From: map[string]map[string]string{"GPU0": {"mlx5_0": "PHB"}, "GPU1": {"mlx5_0": "SYS"}}}, s.Topology()); d != "" {
 		t.Error(d)
@@ -119,7 +119,7 @@ func TestGPUsNICsAndNCCLAreFound(t *testing.T) {
 	if len(s.NCCL) != 2 || s.NCCL[0].Version != "2.21.5" || s.NCCL[1].Version != "2.27.5" {
 		t.Errorf("%+v", s.NCCL)
 	}
-	if none := (tree{root: t.TempDir()}); gpus(none) != nil || nccl(none) != nil {
+	if none := (tree{root: t.TempDir()}); gpus(t.Context(), none) != nil || nccl(t.Context(), none) != nil {
 		t.Error("a host without GPUs has some")
 	}
 }

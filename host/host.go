@@ -10,32 +10,33 @@ import (
 	"net/netip"
 )
 
-// Reader looks at a machine. Implementations retry interrupted netlink dumps.
+// Reader looks at a machine. Implementations retry interrupted netlink dumps. A read of a file that hangs, as
+// on a dead file server, ends soon after its context.
 type Reader interface {
-	Links() ([]Link, error)
-	Addrs() ([]Addr, error)
-	Routes() ([]Route, error) // all tables, both families
-	Rules() ([]Rule, error)   // both families
+	Links(ctx context.Context) ([]Link, error)
+	Addrs(ctx context.Context) ([]Addr, error)
+	Routes(ctx context.Context) ([]Route, error) // all tables, both families
+	Rules(ctx context.Context) ([]Rule, error)   // both families
 	// RouteGet asks the kernel which route carries a packet to dst from src (src may be invalid).
-	RouteGet(dst, src netip.Addr) (Route, error)
-	ReadFile(path string) ([]byte, error)
-	ReadDir(path string) ([]string, error)
-	Readlink(path string) (string, error)
-	Stat(path string) (FileStat, error) // of the thing itself, not of what a link leads to
+	RouteGet(ctx context.Context, dst, src netip.Addr) (Route, error)
+	ReadFile(ctx context.Context, path string) ([]byte, error)
+	ReadDir(ctx context.Context, path string) ([]string, error)
+	Readlink(ctx context.Context, path string) (string, error)
+	Stat(ctx context.Context, path string) (FileStat, error) // of the thing itself, not of what a link leads to
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
-	Sysctl(path string) (string, error)
+	Sysctl(ctx context.Context, path string) (string, error)
 	// RDMAUsers are the processes that have an RDMA device open; of "", those with any file of
 	// /dev/infiniband. It looks through what every process has open, so ask only where it matters.
-	RDMAUsers(device string) ([]RDMAUser, error)
+	RDMAUsers(ctx context.Context, device string) ([]RDMAUser, error)
 	// Dump lists the bodies of all kernel objects that a request such as GetRoutes asks for, as
 	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
 	// that the kernel tells, whether this program knows it or not.
-	Dump(get uint16) ([][]byte, error)
+	Dump(ctx context.Context, get uint16) ([][]byte, error)
 	// Inquire runs one of the few programs that only look (Inquiry) to its end, without a shell; the
 	// error is ErrNoProgram where the machine has none of that name.
 	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
 	// Records are what SaveRecord kept, by name.
-	Records() (map[string][]byte, error)
+	Records(ctx context.Context) (map[string][]byte, error)
 }
 
 // Host changes a machine. Each method is one kernel request and is not retried.

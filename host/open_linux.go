@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -39,7 +41,7 @@ func Open() (Host, error) {
 }
 
 // Records reads the ownership records of this machine.
-func (kernel) Records() (map[string][]byte, error) { return records(recordDir) }
+func (kernel) Records(_ context.Context) (map[string][]byte, error) { return records(recordDir) }
 
 // SaveRecord keeps an ownership record on this machine.
 func (kernel) SaveRecord(name string, text []byte) error { return saveRecord(recordDir, name, text) }
@@ -61,7 +63,7 @@ func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {
 	return nil, fmt.Errorf("list %s: %w", what, err)
 }
 
-func (k kernel) Links() ([]Link, error) {
+func (k kernel) Links(_ context.Context) ([]Link, error) {
 	found, err := retried("links", k.h.LinkList)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func link(l netlink.Link) Link {
 	return out
 }
 
-func (k kernel) Addrs() ([]Addr, error) {
+func (k kernel) Addrs(_ context.Context) ([]Addr, error) {
 	found, err := retried("addresses", func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (k kernel) Addrs() ([]Addr, error) {
 }
 
 // RouteGet asks which route a packet takes. The answer has no table and a host prefix as Dst.
-func (k kernel) RouteGet(dst, src netip.Addr) (Route, error) {
+func (k kernel) RouteGet(_ context.Context, dst, src netip.Addr) (Route, error) {
 	o := &netlink.RouteGetOptions{}
 	if src.IsValid() {
 		o.SrcAddr = src.AsSlice()
@@ -148,10 +150,12 @@ func (k kernel) RouteGet(dst, src netip.Addr) (Route, error) {
 	return route(found[0]), nil
 }
 
-func (kernel) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+func (kernel) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return within(ctx, path, os.ReadFile)
+}
 
-func (kernel) ReadDir(path string) ([]string, error) {
-	entries, err := os.ReadDir(path)
+func (kernel) ReadDir(ctx context.Context, path string) ([]string, error) {
+	entries, err := within(ctx, path, os.ReadDir)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +166,9 @@ func (kernel) ReadDir(path string) ([]string, error) {
 	return names, nil
 }
 
-func (kernel) Readlink(path string) (string, error) { return os.Readlink(path) }
+func (kernel) Readlink(ctx context.Context, path string) (string, error) {
+	return within(ctx, path, os.Readlink)
+}
 
 func (k kernel) SetMTU(index, mtu int) error {
 	return k.onLink("set mtu", index, func(l netlink.Link) error { return k.h.LinkSetMTU(l, mtu) })
@@ -221,4 +227,37 @@ func prefix(n *net.IPNet) (netip.Prefix, bool) {
 func address(ip net.IP) netip.Addr {
 	a, _ := netip.AddrFromSlice(ip) // nil gives the invalid address, which means absent
 	return a.Unmap()
+}
+
+// unhurried is how long a read may take whose context has ended: a host that goes back late still reads.
+const unhurried = time.Second
+
+// within does a read that may hang, as on a dead file server, and leaves it behind soon after ctx ends: nothing
+// calls back a thread that waits in the kernel. Files below /proc and /sys are read by the thread that
+// asks, because they depend on its namespaces.
+func within[T any](ctx context.Context, path string, read func(string) (T, error)) (T, error) {
+	if strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/") {
+		return read(path)
+	}
+	type answer struct {
+		is  T
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		is, err := read(path)
+		answers <- answer{is, err}
+	}()
+	var late <-chan time.Time
+	for ended := ctx.Done(); ; {
+		select {
+		case a := <-answers:
+			return a.is, a.err
+		case <-ended:
+			ended, late = nil, time.After(unhurried)
+		case <-late:
+			var none T
+			return none, fmt.Errorf("read %s: %w", path, ctx.Err())
+		}
+	}
 }

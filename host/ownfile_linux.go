@@ -14,7 +14,9 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-func (kernel) Stat(path string) (FileStat, error) { return fileStat(path) }
+func (kernel) Stat(ctx context.Context, path string) (FileStat, error) {
+	return within(ctx, path, fileStat)
+}
 
 func fileStat(path string) (FileStat, error) {
 	info, err := os.Lstat(path)

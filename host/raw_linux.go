@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
@@ -23,7 +24,7 @@ func rawSocket() (map[int]*nl.SocketHandle, error) {
 // and IPv4 takes a shorter one for a request to dump bridge or VF data.
 const headerSize = unix.SizeofRtMsg
 
-func (k kernel) Dump(get uint16) ([][]byte, error) {
+func (k kernel) Dump(_ context.Context, get uint16) ([][]byte, error) {
 	return retried(fmt.Sprintf("kernel objects (request %d)", get), func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(int(get), unix.NLM_F_DUMP)
 		req.Sockets = k.raw

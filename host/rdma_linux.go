@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,7 +64,7 @@ func (k kernel) DelRDMA(device string) error {
 const rdmaFiles = "/dev/infiniband/"
 
 // RDMAUsers looks for a device's /dev/infiniband/uverbsN.
-func (kernel) RDMAUsers(device string) ([]RDMAUser, error) {
+func (kernel) RDMAUsers(_ context.Context, device string) ([]RDMAUser, error) {
 	if device == "" {
 		if _, err := os.Stat(rdmaFiles); err != nil {
 			return nil, nil // nobody can have opened one

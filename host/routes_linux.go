@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 
@@ -8,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (k kernel) Routes() ([]Route, error) {
+func (k kernel) Routes(_ context.Context) ([]Route, error) {
 	var out []Route
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		found, err := retried("routes", func() ([]netlink.Route, error) {
@@ -72,7 +73,7 @@ func (k kernel) DelRoute(r Route) error {
 	return nil
 }
 
-func (k kernel) Rules() ([]Rule, error) {
+func (k kernel) Rules(_ context.Context) ([]Rule, error) {
 	var out []Rule
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		found, err := retried("rules", func() ([]netlink.Rule, error) { return k.h.RuleList(family) })

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ func below(path string) (string, error) {
 	return full, nil
 }
 
-func (kernel) Sysctl(path string) (string, error) {
+func (kernel) Sysctl(_ context.Context, path string) (string, error) {
 	full, err := below(path)
 	if err != nil {
 		return "", err

@@ -15,9 +15,9 @@ import (
 
 // Asker is what Check needs of a host: it changes nothing but a folder of its own.
 type Asker interface {
-	ReadFile(path string) ([]byte, error)
-	ReadDir(path string) ([]string, error)
-	Stat(path string) (host.FileStat, error)
+	ReadFile(ctx context.Context, path string) ([]byte, error)
+	ReadDir(ctx context.Context, path string) ([]string, error)
+	Stat(ctx context.Context, path string) (host.FileStat, error)
 	Stage(files map[string][]byte) (root string, discard func() error, err error)
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (host.Answer, error)
 }
@@ -35,8 +35,8 @@ func Refused(a host.Answer, err error, f, root string) error {
 }
 
 // copyFolder adds a folder's files with that ending; a folder that is not there has none.
-func copyFolder(h Asker, dir, ending string, files map[string][]byte) error {
-	names, err := h.ReadDir(dir)
+func copyFolder(ctx context.Context, h Asker, dir, ending string, files map[string][]byte) error {
+	names, err := h.ReadDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -48,7 +48,7 @@ func copyFolder(h Asker, dir, ending string, files map[string][]byte) error {
 		if strings.HasPrefix(n, ".") || !strings.HasSuffix(n, ending) {
 			continue
 		}
-		text, there, err := readFile(h, path.Join(dir, n))
+		text, there, err := readFile(ctx, h, path.Join(dir, n))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path.Join(dir, n), err)
 		}
@@ -60,15 +60,15 @@ func copyFolder(h Asker, dir, ending string, files map[string][]byte) error {
 }
 
 // readFile reads a file, or the one that a link leads to.
-func readFile(h Asker, at string) (text []byte, there bool, err error) {
-	stat, err := h.Stat(at)
+func readFile(ctx context.Context, h Asker, at string) (text []byte, there bool, err error) {
+	stat, err := h.Stat(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !stat.Mode.IsRegular() && stat.Mode.Type() != fs.ModeSymlink {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	text, err = h.ReadFile(at)
+	text, err = h.ReadFile(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) {
 		return nil, false, nil
 	}

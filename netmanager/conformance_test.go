@@ -22,7 +22,7 @@ func TestEachManager(t *testing.T) {
 			}
 			seen[m.Name], seen[m.Folder] = true, true
 			found := Found{Claims: map[string]Claim{}}
-			if m.Detect(etc(t, nil), []host.Link{rail().Link}, &found) || len(found.Claims) > 0 {
+			if m.Detect(t.Context(), etc(t, nil), []host.Link{rail().Link}, &found) || len(found.Claims) > 0 {
 				t.Errorf("on a host without it: %+v", found)
 			}
 			l := rail()

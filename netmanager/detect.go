@@ -1,6 +1,7 @@
 package netmanager
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -39,22 +40,22 @@ type Claim struct {
 
 // Gather asks each manager's own files of its state. A namespace lab has none: whatever it sees
 // there belongs to the machine that carries it.
-func Gather(r host.Reader, snap *facts.Snapshot) {
+func Gather(ctx context.Context, r host.Reader, snap *facts.Snapshot) {
 	if Part.Check(snap) == nil {
 		return // another kind has asked
 	}
 	f := Found{Claims: map[string]Claim{}}
 	if !snap.System.Lab {
-		f.detect(r, snap.Links)
+		f.detect(ctx, r, snap.Links)
 	}
 	Part.Put(snap, f)
 }
 
-func (f *Found) detect(r host.Reader, links []host.Link) {
+func (f *Found) detect(ctx context.Context, r host.Reader, links []host.Link) {
 	var yield []*Manager
 	var front *Manager
 	for _, m := range slices.Backward(All) {
-		switch runs := m.Detect(r, links, f); {
+		switch runs := m.Detect(ctx, r, links, f); {
 		case runs && m.Yields:
 			yield = append(yield, m)
 		case runs:
@@ -129,9 +130,9 @@ func (f *Found) deaf(manager, why string) {
 
 // unitActive says whether a service of systemd runs. It asks the control groups, which systemd makes for each service that runs and removes
 // after it (systemd.resource-control(5)); there are two places, by the kernel's version of them.
-func unitActive(r host.Reader, unit string) bool {
+func unitActive(ctx context.Context, r host.Reader, unit string) bool {
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd"} {
-		if _, err := r.ReadDir(root + "/system.slice/" + unit); err == nil {
+		if _, err := r.ReadDir(ctx, root+"/system.slice/"+unit); err == nil {
 			return true
 		}
 	}
@@ -139,8 +140,8 @@ func unitActive(r host.Reader, unit string) bool {
 }
 
 // filesIn are a folder's files with that ending, sorted.
-func filesIn(r host.Reader, dir, ending string) []string {
-	names, err := r.ReadDir(dir)
+func filesIn(ctx context.Context, r host.Reader, dir, ending string) []string {
+	names, err := r.ReadDir(ctx, dir)
 	if err != nil {
 		return nil // most managers are not there
 	}
@@ -149,8 +150,8 @@ func filesIn(r host.Reader, dir, ending string) []string {
 }
 
 // text is a small file's content, trimmed; empty where there is none.
-func text(r host.Reader, path string) string {
-	raw, err := r.ReadFile(path)
+func text(ctx context.Context, r host.Reader, path string) string {
+	raw, err := r.ReadFile(ctx, path)
 	if err != nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package netmanager
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,7 +20,7 @@ type tree struct {
 	root string
 }
 
-func (t tree) ReadFile(p string) ([]byte, error) {
+func (t tree) ReadFile(_ context.Context, p string) ([]byte, error) {
 	t.look(p)
 	return os.ReadFile(filepath.Join(t.root, p))
 }
@@ -32,7 +33,7 @@ func (t tree) look(p string) {
 	}
 }
 
-func (t tree) ReadDir(p string) ([]string, error) {
+func (t tree) ReadDir(_ context.Context, p string) ([]string, error) {
 	t.look(p)
 	entries, err := os.ReadDir(filepath.Join(t.root, p))
 	var names []string
@@ -127,7 +128,7 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 			if c.want.Claims == nil {
 				c.want.Claims = map[string]Claim{}
 			}
-			Gather(etc(t, c.files), s)
+			Gather(t.Context(), etc(t, c.files), s)
 			got := Part.Of(s)
 			got.renderer = ""
 			if !reflect.DeepEqual(got, c.want) {
@@ -139,7 +140,7 @@ func TestManagersAsTheirFilesTell(t *testing.T) {
 
 func TestALabOfNamespacesHasNoManager(t *testing.T) {
 	s := &facts.Snapshot{System: facts.System{Lab: true}}
-	Gather(etc(t, map[string]string{runsNetworkd: "1\n"}), s)
+	Gather(t.Context(), etc(t, map[string]string{runsNetworkd: "1\n"}), s)
 	if got := Part.Of(s); len(got.Active)+len(got.Claims) > 0 {
 		t.Error(got)
 	}

@@ -1,6 +1,7 @@
 package netmanager
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -29,18 +30,18 @@ var ifcfg = &Manager{
 
 // ifcfgDetect: the service leaves a lock behind when it has started. Where NetworkManager runs, the
 // service has it configure what is not kept from it.
-func ifcfgDetect(r host.Reader, links []host.Link, f *Found) bool {
-	if _, err := r.ReadFile("/var/lock/subsys/network"); err != nil {
+func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
+	if _, err := r.ReadFile(ctx, "/var/lock/subsys/network"); err != nil {
 		return false
 	}
-	shared := unitActive(r, networkManagerUnit)
-	for _, name := range filesIn(r, ifcfgFolder, "") {
+	shared := unitActive(ctx, r, networkManagerUnit)
+	for _, name := range filesIn(ctx, r, ifcfgFolder, "") {
 		config, is := strings.CutPrefix(name, "ifcfg-")
 		if !is || ifcfgPassedOver(config) {
 			continue
 		}
 		file := path.Join(ifcfgFolder, name)
-		values := ifcfgValues(text(r, file))
+		values := ifcfgValues(text(ctx, r, file))
 		if ifcfgNo(values["ONBOOT"]) || shared && !ifcfgNo(values["NM_CONTROLLED"]) {
 			continue
 		}

@@ -32,19 +32,19 @@ var ifupdown = &Manager{
 
 // ifupdownDetect: its files are what people wrote (interfaces(5)); it takes links that have a stanza. On
 // desktops it is there for loopback alone, and leaves the rest to others.
-func ifupdownDetect(r host.Reader, _ []host.Link, f *Found) bool {
+func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) bool {
 	sourced := false
-	f.stanzas(ifupdownMain, text(r, ifupdownMain))
-	for line := range strings.Lines(text(r, ifupdownMain)) {
+	f.stanzas(ifupdownMain, text(ctx, r, ifupdownMain))
+	for line := range strings.Lines(text(ctx, r, ifupdownMain)) {
 		w := strings.Fields(line)
 		sourced = sourced || len(w) > 1 && (w[0] == "source" || w[0] == "source-directory") && strings.Contains(w[1], path.Base(ifupdownFolder))
 	}
 	if sourced {
-		for _, name := range filesIn(r, ifupdownFolder, "") {
-			f.stanzas(path.Join(ifupdownFolder, name), text(r, path.Join(ifupdownFolder, name)))
+		for _, name := range filesIn(ctx, r, ifupdownFolder, "") {
+			f.stanzas(path.Join(ifupdownFolder, name), text(ctx, r, path.Join(ifupdownFolder, name)))
 		}
 	}
-	_, err := r.ReadFile("/run/network/ifstate")
+	_, err := r.ReadFile(ctx, "/run/network/ifstate")
 	if err == nil && !sourced {
 		f.deaf(ifupdownName, "/etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there")
 	}
@@ -126,13 +126,13 @@ func ifupdownRoutes(l Link) string {
 func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	const main, dir = ifupdownMain, ifupdownFolder
 	files := map[string][]byte{}
-	if err := copyFolder(h, dir, "", files); err != nil {
+	if err := copyFolder(ctx, h, dir, "", files); err != nil {
 		return err
 	}
 	for _, f := range wanted {
 		files[f.Path] = []byte(f.Text)
 	}
-	text, err := h.ReadFile(main)
+	text, err := h.ReadFile(ctx, main)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", main, err)
 	}

@@ -21,7 +21,7 @@ type Manager struct {
 
 	// Detect says whether it runs, and adds what it configures to what was found. It is asked after those
 	// that stand behind it in All, so that its claims replace theirs.
-	Detect func(r host.Reader, links []host.Link, f *Found) bool
+	Detect func(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool
 	// Yields: it leaves NICs that none of its files names to others, where others run.
 	Yields bool
 
@@ -62,7 +62,7 @@ type Manager struct {
 	// Waits says whether it leaves a NIC alone for now, whatever file it has for it.
 	Waits func(Link) bool
 	// Done says whether it has finished configuring a link; nil: it has once it names the file.
-	Done func(host.Reader, host.Link) bool
+	Done func(context.Context, host.Reader, host.Link) bool
 	// Activate has it configure a NIC by our file where it uses another one.
 	Activate func(context.Context, host.Host, Link) error
 	// Manage has it look after a NIC, or keep off it until the next boot; nil: it never touches a NIC that
@@ -124,7 +124,7 @@ func Reload(ctx context.Context, h host.Host, read map[*Manager]bool) error {
 	for _, m := range All {
 		if m.Front && read[m] {
 			for _, behind := range All {
-				read[behind] = read[behind] || behind.Behind != nil && unitActive(h, behind.Unit)
+				read[behind] = read[behind] || behind.Behind != nil && unitActive(ctx, h, behind.Unit)
 			}
 		}
 	}

@@ -28,12 +28,12 @@ var netplan = &Manager{
 }
 
 // netplanDetect looks for netplan's files, which any of three folders may hold (netplan-generate(8)).
-func netplanDetect(r host.Reader, _ []host.Link, f *Found) bool {
+func netplanDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) bool {
 	found := false
 	for _, dir := range netplanFolders {
-		for _, name := range filesIn(r, dir, ".yaml") {
+		for _, name := range filesIn(ctx, r, dir, ".yaml") {
 			found = true
-			if v := netplanRenderer(text(r, path.Join(dir, name))); v != "" {
+			if v := netplanRenderer(text(ctx, r, path.Join(dir, name))); v != "" {
 				f.renderer = v
 			}
 		}
@@ -194,7 +194,7 @@ func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	f := wanted[0]
 	files := map[string][]byte{}
 	for _, dir := range netplanFolders {
-		if err := copyFolder(h, dir, ".yaml", files); err != nil {
+		if err := copyFolder(ctx, h, dir, ".yaml", files); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package netmanager
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,13 +34,13 @@ var networkd = &Manager{
 }
 
 // networkdDetect: networkd says in a file for each link which file it took (systemd.network(5)).
-func networkdDetect(r host.Reader, links []host.Link, f *Found) bool {
-	if !unitActive(r, networkdUnit) {
+func networkdDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
+	if !unitActive(ctx, r, networkdUnit) {
 		return false
 	}
 	for _, l := range links {
 		file := ""
-		for line := range strings.Lines(text(r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
+		for line := range strings.Lines(text(ctx, r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
 			if v, is := strings.CutPrefix(strings.TrimSpace(line), "NETWORK_FILE="); is {
 				file = v
 			}
@@ -47,7 +48,7 @@ func networkdDetect(r host.Reader, links []host.Link, f *Found) bool {
 		if file == "" {
 			continue
 		}
-		f.Claims[l.Name] = Claim{Manager: networkdName, File: file, Exact: networkdNames(text(r, file), l)}
+		f.Claims[l.Name] = Claim{Manager: networkdName, File: file, Exact: networkdNames(text(ctx, r, file), l)}
 	}
 	return true
 }
@@ -198,8 +199,8 @@ func networkdNotes(l Link) []string {
 }
 
 // networkdDone says whether networkd is through with a link: "configuring", "failed" and others are not.
-func networkdDone(r host.Reader, l host.Link) bool {
-	raw, err := r.ReadFile(fmt.Sprintf("/run/systemd/netif/links/%d", l.Index))
+func networkdDone(ctx context.Context, r host.Reader, l host.Link) bool {
+	raw, err := r.ReadFile(ctx, fmt.Sprintf("/run/systemd/netif/links/%d", l.Index))
 	if err != nil {
 		return false
 	}

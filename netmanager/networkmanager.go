@@ -43,22 +43,22 @@ var networkManager = &Manager{
 // networkManagerDetect: NetworkManager says in a file for each link which profile it has active; the profile's file is
 // found by its identity. For what others made it writes a profile that nobody configured (seen with
 // 1.52: `external` in a section of its own), which is no claim.
-func networkManagerDetect(r host.Reader, links []host.Link, f *Found) bool {
-	if !unitActive(r, networkManagerUnit) {
+func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
+	if !unitActive(ctx, r, networkManagerUnit) {
 		return false
 	}
 	profiles := map[string]string{}
 	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", keyfileFolder} {
-		for _, name := range filesIn(r, dir, "") {
+		for _, name := range filesIn(ctx, r, dir, "") {
 			file := path.Join(dir, name)
-			profile := text(r, file)
+			profile := text(ctx, r, file)
 			if keyValue(profile, ".nmmeta", "external") != "true" {
 				profiles[cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))] = file
 			}
 		}
 	}
 	for _, l := range links {
-		device := text(r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
+		device := text(ctx, r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
 		if keyValue(device, "device", "managed") == "true" {
 			f.InCharge = append(f.InCharge, l.Name)
 		}
@@ -67,7 +67,7 @@ func networkManagerDetect(r host.Reader, links []host.Link, f *Found) bool {
 			continue
 		}
 		c := Claim{Manager: networkManagerName, File: file}
-		profile := text(r, file)
+		profile := text(ctx, r, file)
 		c.Exact = keyValue(profile, "connection", "interface-name") == l.Name || strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC) && l.PermMAC != ""
 		f.Claims[l.Name] = c
 	}

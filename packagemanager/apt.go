@@ -14,8 +14,8 @@ import (
 // apt installs .deb files, which dpkg unpacks and configures.
 var apt = &Manager{
 	Name: "apt", Program: "apt-get", Of: Release.debian,
-	Query: func(_ context.Context, r host.Reader, wanted []string) map[string]Package {
-		return ParseDpkg(dpkgStatus(r), wanted)
+	Query: func(ctx context.Context, r host.Reader, wanted []string) map[string]Package {
+		return ParseDpkg(dpkgStatus(ctx, r), wanted)
 	},
 	Simulate: simulateAPT, Parse: parseAPT, Refuses: ended, Install: installAPT,
 	FromBundle: func(file, name string) []host.Command {
@@ -174,17 +174,17 @@ func ParseDpkg(status string, wanted []string) map[string]Package {
 
 // dpkgStatus is dpkg's file, and the notes from which dpkg makes it anew at its end: they stay where it was
 // cut off before (dpkg's modstatdb).
-func dpkgStatus(r host.Reader) string {
+func dpkgStatus(ctx context.Context, r host.Reader) string {
 	const dir = "/var/lib/dpkg"
-	all := []string{text(r, dir+"/status")}
-	notes, err := r.ReadDir(dir + "/updates")
+	all := []string{text(ctx, r, dir+"/status")}
+	notes, err := r.ReadDir(ctx, dir+"/updates")
 	if err != nil {
 		return all[0] // none were ever written
 	}
 	slices.Sort(notes) // numbers with leading zeros
 	for _, n := range notes {
 		if n[0] >= '0' && n[0] <= '9' { // another one is half written
-			all = append(all, text(r, path.Join(dir, "updates", n)))
+			all = append(all, text(ctx, r, path.Join(dir, "updates", n)))
 		}
 	}
 	return strings.Join(all, "\n\n")

@@ -91,9 +91,9 @@ func Lookup(name string) *Manager {
 }
 
 // Find is the host's package manager; nil where none is known.
-func Find(r host.Reader, release Release) *Manager {
+func Find(ctx context.Context, r host.Reader, release Release) *Manager {
 	for _, m := range All {
-		if _, err := r.Stat("/usr/bin/" + m.Program); err == nil && m.Of(release) {
+		if _, err := r.Stat(ctx, "/usr/bin/"+m.Program); err == nil && m.Of(release) {
 			return m
 		}
 	}
@@ -269,8 +269,8 @@ func command(name string, args ...string) host.Command {
 }
 
 // text is a small file's content, trimmed; empty where there is none.
-func text(r host.Reader, path string) string {
-	raw, err := r.ReadFile(path)
+func text(ctx context.Context, r host.Reader, path string) string {
+	raw, err := r.ReadFile(ctx, path)
 	if err != nil {
 		return ""
 	}

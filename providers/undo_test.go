@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"context"
 	"io/fs"
 	"net/netip"
 	"testing"
@@ -60,12 +61,12 @@ type still struct {
 	addrs []host.Addr
 }
 
-func (s still) Links() ([]host.Link, error)    { return s.links, nil }
-func (s still) Addrs() ([]host.Addr, error)    { return s.addrs, nil }
-func (still) Routes() ([]host.Route, error)    { return nil, nil }
-func (still) Rules() ([]host.Rule, error)      { return nil, nil }
-func (still) Sysctl(string) (string, error)    { return "", fs.ErrNotExist }
-func (still) ReadFile(string) ([]byte, error)  { return nil, fs.ErrNotExist }
-func (still) ReadDir(string) ([]string, error) { return nil, fs.ErrNotExist }
-func (still) Readlink(string) (string, error)  { return "", fs.ErrNotExist }
-func (still) Dump(uint16) ([][]byte, error)    { return nil, nil }
+func (s still) Links(_ context.Context) ([]host.Link, error)    { return s.links, nil }
+func (s still) Addrs(_ context.Context) ([]host.Addr, error)    { return s.addrs, nil }
+func (still) Routes(_ context.Context) ([]host.Route, error)    { return nil, nil }
+func (still) Rules(_ context.Context) ([]host.Rule, error)      { return nil, nil }
+func (still) Sysctl(context.Context, string) (string, error)    { return "", fs.ErrNotExist }
+func (still) ReadFile(context.Context, string) ([]byte, error)  { return nil, fs.ErrNotExist }
+func (still) ReadDir(context.Context, string) ([]string, error) { return nil, fs.ErrNotExist }
+func (still) Readlink(context.Context, string) (string, error)  { return "", fs.ErrNotExist }
+func (still) Dump(context.Context, uint16) ([][]byte, error)    { return nil, nil }

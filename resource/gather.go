@@ -31,7 +31,7 @@ type Parted interface {
 
 // Gather reads a snapshot for wanted things of one kind.
 func Gather[S any](ctx context.Context, r host.Reader, g Gatherer[S], wants ...S) (*facts.Snapshot, error) {
-	snap, err := facts.Gather(r, "")
+	snap, err := facts.Gather(ctx, r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ type Query struct {
 // Gather reads a snapshot with the parts of the kinds that have something to look at. A resource of a kind
 // that is not in the table is left to the planner, which refuses it.
 func (k Kinds) Gather(ctx context.Context, r host.Reader, q Query) (*facts.Snapshot, error) {
-	snap, err := facts.Gather(r, q.SSHConnection)
+	snap, err := facts.Gather(ctx, r, q.SSHConnection)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type Keeper interface {
 	// Room names the keeper's part of a snapshot.
 	Room() string
 	// Snapshot reads all that changes of the atoms can reach. It changes nothing.
-	Snapshot(r host.Reader, atoms []Atom) (json.RawMessage, error)
+	Snapshot(ctx context.Context, r host.Reader, atoms []Atom) (json.RawMessage, error)
 	// Restore brings back what Snapshot read and nothing else; it may be repeated. It goes on past a
 	// step that fails, re-reads, and says on one line each what still differs: no line and no error
 	// mean that the host is as it was, lifetimes and counters aside. The error tells what failed.

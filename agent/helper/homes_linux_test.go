@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -18,19 +19,19 @@ type lodger struct {
 
 const lodgersConf = "/home/ann/.nccl.conf"
 
-func (l lodger) ReadFile(path string) ([]byte, error) {
+func (l lodger) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if path == "/etc/passwd" {
 		return []byte("ann:x:1000:1000::/home/ann:/bin/sh\n"), nil
 	}
-	return l.reader.ReadFile(path)
+	return l.reader.ReadFile(ctx, path)
 }
 
-func (l lodger) Stat(path string) (host.FileStat, error) {
+func (l lodger) Stat(ctx context.Context, path string) (host.FileStat, error) {
 	if strings.HasPrefix(path, "/home/") {
 		*l.looked = true
 		return host.FileStat{}, nil
 	}
-	return l.reader.Stat(path)
+	return l.reader.Stat(ctx, path)
 }
 
 // TestHomesAreLookedIntoOnlyWhereThatIsNeeded: what a transaction reads must not wait for one that is on

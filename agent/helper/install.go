@@ -62,7 +62,7 @@ func (i installer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done := facts.ReadJob(i.host, boot); done != nil && done.ID == o.ID {
+	if done := facts.ReadJob(ctx, i.host, boot); done != nil && done.ID == o.ID {
 		return fmt.Errorf("the order %s was carried out already", o.ID)
 	}
 	if o.Bundle != nil { // others send and install theirs until the lock is held

@@ -67,7 +67,7 @@ type server struct {
 }
 
 func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.SnapshotResult, error) {
-	records, err := s.records()
+	records, err := s.records(ctx)
 	if err != nil {
 		return calls.SnapshotResult{}, err
 	}
@@ -136,7 +136,7 @@ func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, e
 	if seen.Touches != "" && (!p.Management || snap.Management.Unknown != "") {
 		return calls.ActResult{}, errors.New(seen.Touches)
 	}
-	if err := s.note(p.Fabric, seen.Changes); err != nil {
+	if err := s.note(ctx, p.Fabric, seen.Changes); err != nil {
 		return calls.ActResult{}, err
 	}
 	if err := kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes); err != nil {

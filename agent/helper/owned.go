@@ -17,8 +17,8 @@ import (
 )
 
 // records reads what every fabric made on this host, sorted by fabric.
-func (s *server) records() ([]resource.Record, error) {
-	found, err := s.host.Records()
+func (s *server) records(ctx context.Context) ([]resource.Record, error) {
+	found, err := s.host.Records(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func (s *server) records() ([]resource.Record, error) {
 }
 
 // record is one fabric's, empty where it made nothing here yet.
-func (s *server) record(fabric string) (*resource.Record, error) {
-	all, err := s.records()
+func (s *server) record(ctx context.Context, fabric string) (*resource.Record, error) {
+	all, err := s.records(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,11 @@ func (s *server) save(r *resource.Record) error {
 }
 
 // note enters changes into the fabric's record before they are made.
-func (s *server) note(fabric string, changes []resource.Change) error {
+func (s *server) note(ctx context.Context, fabric string, changes []resource.Change) error {
 	if fabric == "" {
 		return errors.New("act: no fabric is named")
 	}
-	r, err := s.record(fabric)
+	r, err := s.record(ctx, fabric)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *server) note(fabric string, changes []resource.Change) error {
 func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	r, err := s.record(p.Fabric)
+	r, err := s.record(ctx, p.Fabric)
 	if err != nil {
 		return calls.ActResult{}, err
 	}
@@ -123,10 +123,10 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 }
 
 // enrol keeps the roster, where the fabric owns something here.
-func (s *server) enrol(_ context.Context, p calls.EnrolParams) (struct{}, error) {
+func (s *server) enrol(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	r, err := s.record(p.Fabric)
+	r, err := s.record(ctx, p.Fabric)
 	if err != nil {
 		return struct{}{}, err
 	}

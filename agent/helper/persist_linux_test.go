@@ -27,7 +27,7 @@ type reader struct {
 	records map[string][]byte
 }
 
-func (r reader) Records() (map[string][]byte, error) { return r.records, nil }
+func (r reader) Records(_ context.Context) (map[string][]byte, error) { return r.records, nil }
 
 func (r reader) SaveRecord(name string, text []byte) error {
 	if delete(r.records, name); text != nil {
@@ -72,7 +72,7 @@ func (n notes) Apply(_ context.Context, _ host.Host, name string, _ []resource.C
 	return os.WriteFile(filepath.Join(n.dir, name), []byte(noteStage), 0o600)
 }
 
-func (n notes) Snapshot(_ host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (n notes) Snapshot(_ context.Context, _ host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	return json.Marshal(atoms)
 }
 
@@ -131,7 +131,7 @@ func newStage(t *testing.T) *stage {
 		steps = append(steps, calls.TxStep{Act: &calls.ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
 		atoms = append(atoms, resource.NewAtom("note", "file", n))
 	}
-	snap, err := checkpoint.Take(x.host, x.kinds, atoms, nil)
+	snap, err := checkpoint.Take(t.Context(), x.host, x.kinds, atoms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,12 +204,12 @@ func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.
 const tailSize = 2000
 
 // stackState reads the journal.
-func (s *server) stackState(context.Context, struct{}) (calls.StackState, error) {
+func (s *server) stackState(ctx context.Context, _ struct{}) (calls.StackState, error) {
 	boot, err := clock.BootID()
 	if err != nil {
 		return calls.StackState{}, err
 	}
-	out := calls.StackState{Boot: boot, Job: facts.ReadJob(s.host, boot)}
+	out := calls.StackState{Boot: boot, Job: facts.ReadJob(ctx, s.host, boot)}
 	if out.Job != nil && out.Job.State == facts.JobFailed {
 		out.Tail = lastOf(s.stack.file("log"))
 	}

@@ -38,14 +38,14 @@ type rack struct {
 }
 
 // ReadFile has the journal in the test's own folder.
-func (r *rack) ReadFile(path string) ([]byte, error) {
+func (r *rack) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if path == facts.JobFile {
 		path = filepath.Join(r.dir, "job.json")
 	}
-	return r.Host.ReadFile(path)
+	return r.Host.ReadFile(ctx, path)
 }
 
-func (r *rack) Records() (map[string][]byte, error) { return nil, nil }
+func (r *rack) Records(_ context.Context) (map[string][]byte, error) { return nil, nil }
 
 func (r *rack) Reboot(context.Context) error {
 	if r.refuses != nil {
@@ -112,9 +112,9 @@ func newRack(t *testing.T, left ...resource.Change) *rack {
 
 func (r *rack) installer() installer { return installer{r, r.kinds, r.store, r.stack, r.arrivals} }
 
-func (r *rack) journal() *facts.StackJob {
+func (r *rack) journal(ctx context.Context) *facts.StackJob {
 	boot, _ := clock.BootID()
-	return facts.ReadJob(r, boot)
+	return facts.ReadJob(ctx, r, boot)
 }
 
 // whole waits for the end of the installation.
@@ -183,7 +183,7 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	if err := r.installer().run(t.Context()); !heldBy(err, "eve") {
 		t.Errorf("the installer in a transaction: %v", err)
 	}
-	if j := r.journal(); j.ID != "one" || j.State != facts.JobDone || j.Stack != "x" {
+	if j := r.journal(t.Context()); j.ID != "one" || j.State != facts.JobDone || j.Stack != "x" {
 		t.Errorf("the journal tells of what was not begun: %+v", j)
 	}
 }
@@ -380,8 +380,8 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is not there any more") || r.journal() != nil {
-			t.Errorf("%v, and the journal is %+v", err, r.journal())
+		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is not there any more") || r.journal(t.Context()) != nil {
+			t.Errorf("%v, and the journal is %+v", err, r.journal(t.Context()))
 		}
 		r.whole(t)
 	}

@@ -96,7 +96,7 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	if err != nil {
 		return err
 	}
-	snap, err := checkpoint.Take(s.host, s.kinds, p.Atoms, []string{record})
+	snap, err := checkpoint.Take(ctx, s.host, s.kinds, p.Atoms, []string{record})
 	if err != nil {
 		return err
 	}

@@ -26,14 +26,14 @@ func (keeper) Room() string { return Kind }
 type kept map[string]*facts.File
 
 // Snapshot reads the files that the atoms name, and what was kept of others'.
-func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
 		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {
 			return nil, fmt.Errorf("%q names nothing that this build can change", a)
 		}
 		for _, at := range []string{a.Value(), before(a.Value())} {
-			now, err := facts.FileAt(r, at)
+			now, err := facts.FileAt(ctx, r, at)
 			if err != nil {
 				return nil, fmt.Errorf("take a snapshot: %w", err)
 			}
@@ -44,7 +44,7 @@ func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, e
 }
 
 // Restore writes what differs.
-func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]string, error) {
+func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	var k kept
 	if err := json.Unmarshal(part, &k); err != nil {
 		return nil, fmt.Errorf("decode snapshot of files: %w", err)
@@ -52,7 +52,7 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]s
 	var errs []error
 	var differs []string
 	for _, at := range slices.Sorted(maps.Keys(k)) {
-		now, err := facts.FileAt(h, at)
+		now, err := facts.FileAt(ctx, h, at)
 		switch {
 		case err != nil:
 		case k[at] == nil: // a reset in the middle of a write leaves a hidden file behind
@@ -61,7 +61,7 @@ func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) ([]s
 			err = h.PutFile(at, []byte(k[at].Text), k[at].Mode.Perm())
 		}
 		errs = append(errs, err)
-		now, err = facts.FileAt(h, at)
+		now, err = facts.FileAt(ctx, h, at)
 		if errs = append(errs, err); (now == nil) != (k[at] == nil) || now != nil && *now != *k[at] {
 			differs = append(differs, at+" is not as it was")
 		}

@@ -35,20 +35,20 @@ func (f *fake) step() error {
 	return nil
 }
 
-func (f *fake) Links() ([]host.Link, error)     { return nil, nil }
-func (f *fake) Addrs() ([]host.Addr, error)     { return nil, nil }
-func (f *fake) Routes() ([]host.Route, error)   { return nil, nil }
-func (f *fake) Rules() ([]host.Rule, error)     { return nil, nil }
-func (f *fake) Readlink(string) (string, error) { return "", fs.ErrNotExist }
+func (f *fake) Links(_ context.Context) ([]host.Link, error)     { return nil, nil }
+func (f *fake) Addrs(_ context.Context) ([]host.Addr, error)     { return nil, nil }
+func (f *fake) Routes(_ context.Context) ([]host.Route, error)   { return nil, nil }
+func (f *fake) Rules(_ context.Context) ([]host.Rule, error)     { return nil, nil }
+func (f *fake) Readlink(context.Context, string) (string, error) { return "", fs.ErrNotExist }
 
-func (f *fake) ReadFile(p string) ([]byte, error) {
+func (f *fake) ReadFile(_ context.Context, p string) ([]byte, error) {
 	if file, there := f.files[p]; there {
 		return []byte(file.Text), nil
 	}
 	return nil, fs.ErrNotExist
 }
 
-func (f *fake) ReadDir(dir string) (names []string, err error) {
+func (f *fake) ReadDir(_ context.Context, dir string) (names []string, err error) {
 	for p := range f.files {
 		if path.Dir(p) == dir {
 			names = append(names, path.Base(p))
@@ -60,7 +60,7 @@ func (f *fake) ReadDir(dir string) (names []string, err error) {
 	return names, nil
 }
 
-func (f *fake) Stat(p string) (host.FileStat, error) {
+func (f *fake) Stat(_ context.Context, p string) (host.FileStat, error) {
 	if file, there := f.files[p]; there {
 		return file.FileStat, nil
 	}
@@ -259,7 +259,7 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 	// fails says whether there is such a step.
 	fails := func(f *fake, failAt int) bool {
 		was := maps.Clone(f.files)
-		part, err := k.Keeper.Snapshot(f, []resource.Atom{atom(host.NCCLConf)})
+		part, err := k.Keeper.Snapshot(t.Context(), f, []resource.Atom{atom(host.NCCLConf)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 // TestOnlyWhatIsThereIsGivenBack: a copy of others' that was lost is said.
 func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
 	k, _ := kind(t, wanted())
-	if _, err := k.Keeper.Snapshot(newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
+	if _, err := k.Keeper.Snapshot(t.Context(), newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
 		t.Error("a snapshot of what is not ours")
 	}
 	f := newFake(map[string]string{host.NCCLConf: "ours"})

@@ -23,7 +23,7 @@ func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[
 	for _, want := range look.Wants {
 		in = append(in, path.Dir(want.File))
 		if want.Sources {
-			look.Snapshot.ReadNCCL(r)
+			look.Snapshot.ReadNCCL(ctx, r)
 		}
 		if want.Sources && look.Patient {
 			look.Snapshot.NCCLElse = p.homes.NCCLElse(ctx, r)
@@ -32,7 +32,7 @@ func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[
 	for _, a := range look.Atoms {
 		in = append(in, path.Dir(a.Value()))
 	}
-	return look.Snapshot.ReadFiles(r, in...)
+	return look.Snapshot.ReadFiles(ctx, r, in...)
 }
 
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }

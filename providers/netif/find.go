@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,30 +11,30 @@ import (
 
 // find lists the live objects that belong to the snapshot: what stands on its links, what its atoms
 // name, and, of every place where it has one object, all.
-func (k *kept) find(r host.Reader) (objects, error) {
+func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	var found objects
 	on := k.indexes()
-	addrs, err := dump(r, host.GetAddrs)
+	addrs, err := dump(ctx, r, host.GetAddrs)
 	if err != nil {
 		return found, err
 	}
 	found.addrs = slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] })
-	neighbours, err := dump(r, host.GetNeighbours)
+	neighbours, err := dump(ctx, r, host.GetNeighbours)
 	if err != nil {
 		return found, err
 	}
 	found.neighbours = slices.DeleteFunc(neighbours, func(o object) bool { return !on[o.link()] || !o.permanent() })
-	nexthops, err := dump(r, host.GetNexthops)
+	nexthops, err := dump(ctx, r, host.GetNexthops)
 	if err != nil {
 		return found, err
 	}
 	found.nexthops = k.ourNexthops(nexthops, on)
-	routes, err := dump(r, host.GetRoutes)
+	routes, err := dump(ctx, r, host.GetRoutes)
 	if err != nil {
 		return found, err
 	}
 	found.routes = k.ourRoutes(routes, found, on)
-	rules, err := dump(r, host.GetRules)
+	rules, err := dump(ctx, r, host.GetRules)
 	if err != nil {
 		return found, err
 	}

@@ -20,7 +20,7 @@ import (
 
 func snapshot(t *testing.T, h host.Host, atoms []resource.Atom) json.RawMessage {
 	t.Helper()
-	part, err := keeper{}.Snapshot(h, atoms)
+	part, err := keeper{}.Snapshot(t.Context(), h, atoms)
 	must(t, err)
 	return part
 }

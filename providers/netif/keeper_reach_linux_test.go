@@ -69,11 +69,11 @@ func TestRestoreFollowsSysctlsThatReachAllLinks(t *testing.T) {
 // elsewhen is the host after a reboot.
 type elsewhen struct{ host.Host }
 
-func (e elsewhen) ReadFile(path string) ([]byte, error) {
+func (e elsewhen) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if strings.HasSuffix(path, "/boot_id") {
 		return []byte("another\n"), nil
 	}
-	return e.Host.ReadFile(path)
+	return e.Host.ReadFile(ctx, path)
 }
 
 func TestRestoreAfterARebootLeavesLeasesToThoseWhoLease(t *testing.T) {

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,21 +66,21 @@ type keptSysctl struct {
 // Snapshot reads the links that the atoms name, with those above and below them, and all that
 // stands on them: addresses, nexthops, routes by them or with their addresses, sysctls; and the
 // routes, rules and sysctls that the atoms name themselves.
-func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	k, err := takeKept(r, atoms)
+func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	k, err := takeKept(ctx, r, atoms)
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot of the network: %w", err)
 	}
 	return json.Marshal(k)
 }
 
-func takeKept(r host.Reader, atoms []resource.Atom) (*kept, error) {
-	links, err := r.Links()
+func takeKept(ctx context.Context, r host.Reader, atoms []resource.Atom) (*kept, error) {
+	links, err := r.Links(ctx)
 	if err != nil {
 		return nil, err
 	}
 	k := &kept{Version: keptVersion, Names: map[int]string{}}
-	if k.Boot, k.Uptime, err = moment(r); err != nil {
+	if k.Boot, k.Uptime, err = moment(ctx, r); err != nil {
 		return nil, err
 	}
 	for _, l := range links {
@@ -92,10 +93,10 @@ func takeKept(r host.Reader, atoms []resource.Atom) (*kept, error) {
 	for _, l := range reached.links {
 		k.Links = append(k.Links, keptLink{Index: l.Index, Name: l.Name, MTU: l.MTU, Up: l.Up, State: l.OperState})
 	}
-	if k.Sysctls, err = readSysctls(r, reached); err != nil {
+	if k.Sysctls, err = readSysctls(ctx, r, reached); err != nil {
 		return nil, err
 	}
-	found, err := k.find(r)
+	found, err := k.find(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -113,12 +114,12 @@ func encodeAll(objects []object) [][]byte {
 }
 
 // moment is this boot and the time since it, sleep included (/proc/uptime; fs/proc/uptime.c).
-func moment(r host.Reader) (boot string, uptime time.Duration, err error) {
-	id, err := r.ReadFile("/proc/sys/kernel/random/boot_id")
+func moment(ctx context.Context, r host.Reader) (boot string, uptime time.Duration, err error) {
+	id, err := r.ReadFile(ctx, "/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", 0, err
 	}
-	raw, err := r.ReadFile("/proc/uptime")
+	raw, err := r.ReadFile(ctx, "/proc/uptime")
 	if err != nil {
 		return "", 0, err
 	}
@@ -172,8 +173,8 @@ func parseAll(kind uint16, bodies [][]byte) ([]object, error) {
 }
 
 // dump lists live objects. A kernel before 5.3 has no nexthops and says so.
-func dump(r host.Reader, get uint16) ([]object, error) {
-	found, err := r.Dump(get)
+func dump(ctx context.Context, r host.Reader, get uint16) ([]object, error) {
+	found, err := r.Dump(ctx, get)
 	if get == host.GetNexthops && (errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EINVAL)) {
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,11 +22,11 @@ var otherUnits = []string{"base_reachable_time", "retrans_time", "unres_qlen", "
 
 // readSysctls reads the named keys and all of the links'. A key that cannot be read, because it was
 // never set (stable_secret), is left out.
-func readSysctls(r host.Reader, at reached) ([]keptSysctl, error) {
+func readSysctls(ctx context.Context, r host.Reader, at reached) ([]keptSysctl, error) {
 	paths := slices.Clone(at.sysctls)
 	for _, l := range at.links {
 		for _, dir := range linkSysctls {
-			keys, err := r.ReadDir(path.Join("/proc/sys", dir, l.Name))
+			keys, err := r.ReadDir(ctx, path.Join("/proc/sys", dir, l.Name))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // IPv6 is off, or the MTU is below 1280
 			}
@@ -47,7 +48,7 @@ func readSysctls(r host.Reader, at reached) ([]keptSysctl, error) {
 	})
 	var out []keptSysctl
 	for _, p := range slices.Compact(paths) {
-		if v, err := r.Sysctl(p); err == nil {
+		if v, err := r.Sysctl(ctx, p); err == nil {
 			out = append(out, keptSysctl{p, v})
 		}
 	}
@@ -71,8 +72,8 @@ func turn(p string) int {
 }
 
 // sysctlDiffers tells the live value; ok is false where it is as it was. An absent key differs.
-func sysctlDiffers(r host.Reader, s keptSysctl) (now string, differs bool) {
-	now, err := r.Sysctl(s.Path)
+func sysctlDiffers(ctx context.Context, r host.Reader, s keptSysctl) (now string, differs bool) {
+	now, err := r.Sysctl(ctx, s.Path)
 	if err != nil {
 		return "absent", true
 	}

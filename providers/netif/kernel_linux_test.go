@@ -138,17 +138,17 @@ func TestKernelSettlesAddresses(t *testing.T) {
 // along with the first address of their subnet (net/ipv4/devinet.c, __inet_del_ifa).
 func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	h := freshHost(t)
-	links, err := h.Links()
+	links, err := h.Links(t.Context())
 	must(t, err)
 	index := links[slices.IndexFunc(links, func(l host.Link) bool { return l.Name == "ff0" })].Index
 	for _, a := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"} {
 		must(t, h.AddAddr(index, netip.MustParsePrefix(a)))
 	}
-	snap, err := facts.Gather(h, "")
+	snap, err := facts.Gather(t.Context(), h, "")
 	must(t, err)
 	must(t, nic{}.Revert(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
 	var left []string
-	addrs, err := h.Addrs()
+	addrs, err := h.Addrs(t.Context())
 	must(t, err)
 	for _, a := range addrs {
 		if a.Index == index && a.Prefix.Addr().Is4() {
@@ -232,7 +232,7 @@ func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 	p := policyOf("192.168.88.2", 0)
 	settle(t, h, KindPolicyRoute, p)
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
-	routes, err := h.Routes()
+	routes, err := h.Routes(t.Context())
 	must(t, err)
 	if !slices.ContainsFunc(routes, func(r host.Route) bool { return r.Table == 100 && r.Src == netip.MustParseAddr("192.168.88.1") }) {
 		t.Error("the route that prefers 192.168.88.1 is gone")
@@ -244,7 +244,7 @@ func TestKernelForeignRouteIsRefused(t *testing.T) {
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
-	snap, err := facts.Gather(h, "")
+	snap, err := facts.Gather(t.Context(), h, "")
 	must(t, err)
 	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
 		t.Fatalf("foreign route not refused: %v", err)
@@ -296,7 +296,7 @@ func TestKernelSettlesMainRoutes(t *testing.T) {
 // wanted one: a replacement leaves nothing behind.
 func mainRouteIs(t *testing.T, h host.Host, s MainRouteSpec) {
 	t.Helper()
-	found, err := h.Routes()
+	found, err := h.Routes(t.Context())
 	must(t, err)
 	wanted := s.Route.route(tableMain, link(t, h, "ff0"))
 	found = slices.DeleteFunc(found, func(r host.Route) bool {
@@ -345,7 +345,7 @@ func TestKernelForeignMainRouteIsRefused(t *testing.T) {
 
 func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
 	t.Helper()
-	snap, err := facts.Gather(h, "")
+	snap, err := facts.Gather(t.Context(), h, "")
 	must(t, err)
 	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not make") {
 		t.Errorf("foreign route to %s not refused: %v", s.Route.To, err)
@@ -382,11 +382,11 @@ func TestKernelFenceIsRight(t *testing.T) {
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 0)},
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 20)},
 	} {
-		snap, err := facts.Gather(h, c.client+" 50000 "+c.server+" 22")
+		snap, err := facts.Gather(t.Context(), h, c.client+" 50000 "+c.server+" 22")
 		must(t, err)
 		fenced := mainRoute{}.Touches(snap, c.want, nil) != ""
 		settle(t, h, KindRoute, c.want)
-		after, err := h.RouteGet(snap.Management.Client, snap.Management.Server)
+		after, err := h.RouteGet(t.Context(), snap.Management.Client, snap.Management.Server)
 		must(t, err)
 		if moves := after.OutIndex != mgmt; moves != fenced {
 			t.Errorf("client %s, route %s metric %d: moves the answers: %t, refused: %t", c.client, c.want.Route.To, c.want.Route.Metric, moves, fenced)
@@ -397,7 +397,7 @@ func TestKernelFenceIsRight(t *testing.T) {
 
 func link(t *testing.T, h host.Host, name string) int {
 	t.Helper()
-	links, err := h.Links()
+	links, err := h.Links(t.Context())
 	must(t, err)
 	i := slices.IndexFunc(links, func(l host.Link) bool { return l.Name == name })
 	return links[i].Index

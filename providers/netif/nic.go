@@ -53,18 +53,18 @@ func (s NICSpec) WantedSysctls() map[string]string {
 }
 
 // Gather reads the per-interface keys that Diff looks at. A NIC that is not found is Observe's to name.
-func (nic) Gather(_ context.Context, r host.Reader, look resource.Look[NICSpec]) error {
+func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec]) error {
 	for _, want := range look.Wants {
 		l, err := look.Snapshot.Find(want.Select)
 		for key := range want.WantedSysctls() {
 			if err == nil {
-				look.Snapshot.ReadSysctls(r, facts.LinkSysctl(key, l.Name))
+				look.Snapshot.ReadSysctls(ctx, r, facts.LinkSysctl(key, l.Name))
 			}
 		}
 	}
 	for _, a := range look.Atoms {
 		if key, is := strings.CutPrefix(a.Value(), "sysctl "); is {
-			look.Snapshot.ReadSysctls(r, facts.LinkSysctl(key, a.Thing()))
+			look.Snapshot.ReadSysctls(ctx, r, facts.LinkSysctl(key, a.Thing()))
 		}
 	}
 	return nil

@@ -41,10 +41,10 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	if err != nil {
 		return err
 	}
-	if err := changeAddresses(h, l.Index, adds, removes); err != nil {
+	if err := changeAddresses(ctx, h, l.Index, adds, removes); err != nil {
 		return err
 	}
-	if err := putBack(h, l.Index, want); err != nil {
+	if err := putBack(ctx, h, l.Index, want); err != nil {
 		return err
 	}
 	return awaitDAD(ctx, h, l, want)
@@ -89,7 +89,7 @@ func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, er
 // kernel knows an IPv6 address once per device, whatever its prefix (ipv6_add_addr in
 // net/ipv6/addrconf.c), and says EEXIST to the second. What a removal takes along is not removed again,
 // and comes back where it was to stay: secondaries go with their primary address.
-func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error {
+func changeAddresses(ctx context.Context, h host.Host, index int, adds, removes []netip.Prefix) error {
 	for _, p := range adds {
 		same := func(r netip.Prefix) bool { return r.Addr().Is6() && r.Addr() == p.Addr() }
 		if i := slices.IndexFunc(removes, same); i >= 0 {
@@ -101,12 +101,12 @@ func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error
 			return err
 		}
 	}
-	before, err := h.Addrs()
+	before, err := h.Addrs(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range removes {
-		addrs, err := h.Addrs()
+		addrs, err := h.Addrs(ctx)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func changeAddresses(h host.Host, index int, adds, removes []netip.Prefix) error
 	if len(removes) == 0 {
 		return nil
 	}
-	after, err := h.Addrs()
+	after, err := h.Addrs(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,11 +141,11 @@ func stands(addrs []host.Addr, index int, p netip.Prefix) bool {
 // putBack adds wanted addresses that are gone: removing a primary IPv4 address takes its
 // secondaries along unless promote_secondaries is set (net/ipv4/devinet.c, __inet_del_ifa), and an
 // MTU below 1280 takes all IPv6 addresses.
-func putBack(h host.Host, index int, want NICSpec) error {
+func putBack(ctx context.Context, h host.Host, index int, want NICSpec) error {
 	if !want.AddressesSet {
 		return nil
 	}
-	addrs, err := h.Addrs()
+	addrs, err := h.Addrs(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func putBack(h host.Host, index int, want NICSpec) error {
 // that is the link check's business.
 func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) error {
 	return retry.Until(ctx, 50*time.Millisecond, dadPatience, func() (bool, error) {
-		addrs, err := h.Addrs()
+		addrs, err := h.Addrs(ctx)
 		if err != nil {
 			return true, err
 		}
@@ -177,15 +177,15 @@ func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) erro
 			}
 			waiting = waiting || a.Tentative
 		}
-		if !waiting || !carrier(h, l.Index) {
+		if !waiting || !carrier(ctx, h, l.Index) {
 			return true, nil
 		}
 		return false, errors.New("duplicate address detection on " + l.Name + " did not end within 5 s")
 	})
 }
 
-func carrier(h host.Host, index int) bool {
-	links, err := h.Links()
+func carrier(ctx context.Context, h host.Host, index int) bool {
+	links, err := h.Links(ctx)
 	if err != nil {
 		return true // keep waiting; the next dump of addresses says what is wrong
 	}

@@ -93,7 +93,7 @@ func (p nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Ch
 }
 
 // Revert sets the value.
-func (nic) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	l := snap.Link(a.Thing())
 	if l == nil {
 		return fmt.Errorf("there is no device %s", a.Thing())
@@ -107,9 +107,9 @@ func (nic) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resour
 		return err
 	}
 	if to == "" {
-		return changeAddresses(h, l.Index, nil, []netip.Prefix{p})
+		return changeAddresses(ctx, h, l.Index, nil, []netip.Prefix{p})
 	}
-	return changeAddresses(h, l.Index, []netip.Prefix{p}, nil)
+	return changeAddresses(ctx, h, l.Index, []netip.Prefix{p}, nil)
 }
 
 // Claims is for the one key.

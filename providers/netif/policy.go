@@ -104,8 +104,8 @@ func describeRule(r host.Rule) string {
 
 // Apply sets routes before the rule that leads to them: the other way round, traffic would meet an
 // empty table for a moment and leave by the default route.
-func (policyRoute) Apply(_ context.Context, h host.Host, want PolicyRouteSpec, changes []resource.Change) error {
-	if err := applyRoutes(h, want.NIC, want.Table, want.Routes, changes); err != nil {
+func (policyRoute) Apply(ctx context.Context, h host.Host, want PolicyRouteSpec, changes []resource.Change) error {
+	if err := applyRoutes(ctx, h, want.NIC, want.Table, want.Routes, changes); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == "rule" }) {

@@ -26,11 +26,11 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	}
 	for end := time.Now().Add(restorePatience); ; {
 		r := restorer{host: h}
-		if err := r.meet(k); err != nil {
+		if err := r.meet(ctx, k); err != nil {
 			return nil, err
 		}
-		r.pass()
-		diffs, settled, err := r.compare()
+		r.pass(ctx)
+		diffs, settled, err := r.compare(ctx)
 		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
 			return nil, nil // whatever failed on the way did not matter
 		}
@@ -60,12 +60,12 @@ func (r *restorer) failed(what string, err error) {
 }
 
 // meet turns the snapshot into what it means now: links found by name, lifetimes run on.
-func (r *restorer) meet(k *kept) error {
+func (r *restorer) meet(ctx context.Context, k *kept) error {
 	var err error
-	if r.links, err = r.host.Links(); err != nil {
+	if r.links, err = r.host.Links(ctx); err != nil {
 		return err
 	}
-	boot, uptime, err := moment(r.host)
+	boot, uptime, err := moment(ctx, r.host)
 	if err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func (r *restorer) link(l keptLink) *host.Link {
 
 // pass makes every step once. A device's MTU comes first, because below 1280 there are no IPv6
 // sysctls; sysctls before the device comes up, so that it does not learn what it should not.
-func (r *restorer) pass() {
+func (r *restorer) pass(ctx context.Context) {
 	for _, l := range r.kept.Links {
 		if now := r.link(l); now != nil && now.MTU != l.MTU {
 			r.failed(fmt.Sprintf("set mtu of %s to %d", l.Name, l.MTU), r.host.SetMTU(now.Index, l.MTU))
 		}
 	}
 	for _, s := range r.kept.Sysctls {
-		if _, differs := sysctlDiffers(r.host, s); differs && !r.onGone(s.Path) {
+		if _, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
 			r.failed("set "+s.Path, r.host.SetSysctl(s.Path, s.Value))
 		}
 	}
@@ -117,11 +117,11 @@ func (r *restorer) pass() {
 			r.failed("bring "+l.Name+" "+state(l.Up), r.host.SetUp(now.Index, l.Up))
 		}
 	}
-	r.bring("addresses", func(o objects) []object { return o.addrs })
-	r.bring("neighbours", func(o objects) []object { return o.neighbours })
-	r.bring("nexthops", func(o objects) []object { return o.nexthops })
-	r.bring("routes", func(o objects) []object { return o.routes })
-	r.bring("rules", func(o objects) []object { return o.rules })
+	r.bring(ctx, "addresses", func(o objects) []object { return o.addrs })
+	r.bring(ctx, "neighbours", func(o objects) []object { return o.neighbours })
+	r.bring(ctx, "nexthops", func(o objects) []object { return o.nexthops })
+	r.bring(ctx, "routes", func(o objects) []object { return o.routes })
+	r.bring(ctx, "rules", func(o objects) []object { return o.rules })
 }
 
 // onGone says whether a sysctl belongs to a device that is gone, which is said once.

@@ -1,12 +1,13 @@
 package netif
 
 import (
+	"context"
 	"fmt"
 )
 
 // compare re-reads all and tells what differs, and whether links still come up.
-func (r *restorer) compare() (diffs []string, settled bool, err error) {
-	if r.links, err = r.host.Links(); err != nil {
+func (r *restorer) compare(ctx context.Context) (diffs []string, settled bool, err error) {
+	if r.links, err = r.host.Links(ctx); err != nil {
 		return nil, false, err
 	}
 	settled = true
@@ -27,11 +28,11 @@ func (r *restorer) compare() (diffs []string, settled bool, err error) {
 		settled = settled && now.OperState == l.State
 	}
 	for _, s := range r.kept.Sysctls {
-		if now, differs := sysctlDiffers(r.host, s); differs && !r.onGone(s.Path) {
+		if now, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
 			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", s.Path, now, s.Value))
 		}
 	}
-	live, err := r.kept.find(r.host)
+	live, err := r.kept.find(ctx, r.host)
 	if err != nil {
 		return diffs, settled, err
 	}

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"syscall"
@@ -17,8 +18,8 @@ var removers = map[uint16]uint16{
 
 // bring makes one kind of objects as they were. It reads them just before: the steps so far have
 // taken some along, and the kernel has made others with the addresses.
-func (r *restorer) bring(what string, of func(objects) []object) {
-	live, err := r.kept.find(r.host)
+func (r *restorer) bring(ctx context.Context, what string, of func(objects) []object) {
+	live, err := r.kept.find(ctx, r.host)
 	if err != nil {
 		r.failed("restore "+what, err)
 		return

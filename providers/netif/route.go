@@ -32,8 +32,8 @@ func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Chang
 }
 
 // Apply makes the route.
-func (mainRoute) Apply(_ context.Context, h host.Host, want MainRouteSpec, changes []resource.Change) error {
-	return applyRoutes(h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)
+func (mainRoute) Apply(ctx context.Context, h host.Host, want MainRouteSpec, changes []resource.Change) error {
+	return applyRoutes(ctx, h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)
 }
 
 // Touches refuses a route that would win over the one that carries the answers to the operator.

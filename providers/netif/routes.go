@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -140,8 +141,8 @@ func describe(r host.Route, snap *facts.Snapshot) string {
 }
 
 // applyRoutes makes those routes that are among the changes.
-func applyRoutes(h host.Host, nic facts.Selector, table int, want []RouteSpec, changes []resource.Change) error {
-	snap, err := facts.Gather(h, "")
+func applyRoutes(ctx context.Context, h host.Host, nic facts.Selector, table int, want []RouteSpec, changes []resource.Change) error {
+	snap, err := facts.Gather(ctx, h, "")
 	if err != nil {
 		return err
 	}

@@ -26,12 +26,12 @@ func (s SysctlSpec) Path() string {
 }
 
 // Gather reads the keys.
-func (sysctl) Gather(_ context.Context, r host.Reader, look resource.Look[SysctlSpec]) error {
+func (sysctl) Gather(ctx context.Context, r host.Reader, look resource.Look[SysctlSpec]) error {
 	for _, want := range look.Wants {
-		look.Snapshot.ReadSysctls(r, want.Path())
+		look.Snapshot.ReadSysctls(ctx, r, want.Path())
 	}
 	for _, a := range look.Atoms {
-		look.Snapshot.ReadSysctls(r, a.Thing())
+		look.Snapshot.ReadSysctls(ctx, r, a.Thing())
 	}
 	return nil
 }

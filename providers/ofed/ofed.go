@@ -79,14 +79,14 @@ func Looks(h *fabric.Host) []resource.Resource {
 }
 
 // Gather reads all of the stack where one is wanted, and else its versions.
-func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec]) error {
+func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	n := &facts.StackNeeds{}
 	for _, want := range look.Wants {
 		if want.Stack != "" {
 			n = needs(want)
 		}
 	}
-	look.Snapshot.Stack = facts.ReadStack(r, look.Snapshot.System, n)
+	look.Snapshot.Stack = facts.ReadStack(ctx, r, look.Snapshot.System, n)
 	return nil
 }
 

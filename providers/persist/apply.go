@@ -58,7 +58,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 	if err != nil {
 		return err
 	}
-	release, err := pledge(h, snap, want)
+	release, err := pledge(ctx, h, snap, want)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 		for _, t := range got.Taken {
 			l := snap.Link(t.Netdev)
 			done := t.link.By().Done
-			if l != nil && (t.Now != t.Want || done != nil && !done(h, *l)) {
+			if l != nil && (t.Now != t.Want || done != nil && !done(ctx, h, *l)) {
 				return fmt.Sprintf("%s is configured by %q, and is to be by %s", t.Netdev, t.Now, t.Want)
 			}
 		}

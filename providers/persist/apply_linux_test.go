@@ -38,16 +38,22 @@ func (f *fake) step() error {
 	return nil
 }
 
-func (f *fake) ReadFile(p string) ([]byte, error)  { return f.neighbours.ReadFile(p) }
-func (f *fake) ReadDir(p string) ([]string, error) { return f.neighbours.ReadDir(p) }
-func (f *fake) Links() ([]host.Link, error)        { return snapshot().Links, nil }
-func (f *fake) Addrs() ([]host.Addr, error)        { return nil, nil }
-func (f *fake) Routes() ([]host.Route, error)      { return nil, nil }
-func (f *fake) Rules() ([]host.Rule, error)        { return f.rules, nil }
-func (f *fake) Dump(uint16) ([][]byte, error)      { return nil, nil }
-func (f *fake) Sysctl(string) (string, error)      { return "", fs.ErrNotExist }
-func (f *fake) Readlink(p string) (string, error)  { return os.Readlink(filepath.Join(f.root, p)) }
-func (f *fake) Stat(p string) (host.FileStat, error) {
+func (f *fake) ReadFile(ctx context.Context, p string) ([]byte, error) {
+	return f.neighbours.ReadFile(ctx, p)
+}
+func (f *fake) ReadDir(ctx context.Context, p string) ([]string, error) {
+	return f.neighbours.ReadDir(ctx, p)
+}
+func (f *fake) Links(_ context.Context) ([]host.Link, error)   { return snapshot().Links, nil }
+func (f *fake) Addrs(_ context.Context) ([]host.Addr, error)   { return nil, nil }
+func (f *fake) Routes(_ context.Context) ([]host.Route, error) { return nil, nil }
+func (f *fake) Rules(_ context.Context) ([]host.Rule, error)   { return f.rules, nil }
+func (f *fake) Dump(context.Context, uint16) ([][]byte, error) { return nil, nil }
+func (f *fake) Sysctl(context.Context, string) (string, error) { return "", fs.ErrNotExist }
+func (f *fake) Readlink(_ context.Context, p string) (string, error) {
+	return os.Readlink(filepath.Join(f.root, p))
+}
+func (f *fake) Stat(_ context.Context, p string) (host.FileStat, error) {
 	info, err := os.Lstat(filepath.Join(f.root, p))
 	if err != nil {
 		return host.FileStat{}, err
@@ -168,13 +174,13 @@ func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
 	snap := snapshot(networkd)
 	snap.Files = map[string]facts.File{}
 	for _, d := range folders {
-		names, err := f.ReadDir(d)
+		names, err := f.ReadDir(t.Context(), d)
 		if err != nil {
 			continue
 		}
 		snap.Folders = append(snap.Folders, d)
 		for _, n := range names {
-			got, err := facts.FileAt(f, d+"/"+n)
+			got, err := facts.FileAt(t.Context(), f, d+"/"+n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +239,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	for _, c := range Diff(got) {
 		atoms = append(atoms, c.Atom)
 	}
-	part, err := keeper{}.Snapshot(f, atoms)
+	part, err := keeper{}.Snapshot(t.Context(), f, atoms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +303,7 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 		for _, c := range Diff(got) {
 			atoms = append(atoms, c.Atom)
 		}
-		part, err := keeper{}.Snapshot(f, atoms)
+		part, err := keeper{}.Snapshot(t.Context(), f, atoms)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +337,7 @@ type losing struct {
 	mtu int
 }
 
-func (l *losing) Links() ([]host.Link, error) {
+func (l *losing) Links(_ context.Context) ([]host.Link, error) {
 	links := snapshot().Links
 	links[0].MTU = l.mtu
 	return links, nil
@@ -362,7 +368,7 @@ type routed struct {
 	routes []host.Route
 }
 
-func (r *routed) Routes() ([]host.Route, error) { return slices.Clone(r.routes), nil }
+func (r *routed) Routes(_ context.Context) ([]host.Route, error) { return slices.Clone(r.routes), nil }
 
 func (r *routed) ReplaceRoute(o host.Route) error {
 	if !slices.Contains(r.routes, o) {
@@ -390,7 +396,7 @@ func TestTwinsGoWithTheirPledge(t *testing.T) {
 		"another's":            {[]host.Route{ours, others}, []host.Route{ours, others}, []host.Route{ours, others}},
 	} {
 		h := &routed{newFake(t), slices.Clone(c.before)}
-		release, err := pledge(h, snapshot(netplan, networkd), rich())
+		release, err := pledge(t.Context(), h, snapshot(netplan, networkd), rich())
 		if err != nil || !slices.Equal(h.routes, c.during) {
 			t.Fatalf("%s: %v, %v", name, h.routes, err)
 		}

@@ -21,11 +21,11 @@ type neighbours struct {
 	root string
 }
 
-func (n neighbours) ReadFile(p string) ([]byte, error) {
+func (n neighbours) ReadFile(_ context.Context, p string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(n.root, p))
 }
 
-func (n neighbours) ReadDir(p string) ([]string, error) {
+func (n neighbours) ReadDir(_ context.Context, p string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(n.root, p))
 	var names []string
 	for _, e := range entries {
@@ -34,7 +34,7 @@ func (n neighbours) ReadDir(p string) ([]string, error) {
 	return names, err
 }
 
-func (n neighbours) Stat(p string) (host.FileStat, error) {
+func (n neighbours) Stat(_ context.Context, p string) (host.FileStat, error) {
 	info, err := os.Lstat(filepath.Join(n.root, p))
 	if err != nil {
 		return host.FileStat{}, err

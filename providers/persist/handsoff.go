@@ -36,7 +36,7 @@ func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 	if len(look.Wants) > 0 {
 		return provider{}.Gather(ctx, r, resource.Look[Spec]{Snapshot: look.Snapshot, Wants: look.Wants})
 	}
-	netmanager.Gather(r, look.Snapshot)
+	netmanager.Gather(ctx, r, look.Snapshot)
 	return nil
 }
 
@@ -158,7 +158,7 @@ type chargeKeeper struct{}
 func (chargeKeeper) Room() string { return KindManager }
 
 // Snapshot notes who is in charge, by NIC.
-func (chargeKeeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (chargeKeeper) Snapshot(_ context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := resource.Gather(context.Background(), r, handsOff{})
 	if err != nil {
 		return nil, err

@@ -27,13 +27,13 @@ func (keeper) Room() string { return "persist" }
 type kept map[string]*facts.File
 
 // Snapshot reads the files and folders that the atoms name.
-func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
 		if a.Kind() != Kind || a.Thing() != "file" && a.Thing() != "folder" {
 			return nil, fmt.Errorf("%q names nothing that this build can change", a)
 		}
-		f, err := facts.FileAt(r, a.Value())
+		f, err := facts.FileAt(ctx, r, a.Value())
 		if err != nil {
 			return nil, fmt.Errorf("take a snapshot: %w", err)
 		}
@@ -52,7 +52,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	var todo, folders []step
 	var errs []error
 	for _, at := range paths {
-		now, err := facts.FileAt(h, at)
+		now, err := facts.FileAt(ctx, h, at)
 		if now == nil && k[at] == nil && err == nil {
 			// A reset in the middle of a write leaves a hidden file behind, and with it the folder.
 			err = h.RemoveFile(at)
@@ -77,7 +77,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	}
 	var differs []string
 	for _, at := range paths {
-		if now, readErr := facts.FileAt(h, at); readErr != nil || !same(now, k[at]) {
+		if now, readErr := facts.FileAt(ctx, h, at); readErr != nil || !same(now, k[at]) {
 			differs = append(differs, path.Dir(at)+": "+path.Base(at)+" is not as it was")
 		}
 	}

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"syscall"
@@ -19,7 +20,7 @@ const protocolKernel = 2
 // the protocol, too (seen with 257): without the twin, traffic would go by the main table for some
 // 30 ms. Rules that differ in the protocol alone may stand side by side in the kernel. With routes it
 // is the same where they are netplan's, which cannot say their protocol.
-func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
+func pledge(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
 	ls, err := links(snap, want)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error,
 		}
 		return errors.Join(errs...)
 	}
-	rules, err := twinRules(h, ls)
+	rules, err := twinRules(ctx, h, ls)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error,
 		}
 		undo = append(undo, func() error { return h.DelRule(r) })
 	}
-	routes, err := twinRoutes(h, ls)
+	routes, err := twinRoutes(ctx, h, ls)
 	if err != nil {
 		return nil, errors.Join(err, release())
 	}
@@ -56,8 +57,8 @@ func pledge(h host.Host, snap *facts.Snapshot, want Spec) (release func() error,
 }
 
 // twinRules are twins of the live rules that networkd will take over.
-func twinRules(h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
-	live, err := h.Rules()
+func twinRules(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
+	live, err := h.Rules(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +80,8 @@ func twinRules(h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
 // twinRoutes are twins of the live routes that netplan's networkd will make anew, one metric further:
 // IPv6 knows a route by its metric and not by its protocol. One that is there to the last field was left
 // behind by a helper that was killed, and goes with release.
-func twinRoutes(h host.Host, ls []netmanager.Link) ([]host.Route, error) {
-	live, err := h.Routes()
+func twinRoutes(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Route, error) {
+	live, err := h.Routes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -20,14 +20,14 @@ func Kinds() resource.Kinds {
 type provider struct{}
 
 // Gather reads who configures links, our own files, and what managers would otherwise overrule.
-func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec]) error {
+func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	snap := look.Snapshot
 	var in []string
 	if len(look.Wants) > 0 {
 		in = folders
-		netmanager.Gather(r, snap)
+		netmanager.Gather(ctx, r, snap)
 		for _, l := range snap.Links {
-			snap.ReadSysctls(r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
+			snap.ReadSysctls(ctx, r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
 		}
 	}
 	for _, a := range look.Atoms {
@@ -37,7 +37,7 @@ func (provider) Gather(_ context.Context, r host.Reader, look resource.Look[Spec
 			in = append(in, path.Dir(a.Value()))
 		}
 	}
-	return snap.ReadFiles(r, in...)
+	return snap.ReadFiles(ctx, r, in...)
 }
 
 // Part is who configures links.
@@ -120,7 +120,7 @@ func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a
 		return fmt.Errorf("%s: there is no earlier file to go back to", a)
 	}
 	if a.Thing() == "folder" {
-		if names, err := h.ReadDir(a.Value()); err == nil && len(names) > 0 {
+		if names, err := h.ReadDir(ctx, a.Value()); err == nil && len(names) > 0 {
 			return nil
 		}
 		return h.RemoveFile(a.Value())

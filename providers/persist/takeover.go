@@ -53,7 +53,7 @@ func forget(ctx context.Context, h host.Host, unit string) error {
 // keeping reloads managers. A manager that finds its file gone takes away all that it configured by
 // it (seen with networkd 257); what of it still stands then is somebody's wish, and is put back.
 func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
-	links, err := h.Links()
+	links, err := h.Links(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 		return reload()
 	}
 	keeper := netif.Kinds()[0].Keeper
-	part, err := keeper.Snapshot(h, atoms)
+	part, err := keeper.Snapshot(ctx, h, atoms)
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ type kept struct {
 func (keeper) Room() string { return Kind }
 
 // Snapshot reads where the atoms' devices are.
-func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	snap, err := facts.Gather(r, "")
+func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	snap, err := facts.Gather(ctx, r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +44,13 @@ func (keeper) Snapshot(r host.Reader, atoms []resource.Atom) (json.RawMessage, e
 }
 
 // Restore removes what was made, and makes again what was removed.
-func (keeper) Restore(_ context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
+func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
 	var want []kept
 	if err := json.Unmarshal(part, &want); err != nil {
 		return nil, fmt.Errorf("read what RDMA devices there were: %w", err)
 	}
 	now := func() (map[string]string, error) {
-		snap, err := facts.Gather(h, "")
+		snap, err := facts.Gather(ctx, h, "")
 		out := map[string]string{}
 		if err == nil {
 			for _, k := range want {

@@ -40,17 +40,17 @@ const modules = facts.Part[map[string]Module](KindModule)
 func (moduleProvider) Part() facts.AnyPart { return modules }
 
 // Gather finds loaded modules in /sys/module, and others in the files that depmod(8) wrote for the running kernel.
-func (moduleProvider) Gather(_ context.Context, r host.Reader, look resource.Look[ModuleSpec]) error {
+func (moduleProvider) Gather(ctx context.Context, r host.Reader, look resource.Look[ModuleSpec]) error {
 	var known string
 	for _, list := range []string{"modules.dep", "modules.builtin"} {
-		if text, err := r.ReadFile("/lib/modules/" + look.Snapshot.System.Kernel + "/" + list); err == nil {
+		if text, err := r.ReadFile(ctx, "/lib/modules/"+look.Snapshot.System.Kernel+"/"+list); err == nil {
 			known += "\n" + string(text)
 		}
 	}
 	found := map[string]Module{}
 	for _, want := range look.Wants {
 		found[want.Name] = ModuleAbsent
-		switch _, err := r.ReadDir("/sys/module/" + want.Name); {
+		switch _, err := r.ReadDir(ctx, "/sys/module/"+want.Name); {
 		case err == nil:
 			found[want.Name] = ModuleLoaded
 		case strings.Contains(known, "/"+want.Name+".ko"):

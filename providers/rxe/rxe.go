@@ -102,7 +102,7 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
 	for _, c := range changes {
 		if c.From != "" {
-			if err := remove(h, want.Device); err != nil {
+			if err := remove(ctx, h, want.Device); err != nil {
 				return err
 			}
 		}
@@ -117,8 +117,8 @@ func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []res
 }
 
 // remove takes a device away that nobody uses: the kernel would cut its users off.
-func remove(h host.Host, device string) error {
-	users, err := h.RDMAUsers(device)
+func remove(ctx context.Context, h host.Host, device string) error {
+	users, err := h.RDMAUsers(ctx, device)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ const patience = 5 * time.Second
 // awaitActive waits for the port. A NIC without a carrier has a port that is down, and rightly so.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
 	return retry.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
-		snap, err := facts.Gather(h, "")
+		snap, err := facts.Gather(ctx, h, "")
 		if err != nil {
 			return true, err
 		}
@@ -177,8 +177,8 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 
 // Revert takes the device away, or back to the NIC where it was. The module stays: others may have come to
 // use it.
-func (provider) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
-	if err := remove(h, a.Thing()); err != nil || to == "" {
+func (provider) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+	if err := remove(ctx, h, a.Thing()); err != nil || to == "" {
 		return err
 	}
 	return h.AddRXE(a.Thing(), to)

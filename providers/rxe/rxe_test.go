@@ -81,8 +81,8 @@ type busy struct {
 	removed bool
 }
 
-func (b *busy) RDMAUsers(string) ([]host.RDMAUser, error) { return b.users, nil }
-func (b *busy) DelRDMA(string) error                      { b.removed = true; return nil }
+func (b *busy) RDMAUsers(context.Context, string) ([]host.RDMAUser, error) { return b.users, nil }
+func (b *busy) DelRDMA(string) error                                       { b.removed = true; return nil }
 
 func TestADeviceInUseStays(t *testing.T) {
 	b := &busy{users: []host.RDMAUser{{Name: "ib_write_bw", PID: 7, File: "/dev/infiniband/uverbs0"}}}
@@ -102,23 +102,23 @@ type soft struct {
 	files map[string]string
 }
 
-func (s *soft) Links() ([]host.Link, error) {
+func (s *soft) Links(_ context.Context) ([]host.Link, error) {
 	return []host.Link{{Index: 2, Name: "eth1"}, {Index: 3, Name: "eth2"}}, nil
 }
-func (s *soft) Addrs() ([]host.Addr, error)               { return nil, nil }
-func (s *soft) Routes() ([]host.Route, error)             { return nil, nil }
-func (s *soft) Rules() ([]host.Rule, error)               { return nil, nil }
-func (s *soft) Readlink(string) (string, error)           { return "", fs.ErrNotExist }
-func (s *soft) RDMAUsers(string) ([]host.RDMAUser, error) { return nil, nil }
+func (s *soft) Addrs(_ context.Context) ([]host.Addr, error)               { return nil, nil }
+func (s *soft) Routes(_ context.Context) ([]host.Route, error)             { return nil, nil }
+func (s *soft) Rules(_ context.Context) ([]host.Rule, error)               { return nil, nil }
+func (s *soft) Readlink(context.Context, string) (string, error)           { return "", fs.ErrNotExist }
+func (s *soft) RDMAUsers(context.Context, string) ([]host.RDMAUser, error) { return nil, nil }
 
-func (s *soft) ReadFile(p string) ([]byte, error) {
+func (s *soft) ReadFile(_ context.Context, p string) ([]byte, error) {
 	if text, there := s.files[p]; there {
 		return []byte(text), nil
 	}
 	return nil, fs.ErrNotExist
 }
 
-func (s *soft) ReadDir(dir string) (names []string, err error) {
+func (s *soft) ReadDir(_ context.Context, dir string) (names []string, err error) {
 	for p := range s.files {
 		if rest, below := strings.CutPrefix(p, dir+"/"); below {
 			name, _, _ := strings.Cut(rest, "/")

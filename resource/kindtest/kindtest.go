@@ -61,7 +61,7 @@ func Conform(t *testing.T, c Case) {
 		c.expect(t, kind, want, first, "given back")
 	}
 	if kind.Keeper != nil && len(atoms) > 0 {
-		part, err := kind.Keeper.Snapshot(c.Host, atoms)
+		part, err := kind.Keeper.Snapshot(t.Context(), c.Host, atoms)
 		if err != nil {
 			t.Fatalf("keep: %v", err)
 		}
