@@ -1,5 +1,9 @@
-// Package apply carries a plan out on a fleet: connections to all hosts, the walk over the plan's
-// actions, and the proof that the fabric has settled.
+// Package apply is the engine. Open connects a Session to a fabric's hosts; Run, Destroy, Verify, Confirm and
+// Rollback report to Events while they work and end in a Report with an Ending.
+//
+// Run changes hosts in this order: driver stacks, each in a transaction of its own; then one transaction on all
+// hosts: the runtime stage, the gate (new connections get in, the hosts read as declared, no carrier or ping is
+// lost), the persist stage, the commit; then the live checks. What fails before the commit reverts.
 package apply
 
 import (
