@@ -1,0 +1,34 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A later helper reads the transaction that an earlier one left open, and can take the host back.
+func TestTransactionsOfEarlierBuildsAreRead(t *testing.T) {
+	raw, err := os.ReadFile("testdata/earlier/transaction.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Transaction
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.MarshalIndent(got, "", " ")
+	if err != nil || !bytes.Equal(append(again, '\n'), raw) {
+		t.Errorf("%v: read and written again it is\n%s", err, again)
+	}
+	if tx, err := decodeTransaction(got.ID, raw); err != nil || tx.State != Prepared || tx.Token != "secret" {
+		t.Errorf("%v %+v", err, tx)
+	}
+	later := bytes.Replace(raw, []byte(`"version": 1`), []byte(`"version": 9`), 1)
+	if _, err := decodeTransaction(got.ID, later); err == nil || !strings.Contains(err.Error(), "use the release that wrote it") {
+		t.Errorf("a transaction of a later form: %v", err)
+	}
+}
