@@ -15,7 +15,7 @@ import (
 var apt = &Manager{
 	Name: "apt", Program: "apt-get", Of: Release.debian,
 	Query: func(ctx context.Context, r host.Reader, wanted []string) map[string]Package {
-		return ParseDpkg(dpkgStatus(ctx, r), wanted)
+		return parseDpkg(dpkgStatus(ctx, r), wanted)
 	},
 	Simulate: simulateAPT, Parse: parseAPT, Refuses: ended, Install: installAPT,
 	FromBundle: func(file, name string) []host.Command {
@@ -134,9 +134,9 @@ func parseAPT(said string) []PackageStep {
 	return sorted(out)
 }
 
-// ParseDpkg reads /var/lib/dpkg/status, and behind it what dpkg has not entered there yet: the packages
+// parseDpkg reads /var/lib/dpkg/status, and behind it what dpkg has not entered there yet: the packages
 // that are asked for, where they are installed, and all whose installation broke off.
-func ParseDpkg(status string, wanted []string) map[string]Package {
+func parseDpkg(status string, wanted []string) map[string]Package {
 	states := map[[2]string]Package{} // by name and architecture: one may be there for two
 	for stanza := range strings.SplitSeq(status, "\n\n") {
 		var k [2]string

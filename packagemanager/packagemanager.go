@@ -90,6 +90,16 @@ func Lookup(name string) *Manager {
 	return nil
 }
 
+// Known names all managers.
+func Known() string {
+	var out []string
+	for _, m := range All {
+		out = append(out, m.Name)
+	}
+	last := len(out) - 1
+	return strings.Join(out[:last], ", ") + " or " + out[last]
+}
+
 // Find is the host's package manager; nil where none is known.
 func Find(ctx context.Context, r host.Reader, release Release) *Manager {
 	for _, m := range All {
@@ -181,7 +191,7 @@ type PackageStep struct {
 // Simulate is what a manager would do to install packages; m may be nil.
 func Simulate(ctx context.Context, r host.Reader, m *Manager, packages []string) *Simulation {
 	if m == nil {
-		return &Simulation{Failed: "this host has no package manager that is known (apt, dnf, yum, zypper)"}
+		return &Simulation{Failed: "this host has no package manager that is known: " + Known()}
 	}
 	a, err := m.Simulate(ctx, r, packages)
 	if err != nil {
@@ -190,15 +200,15 @@ func Simulate(ctx context.Context, r host.Reader, m *Manager, packages []string)
 		}
 		return &Simulation{Failed: err.Error()}
 	}
-	s := m.ParseSimulation(a)
+	s := m.parseSimulation(a)
 	if m.Unread != "" && strings.Contains(s.Failed, m.Unread) {
 		return &Simulation{Unknown: names(packages)}
 	}
 	return s
 }
 
-// ParseSimulation reads the manager's answer.
-func (m *Manager) ParseSimulation(a host.Answer) *Simulation {
+// parseSimulation reads the manager's answer.
+func (m *Manager) parseSimulation(a host.Answer) *Simulation {
 	s := &Simulation{Unknown: unknown(html.UnescapeString(a.Stdout + "\n" + a.Stderr)), Steps: m.Parse(a.Stdout)} // some write XML
 	if m.Refuses(a, s.Steps) && len(s.Unknown) == 0 {
 		s.Failed = lastWords(a)

@@ -43,13 +43,13 @@ Architecture: amd64
 Version: 55
 `
 	want := map[string]Package{"rdma-core": {Version: "56.1-1"}, "perftest": {"25.01.0+0.80-1", "half-configured"}, "libibverbs1": {"56", "unpacked"}}
-	if got := ParseDpkg(status, []string{"rdma-core", "perftest", "gone", "libibverbs1"}); !reflect.DeepEqual(got, want) {
+	if got := parseDpkg(status, []string{"rdma-core", "perftest", "gone", "libibverbs1"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestRPMSaysWhatIsNotInstalledInASentence(t *testing.T) {
-	got := ParseRPM("rdma-core\t51.0-1.el9_5\npackage libnccl is not installed\nperftest\t1:24.04-1\n")
+	got := parseRPM("rdma-core\t51.0-1.el9_5\npackage libnccl is not installed\nperftest\t1:24.04-1\n")
 	if want := map[string]Package{"rdma-core": {Version: "51.0-1.el9_5"}, "perftest": {Version: "1:24.04-1"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -79,7 +79,7 @@ func TestSimulations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := c.manager.ParseSimulation(host.Answer{Stdout: string(raw), Exit: c.exit})
+		got := c.manager.parseSimulation(host.Answer{Stdout: string(raw), Exit: c.exit})
 		if !slices.Equal(got.Steps, c.steps) || !slices.Equal(got.Unknown, c.unknown) || !strings.Contains(got.Failed, c.failed) || (c.failed == "") != (got.Failed == "") {
 			t.Errorf("%s: %+v", c.file, got)
 		}
@@ -121,14 +121,14 @@ func FuzzPackages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, m := range All {
-			for _, p := range m.ParseSimulation(host.Answer{Stdout: s, Exit: 1}).Steps {
+			for _, p := range m.parseSimulation(host.Answer{Stdout: s, Exit: 1}).Steps {
 				if p.Name == "" || p.From == "" && p.To == "" {
 					t.Errorf("%s: %+v", m.Name, p)
 				}
 			}
 		}
-		ParseDpkg(s, []string{"a"})
-		ParseRPM(s)
+		parseDpkg(s, []string{"a"})
+		parseRPM(s)
 		ParseRelease(s)
 	})
 }

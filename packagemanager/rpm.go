@@ -18,12 +18,12 @@ func queryRPM(ctx context.Context, r host.Reader, wanted []string) map[string]Pa
 	if err != nil {
 		return nil
 	}
-	return ParseRPM(a.Stdout)
+	return parseRPM(a.Stdout)
 }
 
-// ParseRPM reads the answer of `rpm -q` with the format of rpmFormat; what is not installed is told
+// parseRPM reads the answer of `rpm -q` with the format of rpmFormat; what is not installed is told
 // in a sentence, which has no tab.
-func ParseRPM(answer string) map[string]Package {
+func parseRPM(answer string) map[string]Package {
 	out := map[string]Package{}
 	for line := range strings.Lines(answer) {
 		if name, version, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name != "" && version != "" {

@@ -29,7 +29,7 @@ func refuseInbox(got *Status, want Spec) error {
 	case s.Name != facts.Inbox:
 		return fmt.Errorf("%s is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
-		return fmt.Errorf("this host (%s %s) has no package manager that is known: apt, dnf, yum or zypper", s.Release.ID, s.Release.Version)
+		return fmt.Errorf("this host (%s %s) has no package manager that is known: %s", s.Release.ID, s.Release.Version, packagemanager.Known())
 	}
 	if err := refusePackages(s); err != nil {
 		return err

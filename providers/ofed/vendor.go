@@ -35,7 +35,7 @@ func refuseVendor(got *Status, want Spec) error {
 	case s.Name != facts.Inbox && s.Name != want.Stack:
 		return fmt.Errorf("%s is installed here: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
-		return fmt.Errorf("this host (%s %s) has no package manager that is known: apt, dnf, yum or zypper", s.Release.ID, s.Release.Version)
+		return fmt.Errorf("this host (%s %s) has no package manager that is known: %s", s.Release.ID, s.Release.Version, packagemanager.Known())
 	}
 	if why := fits(b, s.Release, got.System); why != "" {
 		return fmt.Errorf("%s does not fit this host: %s", want.Bundle, why)

@@ -9,7 +9,7 @@ import (
 )
 
 // Check lets each manager's own parser read the wanted files in a staged copy, beside what others
-// wrote. networkd has no parser to ask; what it makes of a file is seen when it takes it over. A
+// wrote. What a manager without a parser makes of a file is seen when it takes it over. A
 // program that is not there has nothing to say.
 func Check(ctx context.Context, h netmanager.Asker, wanted []netmanager.File) error {
 	var errs []error

@@ -15,9 +15,8 @@ import (
 )
 
 // KindManager is a network manager that is asked to keep off NICs until its file is written.
-// NetworkManager makes a profile of its own for any NIC without one, waits for DHCP, and then takes
-// all addresses away (seen with 1.52): what the runtime stage makes would not stay until it is proven.
-// A NIC that it is told not to manage stays up, and nothing on it changes when it may again.
+// One that takes every NIC waits for DHCP on it, and then takes all addresses away: what the runtime stage
+// makes would not stay until it is proven. A NIC that it is told not to manage stays up, and nothing on it changes when it may again.
 const KindManager = "manager"
 
 // The values of a NIC, as changes write them.
@@ -26,7 +25,7 @@ const (
 	keepsOff = "hands off"
 )
 
-// Charge is the NICs that NetworkManager must keep off now, sorted.
+// Charge is the NICs that the taker must keep off now, sorted.
 type Charge struct{ NICs []string }
 
 type handsOff struct{}
@@ -92,7 +91,7 @@ func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resour
 	return nil
 }
 
-// manage has NetworkManager look after a NIC or keep off it, until the next boot, and waits until it does.
+// manage makes the taker look after a NIC, or keep off it until the next boot, and waits until it does.
 func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	if err := taker.Manage(ctx, h, netdev, yes); err != nil {
 		return err
@@ -105,7 +104,7 @@ func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	})
 }
 
-// handBack puts NetworkManager in charge again where our file is written.
+// handBack puts the taker in charge again of NICs that it configures by our file.
 func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) error {
 	ls, err := links(snap, want)
 	if err != nil {
@@ -129,7 +128,7 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	})
 }
 
-// live is who is in charge; nobody is where NetworkManager does not run.
+// live is who is in charge; nobody is where the taker does not run.
 func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	m := netmanager.Part.Of(snap)
 	switch {

@@ -56,7 +56,7 @@ func pledge(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) (
 	return release, nil
 }
 
-// twinRules are twins of the live rules that networkd will take over.
+// twinRules are twins of the live rules that a manager will take over which deletes those of others.
 func twinRules(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
 	live, err := h.Rules(ctx)
 	if err != nil {
@@ -77,7 +77,8 @@ func twinRules(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.R
 	return out, nil
 }
 
-// twinRoutes are twins of the live routes that netplan's networkd will make anew, one metric further:
+// twinRoutes are twins of the live routes that such a manager will make anew, because a front did not tell
+// it their protocol; one metric further:
 // IPv6 knows a route by its metric and not by its protocol. One that is there to the last field was left
 // behind by a helper that was killed, and goes with release.
 func twinRoutes(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Route, error) {
