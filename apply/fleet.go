@@ -8,13 +8,10 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
@@ -104,19 +101,14 @@ func (f *Fleet) host(name string) *hostConn {
 
 // each does something to all members side by side; where it fails, the host is unreachable.
 func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
-	var g errgroup.Group
-	g.SetLimit(parallelism)
-	for _, m := range members {
-		g.Go(func() error {
-			if err := do(m); err != nil {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.host(m.Target.Name).why = err
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions above return nil always
+	_ = sideBySide(parallelism, members, func(_ int, m Member) error {
+		if err := do(m); err != nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.host(m.Target.Name).why = err
+		}
+		return nil
+	})
 }
 
 func open(ctx context.Context, d Dial, version string, t transport.Target) (*agent.Client, error) {
@@ -233,20 +225,14 @@ func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, err
 // Enrol tells hosts which hosts their fabric has and what was done there, all side by side; the
 // errors are joined. A host without an entry was not changed.
 func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string, entries map[string]resource.Entry) error {
-	var g errgroup.Group
-	errs := make([]error, len(hosts))
-	for i, h := range hosts {
-		g.Go(func() error {
-			p := calls.EnrolParams{Fabric: fabric, Roster: roster}
-			if e, ok := entries[h]; ok {
-				p.Entry = &e
-			}
-			if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
-				errs[i] = fmt.Errorf("keep the roster on host %s: %w", h, err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions above return nil always
-	return errors.Join(errs...)
+	return sideBySide(0, hosts, func(_ int, h string) error {
+		p := calls.EnrolParams{Fabric: fabric, Roster: roster}
+		if e, ok := entries[h]; ok {
+			p.Entry = &e
+		}
+		if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
+			return fmt.Errorf("keep the roster on host %s: %w", h, err)
+		}
+		return nil
+	})
 }

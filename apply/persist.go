@@ -26,7 +26,7 @@ func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
 // nil: nobody asks. A host whose walk stopped half-way keeps what runs, and nothing is written there.
 func (t *Transaction) Persist(ctx context.Context, outcomes []HostOutcome) error {
 	var mu sync.Mutex
-	return side(t.Hosts(), func(host string) error {
+	return eachHost(t.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
 		p := calls.TxPersist{TxRef: t.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
 		r, err := calls.Persist.Call(ctx, t.fleet, host, p)
@@ -69,7 +69,7 @@ func (h *HostOutcome) persisted(r calls.TxPersisted) {
 func (f *Fleet) Settle(ctx context.Context) (map[string]calls.TxInfo, error) {
 	out := map[string]calls.TxInfo{}
 	var mu sync.Mutex
-	err := side(f.Hosts(), func(host string) error {
+	err := eachHost(f.Hosts(), func(host string) error {
 		r, err := calls.Settle.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Ended != nil {
 			mu.Lock()

@@ -79,7 +79,7 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 // TakeOver makes this program the holder of a transaction that another one opened, on those hosts: the
 // earlier one's steps are refused from here on.
 func (t *Transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
-	return side(hosts, func(host string) error {
+	return eachHost(hosts, func(host string) error {
 		h := t.refs[host]
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -31,7 +31,7 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	if err != nil {
 		err = fmt.Errorf("%s hands out nothing: %w", r.name, err)
 	}
-	_ = severally(r.hosts, func(host string) error {
+	_ = sideBySide(sendersAtOnce, r.hosts, func(_ int, host string) error {
 		why := err
 		if why == nil {
 			why = f.fetch(ctx, host, r.bundle.Bundle, r.at, p)

@@ -148,13 +148,10 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx
 // compare is the plan. With Destroy nothing is wanted any more.
 func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
-	var wg sync.WaitGroup
-	for i, h := range s.Fabric.Hosts {
-		wg.Go(func() {
-			inputs[i] = s.input(ctx, h, asking)
-		})
-	}
-	wg.Wait()
+	_ = sideBySide(0, s.Fabric.Hosts, func(i int, h *fabric.Host) error {
+		inputs[i] = s.input(ctx, h, asking)
+		return nil // errors are in the input
+	})
 	return planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
 }
 

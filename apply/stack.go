@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -42,11 +41,10 @@ func (f *Fleet) Stacks(ctx context.Context, p *planner.Plan, o StackOptions) []H
 		}
 	}
 	for _, wave := range waves(p, o.Apart) {
-		var wg sync.WaitGroup
-		for _, h := range wave {
-			wg.Go(func() { out[index[h.Name]] = f.stackHost(ctx, h, o) })
-		}
-		wg.Wait()
+		_ = sideBySide(0, wave, func(_ int, h planner.HostPlan) error {
+			out[index[h.Name]] = f.stackHost(ctx, h, o)
+			return nil // errors are in the outcome
+		})
 		if slices.ContainsFunc(out, func(h HostOutcome) bool { return h.Err() != nil }) || ctx.Err() != nil {
 			break
 		}

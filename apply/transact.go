@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
@@ -87,7 +85,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 	}
 	var mu sync.Mutex
 	held := &HeldError{Hosts: map[string]string{}}
-	err := side(slices.Sorted(maps.Keys(acting)), func(host string) error {
+	err := eachHost(slices.Sorted(maps.Keys(acting)), func(host string) error {
 		r, err := calls.Ready.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Held != nil {
 			mu.Lock()
@@ -118,8 +116,8 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 	// The first host decides between two who come at once: if each had half of the hosts, neither
 	// would win.
 	hosts := slices.Sorted(maps.Keys(acting))
-	if err = side(hosts[:1], open); err == nil {
-		err = side(hosts[1:], open)
+	if err = eachHost(hosts[:1], open); err == nil {
+		err = eachHost(hosts[1:], open)
 	}
 	if err == nil {
 		t.beat()
@@ -146,22 +144,6 @@ func atoms(h planner.HostPlan) []resource.Atom {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// side does something on hosts side by side; errors name their host.
-func side(hosts []string, do func(host string) error) error {
-	errs := make([]error, len(hosts))
-	var g errgroup.Group
-	for i, h := range hosts {
-		g.Go(func() error {
-			if err := do(h); err != nil {
-				errs[i] = fmt.Errorf("host %s: %w", h, err)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions above return nil always
-	return errors.Join(errs...)
 }
 
 // Describe is a transaction of somebody else, for people.
@@ -227,7 +209,7 @@ func (t *Transaction) Close() {
 // Reach proves that the operator still gets in: a new connection to every host of the transaction,
 // with patience for a blip.
 func (t *Transaction) Reach(ctx context.Context) error {
-	return side(t.Hosts(), func(host string) error {
+	return eachHost(t.Hosts(), func(host string) error {
 		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
 		defer cancel()
 		c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) { return t.fleet.redial(ctx, host) })
@@ -241,7 +223,7 @@ func (t *Transaction) Reach(ctx context.Context) error {
 
 // Prepare says on all hosts that their changes are made and checked.
 func (t *Transaction) Prepare(ctx context.Context) error {
-	return side(t.Hosts(), func(host string) error {
+	return eachHost(t.Hosts(), func(host string) error {
 		_, err := calls.Prepare.Call(ctx, t.fleet, host, t.refs[host].ref)
 		return err
 	})
@@ -252,7 +234,7 @@ func (t *Transaction) Prepare(ctx context.Context) error {
 func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
-	err = side(t.Hosts(), func(host string) error {
+	err = eachHost(t.Hosts(), func(host string) error {
 		_, err := calls.Commit.Call(ctx, t.fleet, host, t.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
@@ -275,7 +257,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
 	fates := map[string]HostOutcome{}
 	var mu sync.Mutex
-	err := side(hosts, func(host string) error {
+	err := eachHost(hosts, func(host string) error {
 		o := t.revertHost(ctx, host, why)
 		mu.Lock()
 		defer mu.Unlock()
@@ -333,7 +315,7 @@ func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]calls
 func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, error) {
 	out := map[string][]calls.TxInfo{}
 	var mu sync.Mutex
-	err := side(f.Hosts(), func(host string) error {
+	err := eachHost(f.Hosts(), func(host string) error {
 		all, err := calls.Transactions.Call(ctx, f, host, struct{}{})
 		if err != nil {
 			return err
@@ -357,7 +339,7 @@ func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []strin
 	}
 	fates, held := map[string]HostOutcome{}, &HeldError{Hosts: map[string]string{}}
 	var mu sync.Mutex
-	err = side(hosts, func(host string) error {
+	err = eachHost(hosts, func(host string) error {
 		i := last(all[host], fabric)
 		if i == nil || i.State == checkpoint.Reverted || i.State == checkpoint.Released {
 			return nil

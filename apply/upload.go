@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 )
@@ -71,9 +69,9 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 	}
 	names := slices.Sorted(maps.Keys(relays))
 	defer func() {
-		_ = severally(names, func(name string) error { relays[name].end(ctx, f); return nil }) // which notes what fails
+		_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].end(ctx, f); return nil }) // which notes what fails
 	}()
-	err := severally(slices.Sorted(maps.Keys(direct)), func(host string) error {
+	err := sideBySide(sendersAtOnce, slices.Sorted(maps.Keys(direct)), func(_ int, host string) error {
 		err := f.send(ctx, host, direct[host], p)
 		if _, asked := bundles[host]; err != nil && !asked {
 			note(host, fmt.Sprintf("is no relay: %v", err)) // those behind it are sent to
@@ -84,27 +82,12 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 	if err != nil {
 		return err
 	}
-	_ = severally(names, func(name string) error { relays[name].feed(ctx, f, p); return nil }) // and who got nothing is sent to
+	_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].feed(ctx, f, p); return nil }) // and who got nothing is sent to
 	var left []string
 	for _, r := range relays {
 		left = append(left, r.left...)
 	}
-	return severally(left, func(host string) error { return f.send(ctx, host, bundles[host], p) })
-}
-
-// severally does something with several hosts at a time.
-func severally(hosts []string, do func(host string) error) error {
-	var g errgroup.Group
-	g.SetLimit(sendersAtOnce)
-	errs := make([]error, len(hosts))
-	for i, host := range hosts {
-		g.Go(func() error {
-			errs[i] = do(host)
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions above return nil always
-	return errors.Join(errs...)
+	return sideBySide(sendersAtOnce, left, func(_ int, host string) error { return f.send(ctx, host, bundles[host], p) })
 }
 
 func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {

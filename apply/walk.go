@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
@@ -60,17 +58,13 @@ func IsHeld(err error) bool {
 func (t *Transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	var failed atomic.Bool
-	var g errgroup.Group
-	for i, h := range p.Hosts {
-		g.Go(func() error {
-			out[i] = t.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
-			if out[i].Err() != nil {
-				failed.Store(true)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // the functions above return nil always
+	_ = sideBySide(0, p.Hosts, func(i int, h planner.HostPlan) error {
+		out[i] = t.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
+		if out[i].Err() != nil {
+			failed.Store(true)
+		}
+		return nil // it is in the outcome
+	})
 	return out
 }
 
