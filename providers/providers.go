@@ -14,16 +14,43 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
+// room is the kinds of one folder.
+type room struct {
+	kinds func() resource.Kinds
+	// desired turns what the files declare for one host into resources; nil where Derived does.
+	desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
+	// early rooms come before the others among what is desired: devices come with a driver stack, and a
+	// network manager keeps off a NIC before the NIC is changed.
+	early bool
+}
+
+// rooms is the table, in the order in which kinds depend on each other.
+var rooms = []room{
+	{ofed.Kinds, ofed.Desired, true},
+	{netif.Kinds, netif.Desired, false},
+	{rxe.Kinds, rxe.Desired, false},
+	{persist.Kinds, persist.Desired, true},
+	{ncclconf.Kinds, nil, false},
+}
+
 // Kinds is every kind that this build carries out, in the order in which kinds depend on each other.
-func Kinds() resource.Kinds {
-	return slices.Concat(ofed.Kinds(), netif.Kinds(), rxe.Kinds(), persist.Kinds(), ncclconf.Kinds())
+func Kinds() (out resource.Kinds) {
+	for _, r := range rooms {
+		out = append(out, r.kinds()...)
+	}
+	return out
 }
 
 // Desired turns what the files declare for one host into resources.
-func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
-	// A driver stack comes first: devices come with it. Who is to keep off a NIC does so before the NIC
-	// is changed; the rest of what lasts says itself what it comes after.
-	return slices.Concat(ofed.Desired(h), persist.Desired(f, h), netif.Desired(f, h), rxe.Desired(h))
+func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
+	for _, early := range []bool{true, false} {
+		for _, r := range rooms {
+			if r.desired != nil && r.early == early {
+				out = append(out, r.desired(f, h)...)
+			}
+		}
+	}
+	return out
 }
 
 // Derived are the resources that follow from what the host is, too, and from what fabrics made there.

@@ -45,7 +45,7 @@ func Kinds() resource.Kinds {
 }
 
 // Desired turns what the files declare for one host into resources.
-func Desired(h *fabric.Host) []resource.Resource {
+func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	o := h.OFED
 	if o == nil {
 		return nil

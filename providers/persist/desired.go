@@ -21,7 +21,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	var after []resource.Addr
 	at := map[resource.Addr]int{}
-	for _, r := range append(netif.Desired(f, h), rxe.Desired(h)...) {
+	for _, r := range append(netif.Desired(f, h), rxe.Desired(f, h)...) {
 		skip := left[r.Addr]
 		nic := -1
 		for _, a := range r.After {

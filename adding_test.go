@@ -1,0 +1,136 @@
+package fabricform_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// step is a block of the page: a file that is new, or lines that a file gains.
+var step = regexp.MustCompile("(?ms)^`([^`\n]+)` (?:is new|gains):\n\n```(go|diff)\n(.*?)^```")
+
+// TestThePageAddsAKindAndACheck does what docs/adding-a-provider.md says in a copy of the sources, and counts
+// the files that change beside the kind's folder and beside the check with its test.
+func TestThePageAddsAKindAndACheck(t *testing.T) {
+	page, err := os.ReadFile("docs/adding-a-provider.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	copySources(t, root)
+	for _, s := range step.FindAllStringSubmatch(string(page), -1) {
+		at, text := filepath.Join(root, s[1]), s[3]
+		if s[2] == "diff" {
+			text = gain(t, at, text)
+		}
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) {
+		c := exec.CommandContext(t.Context(), "go", args...)
+		c.Dir = root
+		if out, err := c.CombinedOutput(); err != nil || strings.Contains(string(out), "no tests to run") {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	const golden = "^(TestLanguagePage|TestSchemaGolden)$"
+	run("test", "-vet=off", "./config", "-run", golden, "-update") // of make golden, what concerns the language
+	run("test", "-vet=off", "-run", golden+"|^(TestImports|TestArchitecture|TestConformance|TestGenericRooms|TestClones)", ".", "./config", "./providers", "./providers/swappiness", "./validators")
+
+	var kind, check []string
+	for _, file := range changed(t, root) {
+		switch {
+		case strings.HasPrefix(file, "validators/"):
+			check = append(check, file)
+		case !strings.HasPrefix(file, "providers/swappiness/"):
+			kind = append(kind, file)
+		}
+	}
+	if len(kind) > 4 || len(kind) == 0 {
+		t.Errorf("a kind changes %d files beside its folder: %s", len(kind), strings.Join(kind, ", "))
+	}
+	if !slices.Equal(check, []string{"validators/clones.go", "validators/clones_test.go", "validators/table.go"}) {
+		t.Errorf("a check changes %s", strings.Join(check, ", "))
+	}
+}
+
+// gain is a file with the lines that a diff adds to it.
+func gain(t *testing.T, at, diff string) string {
+	t.Helper()
+	var before, after strings.Builder
+	for line := range strings.Lines(diff) {
+		after.WriteString(line[1:])
+		if line[0] == ' ' {
+			before.WriteString(line[1:])
+		}
+	}
+	text, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), before.String()); n != 1 {
+		t.Fatalf("%s has these lines of the page %d times, and must have them once:\n%s", at, n, before.String())
+	}
+	return strings.Replace(string(text), before.String(), after.String(), 1)
+}
+
+// sources visits the files of the module.
+func sources(t *testing.T, root string, visit func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(root, at)
+		switch {
+		case err != nil || relErr != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || name == "bin"):
+			return filepath.SkipDir
+		case d.Type().IsRegular() && !strings.HasPrefix(d.Name(), "."):
+			visit(name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copySources(t *testing.T, to string) {
+	t.Helper()
+	sources(t, ".", func(name string) {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// changed are the files that are not what they are here.
+func changed(t *testing.T, root string) (out []string) {
+	t.Helper()
+	sources(t, root, func(name string) {
+		now, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, now) {
+			out = append(out, name)
+		}
+	})
+	return out
+}
