@@ -29,7 +29,7 @@ func TestBundlesGoAsDeclared(t *testing.T) {
 		t.Fatal(diags)
 	}
 	does := func(host, attribute string) planner.HostPlan {
-		return planner.HostPlan{Name: host, Actions: []planner.Action{{Resource: ofed.Desired(f.Host(host))[0], Changes: []resource.Change{{Attribute: attribute}}}}}
+		return planner.HostPlan{Name: host, Actions: []planner.Action{{Resource: ofed.Desired(nil, f.Host(host))[0], Changes: []resource.Change{{Attribute: attribute}}}}}
 	}
 	p := &planner.Plan{Hosts: []planner.HostPlan{does("a", "stack"), does("b", "stack"), does("c", "reboot"), {Name: "d"}}}
 	hashed := 0
