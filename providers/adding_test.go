@@ -1,4 +1,4 @@
-package fabricform_test
+package providers
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ var step = regexp.MustCompile("(?ms)^`([^`\n]+)` (?:is new|gains):\n\n```(go|dif
 // TestThePageAddsAKindAndACheck does what docs/adding-a-provider.md says in a copy of the sources, and counts
 // the files that change beside the kind's folder and beside the check with its test.
 func TestThePageAddsAKindAndACheck(t *testing.T) {
-	page, err := os.ReadFile("docs/adding-a-provider.md")
+	page, err := os.ReadFile("../docs/adding-a-provider.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func sources(t *testing.T, root string, visit func(name string)) {
 
 func copySources(t *testing.T, to string) {
 	t.Helper()
-	sources(t, ".", func(name string) {
-		text, err := os.ReadFile(name)
+	sources(t, "..", func(name string) {
+		text, err := os.ReadFile(filepath.Join("..", name))
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755)
 		}
@@ -128,7 +128,7 @@ func changed(t *testing.T, root string) (out []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, now) {
+		if was, err := os.ReadFile(filepath.Join("..", name)); err != nil || !bytes.Equal(was, now) {
 			out = append(out, name)
 		}
 	})
