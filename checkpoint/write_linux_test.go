@@ -126,13 +126,13 @@ func everyWrite(t *testing.T, disk *brokenDisk) {
 	}
 }
 
-// TestTwoRaceAThousandTimes: in each race two come at the same moment, with locks of their own.
-func TestTwoRaceAThousandTimes(t *testing.T) {
+// TestTwoRace: in each race two come at the same moment, with locks of their own.
+func TestTwoRace(t *testing.T) {
 	t.Parallel()
 	dir := quick(t)
 	stores := [2]*Store{NewStore(dir, Now), NewStore(dir, Now)}
 	firsts := [2]int{}
-	for range 1000 {
+	for range atFullSize(1000) {
 		start := make(chan struct{})
 		got := make(chan int, 2)
 		for i, s := range stores {

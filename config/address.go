@@ -9,11 +9,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// networks are the attributes whose prefixes name networks, where host bits are a mistake: the
-// kernel answers "Invalid prefix for given prefix length" only when the route is made.
+// networks are the attributes that take a network rather than an address. Host bits in one are a
+// mistake that the kernel reports only when the route is added ("Invalid prefix for given prefix length").
 var networks = map[string]bool{"to": true, "from": true, "subnet": true}
 
-// decodeAddress reads an address, a network, or for `addresses` an address with its prefix length.
+// decodeAddress decodes an address, a network, or an address with its prefix length (`addresses`).
 func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	s, ok := text(v)
 	if !ok || v.Type() != cty.String {
@@ -21,7 +21,7 @@ func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	}
 	addr, addrErr := netip.ParseAddr(s)
 	if addrErr == nil && (addr.Zone() != "" || addr.Is4In6()) {
-		return &wrong{"Not an address", fmt.Sprintf("%s must be a plain address, without a zone and not mapped.", a.name)}
+		return &wrong{"Not an address", fmt.Sprintf("%s must be a plain address, without a zone and not IPv4-mapped.", a.name)}
 	}
 	if into.Type() == reflect.TypeFor[netip.Addr]() {
 		if addrErr != nil {
@@ -31,18 +31,18 @@ func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 		return nil
 	}
 	if s == "default" && a.name == "to" {
-		return nil // whoever reads the route knows the family
+		return nil // the family is known once the rest of the route is decoded: see destination
 	}
 	p, err := netip.ParsePrefix(s)
 	switch {
 	case err != nil && addrErr == nil && (a.name == "from" || a.name == "to"):
 		p = netip.PrefixFrom(addr, addr.BitLen())
 	case err != nil && addrErr == nil:
-		return &wrong{"Prefix length missing", fmt.Sprintf("%s: write %q with the length of its subnet, such as %q.", a.name, s, s+suffix(addr))}
+		return &wrong{"Prefix length missing", fmt.Sprintf("%s: add the prefix length of the subnet to %q, such as %q.", a.name, s, s+suffix(addr))}
 	case err != nil:
 		return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address with a prefix length, such as 192.168.88.1/30.%s", a.name, s, padded(s))}
 	case p.Addr().Is4In6():
-		return &wrong{"Not an address", a.name + " must be a plain IPv4 or IPv6 prefix, not a mapped one."}
+		return &wrong{"Not an address", a.name + " must be a plain IPv4 or IPv6 prefix, not an IPv4-mapped one."}
 	case networks[a.name] && p != p.Masked():
 		return &wrong{"Host bits set in a network", fmt.Sprintf("%s: %s is an address, not a network. Did you mean %q?", a.name, s, p.Masked())}
 	}
@@ -57,11 +57,11 @@ func suffix(a netip.Addr) string {
 	return "/64"
 }
 
-// padded explains what C libraries read as octal and Go refuses.
+// padded returns a hint about leading zeros: C libraries read such a number as octal, Go rejects it.
 func padded(s string) string {
 	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == '.' || r == '/' }) {
 		if len(part) > 1 && part[0] == '0' && !strings.Contains(s, ":") {
-			return fmt.Sprintf(" Write the numbers without leading zeros: %q is octal to some programs.", part)
+			return fmt.Sprintf(" Remove the leading zeros: some programs read %q as octal.", part)
 		}
 	}
 	return ""

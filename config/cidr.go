@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// addressFunctions are Terraform's, for IPv4 and IPv6.
+// addressFunctions returns Terraform's cidr functions, for IPv4 and IPv6.
 func addressFunctions() map[string]function.Function {
 	m := map[string]function.Function{}
 	m["cidrnetmask"] = stringFunc(1, func(a []string) (string, error) {
@@ -35,7 +35,7 @@ func addressFunctions() map[string]function.Function {
 	m["cidrsubnet"] = cidrFunc(2, cty.String, func(p netip.Prefix, n []int64) (cty.Value, error) {
 		bits := int64(p.Bits()) + n[0]
 		if n[0] < 0 || n[0] > 62 || bits > int64(p.Addr().BitLen()) || n[1] < 0 || n[1] >= 1<<n[0] {
-			return cty.NilVal, fmt.Errorf("%s has no subnet %d with %d more bits", p, n[1], n[0])
+			return cty.NilVal, fmt.Errorf("%s has no subnet number %d when extended by %d bits", p, n[1], n[0])
 		}
 		a := subnetAddr(p.Masked().Addr(), n[1], p.Addr().BitLen()-int(bits))
 		return cty.StringVal(netip.PrefixFrom(a, int(bits)).String()), nil
@@ -51,7 +51,7 @@ func cidrSubnets(p netip.Prefix, n []int64) (cty.Value, error) {
 	for _, nb := range n {
 		bits := int64(p.Bits()) + nb
 		if nb < 1 || bits > int64(p.Addr().BitLen()) {
-			return cty.NilVal, fmt.Errorf("%s cannot be divided by %d more bits", p, nb)
+			return cty.NilVal, fmt.Errorf("%s cannot be extended by %d bits", p, nb)
 		}
 		step := new(big.Int).Lsh(big.NewInt(1), uint(int64(p.Addr().BitLen())-bits))
 		if rest := new(big.Int).Mod(at, step); rest.Sign() != 0 {
@@ -96,7 +96,7 @@ func cidrFunc(n int, ret cty.Type, f func(netip.Prefix, []int64) (cty.Value, err
 		for i, a := range args[1:] {
 			k, acc := a.AsBigFloat().Int64()
 			if acc != big.Exact {
-				return cty.NilVal, function.NewArgErrorf(i+1, "a whole number is needed")
+				return cty.NilVal, function.NewArgErrorf(i+1, "must be a whole number")
 			}
 			nums = append(nums, k)
 		}

@@ -24,7 +24,7 @@ import (
 var shapes = map[string]struct {
 	re      *regexp.Regexp
 	example string
-	exact   bool // letters keep their case
+	exact   bool // case-sensitive; other values are lowered first
 }{
 	"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false},
 	"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
@@ -34,10 +34,10 @@ var shapes = map[string]struct {
 	"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
 }
 
-// wrong is what keeps a value from being an attribute's: what it is, and what to write instead.
+// wrong says why an attribute does not accept a value, and what to write instead.
 type wrong struct{ summary, detail string }
 
-// typeWrong is for a value of another type. It names a reference where an address was likely meant.
+// typeWrong reports a value of the wrong type, with an example of the right one.
 func typeWrong(a *attribute, v cty.Value) *wrong {
 	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(v.Type().FriendlyName()), a.hint())}
 }
@@ -49,8 +49,8 @@ func article(s string) string {
 	return "a " + s
 }
 
-// attributes decodes those attributes of the body that want chooses (nil: all) into the struct. It
-// says whether all of them were good.
+// attributes decodes the attributes of the body that want selects (nil: all) into the struct. It
+// returns false if it reported a problem with any of them.
 func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into reflect.Value, want func(name string) bool) bool {
 	good := true
 	for _, a := range spec.attrs {
@@ -61,7 +61,7 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		set := body.Attributes[a.name]
 		if set == nil {
 			if a.required {
-				l.errorf(body.MissingItemRange(), "Attribute missing", "%s needs %s: %s.%s", title(article(spec.name)), a.name, a.typeName(), a.hint())
+				l.errorf(body.MissingItemRange(), "Missing attribute", "%s needs %s: %s.%s", title(article(spec.name)), a.name, a.typeName(), a.hint())
 				good = false
 			}
 			continue
@@ -73,7 +73,7 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		}
 		if v.IsNull() {
 			if a.required {
-				l.errorf(set.Expr.Range(), "Attribute missing", "%s is null, and %s needs it: %s.%s", a.name, article(spec.name), a.typeName(), a.hint())
+				l.errorf(set.Expr.Range(), "Missing attribute", "%s is null, but %s needs it: %s.%s", a.name, article(spec.name), a.typeName(), a.hint())
 				good = false
 			}
 			continue
@@ -86,8 +86,8 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 	return good
 }
 
-// attributeValue evaluates an attribute. Of a NIC only the identity counts, so that its addresses
-// need not be known.
+// attributeValue evaluates an attribute. A reference to a NIC may be used before the addresses of the
+// NIC are known, because only its host and name matter.
 func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope) (cty.Value, bool) {
 	switch a.typ {
 	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev]():
@@ -106,7 +106,7 @@ func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope)
 	return v, true
 }
 
-// defaults sets the fields that have a default, in the block and those in it.
+// defaults sets every field that has a default, in this block and in nested blocks.
 func (b *block) defaults(into reflect.Value) {
 	for _, a := range b.attrs {
 		if a.initial == "" {
@@ -114,7 +114,7 @@ func (b *block) defaults(into reflect.Value) {
 		}
 		field := into.FieldByIndex(a.field)
 		if field.Kind() == reflect.Pointer || !field.IsZero() {
-			continue // nil says "not declared" to whoever gives it a meaning
+			continue // a nil pointer means "not declared"; the code that reads the field supplies the default
 		}
 		var v cty.Value
 		switch field.Kind() {
@@ -130,7 +130,7 @@ func (b *block) defaults(into reflect.Value) {
 			v = cty.StringVal(a.initial)
 		}
 		if w := (&loader{}).decode(a, v, field, hcl.Range{}); w != nil {
-			panic(w.detail) // our own tags; seen by every test
+			panic(w.detail) // a mistake in our own tags; every test would see it
 		}
 	}
 	for _, k := range b.blocks {
@@ -140,7 +140,7 @@ func (b *block) defaults(into reflect.Value) {
 	}
 }
 
-// decode puts a known value that is not null into a field.
+// decode stores a known, non-null value in a field.
 func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
 	if a.auto && v.Type() == cty.String && v.AsString() == "auto" {
 		return nil
@@ -185,7 +185,7 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 	case reflect.Struct:
 		return l.decodeObject(a, v, into, r)
 	default:
-		panic("no decoder for " + into.Type().String()) // seen by every test
+		panic("no decoder for " + into.Type().String()) // a mistake in our own types; every test would see it
 	}
 	return nil
 }
@@ -212,8 +212,8 @@ func decodeNumber(a *attribute, v cty.Value, into reflect.Value) *wrong {
 
 func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// text is a value as a string. Line breaks and NUL are refused: they would end a line of a file
-// that is written on a host.
+// text converts a value to a string. It rejects line breaks and NUL, because the text may become one
+// line of a configuration file on a host.
 func text(v cty.Value) (string, bool) {
 	c, err := convert.Convert(v, cty.String)
 	if err != nil || c.IsNull() {
@@ -238,7 +238,7 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 			s = strings.ToLower(s)
 		}
 		if !shape.re.MatchString(s) {
-			return &wrong{"Value has the wrong shape", fmt.Sprintf("%s must look like %s.", a.name, shape.example)}
+			return &wrong{"Invalid format", fmt.Sprintf("%s must look like %s.", a.name, shape.example)}
 		}
 	}
 	if a.path && s != "" && !filepath.IsAbs(s) && !strings.HasPrefix(s, "~") {
@@ -263,7 +263,7 @@ func decodeDuration(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	s, _ := text(v)
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 || d > 24*time.Hour {
-		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a time with its unit, such as "3s" or "200us".`, a.name)}
+		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a number with a unit, such as "3s" or "200us".`, a.name)}
 	}
 	into.SetInt(int64(d))
 	return nil
@@ -277,7 +277,7 @@ func decodeMap(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	for it := v.ElementIterator(); it.Next(); {
 		key, e := it.Element()
 		if e.IsNull() {
-			continue // as if it were not written
+			continue // null means absent
 		}
 		s, ok := text(e)
 		k, keyOK := text(key)
@@ -290,7 +290,7 @@ func decodeMap(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	return nil
 }
 
-// decodeList takes one value for a list of one where a family's second value may follow: subnet.
+// decodeList decodes a list. `subnet` also takes a single value, because most links have one family.
 func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
 	if a.name == "subnet" && v.Type() == cty.String {
 		v = cty.TupleVal([]cty.Value{v})
@@ -302,7 +302,7 @@ func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if e.IsNull() {
-			return &wrong{"Value not allowed", a.name + " has an element that is null."}
+			return &wrong{"Value not allowed", a.name + " has a null element."}
 		}
 		field := reflect.New(into.Type().Elem()).Elem()
 		if w := l.decode(a, e, field, r); w != nil {
@@ -314,7 +314,7 @@ func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl
 	return nil
 }
 
-// decodeObject decodes an attribute whose value has attributes of its own: match, gid.
+// decodeObject decodes an attribute whose value is an object: match, gid.
 func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
 	if !v.Type().IsMapType() && !v.Type().IsObjectType() {
 		return typeWrong(a, v)

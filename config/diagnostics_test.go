@@ -90,8 +90,8 @@ func outside(t *testing.T, file string) Options {
 	return o
 }
 
-// summary finds the summaries that this room and package fabric can say.
-var summary = regexp.MustCompile(`(?:errorf|warnf|say|fail|outside)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
+// summary matches the summaries of problems in this package and in package fabric.
+var summary = regexp.MustCompile(`(?:errorf|warnf|duplicate|say|fail|outside)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
 
 // TestEveryDiagnosticHasAGolden: a message that no case shows is one that nobody has read.
 func TestEveryDiagnosticHasAGolden(t *testing.T) {

@@ -9,17 +9,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Marks travel with values through expressions and say why one cannot be used, or shown.
+// Marks travel with values through expressions. They say why a value cannot be used or shown.
 type (
-	// failed marks what has an error of its own: what comes of it is not reported again.
+	// failed marks a value whose error was already reported, so that dependents report nothing more.
 	failed struct{}
-	// early marks what a later stratum settles.
+	// early marks a value that only a later stratum computes.
 	early struct{ what string }
-	// secret marks what comes from a sensitive variable.
+	// secret marks a value that comes from a sensitive variable.
 	secret struct{}
 )
 
-// scope is what an expression may see beside variables, locals and hosts.
+// scope holds the names that an expression may use besides variables, locals and hosts.
 type scope map[string]cty.Value
 
 func (s scope) with(name string, v cty.Value) scope {
@@ -31,8 +31,8 @@ func (s scope) with(name string, v cty.Value) scope {
 	return out
 }
 
-// eval evaluates an expression to a value without marks that is wholly known; ok is false after a
-// reported problem.
+// eval evaluates an expression to a wholly known value without marks. ok is false if a problem was
+// reported.
 func (l *loader) eval(e hcl.Expression, s scope) (v cty.Value, ok bool) {
 	marked, ok := l.evalMarked(e, s)
 	if !ok {
@@ -51,7 +51,7 @@ func (l *loader) eval(e hcl.Expression, s scope) (v cty.Value, ok bool) {
 	return cty.DynamicVal, false
 }
 
-// hide remembers the texts of a sensitive value, which no message may show.
+// hide remembers the strings of a sensitive value, so that no message shows them.
 func (l *loader) hide(v cty.Value) {
 	_ = cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) {
 		if e.Type() == cty.String && e.IsKnown() && !e.IsNull() && e.AsString() != "" {
@@ -61,8 +61,8 @@ func (l *loader) hide(v cty.Value) {
 	})
 }
 
-// evalMarked evaluates with marks, and with parts that are not known yet. ok is false after a
-// problem that was reported, here or before.
+// evalMarked evaluates an expression and keeps marks and unknown parts. ok is false if a problem was
+// reported, now or earlier.
 func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 	if !l.static(e, s) {
 		return cty.DynamicVal, false
@@ -80,8 +80,8 @@ func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 	return v, !diags.HasErrors()
 }
 
-// carry gives an unknown result the marks of what the expression refers to: HCL drops them where
-// it cannot look into a value, as in a for over an unknown collection.
+// carry gives an unknown result the marks of the values that the expression refers to. HCL drops
+// marks where it cannot look into a value, as in a for expression over an unknown collection.
 func (l *loader) carry(v cty.Value, e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
 	if bare, marks := v.UnmarkDeep(); len(marks) > 0 || bare.IsWhollyKnown() {
 		return v
@@ -120,7 +120,7 @@ func (l *loader) context(e hcl.Expression, s scope) *hcl.EvalContext {
 	return ctx
 }
 
-// second is the name after the root of a reference.
+// second returns the name after the root of a reference: rail0 in local.rail0.
 func second(t hcl.Traversal) (string, bool) {
 	if len(t) < 2 {
 		return "", false
@@ -129,7 +129,7 @@ func second(t hcl.Traversal) (string, bool) {
 	return a.Name, ok
 }
 
-// notYet says that an expression reaches for what a later stratum settles, and names the way.
+// notYet reports an expression that uses values of a later stratum, and says what to use instead.
 func (l *loader) notYet(e hcl.Expression, s scope, marks cty.ValueMarks) {
 	what := map[string]bool{}
 	for m := range marks {
@@ -143,13 +143,13 @@ func (l *loader) notYet(e hcl.Expression, s scope, marks cty.ValueMarks) {
 	}
 	sort.Strings(parts)
 	if parts == nil {
-		parts = []string{"values that are settled later"}
+		parts = []string{"values that are computed later"}
 	}
-	l.say(e, s, "Not known yet", fmt.Sprintf("This uses %s, which are settled after this. Use what comes before: var, local, each and self; "+
-		"put what both places need into a local.", strings.Join(parts, " and ")))
+	l.say(e, s, "Not known yet", fmt.Sprintf("This uses %s, which are computed later. Use var, local, each or self here, and "+
+		"put a value that both places need into a local.", strings.Join(parts, " and ")))
 }
 
-// local evaluates a local once a stratum; what is wrong with it is reported where it is declared.
+// local evaluates a local at most once per stratum. Its problems are reported at its declaration.
 func (l *loader) local(name string) cty.Value {
 	if v, done := l.localVal[name]; done {
 		return v
@@ -157,7 +157,7 @@ func (l *loader) local(name string) cty.Value {
 	for i, b := range l.busy {
 		if b == name {
 			circle := append(append([]string{}, l.busy[i:]...), name)
-			l.errorf(l.locals[name].NameRange, "Locals in a circle", "local.%s needs its own value: local.%s. Break the circle.", name, strings.Join(circle, " → local."))
+			l.errorf(l.locals[name].NameRange, "Circular reference", "local.%s depends on itself: local.%s. Break the cycle.", name, strings.Join(circle, " → local."))
 			for _, in := range l.busy[i:] {
 				l.localVal[in] = cty.DynamicVal.Mark(failed{})
 			}
@@ -174,7 +174,7 @@ func (l *loader) local(name string) cty.Value {
 	return v
 }
 
-// nextStratum forgets what locals did not know yet.
+// nextStratum forgets the locals whose values were not wholly known, so that they are evaluated again.
 func (l *loader) nextStratum(hosts cty.Value) {
 	l.hostVal = hosts
 	for n, v := range l.localVal {

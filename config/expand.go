@@ -8,7 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// nameShape keeps names apart from what shells, globs and file names read as something else.
+// nameShape excludes characters that shells, globs and file names give a meaning of their own.
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 const maxInstances = 65536
@@ -21,8 +21,8 @@ type instance struct {
 	each bool
 }
 
-// expand repeats a block over its for_each. ok is false where the instances cannot be known: what
-// refers to the block is then left out too.
+// expand repeats a block over its for_each. ok is false if the instances cannot be determined; then
+// everything that refers to the block is skipped.
 func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	a := k.Body.Attributes["for_each"]
 	if a == nil {
@@ -33,7 +33,7 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	good := out[:0]
 	for _, i := range out {
 		if !nameShape.MatchString(i.name) {
-			l.errorf(k.DefRange(), "Name not allowed", "%q must begin with a letter or digit, have letters, digits, '.', '_' and '-' only, and at most 63 of them.", i.name)
+			l.errorf(k.DefRange(), "Name not allowed", "%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", i.name)
 			continue
 		}
 		i.on = l.enabled(k, i.s)
@@ -53,29 +53,29 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 		l.notYet(a.Expr, s, all)
 		return nil, false
 	}
-	delete(marks, secret{}) // its keys become names, which people see
+	delete(marks, secret{}) // the keys become names of instances, which are shown
 	t := v.Type()
 	switch {
 	case v.IsNull():
-		l.say(a.Expr, s, "Cannot repeat over this", "for_each is null. Write an empty map, {}, for no instance.")
+		l.say(a.Expr, s, "Invalid for_each", "for_each is null. Write an empty map, {}, for no instances.")
 		return nil, false
 	case t.IsMapType(), t.IsObjectType(), t.IsSetType() && (t.ElementType() == cty.String || v.LengthInt() == 0):
 	case t.IsListType(), t.IsTupleType():
-		l.say(a.Expr, s, "Cannot repeat over this", "for_each takes a map, or a set of strings: a list would renumber its instances when one is removed. Write toset(…), or { for x in … : x.name => x }.")
+		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings: with a list, removing one element would renumber the others. Write toset(…), or { for x in … : x.name => x }.")
 		return nil, false
 	default:
-		l.say(a.Expr, s, "Cannot repeat over this", "for_each takes a map, or a set of strings such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
+		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings, such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
 		return nil, false
 	}
 	if v.LengthInt() > maxInstances {
-		l.say(a.Expr, s, "Cannot repeat over this", "for_each has more than 65536 elements.")
+		l.say(a.Expr, s, "Invalid for_each", "for_each has more than 65536 elements.")
 		return nil, false
 	}
 	for it := v.ElementIterator(); it.Next(); {
 		key, val := it.Element()
 		key, _ = key.Unmark()
 		if !key.IsKnown() || key.IsNull() {
-			l.say(a.Expr, s, "Cannot repeat over this", "A key is null or not known yet.")
+			l.say(a.Expr, s, "Invalid for_each", "A key is null or not known yet.")
 			return nil, false
 		}
 		each := cty.ObjectVal(map[string]cty.Value{"key": key, "value": val})

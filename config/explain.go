@@ -9,14 +9,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// explain adds to HCL's own messages what there is instead.
+// explain adds the available names, or the reason, to HCL's own messages.
 func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 	defer brief(d)
 	switch d.Summary {
 	case "Call to unknown function":
-		for _, chance := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
-			if strings.Contains(d.Detail, `"`+chance+`"`) {
-				d.Detail = fmt.Sprintf("There is no %s: nothing of a plan depends on time or chance, so that a plan can be repeated.", chance)
+		for _, volatile := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
+			if strings.Contains(d.Detail, `"`+volatile+`"`) {
+				d.Detail = fmt.Sprintf("There is no %s function: a plan must be repeatable, so no function depends on time or randomness.", volatile)
 			}
 		}
 	case "Unsupported attribute", "Invalid index", "Missing map element":
@@ -37,7 +37,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 	return d
 }
 
-// brief leaves out the values that led to a problem where one of them would fill the screen.
+// brief omits the values behind a problem if one of them would fill the screen.
 func brief(d *hcl.Diagnostic) {
 	if d.Expression == nil || d.EvalContext == nil {
 		return
@@ -51,7 +51,7 @@ func brief(d *hcl.Diagnostic) {
 	}
 }
 
-// missing walks a reference to the step that leads nowhere, and says what there is.
+// missing finds the first step of a reference that does not exist, and lists what exists there.
 func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
 	for i := 1; i < len(t); i++ {
 		if _, diags := t[:i+1].TraverseAbs(ctx); !diags.HasErrors() {

@@ -26,8 +26,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// functions are what expressions may call, under Terraform's names; none depends on time or chance,
-// so a plan repeats. Relative file names are relative to dir.
+// functions returns the functions that expressions may call, under Terraform's names. None depends on
+// time or randomness, so that a plan can be repeated. Relative file names are relative to dir.
 func functions(dir string, m *meter) map[string]function.Function {
 	all := map[string]function.Function{
 		"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc, "max": stdlib.MaxFunc,
@@ -60,7 +60,7 @@ func functions(dir string, m *meter) map[string]function.Function {
 	for name, f := range all {
 		all[name] = m.metered(name, f)
 	}
-	// These two take their arguments unevaluated, and the meter is inside them.
+	// try and can take their arguments unevaluated; the meter is inside those expressions.
 	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	inner := maps.Clone(all)
 	all["templatefile"] = rendered(m, inner, func(path string) (name, text string, err error) {
@@ -71,7 +71,7 @@ func functions(dir string, m *meter) map[string]function.Function {
 	return all
 }
 
-// textFunctions turn strings into strings.
+// textFunctions returns the functions from strings to a string or bool that go-cty does not have.
 func textFunctions() map[string]function.Function {
 	sum := func(f func([]byte) []byte) function.Function {
 		return stringFunc(1, func(a []string) (string, error) { return hex.EncodeToString(f([]byte(a[0]))), nil })
@@ -129,7 +129,8 @@ func inside(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// rendered makes text of a template, which read finds, with the variables of an object and no other.
+// rendered returns a function that renders the template that read returns. The template sees only
+// the variables in the function's second argument.
 func rendered(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "template", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
@@ -140,7 +141,7 @@ func rendered(m *meter, inner map[string]function.Function, read func(string) (n
 				return cty.NilVal, err
 			}
 			if t := args[1].Type(); !t.IsObjectType() && !t.IsMapType() {
-				return cty.NilVal, function.NewArgErrorf(1, "the variables are an object, such as { name = \"x\" }")
+				return cty.NilVal, function.NewArgErrorf(1, "the variables must be an object, such as { name = \"x\" }")
 			}
 			if d := guard([]byte("x = \""+text+"\""), name); d.HasErrors() {
 				return cty.NilVal, d
@@ -159,7 +160,7 @@ func rendered(m *meter, inner map[string]function.Function, read func(string) (n
 	})
 }
 
-// stringFunc is a function of n strings that makes one.
+// stringFunc wraps f as a function from n strings to one string.
 func stringFunc(n int, f func([]string) (string, error)) function.Function {
 	return function.New(&function.Spec{Params: stringParams(n), Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
@@ -194,8 +195,8 @@ var (
 
 var wideVerb = regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`)
 
-// metered counts what a function makes, and refuses arguments that would make it never end: the
-// functions of go-cty have no limits of their own.
+// metered counts what a function produces, and rejects arguments that would keep it busy for minutes:
+// go-cty's functions have no limits.
 func (m *meter) metered(name string, f function.Function) function.Function {
 	spec := &function.Spec{Params: f.Params(), VarParam: f.VarParam(),
 		Type: func(args []cty.Value) (cty.Type, error) { return f.ReturnTypeForValues(args) },
@@ -219,7 +220,8 @@ func (m *meter) metered(name string, f function.Function) function.Function {
 	return function.New(spec)
 }
 
-// replacements is how many there can be at most; a pattern between slashes is a regular expression.
+// replacements returns an upper bound of the number of replacements. A pattern between slashes is a
+// regular expression.
 func replacements(text, pattern string) int {
 	if len(pattern) > 1 && strings.HasPrefix(pattern, "/") && strings.HasSuffix(pattern, "/") {
 		return len(text) + 1
@@ -227,8 +229,8 @@ func replacements(text, pattern string) int {
 	return strings.Count(text, pattern)
 }
 
-// formatted is how long the result can be at most: each verb may take the longest argument, or its
-// own width, for each element of the longest list.
+// formatted returns an upper bound of the result's length: each verb may expand to the longest
+// argument plus its width, once for each element of the longest list.
 func formatted(args []cty.Value) int {
 	format, _ := args[0].Unmark()
 	if format.IsNull() || !format.IsKnown() || format.Type() != cty.String {
@@ -253,7 +255,7 @@ func formatted(args []cty.Value) int {
 	for _, verb := range verbs.FindAllString(format.AsString(), -1) {
 		width := 0
 		for _, digits := range numbers.FindAllString(verb, -1) {
-			n, _ := strconv.Atoi(digits) // of at most four digits: see wideVerb
+			n, _ := strconv.Atoi(digits) // at most four digits: see wideVerb
 			width = max(width, n)
 		}
 		length += longest + width
@@ -269,6 +271,7 @@ func textLength(v cty.Value) int {
 	return 0
 }
 
+// arguments checks and counts the arguments of the function before it runs.
 func (m *meter) arguments(name string, args []cty.Value) error {
 	length, elements := 0, 1
 	for _, a := range args {
@@ -280,17 +283,17 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 		case t == cty.String:
 			length += len(a.AsString())
 			if hugeNumber(a.AsString()) && (name == "tonumber" || name == "parseint") {
-				return fmt.Errorf("no setting of a fabric needs such a number")
+				return fmt.Errorf("the number is too large or too precise for any setting of a fabric")
 			}
 			if (name == "format" || name == "formatlist") && wideVerb.MatchString(a.AsString()) {
-				return fmt.Errorf("a width of five and more digits is not taken")
+				return fmt.Errorf("the width may have at most four digits")
 			}
 		case t == cty.Number:
 			if err := reasonable(a); err != nil {
 				return err
 			}
 			if n, _ := a.AsBigFloat().Int64(); name == "indent" && n > 1000 {
-				return fmt.Errorf("more than 1000 spaces are not taken")
+				return fmt.Errorf("at most 1000 spaces are allowed")
 			}
 		case a.CanIterateElements():
 			elements = min(elements*max(1, a.LengthInt()), 1<<31) // four long lists would overflow
@@ -302,9 +305,9 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 	case "replace":
 		m.step(replacements(args[0].AsString(), args[1].AsString()) * len(args[2].AsString()))
 	case "yamldecode":
-		// Each alias may stand for what holds aliases itself.
+		// An alias may expand to a value that contains aliases, so the result can grow exponentially.
 		if strings.Count(args[0].AsString(), "*") > 16 {
-			return fmt.Errorf("YAML with more than 16 asterisks is not taken: aliases can grow without end")
+			return fmt.Errorf("YAML may have at most 16 asterisks, because nested aliases grow exponentially")
 		}
 	case "indent":
 		n, _ := args[0].AsBigFloat().Int64()

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// ownFunctions are those of Terraform's that go-cty has not, or not with Terraform's meaning.
+// ownFunctions returns the Terraform functions that go-cty lacks, or defines differently.
 func ownFunctions() map[string]function.Function {
 	anything := []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowDynamicType: true}}
 	anyList := []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}}
@@ -58,7 +58,7 @@ func anyTrue(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	return cty.False, nil
 }
 
-// length counts a string's characters, as Terraform does, or elements.
+// length counts the characters of a string, as Terraform does, or the elements of a collection.
 func length(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	if args[0].Type() == cty.String {
 		return stdlib.Strlen(args[0])
@@ -76,12 +76,12 @@ func coalesceType(args []cty.Value) (cty.Type, error) {
 	}
 	t, _ := convert.UnifyUnsafe(types)
 	if t == cty.NilType {
-		return t, errors.New("all values must be of one type")
+		return t, errors.New("all values must have the same type")
 	}
 	return t, nil
 }
 
-// coalesce is the first value that is neither null nor, as in Terraform, an empty string.
+// coalesce returns the first value that is neither null nor, as in Terraform, an empty string.
 func coalesce(args []cty.Value, t cty.Type) (cty.Value, error) {
 	for _, v := range args {
 		c, err := convert.Convert(v, t)
@@ -99,11 +99,11 @@ func coalesce(args []cty.Value, t cty.Type) (cty.Value, error) {
 	return cty.NilVal, errors.New("every value is null or empty")
 }
 
-// index is the place of a value in a list, as in Terraform; go-cty's function of that name is
-// something else.
+// index returns the position of a value in a list, as in Terraform. go-cty's function of that name
+// indexes into a collection.
 func index(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	if t := args[0].Type(); !t.IsListType() && !t.IsTupleType() {
-		return cty.NilVal, function.NewArgErrorf(0, "a list is needed")
+		return cty.NilVal, function.NewArgErrorf(0, "must be a list")
 	}
 	for it := args[0].ElementIterator(); it.Next(); {
 		i, v := it.Element()
@@ -130,7 +130,7 @@ func lookupType(args []cty.Value) (cty.Type, error) {
 		}
 		return cty.DynamicPseudoType, nil
 	}
-	return cty.NilType, function.NewArgErrorf(0, "a map is needed")
+	return cty.NilType, function.NewArgErrorf(0, "must be a map")
 }
 
 func lookup(args []cty.Value, t cty.Type) (cty.Value, error) {
@@ -141,13 +141,13 @@ func lookup(args []cty.Value, t cty.Type) (cty.Value, error) {
 	if len(args) == 3 {
 		return convert.Convert(args[2], t)
 	}
-	return cty.NilVal, fmt.Errorf("the map has no key %q, and no default is given", key)
+	return cty.NilVal, fmt.Errorf("the map has no key %q, and there is no default", key)
 }
 
-// matchKeys keeps the values whose keys are searched for.
+// matchKeys returns the values whose keys are in the search list.
 func matchKeys(args []cty.Value, t cty.Type) (cty.Value, error) {
 	if args[0].LengthInt() != args[1].LengthInt() {
-		return cty.NilVal, fmt.Errorf("values and keys must be of one length")
+		return cty.NilVal, fmt.Errorf("values and keys must have the same length")
 	}
 	var out []cty.Value
 	keyList := args[1].AsValueSlice()
@@ -165,7 +165,7 @@ func matchKeys(args []cty.Value, t cty.Type) (cty.Value, error) {
 	return cty.ListVal(out), nil
 }
 
-// transpose turns a map of lists inside out.
+// transpose swaps keys and values of a map of lists.
 func transpose(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	in := args[0].AsValueMap()
 	lists := map[string][]cty.Value{}
@@ -196,7 +196,7 @@ func oneType(args []cty.Value) (cty.Type, error) {
 	case t.IsTupleType() && t.Length() == 0:
 		return cty.DynamicPseudoType, nil
 	}
-	return cty.NilType, function.NewArgErrorf(0, "a list or set of at most one element is needed")
+	return cty.NilType, function.NewArgErrorf(0, "must be a list or set of at most one element")
 }
 
 func one(args []cty.Value, t cty.Type) (cty.Value, error) {
@@ -209,7 +209,7 @@ func one(args []cty.Value, t cty.Type) (cty.Value, error) {
 		_, v := it.Element()
 		return v, nil
 	}
-	return cty.NilVal, function.NewArgErrorf(0, "it has %d elements, and one is allowed", args[0].LengthInt())
+	return cty.NilVal, function.NewArgErrorf(0, "it has %d elements, but at most one is allowed", args[0].LengthInt())
 }
 
 func sum(args []cty.Value, _ cty.Type) (cty.Value, error) {

@@ -14,11 +14,11 @@ const (
 	maxDepth      = 256
 	maxOperators  = 4096
 	maxExponent   = 400
-	maxJoined     = 4 << 30 // bytes that are copied to join a text's pieces, twice over
+	maxJoined     = 4 << 30 // twice the bytes that the parser copies to join the pieces of one text
 )
 
-// guard refuses sources that would make HCL's recursive parser or cty's numbers eat the machine.
-// It looks at tokens only: the parser itself has no limits of its own.
+// guard rejects sources that would exhaust memory or time in HCL's recursive parser or in cty's
+// numbers, which have no limits. It looks only at tokens.
 func guard(src []byte, filename string) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
 	var n nesting
@@ -29,16 +29,16 @@ func guard(src []byte, filename string) hcl.Diagnostics {
 		}
 		switch t.Type {
 		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit:
-			// The parser joins a text's pieces one by one (meldConsecutiveStringLiterals); each % and each
-			// line of a heredoc begins another.
+			// The parser joins the pieces of a text one by one (meldConsecutiveStringLiterals), which is
+			// quadratic. Each % and each line of a heredoc begins another piece.
 			pieces, bytes = pieces+1, bytes+len(t.Bytes)
 			if pieces*bytes > maxJoined {
-				return fail(t.Range, "Text too long", "This text is too long to be read in time. Put it into a file, and read that with file().")
+				return fail(t.Range, "Text too long", "This text is too long to parse. Put it into a file and read it with file().")
 			}
 		case hclsyntax.TokenOParen, hclsyntax.TokenOBrack, hclsyntax.TokenTemplateInterp:
 			n.open(false)
 		case hclsyntax.TokenTemplateControl:
-			// What stands between if and endif is nested although its brackets are closed.
+			// The part between if and endif is nested, although its brackets are closed.
 			n.operator()
 			n.open(false)
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
@@ -52,7 +52,7 @@ func guard(src []byte, filename string) hcl.Diagnostics {
 			n.next()
 		case hclsyntax.TokenNumberLit:
 			if hugeNumber(string(t.Bytes)) {
-				return fail(t.Range, "Number too large", "No setting of a fabric needs such a number. Write a smaller one.")
+				return fail(t.Range, "Number too large", "No setting of a fabric needs a number this large or precise. Write a smaller one.")
 			}
 		case hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
 			hclsyntax.TokenPercent, hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion,
@@ -61,26 +61,26 @@ func guard(src []byte, filename string) hcl.Diagnostics {
 			n.operator()
 		}
 		if len(n.levels) > maxDepth {
-			return fail(t.Range, "Nested too deeply", "Brackets are nested more than 256 deep here. Split the expression into locals.")
+			return fail(t.Range, "Nested too deeply", "Brackets are nested more than 256 levels deep. Split the expression into locals.")
 		}
 		if n.operators > maxOperators {
-			return fail(t.Range, "Expression too long", "More than 4096 operators stand in one expression. Split it into locals.")
+			return fail(t.Range, "Expression too long", "This expression has more than 4096 operators. Split it into locals.")
 		}
 	}
 	return nil
 }
 
-// nesting is how deep the parser would stand: brackets, and the operators before them at each level.
+// nesting tracks how deep the parser would recurse: open brackets, and the operators at each level.
 type nesting struct {
 	levels    []level
 	top       int // operators outside of all brackets
-	operators int // of all open levels together
+	operators int // in all open levels together
 }
 
 // level is one open bracket.
 type level struct {
 	operators int
-	lines     bool // a newline ends an expression here, as it does in braces
+	lines     bool // a newline ends an expression at this level, as in braces
 }
 
 func (n *nesting) count() *int {
@@ -93,7 +93,7 @@ func (n *nesting) count() *int {
 func (n *nesting) open(lines bool) { n.levels = append(n.levels, level{lines: lines}) }
 
 func (n *nesting) close() {
-	if len(n.levels) > 0 { // the parser will tell of a bracket too many
+	if len(n.levels) > 0 { // otherwise the parser reports the extra bracket
 		n.next()
 		n.levels = n.levels[:len(n.levels)-1]
 	}
@@ -101,7 +101,7 @@ func (n *nesting) close() {
 
 func (n *nesting) operator() { *n.count()++; n.operators++ }
 
-// next begins another expression at this level.
+// next starts a new expression at this level.
 func (n *nesting) next() { n.operators -= *n.count(); *n.count() = 0 }
 
 func (n *nesting) line() {

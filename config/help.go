@@ -9,36 +9,37 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Kind is what an editor says of a kind of block. The whole language is a kind without a name.
+// Kind describes a kind of block for editors. The whole language is a Kind without a name.
 type Kind struct {
 	Name       string
 	Label      string // what the label means; "": no label
-	Header     string // how a block begins: host "NAME"
+	Header     string // first line of a block: host "NAME"
 	Doc        string
-	Many       bool // more than one may stand
-	Free       bool // takes any attribute
+	Many       bool // may occur more than once
+	Free       bool // accepts any attribute
 	Attributes []Attribute
 	Blocks     []*Kind
 }
 
-// Attribute is what an editor says of an attribute. Texts are Markdown.
+// Attribute describes an attribute for editors. Texts are Markdown.
 type Attribute struct {
 	Name    string
 	Takes   string // type and range
-	Without string // what holds where it is not set; "": nothing
+	Default string // what applies if it is not set: a value, "required", "derived" or ""
 	Doc     string
-	Values  []string    // what may be written, where that is a short list
-	Static  bool        // takes no references: a type constraint
-	Parts   []Attribute // of an object
+	Values  []string    // the possible values, if there are few
+	Static  bool        // accepts no references: a type constraint
+	Parts   []Attribute // the attributes of an object
 }
 
-// Function is a function that expressions may call.
+// Function describes a function that expressions may call.
 type Function struct{ Name, Signature string }
 
-// Language is the whole language, made from the same tags as Load's. It is shared: change nothing.
+// Language describes the whole language. It is made from the tags that Load decodes by. Callers share
+// the value and must not change it.
 var Language = sync.OnceValue(func() *Kind { return language().help() })
 
-// Block finds a nested block's kind; nil where there is none.
+// Block returns the kind of a nested block, or nil.
 func (k *Kind) Block(name string) *Kind {
 	for _, b := range k.Blocks {
 		if b.Name == name {
@@ -48,10 +49,10 @@ func (k *Kind) Block(name string) *Kind {
 	return nil
 }
 
-// Attribute finds an attribute; nil where there is none.
+// Attribute returns the attribute of that name, or nil.
 func (k *Kind) Attribute(name string) *Attribute { return find(k.Attributes, name) }
 
-// Part finds an attribute of an object; nil where there is none.
+// Part returns the attribute of that name in an object, or nil.
 func (a *Attribute) Part(name string) *Attribute { return find(a.Parts, name) }
 
 func find(all []Attribute, name string) *Attribute {
@@ -78,7 +79,7 @@ func (b *block) help() *Kind {
 }
 
 func (a *attribute) help() Attribute {
-	out := Attribute{Name: a.name, Takes: a.takes(), Without: a.without(), Doc: a.doc(), Values: quoted(a.one)}
+	out := Attribute{Name: a.name, Takes: a.takes(), Default: a.fallback(), Doc: a.doc(), Values: quoted(a.one)}
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -98,7 +99,7 @@ func (a *attribute) help() Attribute {
 	return out
 }
 
-// Functions are what expressions may call, sorted by name.
+// Functions returns the functions that expressions may call, sorted by name.
 var Functions = sync.OnceValue(func() []Function {
 	var out []Function
 	for name, f := range functions(".", newMeter()) {

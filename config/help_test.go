@@ -39,7 +39,7 @@ func TestLanguageHelp(t *testing.T) {
 	if a := nic.Attribute("gid").Part("family"); !slices.Equal(a.Values, []string{`"ipv4"`, `"ipv6"`}) || a.Doc == "" {
 		t.Fatalf("%+v", a)
 	}
-	if a := Language().Block("nccl").Attribute("transport"); !slices.Equal(a.Values, []string{`"ib"`, `"socket"`, `"auto"`}) || a.Without != "derived" {
+	if a := Language().Block("nccl").Attribute("transport"); !slices.Equal(a.Values, []string{`"ib"`, `"socket"`, `"auto"`}) || a.Default != "derived" {
 		t.Fatalf("%+v", a)
 	}
 	at := slices.IndexFunc(Functions(), func(f Function) bool { return f.Name == "cidrhost" })

@@ -16,7 +16,7 @@ import (
 
 var sysctlShape = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.\-/]*$`)
 
-// hosts expands hosts and their NICs, and reads what a NIC is by itself.
+// hosts expands hosts and their NICs, and decodes the attributes of NICs that use no other NIC.
 func (l *loader) hosts() {
 	seen := map[string]*hclsyntax.Block{}
 	for _, k := range l.blocks["host"] {
@@ -26,7 +26,7 @@ func (l *loader) hosts() {
 		}
 		for _, i := range insts {
 			if o := seen[i.name]; o != nil {
-				l.errorf(k.DefRange(), "Host stands twice", "Another host is named %q, at %s:%d. A name is used once in a fabric.", i.name, o.TypeRange.Filename, o.TypeRange.Start.Line)
+				l.duplicate(k.DefRange(), "Duplicate host name", "Another host is named %q, at %s:%d. Host names are unique in a fabric.", i.name, o.TypeRange.Filename, o.TypeRange.Start.Line)
 				continue
 			}
 			seen[i.name] = k
@@ -48,7 +48,7 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 		h.Address = h.Name
 	}
 	if strings.HasPrefix(h.Address, "-") || strings.ContainsFunc(h.Address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		l.errorf(l.ranges[h.At("address")], "Address not allowed", "An address has no spaces and does not begin with '-': ssh would take it for an option.")
+		l.errorf(l.ranges[h.At("address")], "Address not allowed", "An address must not contain spaces or begin with '-': ssh would read it as an option.")
 	}
 	hi.s = i.s.with("self", self(i, cty.StringVal(h.Address), labels(h)))
 	l.insts = append(l.insts, hi)
@@ -83,7 +83,7 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 	b.failed = b.failed || !ok
 	for _, i := range insts {
 		if names[i.name] {
-			l.errorf(nb.DefRange(), "NIC stands twice", "Host %s has another NIC %q. A name is used once on a host.", hi.h.Name, i.name)
+			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. NIC names are unique on a host.", hi.h.Name, i.name)
 			continue
 		}
 		names[i.name] = true
@@ -112,12 +112,13 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 		l.errorf(l.ranges[n.At("netdev")], "Not an interface name", "netdev %q: %s", n.Netdev, problem)
 	}
 	if n.HostNumber != 0 && a["addresses"] != nil {
-		l.errorf(l.ranges[n.At("host_number")], "Address given in two places", "NIC %s of host %s has addresses and host_number. Keep one.", n.Name, h.Name)
+		l.errorf(l.ranges[n.At("host_number")], "Conflicting addresses", "NIC %s of host %s has both addresses and host_number. Keep one.", n.Name, h.Name)
 	}
 	l.sysctlKeys(n.Sysctl, l.ranges[n.At("sysctl")], false)
 	return n
 }
 
+// selector checks that the block identifies its device in exactly one way.
 func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	var given []string
 	for what, v := range map[string]string{"netdev": n.Netdev, "match.mac": n.Match.MAC, "match.pci": n.Match.PCI, "match.rdma": n.Match.RDMA} {
@@ -129,34 +130,34 @@ func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	switch len(given) {
 	case 1:
 	case 0:
-		l.errorf(k.DefRange(), "NIC needs one selector", `NIC %s of host %s says not which device it is. Give netdev, or match = { mac = … }, { pci = … } or { rdma = … }.`, n.Name, n.Host)
+		l.errorf(k.DefRange(), "NIC needs one selector", `NIC %s of host %s does not say which device it is. Set netdev, or match = { mac = … }, { pci = … } or { rdma = … }.`, n.Name, n.Host)
 	default:
 		l.errorf(k.DefRange(), "NIC needs one selector", "NIC %s of host %s has %s. Keep one.", n.Name, n.Host, strings.Join(given, " and "))
 	}
 }
 
-// netdevProblem says what the kernel's dev_valid_name (net/core/dev.c) would refuse.
+// netdevProblem says why the kernel's dev_valid_name (net/core/dev.c) would reject the name; "": it is valid.
 func netdevProblem(d string) string {
 	switch {
 	case len(d) > 15:
-		return fmt.Sprintf("an interface name has at most 15 bytes, this has %d.", len(d))
+		return fmt.Sprintf("an interface name has at most 15 bytes; this one has %d.", len(d))
 	case d == "." || d == "..", strings.ContainsFunc(d, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) }):
-		return "an interface name has no '/', ':' and spaces."
+		return "an interface name must not contain '/', ':' or spaces."
 	}
 	return ""
 }
 
-// sysctlKeys checks keys of /proc/sys. A host's are under the trees that belong to networking and
-// memory; a NIC's leave out the interface.
+// sysctlKeys checks keys below /proc/sys. A host may set keys in the trees for networking and memory; a
+// NIC's keys do not contain the interface's name.
 func (l *loader) sysctlKeys(m map[string]string, r hcl.Range, host bool) {
 	for _, key := range keys(m) {
 		root, rest, _ := strings.Cut(strings.ReplaceAll(key, "/", "."), ".")
 		bad := !sysctlShape.MatchString(key) || strings.Contains(key, "..")
 		switch {
 		case host && (bad || !slices.Contains([]string{"net", "vm", "kernel", "fs"}, root)):
-			l.errorf(r, "Sysctl key not allowed", "%q: write a key such as net.ipv4.ip_forward, under net, vm, kernel or fs.", key)
+			l.errorf(r, "Sysctl key not allowed", "%q: use a key under net, vm, kernel or fs, such as net.ipv4.ip_forward.", key)
 		case !host && (bad || root != "ipv4" && root != "ipv6" || strings.Count(rest, ".") < 1):
-			l.errorf(r, "Sysctl key not allowed", "%q: write a key without the interface, such as ipv4.conf.arp_ignore.", key)
+			l.errorf(r, "Sysctl key not allowed", "%q: use a key without the interface's name, such as ipv4.conf.arp_ignore.", key)
 		}
 	}
 }

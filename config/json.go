@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// parseJSON reads HCL's JSON syntax (spec: hcl/json/spec.md) and turns it into the native syntax
-// tree, so that all that follows knows one form only.
+// parseJSON parses HCL's JSON syntax (hcl/json/spec.md) and converts it into the native syntax tree,
+// so that all later code deals with one form.
 func (l *loader) parseJSON(src []byte, name string, spec *block) *hclsyntax.Body {
 	if d := guardJSON(src, name); d.HasErrors() {
 		l.diags = append(l.diags, d...)
@@ -78,7 +78,7 @@ func (b *block) schema() *hcl.BodySchema {
 	return s
 }
 
-// nativeExpression turns a JSON value into a native expression: strings are templates.
+// nativeExpression converts a JSON value into a native expression. Strings are templates.
 func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) {
 	r := e.Range()
 	if pairs, d := hcl.ExprMap(e); !d.HasErrors() {
@@ -103,7 +103,7 @@ func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) 
 		}
 		return out, diags
 	}
-	v, diags := e.Value(nil) // without a context, strings are not templates yet
+	v, diags := e.Value(nil) // without a context, HCL returns strings literally
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: r}, diags
 	}
@@ -118,11 +118,11 @@ func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) 
 	return out, diags
 }
 
-// nativeType reads a type constraint, which JSON writes as text: "map(string)" is no template.
+// nativeType parses a type constraint, which is a string in JSON: "map(string)" is not a template.
 func nativeType(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) {
 	v, _ := e.Value(nil)
 	if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
-		return nativeExpression(e) // its reader says what a type is
+		return nativeExpression(e) // typeexpr reports the mistake when it reads the variable block
 	}
 	r := e.Range()
 	if d := guard([]byte(v.AsString()), r.Filename); d.HasErrors() {
@@ -136,12 +136,12 @@ func nativeType(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) {
 	return out, diags
 }
 
-// insideQuote is where a JSON string's text begins.
+// insideQuote returns the position of the first character of a JSON string, after its quote.
 func insideQuote(r hcl.Range) hcl.Pos {
 	return hcl.Pos{Line: r.Start.Line, Column: r.Start.Column + 1, Byte: r.Start.Byte + 1}
 }
 
-// guardJSON refuses sources that would overflow the parser's stack, or hold huge numbers.
+// guardJSON rejects sources that would overflow the parser's stack or contain huge numbers.
 func guardJSON(src []byte, filename string) hcl.Diagnostics {
 	depth, line, start := 0, 1, 0
 	at := func(i int) hcl.Range {
@@ -160,7 +160,7 @@ func guardJSON(src []byte, filename string) hcl.Diagnostics {
 			}
 		case c == '[' || c == '{':
 			if depth++; depth > maxDepth {
-				return fail(at(i), "Nested too deeply", fmt.Sprintf("Brackets are nested more than %d deep here.", maxDepth))
+				return fail(at(i), "Nested too deeply", fmt.Sprintf("Brackets are nested more than %d levels deep.", maxDepth))
 			}
 		case c == ']' || c == '}':
 			depth--
@@ -170,7 +170,7 @@ func guardJSON(src []byte, filename string) hcl.Diagnostics {
 				i++
 			}
 			if hugeNumber(string(src[from : i+1])) {
-				return fail(at(from), "Number too large", "No setting of a fabric needs such a number. Write a smaller one.")
+				return fail(at(from), "Number too large", "No setting of a fabric needs a number this large or precise. Write a smaller one.")
 			}
 		}
 	}

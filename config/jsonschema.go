@@ -13,15 +13,15 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// schema is a JSON schema, or a part of one.
+// schema is a JSON schema or a part of one.
 type schema = map[string]any
 
-// template is what a string must have to stand for a value of any type.
+// template matches a string that may evaluate to a value of any type.
 const template = `[$%]\{`
 
-// Schema is the JSON schema (draft 2020-12) of *.hcl.json files, made from the same tags and
-// comments as docs/language.md. It accepts whatever Load may accept: a template's value is not known
-// to it, and neither is what two attributes say together.
+// Schema returns the JSON schema (draft 2020-12) of *.hcl.json files, made from the same tags and
+// comments as docs/language.md. It accepts more than Load does, because a schema can neither evaluate
+// templates nor compare attributes.
 func Schema() ([]byte, error) {
 	m := schemas{names: map[reflect.Type]string{}, defs: schema{}}
 	m.name(language())
@@ -51,8 +51,8 @@ type schemas struct {
 	defs  schema
 }
 
-// name gives each kind the shortest of the paths at which it stands: `validate` is the top's, and a
-// link's is the same.
+// name names each kind of block by its shortest path: `validate` is both the top-level block and the
+// one in a link.
 func (m schemas) name(root *block) {
 	type place struct {
 		b    *block
@@ -69,19 +69,19 @@ func (m schemas) name(root *block) {
 	}
 }
 
-// ref refers to a block's definition, and makes it where it is met first.
+// ref returns a reference to a block's definition, and makes the definition on first use.
 func (m schemas) ref(b *block) schema {
 	name := m.names[b.typ]
 	ref := schema{"$ref": "#/$defs/" + name}
 	if m.defs[name] == nil {
-		m.defs[name] = ref // ends the recursion of a kind in itself
+		m.defs[name] = ref // stops the recursion if a kind contains itself
 		m.defs[name] = m.body(b, "#/$defs/"+name)
 	}
 	return ref
 }
 
-// body is what stands in a block: an object, a list of them, or nothing. The keywords of objects and lists
-// stand side by side, because each looks at its own type only.
+// body is the schema of a block's content: an object, a list of them, or null. The keywords for objects
+// and lists are side by side because each applies only to its own type.
 func (m schemas) body(b *block, self string) schema {
 	properties := schema{"//": schema{"description": "A comment."}}
 	var required []string
@@ -101,7 +101,7 @@ func (m schemas) body(b *block, self string) schema {
 	return out
 }
 
-// blocks is all blocks of one kind, by their labels where they have one.
+// blocks is the schema of all blocks of one kind, by label if the kind has one.
 func (m schemas) blocks(b *block) schema {
 	if b.label == "" {
 		out := m.ref(b)
@@ -122,7 +122,7 @@ func (m schemas) blocks(b *block) schema {
 	return out
 }
 
-// schema is what an attribute takes in JSON.
+// schema is the JSON schema of an attribute.
 func (a *attribute) schema() schema {
 	out := schema{"description": strings.TrimSpace(a.doc() + " " + title(strings.ReplaceAll(a.takes(), "`", "")) + ".")}
 	if a.initial != "" {
@@ -144,7 +144,7 @@ func (a *attribute) schema() schema {
 
 var expression = schema{"$ref": "#/$defs/expression"}
 
-// kinds are the forms that the attribute's value may have; nil where it is anything.
+// kinds returns the schemas that the attribute's value may match; nil: any value.
 func (a *attribute) kinds() []schema {
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
@@ -197,7 +197,7 @@ func (a *attribute) list(elem reflect.Type) []schema {
 	return out
 }
 
-// object is an attribute's value that has attributes of its own. A key may be a template.
+// object is the schema of an attribute whose value is an object. A key may be a template.
 func (a *attribute) object() schema {
 	properties := schema{}
 	for _, p := range a.partAttributes() {
@@ -206,7 +206,7 @@ func (a *attribute) object() schema {
 	return schema{"type": "object", "properties": properties, "patternProperties": schema{template: true}, "additionalProperties": false}
 }
 
-// initialJSON is the default as JSON writes it.
+// initialJSON returns the default as a JSON value.
 func (a *attribute) initialJSON() any {
 	t := a.typ
 	if t.Kind() == reflect.Pointer {

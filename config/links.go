@@ -17,7 +17,7 @@ func (l *loader) links() {
 	for _, k := range l.blocks["link"] {
 		insts, _ := l.expand(k, scope{})
 		for _, i := range insts {
-			l.nameOnce("Link", k, i, seen)
+			l.nameOnce("link", k, i, seen)
 			if i.on {
 				l.link(k, i)
 			}
@@ -25,10 +25,10 @@ func (l *loader) links() {
 	}
 }
 
-// nameOnce refuses a second thing of one name.
+// nameOnce reports a second link or network of the same name.
 func (l *loader) nameOnce(what string, k *hclsyntax.Block, i instance, seen map[string]bool) {
 	if seen[i.name] {
-		l.errorf(k.DefRange(), what+" stands twice", "Another %s is named %q. A name is used once in a fabric.", strings.ToLower(what), i.name)
+		l.duplicate(k.DefRange(), "Duplicate "+what+" name", "Another %s is named %q. Rename one.", what, i.name)
 	}
 	seen[i.name] = true
 }
@@ -47,12 +47,12 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 		return
 	}
 	if len(n.Endpoints) != 2 {
-		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs", "Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; three and more NICs are a network.", n.Name, len(n.Endpoints))
+		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs", "Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; for three or more NICs, use a network.", n.Name, len(n.Endpoints))
 		return
 	}
 	for _, r := range n.Endpoints {
 		if l.off[r] {
-			l.warnf(l.ranges[n.At("endpoints")], "Link left out", "%s is disabled, and link %s with it.", r, n.Name)
+			l.warnf(l.ranges[n.At("endpoints")], "Link skipped", "%s is disabled, so link %s is skipped.", r, n.Name)
 			return
 		}
 	}
@@ -69,8 +69,9 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 	l.f.Links = append(l.f.Links, n)
 }
 
-// first is the number of the first usable address of a subnet. A /31 (RFC 3021) and a /127
-// (RFC 6164) use both; elsewhere 0 is the network, and in IPv6 the subnet-router anycast address.
+// first returns the number of the first usable address of a subnet. A /31 (RFC 3021) and a /127
+// (RFC 6164) use both addresses. Elsewhere number 0 is the network address, or in IPv6 the
+// subnet-router anycast address.
 func first(s netip.Prefix) uint64 {
 	if s.Bits() >= s.Addr().BitLen()-1 {
 		return 0
@@ -78,10 +79,10 @@ func first(s netip.Prefix) uint64 {
 	return 1
 }
 
-// give puts the n-th address of a subnet on a NIC.
+// give adds the n-th address of a subnet to a NIC.
 func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 	if nic.AttrPos["addresses"] != (fabric.Pos{}) {
-		l.errorf(l.ranges[nic.At("addresses")], "Address given in two places", "%s has addresses, and %s gives it one of %s. Keep one.", nic.Ref(), from, s)
+		l.errorf(l.ranges[nic.At("addresses")], "Conflicting addresses", "%s has addresses, but %s also assigns it one from %s. Keep one.", nic.Ref(), from, s)
 		nic.Invalid = true
 		return
 	}
@@ -91,7 +92,7 @@ func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 	k := new(big.Int).SetUint64(n)
 	broadcast := s.Addr().Is4() && host > 1 && k.Cmp(last) == 0
 	if k.Cmp(last) > 0 || broadcast {
-		l.errorf(l.ranges[nic.At("host_number")], "Subnet too small", "%s: %s has no host %d. Use a wider subnet, or a smaller host_number.", nic.Ref(), s, n)
+		l.errorf(l.ranges[nic.At("host_number")], "Subnet too small", "%s: %s has no host number %d. Use a larger subnet or a smaller host_number.", nic.Ref(), s, n)
 		nic.Invalid = true
 		return
 	}
@@ -99,10 +100,10 @@ func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 	nic.Addresses = append(nic.Addresses, netip.PrefixFrom(addBig(s.Addr(), k), s.Bits()))
 }
 
-// families refuses two subnets of one family.
+// families reports two subnets of the same address family.
 func (l *loader) families(subnets []netip.Prefix, b fabric.Block) {
 	if len(subnets) > 2 || len(subnets) == 2 && subnets[0].Addr().Is4() == subnets[1].Addr().Is4() {
-		l.errorf(l.ranges[b.At("subnet")], "Two subnets of one family", "subnet takes one, or one IPv4 and one IPv6.")
+		l.errorf(l.ranges[b.At("subnet")], "Two subnets of one family", "subnet takes one network, or one IPv4 and one IPv6 network.")
 	}
 }
 
@@ -111,7 +112,7 @@ func (l *loader) networks() {
 	for _, k := range l.blocks["network"] {
 		insts, _ := l.expand(k, scope{})
 		for _, i := range insts {
-			l.nameOnce("Network", k, i, seen)
+			l.nameOnce("network", k, i, seen)
 			if i.on {
 				l.network(k, i)
 			}
@@ -134,7 +135,7 @@ func (l *loader) network(k *hclsyntax.Block, i instance) {
 	for _, r := range n.Members {
 		nic := l.nics[r]
 		if n.Invalid {
-			nic.Invalid = true // its addresses may come from what is wrong
+			nic.Invalid = true // its addresses may come from the invalid network
 			continue
 		}
 		if nic.MTU == 0 {
@@ -144,22 +145,22 @@ func (l *loader) network(k *hclsyntax.Block, i instance) {
 			continue
 		}
 		if n.Routed && len(n.Subnet) > 0 {
-			continue // said below
+			continue // reported below, once for the network
 		}
 		for _, s := range n.Subnet {
 			l.give(nic, s, uint64(nic.HostNumber), fmt.Sprintf("network %s", n.Name))
 		}
 	}
 	if n.Routed && len(n.Subnet) > 0 {
-		l.errorf(l.ranges[n.At("subnet")], "Routed network with a subnet", "The members of a routed network stand in subnets of their own: remove subnet and give the NICs addresses, or remove routed.")
+		l.errorf(l.ranges[n.At("subnet")], "Routed network with a subnet", "Each member of a routed network has its own subnet. Remove subnet and set addresses on the NICs, or remove routed.")
 		n.Invalid = true
 	}
 	l.families(n.Subnet, n.Block)
 	l.f.Networks = append(l.f.Networks, n)
 }
 
-// thresholds lays validate blocks over what holds further out. A nested block's default is not laid
-// over: only what is written wins.
+// thresholds overrides inherited thresholds with those of validate blocks. Only attributes that are
+// set override; the defaults of a nested block do not.
 func (l *loader) thresholds(blocks []*hclsyntax.Block, s scope, v *fabric.Validate) {
 	spec := language().block("validate")
 	for _, k := range blocks {

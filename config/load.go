@@ -1,7 +1,9 @@
-// Package config reads a fabric's files and makes the typed model of package fabric from them,
-// or says everything that is wrong with them at once. It contacts no host. Evaluation goes in
-// strata (variables and locals, hosts and NICs, links and networks, the rest), so that references
-// can never form a cycle. The language itself is the tags of package fabric.
+// Package config loads a fabric's files into the typed model of package fabric, or reports all their
+// problems at once. It contacts no host.
+//
+// Evaluation proceeds in strata: variables and locals, hosts and NICs, links and networks, everything
+// else. An expression sees only earlier strata, so references cannot form a cycle. The language itself
+// is defined by the tags of package fabric.
 package config
 
 import (
@@ -21,22 +23,22 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// Options are what comes from outside the files.
+// Options are the inputs from outside the files.
 type Options struct {
-	Inputs  []Input  // of -var and -var-file, in order; they win over *.auto.fabricvars
-	Env     []string // as os.Environ; FABRICFORM_VAR_N gives variable N
-	Version string   // of this program, for required_version; "" and "dev" satisfy everything
+	Inputs  []Input  // from -var and -var-file, in order; they override *.auto.fabricvars
+	Env     []string // as os.Environ; FABRICFORM_VAR_N sets variable N
+	Version string   // of this program, for required_version; "" and "dev" satisfy every constraint
 
-	// Overlay is text that stands in place of a file's, by path: what an editor has not saved yet. A
-	// file that the overlay alone has counts too.
+	// Overlay replaces the text of files, by path: unsaved text of an editor. A file that exists only
+	// in the overlay belongs to the fabric as well.
 	Overlay map[string][]byte
 
-	// Editing makes a variable without a value no error, since an editor does not know the command
-	// line. What comes of the variable is left out, and of the Fabric with it.
+	// Editing accepts variables without a value, because an editor does not know the command line.
+	// Everything that depends on such a variable is missing from the Fabric.
 	Editing bool
 }
 
-// files are those of the path, with those of the overlay.
+// files lists the files of the path and those that exist only in the overlay.
 func (o Options) files(path string) ([]string, error) {
 	if _, has := o.Overlay[path]; has {
 		return []string{path}, nil
@@ -60,12 +62,12 @@ type Input struct {
 	File string // path of a value file
 }
 
-// Load reads a directory or file and reports all problems at once. The Fabric is nil when the
-// diagnostics have errors; the files serve to show snippets and are returned either way.
+// Load loads a directory or file and reports all problems at once. The Fabric is nil if the
+// diagnostics contain errors. The files are returned either way, to show snippets.
 func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Diagnostics) {
 	names, err := o.files(path)
 	if err != nil {
-		return nil, nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No fabric files", Detail: err.Error() + ". Name a directory with *.hcl files, or one file."}}
+		return nil, nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No fabric files", Detail: err.Error() + ". Name a directory with *.hcl files or one such file."}}
 	}
 	l := newLoader(path, o)
 	total := 0
@@ -85,9 +87,9 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	return l.f, l.files, diags
 }
 
-// within runs work and says whether it ended in time. HCL and cty cannot be interrupted where the
-// meter has no say, such as in one function's call: work that does not end is left behind, and
-// nothing that it touches is used again.
+// within runs work and reports whether it finished in time. The meter cannot interrupt a single call
+// of an HCL or cty function. Work that does not finish keeps running in its goroutine, and nothing that
+// it touches is used again.
 func (l *loader) within(limit time.Duration, work func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -102,7 +104,7 @@ func (l *loader) within(limit time.Duration, work func()) bool {
 	}
 }
 
-// redacted leaves sensitive texts out of what messages say. The files' own text is shown as it is.
+// redacted removes sensitive strings from messages. Snippets of the files are shown as they are.
 func (l *loader) redacted() hcl.Diagnostics {
 	for _, text := range keys(l.hidden) {
 		for _, d := range l.diags {
@@ -112,11 +114,11 @@ func (l *loader) redacted() hcl.Diagnostics {
 	return l.diags
 }
 
-// repeats is how many mistakes of one kind at one place are shown: a mistake in a block with
-// for_each is found once for each instance.
+// repeats is how many problems of one kind are shown for one place. A mistake in a block with for_each
+// is found once for each instance.
 const repeats = 3
 
-// tidy sorts by place, leaves out what was said before, and counts what repeats.
+// tidy sorts problems by place, removes duplicates, and summarizes repeated ones.
 func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
 	sort.SliceStable(diags, func(i, j int) bool {
 		a, b := diags[i].Subject, diags[j].Subject
@@ -144,13 +146,13 @@ func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	for place, n := range at {
 		if n > repeats {
-			last[place].Detail += fmt.Sprintf(" The same is wrong %d more times here.", n-repeats)
+			last[place].Detail += fmt.Sprintf(" %d more like this.", n-repeats)
 		}
 	}
 	return out
 }
 
-// IsFabric says whether a file name is one of a fabric's, in native or JSON syntax.
+// IsFabric reports whether a file with this name belongs to a fabric, in native or JSON syntax.
 func IsFabric(name string) bool {
 	return (strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, ".hcl.json")) && !strings.HasPrefix(name, ".")
 }
@@ -181,8 +183,8 @@ func Files(path string) ([]string, error) {
 	return names, nil
 }
 
-// Format returns the source in canonical layout, or what keeps it from being parsed. JSON is
-// returned as it is: its layout belongs to the program that writes it.
+// Format returns the source in canonical layout, or the problems that prevent parsing it. JSON is
+// returned unchanged, because the program that writes it decides its layout.
 func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	if strings.HasSuffix(filename, ".json") {
 		return src, nil
@@ -196,7 +198,7 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	return hclwrite.Format(src), nil
 }
 
-// parse reads one file, in native or JSON syntax, as a body of the given kind.
+// parse parses one file in native or JSON syntax. total counts the bytes of all files.
 func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 	src, err := l.read(name)
 	if err != nil {
@@ -206,7 +208,7 @@ func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 	*total += len(src)
 	l.files[name] = &hcl.File{Bytes: src}
 	if *total > maxTotalBytes {
-		l.diags = append(l.diags, fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Fabric too large", "All files together may have 16 MiB.")...)
+		l.diags = append(l.diags, fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Fabric too large", "All files together may have at most 16 MiB.")...)
 		return nil
 	}
 	if strings.HasSuffix(name, ".json") {
@@ -238,7 +240,7 @@ func (l *loader) read(name string) ([]byte, error) {
 	return src, nil
 }
 
-// readCapped reads a regular file of at most 4 MiB; a device or pipe would block or never end.
+// readCapped reads a regular file of at most 4 MiB. A device or pipe could block or never end.
 func readCapped(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -262,11 +264,11 @@ func readCapped(name string) ([]byte, error) {
 	return src, nil
 }
 
-// hint adds what to do to the parser's own messages.
+// hint adds a cure to the parser's own messages.
 func hint(diags hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range diags {
 		if d.Summary == "Missing newline after argument" || strings.Contains(d.Detail, "single-line block") || strings.Contains(d.Detail, "single-argument block") {
-			d.Detail += " Put each argument on a line of its own."
+			d.Detail += " Put each argument on its own line."
 		}
 	}
 	return diags

@@ -171,7 +171,7 @@ network "n" {
 }
 `)
 	f, _, d := Load(path, Options{})
-	if f == nil || len(f.Hosts) != 2 || len(f.Links) != 0 || len(f.Networks[0].Members) != 2 || len(d) != 1 || d[0].Summary != "Link left out" {
+	if f == nil || len(f.Hosts) != 2 || len(f.Links) != 0 || len(f.Networks[0].Members) != 2 || len(d) != 1 || d[0].Summary != "Link skipped" {
 		t.Fatal(f, d)
 	}
 }

@@ -15,30 +15,30 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// loader is the state of one Load.
+// loader holds the state of one Load.
 type loader struct {
 	options Options
 	dir     string
 	files   map[string]*hcl.File
 	diags   hcl.Diagnostics
-	ranges  map[fabric.Pos]hcl.Range // for what package fabric finds
+	ranges  map[fabric.Pos]hcl.Range // for problems that package fabric reports by Pos
 	places  map[*hclsyntax.Body]map[string]fabric.Pos
 
 	meter     *meter
 	functions map[string]function.Function
-	statics   map[hcl.Expression]bool // checked once, however many instances evaluate it
+	statics   map[hcl.Expression]bool // checked once, even if many instances evaluate it
 
 	blocks   map[string][]*hclsyntax.Block
 	vars     cty.Value
 	locals   map[string]*hclsyntax.Attribute
 	localVal map[string]cty.Value
-	hidden   map[string]bool // texts of sensitive values
+	hidden   map[string]bool // strings of sensitive values
 	busy     []string        // locals that are being evaluated
-	hostVal  cty.Value       // what "host" means at this stratum
+	hostVal  cty.Value       // the value of "host" at this stratum
 
 	hostBlocks map[string]*hostBlock
 	insts      []*hostInstance
-	nics       map[fabric.NICRef]*fabric.NIC // enabled and disabled ones
+	nics       map[fabric.NICRef]*fabric.NIC // both enabled and disabled
 	off        map[fabric.NICRef]bool        // disabled, or on a disabled host
 	f          *fabric.Fabric
 }
@@ -64,11 +64,19 @@ func (l *loader) errorf(r hcl.Range, summary, detail string, args ...any) {
 	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &r})
 }
 
+// Duplicate is the Extra of a diagnostic about a name that is declared twice.
+type Duplicate struct{}
+
+func (l *loader) duplicate(r hcl.Range, summary, detail string, args ...any) {
+	l.errorf(r, summary, detail, args...)
+	l.diags[len(l.diags)-1].Extra = Duplicate{}
+}
+
 func (l *loader) warnf(r hcl.Range, summary, detail string, args ...any) {
 	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &r})
 }
 
-// say reports what is wrong with an expression's value, with the values that led to it.
+// say reports a problem with an expression's value, and shows the values that led to it.
 func (l *loader) say(e hcl.Expression, s scope, summary, detail string) {
 	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: e.Range().Ptr(),
 		Expression: e, EvalContext: &hcl.EvalContext{Variables: s}})
@@ -80,7 +88,7 @@ func (l *loader) pos(r hcl.Range) fabric.Pos {
 	return p
 }
 
-// place says where a block and its attributes stand. Instances share the map.
+// place returns the positions of a block and its attributes. Instances share the map.
 func (l *loader) place(k *hclsyntax.Block) fabric.Block {
 	m := l.places[k.Body]
 	if m == nil {
@@ -93,11 +101,11 @@ func (l *loader) place(k *hclsyntax.Block) fabric.Block {
 	return fabric.Block{Pos: l.pos(k.DefRange()), AttrPos: m}
 }
 
-// names checks what stands in a block against its kind, nested blocks included.
+// names checks the names of attributes and blocks in a block against its kind, recursively.
 func (l *loader) names(spec *block, b *hclsyntax.Body) {
 	if spec.free {
 		for _, k := range b.Blocks {
-			l.errorf(k.TypeRange, "Unknown name", "%s takes attributes only.", spec.name)
+			l.errorf(k.TypeRange, "Unknown name", "%s takes only attributes.", spec.name)
 		}
 		return
 	}
@@ -111,9 +119,9 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		case spec.block(a.Name) != nil:
 			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.", a.Name, blockForm(spec.block(a.Name)))
 		case a.Name == "count" && spec.repeat:
-			l.errorf(a.NameRange, "Unknown name", "There is no count: its instances would be renumbered when one is removed. Write for_each, with keys that stay.")
+			l.errorf(a.NameRange, "Unknown name", "There is no count: removing one instance would renumber the others. Use for_each with stable keys.")
 		default:
-			l.errorf(a.NameRange, "Unknown name", "%q is not known in %s.%s%s", a.Name, where, suggest(a.Name, spec.names()), l.elsewhere(a.Name, spec))
+			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s%s", a.Name, where, suggest(a.Name, spec.names()), l.elsewhere(a.Name, spec))
 		}
 	}
 	seen := map[string]bool{}
@@ -124,14 +132,14 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
 			continue
 		case kind == nil:
-			l.errorf(k.TypeRange, "Unknown name", "%q is not known in %s.%s%s", k.Type, where, suggest(k.Type, spec.names()), l.elsewhere(k.Type, spec))
+			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s%s", k.Type, where, suggest(k.Type, spec.names()), l.elsewhere(k.Type, spec))
 			continue
 		case kind.label == "" && len(k.Labels) > 0:
-			l.errorf(k.LabelRanges[0], "Name not taken", "%s takes no name: write %s.", k.Type, blockForm(kind))
+			l.errorf(k.LabelRanges[0], "Block without a name", "%s blocks have no name: write %s.", k.Type, blockForm(kind))
 		case kind.label != "" && len(k.Labels) != 1:
-			l.errorf(k.DefRange(), "One name needed", "Write %s.", blockForm(kind))
+			l.errorf(k.DefRange(), "Name missing", "Write %s.", blockForm(kind))
 		case !kind.many && seen[k.Type]:
-			l.errorf(k.DefRange(), "Block stands twice", "%s has one %s block. Merge them.", title(where), k.Type)
+			l.duplicate(k.DefRange(), "Duplicate block", "%s has at most one %s block. Merge them.", title(where), k.Type)
 		}
 		seen[k.Type] = true
 		l.names(kind, k.Body)
@@ -147,7 +155,7 @@ func blockForm(b *block) string {
 	return b.name + " { … }"
 }
 
-// elsewhere names the block that has the attribute, where this one does not.
+// elsewhere names the blocks that have the attribute, for an attribute in the wrong block.
 func (l *loader) elsewhere(name string, here *block) string {
 	var in []string
 	var walk func(b *block)

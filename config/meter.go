@@ -15,29 +15,29 @@ import (
 // Limits of one fabric's evaluation. A fabric of 20,000 hosts stays far below them.
 const (
 	maxValue          = 1 << 21 // bytes and elements of one value
-	maxKept           = 1 << 24 // of all values
-	maxSteps          = 1 << 21 // bytes and elements that one expression makes on its way
-	maxBinaryExponent = 1024    // of a number, to the base of 2
+	maxKept           = 1 << 24 // bytes and elements of all values together
+	maxSteps          = 1 << 21 // bytes and elements that one expression produces, intermediate ones included
+	maxBinaryExponent = 1024    // largest power of 2 in a number
 	deadline          = 20 * time.Second
-	patience          = deadline + 5*time.Second // for what the meter cannot stop
+	patience          = deadline + 5*time.Second // for a function call that the meter cannot interrupt
 )
 
-// meter bounds what evaluation takes. HCL cannot be interrupted, so that the meter stands inside
-// the expressions: it replaces the parts that are evaluated many times, or make large things, by
-// ones that count (measure), and leaves by a panic that value catches.
+// meter limits the time and memory of evaluation. HCL cannot be interrupted, so the meter works inside
+// the expressions: measure replaces the parts that are evaluated many times, or that produce large
+// values, with parts that count. At a limit they panic, and value recovers.
 type meter struct {
 	began time.Time
 	steps int   // of the current expression
-	over  error // what the current expression exceeds; functions of cty catch panics
+	over  error // the limit that the current expression exceeds; kept here because cty's functions recover panics
 	kept  int
-	spent error                     // set for good once time or the total is used up
-	now   atomic.Pointer[hcl.Range] // of the expression that is evaluated
+	spent error                     // set for good once the time or the total size is used up
+	now   atomic.Pointer[hcl.Range] // the expression that is being evaluated
 }
 
-// stuck is what to say of an evaluation that was left behind.
+// stuck returns the diagnostic for an evaluation that did not finish in time.
 func (m *meter) stuck() *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: m.now.Load(),
-		Detail: fmt.Sprintf("The fabric is not evaluated within %s, and got as far as this: look for functions of very long lists or texts.", patience)}
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Expression too expensive", Subject: m.now.Load(),
+		Detail: fmt.Sprintf("Evaluating the fabric takes longer than %s and was stopped here. Look for functions of very long lists or strings.", patience)}
 }
 
 // exceeded is what stop panics with.
@@ -48,7 +48,7 @@ func newMeter() *meter { return &meter{began: time.Now()} }
 // value evaluates an expression within the limits.
 func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diags hcl.Diagnostics) {
 	if m.spent != nil {
-		return cty.DynamicVal.Mark(failed{}), nil // said before
+		return cty.DynamicVal.Mark(failed{}), nil // already reported
 	}
 	m.steps, m.over = 0, nil
 	m.now.Store(e.Range().Ptr())
@@ -58,7 +58,7 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 			panic(p)
 		}
 		if m.over != nil {
-			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression takes too much", Subject: e.Range().Ptr(),
+			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression too expensive", Subject: e.Range().Ptr(),
 				Detail: title(m.over.Error()) + "."}}
 		}
 	}()
@@ -68,13 +68,13 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 		m.stop(err)
 	}
 	if m.kept += maxValue - budget; m.kept > maxKept {
-		m.spent = errors.New("all values of this fabric together are larger than 16 MiB")
+		m.spent = errors.New("the values of this fabric together exceed 16 MiB")
 		m.stop(m.spent)
 	}
 	return v, diags
 }
 
-// stop leaves the current expression.
+// stop aborts the current expression.
 func (m *meter) stop(why error) {
 	m.over = why
 	panic(exceeded{})
@@ -83,20 +83,20 @@ func (m *meter) stop(why error) {
 // step counts n bytes or elements.
 func (m *meter) step(n int) {
 	if m.steps += n; m.steps > maxSteps {
-		m.stop(fmt.Errorf("this makes more than %d elements or bytes on its way: look for nested for expressions that multiply", maxSteps))
+		m.stop(fmt.Errorf("this expression produces more than %d elements or bytes: look for nested for expressions whose sizes multiply", maxSteps))
 	}
 	if time.Since(m.began) > deadline {
-		m.spent = fmt.Errorf("the fabric is not evaluated within %s, and got as far as this: look for nested for expressions that multiply", deadline)
+		m.spent = fmt.Errorf("evaluating the fabric takes longer than %s and was stopped here: look for nested for expressions whose sizes multiply", deadline)
 		m.stop(m.spent)
 	}
 }
 
-// within walks a value while its size fits into the budget.
+// within subtracts the size of a value from the budget, and fails once the budget is used up.
 func within(v cty.Value, budget *int) error {
 	if *budget--; *budget < 0 {
-		return fmt.Errorf("this makes more than %d elements or bytes: look for values that double", maxValue)
+		return fmt.Errorf("this value has more than %d elements or bytes: look for values that double", maxValue)
 	}
-	v, _ = v.Unmark() // of this level only: a value may hold another a million times
+	v, _ = v.Unmark() // only this level: UnmarkDeep would copy a value that contains another a million times
 	if v.IsNull() || !v.IsKnown() {
 		return nil
 	}
@@ -119,20 +119,20 @@ func within(v cty.Value, budget *int) error {
 	return nil
 }
 
-// reasonable refuses numbers that take minutes to write down: 1e10000000 is 26 s.
+// reasonable rejects numbers that take very long to print: 1e10000000 takes 26 s.
 func reasonable(v cty.Value) error {
 	f := v.AsBigFloat()
 	if exp := f.MantExp(nil); f.IsInf() || exp > maxBinaryExponent || exp < -maxBinaryExponent {
-		return fmt.Errorf("a number here is beyond %s", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
+		return fmt.Errorf("a number here is larger than %s or too close to 0", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
 	}
 	return nil
 }
 
-// metered counts each evaluation of the expression in it.
+// metered counts each evaluation of the expression that it wraps.
 type metered struct {
 	hclsyntax.Expression
 	m    *meter
-	kept bool // the value becomes part of a larger one as often as it is evaluated
+	kept bool // each evaluation adds the value to a larger one
 }
 
 // Value implements hclsyntax.Expression.
@@ -156,16 +156,16 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return v, diags
 }
 
-// UnwrapExpression lets HCL's static readers, such as those of type constraints, see the inside.
+// UnwrapExpression returns the wrapped expression for HCL's static analysis, such as type constraints.
 func (e metered) UnwrapExpression() hcl.Expression {
 	if p, is := e.Expression.(*hclsyntax.ParenthesesExpr); is {
-		return p.Expression // see wrap
+		return p.Expression // see bared
 	}
 	return e.Expression
 }
 
-// argument is what a function is called with. Long tuples of one type become lists here: cty's own
-// conversion compares every element's type with every other's (convert.sortTypes).
+// argument is an argument of a function. It converts long tuples of one type into lists, because cty's
+// own conversion compares the types of all pairs of elements (convert.sortTypes).
 type argument struct{ metered }
 
 // Value implements hclsyntax.Expression.
@@ -187,7 +187,7 @@ func (e argument) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return cty.ListVal(bare.AsValueSlice()).WithMarks(marks), diags
 }
 
-// measure puts the meter into all expressions of a body.
+// measure inserts the meter into all expressions of a body.
 func (m *meter) measure(n hclsyntax.Node) { _ = hclsyntax.Walk(n, measurer{m}) }
 
 type measurer struct{ m *meter }
@@ -195,7 +195,7 @@ type measurer struct{ m *meter }
 // Enter implements hclsyntax.Walker.
 func (measurer) Enter(hclsyntax.Node) hcl.Diagnostics { return nil }
 
-// Exit implements hclsyntax.Walker. Children are wrapped on the way out, when they have been walked.
+// Exit implements hclsyntax.Walker. It wraps children after the walk has visited them.
 func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	wrapAll := func(list []hclsyntax.Expression) {
 		for i, e := range list {
@@ -238,7 +238,7 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	return metered{Expression: bared(e), m: m}
 }
 
-// keep is wrap for a value that a loop collects.
+// keep wraps an expression whose values a loop collects.
 func (m *meter) keep(e hclsyntax.Expression) hclsyntax.Expression {
 	w, is := m.wrap(e).(metered)
 	if !is {
@@ -248,8 +248,8 @@ func (m *meter) keep(e hclsyntax.Expression) hclsyntax.Expression {
 	return w
 }
 
-// bared puts a reference into parentheses: HCL looks for references by node type, so that they must
-// stay visible as children.
+// bared puts a reference into parentheses. HCL finds references by node type, so a wrapped reference
+// must remain visible as a child.
 func bared(e hclsyntax.Expression) hclsyntax.Expression {
 	if t, is := e.(*hclsyntax.ScopeTraversalExpr); is {
 		return &hclsyntax.ParenthesesExpr{Expression: t, SrcRange: t.SrcRange}

@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// environmentPlaces remembers where each variable of nccl.env stands, so that a problem shows its line.
+// environmentPlaces records the position of each variable in nccl.env, so that a problem shows its line.
 func (l *loader) environmentPlaces(k *hclsyntax.Block) {
 	a := k.Body.Attributes["env"]
 	if a == nil {
@@ -16,7 +16,7 @@ func (l *loader) environmentPlaces(k *hclsyntax.Block) {
 	}
 	written, ok := a.Expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
-		return // a function's or a loop's: env's own place has to do
+		return // computed by a function or loop: problems show the position of env itself
 	}
 	for _, item := range written.Items {
 		if name := hcl.ExprAsKeyword(item.KeyExpr); name != "" {
@@ -25,12 +25,12 @@ func (l *loader) environmentPlaces(k *hclsyntax.Block) {
 	}
 }
 
-// environmentKey is a variable's key among the places of a block.
+// environmentKey is the key of a variable among the positions of a block.
 func environmentKey(name string) string { return "env." + name }
 
-// environments holds all nccl.env against the table of NCCL's variables.
+// environments checks every nccl.env against the table of NCCL's variables.
 func (l *loader) environments() {
-	said := map[string]bool{} // instances of a block say the same
+	said := map[string]bool{} // all instances of a block have the same problems
 	for _, h := range l.f.Hosts {
 		l.environment(h.NCCL, l.f.NCCLOf(h).Version, false, said)
 	}
@@ -43,7 +43,7 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 	}
 	at, err := env.ParseVersion(version)
 	if err != nil {
-		at = env.Version{} // none, or said to be wrong where it stands
+		at = env.Version{} // not set, or already reported as invalid
 	}
 	context := env.Context{Version: at, Fleet: fleet, IsNetdev: l.isNetdev}
 	var all []env.Set
@@ -71,7 +71,7 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 	}
 }
 
-// isNetdev says whether a declared NIC is an interface of that name.
+// isNetdev reports whether a declared NIC uses the interface of that name.
 func (l *loader) isNetdev(name string) bool {
 	for _, h := range l.f.Hosts {
 		for _, n := range h.NICs {

@@ -17,8 +17,8 @@ import (
 //go:embed schema.go
 var own embed.FS
 
-// comments are the comments of all tagged fields, by "Type.Field", read from the source that the
-// program carries: the page, an editor's help and the code cannot differ.
+// comments holds the comments of all tagged fields, by "Type.Field". They come from the source that is
+// embedded in the program, so that the page, an editor's help and the code always agree.
 var comments = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	for _, source := range []embed.FS{fabric.Source, own} {
@@ -33,7 +33,7 @@ var comments = sync.OnceValue(func() map[string]string {
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments)
 			if err != nil {
-				panic(err) // it was compiled
+				panic(err) // the compiler has parsed it
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				t, is := n.(*ast.TypeSpec)
@@ -63,10 +63,10 @@ func fieldComments(typ string, s *ast.StructType, out map[string]string) {
 	}
 }
 
-// doc is the comment of the attribute's field.
+// doc returns the comment of the attribute's field.
 func (a *attribute) doc() string { return comments()[a.owner+"."+a.goField] }
 
-// doc is the comment of the block's field in the block around it.
+// doc returns the comment of the block's field in the enclosing block.
 func (b *block) doc() string { return comments()[b.owner+"."+b.goField] }
 
 func (b *block) header() string {
@@ -76,7 +76,7 @@ func (b *block) header() string {
 	return b.name
 }
 
-// takes is the attribute's type and range.
+// takes describes the attribute's type and range.
 func (a *attribute) takes() string {
 	out := a.typeName()
 	if a.one != nil {
@@ -102,10 +102,11 @@ func quoted(in []string) []string {
 	return out
 }
 
-func (a *attribute) without() string {
+// fallback describes what applies if the attribute is not set.
+func (a *attribute) fallback() string {
 	switch {
 	case a.required:
-		return "an error"
+		return "required"
 	case a.auto:
 		return "derived"
 	case a.initial != "":
@@ -118,7 +119,7 @@ func (a *attribute) without() string {
 	return ""
 }
 
-// partAttributes are the attributes of an object's own.
+// partAttributes returns the attributes of an attribute whose value is an object.
 func (a *attribute) partAttributes() []*attribute {
 	if a.typeName() != "an object" {
 		return nil

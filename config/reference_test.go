@@ -12,7 +12,7 @@ import (
 
 const languagePage = "../docs/language.md"
 
-// TestLanguagePage holds docs/language.md to the comments that it is made from.
+// TestLanguagePage compares docs/language.md with the comments that it is generated from.
 func TestLanguagePage(t *testing.T) {
 	want, err := reference()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestLanguagePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, string(got)); d != "" {
-		t.Fatalf("docs/language.md is not what the comments say: run `make golden`\n%s", d)
+		t.Fatalf("docs/language.md is out of date: run `make golden`\n%s", d)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestEverythingIsDocumented(t *testing.T) {
 	walk(language())
 }
 
-// reference is the page of the language, docs/language.md: its head, and a table for each block.
+// reference returns the page docs/language.md: reference.head.md, then a table for each block.
 func reference() (string, error) {
 	head, err := os.ReadFile("reference.head.md")
 	if err != nil {
@@ -64,7 +64,7 @@ func reference() (string, error) {
 	sort.Strings(names)
 	var b strings.Builder
 	b.WriteString(strings.Replace(string(head), "{{functions}}", strings.Join(names, ", "), 1))
-	b.WriteString("\n## Blocks\n\nThe tables below are made from the comments of the program's own types.\n")
+	b.WriteString("\n## Blocks\n\nThe tables below are generated from the comments in the source code.\n")
 	for _, k := range language().blocks {
 		k.page(&b, "", 3)
 	}
@@ -78,15 +78,15 @@ func (b *block) page(w *strings.Builder, path string, level int) {
 		notes = append(notes, "At most one.")
 	}
 	if b.repeat {
-		notes = append(notes, "Takes `for_each` and `enabled`.")
+		notes = append(notes, "Accepts `for_each` and `enabled`.")
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(w, "%s\n", strings.Join(notes, " "))
 	}
 	if len(b.attrs) > 0 {
-		w.WriteString("\n| attribute | takes | without it | meaning |\n|---|---|---|---|\n")
+		w.WriteString("\n| attribute | value | default | meaning |\n|---|---|---|---|\n")
 		for _, a := range b.attrs {
-			fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", a.name, a.takes(), a.without(), a.doc(), a.parts())
+			fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", a.name, a.takes(), a.fallback(), a.doc(), a.parts())
 		}
 	}
 	inside := strings.Fields(path + b.name)
@@ -95,14 +95,14 @@ func (b *block) page(w *strings.Builder, path string, level int) {
 			continue
 		}
 		if (b.name == "link" || b.name == "network" || b.name == "host") && (k.name == "validate" || k.name == "ssh" || k.name == "nccl") {
-			fmt.Fprintf(w, "\n%s `%s`\n\n%s The attributes are those of the top's `%s`.\n", strings.Repeat("#", level+1), strings.Join(inside, " ")+" "+k.name, k.doc(), k.name)
+			fmt.Fprintf(w, "\n%s `%s`\n\n%s It has the attributes of the top-level `%s` block.\n", strings.Repeat("#", level+1), strings.Join(inside, " ")+" "+k.name, k.doc(), k.name)
 			continue
 		}
 		k.page(w, strings.Join(inside, " ")+" ", level+1)
 	}
 }
 
-// parts documents an object's own attributes in the same cell.
+// parts documents the attributes of an object in the same table cell.
 func (a *attribute) parts() string {
 	var out []string
 	for _, p := range a.partAttributes() {

@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// hostBlock is what is known of a host block before any value is.
+// hostBlock holds what is known about a host block before anything is evaluated.
 type hostBlock struct {
 	name      string
 	keyed     bool
@@ -15,22 +15,22 @@ type hostBlock struct {
 	failed    bool // its for_each could not be evaluated
 }
 
-// Member is what expressions see of a host, a NIC, self or each.
+// Member is an attribute of host, nic, self or each that expressions may use.
 type Member struct{ Name, Doc string }
 
 var members = map[string][]Member{
-	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Names and values of your own."}, {"nic", "The host's NICs, by name."}},
-	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null where `match` finds it."},
-		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null without one."}, {"ip6", "The first IPv6 address; null without one."},
-		{"mtu", "Bytes of an IP packet; null where no block sets it."}},
+	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Labels of the host."}, {"nic", "The host's NICs, by name."}},
+	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null if the NIC uses `match`."},
+		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."}, {"ip6", "The first IPv6 address; null if there is none."},
+		{"mtu", "Bytes of an IP packet; null if no block sets it."}},
 	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."}, {"address", "Its management address."}, {"labels", "Its labels."}},
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
 }
 
-// Members are what expressions see of a host, a nic, self or each.
+// Members returns the attributes of host, nic, self or each that expressions may use.
 func Members(of string) []Member { return members[of] }
 
-// hostAttributes are the names of what expressions see of a host.
+// hostAttributes are the names of the attributes of a host that expressions may use.
 var hostAttributes = memberNames("host")
 
 func memberNames(of string) []string {
@@ -50,7 +50,7 @@ func (h *hostBlock) has(name string) bool {
 	return false
 }
 
-// hostInstance is one host while it is built.
+// hostInstance is one host during evaluation.
 type hostInstance struct {
 	h    *fabric.Host
 	k    *hclsyntax.Block
@@ -59,7 +59,7 @@ type hostInstance struct {
 	nics map[string]*nicBlock
 }
 
-// nicBlock is the instances of one nic block on one host.
+// nicBlock holds the instances of one nic block on one host.
 type nicBlock struct {
 	keyed  bool
 	failed bool
@@ -69,7 +69,7 @@ type nicBlock struct {
 func (l *loader) declareHosts() {
 	for _, k := range l.blocks["host"] {
 		if o := l.hostBlocks[k.Labels[0]]; o != nil {
-			continue // said when its instances are named
+			continue // hosts reports the duplicate
 		}
 		h := &hostBlock{name: k.Labels[0], keyed: k.Body.Attributes["for_each"] != nil, nicBlocks: map[string]bool{}}
 		for _, n := range sub(k.Body, "nic") {
@@ -81,13 +81,13 @@ func (l *loader) declareHosts() {
 	}
 }
 
-// nicValue is what expressions see of a NIC. Before its addresses are settled they are unknown.
+// nicValue returns the value of a NIC in expressions. Its addresses and MTU are unknown unless final.
 func nicValue(n *fabric.NIC, final bool) cty.Value {
-	settled := early{"addresses and MTUs of NICs"}
+	later := early{"addresses and MTUs of NICs"}
 	out := map[string]cty.Value{
 		"host": cty.StringVal(n.Host), "name": cty.StringVal(n.Name), "netdev": cty.NullVal(cty.String),
-		"ip": cty.UnknownVal(cty.String).Mark(settled), "ip6": cty.UnknownVal(cty.String).Mark(settled),
-		"addresses": cty.UnknownVal(cty.List(cty.String)).Mark(settled), "mtu": cty.UnknownVal(cty.Number).Mark(settled),
+		"ip": cty.UnknownVal(cty.String).Mark(later), "ip6": cty.UnknownVal(cty.String).Mark(later),
+		"addresses": cty.UnknownVal(cty.List(cty.String)).Mark(later), "mtu": cty.UnknownVal(cty.Number).Mark(later),
 	}
 	if n.Netdev != "" {
 		out["netdev"] = cty.StringVal(n.Netdev)
@@ -105,7 +105,7 @@ func nicValue(n *fabric.NIC, final bool) cty.Value {
 func addresses(n *fabric.NIC, out map[string]cty.Value) {
 	out["ip"], out["ip6"], out["mtu"] = cty.NullVal(cty.String), cty.NullVal(cty.String), cty.NullVal(cty.Number)
 	list := make([]cty.Value, 0, len(n.Addresses))
-	for i := len(n.Addresses) - 1; i >= 0; i-- { // the first of each family stands
+	for i := len(n.Addresses) - 1; i >= 0; i-- { // backwards, so that the first address of each family is kept
 		a := n.Addresses[i].Addr()
 		if a.Is4() {
 			out["ip"] = cty.StringVal(a.String())
@@ -125,7 +125,7 @@ func addresses(n *fabric.NIC, out map[string]cty.Value) {
 	}
 }
 
-// nicsValue is the object behind host.a.nic, and behind nic inside the host.
+// nicsValue returns the value of host.a.nic, and of nic inside the host.
 func (hi *hostInstance) nicsValue(final bool) cty.Value {
 	out := map[string]cty.Value{}
 	for name, b := range hi.nics {
@@ -145,7 +145,7 @@ func (hi *hostInstance) nicsValue(final bool) cty.Value {
 	return object(out)
 }
 
-// hostsValue is what host means from the links on.
+// hostsValue returns the value of host in links and all later strata.
 func (l *loader) hostsValue(final bool) cty.Value {
 	out, keyed := map[string]cty.Value{}, map[string]map[string]cty.Value{}
 	for name, b := range l.hostBlocks {
@@ -180,7 +180,7 @@ func labels(h *fabric.Host) cty.Value {
 	return object(m)
 }
 
-// nicRef reads a NIC object that an expression came to.
+// nicRef converts the value of an expression to a reference to a NIC.
 func (l *loader) nicRef(v cty.Value) (fabric.NICRef, bool) {
 	v, _ = v.Unmark()
 	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("host") || !v.Type().HasAttribute("name") || !v.Type().HasAttribute("netdev") {

@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// hostRest reads what may use addresses: everything of a host but its NICs.
+// hostRest decodes everything in a host except its NICs: all that may use addresses.
 func (l *loader) hostRest() {
 	var top fabric.SSH
 	for _, k := range l.blocks["ssh"] {
@@ -40,7 +40,7 @@ func (l *loader) hostRest() {
 func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 	kind := language().block("host").block(k.Type)
 	if kind == nil || k.Type == "nic" || kind.label != "" && len(k.Labels) != 1 {
-		return // read before, or said by names
+		return // decoded earlier, or reported by names
 	}
 	h := hi.h
 	switch k.Type {
@@ -51,7 +51,7 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 		l.nccl(k, s, &h.NCCL)
 		for _, r := range h.NCCL.HCA {
 			if r.Host != h.Name {
-				l.errorf(l.ranges[h.NCCL.At("hca")], "Not a NIC of this host", "%s is a NIC of host %s, and this stands on %s. Write hca = [nic.rail0], with NICs of its own.", r, r.Host, h.Name)
+				l.errorf(l.ranges[h.NCCL.At("hca")], "Not a NIC of this host", "%s is a NIC of host %s, but this block belongs to host %s. Use its own NICs, such as hca = [nic.rail0].", r, r.Host, h.Name)
 			}
 		}
 		return
@@ -88,7 +88,7 @@ func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
 			continue
 		}
 		if strings.HasPrefix(text, "-") {
-			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not begin with '-': ssh would take it for an option.", name)
+			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not begin with '-': ssh would read it as an option.", name)
 		}
 		if strings.ContainsFunc(text, unicode.IsControl) || (name == "user" || name == "proxy_jump") && strings.ContainsFunc(text, unicode.IsSpace) {
 			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not contain spaces or control characters.", name)
@@ -101,24 +101,24 @@ func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 	v.Invalid = !l.attributes(language().block("nccl"), k.Body, s, value(v), nil)
 	l.environmentPlaces(k)
 	if _, err := env.ParseVersion(v.Version); v.Version != "" && err != nil {
-		l.errorf(l.ranges[v.At("version")], "Not a version of NCCL", `version must look like "2.27.5".`)
+		l.errorf(l.ranges[v.At("version")], "Not an NCCL version", `version must look like "2.27.5".`)
 	}
 	own := path.Dir(v.File) == "/etc" && path.Clean(v.File) == v.File && strings.Contains(path.Base(v.File), "fabricform")
 	if v.File != "" && v.File != fabric.NCCLConf && !own {
-		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file is a path on the host: %s, or a file in /etc whose name holds \"fabricform\", such as /etc/nccl-fabricform.conf, which jobs are told of by NCCL_CONF_FILE. No other file of a host's is ever written.", fabric.NCCLConf)
+		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file must be %s, or a file in /etc on the host whose name contains \"fabricform\", such as /etc/nccl-fabricform.conf; set NCCL_CONF_FILE to it in jobs. NCCL settings are written to no other file.", fabric.NCCLConf)
 	}
 }
 
-// own says whether a NIC is one of the host's that is enabled, and reports where it is not.
+// own reports whether a NIC is an enabled NIC of the host, and adds a diagnostic if it is not.
 func (l *loader) own(r fabric.NICRef, h *fabric.Host, b fabric.Block) bool {
 	switch {
 	case r == (fabric.NICRef{}):
 		return false
 	case r.Host != h.Name:
-		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host", "%s is a NIC of host %s, and this stands on %s. Write nic = nic.rail0, with a NIC of its own.", r, r.Host, h.Name)
+		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host", "%s is a NIC of host %s, but this block belongs to host %s. Use one of its own NICs, such as nic = nic.rail0.", r, r.Host, h.Name)
 		return false
 	case l.off[r] && h.NIC(r.NIC) == nil:
-		l.errorf(l.ranges[b.At("nic")], "NIC is disabled", "%s has enabled = false. Give this block enabled = false too, or another NIC.", r)
+		l.errorf(l.ranges[b.At("nic")], "NIC is disabled", "%s has enabled = false. Set enabled = false in this block as well, or use another NIC.", r)
 		return false
 	}
 	return true
@@ -131,17 +131,17 @@ func (l *loader) rxe(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block
 		return
 	}
 	if !shapes["device"].re.MatchString(r.Name) {
-		l.errorf(k.DefRange(), "Name not allowed", "An RDMA device's name has lower-case letters, digits, '_', '.' and '-'.")
+		l.errorf(k.DefRange(), "Name not allowed", "The name of an RDMA device has only lower-case letters, digits, '_', '.' and '-'.")
 	}
 	if (r.NIC == fabric.NICRef{}) == (r.Netdev == "") {
-		l.errorf(k.DefRange(), "rxe needs one device", "Give rxe %q exactly one of nic and netdev.", r.Name)
+		l.errorf(k.DefRange(), "rxe needs one device", "Set exactly one of nic and netdev in rxe %q.", r.Name)
 	}
 	if problem := netdevProblem(r.Netdev); problem != "" {
 		l.errorf(l.ranges[r.At("netdev")], "Not an interface name", "netdev %q: %s", r.Netdev, problem)
 	}
 	l.own(r.NIC, h, r.Block)
 	if slices.ContainsFunc(h.RXE, func(o *fabric.RXE) bool { return o.Name == r.Name }) {
-		l.errorf(k.DefRange(), "Device stands twice", "Host %s has another rxe %q. Rename one.", h.Name, r.Name)
+		l.duplicate(k.DefRange(), "Duplicate rxe name", "Host %s has another rxe %q. Rename one.", h.Name, r.Name)
 	}
 	h.RXE = append(h.RXE, r)
 }
@@ -151,7 +151,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 	r.Block = l.place(k)
 	r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil)
 	if slices.ContainsFunc(h.Routes, func(o *fabric.MainRoute) bool { return o.Name == r.Name }) {
-		l.errorf(k.DefRange(), "Route stands twice", "Host %s has another route %q. Rename one.", h.Name, r.Name)
+		l.duplicate(k.DefRange(), "Duplicate route name", "Host %s has another route %q. Rename one.", h.Name, r.Name)
 	}
 	if !r.Invalid {
 		switch {
@@ -160,10 +160,10 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 		case r.Via.IsValid():
 			r.NIC = reaches(h, r.Via)
 			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid {
-				l.errorf(l.ranges[r.At("via")], "Gateway out of reach", "via %s is on no declared subnet of host %s. Correct it, or name the nic and set on_link = true.", r.Via, h.Name)
+				l.errorf(l.ranges[r.At("via")], "Unreachable gateway", "via %s is in no declared subnet of host %s. Correct via, or set nic and on_link = true.", r.Via, h.Name)
 			}
 		default:
-			l.errorf(k.DefRange(), "Route leads nowhere", "Give route %q via, a gateway, or nic, for what is on the link itself.", r.Name)
+			l.errorf(k.DefRange(), "Route without a next hop", "Set via (the gateway) in route %q, or nic if the destination is on the link.", r.Name)
 			r.Invalid = true
 		}
 		l.destination(&r.Route, h.NIC(r.NIC.NIC))
@@ -171,7 +171,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 	h.Routes = append(h.Routes, r)
 }
 
-// reaches is the NIC whose declared subnet has the address.
+// reaches returns the NIC whose declared subnet contains the address; zero if there is none.
 func reaches(h *fabric.Host, a netip.Addr) fabric.NICRef {
 	for _, n := range h.NICs {
 		for _, p := range n.Addresses {
@@ -183,7 +183,7 @@ func reaches(h *fabric.Host, a netip.Addr) fabric.NICRef {
 	return fabric.NICRef{}
 }
 
-// destination gives `to = "default"` the family of the rest of the route.
+// destination replaces `to = "default"` with 0.0.0.0/0 or ::/0, by the family of the rest of the route.
 func (l *loader) destination(r *fabric.Route, nic *fabric.NIC) {
 	if r.To.IsValid() || r.Invalid {
 		return
@@ -202,10 +202,10 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	p := &fabric.PolicyRoute{Block: l.place(k), Name: i.name, Host: h.Name}
 	p.Invalid = !l.attributes(kind, k.Body, i.s, value(p), nil)
 	if slices.ContainsFunc(h.Policy, func(o *fabric.PolicyRoute) bool { return o.Name == p.Name }) {
-		l.errorf(k.DefRange(), "Policy route stands twice", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
+		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
 	}
 	if p.Table >= 253 && p.Table <= 255 {
-		l.errorf(l.ranges[p.At("table")], "Table is the kernel's", "Table %d is one that every host has (default, main, local). Use another number, such as 100; a route block is for the main table.", p.Table)
+		l.errorf(l.ranges[p.At("table")], "Reserved table", "Tables 253 to 255 (default, main, local) exist on every host, and this is %d. Use another number, such as 100, or a route block for the main table.", p.Table)
 	}
 	if p.Priority == 0 {
 		p.Priority = 10000 + p.Table
@@ -220,7 +220,7 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 		p.Routes = append(p.Routes, r)
 	}
 	if len(p.Routes) == 0 && !p.Invalid {
-		l.errorf(k.DefRange(), "Route missing", "policy_route %q has a rule and no route: its table would be empty, and the rule without effect. Add a route block.", p.Name)
+		l.errorf(k.DefRange(), "Missing route", "policy_route %q has no route: its table would be empty and its rule would have no effect. Add a route block.", p.Name)
 	}
 	h.Policy = append(h.Policy, p)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// value is what decode fills.
+// value returns the struct that p points to, for decoding into it.
 func value(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
 
-// run evaluates the strata in order and checks the result. A mistake in one thing does not hide
-// another: what has failed is marked, and only what depends on it is left out.
+// run evaluates the strata in order and checks the result. One mistake does not hide another: a failed
+// value is marked, and only what depends on it is skipped.
 func (l *loader) run(bodies []*hclsyntax.Body) {
 	whole := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}}
 	for _, b := range bodies {
@@ -63,7 +63,7 @@ func (l *loader) declareLocals() {
 	for _, k := range l.blocks["locals"] {
 		for _, a := range sortedAttributes(k.Body) {
 			if o := l.locals[a.Name]; o != nil {
-				l.errorf(a.NameRange, "Local stands twice", "local.%s is declared at %s:%d too. Rename one.", a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
+				l.duplicate(a.NameRange, "Duplicate local", "local.%s is also declared at %s:%d. Rename one.", a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
 				continue
 			}
 			l.locals[a.Name] = a
@@ -74,7 +74,7 @@ func (l *loader) declareLocals() {
 func (l *loader) header() {
 	for _, k := range l.blocks["fabric"] {
 		if !nameShape.MatchString(k.Labels[0]) {
-			l.errorf(k.LabelRanges[0], "Name not allowed", "A fabric's name has letters, digits, '.', '_' and '-', and begins with a letter or digit.")
+			l.errorf(k.LabelRanges[0], "Name not allowed", "The name of a fabric begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
 			continue
 		}
 		var h header
@@ -89,12 +89,12 @@ func (l *loader) header() {
 func (l *loader) requireVersion(want string, r hcl.Range) {
 	constraint, err := version.NewConstraint(want)
 	if err != nil {
-		l.errorf(r, "Not a version constraint", "%q: write one such as \">= 0.1.0\", or \">= 0.1.0, < 2.0.0\".", want)
+		l.errorf(r, "Not a version constraint", "%q: write a constraint such as \">= 0.1.0\" or \">= 0.1.0, < 2.0.0\".", want)
 		return
 	}
 	have, err := version.NewVersion(l.options.Version)
 	if err == nil && !constraint.Check(have.Core()) {
-		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric wants %s. Use another release, or change required_version.", l.options.Version, want)
+		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric requires %s. Use another release, or change required_version.", l.options.Version, want)
 	}
 }
 
@@ -103,14 +103,14 @@ func (l *loader) outputs() {
 	for _, k := range l.blocks["output"] {
 		name := k.Labels[0]
 		if seen[name] {
-			l.errorf(k.DefRange(), "Output stands twice", "Another output is named %q. Rename one.", name)
+			l.duplicate(k.DefRange(), "Duplicate output", "Another output is named %q. Rename one.", name)
 		}
 		seen[name] = true
 		var o output
 		l.attributes(language().block("output"), k.Body, scope{}, value(&o), nil)
 		a := k.Body.Attributes["value"]
 		if a == nil {
-			l.errorf(k.Body.MissingItemRange(), "Attribute missing", "An output needs value.")
+			l.errorf(k.Body.MissingItemRange(), "Missing attribute", "An output needs a value.")
 			continue
 		}
 		v, ok := l.evalMarked(a.Expr, scope{})
@@ -119,7 +119,7 @@ func (l *loader) outputs() {
 		}
 		bare, marks := v.UnmarkDeep()
 		if _, hidden := marks[secret{}]; hidden && !o.Sensitive {
-			l.errorf(a.Expr.Range(), "Output shows a sensitive value", "A sensitive variable goes into output %q. Add sensitive = true.", name)
+			l.errorf(a.Expr.Range(), "Output shows a sensitive value", "Output %q uses a sensitive variable. Add sensitive = true.", name)
 			continue
 		}
 		if !bare.IsWhollyKnown() {
@@ -128,7 +128,7 @@ func (l *loader) outputs() {
 		}
 		text, err := ctyjson.Marshal(bare, bare.Type())
 		if err != nil {
-			l.say(a.Expr, scope{}, "Wrong type", "This cannot be written as JSON: "+err.Error()+".")
+			l.say(a.Expr, scope{}, "Wrong type", "This value cannot be written as JSON: "+err.Error()+".")
 			continue
 		}
 		l.f.Outputs = append(l.f.Outputs, fabric.Output{Name: name, Description: o.Description, Sensitive: o.Sensitive, JSON: text})
@@ -136,7 +136,7 @@ func (l *loader) outputs() {
 	sort.Slice(l.f.Outputs, func(i, j int) bool { return l.f.Outputs[i].Name < l.f.Outputs[j].Name })
 }
 
-// check adds what package fabric finds in the whole.
+// check adds the problems that package fabric finds in the whole model.
 func (l *loader) check() {
 	slices.SortFunc(l.f.Hosts, func(a, b *fabric.Host) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Links, func(a, b *fabric.Link) int { return strings.Compare(a.Name, b.Name) })
@@ -154,7 +154,7 @@ func (l *loader) check() {
 	l.environments()
 }
 
-// object makes a cty object; cty has another constructor for an empty one.
+// object makes a cty object. cty.ObjectVal does not accept an empty map.
 func object(m map[string]cty.Value) cty.Value {
 	if len(m) == 0 {
 		return cty.EmptyObjectVal

@@ -17,12 +17,12 @@ type attribute struct {
 	field    []int // index of the struct field
 	typ      reflect.Type
 	required bool
-	auto     bool // "auto" means as if absent
-	path     bool // relative to the file that names it
+	auto     bool // accepts "auto", which means the same as absent
+	path     bool // a file, relative to the fabric file that names it
 	one      []string
 	min, max *float64
-	initial  string // default, as the language writes it; "": none
-	absent   string // what holds where it is not set, without being set; "": nothing
+	initial  string // default value as text; "": none
+	absent   string // documented behaviour if not set, where the field stays nil; "": none
 	shape    string
 	owner    string // Go type and field, for the documentation
 	goField  string
@@ -32,9 +32,9 @@ type attribute struct {
 type block struct {
 	name   string
 	label  string // what the label means; "": no label
-	many   bool   // more than one may stand
-	repeat bool   // takes for_each and enabled
-	free   bool   // takes any attribute
+	many   bool   // may occur more than once
+	repeat bool   // accepts for_each and enabled
+	free   bool   // accepts any attribute
 	field  []int
 	typ    reflect.Type
 	attrs  []*attribute
@@ -44,7 +44,7 @@ type block struct {
 	goField string
 }
 
-// language is the whole language, made from the tags once.
+// language returns the whole language, made once from the tags.
 var language = sync.OnceValue(func() *block {
 	root := &block{many: true}
 	root.read(reflect.TypeFor[files](), nil)
@@ -52,6 +52,7 @@ var language = sync.OnceValue(func() *block {
 	return root
 })
 
+// read adds the tagged fields of a struct type. at is the index path of an embedded struct.
 func (b *block) read(t reflect.Type, at []int) {
 	b.typ = t
 	for i := range t.NumField() {
@@ -124,7 +125,7 @@ func newAttribute(t reflect.Type, f reflect.StructField, tag string, index []int
 		case key == "shape":
 			a.shape = value
 		default:
-			panic(fmt.Sprintf("tag %q of %s.%s", part, t.Name(), f.Name)) // seen by every test
+			panic(fmt.Sprintf("tag %q of %s.%s", part, t.Name(), f.Name)) // a mistake in our own tags; every test would see it
 		}
 	}
 	return a
@@ -133,12 +134,12 @@ func newAttribute(t reflect.Type, f reflect.StructField, tag string, index []int
 func number(s string) *float64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		panic(err) // our own tags; seen by every test
+		panic(err) // a mistake in our own tags; every test would see it
 	}
 	return &f
 }
 
-// block finds a nested block's kind; nil where there is none.
+// block returns the kind of a nested block, or nil.
 func (b *block) block(name string) *block {
 	for _, k := range b.blocks {
 		if k.name == name {
@@ -148,7 +149,7 @@ func (b *block) block(name string) *block {
 	return nil
 }
 
-// attr finds an attribute; nil where there is none.
+// attr returns the attribute of that name, or nil.
 func (b *block) attr(name string) *attribute {
 	for _, a := range b.attrs {
 		if a.name == name {
@@ -158,7 +159,7 @@ func (b *block) attr(name string) *attribute {
 	return nil
 }
 
-// names of all that may stand in the block.
+// names returns the names of all attributes and blocks that the block may contain.
 func (b *block) names() []string {
 	var out []string
 	for _, a := range b.attrs {
@@ -173,7 +174,7 @@ func (b *block) names() []string {
 	return out
 }
 
-// every attribute of the block, those of a repeated one included.
+// every returns all attributes of the block, including for_each and enabled.
 func (b *block) every() []*attribute {
 	if !b.repeat {
 		return b.attrs
@@ -183,61 +184,61 @@ func (b *block) every() []*attribute {
 	return append(slices.Clone(b.attrs), spec.attrs...)
 }
 
-// repetition is what a block takes that may stand once for each key.
+// repetition holds the attributes of a block that may be repeated.
 type repetition struct {
-	// Repeats the block for each key of a map, or of a set of strings; `each.key` and `each.value` are the instance's.
+	// Repeats the block for each key of a map or set of strings; `each.key` and `each.value` belong to the instance.
 	ForEach anything `ff:"for_each"`
-	// Whether the instance is there.
+	// Whether the instance exists.
 	Enabled bool `ff:"enabled,default=true"`
 }
 
-// files are the blocks of the language that are gone once a fabric is read.
+// files holds the blocks that only matter while a fabric is loaded.
 type files struct {
-	// Names the fabric. The name scopes ownership on the hosts; `default` without the block.
+	// Names the fabric (`default` if the block is absent). Ownership on the hosts is recorded per fabric name.
 	Fabric header `ff:"fabric,block,label=NAME"`
-	// An input of the files. Values, later ones win: its `default`, `FABRICFORM_VAR_NAME`, `*.auto.fabricvars` beside the files in the order of their names, `-var-file` and `-var` in the order of the command line.
+	// An input of the files. Later values override earlier ones: `default`, `FABRICFORM_VAR_NAME`, `*.auto.fabricvars` beside the files in the order of their names, `-var-file` and `-var` in the order of the command line.
 	Variables []variable `ff:"variable,block,label=NAME"`
-	// Named expressions: any attributes.
+	// Named expressions. Any attribute name is allowed.
 	Locals []struct{} `ff:"locals,block,free"`
-	// A value for other programs: `fabricform output`.
+	// A value for other programs, shown by `fabricform output`.
 	Outputs []output `ff:"output,block,label=NAME"`
 }
 
 type header struct {
-	// For people.
+	// Text for readers.
 	Description string `ff:"description"`
 	// Constraint on the version of fabricform, such as `">= 0.1.0"`. A development build satisfies every constraint.
 	RequiredVersion string `ff:"required_version"`
 }
 
-// anything is an attribute that decode leaves to its own code: an expression of any type.
+// anything is the type of an attribute that takes any expression, and that decode skips.
 type anything struct{}
 
 type variable struct {
 	// Type constraint, such as `string` or `map(object({ mgmt = string, number = number }))`.
 	Type anything `ff:"type"`
-	// Value where none is given.
+	// Value if no other is given.
 	Default anything `ff:"default"`
-	// For people.
+	// Text for readers.
 	Description string `ff:"description"`
-	// Whether the value is left out of messages and outputs.
+	// Whether messages and outputs hide the value.
 	Sensitive bool `ff:"sensitive"`
-	// A condition on the value.
+	// A condition that the value must meet.
 	Validation []validation `ff:"validation,block"`
 }
 
 type validation struct {
 	// Must be true.
 	Condition anything `ff:"condition,required"`
-	// What to say where it is not.
+	// The error message if the condition is false.
 	ErrorMessage anything `ff:"error_message,required"`
 }
 
 type output struct {
 	// The value.
 	Value anything `ff:"value,required"`
-	// For people.
+	// Text for readers.
 	Description string `ff:"description"`
-	// Whether the value is left out of what people see; needed where a sensitive variable goes into it.
+	// Whether the value is hidden from people. Required if it uses a sensitive variable.
 	Sensitive bool `ff:"sensitive"`
 }

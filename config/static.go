@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// static checks once what an expression refers to: names that can never exist at this place, and
-// splats that would not do what they look like.
+// static checks the references of an expression, once per expression. It reports names that cannot
+// exist at this place, and splats that do not do what they appear to do.
 func (l *loader) static(e hcl.Expression, s scope) bool {
 	if good, done := l.statics[e]; done {
 		return good
@@ -24,9 +24,9 @@ func (l *loader) static(e hcl.Expression, s scope) bool {
 }
 
 var roots = map[string]string{
-	"nic":  "nic names the host's own NICs, in its route, policy_route, rxe and nccl blocks only; elsewhere write host.NAME.nic.NAME",
+	"nic":  "nic refers to the NICs of the enclosing host, in route, policy_route, rxe and nccl blocks; elsewhere write host.NAME.nic.NAME",
 	"each": "the block has no for_each",
-	"self": "self is the host instance, inside host blocks only",
+	"self": "self refers to the enclosing host instance and is available only inside host blocks",
 }
 
 func (l *loader) reference(t hcl.Traversal, s scope) {
@@ -34,19 +34,19 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 	name, named := second(t)
 	switch root {
 	case "var":
-		l.declared(root, "variable", name, named, r, attributeNames(l.vars))
+		l.declared("variable", name, named, r, attributeNames(l.vars))
 	case "local":
 		var names []string
 		for n := range l.locals {
 			names = append(names, n)
 		}
-		l.declared(root, "local", name, named, r, names)
+		l.declared("local", name, named, r, names)
 	case "host":
 		var names []string
 		for n := range l.hostBlocks {
 			names = append(names, n)
 		}
-		if l.declared(root, "host", name, named, r, names) && named {
+		if l.declared("host", name, named, r, names) && named {
 			l.hostReference(t, l.hostBlocks[name])
 		}
 	default:
@@ -54,7 +54,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			return
 		}
 		if why := roots[root]; why != "" {
-			l.errorf(r, "Not known here", "%q cannot be used at this place: %s.", root, why)
+			l.errorf(r, "Unknown reference", "%q cannot be used here: %s.", root, why)
 			return
 		}
 		names := []string{"var", "local", "host"}
@@ -65,12 +65,9 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 	}
 }
 
-// declared checks the name after var, local or host.
-func (l *loader) declared(root, what, name string, named bool, r hcl.Range, names []string) bool {
+// declared checks the name after var, local or host. A bare host stands for all hosts.
+func (l *loader) declared(what, name string, named bool, r hcl.Range, names []string) bool {
 	if !named {
-		if root == "host" {
-			return true // for expressions over all of them
-		}
 		return true
 	}
 	for _, n := range names {
@@ -82,14 +79,14 @@ func (l *loader) declared(root, what, name string, named bool, r hcl.Range, name
 	return false
 }
 
-// hostReference checks host.NAME… against the blocks, which are known before any value is.
+// hostReference checks host.NAME… against the blocks, before anything is evaluated.
 func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 	rest := t[2:]
 	if len(rest) == 0 {
 		return
 	}
 	if step, is := rest[0].(hcl.TraverseAttr); is && h.keyed && h.has(step.Name) {
-		l.errorf(t.SourceRange(), "Host has several instances", "host %q has for_each: name one as host.%s[\"key\"].%s, or all with values(host.%s)[*].%s.",
+		l.errorf(t.SourceRange(), "Host has several instances", "host %q has for_each. Refer to one instance as host.%s[\"key\"].%s, or to all as values(host.%s)[*].%s.",
 			h.name, h.name, step.Name, h.name, step.Name)
 		return
 	}
@@ -125,7 +122,7 @@ func (l *loader) nicReference(t hcl.Traversal, step hcl.Traverser, h *hostBlock)
 	l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no nic block %q.%s", h.name, nic.Name, suggestOrList(nic.Name, names))
 }
 
-// splats finds host.h[*] over a host with for_each: HCL makes a list of one map of it, silently.
+// splats reports host.h[*] over a host with for_each. HCL would silently make a list with one map.
 func (l *loader) splats(e hcl.Expression) {
 	node, is := e.(hclsyntax.Node)
 	if !is {
@@ -144,7 +141,7 @@ func (l *loader) splats(e hcl.Expression) {
 			return nil
 		}
 		if name, ok := second(src.Traversal); ok && l.hostBlocks[name] != nil && l.hostBlocks[name].keyed {
-			l.errorf(sp.Range(), "Splat over a host with for_each", "host.%s is a map of instances, which [*] does not walk. Write values(host.%s)[*].", name, name)
+			l.errorf(sp.Range(), "Splat over a host with for_each", "host.%s is a map of instances, and [*] does not iterate over a map. Write values(host.%s)[*].", name, name)
 		}
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// suggest is " Did you mean …?" for the nearest name, or nothing.
+// suggest returns " Did you mean …?" with the nearest name, or "".
 func suggest(name string, names []string) string {
 	if n := env.Nearest(name, names); n != "" {
 		return fmt.Sprintf(" Did you mean %q?", n)
@@ -16,7 +16,7 @@ func suggest(name string, names []string) string {
 	return ""
 }
 
-// suggestOrList names the nearest, or else what there is.
+// suggestOrList suggests the nearest name, or lists the names that exist.
 func suggestOrList(name string, names []string) string {
 	if s := suggest(name, names); s != "" {
 		return s
@@ -24,11 +24,11 @@ func suggestOrList(name string, names []string) string {
 	sort.Strings(names)
 	switch {
 	case len(names) == 0:
-		return " There is none."
+		return " None is declared."
 	case len(names) > 8:
-		return fmt.Sprintf(" There are %s and %d more.", strings.Join(names[:8], ", "), len(names)-8)
+		return fmt.Sprintf(" Known names: %s and %d more.", strings.Join(names[:8], ", "), len(names)-8)
 	case len(names) == 1:
-		return fmt.Sprintf(" There is %s.", names[0])
+		return fmt.Sprintf(" The only one is %s.", names[0])
 	}
-	return fmt.Sprintf(" There are %s.", strings.Join(names, ", "))
+	return fmt.Sprintf(" Known names: %s.", strings.Join(names, ", "))
 }

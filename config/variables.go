@@ -14,7 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// declaredVariable is a variable block that has been read.
+// declaredVariable is a decoded variable block.
 type declaredVariable struct {
 	block    *hclsyntax.Block
 	spec     variable
@@ -22,11 +22,11 @@ type declaredVariable struct {
 	defaults *typeexpr.Defaults
 }
 
-// givenValue is a value from outside the variable's block.
+// givenValue is the value of a variable and its source.
 type givenValue struct {
 	value  cty.Value
 	source string     // for messages
-	at     *hcl.Range // where a value file gives it
+	at     *hcl.Range // its position in a value file; nil otherwise
 }
 
 func (l *loader) variables() {
@@ -34,15 +34,15 @@ func (l *loader) variables() {
 	var order []string
 	for _, k := range l.blocks["variable"] {
 		if len(k.Labels) != 1 {
-			continue // said by names
+			continue // reported by names
 		}
 		name := k.Labels[0]
 		if !hclsyntax.ValidIdentifier(name) {
-			l.errorf(k.LabelRanges[0], "Name not allowed", "A variable is referred to as var.NAME: a name has letters, digits, '_' and '-' and begins with a letter.")
+			l.errorf(k.LabelRanges[0], "Name not allowed", "The name of a variable begins with a letter and has only letters, digits, '_' and '-', as in var.NAME.")
 			continue
 		}
 		if vars[name] != nil {
-			l.errorf(k.DefRange(), "Variable stands twice", "variable %q is declared at %s:%d too. Rename one.", name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
+			l.duplicate(k.DefRange(), "Duplicate variable", "variable %q is also declared at %s:%d. Rename one.", name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
 			continue
 		}
 		vars[name] = l.declare(k)
@@ -51,7 +51,7 @@ func (l *loader) variables() {
 	given := l.given(vars)
 	values := map[string]cty.Value{}
 	for _, name := range order {
-		values[name] = l.settle(name, vars[name], given)
+		values[name] = l.resolve(name, vars[name], given)
 	}
 	l.vars = cty.ObjectVal(values)
 	for _, name := range order {
@@ -72,8 +72,8 @@ func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
 	return d
 }
 
-// settle is the variable's value: given or default, converted to its type.
-func (l *loader) settle(name string, d *declaredVariable, given map[string]givenValue) cty.Value {
+// resolve returns the variable's value: given or default, converted to its type.
+func (l *loader) resolve(name string, d *declaredVariable, given map[string]givenValue) cty.Value {
 	bad := cty.DynamicVal.Mark(failed{})
 	g, ok := given[name]
 	place := d.block.DefRange()
@@ -83,7 +83,7 @@ func (l *loader) settle(name string, d *declaredVariable, given map[string]given
 			return bad
 		}
 		if a == nil {
-			l.errorf(place, "Variable has no value", "Give one: -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s, or a default.", name, name)
+			l.errorf(place, "Variable has no value", "Set it with -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s or a default.", name, name)
 			return bad
 		}
 		v, ok := l.eval(a.Expr, scope{})
@@ -123,7 +123,7 @@ func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
 	for _, k := range sub(d.block.Body, "validation") {
 		condition, message := k.Body.Attributes["condition"], k.Body.Attributes["error_message"]
 		if condition == nil || message == nil {
-			l.errorf(k.DefRange(), "Attribute missing", "A validation needs condition and error_message.")
+			l.errorf(k.DefRange(), "Missing attribute", "A validation needs condition and error_message.")
 			continue
 		}
 		c, ok := l.eval(condition.Expr, scope{})
@@ -144,16 +144,16 @@ func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
 				detail = s
 			}
 		}
-		l.errorf(condition.Expr.Range(), "Value not accepted", "variable %q: %s", name, detail)
+		l.errorf(condition.Expr.Range(), "Invalid value", "variable %q: %s", name, detail)
 	}
 }
 
-// given collects values in Terraform's precedence, the last winning.
+// given collects the values of variables in Terraform's order of precedence; later ones override.
 func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue {
 	out := map[string]givenValue{}
 	for _, e := range l.options.Env {
 		n, v, ok := strings.Cut(strings.TrimPrefix(e, "FABRICFORM_VAR_"), "=")
-		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil { // other programs' variables are theirs
+		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil { // an unknown name is no error: the environment is shared with other programs
 			out[n] = l.fromText(v, "FABRICFORM_VAR_"+n, vars[n])
 		}
 	}
@@ -168,7 +168,7 @@ func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue 
 		n, s, ok := strings.Cut(in.Var, "=")
 		switch n = strings.TrimSpace(n); {
 		case !ok:
-			l.outside("Value not understood", fmt.Sprintf("-var %s: write -var name=value.", in.Var))
+			l.outside("Invalid value", fmt.Sprintf("-var %s: write -var name=value.", in.Var))
 		case vars[n] == nil:
 			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, keys(vars))))
 		default:
@@ -187,7 +187,7 @@ func keys[V any](m map[string]V) []string {
 	return out
 }
 
-// outside reports what is wrong with something that stands in no file.
+// outside reports a problem that has no place in a file.
 func (l *loader) outside(summary, detail string) {
 	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail})
 }
@@ -195,7 +195,7 @@ func (l *loader) outside(summary, detail string) {
 func (l *loader) autoFiles() []string {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
-		return nil // Files has read it a moment ago
+		return nil // Files has just read this directory without an error
 	}
 	var out []string
 	for _, e := range entries {
@@ -214,7 +214,7 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 		return
 	}
 	for _, k := range body.Blocks {
-		l.errorf(k.TypeRange, "Block in a value file", "A value file has lines such as name = value only.")
+		l.errorf(k.TypeRange, "Block in a value file", "A value file has only lines such as name = value.")
 	}
 	for _, a := range sortedAttributes(body) {
 		if vars[a.Name] == nil {
@@ -222,7 +222,7 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 			continue
 		}
 		if len(a.Expr.Variables()) > 0 {
-			l.errorf(a.Expr.Range(), "Reference in a value file", "A value file has values only. Put expressions into locals.")
+			l.errorf(a.Expr.Range(), "Reference in a value file", "A value file has only values. Put expressions into locals.")
 			continue
 		}
 		v, ok := l.eval(a.Expr, scope{})
@@ -233,8 +233,8 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 	}
 }
 
-// fromText reads a value from the command line or the environment: as it is where the variable is
-// a string or says no type, else as an expression without references.
+// fromText parses a value from the command line or the environment. It is taken literally if the
+// variable has a primitive type or none, and otherwise parsed as an expression without references.
 func (l *loader) fromText(s, source string, d *declaredVariable) givenValue {
 	if d.typ == cty.DynamicPseudoType || d.typ.IsPrimitiveType() {
 		return givenValue{cty.StringVal(s), source, nil}
@@ -251,6 +251,6 @@ func (l *loader) fromText(s, source string, d *declaredVariable) givenValue {
 			}
 		}
 	}
-	l.outside("Value not understood", fmt.Sprintf("%s %s: %s Write it as in a value file, such as '[\"a\", \"b\"]'.", source, d.block.Labels[0], diags[0].Detail))
+	l.outside("Invalid value", fmt.Sprintf("%s %s: %s Write the value as in a value file, such as '[\"a\", \"b\"]'.", source, d.block.Labels[0], diags[0].Detail))
 	return bad
 }

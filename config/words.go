@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// typeName says what an attribute takes, in a user's words.
+// typeName describes the type of an attribute for messages and documentation.
 func (a *attribute) typeName() string {
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
@@ -23,7 +23,7 @@ func (a *attribute) typeName() string {
 	case reflect.TypeFor[[]fabric.NICRef]():
 		return "a list of NICs"
 	case reflect.TypeFor[fabric.Netdev]():
-		return "a NIC or an interface's name"
+		return "a NIC or an interface name"
 	case reflect.TypeFor[time.Duration]():
 		return "a duration"
 	case reflect.TypeFor[netip.Addr]():
@@ -32,7 +32,7 @@ func (a *attribute) typeName() string {
 		return "an address or a network"
 	case reflect.TypeFor[[]netip.Prefix]():
 		if a.name == "subnet" {
-			return "a network, or a list with one for each family"
+			return "a network, or a list of one IPv4 and one IPv6 network"
 		}
 		return "a list of addresses with prefix lengths"
 	case reflect.TypeFor[fabric.Match](), reflect.TypeFor[fabric.GID]():
@@ -53,7 +53,7 @@ func (a *attribute) typeName() string {
 	return "a string"
 }
 
-// hint is an example of what to write, where the type's name alone does not say it.
+// hint returns an example value, if the type name alone is not clear enough.
 func (a *attribute) hint() string {
 	switch a.name {
 	case "endpoints":

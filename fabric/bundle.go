@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Bundle is what the name of a vendor's file says of its content.
+// Bundle describes a vendor's file by its name.
 type Bundle struct {
 	Stack   string // "mlnx_ofed" or "doca_ofed"
-	Version string // "24.10-2.1.8.0"; of DOCA "3.1.0-091000"
-	OFED    string // of DOCA, the OFED in it: "25.07"
+	Version string // "24.10-2.1.8.0"; for DOCA "3.1.0-091000"
+	OFED    string // for DOCA, the version of the OFED in it: "25.07"
 	Distro  string // "ubuntu22.04", "rhel8.6", "sles15sp5", "openeuler22.03sp3"; DOCA writes "ubuntu2204"
-	Arch    string // as Go names it
+	Arch    string // Go's name: amd64, arm64
 	Form    string // "tgz", "iso", "tar", "deb", "rpm"
 }
 
-// The names of NVIDIA's downloads: MLNX_OFED's user manual, chapter Installation, and DOCA-Host's
-// installation guide. A tar is a tgz that somebody unpacked once.
+// The names of NVIDIA's downloads come from MLNX_OFED's user manual, chapter Installation, and
+// DOCA-Host's installation guide. A .tar is a .tgz that somebody decompressed.
 var (
 	mlnxName = regexp.MustCompile(`^MLNX_OFED_LINUX-(\d+\.\d+(?:-\d+(?:\.\d+){2,4}))-([a-z]+[0-9][\w.]*?)-(x86_64|aarch64|ppc64le)(?:-ext)?\.(tgz|iso|tar|tar\.gz)$`)
 	docaName = regexp.MustCompile(`^doca-host[-_](\d+\.\d+\.\d+-\d+)[-_](\d+\.\d+)[-_]([a-z]+[0-9]+(?:sp[0-9]+)?)[._](x86_64|aarch64|amd64|arm64)\.(rpm|deb)$`)
@@ -25,7 +25,7 @@ var (
 
 var goArch = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 
-// ParseBundle reads a file's name; false where it is none of NVIDIA's.
+// ParseBundle parses a file name, and returns false if it is not the name of one of NVIDIA's bundles.
 func ParseBundle(file string) (Bundle, bool) {
 	name := path.Base(file)
 	arch := func(s string) string {
@@ -43,8 +43,8 @@ func ParseBundle(file string) (Bundle, bool) {
 	return Bundle{}, false
 }
 
-// Means says whether a declared version is this bundle's: its own, without DOCA's build number, or
-// the OFED in it.
+// Means reports whether a declared version refers to this bundle. For DOCA this may be its own version,
+// with or without the build number, or the version of the OFED in it. "" refers to any.
 func (b Bundle) Means(version string) bool {
 	plain, _, _ := strings.Cut(b.Version, "-")
 	return version == "" || version == b.Version || b.Stack == "doca_ofed" && (version == plain || b.OFED == version || strings.HasPrefix(version, b.OFED+"-"))

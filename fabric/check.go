@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Severity says whether a problem stops the plan.
+// Severity says whether a problem prevents a plan.
 type Severity int
 
 // The severities of a Problem.
@@ -15,19 +15,19 @@ const (
 	Warning
 )
 
-// Problem is something wrong with a fabric that its files alone show.
+// Problem is a mistake in a fabric that is visible in its files.
 type Problem struct {
 	Severity        Severity
 	Summary, Detail string
 	Pos             Pos
 }
 
-// checker indexes the fabric once, so that every check is linear.
+// checker indexes the fabric once, so that every check takes linear time.
 type checker struct {
 	f     *Fabric
 	nics  map[NICRef]*NIC
 	hosts map[string]*Host
-	cable map[NICRef]*Link    // the link that a NIC is an end of
+	cable map[NICRef]*Link    // the link that has the NIC as an endpoint
 	net   map[NICRef]*Network // the network that a NIC is a member of
 	out   []Problem
 }
@@ -40,8 +40,8 @@ func (c *checker) warnf(p Pos, summary, detail string, a ...any) {
 	c.out = append(c.out, Problem{Warning, summary, fmt.Sprintf(detail, a...), p})
 }
 
-// Check returns everything that is wrong with the fabric offline, in a stable order. Things that
-// are Invalid by themselves are left out of what needs them whole.
+// Check returns all problems of the fabric that can be found without hosts, in a stable order. Checks
+// skip Invalid blocks, whose problems were already reported.
 func Check(f *Fabric) []Problem {
 	c := &checker{f: f, nics: map[NICRef]*NIC{}, hosts: map[string]*Host{}, cable: map[NICRef]*Link{}, net: map[NICRef]*Network{}}
 	for _, h := range f.Hosts {
@@ -72,7 +72,7 @@ func Check(f *Fabric) []Problem {
 	return c.out
 }
 
-// use finds NICs with two uses: a port has one cable.
+// use reports NICs in more than one link or network: a port has one cable.
 func (c *checker) use() {
 	for _, l := range c.f.Links {
 		for _, r := range l.Endpoints {
@@ -87,7 +87,7 @@ func (c *checker) use() {
 		for _, r := range n.Members {
 			switch {
 			case seen[r]:
-				c.errorf(n.At("members"), "NIC stands twice", "%s is named twice in the members of network %s.", r, n.Name)
+				c.errorf(n.At("members"), "Duplicate member", "%s is listed twice in the members of network %s.", r, n.Name)
 			case c.cable[r] != nil:
 				c.errorf(n.At("members"), "NIC in a link and a network", "%s is an end of link %s and a member of network %s. A port has one cable.", r, c.cable[r].Name, n.Name)
 			case c.net[r] != nil:
@@ -105,7 +105,7 @@ func (c *checker) addresses() {
 		for _, n := range h.NICs {
 			if key := n.Netdev + n.Match.MAC + n.Match.PCI + n.Match.RDMA; key != "" {
 				if other, dup := devices[key]; dup {
-					c.errorf(n.Pos, "Device used twice", "NICs %s and %s of host %s are both %s. Give each its own device.", other, n.Name, h.Name, key)
+					c.errorf(n.Pos, "Device used twice", "NICs %s and %s of host %s both use device %s. Give each its own device.", other, n.Name, h.Name, key)
 				}
 				devices[key] = n.Name
 			}
@@ -119,31 +119,31 @@ func (c *checker) addresses() {
 func (c *checker) address(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
 	pos := n.At(n.addressAttr())
 	if o := seen[p.Addr()]; o != nil {
-		c.errorf(pos, "Address used twice", "%s on %s is also on %s. An address is used once in a fabric.", p.Addr(), n.Ref(), o.Ref())
+		c.errorf(pos, "Address used twice", "%s on %s is also on %s. Addresses are unique in a fabric.", p.Addr(), n.Ref(), o.Ref())
 	}
 	seen[p.Addr()] = n
 	host := p.Addr().BitLen() - p.Bits()
 	switch {
 	case p.Addr().IsUnspecified() || p.Addr().IsLoopback() || p.Addr().IsMulticast():
-		c.errorf(pos, "Not a host's address", "%s is an address that no NIC can have.", p)
+		c.errorf(pos, "Not a host address", "%s cannot be the address of a NIC.", p)
 	case p.Addr().Is6() && p.Addr().IsLinkLocalUnicast():
-		c.errorf(pos, "Link-local address", "%s: addresses are the NIC's global ones. The kernel gives link-local ones; ipv6_link_local says how.", p)
+		c.errorf(pos, "Link-local address", "%s: addresses lists only global addresses. The kernel assigns link-local ones, as ipv6_link_local says.", p)
 	case host > 1 && p == p.Masked():
-		c.errorf(pos, "Network where an address belongs", "%s is a network's own address. Use a host's address in it, such as %s.", p, netip.PrefixFrom(p.Addr().Next(), p.Bits()))
+		c.errorf(pos, "Network instead of an address", "%s is the address of the network. Use the address of a host in it, such as %s.", p, netip.PrefixFrom(p.Addr().Next(), p.Bits()))
 	case host > 1 && p.Addr().Is4() && !p.Contains(p.Addr().Next()):
-		c.errorf(pos, "Broadcast address", "%s is the broadcast address of %s. Use another address in it.", p.Addr(), p.Masked())
+		c.errorf(pos, "Broadcast address", "%s is the broadcast address of %s. Use another address of that network.", p.Addr(), p.Masked())
 	}
 	if a := p.Addr(); c.fabricNIC(n) && a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a) {
-		c.warnf(pos, "Public address on a fabric link", "%s is public address space: its real owner cannot be reached from this host, and a leak shows. Use a private network, such as 10.0.0.0/8.", p)
+		c.warnf(pos, "Public address on a fabric link", "%s is public address space: this host could no longer reach its real owner, and packets may leak to the Internet. Use a private network, such as 10.0.0.0/8.", p)
 	}
 }
 
-// shared is RFC 6598's address space between private and public.
+// shared is the shared address space of RFC 6598, which is not routed on the Internet.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 func (c *checker) fabricNIC(n *NIC) bool { return c.cable[n.Ref()] != nil || c.net[n.Ref()] != nil }
 
-// addressAttr is the attribute that gives the NIC its addresses.
+// addressAttr returns the attribute that sets the NIC's addresses.
 func (n *NIC) addressAttr() string {
 	if _, ok := n.AttrPos["addresses"]; ok {
 		return "addresses"
@@ -151,7 +151,7 @@ func (n *NIC) addressAttr() string {
 	return "host_number"
 }
 
-// portGroups finds groups of one: a typing error, or a half of a port that was forgotten.
+// portGroups reports groups of one link: a typing error, or the other half of the port is missing.
 func (c *checker) portGroups() {
 	members := map[string][]*Link{}
 	for _, l := range c.f.Links {
@@ -161,22 +161,22 @@ func (c *checker) portGroups() {
 	}
 	for _, l := range c.f.Links {
 		if g := members[l.PortGroup]; l.PortGroup != "" && len(g) == 1 {
-			c.warnf(l.At("port_group"), "Port group of one link", "No other link is in port_group %q. Links that share a physical port all name its group.", l.PortGroup)
+			c.warnf(l.At("port_group"), "Port group of one link", "No other link is in port_group %q. Set it on all links that share the physical port.", l.PortGroup)
 		}
 	}
 }
 
-// rdmaMTU is the smallest Ethernet MTU that leaves room for an RDMA MTU of 4096 with RoCE v2's
-// headers (IPv6 40, UDP 8, BTH 12, RETH 16, ICRC 4, and what extended headers add up to 96).
+// rdmaMTU is the smallest Ethernet MTU that leaves room for an RDMA MTU of 4096 with the headers of
+// RoCE v2: IPv6 40, UDP 8, BTH 12, RETH 16, ICRC 4, and extended headers; 96 in all.
 const rdmaMTU = 4096 + 96
 
 func (c *checker) smallMTU(n *NIC, mtu int, pos Pos) {
 	if mtu > 0 && mtu < rdmaMTU {
-		c.warnf(pos, "MTU is small for RDMA", "mtu %d on %s gives an RDMA MTU below 4096. Use 9000 where all ends can.", mtu, n.Ref())
+		c.warnf(pos, "Small MTU for RDMA", "mtu %d on %s limits the RDMA MTU to less than 4096. Use 9000 if all ends support it.", mtu, n.Ref())
 	}
 }
 
-// hostHas says whether an address is one of the host's declared ones.
+// hostHas reports whether an address is declared on the host.
 func hostHas(h *Host, a netip.Addr) bool {
 	if a.String() == h.Address {
 		return true

@@ -26,7 +26,7 @@ func (c *checker) link(l *Link) {
 	}
 	for _, n := range []*NIC{a, b} {
 		if l.MTU != 0 && n.MTU != l.MTU {
-			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, %s has %d. Set it in one place.", l.Name, l.MTU, n.Ref(), n.MTU)
+			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Name, l.MTU, n.Ref(), n.MTU)
 		}
 		c.smallMTU(n, n.MTU, n.At("mtu"))
 	}
@@ -37,12 +37,12 @@ func (c *checker) link(l *Link) {
 		if b.MTU == 0 {
 			unset, set = b, a
 		}
-		c.errorf(unset.Pos, "MTU declared at one end of a link", "%s has mtu %d, %s none. Set mtu %d at both ends, or mtu in link %s instead.", set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
+		c.errorf(unset.Pos, "MTU declared at one end of a link", "%s has mtu %d, but %s has none. Set mtu %d at both ends, or set mtu in link %s instead.", set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
 	default:
-		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, %s has %d. Small packets pass such a link and large ones are lost. Set both alike, or mtu in link %s.", a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
+		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, but %s has %d. Small packets pass and large packets are lost. Set the same mtu at both ends, or set mtu in link %s instead.", a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
 	}
 	if sa, sb := subnets(a), subnets(b); sa != sb {
-		c.errorf(pos, "Subnets differ at the ends of a link", "%s is in %s, %s in %s. Give both ends addresses of one subnet, or subnet in link %s.", a.Ref(), sa, b.Ref(), sb, l.Name)
+		c.errorf(pos, "Subnets differ at the ends of a link", "%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.", a.Ref(), sa, b.Ref(), sb, l.Name)
 	}
 	c.wideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
 }
@@ -59,8 +59,8 @@ func subnets(n *NIC) string {
 	return strings.Join(slices.Compact(s), ", ")
 }
 
-// cablesInOneSubnet finds two cables of one host in one subnet: the kernel holds two equal routes
-// then and takes the first, whichever cable is asked for.
+// cablesInOneSubnet reports two cables of one host in one subnet. The kernel then has two equal routes
+// and always uses the first, whichever cable was meant.
 func (c *checker) cablesInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
@@ -69,7 +69,7 @@ func (c *checker) cablesInOneSubnet(h *Host) {
 			}
 			if p, q, both := overlap(n, m); both {
 				c.errorf(n.At(n.addressAttr()), "Two direct links in one subnet",
-					"NICs %s and %s of host %s are both in %s. The kernel cannot tell the two cables apart: all traffic takes the first. Give each cable a subnet of its own, such as %s.",
+					"NICs %s and %s of host %s are both in %s. The kernel cannot tell the two cables apart and sends all traffic over the first. Give each cable its own subnet, such as %s.",
 					m.Name, n.Name, h.Name, wider(p, q), halves(wider(p, q)))
 			}
 		}
@@ -94,7 +94,7 @@ func wider(p, q netip.Prefix) netip.Prefix {
 	return q.Masked()
 }
 
-// halves proposes the first two point-to-point subnets of a network.
+// halves suggests the first two point-to-point subnets of a network.
 func halves(p netip.Prefix) string {
 	bits := 30
 	if p.Addr().Is6() {
@@ -111,13 +111,12 @@ func halves(p netip.Prefix) string {
 	return first.String() + " and " + netip.PrefixFrom(second, bits).String()
 }
 
-// wideAreaRTT is far above what a fabric in one building shows: 1 ms of round trip is some 100 km
-// of fibre.
+// wideAreaRTT is far above the round-trip time in one building: 1 ms is about 100 km of fibre.
 const wideAreaRTT = 1_000_000 // ns
 
-// wideArea warns where collectives would cross what is declared to be far.
+// wideArea warns if collectives would cross a link or network with a high declared latency.
 func (c *checker) wideArea(role string, v Validate, b Block, what string) {
 	if role == "training" && v.Ping.MaxRTT != nil && v.Ping.MaxRTT.Nanoseconds() > wideAreaRTT {
-		c.warnf(b.Pos, "Collectives over a wide area", "%s has role \"training\" and allows a round trip of %s. Every step of a training run would wait for it: use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
+		c.warnf(b.Pos, "Collectives over a wide area", "%s has role \"training\" but allows a round trip of %s. Every training step would wait for it. Use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
 	}
 }

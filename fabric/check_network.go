@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -10,7 +11,7 @@ func (c *checker) network(n *Network) {
 		return
 	}
 	if len(n.Members) < 2 {
-		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %d enabled members: there is nothing to measure.", n.Name, len(n.Members))
+		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %s: there is nothing to measure.", n.Name, members(len(n.Members)))
 	}
 	c.wideArea(n.Role, n.Validate, n.Block, "Network "+n.Name)
 	var first *NIC
@@ -24,10 +25,10 @@ func (c *checker) network(n *Network) {
 			first = m
 		}
 		if n.MTU == 0 && first.MTU != m.MTU {
-			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, %s has %d. Small packets pass and large ones are lost. Set all alike, or mtu in network %s.", first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
+			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, but %s has %d. Small packets pass and large packets are lost. Set the same mtu on all members, or set mtu in network %s instead.", first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
 		}
 		if !n.Routed && len(n.Subnet) == 0 && subnets(first) != subnets(m) {
-			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network", "%s is in %s, %s in %s. Give all members addresses of one subnet, or set routed = true and their routes.", first.Ref(), subnets(first), m.Ref(), subnets(m))
+			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network", "%s is in %s, but %s is in %s. Give all members addresses in one subnet, or set routed = true and declare their routes.", first.Ref(), subnets(first), m.Ref(), subnets(m))
 		}
 	}
 	if n.Routed {
@@ -35,22 +36,29 @@ func (c *checker) network(n *Network) {
 	}
 }
 
+func members(n int) string {
+	if n == 1 {
+		return "1 enabled member"
+	}
+	return fmt.Sprintf("%d enabled members", n)
+}
+
 func (c *checker) member(n *Network, m *NIC) {
 	if n.MTU != 0 && m.MTU != n.MTU {
-		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, %s has %d. Set it in one place.", n.Name, n.MTU, m.Ref(), m.MTU)
+		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, but %s has %d. Set mtu in one place.", n.Name, n.MTU, m.Ref(), m.MTU)
 	}
 	c.smallMTU(m, m.MTU, m.At("mtu"))
 	if m.HostNumber != 0 && len(n.Subnet) == 0 {
-		c.errorf(m.At("host_number"), "Host number without a subnet", "%s has host_number, and network %s no subnet to take it from. Give the network a subnet, or the NIC addresses.", m.Ref(), n.Name)
+		c.errorf(m.At("host_number"), "Host number without a subnet", "%s has host_number, but network %s has no subnet. Set subnet on the network, or addresses on the NIC.", m.Ref(), n.Name)
 		return
 	}
 	for _, s := range n.Subnet {
 		if len(m.Addresses) == 0 {
-			c.errorf(m.Pos, "Member without an address", "Network %s has subnet %s, and %s neither host_number nor addresses. Give it host_number, unique in the network.", n.Name, s, m.Ref())
+			c.errorf(m.Pos, "Member without an address", "Network %s has subnet %s, but %s has neither host_number nor addresses. Set host_number, unique in the network.", n.Name, s, m.Ref())
 			return
 		}
 		if !slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() == p.Bits() }) {
-			c.errorf(m.At(m.addressAttr()), "Member outside the subnet", "%s has no address in %s, the subnet of network %s. Give it one with that prefix length, or host_number.", m.Ref(), s, n.Name)
+			c.errorf(m.At(m.addressAttr()), "Member outside the subnet", "%s has no address in %s, the subnet of network %s. Give it an address with that prefix length, or set host_number.", m.Ref(), s, n.Name)
 		}
 	}
 }
@@ -79,14 +87,14 @@ func (c *checker) routed(n *Network) {
 			own := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Masked() == s })
 			family := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == s.Addr().Is4() })
 			if !own && family && !slices.ContainsFunc(covers, func(p netip.Prefix) bool { return p.Bits() <= s.Bits() && p.Contains(s.Addr()) }) {
-				c.errorf(n.At("members"), "No route to other members", "%s has no route to %s, where members of network %s are. Add a route, or a policy_route, on %s.", r, s, n.Name, r.NIC)
+				c.errorf(n.At("members"), "No route to other members", "%s has no route to %s, the subnet of other members of network %s. Add a route or a policy_route on %s.", r, s, n.Name, r.NIC)
 				break
 			}
 		}
 	}
 }
 
-// cover lists what a NIC's declared routes lead to.
+// cover lists the destinations of a NIC's declared routes.
 func cover(h *Host, m *NIC) []netip.Prefix {
 	var out []netip.Prefix
 	for _, r := range h.Routes {
@@ -104,8 +112,8 @@ func cover(h *Host, m *NIC) []netip.Prefix {
 	return out
 }
 
-// nicsInOneSubnet warns of two NICs of one host in one switched subnet: Linux answers ARP for any
-// of its addresses on any NIC, and sends by the first route.
+// nicsInOneSubnet warns about two NICs of one host in one switched subnet. Linux answers ARP for any of
+// its addresses on any NIC, and sends by the first route.
 func (c *checker) nicsInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
@@ -115,13 +123,14 @@ func (c *checker) nicsInOneSubnet(h *Host) {
 				continue
 			}
 			c.warnf(n.At(n.addressAttr()), "Two NICs in one subnet",
-				"NICs %s and %s of host %s are both in %s. Replies and ARP answers take either of them. Give each network a subnet of its own; or both NICs a policy_route from their address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, \"ipv4.conf.arp_announce\" = 2 }.",
+				"NICs %s and %s of host %s are both in %s. Replies and ARP answers may leave by either NIC. Give each network its own subnet; or give both NICs a policy_route from their own address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, \"ipv4.conf.arp_announce\" = 2 }.",
 				m.Name, n.Name, h.Name, wider(p, q))
 		}
 	}
 }
 
-// strict says whether a NIC answers and sends for itself only (kernel: networking/ip-sysctl.rst).
+// strict reports whether a NIC answers ARP and sends only for its own addresses (kernel documentation:
+// networking/ip-sysctl.rst).
 func strict(h *Host, n *NIC) bool {
 	rule := slices.ContainsFunc(h.Policy, func(p *PolicyRoute) bool {
 		return p.NIC == n.Ref() && p.From.IsValid() && slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return p.From.Contains(a.Addr()) })

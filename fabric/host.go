@@ -2,30 +2,30 @@ package fabric
 
 import "time"
 
-// Host is one machine. Its name is the block's name, or the for_each key of its instance.
+// Host is one machine. Its name is the name of its block, or its for_each key.
 type Host struct {
 	Block
 	Name      string
 	BlockName string // differs from Name under for_each
 
-	// Management address or name, as ssh takes it; the host's name without it, through `~/.ssh/config`.
+	// Management address or name, as for ssh. Default: the host's name, which `~/.ssh/config` may resolve.
 	Address string `ff:"address"`
-	// Names and values of your own, for expressions.
+	// Your own names and values, for expressions and `-host`.
 	Labels map[string]string `ff:"labels"`
 	// Kernel settings under `net`, `vm`, `kernel` and `fs`, as sysctl(8) writes them: `"net.ipv4.ip_forward" = 1`.
 	Sysctl map[string]string `ff:"sysctl"`
 	// How much memory users may pin for RDMA: `"unlimited"` or a number of bytes.
 	Memlock string `ff:"memlock"`
-	// What owns the host's network settings, where detection is ambiguous.
+	// The program that manages the host's network settings. Set it if detection is ambiguous.
 	NetworkManager string `ff:"network_manager,one=netplan|networkmanager|systemd-networkd|ifupdown|ifcfg"`
 
-	// How this host is reached.
+	// SSH settings of this host.
 	SSH SSH `ff:"ssh,block"`
-	// A network interface of the fabric. One that no block names is never touched.
+	// A network interface of the fabric. Interfaces without a block are never changed.
 	NICs []*NIC `ff:"nic,block,label=NAME,repeat"`
 	// A route of the main table.
 	Routes []*MainRoute `ff:"route,block,label=NAME,repeat"`
-	// A rule and the routes of its table, made together. It owns only the routes that it lists.
+	// A rule and the routes of its table, which are added together. Other routes in the table are left alone.
 	Policy []*PolicyRoute `ff:"policy_route,block,label=NAME,repeat"`
 	// A Soft-RoCE device on a plain NIC.
 	RXE []*RXE `ff:"rxe,block,label=DEVICE,repeat"`
@@ -35,21 +35,22 @@ type Host struct {
 	NCCL NCCL `ff:"nccl,block"`
 }
 
-// SSH says how a host is reached. Zero fields fall to ~/.ssh/config and the usual defaults.
+// SSH holds the settings of the SSH connection. Zero fields default to ~/.ssh/config and then to ssh's
+// own defaults.
 type SSH struct {
 	// Login name.
 	User string `ff:"user"`
 	// TCP port.
 	Port int `ff:"port,min=1,max=65535"`
-	// Private key, relative to the file that names it; else ssh-agent, then the usual default keys.
+	// Private key, relative to the fabric file. Default: ssh-agent, then the usual default keys.
 	IdentityFile string `ff:"identity_file,path"`
-	// Host keys, relative to the file that names them; else `~/.ssh/known_hosts`. A host must be known.
+	// File of known host keys, relative to the fabric file. Default: `~/.ssh/known_hosts`. A host with an unknown key is refused.
 	KnownHosts string `ff:"known_hosts,path"`
-	// Hosts to go through, `[user@]host[:port]`, separated by commas.
+	// Jump hosts, `[user@]host[:port]`, separated by commas.
 	ProxyJump string `ff:"proxy_jump"`
-	// Run the helper under `sudo -n`; without it yes, unless the user is root.
+	// Whether the helper runs under `sudo -n`. Default: true, unless the user is root.
 	Sudo *bool `ff:"sudo"`
-	// How long to wait for a connection; 10 s without it. A host that is given longer is a slow one: its silence is borne longer, too.
+	// How long to wait for a connection. Default: 10 s. A longer timeout also raises the heartbeat timeout.
 	ConnectTimeout time.Duration `ff:"connect_timeout"`
 }
 

@@ -14,17 +14,17 @@ type Link struct {
 
 	// The two NICs: `[host.a.nic.rail0, host.b.nic.rail0]`.
 	Endpoints []NICRef `ff:"endpoints,required"`
-	// One subnet, or one for each family. Gives the ends its first two usable addresses, in the order of `endpoints`; a /31 and a /127 use both.
+	// One subnet, or one for each address family. The ends get its first two usable addresses, in the order of `endpoints`; a /31 and a /127 use both addresses.
 	Subnet []netip.Prefix `ff:"subnet"`
-	// Bytes, for both ends.
+	// MTU of both ends, in bytes.
 	MTU int `ff:"mtu,min=68,max=65535"`
-	// What each port must have negotiated, Gb/s.
+	// Speed that each port must have negotiated, in Gb/s.
 	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
-	// What fractions refer to, Gb/s; `speed_gbps` without it.
+	// Speed that `min_fraction` refers to, in Gb/s. Default: `speed_gbps`.
 	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
-	// Links of one name share a physical port: they are measured apart and together.
+	// Name of the physical port that this link shares with other links. They are measured one by one and all together.
 	PortGroup string `ff:"port_group"`
-	// What the link is for.
+	// Purpose of the link.
 	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
 	// Thresholds of this link.
 	Validate Validate `ff:"validate,block"`
@@ -38,25 +38,25 @@ type Network struct {
 
 	// The NICs: `[for h in values(host.gpu) : h.nic.rail0]`.
 	Members []NICRef `ff:"members,required"`
-	// One subnet, or one for each family. Members take their address by `host_number`, or declare one in it.
+	// One subnet, or one for each address family. Members get their address by `host_number`, or declare one in the subnet.
 	Subnet []netip.Prefix `ff:"subnet"`
-	// The members stand in different subnets, each with a route to the others, which is checked.
+	// Whether the members are in different subnets. Each then needs a route to the others, which is checked.
 	Routed bool `ff:"routed"`
-	// Bytes, for all members.
+	// MTU of all members, in bytes.
 	MTU int `ff:"mtu,min=68,max=65535"`
-	// What each port must have negotiated, Gb/s.
+	// Speed that each port must have negotiated, in Gb/s.
 	SpeedGbps float64 `ff:"speed_gbps,min=0,max=1000000"`
-	// What fractions refer to, Gb/s; `speed_gbps` without it.
+	// Speed that `min_fraction` refers to, in Gb/s. Default: `speed_gbps`.
 	ExpectGbps float64 `ff:"expect_gbps,min=0,max=1000000"`
-	// What the network is for.
+	// Purpose of the network.
 	Role string `ff:"role,one=training|inference|checkpoint|storage,default=training"`
 	// Thresholds of this network.
 	Validate Validate `ff:"validate,block"`
 }
 
-// Path is a pair of NICs that live checks measure: a link, or two members of a network.
+// Path is a pair of NICs that the live checks measure: a link, or two members of a network.
 type Path struct {
-	Name       string // of the link, or network:host-host
+	Name       string // name of the link, or network:host-host
 	Network    *Network
 	Link       *Link
 	Endpoints  [2]NICRef
@@ -69,7 +69,7 @@ type Path struct {
 	Validate   Validate
 }
 
-// Role is what the link or network behind a NIC is for; "" where it has none.
+// Role returns the role of the NIC's link or network, or "".
 func (f *Fabric) Role(r NICRef) string {
 	for _, l := range f.Links {
 		if slices.Contains(l.Endpoints, r) {
@@ -84,11 +84,11 @@ func (f *Fabric) Role(r NICRef) string {
 	return ""
 }
 
-// ringFrom is the number of members above which a network is measured as a ring by default: all
-// pairs of n members are n·(n-1)/2 measurements, a ring is n.
+// ringFrom is the number of members above which a network is measured as a ring by default. All pairs of
+// n members take n·(n-1)/2 measurements, a ring takes n.
 const ringFrom = 4
 
-// Paths lists what live checks measure: links first, then each network's pairs.
+// Paths lists the paths that the live checks measure: links first, then the pairs of each network.
 func (f *Fabric) Paths() []Path {
 	var out []Path
 	for _, l := range f.Links {
@@ -101,7 +101,7 @@ func (f *Fabric) Paths() []Path {
 	return out
 }
 
-// MemberName is the member's host, or host.nic where a host has several NICs in the network.
+// MemberName returns the name of the member's host, or host.nic if the host has several NICs in the network.
 func (n *Network) MemberName(r NICRef) string {
 	for _, o := range n.Members {
 		if o.Host == r.Host && o != r {

@@ -2,38 +2,38 @@ package fabric
 
 import "maps"
 
-// Netdev is the name of a NIC of the host, or of an interface.
+// Netdev is the name of a NIC of the host or of an interface.
 type Netdev string
 
 // NCCL holds declared NCCL settings. An attribute that is absent, null or "auto" is derived.
 type NCCL struct {
 	Block
 
-	// RDMA or TCP sockets.
+	// RDMA (`ib`) or TCP sockets.
 	Transport string `ff:"transport,one=ib|socket,auto"`
-	// The NICs that NCCL uses: `[nic.rail0, nic.rail1]`.
+	// The NICs that NCCL uses, such as `[nic.rail0, nic.rail1]`.
 	HCA []NICRef `ff:"hca,auto"`
-	// The NIC, or the name of the interface, that NCCL bootstraps over.
+	// The NIC or interface that NCCL uses for bootstrap.
 	SocketIfname Netdev `ff:"socket_ifname,auto"`
-	// Pins the GID index of all HCAs of the host.
+	// GID index of all HCAs of the host, pinned.
 	GIDIndex *int `ff:"gid_index,min=0,max=255,auto"`
-	// NCCL's version on the hosts, such as `"2.27.5"`: variables are checked against it. Without it the newest known one is assumed here, and what a host has is looked at there.
+	// NCCL's version on the hosts, such as `"2.27.5"`. Variables are checked against it. Default: offline checks assume the newest known version, and checks on a host use the version that is installed there.
 	Version string `ff:"version"`
-	// More variables of NCCL, by name; they win over what is derived, and are checked against NCCL's own.
+	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables.
 	Env map[string]string `ff:"env"`
-	// Whether the file is written.
+	// Whether to write the file.
 	Write *bool `ff:"write,absent=true"`
-	// Path on the host: `/etc/nccl.conf`, or a name of your own in `/etc` that holds `fabricform`, for `NCCL_CONF_FILE`.
+	// Path on the host: `/etc/nccl.conf`, or a file in `/etc` whose name contains `fabricform`, for `NCCL_CONF_FILE`.
 	File string `ff:"file,absent=/etc/nccl.conf"`
-	// Whether a file that somebody else wrote is replaced. It is kept beside ours, and given back.
+	// Whether to replace a file that fabricform did not write. The original is kept beside it and restored when the block is removed.
 	Replace *bool `ff:"replace,absent=false"`
 }
 
-// NCCLConf is the file that every NCCL on a host reads by itself.
+// NCCLConf is the file that every NCCL on a host reads by default.
 const NCCLConf = "/etc/nccl.conf"
 
-// NCCLFile is the file that NCCL's settings are written to on a host; "": none is written, because no
-// block asks for it or one forbids it.
+// NCCLFile returns the path of the file for NCCL's settings on a host. It returns "" if no block declares
+// NCCL settings, or if a block sets write = false.
 func (f *Fabric) NCCLFile(h *Host) string {
 	n := f.NCCLOf(h)
 	if f.NCCL.Pos == (Pos{}) && h.NCCL.Pos == (Pos{}) || n.Write != nil && !*n.Write {
@@ -45,8 +45,8 @@ func (f *Fabric) NCCLFile(h *Host) string {
 	return n.File
 }
 
-// NCCLOf is what the files say of NCCL on a host: its own block wins over the fabric's per
-// attribute, and env merges by key.
+// NCCLOf returns the NCCL settings of a host. Its own block overrides the fabric's per attribute, and
+// env per variable.
 func (f *Fabric) NCCLOf(h *Host) NCCL {
 	out := h.NCCL
 	if out.Transport == "" {

@@ -4,74 +4,74 @@ import "time"
 
 // Validate holds thresholds of the live checks.
 type Validate struct {
-	// Which members of a network are measured: neighbours, or all pairs. Without it a ring above four members.
+	// Which pairs of members of a network are measured: neighbours in a ring, or all pairs. Default: all pairs up to four members, a ring above.
 	Pairs string `ff:"pairs,one=ring|all"`
-	// ICMP echo, with full-size packets that must not be fragmented.
+	// ICMP echo with full-size packets that must not be fragmented.
 	Ping PingCheck `ff:"ping,block"`
-	// TCP throughput, each direction.
+	// TCP throughput in each direction.
 	TCP TCPCheck `ff:"tcp,block"`
-	// RDMA verbs; skipped with the reason where there is no RDMA device.
+	// RDMA verbs. Skipped, with the reason, if there is no RDMA device.
 	Verbs VerbsCheck `ff:"verbs,block"`
-	// NCCL itself.
+	// NCCL collectives.
 	NCCL NCCLCheck `ff:"nccl,block"`
 }
 
-// PingCheck is the ICMP check's thresholds. Nil MaxRTT: not judged.
+// PingCheck holds the thresholds of the ICMP check. If MaxRTT is nil, latency is reported but not judged.
 type PingCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Packets.
+	// Number of packets.
 	Count int `ff:"count,min=1,max=100000,default=10"`
-	// Share of the packets that may be lost.
+	// Largest allowed packet loss, in percent.
 	MaxLossPercent float64 `ff:"max_loss_percent,min=0,max=100,default=0"`
-	// Largest mean round-trip time, such as `"200us"`; not judged without it.
+	// Largest allowed mean round-trip time, such as `"200us"`. Default: reported but not judged.
 	MaxRTT *time.Duration `ff:"max_rtt"`
 }
 
-// TCPCheck is the throughput check's thresholds, per direction.
+// TCPCheck holds the thresholds of the throughput check, per direction.
 type TCPCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Time of sending.
+	// How long to send.
 	Duration time.Duration `ff:"duration,default=3s"`
-	// Connections side by side.
+	// Number of parallel connections.
 	Streams int `ff:"streams,min=1,max=128,default=4"`
-	// Least throughput, Gb/s.
+	// Smallest allowed throughput, in Gb/s.
 	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
-	// Least share of the expected speed; 0.9 where a speed is declared.
+	// Smallest allowed fraction of the expected speed. Default: 0.9 if a speed is declared.
 	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
 }
 
-// VerbsCheck is the RDMA check's thresholds, per direction.
+// VerbsCheck holds the thresholds of the RDMA check, per direction.
 type VerbsCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Tests of perftest, without `ib_`.
+	// Programs of perftest, without the prefix `ib_`.
 	Tests []string `ff:"tests,one=send_lat|send_bw|write_lat|write_bw|read_lat|read_bw,default=send_lat write_bw"`
-	// Bytes of a message; each test's own without it.
+	// Message size in bytes. Default: that of each program.
 	Size int `ff:"size,min=1,max=1073741824"`
-	// Time of each bandwidth test.
+	// Duration of each bandwidth test.
 	Duration time.Duration `ff:"duration,default=3s"`
-	// Least bandwidth, Gb/s.
+	// Smallest allowed bandwidth, in Gb/s.
 	MinGbps *float64 `ff:"min_gbps,min=0,max=1000000"`
-	// Least share of the expected speed.
+	// Smallest allowed fraction of the expected speed.
 	MinFraction *float64 `ff:"min_fraction,min=0,max=1"`
-	// Largest typical latency, such as `"5us"`.
+	// Largest allowed typical latency, such as `"5us"`.
 	MaxLatency *time.Duration `ff:"max_latency"`
 }
 
-// NCCLCheck is the collective check's thresholds.
+// NCCLCheck holds the thresholds of the collective check.
 type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// What runs the collectives: `torch` ranks of PyTorch, `nccl-tests` NVIDIA's programs by MPI's `mpirun`, one rank for each GPU. Both go through the helpers.
+	// Program that runs the collectives, one rank for each GPU: `torch` runs PyTorch, `nccl-tests` runs NVIDIA's programs with `mpirun`. The helpers start both.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
-	// Path on the hosts of the Python that has torch; the system's `python3` without it.
+	// Path on the hosts of a Python that has torch. Default: the system's `python3`.
 	Python string `ff:"python,shape=program"`
-	// Folder on the hosts with the programs of nccl-tests, built with `MPI=1`; the system's without it.
+	// Directory on the hosts with the programs of nccl-tests, built with `MPI=1`. Default: the system's.
 	NCCLTests string `ff:"nccl_tests,shape=folder"`
-	// Path on the hosts of Open MPI's or MPICH's `mpirun`; the system's without it.
+	// Path on the hosts of the `mpirun` of Open MPI or MPICH. Default: the system's.
 	MPIRun string `ff:"mpirun,shape=program"`
-	// Least bus bandwidth, GB/s.
+	// Smallest allowed bus bandwidth, in GB/s.
 	MinBusbwGBs *float64 `ff:"min_busbw_gbs,min=0,max=1000000"`
 }

@@ -82,14 +82,14 @@ func attributeHelp(a *config.Attribute) string {
 	for _, p := range a.Parts {
 		out += "\n- `" + p.Name + "`: " + p.Takes + ". " + p.Doc
 	}
-	switch a.Without {
+	switch a.Default {
 	case "":
-	case "an error":
+	case "required":
 		out += "\n\nRequired."
 	case "derived":
-		out += "\n\nDerived where it is not set."
+		out += "\n\nDerived if not set."
 	default:
-		out += "\n\nWithout it: " + a.Without + "."
+		out += "\n\nDefault: " + a.Default + "."
 	}
 	return out
 }
@@ -100,7 +100,7 @@ func kindHelp(k *config.Kind) string {
 		out += " At most one."
 	}
 	if k.Attribute("for_each") != nil {
-		out += "\n\nTakes `for_each` and `enabled`."
+		out += "\n\nAccepts `for_each` and `enabled`."
 	}
 	return out
 }

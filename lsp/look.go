@@ -32,7 +32,7 @@ func look(j job, o config.Options) seen {
 	switch {
 	case len(files) < 2:
 		out.alone = false
-	case namedTwice(diags):
+	case hasDuplicates(diags):
 		out.alone = j.alone || errorsAlone(files, o) < errorsIn(diags)
 	case parsed(files):
 		out.alone = false // else what stood before holds: a file that is being typed hides the names of all
@@ -72,10 +72,10 @@ func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnost
 	}
 }
 
-// namedTwice says whether names clash, in config's words.
-func namedTwice(diags hcl.Diagnostics) bool {
+// hasDuplicates reports whether a name is declared twice.
+func hasDuplicates(diags hcl.Diagnostics) bool {
 	for _, d := range diags {
-		if strings.HasSuffix(d.Summary, " stands twice") {
+		if _, is := d.Extra.(config.Duplicate); is {
 			return true
 		}
 	}

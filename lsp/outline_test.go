@@ -2,7 +2,10 @@ package lsp
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,23 +47,45 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// TestOutlineIsLinear: hostile text costs no more than long text.
+// TestOutlineIsLinear: hostile text costs no more than long text: eight times the text takes some eight times the
+// processor's time, not 64 times. Other programs make a measurement longer, never shorter: the best of many is taken.
 func TestOutlineIsLinear(t *testing.T) {
-	const n = 200_000
-	for name, src := range map[string]string{
-		"blocks":   strings.Repeat("a {\n", n),
-		"brackets": "a = " + strings.Repeat("(", n) + strings.Repeat("]", n),
-		"quotes":   strings.Repeat("a = \"\n", n),
-		"interps":  "a = " + strings.Repeat("\"${", n),
+	n := 12_500
+	if os.Getenv("FABRICFORM_LONG") != "" {
+		n = 50_000
+	}
+	for name, text := range map[string]func(n int) string{
+		"blocks":   func(n int) string { return strings.Repeat("a {\n", n) },
+		"brackets": func(n int) string { return "a = " + strings.Repeat("(", n) + strings.Repeat("]", n) },
+		"quotes":   func(n int) string { return strings.Repeat("a = \"\n", n) },
+		"interps":  func(n int) string { return "a = " + strings.Repeat("\"${", n) },
 	} {
-		began := time.Now()
-		f := newFile("", "", []byte(src))
-		complete([]*file{f}, f, len(src), true)
-		help([]*file{f}, f, len(src)/2)
-		if d := time.Since(began); d > 30*time.Second {
-			t.Errorf("%s took %s", name, d)
-		} else {
-			t.Log(name, d)
+		measure := func(n int) time.Duration {
+			src := text(n)
+			runtime.GC() // what this one finds to collect is its own
+			began := processorTime(t)
+			f := newFile("", "", []byte(src))
+			complete([]*file{f}, f, len(src), true)
+			help([]*file{f}, f, len(src)/2)
+			return processorTime(t) - began
+		}
+		small, large := time.Hour, time.Hour
+		for try := 0; try < 25 && (try == 0 || large > 24*small); try++ {
+			small, large = min(small, measure(n)), min(large, measure(8*n))
+		}
+		t.Logf("%s: %s and %s", name, small, large)
+		if large > 24*small {
+			t.Errorf("%s: %s for %d, %s for %d", name, small, n, large, 8*n)
 		}
 	}
+}
+
+// processorTime is what this process used so far: how long a busy machine lets it wait is no part of it.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -99,11 +99,39 @@ func cable(t *testing.T, a, b *room, n, mtu int) {
 					addr.Flags |= unix.IFA_F_NODAD
 					must(t, netlink.AddrAdd(l, addr))
 				}
+				// Link-local addresses are of use at once: nobody else is on the cable.
+				must(t, os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_dad", []byte("0"), 0o644))
 				must(t, netlink.LinkSetUp(l))
 			})
 		}
 	}
-	time.Sleep(2500 * time.Millisecond) // link-local addresses are still tentative before
+	for i := range n {
+		for _, r := range []*room{a, b} {
+			r.do(func() { must(t, awaitLinkLocal(fmt.Sprintf("c%d", i))) })
+		}
+	}
+}
+
+// awaitLinkLocal waits until the kernel has made a link's own address, which it does when there is a carrier.
+func awaitLinkLocal(name string) error {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		addrs, err := netlink.AddrList(l, netlink.FAMILY_V6)
+		if err != nil {
+			return err
+		}
+		for _, a := range addrs {
+			if a.IP.IsLinkLocalUnicast() && a.Flags&unix.IFA_F_TENTATIVE == 0 {
+				return nil
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s gets no link-local address", name)
+		}
+	}
 }
 
 func spec(dev, src, dst string, size int, df bool) PingSpec {

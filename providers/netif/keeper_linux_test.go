@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -124,7 +125,11 @@ func TestRestoreFromAnyState(t *testing.T) {
 	})
 	pool = append(pool, "link set ff0 mtu 1000", "link set ff0 mtu 2000", "link set ff0 down", "link set ff0 up", "link set ff0 up",
 		"addr flush dev ff0 scope global", "addr del 10.0.0.1/24 dev ff0", "addr del fd00::1/64 dev ff0", "rule del priority 500", "nexthop del id 6")
-	for seed := range uint64(8) {
+	seeds := uint64(4)
+	if os.Getenv("FABRICFORM_LONG") != "" {
+		seeds = 40
+	}
+	for seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			h := freshHost(t)

@@ -125,6 +125,7 @@ func TestKernelSettlesAddresses(t *testing.T) {
 		"both families, after duplicate checks": {{"10.0.0.1/24", "fd00::1/64"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := freshHost(t)
 			settle(t, h, KindNIC, wantNIC("ff1"))
 			for _, addrs := range steps {
@@ -137,6 +138,7 @@ func TestKernelSettlesAddresses(t *testing.T) {
 // TestKernelKeepsSecondariesOfAnAddressGivenBack: without promote_secondaries the kernel takes them
 // along with the first address of their subnet (net/ipv4/devinet.c, __inet_del_ifa).
 func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	links, err := h.Links(t.Context())
 	must(t, err)
@@ -162,6 +164,7 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 }
 
 func TestKernelSettlesMTUAndSysctls(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	s := wantNIC("ff0", "10.0.0.1/24")
 	s.MTU, s.Sysctl = 9000, map[string]string{"ipv4.conf.arp_ignore": "1"}
@@ -172,6 +175,7 @@ func TestKernelSettlesMTUAndSysctls(t *testing.T) {
 }
 
 func TestKernelNamesDuplicateIPv6(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
 	settle(t, h, KindNIC, wantNIC("ff0"))
@@ -185,6 +189,7 @@ func TestKernelNamesDuplicateIPv6(t *testing.T) {
 }
 
 func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	s := wantNIC("ff0", "fd00::1/64")
@@ -207,6 +212,7 @@ func policyOf(via string, metric int) PolicyRouteSpec {
 }
 
 func TestKernelSettlesPolicyRoutes(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
@@ -226,6 +232,7 @@ func TestKernelSettlesPolicyRoutes(t *testing.T) {
 }
 
 func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/30"))
@@ -240,6 +247,7 @@ func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 }
 
 func TestKernelForeignRouteIsRefused(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
@@ -267,6 +275,7 @@ func onLink(s MainRouteSpec) MainRouteSpec {
 }
 
 func TestKernelSettlesMainRoutes(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
@@ -308,6 +317,7 @@ func mainRouteIs(t *testing.T, h host.Host, s MainRouteSpec) {
 }
 
 func TestKernelBouncedLinkLosesMainRoutes(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	nic := wantNIC("ff0", "192.168.88.1/29", "fd00::1/64")
@@ -329,6 +339,7 @@ func TestKernelBouncedLinkLosesMainRoutes(t *testing.T) {
 }
 
 func TestKernelForeignMainRouteIsRefused(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
@@ -355,6 +366,7 @@ func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
 // TestKernelFenceIsRight makes each route in spite of the fence and asks the kernel where the
 // answers to the operator go then: the fence refuses those that move them, and no other.
 func TestKernelFenceIsRight(t *testing.T) {
+	t.Parallel()
 	h := freshHost(t)
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "mgmt0"}, PeerName: "mgmt1"}))
 	for _, s := range []NICSpec{wantNIC("ff1"), wantNIC("mgmt1"), wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"), wantNIC("mgmt0", "172.16.0.2/24", "fd0a::2/64")} {
