@@ -209,7 +209,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 	})
 	t.Run("wrong interface", func(t *testing.T) {
 		f := g.prove(t, "wrong-interface", `socket_ifname = "rail7"`, true, `"rail7", and this host has no such interface`, "skip a collectives")
-		if got := g.force(t, "wrong-interface", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail7"}); !strings.Contains(got, "error a") || !strings.Contains(got, "No interface to meet over") {
+		if got := g.force(t, "wrong-interface", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail7"}); !strings.Contains(got, "error a") || !strings.Contains(got, "No interface for bootstrap") {
 			t.Error("the log's cause is not named")
 		}
 	})
@@ -235,7 +235,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 			}
 		}
 		defer g.file(t, nil)
-		if got := g.force(t, "typo", f, nil); !strings.Contains(got, "Ranks meet over another interface") {
+		if got := g.force(t, "typo", f, nil); !strings.Contains(got, "Bootstrap over another interface") {
 			t.Error("the log's cause is not named")
 		}
 	})

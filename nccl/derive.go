@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Setting is one environment variable with the reason why it has this value.
+// Setting is one environment variable and the reason for its value.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -20,7 +20,7 @@ type Setting struct {
 // Env is one host's settings, in the order in which they are rendered.
 type Env []Setting
 
-// Get is the value of a variable, and whether it is set.
+// Get returns the value of a variable, and whether it is set.
 func (e Env) Get(name string) (string, bool) {
 	for _, s := range e {
 		if s.Name == name {
@@ -30,16 +30,16 @@ func (e Env) Get(name string) (string, bool) {
 	return "", false
 }
 
-// Problem is what must be mended before a host's settings can work.
+// Problem keeps a host's settings from working.
 type Problem struct {
 	Of   Concern
-	NIC  string // whose GID is wrong
+	NIC  string // the NIC with the wrong GID
 	Text string
 }
 
 func (p Problem) String() string { return p.Text }
 
-// Concern is what a problem is about, where that matters.
+// Concern says what a problem is about, if callers decide by it; "" otherwise.
 type Concern string
 
 // The concerns.
@@ -55,7 +55,7 @@ func problems(of Concern, texts []string) (out []Problem) {
 	return out
 }
 
-// Derive answers the host's settings, and what must be mended before they can work.
+// Derive returns the host's settings, and the problems that keep them from working.
 func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Problem) {
 	ports, at := Ports(f, h, snap), Version(f, h, snap)
 	out, all := transport(f, h, ports, at)
@@ -66,7 +66,7 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Prob
 	shape, more := layout(f, h, ports, at)
 	rdma := usesRDMA(out)
 	for _, s := range shape {
-		if rdma || s.Name == "NCCL_CROSS_NIC" { // the only one that sockets know, too
+		if rdma || s.Name == "NCCL_CROSS_NIC" { // the only one that also applies to sockets
 			out = append(out, s)
 		}
 	}
@@ -77,14 +77,14 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Prob
 	return out, slices.Concat(all, problems(SocketInterface, wrong), problems("", unread(f, h, at)))
 }
 
-// usesRDMA says whether settings leave RDMA on.
+// usesRDMA reports whether the settings leave RDMA enabled.
 func usesRDMA(e Env) bool {
 	v, _ := e.Get("NCCL_IB_DISABLE")
 	return env.ParseNumber(v).Value == 0
 }
 
-// Version is the host's NCCL: what the files say, or else the oldest that was found there. Zero: not
-// known.
+// Version returns the version of NCCL on the host: the declared one, or else the oldest that is installed.
+// It returns the zero value if neither is known.
 func Version(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (at env.Version) {
 	if v, err := env.ParseVersion(f.NCCLOf(h).Version); err == nil {
 		return v
@@ -97,8 +97,8 @@ func Version(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (at env.Ver
 	return at
 }
 
-// unread are declared variables that the NCCL found on the host does not read. Where the files say the
-// version, config has said so.
+// unread reports declared variables that the NCCL installed on the host does not read. If the files
+// declare a version, package config has reported them already.
 func unread(f *fabric.Fabric, h *fabric.Host, at env.Version) (out []string) {
 	n := f.NCCLOf(h)
 	for name := range n.Env {
@@ -134,17 +134,17 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (
 		}
 	}
 	if len(ports) == 0 && kind == "" {
-		return Env{{"NCCL_IB_DISABLE", "1", "no NIC of this host is for collectives: NCCL is to leave the fabric's alone"}}, all
+		return Env{{"NCCL_IB_DISABLE", "1", "no NIC of this host is meant for collectives, so NCCL must not use the fabric's NICs"}}, all
 	}
 	if len(hcas) == 0 {
 		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, all
 	}
-	out := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs, by exact name: without = mlx5_1 also means mlx5_10"}}
+	out := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs by exact name: without =, mlx5_1 would also match mlx5_10"}}
 	gid, wrong := gidSettings(used, at)
 	return append(out, gid...), append(all, problems("", wrong)...)
 }
 
-// declared lays nccl.env over what was derived; the host's wins over the fabric's.
+// declared overrides derived settings with nccl.env. The host's block overrides the fabric's.
 func declared(out Env, f *fabric.Fabric, h *fabric.Host) Env {
 	merged := f.NCCLOf(h).Env
 	for i := range out {

@@ -11,12 +11,12 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// choosesGID is the first NCCL that looks for a GID by itself; earlier ones take index 0.
+// choosesGID is the first version of NCCL that chooses a GID; earlier versions use index 0.
 var choosesGID = env.Version{Major: 2, Minor: 21, Patch: 5}
 
-// narrow gives the ports an address range where NCCL would otherwise take a GID that is no declared
-// address: a NIC may have addresses that somebody else gave it. NCCL takes one range for all devices.
-// The whole fabric's is tried first, because it is the same on all hosts.
+// narrow sets an address range on the ports if NCCL would otherwise choose a GID that is not a declared
+// address, because a NIC also has addresses that the files do not declare. NCCL takes one range for all
+// devices. The range of the whole fabric is tried first, because it is the same on all hosts.
 func narrow(f *fabric.Fabric, ports []Port) {
 	var free []*Port
 	astray := false
@@ -47,12 +47,12 @@ func narrow(f *fabric.Fabric, ports []Port) {
 	}
 	for _, p := range free {
 		if p.Wrong == "" && !p.right(p.Select) {
-			p.Wrong = fmt.Sprintf("GID %d is %s, which is no declared address, and no one address range tells NCCL apart from it: remove that address from %s", p.GID, address(p.gids, p.GID), p.Netdev)
+			p.Wrong = fmt.Sprintf("NCCL would use GID %d, which is %s and not a declared address, and no one address range excludes it: remove that address from %s", p.GID, address(p.gids, p.GID), p.Netdev)
 		}
 	}
 }
 
-// right says whether NCCL would choose a declared address.
+// right reports whether NCCL would choose a declared address.
 func (p *Port) right(s Selection) bool {
 	index, wrong := Predict(p.gids, s)
 	return wrong == "" && slices.Contains(p.declared, address(p.gids, index))
@@ -67,7 +67,7 @@ func address(gids []facts.GID, index int) netip.Addr {
 	return netip.Addr{}
 }
 
-// fabricAddresses are those of all NICs that carry collectives.
+// fabricAddresses returns the addresses of all NICs that carry collectives.
 func fabricAddresses(f *fabric.Fabric, ipv6 bool) (out []netip.Addr) {
 	for _, h := range f.Hosts {
 		for _, n := range Chosen(f, h) {
@@ -84,7 +84,8 @@ func portAddresses(ports []*Port) (out []netip.Addr) {
 	return out
 }
 
-// around is the smallest network that holds all addresses; invalid for none, or for two families.
+// around returns the smallest network that contains all addresses. It is invalid for no addresses, or for
+// two address families.
 func around(all []netip.Addr) netip.Prefix {
 	if len(all) == 0 {
 		return netip.Prefix{}
@@ -101,40 +102,40 @@ func around(all []netip.Addr) netip.Prefix {
 	return out
 }
 
-// gidSettings tells NCCL what the prediction took for granted. NCCL has one setting for all its
-// devices, so that devices which need different ones are a problem.
+// gidSettings returns the settings under which NCCL chooses the predicted GIDs. NCCL has one setting for
+// all devices, so devices that need different settings are a problem.
 func gidSettings(ports []Port, at env.Version) (out Env, problems []string) {
 	first := ports[0]
 	for _, p := range ports[1:] {
 		if p.Select.IPv6 != first.Select.IPv6 {
-			problems = append(problems, fmt.Sprintf("%s and %s want GIDs of different families, and NCCL takes one for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s need GIDs of different address families, but NCCL uses one family for all devices", first.NIC, p.NIC))
 		}
 		if p.Select.version() != first.Select.version() {
-			problems = append(problems, fmt.Sprintf("%s and %s want different RoCE versions, and NCCL takes one for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s need different RoCE versions, but NCCL uses one version for all devices", first.NIC, p.NIC))
 		}
 		if (p.Pin == nil) != (first.Pin == nil) || p.Pin != nil && *p.Pin != *first.Pin {
-			problems = append(problems, fmt.Sprintf("%s and %s have different pins of the GID index, and NCCL takes one for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s pin different GID indexes, but NCCL uses one index for all devices", first.NIC, p.NIC))
 		}
 	}
 	if first.Pin != nil {
-		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(*first.Pin), "pinned in the files, and checked on every device"}}, problems
+		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(*first.Pin), "pinned in the files and checked on every device"}}, problems
 	}
 	if at.Known() && at.Before(choosesGID) && len(first.gids) > 0 {
 		for _, p := range ports[1:] {
 			if p.GID != first.GID {
-				problems = append(problems, fmt.Sprintf("NCCL %s takes one GID index for all devices, and %s needs %d, %s %d: upgrade to %s or later, which chooses by itself", at, first.NIC, first.GID, p.NIC, p.GID, choosesGID))
+				problems = append(problems, fmt.Sprintf("NCCL %s uses one GID index for all devices, but %s needs %d and %s needs %d: upgrade to %s or later, which chooses per device", at, first.NIC, first.GID, p.NIC, p.GID, choosesGID))
 			}
 		}
-		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(first.GID), fmt.Sprintf("NCCL %s takes index 0 without it; %s and later choose by themselves", at, choosesGID)}}, problems
+		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(first.GID), fmt.Sprintf("NCCL %s would use index 0; %s and later choose by address", at, choosesGID)}}, problems
 	}
 	if first.Select.IPv6 {
-		out = append(out, Setting{"NCCL_IB_ADDR_FAMILY", "AF_INET6", "gid.family = \"ipv6\" is declared; NCCL looks for IPv4 by itself"})
+		out = append(out, Setting{"NCCL_IB_ADDR_FAMILY", "AF_INET6", "gid.family = \"ipv6\" is declared; NCCL's default is IPv4"})
 	}
 	if first.Select.version() == 1 {
-		out = append(out, Setting{"NCCL_IB_ROCE_VERSION_NUM", "1", "gid.version = 1 is declared; NCCL looks for RoCE v2 by itself"})
+		out = append(out, Setting{"NCCL_IB_ROCE_VERSION_NUM", "1", "gid.version = 1 is declared; NCCL's default is RoCE v2"})
 	}
 	if r := first.Select.Range; r.IsValid() {
-		out = append(out, Setting{"NCCL_IB_ADDR_RANGE", r.String(), "a NIC has other addresses, too, and this holds the declared ones alone"})
+		out = append(out, Setting{"NCCL_IB_ADDR_RANGE", r.String(), "a NIC also has other addresses, and this range contains only the declared ones"})
 	}
 	return out, problems
 }

@@ -64,7 +64,7 @@ func TestThreeHostsInARingChooseNICsBySubnet(t *testing.T) {
 	}
 	d, _ := machine("dddd", "eth0 10.0.0.18/30")
 	f.Hosts, f.Links = append(f.Hosts, d), append(f.Links, cable("cd", "", "dddd.rail0", "ccc.rail2"))
-	if _, problems := Derive(f, a, snap); !strings.Contains(fmt.Sprint(problems), "no cable joins a and dddd") {
+	if _, problems := Derive(f, a, snap); !strings.Contains(fmt.Sprint(problems), "no cable connects a and dddd") {
 		t.Fatalf("%q", problems)
 	}
 }
@@ -92,7 +92,7 @@ func TestBothFunctionsOfAPortAreMerged(t *testing.T) {
 		t.Fatalf("%s %q", got, problems)
 	}
 	a.NICs, f.Links = a.NICs[:1], f.Links[:1]
-	if got := Findings(f, a, snap); len(got) != 1 || !strings.Contains(got[0], "eth1 is the other") {
+	if got := Findings(f, a, snap); len(got) != 1 || !strings.Contains(got[0], "its other half, eth1") {
 		t.Fatalf("%q", got)
 	}
 	a.NICs[0].Single = true
@@ -171,7 +171,7 @@ func TestARailThatIsNotItsGPUsNearestIsNamed(t *testing.T) {
 	if got := Misplaced(topology, []string{"mlx5_1", "mlx5_0"}); len(got) != 0 {
 		t.Errorf("%q", got)
 	}
-	if got := Misplaced(topology, []string{"mlx5_0", "mlx5_1"}); len(got) != 2 || !strings.Contains(got[0], "rail 0 (mlx5_0) is SYS from GPU0, whose nearest is mlx5_1 (PIX)") {
+	if got := Misplaced(topology, []string{"mlx5_0", "mlx5_1"}); len(got) != 2 || !strings.Contains(got[0], "rail 0 (mlx5_0) is SYS from GPU0, whose nearest NIC is mlx5_1 (PIX)") {
 		t.Errorf("%q", got)
 	}
 }

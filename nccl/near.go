@@ -10,14 +10,14 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Findings are what is good to know of a host's GPUs and NICs: a rail that is not its GPU's nearest NIC,
-// and the half of a port that nothing uses. They are warnings: NCCL runs, and slower.
+// Findings returns warnings about a host's GPUs and NICs: a rail that is not the nearest NIC of its GPU,
+// or an unused half of a port. NCCL runs with them, but more slowly.
 func Findings(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []string {
 	ports := Ports(f, h, snap)
 	return append(Misplaced(snap.Topology(), devices(ports)), halves(h, ports, snap)...)
 }
 
-// devices are the ports' RDMA devices, in the order of rails.
+// devices returns the RDMA devices of the ports, in the order of rails.
 func devices(ports []Port) (out []string) {
 	for _, p := range ports {
 		if p.HCA != "" {
@@ -27,8 +27,8 @@ func devices(ports []Port) (out []string) {
 	return out
 }
 
-// Misplaced finds rails that are not the nearest of their GPU. Of n GPUs and n rails, rail i is GPU i's;
-// where GPUs share rails evenly, they do so in order.
+// Misplaced reports rails that are not the nearest NIC of their GPU. With n GPUs and n rails, rail i
+// belongs to GPU i. If several GPUs share a rail, consecutive GPUs share it.
 func Misplaced(t facts.Topology, rails []string) (out []string) {
 	if len(rails) < 2 || len(t.GPUs)%len(rails) != 0 {
 		return nil
@@ -41,15 +41,15 @@ func Misplaced(t facts.Topology, rails []string) (out []string) {
 		if here == "" || len(nearest) == 0 || slices.Contains(nearest, rail) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("rail %d (%s) is %s from %s, whose nearest is %s (%s): NCCL takes the nearest, so that this host uses another rail for the same rank than hosts where they agree",
+		out = append(out, fmt.Sprintf("rail %d (%s) is %s from %s, whose nearest NIC is %s (%s): NCCL uses the nearest, so the same rank may use different rails on different hosts",
 			i/each, rail, here, gpu, strings.Join(nearest, ", "), distance))
 	}
 	return out
 }
 
-// halves finds functions of a port that are not in the fabric: a DGX Spark's port is two PCI functions in
-// different PCI domains, each with half of the lanes. They sit at the same place of their domain and have
-// neighbouring MAC addresses.
+// halves reports functions of a port that are not in the fabric. A port of a DGX Spark is two PCI functions
+// in different PCI domains, each with half of the lanes. Both have the same address within their domain,
+// and neighbouring MAC addresses.
 func halves(h *fabric.Host, ports []Port, snap *facts.Snapshot) (out []string) {
 	for _, n := range h.NICs {
 		i := slices.IndexFunc(ports, func(p Port) bool { return p.NIC == n.Name && p.HCA != "" })
@@ -60,7 +60,7 @@ func halves(h *fabric.Host, ports []Port, snap *facts.Snapshot) (out []string) {
 		for _, other := range snap.Links {
 			used := slices.ContainsFunc(h.NICs, func(o *fabric.NIC) bool { m := Netdev(snap, o); return m != nil && m.Name == other.Name })
 			if sibling(*l, other) && !used {
-				out = append(out, fmt.Sprintf("%s (%s) is one half of a port, and %s is the other, which no NIC of the files is: a job gets half of the port's speed. Declare it, or set single = true on %s", n.Name, l.Name, other.Name, n.Name))
+				out = append(out, fmt.Sprintf("%s (%s) is one half of a port, and its other half, %s, is not declared: a job gets half of the port's speed. Declare the other half, or set single = true on %s", n.Name, l.Name, other.Name, n.Name))
 			}
 		}
 	}

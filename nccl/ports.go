@@ -11,24 +11,24 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Port is one fabric NIC of a host as NCCL will see it.
+// Port is one fabric NIC of a host as NCCL sees it.
 type Port struct {
 	NIC    string // name in the files
 	Netdev string
-	HCA    string // RDMA device; "" where the NIC has none that is usable
-	Number int    // port of the device that the netdev stands on
+	HCA    string // RDMA device; "": the NIC has no usable one
+	Number int    // port of the RDMA device that the netdev belongs to
 	Why    string // why there is no HCA
 	GID    int    // predicted or pinned index
 	Pin    *int   // nil: NCCL chooses
 	Select Selection
-	Wrong  string // what is wrong with the predicted or pinned GID
+	Wrong  string // the problem of the predicted or pinned GID; "": none
 
-	gids     []facts.GID  // empty where none is chosen from
-	declared []netip.Addr // the addresses that the GID may be; none: whichever
+	gids     []facts.GID  // the GIDs that NCCL chooses from; empty: it does not choose
+	declared []netip.Addr // the addresses that the GID may have; empty: any
 	several  bool         // the device has other ports
 }
 
-// Ports resolves the host's NICs that NCCL is to use, in the order of the files' names.
+// Ports returns the ports of the NICs that NCCL should use, sorted by name.
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
 	for _, n := range Chosen(f, h) {
@@ -58,7 +58,7 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 		p.HCA, p.Number, p.Why = d.Name, d.Port, ""
 		p.several = slices.ContainsFunc(snap.RDMA, func(o facts.RDMADevice) bool { return o.Name == d.Name && o.Port != d.Port })
 		if d.LinkLayer == "InfiniBand" {
-			break // no RoCE: index 0 is right, and no address stands behind it
+			break // InfiniBand uses GID index 0, which does not depend on an IP address
 		}
 		p.gids, p.declared = d.GIDs, ofFamily(n, p.Select.IPv6)
 		p.GID, p.Wrong = Predict(d.GIDs, p.Select)
@@ -71,7 +71,7 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 	return p
 }
 
-// ofFamily are the NIC's declared addresses of a family.
+// ofFamily returns the NIC's declared addresses of one address family.
 func ofFamily(n *fabric.NIC, ipv6 bool) (out []netip.Addr) {
 	for _, a := range n.Addresses {
 		if n.AddressesSet && a.Addr().Is6() == ipv6 {
@@ -81,16 +81,16 @@ func ofFamily(n *fabric.NIC, ipv6 bool) (out []netip.Addr) {
 	return out
 }
 
-// Netdev finds the NIC's device in the snapshot; nil where none or several match.
+// Netdev finds the NIC's device in the snapshot. It returns nil if none or several match.
 func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
 	l, err := snap.Find(facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA})
 	if err != nil {
-		return nil // the planner names it, with its place in the files
+		return nil // the planner reports it, with its position in the files
 	}
 	return l
 }
 
-// Chosen are the host's NICs that NCCL is to use, in the order of the files' names.
+// Chosen returns the host's NICs that NCCL should use, sorted by name.
 func Chosen(f *fabric.Fabric, h *fabric.Host) (out []*fabric.NIC) {
 	for _, n := range h.NICs {
 		if chosen(f, h, n) {
@@ -100,8 +100,8 @@ func Chosen(f *fabric.Fabric, h *fabric.Host) (out []*fabric.NIC) {
 	return out
 }
 
-// chosen says whether NCCL is to use the NIC: those that nccl.hca names, else those of links and
-// networks whose role is training.
+// chosen reports whether NCCL should use the NIC: the NICs in nccl.hca or, if it is not set, those of
+// links and networks with role training.
 func chosen(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) bool {
 	if declared := f.NCCLOf(h).HCA; len(declared) > 0 {
 		return slices.Contains(declared, n.Ref())
@@ -115,10 +115,10 @@ const maxGID = 1 << 16
 // training is the role of links that carry collectives.
 const training = "training"
 
-// pinned is the GID index that is declared for the NIC, wherever it is.
+// pinned returns the GID index that is declared for the NIC, from any of the attributes that set it.
 func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
 	declared := f.NCCLOf(h)
-	// A negative index means automatic, and so does an empty value.
+	// NCCL treats a negative index and an empty value as automatic.
 	if v := declared.Env["NCCL_IB_GID_INDEX"]; v != "" {
 		if n := env.ParseNumber(v); n.Value >= 0 && n.Value < maxGID {
 			pin := int(n.Value)
@@ -141,9 +141,9 @@ func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
 		}
 		ours := func(p netip.Prefix) bool { return p.Addr() == g.Addr.Unmap() }
 		if n.AddressesSet && !slices.ContainsFunc(n.Addresses, ours) {
-			return fmt.Sprintf("pinned GID %d is %s, which is no declared address; the right one now is %d", pin, g.Addr.Unmap(), predicted)
+			return fmt.Sprintf("pinned GID %d is %s, which is not a declared address; the right index is now %d", pin, g.Addr.Unmap(), predicted)
 		}
 		return ""
 	}
-	return fmt.Sprintf("pinned GID %d of %s is empty; the right one now is %d", pin, d.Name, predicted)
+	return fmt.Sprintf("pinned GID %d of %s is empty; the right index is now %d", pin, d.Name, predicted)
 }

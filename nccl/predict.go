@@ -1,5 +1,5 @@
-// Package nccl derives NCCL's settings for a host from what the host has and what the fabric says,
-// with a reason for every line, and predicts which GID NCCL will choose. It is pure.
+// Package nccl derives NCCL's settings for a host from the host's hardware and the declared fabric, with
+// a reason for each setting, and predicts which GID NCCL will choose. It is pure.
 package nccl
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
-// Selection is what steers NCCL's automatic choice of a GID. The zero value is NCCL's default:
-// IPv4, RoCE v2, any address.
+// Selection holds the settings that control NCCL's automatic choice of a GID. The zero value is NCCL's
+// default: IPv4, RoCE v2, any address.
 type Selection struct {
 	IPv6    bool         // NCCL_IB_ADDR_FAMILY=AF_INET6
 	Range   netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
 	Version int          // NCCL_IB_ROCE_VERSION_NUM; 0: 2
 }
 
-// version is the wanted RoCE version.
+// version returns the wanted RoCE version.
 func (s Selection) version() int {
 	if s.Version == 0 {
 		return 2
@@ -25,9 +25,9 @@ func (s Selection) version() int {
 	return s.Version
 }
 
-// Predict answers the GID index that NCCL 2.21 and later choose on an Ethernet port, by the steps
-// of ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7), and what is wrong with the
-// choice, if anything. The table need not be sorted; missing slots are empty.
+// Predict returns the GID index that NCCL 2.21 and later choose on an Ethernet port, and the problem with
+// that choice, if any. It follows ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7). The
+// table need not be sorted; missing slots are empty.
 func Predict(table []facts.GID, s Selection) (index int, wrong string) {
 	s.Version = s.version()
 	slots := map[int]facts.GID{}
@@ -47,7 +47,7 @@ func (s Selection) better(current, c int, slots map[int]facts.GID) int {
 	match := !s.Range.IsValid() || s.Range.Masked().Contains(candidate.Addr.Unmap())
 	wanted := isV6(candidate) == s.IPv6
 	if isV6(now) != isV6(candidate) && wanted && match {
-		return c // NCCL looks at neither version nor validity here
+		return c // NCCL checks neither version nor validity here
 	}
 	if wanted && valid(candidate) && match && (now.Version != candidate.Version || !valid(now)) && candidate.Version == s.Version {
 		return c
@@ -55,23 +55,23 @@ func (s Selection) better(current, c int, slots map[int]facts.GID) int {
 	return current
 }
 
-// isV6 is NCCL's view: whatever is not v4-mapped, empty slots included.
+// isV6 follows NCCL, which treats everything that is not v4-mapped as IPv6, including empty slots.
 func isV6(g facts.GID) bool { return !g.Addr.Is4In6() && !g.Addr.Is4() }
 
-// valid is NCCL's validGid: neither empty nor an IPv6 link-local address. IPv4 link-local counts.
+// valid follows NCCL's validGid: neither empty nor an IPv6 link-local address. IPv4 link-local is valid.
 func valid(g facts.GID) bool {
 	return g.Addr.IsValid() && (!isV6(g) || !g.Addr.IsLinkLocalUnicast())
 }
 
-// judge says what is wrong with a GID of a wanted RoCE version; 0: 2.
+// judge returns the problem with a GID, or "". version is the wanted RoCE version; 0 means 2.
 func judge(index int, g facts.GID, version int) string {
 	switch {
 	case !g.Addr.IsValid():
 		return fmt.Sprintf("GID %d is empty: the NIC has no usable address", index)
 	case !valid(g):
-		return fmt.Sprintf("GID %d is link-local (RoCE v%d): the NIC has no address of the family that NCCL looks for", index, g.Version)
+		return fmt.Sprintf("GID %d is link-local (RoCE v%d): the NIC has no address of the family that NCCL uses", index, g.Version)
 	case g.Version == 1 && version != 1:
-		return fmt.Sprintf("GID %d is RoCE v1, which does not cross routers and most switches' QoS", index)
+		return fmt.Sprintf("GID %d is RoCE v1, which cannot cross routers and which most switches cannot prioritize", index)
 	}
 	return ""
 }

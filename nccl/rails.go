@@ -8,13 +8,13 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Versions from which NCCL reads what direct cables need.
+// The first versions of NCCL that read the settings for direct cables.
 var (
 	routesBySubnet = env.Lookup("NCCL_IB_SUBNET_AWARE_ROUTING").First
 	mergesByName   = env.Lookup("NCCL_NET_FORCE_MERGE").First
 )
 
-// layout is what the shape of the fabric asks of NCCL on a host.
+// layout returns the settings that follow from the topology of the fabric.
 func layout(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (out Env, problems []string) {
 	switch {
 	case len(cablesOf(f, h)) > 1:
@@ -40,8 +40,8 @@ func cablesOf(f *fabric.Fabric, h *fabric.Host) map[string]int {
 	return cables
 }
 
-// OneRail is why a ring of NCCL's must enter and leave the host's peers by the same NIC
-// (NCCL_CROSS_NIC=0); "" where it need not.
+// OneRail returns the reason why NCCL's rings must enter and leave the host's peers by the same NIC
+// (NCCL_CROSS_NIC=0), or "".
 func OneRail(f *fabric.Fabric, h *fabric.Host) string {
 	for _, n := range cablesOf(f, h) {
 		if n > 1 {
@@ -49,12 +49,12 @@ func OneRail(f *fabric.Fabric, h *fabric.Host) string {
 		}
 	}
 	if rails(f, h) > 1 {
-		return "each rail is a network of its own: a ring must stay on its rail"
+		return "each rail is a separate network: a ring must stay on its rail"
 	}
 	return ""
 }
 
-// neighbour is the host at a link's other end; "" where the link is not the host's.
+// neighbour returns the host at the other end of a link, or "" if the host is at neither end.
 func neighbour(l *fabric.Link, host string) string {
 	for i, end := range l.Endpoints {
 		if end.Host == host && len(l.Endpoints) == 2 {
@@ -80,8 +80,8 @@ func rails(f *fabric.Fabric, h *fabric.Host) (count int) {
 	return count
 }
 
-// merged joins functions of one physical port, which the files name as a port group: NCCL merges ports of
-// one PCI card by itself, and these are two cards for it (NCCL_NET_MERGE_LEVEL is PORT).
+// merged merges the functions of one physical port, which the files declare as a port group. By default
+// NCCL merges only ports of one PCI card (NCCL_NET_MERGE_LEVEL is PORT), and takes these for two cards.
 func merged(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) Env {
 	if at.Known() && at.Before(mergesByName) {
 		return nil
@@ -107,5 +107,5 @@ func merged(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) Env 
 	}
 	slices.Sort(lists)
 	slices.Sort(names)
-	return Env{{"NCCL_NET_FORCE_MERGE", strings.Join(lists, ";"), "functions of one physical port (" + strings.Join(names, ", ") + "): NCCL merges ports of one PCI card alone by itself"}}
+	return Env{{"NCCL_NET_FORCE_MERGE", strings.Join(lists, ";"), "functions of one physical port (" + strings.Join(names, ", ") + "): by default NCCL merges only ports of one PCI card"}}
 }

@@ -9,38 +9,38 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// name is what may stand before the first = of a line, for NCCL and for a shell alike.
+// name matches variable names that both NCCL and a shell accept.
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func check(s Setting) error {
 	switch {
 	case !name.MatchString(s.Name):
-		return fmt.Errorf("%q is no variable name", s.Name)
+		return fmt.Errorf("%q is not a variable name", s.Name)
 	case strings.ContainsAny(s.Value, "\n\r\x00"):
-		return fmt.Errorf("%s: its value holds a line break or NUL, which no file of NCCL's can say", s.Name)
+		return fmt.Errorf("%s: the value contains a line break or NUL, which nccl.conf cannot express", s.Name)
 	case len(s.Value) > env.MaxConfValue:
-		return fmt.Errorf("%s: its value has %d bytes; NCCL reads %d", s.Name, len(s.Value), env.MaxConfValue)
+		return fmt.Errorf("%s: the value has %d bytes, but NCCL reads at most %d", s.Name, len(s.Value), env.MaxConfValue)
 	}
 	return nil
 }
 
-// RenderConf renders nccl.conf: KEY=VALUE without quotes or blanks, and reasons as comments in
-// column 0, where NCCL 2.26.2 and later skip them.
+// RenderConf renders nccl.conf: KEY=VALUE without quotes or spaces, and the reasons as comments in
+// column 0, which NCCL 2.26.2 and later skip.
 func RenderConf(e Env) ([]byte, error) {
 	return render(e, func(s Setting) string { return s.Name + "=" + s.Value })
 }
 
-// RenderShell renders POSIX shell exports. Every byte of a value stands in single quotes.
+// RenderShell renders exports for a POSIX shell, with values in single quotes.
 func RenderShell(e Env) ([]byte, error) {
 	return render(e, func(s Setting) string {
 		return "export " + s.Name + "=" + Quote(s.Value)
 	})
 }
 
-// Quote makes a word of a POSIX shell: every byte stands for itself.
+// Quote quotes a string as one word of a POSIX shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Comment is a reason as one line of a comment.
+// Comment returns a reason as a comment of one line.
 func Comment(reason string) string { return "# " + strings.Join(strings.Fields(reason), " ") }
 
 func render(e Env, line func(Setting) string) ([]byte, error) {

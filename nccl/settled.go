@@ -9,10 +9,11 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Settled is the snapshot as it will be once the host is as declared, as far as NCCL's settings follow from
-// it: declared Soft-RoCE devices are there and those of gone are not, ports are as their NICs are
-// declared, and GID tables hold the declared addresses. A cable that is out changes nothing: what is
-// written must be right when it is in again. Of a settled host it is the snapshot, but for such ports.
+// Settled returns the snapshot as it will be after an apply, as far as NCCL's settings depend on it:
+// declared Soft-RoCE devices exist, devices in gone do not, ports are up or down as their NICs declare, and
+// GID tables contain the declared addresses. It ignores unplugged cables, because the settings must be
+// right once the cable is plugged in again. Apart from such ports, a host that matches its declaration
+// yields the snapshot itself.
 func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapshot {
 	out := *snap
 	out.RDMA = slices.DeleteFunc(slices.Clone(snap.RDMA), func(d facts.RDMADevice) bool {
@@ -23,7 +24,7 @@ func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapsh
 		if on == "" || slices.ContainsFunc(out.RDMA, func(d facts.RDMADevice) bool { return d.Netdev == on }) {
 			continue
 		}
-		// Soft-RoCE has RoCE v2 alone; its first slot is the default GID's.
+		// Soft-RoCE has only RoCE v2. The first slot holds the default GID.
 		first := facts.GID{Addr: netip.MustParseAddr("fe80::1"), Version: 2, Netdev: on}
 		out.RDMA = append(out.RDMA, facts.RDMADevice{Name: x.Name, Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: on, Driver: "rxe", Virtual: true, GIDs: []facts.GID{first}})
 	}
@@ -35,7 +36,7 @@ func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapsh
 			}
 		}
 	}
-	// Devices are listed by name, and a new one finds its place.
+	// Snapshots list devices by name.
 	slices.SortStableFunc(out.RDMA, func(a, b facts.RDMADevice) int { return compare(a, b) })
 	return &out
 }
@@ -50,7 +51,7 @@ func compare(a, b facts.RDMADevice) int {
 	return a.Port - b.Port
 }
 
-// below is the netdev under a declared Soft-RoCE device; "" where it cannot be told.
+// below returns the netdev under a declared Soft-RoCE device, or "" if it is unknown.
 func below(h *fabric.Host, x *fabric.RXE, snap *facts.Snapshot) string {
 	n := h.NIC(x.NIC.NIC)
 	if n == nil {
@@ -73,9 +74,9 @@ func settledPort(d facts.RDMADevice, n *fabric.NIC, l *host.Link) facts.RDMADevi
 	return d
 }
 
-// settledGIDs is the table once the NIC has exactly its declared addresses. Those that go leave holes, and
-// those that come take the first free slots behind the default GIDs, one for each version that the device
-// knows (find_gid and add_netdev_ips in the kernel's drivers/infiniband/core).
+// settledGIDs returns the GID table once the NIC has exactly its declared addresses. Removed addresses
+// leave holes. New addresses take the first free slots after the default GIDs, one slot for each RoCE
+// version of the device (find_gid and add_netdev_ips in the kernel's drivers/infiniband/core).
 func settledGIDs(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []facts.GID) {
 	declared := func(a netip.Addr) bool {
 		return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a.Unmap() })
@@ -89,7 +90,7 @@ func settledGIDs(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []facts.G
 		}
 		out, taken[g.Index] = append(out, g), true
 	}
-	if len(versions) == 0 { // hardware knows both
+	if len(versions) == 0 { // hardware supports both
 		versions = map[int]bool{1: true, 2: true}
 	}
 	slot := len(versions)

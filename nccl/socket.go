@@ -10,9 +10,9 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// socketIfname is what NCCL bootstraps over: declared, or the first NIC by name with role training and an
-// address that all hosts with such NICs can reach. Direct cables of three hosts or more have none: there
-// it is the interface that carries the management address.
+// socketIfname returns the interface that NCCL bootstraps over: the declared one, or else the first
+// training NIC by name that has an address and reaches all hosts with training NICs. Three or more hosts
+// with direct cables have no such NIC; they use the interface with the management address.
 func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setting, []string) {
 	const name = "NCCL_SOCKET_IFNAME"
 	if declared := string(f.NCCLOf(h).SocketIfname); declared != "" {
@@ -42,27 +42,27 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 		return Setting{}, nil
 	}
 	if m := managementNetdev(h, snap); m != "" {
-		return Setting{name, "=" + m, "it carries the management address: no training NIC reaches all hosts, and NCCL's ranks meet over one interface; = is an exact match"}, nil
+		return Setting{name, "=" + m, "it has the management address: no training NIC reaches all hosts, and NCCL bootstraps over one interface; = is an exact match"}, nil
 	}
 	return Setting{name, "=" + first, "the first training NIC with an address; = is an exact match"},
-		[]string{fmt.Sprintf("%s does not reach %s, and NCCL's ranks meet over one interface: set nccl.socket_ifname to one that reaches all hosts", first, strings.Join(unreached, ", "))}
+		[]string{fmt.Sprintf("%s does not reach %s, and NCCL bootstraps over one interface: set nccl.socket_ifname to an interface that reaches all hosts", first, strings.Join(unreached, ", "))}
 }
 
-// usable says what keeps NCCL from meeting over an interface: it has to be there, to be up and to have an
-// address, or NCCL does not start.
+// usable reports why NCCL cannot bootstrap over an interface. NCCL does not start unless the interface
+// exists, is up and has an address.
 func usable(snap *facts.Snapshot, netdev string) []string {
 	i := slices.IndexFunc(snap.Links, func(l host.Link) bool { return l.Name == netdev })
 	if i < 0 {
-		return []string{fmt.Sprintf("socket_ifname is %q, and this host has no such interface: NCCL does not start", netdev)}
+		return []string{fmt.Sprintf("socket_ifname is %q, but this host has no such interface: NCCL will not start", netdev)}
 	}
 	l := snap.Links[i]
 	if !l.Up || !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && !a.Prefix.Addr().IsLinkLocalUnicast() }) {
-		return []string{fmt.Sprintf("socket_ifname is %q, which is down or has no address: NCCL does not start", netdev)}
+		return []string{fmt.Sprintf("socket_ifname is %q, which is down or has no address: NCCL will not start", netdev)}
 	}
 	return nil
 }
 
-// beyond are the hosts with training NICs that the NIC's own link or network does not reach.
+// beyond returns the hosts with training NICs that are not on the NIC's link or network.
 func beyond(f *fabric.Fabric, n *fabric.NIC) (out []string) {
 	reached := map[string]bool{n.Host: true}
 	all := map[string]bool{}
@@ -91,8 +91,7 @@ func beyond(f *fabric.Fabric, n *fabric.NIC) (out []string) {
 	return out
 }
 
-// managementNetdev is the interface that has the address by which the host is managed; "" where it
-// cannot be told.
+// managementNetdev returns the interface with the host's management address, or "" if it is unknown.
 func managementNetdev(h *fabric.Host, snap *facts.Snapshot) string {
 	for _, a := range snap.Addrs {
 		if address := a.Prefix.Addr(); address.String() == h.Address || address == snap.Management.Server {

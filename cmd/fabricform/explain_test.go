@@ -25,7 +25,7 @@ func explained(t *testing.T, args ...string) (string, bool) {
 }
 
 func TestExplainEndsWithOneWhereThereAreErrors(t *testing.T) {
-	if out, failed := explained(t, "-"); !failed || !strings.Contains(out, "line 1: NCCL_IB_DISABLE: NCCL wants a number") {
+	if out, failed := explained(t, "-"); !failed || !strings.Contains(out, "line 1: NCCL_IB_DISABLE: Not a number for NCCL") {
 		t.Error("an error in the standard input")
 	}
 	good := filepath.Join(t.TempDir(), "nccl.conf")

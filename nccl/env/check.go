@@ -10,28 +10,28 @@ type Severity int
 
 // The severities of a Finding.
 const (
-	Error   Severity = iota // does not do what it says, or keeps NCCL from working
-	Warning                 // works by luck, or hides faults
-	Note                    // does nothing, or is good to know
+	Error   Severity = iota // does not work as written, or keeps NCCL from working
+	Warning                 // works only by chance, or hides faults
+	Note                    // has no effect, or is information
 )
 
-// String is the severity as reports write it.
+// String returns the severity as reports show it.
 func (s Severity) String() string { return [...]string{"error", "warning", "note"}[s] }
 
-// MarshalText is for JSON.
+// MarshalText encodes the severity for JSON.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Finding is something wrong with a variable or its value.
+// Finding is a problem with a variable or its value.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	Name     string   `json:"name,omitempty"` // of the variable
+	Name     string   `json:"name,omitempty"` // name of the variable
 	Summary  string   `json:"summary"`
-	Wrong    string   `json:"wrong"`             // what is wrong
-	Costs    string   `json:"costs,omitempty"`   // what follows from it; "" where Wrong says it
-	Instead  string   `json:"instead,omitempty"` // what to write
+	Wrong    string   `json:"wrong"`             // the problem
+	Costs    string   `json:"costs,omitempty"`   // its consequence; "": Wrong says it
+	Instead  string   `json:"instead,omitempty"` // the cure
 }
 
-// Detail is the finding in sentences.
+// Detail returns the finding as sentences.
 func (f Finding) Detail() string {
 	return strings.Join(strings.Fields(f.Trouble()+" "+f.Instead), " ")
 }
@@ -41,11 +41,11 @@ func (f Finding) Trouble() string {
 	return strings.Join(strings.Fields(f.Wrong+" "+f.Costs), " ")
 }
 
-// Context is what a value is checked against.
+// Context holds the facts that a value is checked against.
 type Context struct {
-	Version  Version                // of NCCL; zero: not known
-	Fleet    bool                   // one value is set for several hosts
-	IsNetdev func(name string) bool // whether a name is a known interface's; nil: none is known
+	Version  Version                // version of NCCL; zero: unknown
+	Fleet    bool                   // the value applies to several hosts
+	IsNetdev func(name string) bool // reports whether an interface has this name; nil: no interface is known
 }
 
 func (c Context) isNetdev(name string) bool { return c.IsNetdev != nil && c.IsNetdev(name) }
@@ -62,7 +62,7 @@ func (c *check) add(s Severity, summary, wrong, costs, instead string) {
 	c.out = append(c.out, Finding{s, c.v.Name, summary, wrong, costs, instead})
 }
 
-// Check answers what is wrong with a variable's value.
+// Check returns the problems with a variable's value.
 func Check(name, value string, c Context) []Finding {
 	v := Lookup(name)
 	if v == nil {
@@ -73,7 +73,7 @@ func Check(name, value string, c Context) []Finding {
 		return k.out
 	}
 	if value == "" {
-		k.add(Warning, "Empty value", name+" is empty: NCCL takes that as not set.", "", "Leave it out, or give it a value.")
+		k.add(Warning, "Empty value", name+" is empty: NCCL treats it as not set.", "", "Remove it, or set a value.")
 		return k.out
 	}
 	switch v.Type {
@@ -94,34 +94,34 @@ func Check(name, value string, c Context) []Finding {
 	}
 	k.special()
 	if c.Fleet && v.PerHost {
-		k.add(Warning, "One host's value for all", fmt.Sprintf("%s is a value of one host, and this sets it for several.", name), "Where names or tables differ, that host fails or falls back silently.", "Set it per host, or leave it out: it is derived for each.")
+		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name), "A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each host.")
 	}
 	return k.out
 }
 
-// read finds variables that NCCL does not read; false where the value does not matter then.
+// read reports variables that NCCL does not read. It returns false if the value does not matter.
 func (c *check) read() bool {
 	v, at := c.v, c.Version
 	switch {
 	case v.Status == External && strings.HasPrefix(v.Name, "NCCL_"):
-		c.add(Note, "Not NCCL's own variable", fmt.Sprintf("%s is read by %s, not by NCCL.", v.Name, v.Source), "Without that it does nothing.", "Leave it out unless you use it.")
+		c.add(Note, "Not NCCL's own variable", fmt.Sprintf("%s is read by %s, not by NCCL.", v.Name, v.Source), "Without that program it has no effect.", "Remove it unless you use that program.")
 	case v.Status == Removed || v.Last.Known() && !at.Known() || v.Last.Known() && v.Last.Before(at):
-		until := ""
+		wrong := fmt.Sprintf("NCCL no longer reads %s.", v.Name)
 		if v.Last.Known() {
-			until = " after " + v.Last.String()
+			wrong = fmt.Sprintf("NCCL %s was the last version to read %s.", v.Last, v.Name)
 		}
-		c.add(Error, "Variable that NCCL no longer reads", fmt.Sprintf("%s is not read%s.", v.Name, until), "It does nothing.", c.replacement("Leave it out."))
+		c.add(Error, "Variable that NCCL no longer reads", wrong, "It has no effect.", c.replacement("Remove it."))
 		return false
 	case at.Known() && at.Before(v.First):
-		c.add(Error, "Variable that this NCCL does not know", fmt.Sprintf("%s is read since %s, and this is %s.", v.Name, v.First, at), "It does nothing.", "Leave it out, or upgrade NCCL.")
+		c.add(Error, "Variable that this NCCL does not read", fmt.Sprintf("NCCL reads %s since %s, but this is %s.", v.Name, v.First, at), "It has no effect.", "Remove it, or upgrade NCCL.")
 		return false
 	case v.Deprecated != "":
-		c.add(Warning, "Variable is deprecated", fmt.Sprintf("%s: %s.", v.Name, v.Deprecated), "", c.replacement("Leave it out."))
+		c.add(Warning, "Variable is deprecated", fmt.Sprintf("%s: %s.", v.Name, v.Deprecated), "", c.replacement("Remove it."))
 	}
 	return true
 }
 
-// replacement reads "removed 2.4.0 -> NCCL_NET_GDR_LEVEL".
+// replacement parses "removed 2.4.0 -> NCCL_NET_GDR_LEVEL".
 func (c *check) replacement(otherwise string) string {
 	if _, name, ok := strings.Cut(c.v.Deprecated, "-> "); ok {
 		name, _, _ = strings.Cut(name, " ")
@@ -130,20 +130,20 @@ func (c *check) replacement(otherwise string) string {
 	return otherwise
 }
 
-// unknown is for a name that the table lacks.
+// unknown returns the finding for a name that is not in the table.
 func unknown(name string) []Finding {
 	near := Nearest(name, Names())
-	f := Finding{Name: name, Summary: "Unknown NCCL variable", Costs: "NCCL skips names that it does not know, without a word."}
+	f := Finding{Name: name, Summary: "Unknown NCCL variable", Costs: "NCCL silently ignores unknown names."}
 	switch {
 	case near != "":
 		f.Wrong, f.Instead = fmt.Sprintf("There is no %s.", name), fmt.Sprintf("Did you mean %q?", near)
 	case strings.HasPrefix(name, "NCCL_"):
 		f.Severity = Warning
-		f.Wrong, f.Instead = fmt.Sprintf("No NCCL from 2.3 to %s reads %s.", Newest, name), "Leave it out, unless a newer NCCL or a plugin reads it."
+		f.Wrong, f.Instead = fmt.Sprintf("No NCCL from 2.3 to %s reads %s.", Newest, name), "Remove it, unless a newer NCCL or a plugin reads it."
 	default:
-		f.Severity, f.Summary = Note, "Not a variable of NCCL"
-		f.Wrong, f.Costs = fmt.Sprintf("%s is not NCCL's.", name), ""
-		f.Instead = "Set it where the program that reads it starts: nccl.conf reaches NCCL alone."
+		f.Severity, f.Summary = Note, "Not an NCCL variable"
+		f.Wrong, f.Costs = fmt.Sprintf("NCCL does not read %s.", name), ""
+		f.Instead = "Set it in the environment of the program that reads it: only NCCL reads nccl.conf."
 	}
 	return []Finding{f}
 }

@@ -2,16 +2,17 @@ package env
 
 import "strings"
 
-// What NCCL's reader of nccl.conf holds of it (setEnvFile in src/misc/param.cc): bytes of a value, and of
-// a line with its end. What follows in a longer line is read as a line of its own.
+// Limits of NCCL's parser of nccl.conf (setEnvFile in src/misc/param.cc), in bytes: a value, and a line
+// with its end. NCCL reads the rest of a longer line as another line.
 const (
 	MaxConfValue = 1023
 	MaxConfLine  = 4095
 )
 
-// ReadConf is what NCCL takes out of an nccl.conf, in the file's order: KEY=VALUE, nothing trimmed, the
-// first of equal names wins, and what is no setting is passed over. It takes any bytes. NCCL before 2.30
-// keeps the CR of a line that ends in CR LF, and so does this: a file is right if every NCCL reads it so.
+// ReadConf returns the settings that NCCL reads from an nccl.conf, in the order of the file: KEY=VALUE,
+// nothing trimmed, the first of equal names wins, and other lines are skipped. It accepts any bytes. Like
+// NCCL before 2.30, it keeps the CR of a line that ends in CR LF, because a file must be right for every
+// version.
 func ReadConf(text string) (out []Set) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -19,7 +20,7 @@ func ReadConf(text string) (out []Set) {
 		for len(line) > 0 {
 			piece := line[:min(len(line), MaxConfLine)]
 			line = line[len(piece):]
-			piece, _, _ = strings.Cut(piece, "\x00") // the end of a string, for C
+			piece, _, _ = strings.Cut(piece, "\x00") // C ends the string here
 			name, value, found := strings.Cut(piece, "=")
 			if strings.HasPrefix(piece, "#") || !found || name == "" || seen[name] {
 				continue

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Number is what NCCL makes of an integer's text (ncclLoadParam in src/misc/param.cc: strtoll with
-// base 0, whose end is not looked at).
+// Number is an integer as NCCL parses it (ncclLoadParam in src/misc/param.cc: strtoll with base 0, which
+// ignores the rest of the text).
 type Number struct {
 	Value    int64
-	Rest     string // what follows the number, and is not looked at
-	Digits   bool   // there is a number; without one NCCL takes 0
-	Octal    bool   // a leading 0 made it base 8
-	Overflow bool   // does not fit: NCCL takes its default
+	Rest     string // the ignored text after the number
+	Digits   bool   // the text begins with a number; otherwise NCCL uses 0
+	Octal    bool   // base 8, because of a leading 0
+	Overflow bool   // does not fit into 64 bits; NCCL uses its default
 }
 
-// ParseNumber reads an integer as NCCL does.
+// ParseNumber parses an integer as NCCL does.
 func ParseNumber(s string) Number {
 	text := strings.TrimLeft(s, " \t\n\v\f\r")
 	sign := ""
@@ -44,22 +44,22 @@ func ParseNumber(s string) Number {
 	return n
 }
 
-// NameList is a list of devices or interfaces as NCCL takes it apart (parseStringList and its callers
-// in src/misc/utils.cc).
+// NameList is a list of devices or interfaces as NCCL parses it (parseStringList and its callers in
+// src/misc/utils.cc).
 type NameList struct {
-	Exclude bool // ^: all but these
-	Exact   bool // =: whole names; without it every name that begins so
+	Exclude bool // ^: all except these
+	Exact   bool // =: whole names; without it, names match by prefix
 	Entries []Entry
 }
 
-// Entry is one element of a list: name[:port[:rail[:plane]]]. -1 stands for what is not given.
+// Entry is one element of a list: name[:port[:rail[:plane]]]. Missing numbers are -1.
 type Entry struct {
 	Name              string
 	Port, Rail, Plane int
 }
 
-// ParseList reads a list as NCCL does: ^ and then = count at the very beginning only, blanks belong
-// to names, and empty elements are skipped.
+// ParseList parses a list as NCCL does: the prefixes ^ and = (in this order) work only at the very
+// beginning, spaces are part of names, and empty elements are skipped.
 func ParseList(s string) NameList {
 	var l NameList
 	s, l.Exclude = strings.CutPrefix(s, "^")
@@ -80,7 +80,7 @@ func ParseList(s string) NameList {
 	return l
 }
 
-// atoi is C's: the number at the beginning, or 0.
+// atoi works as in C: it returns the number at the beginning, or 0.
 func atoi(s string) int {
 	s = strings.TrimLeft(s, " \t")
 	end := len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -91,7 +91,7 @@ func atoi(s string) int {
 	return min(n, math.MaxInt32)
 }
 
-// Selects says whether NCCL would use the device or interface. port -1: of any port.
+// Selects reports whether NCCL would use the device or interface. A port of -1 means any port.
 func (l NameList) Selects(name string, port int) bool {
 	hit := len(l.Entries) == 0 // an empty list means all
 	for _, e := range l.Entries {
@@ -101,11 +101,11 @@ func (l NameList) Selects(name string, port int) bool {
 	return hit != l.Exclude
 }
 
-// legacyLevels are what numbers meant for NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL (levelsOldToNew in
+// legacyLevels maps numbers to levels of NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL (levelsOldToNew in
 // src/graph/paths.cc).
 var legacyLevels = []string{"LOC", "PIX", "PXB", "PHB", "SYS"}
 
-// LegacyLevel is the level that a number means; "" for what is no number.
+// LegacyLevel returns the level that a number means, or "" if s is not a number.
 func LegacyLevel(s string) string {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return ""
@@ -114,12 +114,12 @@ func LegacyLevel(s string) string {
 	return legacyLevels[min(max(n.Value, 0), int64(len(legacyLevels)-1))]
 }
 
-// devicePrefixes begin the names of RDMA devices: the drivers' own, and those that rdma-core's
-// persistent naming gives.
+// devicePrefixes are the prefixes of the names of RDMA devices, from the drivers and from rdma-core's
+// persistent naming.
 var devicePrefixes = []string{"mlx4_", "mlx5_", "rocep", "roceP", "roceo", "roces", "ibp", "ibP", "ibs", "bnxt_re", "irdma", "rxe", "siw", "hns_", "cxgb4_", "qedr", "efa_", "erdma_", "mana_", "ionic_"}
 
-// LooksLikeDevice says whether a name is one that RDMA devices have. IPoIB interfaces (ibp…, ibs…) look
-// the same.
+// LooksLikeDevice reports whether a name looks like that of an RDMA device. IPoIB interfaces (ibp…, ibs…)
+// look the same.
 func LooksLikeDevice(name string) bool {
 	for _, p := range devicePrefixes {
 		if strings.HasPrefix(name, p) {

@@ -1,5 +1,5 @@
-// Package env knows NCCL's environment variables: what each takes, what it is by itself, which
-// versions read it, and how NCCL's own parsers understand what is written. It is pure.
+// Package env describes NCCL's environment variables: accepted values, defaults, the versions that read
+// them, and how NCCL's own parsers interpret values. It is pure.
 package env
 
 import (
@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// The table is made from docs/userguide/source/env.rst of NVIDIA/nccl at 2.30.7 (status documented),
-// from the NCCL_PARAM and ncclGetEnv of its sources at every v2 tag (undocumented, removed; first and
-// last are tags), and from what belongs to neighbours of NCCL (external).
+// source is the table of variables. It comes from docs/userguide/source/env.rst of NVIDIA/nccl at 2.30.7
+// (status documented), from NCCL_PARAM and ncclGetEnv in its sources at every v2 tag (undocumented,
+// removed; first and last are tags), and from plugins and programs used with NCCL (external).
 //
 //go:embed env.csv
 var source string
@@ -23,15 +23,15 @@ var source string
 // Newest is the newest version of NCCL that the table covers.
 var Newest = Version{2, 30, 7}
 
-// Type is how NCCL reads a variable's value.
+// Type says how NCCL parses the value of a variable.
 type Type string
 
 // The types of variables.
 const (
 	Int        Type = "int"        // strtoll with base 0
-	Bool       Type = "bool"       // an Int that means off and on
+	Bool       Type = "bool"       // an Int: 0 is off, 1 is on
 	Enum       Type = "enum"       // one of several words
-	Level      Type = "level"      // a distance on the PCI tree
+	Level      Type = "level"      // a distance in the PCI topology
 	Devices    Type = "devices"    // NCCL's list of RDMA devices
 	Interfaces Type = "interfaces" // NCCL's list of netdevs
 	List       Type = "list"       // NCCL's list of either
@@ -41,15 +41,15 @@ const (
 	Text       Type = "string"
 )
 
-// Status is where a variable stands in NCCL.
+// Status is the state of a variable in NCCL.
 type Status string
 
 // The states of variables.
 const (
 	Documented   Status = "documented"
-	Undocumented Status = "undocumented" // read by the source, and free to change
+	Undocumented Status = "undocumented" // read by the source, may change at any time
 	Removed      Status = "removed"      // no longer read
-	External     Status = "external"     // of a plugin or a program beside NCCL
+	External     Status = "external"     // read by a plugin or another program
 )
 
 // Variable is one variable of the table.
@@ -57,20 +57,20 @@ type Variable struct {
 	Name       string
 	Status     Status
 	Type       Type
-	Words      []string // what an Enum or a Level may be, or the only numbers of an Int
-	Min, Max   int64    // of an Int
-	Default    string   // for people; "": unknown
+	Words      []string // the values of an Enum or a Level, or the only valid numbers of an Int
+	Min, Max   int64    // range of an Int
+	Default    string   // as text for readers; "": unknown
 	First      Version  // zero: unknown
 	Last       Version  // zero: still read by Newest
-	Deprecated string   // since when, and what to use instead
-	PerHost    bool     // hosts are expected to differ in it
+	Deprecated string   // the version, and the replacement
+	PerHost    bool     // the right value differs between hosts
 	Note       string
 	Source     string
 
 	defaults []since
 }
 
-// since is a default from a version on; known is false where it is no number.
+// since is a default that applies from a version on; known is false if it is not a number.
 type since struct {
 	from  Version
 	value int64
@@ -80,7 +80,7 @@ type since struct {
 var table = sync.OnceValue(func() map[string]*Variable {
 	rows, err := csv.NewReader(strings.NewReader(source)).ReadAll()
 	if err != nil {
-		panic(err) // our own file; seen by every test
+		panic(err) // a mistake in our own file; every test would see it
 	}
 	out := make(map[string]*Variable, len(rows))
 	for _, r := range rows[1:] {
@@ -93,10 +93,10 @@ var table = sync.OnceValue(func() map[string]*Variable {
 	return out
 })
 
-// Lookup finds a variable; nil where the table has none of that name.
+// Lookup returns the variable of that name, or nil.
 func Lookup(name string) *Variable { return table()[name] }
 
-// Names are the names of all variables, sorted. The list is shared: change nothing.
+// Names returns the names of all variables, sorted. Callers share the list and must not change it.
 var Names = sync.OnceValue(func() []string {
 	var out []string
 	for name := range table() {
@@ -106,8 +106,8 @@ var Names = sync.OnceValue(func() []string {
 	return out
 })
 
-// DefaultAt is a number's default in a version; the zero version means Newest. It is false where the
-// default is no number or not known.
+// DefaultAt returns the numeric default in a version; the zero version means Newest. It returns false if
+// the default is unknown or not a number.
 func (v *Variable) DefaultAt(at Version) (int64, bool) {
 	if at == (Version{}) {
 		at = Newest

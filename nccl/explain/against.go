@@ -10,10 +10,10 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// derive is what to write instead of what belongs to single hosts.
-const derive = "`fabricform render nccl` prints what belongs there, host by host."
+// derive is the cure for values that depend on the host.
+const derive = "`fabricform render nccl` prints the right settings for each host."
 
-// find is a variable's setting; the first one holds.
+// find returns the setting of a variable. The first one is effective.
 func find(all []setting, name string) (setting, bool) {
 	i := slices.IndexFunc(all, func(s setting) bool { return s.name == name })
 	if i < 0 {
@@ -22,21 +22,21 @@ func find(all []setting, name string) (setting, bool) {
 	return all[i], true
 }
 
-// set judges what is there and what is missing, without a fabric.
+// set reports problems of the settings as a whole, without a fabric.
 func (r *reading) set(all []setting) {
 	hca, hasHCA := find(all, "NCCL_IB_HCA")
 	ifname, hasIfname := find(all, "NCCL_SOCKET_IFNAME")
 	disable, _ := find(all, "NCCL_IB_DISABLE")
 	sockets := env.ParseNumber(disable.value).Value != 0
 	if sockets {
-		r.add(disable.line, env.Finding{Severity: env.Note, Name: disable.name, Summary: "RDMA is switched off", Wrong: "NCCL uses TCP sockets.", Costs: "Through the kernel a byte costs processor time, and a 25G link carries some 23.5 Gb/s at best.", Instead: "Leave it out where the NICs have RDMA."})
+		r.add(disable.line, env.Finding{Severity: env.Note, Name: disable.name, Summary: "RDMA is disabled", Wrong: "NCCL uses TCP sockets.", Costs: "Sockets cost processor time, and a 25G link carries at most about 23.5 Gb/s.", Instead: "Remove it if the NICs support RDMA."})
 	}
 	if hasIfname && !hasHCA && !sockets {
-		r.add(ifname.line, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "No list of devices", Wrong: "NCCL_SOCKET_IFNAME chooses where ranks meet, not what carries their data.", Costs: "NCCL uses every active RDMA port, those of management and storage among them, or none.", Instead: "Set NCCL_IB_HCA to the fabric's devices, with = in front."})
+		r.add(ifname.line, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "No list of devices", Wrong: "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data.", Costs: "NCCL uses every active RDMA port, including those for management and storage, or none.", Instead: "Set NCCL_IB_HCA to the fabric's devices, with = in front."})
 	}
 	if _, pinned := find(all, "NCCL_IB_GID_INDEX"); pinned && !sockets {
 		if _, class := find(all, "NCCL_IB_TC"); !class {
-			r.say(0, env.Note, "No traffic class", "RoCE is meant, and NCCL_IB_TC is not set.", "Packets go in priority 0: counters and PFC of another priority never see them.", "Set NCCL_IB_TC where switches give RoCE a priority (160 is priority 5); direct cables need none.")
+			r.say(0, env.Note, "No traffic class", "A GID index is set for RoCE, but NCCL_IB_TC is not set.", "Packets use priority 0, so PFC and counters of another priority do not apply.", "If the switches give RoCE a priority, set NCCL_IB_TC (160 is priority 5). Direct cables do not need it.")
 		}
 	}
 	if hasHCA && !hca.dynamic {
@@ -45,13 +45,13 @@ func (r *reading) set(all []setting) {
 	if hasIfname && !hasHCA && !sockets && !ifname.dynamic {
 		for _, e := range env.ParseList(ifname.value).Entries {
 			if rest, ok := strings.CutPrefix(e.Name, "enp1s0f"); ok && strings.Contains(rest, "np") {
-				r.add(ifname.line, env.Finding{Severity: env.Warning, Name: ifname.name, Summary: "Half of a port", Wrong: fmt.Sprintf("%s is one of the two functions of a DGX Spark's port; the other is enP2p1s0f%s.", e.Name, rest), Costs: "Where the other has no address, a job gets half of the port's speed.", Instead: "Give both an address in a subnet of its own, and name both devices in NCCL_IB_HCA."})
+				r.add(ifname.line, env.Finding{Severity: env.Warning, Name: ifname.name, Summary: "Half of a port", Wrong: fmt.Sprintf("%s is one of the two functions of a DGX Spark's port; the other is enP2p1s0f%s.", e.Name, rest), Costs: "If the other function has no address, a job gets half of the port's speed.", Instead: "Give each function an address in its own subnet, and name both devices in NCCL_IB_HCA."})
 			}
 		}
 	}
 }
 
-// halves finds one function of a DGX Spark's port without the other.
+// halves reports one function of a DGX Spark's port without the other.
 func (r *reading) halves(hca setting) {
 	l := env.ParseList(hca.value)
 	if l.Exclude {
@@ -65,7 +65,7 @@ func (r *reading) halves(hca setting) {
 	}
 }
 
-// against holds settings against what the files of a fabric say.
+// against compares the settings with a fabric.
 func (r *reading) against(all []setting) {
 	if s, ok := find(all, "NCCL_SOCKET_IFNAME"); ok && !s.dynamic {
 		r.interfaces(s)
@@ -77,22 +77,22 @@ func (r *reading) against(all []setting) {
 	cross, has := find(all, "NCCL_CROSS_NIC")
 	line := cross.line
 	if !has {
-		line = hca.line // where the devices are chosen, their use is
+		line = hca.line // the variable is missing: report it at the line that chooses the devices
 	}
 	for _, h := range r.fabric.Hosts {
 		why := nccl.OneRail(r.fabric, h)
 		if why == "" || !has && !hasHCA || has && env.ParseNumber(cross.value).Value == 0 {
 			continue
 		}
-		r.add(line, env.Finding{Severity: env.Warning, Name: "NCCL_CROSS_NIC", Summary: "Rails may be crossed", Wrong: "NCCL_CROSS_NIC is not 0, and the fabric has several rails: " + why + ".", Costs: "NCCL may send to a NIC that no cable reaches.", Instead: "Set NCCL_CROSS_NIC=0."})
+		r.add(line, env.Finding{Severity: env.Warning, Name: "NCCL_CROSS_NIC", Summary: "Traffic may cross rails", Wrong: "NCCL_CROSS_NIC is not 0, but the fabric has several rails: " + why + ".", Costs: "NCCL may send to a NIC that no cable reaches.", Instead: "Set NCCL_CROSS_NIC=0."})
 		break
 	}
 	if s, ok := find(all, "NCCL_IB_DISABLE"); ok && env.ParseNumber(s.value).Value != 0 && r.fabric.NCCL.Transport == "ib" {
-		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Against the fabric", Wrong: `The fabric declares transport = "ib", and this switches RDMA off.`, Instead: "Leave it out."})
+		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Contradicts the fabric", Wrong: `The fabric declares transport = "ib", but this disables RDMA.`, Instead: "Remove it."})
 	}
 }
 
-// training are the hosts that take part in collectives, with their NICs.
+// training returns the hosts that take part in collectives, and their NICs for it.
 func (r *reading) training() (hosts []*fabric.Host, nics [][]*fabric.NIC) {
 	for _, h := range r.fabric.Hosts {
 		if n := nccl.Chosen(r.fabric, h); len(n) > 0 {
@@ -117,9 +117,9 @@ func (r *reading) interfaces(s setting) {
 	}
 	switch {
 	case with && len(without) > 0:
-		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Not on every host", Wrong: fmt.Sprintf("%s = %q is no NIC of the fabric's on %s.", s.name, shorten(s.value), some(without)), Costs: "Ranks there do not start, or meet over another network.", Instead: derive})
+		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Not on every host", Wrong: fmt.Sprintf("%s = %q matches no declared NIC on %s.", s.name, shorten(s.value), some(without)), Costs: "Ranks on it do not start, or bootstrap over another network.", Instead: derive})
 	case len(without) > 0:
-		r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Not a NIC of the fabric", Wrong: fmt.Sprintf("%s = %q is no NIC that the fabric declares.", s.name, shorten(s.value)), Costs: "Ranks meet over it, and with sockets all data goes over it.", Instead: derive})
+		r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Not a NIC of the fabric", Wrong: fmt.Sprintf("%s = %q matches no NIC that the fabric declares.", s.name, shorten(s.value)), Costs: "NCCL bootstraps over that interface and, with sockets, sends all data over it.", Instead: derive})
 	}
 }
 
@@ -129,23 +129,23 @@ func (r *reading) devices(s setting) {
 	for i, h := range hosts {
 		for _, n := range nics[i] {
 			if n.Match.RDMA != "" && !l.Selects(n.Match.RDMA, -1) {
-				r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "A rail is left out", Wrong: fmt.Sprintf("%s = %q does not select %s, which is %s.", s.name, shorten(s.value), n.Match.RDMA, n.Ref()), Costs: "That rail carries nothing.", Instead: derive})
+				r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "A rail is missing", Wrong: fmt.Sprintf("%s = %q does not select %s, which is %s.", s.name, shorten(s.value), n.Match.RDMA, n.Ref()), Costs: "That rail carries no traffic.", Instead: derive})
 			}
 		}
 		if l.Exclude || len(l.Entries) == len(nics[i]) || len(l.Entries) > len(nics[i]) && !l.Exact {
 			continue
 		}
-		f := env.Finding{Severity: env.Warning, Name: s.name, Summary: "Part of the fabric is unused", Wrong: fmt.Sprintf("%s names %d of the %d NICs that host %s has for collectives.", s.name, len(l.Entries), len(nics[i]), h.Name), Costs: "The others carry nothing.", Instead: derive}
+		f := env.Finding{Severity: env.Warning, Name: s.name, Summary: "Part of the fabric is unused", Wrong: fmt.Sprintf("%s names %d of the %d NICs for collectives of host %s.", s.name, len(l.Entries), len(nics[i]), h.Name), Costs: "The others carry no traffic.", Instead: derive}
 		if len(l.Entries) > len(nics[i]) {
-			f.Summary, f.Costs = "Devices outside the fabric", "NCCL uses links that nobody declared for it."
-			f.Wrong = fmt.Sprintf("%s names %d devices, and host %s has %d NICs for collectives.", s.name, len(l.Entries), h.Name, len(nics[i]))
+			f.Summary, f.Costs = "Devices outside the fabric", "NCCL uses links that are not declared for it."
+			f.Wrong = fmt.Sprintf("%s names %d devices, but host %s has only %d NICs for collectives.", s.name, len(l.Entries), h.Name, len(nics[i]))
 		}
 		r.add(s.line, f)
 		return
 	}
 }
 
-// some names a few of many.
+// some lists up to four hosts, and the number of the others.
 func some(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:4], ", "), len(names)-4)

@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// script is what the commands of a file do together.
+// script collects what the commands of a file do together.
 type script struct {
 	*reading
 	sets     []setting
@@ -19,7 +19,7 @@ type script struct {
 	perftest []perftest
 }
 
-// commands reads exports, launchers and what else people write beside them.
+// commands reads exports, launchers and the other commands of a runbook.
 func (r *reading) commands(text string) {
 	s := &script{reading: r, passed: map[string]bool{}}
 	for _, c := range parse(text) {
@@ -31,7 +31,7 @@ func (r *reading) commands(text string) {
 	r.settings(s.sets)
 }
 
-// set takes NAME=VALUE; false where the word is something else.
+// set records NAME=VALUE. It returns false if the word has another form.
 func (s *script) set(w word, where string, fleet bool) bool {
 	name, ok := w.assignment()
 	if ok {
@@ -40,7 +40,7 @@ func (s *script) set(w word, where string, fleet bool) bool {
 	return ok
 }
 
-// wrappers are programs that start the rest of their line.
+// wrappers are programs that run the rest of their line as a command.
 var wrappers = []string{"sudo", "env", "time", "nohup", "exec", "stdbuf"}
 
 func (s *script) command(c command) {
@@ -84,14 +84,14 @@ func (s *script) export(name string, words []word) {
 	for i, w := range words {
 		blank := strings.HasSuffix(w.text, "=") || i+1 < len(words) && words[i+1].text == "="
 		if blank && strings.HasPrefix(w.text, "NCCL_") && i+1 < len(words) {
-			s.say(w.line, env.Error, "Blank around =", fmt.Sprintf("export %s …: a shell takes the blank for the end of the assignment.", shorten(w.text)), "The variable is empty or not set.", "Write NAME=VALUE without blanks.")
+			s.say(w.line, env.Error, "Space around =", fmt.Sprintf("export %s …: for a shell, the space ends the assignment.", shorten(w.text)), "The variable is empty or not set.", "Write NAME=VALUE without spaces.")
 			return
 		}
 		s.set(w, "export", false)
 	}
 }
 
-// mpirun reads Open MPI's options, and what it starts.
+// mpirun reads the options of Open MPI and MPICH, and the program that mpirun starts.
 func (s *script) mpirun(c command) {
 	if s.launched == 0 {
 		s.launched = c.line()
@@ -110,24 +110,24 @@ func (s *script) mpirun(c command) {
 				s.passed[v.text] = true
 			}
 			i++
-		case w.text == "-genv" || w.text == "-env": // of MPICH
+		case w.text == "-genv" || w.text == "-env": // MPICH
 			s.sets = append(s.sets, setting{line: w.line, name: next(1).text, value: next(2).text, dynamic: next(2).dynamic, where: "mpirun", fleet: fleet})
 			i += 2
 		case w.text == "-mca" || w.text == "--mca":
 			s.mca(next(1), next(2))
 			i += 2
 		case w.text == "--allow-run-as-root":
-			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake of the job is one of the machine.", "Use a login of its own, with memlock unlimited.")
+			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake in the job can damage the whole machine.", "Use a separate user with unlimited memlock.")
 		case strings.HasSuffix(w.text, "_perf"):
 			s.ncclTests(command{words[i:]})
 			return
 		case strings.HasPrefix(path.Base(w.text), "python") || path.Base(w.text) == "bash" || path.Base(w.text) == "sh":
-			return // what follows is another program's
+			return // the remaining words belong to that program
 		}
 	}
 }
 
-// severalHosts says whether an mpirun line starts ranks on more than one host.
+// severalHosts reports whether an mpirun line starts ranks on several hosts.
 func severalHosts(c command) bool {
 	for i, w := range c.words {
 		switch w.text {
@@ -146,12 +146,12 @@ func (s *script) mca(name, value word) {
 	}
 	for v := range strings.SplitSeq(value.text, ",") {
 		if env.LooksLikeDevice(v) && !s.isNetdev(v) && !strings.HasPrefix(v, "ib") {
-			s.say(value.line, env.Error, "RDMA device where an interface belongs", fmt.Sprintf("%s %s: %s is an RDMA device.", name.text, value.text, v), "Open MPI finds no interface, and its ranks do not meet.", "Name the interface, or a network such as 10.0.0.0/24, which fits hosts with different names.")
+			s.say(value.line, env.Error, "RDMA device instead of an interface", fmt.Sprintf("%s %s: %s is an RDMA device.", name.text, value.text, v), "Open MPI finds no interface, so its ranks cannot connect.", "Name the interface, or a network such as 10.0.0.0/24 if the names differ between hosts.")
 		}
 	}
 }
 
-// together finds what two places say of the same variable.
+// together compares the places that set the same variable.
 func (s *script) together() {
 	first := map[string]setting{}
 	inMPI := map[string]bool{}
@@ -162,11 +162,11 @@ func (s *script) together() {
 			first[v.name] = v
 			continue
 		}
-		finding := env.Finding{Severity: env.Note, Name: v.name, Summary: "Set twice", Wrong: fmt.Sprintf("%s is set in line %d, too.", v.name, f.line), Costs: "The two drift apart.", Instead: "Keep one of them: nccl.conf on each host, which `fabricform render nccl` prints."}
+		finding := env.Finding{Severity: env.Note, Name: v.name, Summary: "Set twice", Wrong: fmt.Sprintf("%s is also set in line %d.", v.name, f.line), Costs: "The two values will drift apart.", Instead: "Keep one place: nccl.conf on each host, which `fabricform render nccl` prints."}
 		if v.value != f.value {
 			finding.Severity, finding.Summary = env.Error, "Set twice, differently"
-			finding.Wrong = fmt.Sprintf("%s is %q in line %d, and %q here.", v.name, shorten(f.value), f.line, shorten(v.value))
-			finding.Costs = "Which one holds depends on how a rank is started."
+			finding.Wrong = fmt.Sprintf("%s is %q in line %d, but %q here.", v.name, shorten(f.value), f.line, shorten(v.value))
+			finding.Costs = "Which value is effective depends on how a rank is started."
 		}
 		s.add(v.line, finding)
 	}
@@ -178,9 +178,9 @@ func (s *script) together() {
 		switch {
 		case !strings.HasPrefix(v.name, "NCCL_"):
 		case v.where == "export" && !inMPI[v.name] && !s.passed[v.name]:
-			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Does not reach the other hosts", Wrong: fmt.Sprintf("%s is exported here, and mpirun in line %d does not hand it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
+			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Not set on the other hosts", Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
 		case v.where == "mpirun" && exports && first[v.name].where == "mpirun":
-			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Set in one of two places", Wrong: fmt.Sprintf("%s is set for mpirun and not among the exports.", v.name), Costs: "A job that starts without mpirun runs without it, and no number of the one is true of the other.", Instead: "Keep one list: nccl.conf on each host."})
+			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Set in one of two places", Wrong: fmt.Sprintf("%s is set for mpirun but not exported.", v.name), Costs: "A job that starts without mpirun runs without it, so its measurements are not comparable.", Instead: "Keep one list: nccl.conf on each host."})
 		}
 	}
 }

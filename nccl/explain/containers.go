@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// srun reads --export=ALL,NAME=VALUE, where a comma ends a value.
+// srun parses --export=ALL,NAME=VALUE, where a comma ends a value.
 func (s *script) srun(words []word) {
 	for _, w := range words {
 		list, ok := strings.CutPrefix(w.text, "--export=")
@@ -23,13 +23,13 @@ func (s *script) srun(words []word) {
 				continue
 			}
 			if last != "" && part != "ALL" && part != "NONE" {
-				s.say(w.line, env.Error, "Comma inside an exported value", fmt.Sprintf("--export=%s: the comma ends %s.", shorten(list), shorten(last)), fmt.Sprintf("%q is taken for a variable of its own, and the list is cut.", part), "Export the variable before, and write --export=ALL.")
+				s.say(w.line, env.Error, "Comma inside an exported value", fmt.Sprintf("--export=%s: the comma ends %s.", shorten(list), shorten(last)), fmt.Sprintf("srun reads %q as another variable and cuts the list.", part), "Export the variable before srun, and use --export=ALL.")
 			}
 		}
 	}
 }
 
-// docker reads docker run: what RDMA needs of a container.
+// docker checks that a docker run line gives the container what RDMA needs.
 func (s *script) docker(c command) {
 	words := c.texts()
 	if len(words) < 2 || words[1] != "run" {
@@ -45,9 +45,9 @@ func (s *script) docker(c command) {
 	}
 	all := strings.Join(words, " ")
 	if !strings.Contains(all, "memlock") {
-		s.say(c.line(), env.Error, "memlock is limited", "docker run without --ulimit memlock=-1:-1 leaves 8 MiB or less.", "RDMA cannot register memory: Couldn't allocate MR.", "Add --ulimit memlock=-1:-1.")
+		s.say(c.line(), env.Error, "memlock is limited", "docker run without --ulimit memlock=-1:-1 limits locked memory to 8 MiB or less.", "RDMA cannot register memory: Couldn't allocate MR.", "Add --ulimit memlock=-1:-1.")
 	}
 	if !strings.Contains(all, "/dev/infiniband") && !slices.Contains(words, "--privileged") {
-		s.say(c.line(), env.Error, "No RDMA devices in the container", "docker run without --device=/dev/infiniband has none.", "NCCL falls back to sockets without a word.", "Add --device=/dev/infiniband.")
+		s.say(c.line(), env.Error, "No RDMA devices in the container", "docker run without --device=/dev/infiniband gives the container no RDMA device.", "NCCL silently falls back to sockets.", "Add --device=/dev/infiniband.")
 	}
 }

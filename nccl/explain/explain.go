@@ -1,5 +1,5 @@
-// Package explain reads what somebody else wrote for NCCL, or what NCCL printed, and says what is wrong
-// with it, what that costs and what to write instead. It is pure, and takes any bytes.
+// Package explain reads NCCL settings from files and scripts, or NCCL's logs, and reports mistakes, their
+// consequences and cures. It is pure, and accepts any bytes.
 package explain
 
 import (
@@ -11,45 +11,45 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Kind is what a file is.
+// Kind is the kind of a file.
 type Kind string
 
 // The kinds of files.
 const (
 	Conf     Kind = "nccl.conf"
-	Commands Kind = "commands" // exports, mpirun lines and other lines for a shell
-	Log      Kind = "log"      // of NCCL_DEBUG=INFO
-	Topology Kind = "topology" // of nvidia-smi topo -m
+	Commands Kind = "commands" // exports, mpirun lines and other shell commands
+	Log      Kind = "log"      // output of NCCL_DEBUG=INFO
+	Topology Kind = "topology" // output of nvidia-smi topo -m
 )
 
-// Finding is something wrong, at a line; line 0 is the whole file.
+// Finding is a problem at a line. Line 0 stands for the whole file.
 type Finding struct {
 	Line int `json:"line,omitempty"`
 	env.Finding
 }
 
-// Report is all that is wrong with a file.
+// Report lists the problems of a file.
 type Report struct {
 	Kind     Kind      `json:"kind"`
-	Version  string    `json:"nccl_version,omitempty"` // that a log shows
+	Version  string    `json:"nccl_version,omitempty"` // NCCL's version, from a log
 	Findings []Finding `json:"findings"`
-	More     int       `json:"more,omitempty"` // findings that are left out
+	More     int       `json:"more,omitempty"` // number of omitted findings
 }
 
-// Failed says whether there are errors among the findings.
+// Failed reports whether any finding is an error.
 func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == env.Error })
 }
 
-// maxFindings bounds a report: nobody reads more.
+// maxFindings limits the length of a report.
 const maxFindings = 1000
 
-// reading is a file that is being read.
+// reading is the state while a file is read.
 type reading struct {
-	fabric  *fabric.Fabric // nil: none is given
+	fabric  *fabric.Fabric // nil: no fabric was given
 	out     []Finding
 	said    map[string]bool
-	unknown map[string]bool // names that no NCCL has
+	unknown map[string]bool // names that no version of NCCL has
 	dropped int
 	version env.Version
 }
@@ -70,7 +70,8 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 	r.add(line, env.Finding{Severity: s, Summary: summary, Wrong: wrong, Costs: costs, Instead: instead})
 }
 
-// Explain reads a file. A name that ends in .conf tells nccl.conf from a list of exports; f may be nil.
+// Explain reads a file. The name distinguishes nccl.conf (it ends in .conf) from a list of exports. f may
+// be nil.
 func Explain(name, text string, f *fabric.Fabric) Report {
 	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
 	kind := Detect(name, text)
@@ -95,7 +96,7 @@ func Explain(name, text string, f *fabric.Fabric) Report {
 	return out
 }
 
-// Detect tells what a file is, by its name and by what stands in it.
+// Detect returns the kind of a file, by its name and content.
 func Detect(name, text string) Kind {
 	if strings.HasSuffix(name, ".conf") {
 		return Conf
@@ -114,14 +115,14 @@ func Detect(name, text string) Kind {
 				if i == 0 || program(w.text) {
 					return Commands
 				}
-				break // a value with a blank in it
+				break // a value that contains a space
 			}
 		}
 	}
 	return Conf
 }
 
-// program tells what is started behind A=B from the rest of a value with a blank in it.
+// program reports whether the text after A=B is a program, and not the rest of a value with spaces.
 func program(s string) bool {
 	known := []string{"mpirun", "mpiexec", "orterun", "prterun", "srun", "torchrun", "python", "python3", "docker"}
 	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || slices.Contains(known, s) || slices.Contains(wrappers, s)
@@ -131,12 +132,12 @@ func program(s string) bool {
 type setting struct {
 	line        int
 	name, value string
-	dynamic     bool   // a shell decides over the value
-	fleet       bool   // for several hosts at once
-	where       string // what sets it
+	dynamic     bool   // a shell computes the value
+	fleet       bool   // applies to several hosts
+	where       string // the file or program that sets it
 }
 
-// settings checks variables by themselves, together and against the fabric.
+// settings checks variables one by one, in combination, and against the fabric.
 func (r *reading) settings(all []setting) {
 	line := map[string]int{}
 	var sets []env.Set
@@ -149,7 +150,7 @@ func (r *reading) settings(all []setting) {
 		}
 		sets = append(sets, env.Set{Name: s.name, Value: s.value})
 		if !strings.HasPrefix(s.name, "NCCL_") && env.Lookup(s.name) == nil {
-			continue // of other programs: a shell sets many
+			continue // a shell also sets variables of other programs
 		}
 		for _, f := range r.check(s.name, s.value, s.fleet) {
 			r.add(s.line, f)
@@ -164,7 +165,8 @@ func (r *reading) settings(all []setting) {
 	}
 }
 
-// maxUnknown is for how many names a near one is looked for, which takes time; the others are left out.
+// maxUnknown limits the number of unknown names that are checked for a similar known name, which takes
+// time. Further unknown names are ignored.
 const maxUnknown = 64
 
 func (r *reading) check(name, value string, fleet bool) []env.Finding {
@@ -181,7 +183,7 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 	return env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev})
 }
 
-// isNetdev says whether a NIC of the fabric is an interface of that name.
+// isNetdev reports whether a NIC of the fabric uses the interface of that name.
 func (r *reading) isNetdev(name string) bool {
 	if r.fabric == nil {
 		return false

@@ -95,11 +95,11 @@ func TestFilesExplained(t *testing.T) {
 // TestEachTrapOfTheNotesIsNamed lists what is wrong or useless in four runbooks of the field, by line.
 func TestEachTrapOfTheNotesIsNamed(t *testing.T) {
 	for file, traps := range map[string][]string{
-		"note-000.sh": {"1 Changes firmware", "2 transport and LID", "3 Ethernet-only cards", "4 Until the next reboot", "5 Two NICs in one subnet", "6 Not bound to a NIC", "7 Compression", "8 RDMA is switched off", "9 Matched by its beginning", "10 rdma-core does not tell"},
-		"note-001.sh": {"1 Matched by its beginning", "1 No list of devices", "1 Half of a port", "3 Equal to NCCL's default", "4 Not a network setting"},
-		"note-002.sh": {"1 Not NCCL's own variable", "2 Equal to NCCL's default", "3 GID index is pinned", "4 Matched by its beginning", "5 Forces what NCCL tries", "6 Equal to NCCL's default", "7 NCCL_IB_TIMEOUT is high", "8 Matched by its beginning", "4 Does not reach the other hosts",
-			"11 Runs as root", "13 Set twice", "15 One host's value for all", "16 Number where a level belongs", "18 Traffic class", "18 Set in one of two places", "21 Step where iterations were meant"},
-		"note-003.sh": {"1 Host bits set", "1 Gateway far from the source", "1 Public address", "1 Table without a rule", "1 Until the next reboot", "2 GID index is pinned", "3 Ends that do not agree", "4 Runs as root", "11 NCCL_IB_HCA Matched by its beginning", "13 GID index is pinned", "0 No traffic class",
+		"note-000.sh": {"1 Changes firmware", "2 transport and LID", "3 Ethernet-only cards", "4 Until the next reboot", "5 Two NICs in one subnet", "6 Not bound to a NIC", "7 Limited by compression", "8 RDMA is disabled", "9 Prefix match", "10 rdma-core does not identify"},
+		"note-001.sh": {"1 Prefix match", "1 No list of devices", "1 Half of a port", "3 Equal to NCCL's default", "4 Not a network setting"},
+		"note-002.sh": {"1 Not NCCL's own variable", "2 Equal to NCCL's default", "3 GID index is pinned", "4 Prefix match", "5 Required instead of automatic", "6 Equal to NCCL's default", "7 NCCL_IB_TIMEOUT is high", "8 Prefix match", "4 Not set on the other hosts",
+			"11 Runs as root", "13 Set twice", "15 Same value for all hosts", "16 Number instead of a level", "18 Traffic class", "18 Set in one of two places", "21 Step instead of iterations"},
+		"note-003.sh": {"1 Host bits set", "1 Gateway far from the source", "1 Public address", "1 Table without a rule", "1 Until the next reboot", "2 GID index is pinned", "3 Options of client and server differ", "4 Runs as root", "11 NCCL_IB_HCA Prefix match", "13 GID index is pinned", "0 No traffic class",
 			"14 Results are not checked", "14 Threads instead of ranks"},
 	} {
 		text, err := os.ReadFile("testdata/" + file)
@@ -150,9 +150,9 @@ func TestTheFabricIsHeldAgainst(t *testing.T) {
 	for text, want := range map[string]string{
 		"NCCL_IB_HCA==mlx5_0\nNCCL_CROSS_NIC=0\n":                        "Part of the fabric is unused",
 		"NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\nNCCL_CROSS_NIC=0\n":          "Devices outside the fabric",
-		"NCCL_IB_HCA==mlx5_0,mlx5_1\n":                                   "Rails may be crossed",
+		"NCCL_IB_HCA==mlx5_0,mlx5_1\n":                                   "Traffic may cross rails",
 		"NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==eno1\nNCCL_CROSS_NIC=0\n": "Not a NIC of the fabric",
-		"NCCL_IB_HCA==ens19f0np0,ens19f1np1\nNCCL_CROSS_NIC=0\n":         "Interface where an RDMA device belongs",
+		"NCCL_IB_HCA==ens19f0np0,ens19f1np1\nNCCL_CROSS_NIC=0\n":         "Interface instead of an RDMA device",
 	} {
 		r := Explain("nccl.conf", text, f)
 		if len(r.Findings) == 0 || !strings.Contains(told(r), want) {
@@ -170,11 +170,11 @@ func TestLaunchersOfOtherKinds(t *testing.T) {
 		"srun --export=ALL,NCCL_IB_HCA==a,b ./x":                                                             "Comma inside an exported value",
 		"docker run -e NCCL_IB_HCA=mlx5_1 image":                                                             "memlock is limited",
 		"docker run --ulimit memlock=-1 image":                                                               "No RDMA devices in the container",
-		"export NCCL_IB_HCA = mlx5_0":                                                                        "Blank around =",
-		"mpirun --mca btl_tcp_if_include mlx5_0 -x A=b x":                                                    "RDMA device where an interface belongs",
+		"export NCCL_IB_HCA = mlx5_0":                                                                        "Space around =",
+		"mpirun --mca btl_tcp_if_include mlx5_0 -x A=b x":                                                    "RDMA device instead of an interface",
 		"export NCCL_IB_TC=106\nmpirun -H a,b -x NCCL_IB_TC=160 ./x":                                         "Set twice, differently",
-		"mpirun -genv NCCL_IB_DISABLE true ./x":                                                              "NCCL wants a number",
-		"setenv NCCL_IB_DISABLE yes\nexport B=c":                                                             "NCCL wants a number",
+		"mpirun -genv NCCL_IB_DISABLE true ./x":                                                              "Not a number for NCCL",
+		"setenv NCCL_IB_DISABLE yes\nexport B=c":                                                             "Not a number for NCCL",
 		"sudo rdma link add rxe0 type rxe netdev eth0\n":                                                     "Until the next reboot",
 		"sudo ip rule add from 10.0.0.1 lookup 7\nip route add 10.0.0.0/8 via 10.0.0.2 src 10.0.0.1 table 7": "Until the next reboot",
 	} {
@@ -302,7 +302,7 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(file, "dual-stack") {
-				continue // storage alone: RDMA is switched off for NCCL, which is worth a note
+				continue // storage alone: RDMA is disabled for NCCL, which is worth a note
 			}
 			name := map[string]string{"conf": "nccl.conf"}[format]
 			for _, part := range strings.Split(string(text), "# host ") {
@@ -316,9 +316,9 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 
 func TestLinesOfRealLogs(t *testing.T) {
 	for text, want := range map[string]string{
-		"vm-host40:34002:34044 [1] NCCL INFO NET/IB : Using [0]mlx5_bond_6:1/RoCE [1]mlx5_bond_7:1/RoCE [RO]; OOB docker0:30.159.184.22<0>": "Ranks meet over a local interface",
+		"vm-host40:34002:34044 [1] NCCL INFO NET/IB : Using [0]mlx5_bond_6:1/RoCE [1]mlx5_bond_7:1/RoCE [RO]; OOB docker0:30.159.184.22<0>": "Bootstrap over a local interface",
 		"NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE ; OOB enp1s0f1np1:192.168.100.11<0>":                                                 "roceP2p1s0f1",
-		"[2025-08-15 10:00:00] gpu-a3:47021:47095 [0] init.cc:1 NCCL WARN Mismatched NCCL version detected":                                 "Hosts have different NCCLs",
+		"[2025-08-15 10:00:00] gpu-a3:47021:47095 [0] init.cc:1 NCCL WARN Mismatched NCCL version detected":                                 "Hosts have different versions of NCCL",
 		"gpu-a3:47021:47088 [0] NCCL INFO NCCL version 2.20.5+cuda12.4":                                                                     "NCCL does not choose a GID",
 		"node:1:1 [0] NCCL INFO NET/IB: GPU Direct RDMA Disabled for HCA 0 'mlx5_0'":                                                        "No GPUDirect RDMA",
 		"a:1:1 [0] NCCL INFO Using network Socket\nb:1:1 [0] NCCL INFO Using network Socket":                                                "b uses TCP sockets",

@@ -7,19 +7,19 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// hostLog is what a log says of one host.
+// hostLog is what a log shows about one host.
 type hostLog struct {
-	line     int             // where it first speaks
+	line     int             // its first line
 	devices  map[string]bool // RDMA devices that NCCL uses
-	oob      string          // netdev over which ranks meet
+	oob      string          // netdev for bootstrap
 	network  string          // IB, Socket or a plugin
 	at       int             // line of network
-	gdr      int             // channels over the network that GPUs and NICs pass directly
-	channels int             // line of the first channel over IB that goes through memory
-	disabled int             // line that says that GPUDirect RDMA is off for a device
+	gdr      int             // number of network channels with GPUDirect RDMA
+	channels int             // line of the first IB channel without GPUDirect RDMA
+	disabled int             // line that reports GPUDirect RDMA as disabled for a device
 }
 
-// logged is a log that is being read. The forms of lines are those of NCCL 2.18 to 2.30 (INFO and WARN in
+// logged is the state while a log is read. It understands the lines of NCCL 2.18 to 2.30 (INFO and WARN in
 // src/init.cc, src/bootstrap.cc, src/transport/net_ib, src/transport/net.cc and src/transport/net_socket.cc).
 type logged struct {
 	*reading
@@ -29,7 +29,7 @@ type logged struct {
 	settings []setting
 }
 
-// maxHosts bounds what is remembered of a log.
+// maxHosts limits the memory for a log.
 const maxHosts = 1 << 16
 
 func (r *reading) log(text string) {
@@ -50,8 +50,8 @@ func (r *reading) log(text string) {
 	l.finish()
 }
 
-// host is the speaker of a line, which begins "host:pid:tid [gpu]", often behind a time or a launcher's
-// rank.
+// host returns the host of a line. A line begins with "host:pid:tid [gpu]", often after a timestamp or a
+// launcher's rank.
 func (l *logged) host(number int, before string) *hostLog {
 	name := ""
 	for field := range strings.FieldsSeq(before) {
@@ -85,11 +85,11 @@ func (l *logged) ncclVersion(number int, text string) {
 		l.versions[v.String()] = number
 	}
 	if v.Before(env.Version{Major: 2, Minor: 21, Patch: 5}) {
-		l.say(number, env.Warning, "NCCL does not choose a GID", fmt.Sprintf("NCCL %s takes GID index 0 unless told otherwise.", v), "On RoCE that is a link-local address, on many cards RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index that is checked on every device.")
+		l.say(number, env.Warning, "NCCL does not choose a GID", fmt.Sprintf("NCCL %s uses GID index 0 unless NCCL_IB_GID_INDEX is set.", v), "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
 	}
 }
 
-// info reads what NCCL tells of itself.
+// info reads an INFO line.
 func (l *logged) info(number int, h *hostLog, m string) {
 	switch {
 	case strings.HasPrefix(m, "Using network "):
@@ -99,14 +99,14 @@ func (l *logged) info(number int, h *hostLog, m string) {
 		if l.fabric != nil && l.fabric.NCCL.Transport == "socket" {
 			return
 		}
-		l.say(number, env.Error, "No RDMA device", "NCCL found no RDMA device that it may use.", "It falls back to sockets without a warning.", "Look whether NCCL_IB_HCA matches, ports are active, and a container has /dev/infiniband.")
+		l.say(number, env.Error, "No RDMA device", "NCCL found no usable RDMA device.", "It falls back to sockets without a warning.", "Check that NCCL_IB_HCA matches, that ports are active, and that a container has /dev/infiniband.")
 	case strings.HasPrefix(m, "NET/IB : Using"):
 		l.usingIB(number, h, m)
 	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"):
 		_, rest, _ := strings.Cut(m, "Using ")
 		first, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		name, _, _ := strings.Cut(first[strings.Index(first, "]")+1:], ":")
-		if name != "" && name[0] != '[' { // else the line broke off
+		if name != "" && name[0] != '[' { // otherwise the line is truncated
 			l.meets(number, h, name)
 		}
 	case strings.Contains(m, "GPU Direct RDMA Disabled for ") && !strings.HasPrefix(m, "NET/Socket"): // sockets never have it
@@ -120,7 +120,7 @@ func (l *logged) info(number int, h *hostLog, m string) {
 		name, value, _ := strings.Cut(m, " set to ")
 		l.setting(number, name, value)
 	case strings.HasPrefix(m, "Invalid value "):
-		l.say(number, env.Error, "Value that NCCL cannot read", shorten(m), "NCCL takes its default.", "Write a whole number.")
+		l.say(number, env.Error, "Invalid value for NCCL", shorten(m), "NCCL uses its default.", "Write a whole number.")
 	case strings.HasPrefix(m, "NET/IB") && strings.Contains(m, " GID ") && strings.Contains(m, " mtu "):
 		l.connection(number, m)
 	}
@@ -134,7 +134,7 @@ func (l *logged) setting(number int, name, value string) {
 	}
 }
 
-// usingIB reads " NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>".
+// usingIB parses " NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>".
 func (l *logged) usingIB(number int, h *hostLog, m string) {
 	list, oob, _ := strings.Cut(m, "; OOB ")
 	for field := range strings.FieldsSeq(list) {
@@ -150,20 +150,20 @@ func (l *logged) usingIB(number int, h *hostLog, m string) {
 	}
 }
 
-// meets judges the interface over which a host's ranks meet the others.
+// meets checks the bootstrap interface of a host.
 func (l *logged) meets(number int, h *hostLog, name string) {
 	if h.oob == "" {
 		h.oob = name
 	}
 	for _, p := range []string{"docker", "virbr", "lo", "veth", "br-", "cni", "flannel", "cali"} {
 		if rest, ok := strings.CutPrefix(name, p); ok && (p != "lo" || rest == "") {
-			l.say(number, env.Error, "Ranks meet over a local interface", fmt.Sprintf("NCCL chose %s, which leaves this machine not at all, or by way of a container's bridge.", name), "Ranks on other hosts cannot connect, or everything goes through that bridge.", "Set NCCL_SOCKET_IFNAME to = and the interface that all hosts reach.")
+			l.say(number, env.Error, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", name), "Ranks on other hosts cannot connect, or all traffic crosses that bridge.", "Set NCCL_SOCKET_IFNAME to = followed by an interface that reaches all hosts.")
 			return
 		}
 	}
 }
 
-// channel reads "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA".
+// channel parses "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA".
 func (l *logged) channel(number int, h *hostLog, m string) {
 	_, path, _ := strings.Cut(m, " via NET/")
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// value is what follows one of the words: an option's value, as -n 5 or --n=5, or ip's dev eth0.
+// value returns the value of an option, as in -n 5, --n=5 or, for ip, dev eth0.
 func (c command) value(options ...string) (string, bool) {
 	for i, w := range c.words {
 		name, v, joined := strings.Cut(w.text, "=")
@@ -29,25 +29,25 @@ func (c command) value(options ...string) (string, bool) {
 
 func (c command) has(option string) bool { return slices.Contains(c.texts(), option) }
 
-// ncclTests reads options of nccl-tests (src/common.cu: -i is stepbytes, -n the iterations).
+// ncclTests checks options of nccl-tests (src/common.cu: -i is stepbytes, -n the iterations).
 func (s *script) ncclTests(c command) {
 	line := c.line()
 	if i, ok := c.value("-i", "--stepbytes"); ok {
-		costs := "It is added to the size at each step."
+		costs := "Each step adds it to the size."
 		if f, factor := c.value("-f", "--stepfactor"); factor && f != "1" {
-			costs = "Beside -f it does nothing, and 20 iterations are run."
+			costs = "With -f it has no effect, and 20 iterations run."
 		}
-		s.say(line, env.Warning, "Step where iterations were meant", fmt.Sprintf("-i %s is the step in bytes.", i), costs, fmt.Sprintf("Write -n %s for iterations.", i))
+		s.say(line, env.Warning, "Step instead of iterations", fmt.Sprintf("-i %s is the step in bytes.", i), costs, fmt.Sprintf("Write -n %s for iterations.", i))
 	}
 	if v, ok := c.value("-c", "--check"); ok && v == "0" {
-		s.say(line, env.Warning, "Results are not checked", "-c 0 switches the check of values off.", "Corrupt data passes for fast data.", "Leave it out.")
+		s.say(line, env.Warning, "Results are not checked", "-c 0 disables the check of values.", "Corrupt data is not detected.", "Remove it.")
 	}
 	if t, ok := c.value("-t", "--nthreads"); ok && t != "1" {
-		s.say(line, env.Note, "Threads instead of ranks", fmt.Sprintf("-t %s runs that many GPUs as threads of one process.", t), "Jobs run one process a GPU; this is another path through NCCL.", "Start one rank a GPU, with -t 1 -g 1.")
+		s.say(line, env.Note, "Threads instead of ranks", fmt.Sprintf("-t %s runs that many GPUs as threads of one process.", t), "Jobs run one process per GPU, which takes another path through NCCL.", "Start one rank per GPU, with -t 1 -g 1.")
 	}
 }
 
-// perftest is one line of ib_write_bw and its kin.
+// perftest is one command line of ib_write_bw or another program of perftest.
 type perftest struct {
 	line    int
 	program string
@@ -61,17 +61,17 @@ func readPerftest(c command) perftest {
 	return p
 }
 
-// perftestPairs judges lines of perftest; client and server must agree on symmetric options.
+// perftestPairs checks command lines of perftest. Client and server must agree on symmetric options.
 func perftestPairs(r *reading, all []perftest) {
 	for i, p := range all {
 		if p.index == "" {
-			r.say(p.line, env.Note, "GID is left to the program", p.program+" without -x chooses a GID by its own rules.", "It may test another one than NCCL uses.", "Add -x with the index of the address that is meant; `fabricform show` lists them.")
+			r.say(p.line, env.Note, "No GID index", p.program+" without -x chooses a GID by its own rules.", "It may test another GID than NCCL uses.", "Add -x with the index of the intended address; `fabricform show` lists the indexes.")
 		} else {
-			r.say(p.line, env.Warning, "GID index is pinned", fmt.Sprintf("-x %s is right on this host, today.", p.index), "Indexes differ between ports and hosts, and move when addresses change or a port flaps.", "Look the index up by its address: `fabricform verify` does.")
+			r.say(p.line, env.Warning, "GID index is pinned", fmt.Sprintf("-x %s may be right only on this host and today.", p.index), "Indexes differ between ports and hosts, and change when addresses change or a port flaps.", "Look up the index by address, as `fabricform verify` does.")
 		}
 		for _, q := range all[:i] {
 			if p.program == q.program && p.endless != q.endless {
-				r.say(p.line, env.Error, "Ends that do not agree", fmt.Sprintf("--run_infinitely stands on one of the two ends (lines %d and %d).", q.line, p.line), "perftest's ends must have it alike; the run ends with an error or hangs.", "Give it to both, or to none.")
+				r.say(p.line, env.Error, "Options of client and server differ", fmt.Sprintf("Only one of the two ends has --run_infinitely (lines %d and %d).", q.line, p.line), "perftest needs it on both ends; otherwise the run fails or hangs.", "Set it on both ends or on neither.")
 				break
 			}
 		}
@@ -81,14 +81,14 @@ func perftestPairs(r *reading, all []perftest) {
 	}
 }
 
-// networks are addresses, routes and rules that a file sets by hand.
+// networks collects the addresses, routes and rules that a file sets by hand.
 type networks struct {
 	on     map[netip.Prefix]string // subnet -> netdev
-	tables map[string]int          // routes' tables -> line
-	ruled  map[string]bool         // tables that a rule names
+	tables map[string]int          // table of a route -> line
+	ruled  map[string]bool         // tables that a rule refers to
 }
 
-const untilReboot = "It is gone after a reboot, and routes also after the link was down."
+const untilReboot = "A reboot removes it; routes are also removed when the link goes down."
 
 // ip reads ip(8).
 func (n *networks) ip(r *reading, c command) {
@@ -111,7 +111,7 @@ func (n *networks) ip(r *reading, c command) {
 }
 
 func (n *networks) address(r *reading, c command) {
-	r.say(c.line(), env.Warning, "Until the next reboot", strings.Join(c.texts()[:3], " ")+" sets the running kernel alone.", untilReboot, "Declare the address in a fabric file.")
+	r.say(c.line(), env.Warning, "Until the next reboot", strings.Join(c.texts()[:3], " ")+" changes only the running kernel.", untilReboot, "Declare the address in a fabric file.")
 	dev, _ := c.value("dev")
 	for _, w := range c.texts() {
 		p, err := netip.ParsePrefix(w)
@@ -119,7 +119,7 @@ func (n *networks) address(r *reading, c command) {
 			continue
 		}
 		if other := n.on[p.Masked()]; other != "" && dev != "" && other != dev {
-			r.say(c.line(), env.Error, "Two NICs in one subnet", fmt.Sprintf("%s and %s both have addresses in %s.", other, dev, p.Masked()), "The kernel sends everything through the first one: a second cable carries nothing, and a test of it tests the first.", "Give each cable a subnet of its own, such as a /30.")
+			r.say(c.line(), env.Error, "Two NICs in one subnet", fmt.Sprintf("%s and %s both have addresses in %s.", other, dev, p.Masked()), "The kernel sends all traffic through the first: the second cable carries nothing, and a test of it measures the first.", "Give each cable its own subnet, such as a /30.")
 		}
 		n.on[p.Masked()] = dev
 	}
@@ -131,9 +131,9 @@ func (n *networks) route(r *reading, c command) {
 	if i+1 >= len(w) {
 		return
 	}
-	r.say(c.line(), env.Warning, "Until the next reboot", strings.Join(w[:3], " ")+" sets the running kernel alone.", untilReboot, "Declare a policy_route in a fabric file.")
+	r.say(c.line(), env.Warning, "Until the next reboot", strings.Join(w[:3], " ")+" changes only the running kernel.", untilReboot, "Declare a policy_route in a fabric file.")
 	if p, err := netip.ParsePrefix(w[i+1]); err == nil && p != p.Masked() {
-		r.say(c.line(), env.Error, "Host bits set in a network", fmt.Sprintf("%s is an address, not a network.", p), "The kernel refuses it: Invalid prefix for given prefix length.", fmt.Sprintf("Write %s.", p.Masked()))
+		r.say(c.line(), env.Error, "Host bits set in a network", fmt.Sprintf("%s is an address, not a network.", p), "The kernel rejects it: Invalid prefix for given prefix length.", fmt.Sprintf("Write %s.", p.Masked()))
 	}
 	via, _ := c.value("via")
 	src, _ := c.value("src")
@@ -141,10 +141,10 @@ func (n *networks) route(r *reading, c command) {
 	from, err2 := netip.ParseAddr(src)
 	if err1 == nil && err2 == nil && gateway.Is4() && from.Is4() {
 		if near, err := from.Prefix(16); err == nil && !near.Contains(gateway) {
-			r.say(c.line(), env.Warning, "Gateway far from the source", fmt.Sprintf("via %s is in no network that a NIC with %s is likely to have.", via, src), "The kernel refuses a gateway that is not on the link: Nexthop has invalid gateway.", "Name a gateway on the NIC's own subnet.")
+			r.say(c.line(), env.Warning, "Gateway far from the source", fmt.Sprintf("via %s is probably in no subnet of the NIC with %s.", via, src), "The kernel rejects a gateway that is not on the link: Nexthop has invalid gateway.", "Use a gateway in the NIC's own subnet.")
 		}
 		if !from.IsPrivate() && from.IsGlobalUnicast() {
-			r.say(c.line(), env.Warning, "Public address on a fabric link", src+" is public address space.", "Its real owner cannot be reached from this host, and a leak shows.", "Use a private network, such as 10.0.0.0/8.")
+			r.say(c.line(), env.Warning, "Public address on a fabric link", src+" is public address space.", "This host can no longer reach its real owner, and packets may leak to the Internet.", "Use a private network, such as 10.0.0.0/8.")
 		}
 	}
 	if t, ok := c.value("table"); ok && n.tables[t] == 0 {
@@ -155,28 +155,28 @@ func (n *networks) route(r *reading, c command) {
 func (n *networks) finish(r *reading) {
 	for _, table := range slices.Sorted(maps.Keys(n.tables)) {
 		if !n.ruled[table] && table != "main" && table != "254" {
-			r.say(n.tables[table], env.Error, "Table without a rule", fmt.Sprintf("No ip rule add sends anything to table %s.", table), "The route is never used.", "Add a rule for the source address; policy_route makes both.")
+			r.say(n.tables[table], env.Error, "Table without a rule", fmt.Sprintf("No ip rule refers to table %s.", table), "The route is never used.", "Add a rule for the source address, or declare a policy_route, which adds both.")
 		}
 	}
 }
 
-// other reads programs of which one thing is to know.
+// other adds findings about other well-known programs.
 func (s *script) other(name string, c command) {
 	text := strings.Join(c.texts(), " ")
 	switch {
 	case name == "mlnxofedinstall" && !c.has("--without-fw-update"):
-		s.say(c.line(), env.Warning, "Changes firmware", "mlnxofedinstall updates the cards' firmware and removes the distribution's RDMA packages.", "A card that another tool expects at its old firmware is not there after the reboot.", "Add --without-fw-update, or declare ofed with firmware = \"update\".")
+		s.say(c.line(), env.Warning, "Changes firmware", "mlnxofedinstall updates the cards' firmware and removes the distribution's RDMA packages.", "New firmware takes effect at the next reboot, and tools that expect the old version may fail.", "Add --without-fw-update, or declare ofed with firmware = \"update\".")
 	case name == "mlxconfig" && strings.Contains(text, "LINK_TYPE") || name == "grep" && strings.HasPrefix(text, "grep LINK_TYPE"):
-		s.say(c.line(), env.Note, "Ethernet-only cards have no LINK_TYPE", "ConnectX-4 Lx, -6 Lx and -6 Dx have no InfiniBand mode, and nothing to change.", "", "`fabricform show` says what a card is.")
+		s.say(c.line(), env.Note, "Ethernet-only cards have no LINK_TYPE", "ConnectX-4 Lx, -6 Lx and -6 Dx have no InfiniBand mode, so there is nothing to change.", "", "`fabricform show` names the model of a card.")
 	case name == "ibv_devinfo" || name == "ibstat":
-		s.say(c.line(), env.Note, "transport and LID do not tell RoCE", name+" says \"transport: InfiniBand\" or \"Base lid: 0\" of every RoCE port.", "", "Look at link_layer: Ethernet is RoCE, and needs no subnet manager.")
+		s.say(c.line(), env.Note, "transport and LID do not identify RoCE", name+" prints \"transport: InfiniBand\" or \"Base lid: 0\" for every RoCE port.", "", "Check link_layer: Ethernet means RoCE, which needs no subnet manager.")
 	case name == "rpm" && strings.Contains(text, "rdma-core"):
-		s.say(c.line(), env.Note, "rdma-core does not tell the driver", "MLNX_OFED ships an rdma-core of its own.", "Equal answers say nothing of the drivers.", "Compare ofed_info -s and the driver's version, too.")
+		s.say(c.line(), env.Note, "rdma-core does not identify the driver", "MLNX_OFED contains its own rdma-core.", "Hosts with equal rdma-core can have different drivers.", "Also compare ofed_info -s and the version of the driver.")
 	case name == "iperf3" && c.has("-c") && !c.has("-B"):
-		s.say(c.line(), env.Warning, "Not bound to a NIC", "iperf3 -c goes where the routing table sends it.", "With several NICs it may measure another cable than the one that is meant.", "Add -B with the NIC's own address; `fabricform verify` proves each link by its counters.")
+		s.say(c.line(), env.Warning, "Not bound to a NIC", "iperf3 -c follows the routing table.", "With several NICs it may measure the wrong cable.", "Add -B with the NIC's own address; `fabricform verify` proves each link by its counters.")
 	case name == "modprobe" || name == "rdma" && c.has("add"):
-		s.say(c.line(), env.Warning, "Until the next reboot", shorten(text)+" sets the running kernel alone.", "It is gone after a reboot.", "Declare rxe in a fabric file.")
+		s.say(c.line(), env.Warning, "Until the next reboot", shorten(text)+" changes only the running kernel.", "A reboot removes it.", "Declare rxe in a fabric file.")
 	case name == "rsync" && len(c.words) > 1 && strings.HasPrefix(c.words[1].text, "-") && strings.Contains(c.words[1].text, "z"):
-		s.say(c.line(), env.Note, "Compression and ssh are the limit", "rsync -z over ssh is bound by the processor.", "Its speed says nothing of the link.", "Measure with iperf3 -B or `fabricform verify`.")
+		s.say(c.line(), env.Note, "Limited by compression and ssh", "rsync -z over ssh is limited by the processor.", "Its speed does not show the speed of the link.", "Measure with iperf3 -B or `fabricform verify`.")
 	}
 }

@@ -2,14 +2,14 @@ package explain
 
 import "strings"
 
-// word is one word of a command. dynamic: a shell would replace something in it.
+// word is one word of a command. It is dynamic if a shell would expand something in it.
 type word struct {
 	text    string
 	line    int
 	dynamic bool
 }
 
-// assignment splits NAME=VALUE; false where the word is none.
+// assignment returns the name in NAME=VALUE, and false if the word is not an assignment.
 func (w word) assignment() (name string, ok bool) {
 	name, _, found := strings.Cut(w.text, "=")
 	if !found || name == "" || name[0] >= '0' && name[0] <= '9' {
@@ -29,7 +29,7 @@ type command struct{ words []word }
 
 func (c command) line() int { return c.words[0].line }
 
-// texts are the words without their places.
+// texts returns the words without their lines.
 func (c command) texts() (out []string) {
 	for _, w := range c.words {
 		out = append(out, w.text)
@@ -37,14 +37,14 @@ func (c command) texts() (out []string) {
 	return out
 }
 
-// lexer takes a text for a POSIX shell apart into simple commands: quotes, backslashes, comments and
-// separators. What a shell would replace stays as it stands.
+// lexer splits a text for a POSIX shell into simple commands. It handles quotes, backslashes, comments and
+// separators, and does not expand variables or commands.
 type lexer struct {
 	line    int
 	current strings.Builder
 	inWord  bool
 	dynamic bool
-	begun   int // the word's line
+	begun   int // line of the word
 	words   []word
 	out     []command
 }
@@ -64,7 +64,7 @@ func (l *lexer) endWord() {
 	l.inWord, l.dynamic = false, false
 }
 
-// endCommand ends a command. Documents show commands behind a prompt, which is no word of theirs.
+// endCommand ends a command. It removes a shell prompt, which documents often show before commands.
 func (l *lexer) endCommand() {
 	l.endWord()
 	if len(l.words) > 1 && (l.words[0].text == "$" || l.words[0].text == ">") {
@@ -76,7 +76,7 @@ func (l *lexer) endCommand() {
 	l.words = nil
 }
 
-// parse reads the commands of a text. It takes any bytes, and looks at each once.
+// parse splits a text into commands. It accepts any bytes, and takes linear time.
 func parse(s string) []command {
 	l := &lexer{line: 1}
 	quote := byte(0)

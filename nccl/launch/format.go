@@ -9,15 +9,15 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// Format is one way to write a job down.
+// Format is an output format for a job.
 type Format struct {
 	Name  string
 	About string
-	host  func(Job, int) []byte // one text for each host; nil: one for the job
+	host  func(Job, int) []byte // one text for each host; nil: one text for the whole job
 	whole func(Job) []byte
 }
 
-// Formats are all formats, in the order in which help lists them.
+// Formats lists all formats, in the order of the help text.
 var Formats = []Format{
 	{Name: "conf", About: "nccl.conf", host: func(j Job, i int) []byte { return must(nccl.RenderConf(j.Hosts[i].Env)) }},
 	{Name: "shell", About: "exports for a shell", host: func(j Job, i int) []byte { return must(nccl.RenderShell(j.Hosts[i].Env)) }},
@@ -27,10 +27,10 @@ var Formats = []Format{
 	{Name: "slurm", About: "a script for sbatch", whole: slurm},
 	{Name: "slurm-prolog", About: "Slurm's TaskProlog", whole: slurmProlog},
 	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes},
-	{Name: "kubernetes-multus", About: "pods with NICs of their own, through Multus and an RDMA device plugin", whole: kubernetesMultus},
+	{Name: "kubernetes-multus", About: "pods with their own NICs, through Multus and an RDMA device plugin", whole: kubernetesMultus},
 }
 
-// Names are the formats' names.
+// Names returns the names of the formats.
 func Names() []string {
 	out := make([]string, 0, len(Formats))
 	for _, f := range Formats {
@@ -39,7 +39,7 @@ func Names() []string {
 	return out
 }
 
-// must is for what Job.check has seen.
+// must panics on an error, which Job.check has ruled out.
 func must(text []byte, err error) []byte {
 	if err != nil {
 		panic(err)
@@ -47,12 +47,12 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// Render writes the job. Where a format has one text for each host, a line with the host's name stands
-// before each of several.
+// Render renders the job. If a format has one text for each host and there are several hosts, a line with
+// the host's name precedes each text.
 func Render(name string, j Job) ([]byte, error) {
 	i := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("-format %s: there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("-format %s is unknown; the formats are %s", name, strings.Join(Names(), ", "))
 	}
 	if err := j.check(); err != nil {
 		return nil, err

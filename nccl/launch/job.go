@@ -1,5 +1,5 @@
-// Package launch writes what starts a job with a fabric's NCCL settings: for shells, mpirun, torchrun,
-// Slurm, Docker and Kubernetes. It is pure.
+// Package launch renders scripts and manifests that start a job with a fabric's NCCL settings: for shells,
+// mpirun, torchrun, Slurm, Docker and Kubernetes. It is pure.
 package launch
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// Job is what the hosts of a fabric need to run NCCL together.
+// Job holds what the hosts of a fabric need to run NCCL together.
 type Job struct {
 	Fabric string
 	Hosts  []Host
@@ -21,28 +21,28 @@ type Job struct {
 
 // Host is one host of a job.
 type Host struct {
-	Name       string // in the files
-	Hostname   string // what uname -n says there
-	Address    string // by which it is managed
+	Name       string // name in the files
+	Hostname   string // output of uname -n
+	Address    string // management address
 	Management netip.Prefix
-	GPUs       int    // 0: not known
-	Socket     string // netdev over which ranks meet; "": not known
+	GPUs       int    // 0: unknown
+	Socket     string // netdev for bootstrap; "": unknown
 	SocketAddr netip.Addr
 	RDMA       bool
-	File       string // nccl.conf; "": it is not written
+	File       string // path of nccl.conf; "": not written
 	NICs       []NIC
 	Env        nccl.Env
-	Problems   []nccl.Problem // what must be mended before NCCL can work
+	Problems   []nccl.Problem // problems that keep NCCL from working
 }
 
-// NIC is one of the host's that NCCL uses.
+// NIC is a NIC of the host that NCCL uses.
 type NIC struct {
 	Name, Netdev string
 	Addresses    []netip.Prefix
 	MTU          int // bytes; 0: not declared
 }
 
-// New derives the settings of the hosts that there are snapshots of.
+// New derives the settings of all hosts that have a snapshot.
 func New(f *fabric.Fabric, snaps map[string]*facts.Snapshot) Job {
 	j := Job{Fabric: f.Name}
 	for _, h := range f.Hosts {
@@ -87,7 +87,7 @@ func NewHost(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) Host {
 	return out
 }
 
-// common are the settings that all hosts have alike, and rest those of each host beside them.
+// common splits the settings into those that are equal on all hosts and the rest for each host.
 func (j Job) common() (common nccl.Env, rest []nccl.Env) {
 	rest = make([]nccl.Env, len(j.Hosts))
 	for i, h := range j.Hosts {
@@ -104,10 +104,10 @@ func (j Job) common() (common nccl.Env, rest []nccl.Env) {
 	return common, rest
 }
 
-// slots is how many ranks run on a host: one a GPU.
+// slots returns the number of ranks on a host: one per GPU.
 func (h Host) slots() int { return max(h.GPUs, 1) }
 
-// master is the address at which ranks meet.
+// master returns the address that all ranks connect to.
 func (j Job) master() string {
 	if a := j.Hosts[0].SocketAddr; a.IsValid() {
 		return a.String()
@@ -115,7 +115,8 @@ func (j Job) master() string {
 	return j.Hosts[0].Address
 }
 
-// managementNetwork is the one network in which all hosts are managed; invalid where there is none.
+// managementNetwork returns the network that contains all management addresses. It is invalid if there is
+// no single one.
 func (j Job) managementNetwork() netip.Prefix {
 	for _, h := range j.Hosts {
 		if h.Management != j.Hosts[0].Management {
@@ -125,7 +126,7 @@ func (j Job) managementNetwork() netip.Prefix {
 	return j.Hosts[0].Management
 }
 
-// check refuses what a line of a file or of a script cannot hold.
+// check rejects values that a line of a file or script cannot contain.
 func (j Job) check() error {
 	if len(j.Hosts) == 0 {
 		return fmt.Errorf("fabric %s: no host answered", j.Fabric)
@@ -133,7 +134,7 @@ func (j Job) check() error {
 	for _, h := range j.Hosts {
 		for _, s := range []string{h.Name, h.Hostname, h.Address, h.Socket, h.File} {
 			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-				return fmt.Errorf("host %q: %q holds control characters", h.Name, s)
+				return fmt.Errorf("host %q: %q contains control characters", h.Name, s)
 			}
 		}
 		if _, err := nccl.RenderConf(h.Env); err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// yaml is a string for YAML: one of JSON is one.
+// yaml quotes a string for YAML. A JSON string is also a YAML string.
 func yaml(v string) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings have a form
+		panic(err) // a string can always be encoded
 	}
 	return string(text)
 }
 
-// label makes a name of Kubernetes (RFC 1123): small letters, digits and -, at most 63.
+// label makes a Kubernetes name (RFC 1123): lower-case letters, digits and -, at most 63 characters.
 func label(parts ...string) string {
 	out := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -30,7 +30,7 @@ func label(parts ...string) string {
 	return strings.Trim(out[:min(len(out), 63)], "-")
 }
 
-// pod writes one pod. What stands behind IMAGE and COMMAND is the user's.
+// pod renders one pod. The user replaces IMAGE and COMMAND.
 func pod(s *script, j Job, h Host, own bool) {
 	s.line("---")
 	s.line("apiVersion: v1")
@@ -57,15 +57,15 @@ func pod(s *script, j Job, h Host, own bool) {
 	s.line("    image: IMAGE")
 	s.line("    securityContext:")
 	s.line("      capabilities:")
-	s.line("        add: [IPC_LOCK] # RDMA pins memory; the runtime's limit of memlock must be unlimited, too")
+	s.line("        add: [IPC_LOCK] # RDMA pins memory; the container runtime must also allow unlimited memlock")
 	s.line("    env:")
 	for _, v := range h.Env {
 		if own && v.Name == "NCCL_IB_GID_INDEX" {
-			s.line("    # NCCL_IB_GID_INDEX is left out: indexes in a pod are not the host's.")
+			s.line("    # NCCL_IB_GID_INDEX is omitted: a pod has other GID indexes than the host.")
 			continue
 		}
 		if own && v.Name == "NCCL_SOCKET_IFNAME" && !slices.ContainsFunc(h.NICs, func(n NIC) bool { return n.Netdev == h.Socket }) {
-			v.Value, v.Reason = "=eth0", "the pod's own network: "+h.Socket+" stays on the host"
+			v.Value, v.Reason = "=eth0", "the pod's own network: "+h.Socket+" remains on the host"
 		}
 		s.line("    %s", nccl.Comment(v.Reason))
 		s.line("    - name: %s", v.Name)
@@ -100,18 +100,18 @@ func resources(s *script, h Host, own bool) {
 
 func kubernetes(j Job) []byte {
 	var s script
-	s.line("# One pod a host, in the host's network. The container runs as root, or with access to /dev/infiniband.")
+	s.line("# One pod per host, in the host's network. The container runs as root, or with access to /dev/infiniband.")
 	for _, h := range j.Hosts {
 		pod(&s, j, h, false)
 	}
 	return s.Bytes()
 }
 
-// kubernetesMultus moves each NIC into its pod with the address that the fabric gives it, so that GIDs
-// and routes stay as they were proven.
+// kubernetesMultus moves each NIC into its pod with its declared address, so that GIDs and routes are those
+// that were verified.
 func kubernetesMultus(j Job) []byte {
 	var s script
-	s.line("# One pod a host, with the fabric's NICs moved into it. The nodes' RDMA devices must follow their NICs:")
+	s.line("# One pod per host, with the fabric's NICs moved into it. The nodes' RDMA devices must follow their NICs:")
 	s.line("# rdma system set netns exclusive, and the rdma plugin of the chain below.")
 	for _, h := range j.Hosts {
 		for _, n := range h.NICs {
@@ -128,7 +128,7 @@ func kubernetesMultus(j Job) []byte {
 	return s.Bytes()
 }
 
-// attachment is the configuration of CNI's plugins host-device, static, tuning and rdma.
+// attachment returns the configuration of the CNI plugins host-device, static, tuning and rdma.
 func attachment(j Job, h Host, n NIC) string {
 	type addr struct {
 		Address netip.Prefix `json:"address"`
@@ -160,7 +160,7 @@ func attachment(j Job, h Host, n NIC) string {
 		Plugins []plugin `json:"plugins"`
 	}{"0.4.0", label(j.Fabric, h.Name, n.Name), plugins})
 	if err != nil {
-		panic(fmt.Sprintf("a plugin's configuration: %v", err)) // plain types have a form
+		panic(fmt.Sprintf("a plugin's configuration: %v", err)) // these types can always be encoded
 	}
 	return string(text)
 }

@@ -23,10 +23,10 @@ func torchrun(j Job, i int) []byte {
 	s.line("# Node %d of %d: sh FILE train.py …", i, len(j.Hosts))
 	s.Write(must(nccl.RenderShell(h.Env)))
 	if h.Socket != "" {
-		s.line("# Gloo's groups meet over the same interface; it knows whole names only.")
+		s.line("# Gloo uses the same interface; it accepts only whole names.")
 		s.line("export GLOO_SOCKET_IFNAME=%s", nccl.Quote(h.Socket))
 	}
-	each := "gpu" // as many as there are
+	each := "gpu" // one rank for each GPU
 	if h.GPUs > 0 {
 		each = fmt.Sprint(h.GPUs)
 	}
@@ -39,13 +39,13 @@ func docker(j Job, i int) []byte {
 	h := j.Hosts[i]
 	s.line("#!/bin/sh")
 	s.line("# sh FILE IMAGE COMMAND …")
-	s.line(`# The host's network and devices; memory that RDMA may pin without limit.`)
+	s.line(`# The host's network and devices; unlimited locked memory for RDMA.`)
 	options := []string{"--rm", "--gpus=all", "--network=host", "--ipc=host", "--ulimit", "memlock=-1:-1", "--cap-add=IPC_LOCK"}
 	if h.RDMA {
 		options = append(options, "--device=/dev/infiniband")
 	}
 	if h.File != "" {
-		s.line("# NCCL reads /etc/nccl.conf of the container, not the host's.")
+		s.line("# NCCL reads /etc/nccl.conf in the container, not on the host.")
 		options = append(options, "-v", nccl.Quote(h.File+":/etc/nccl.conf:ro"))
 	} else {
 		for _, v := range h.Env {
@@ -56,8 +56,8 @@ func docker(j Job, i int) []byte {
 	return s.Bytes()
 }
 
-// wrapper is a program of sh that sets what differs per host and then becomes its arguments; "" where
-// nothing differs.
+// wrapper returns an sh program that sets the variables that differ per host and then executes its
+// arguments; "" if no variable differs.
 func (j Job) wrapper(rest []nccl.Env) string {
 	var s script
 	any := false
@@ -87,10 +87,10 @@ func mpirun(j Job) []byte {
 	s.line("#!/bin/sh")
 	s.line("# sh FILE ./all_reduce_perf -b 8 -e 1G -f 2 -g 1")
 	s.line("set -eu")
-	// A list that only a descriptor holds is gone with the script, also where the disk is full, and with mpirun,
-	// which takes the shell's place, so that a signal to the script's process reaches it. It opens the list anew,
-	// from its beginning, and more than once, which a pipe does not bear; in -host, Open MPI knows no IPv6
-	// addresses, and release 5 not this host by its address.
+	// The host list is a deleted file behind a descriptor, so nothing remains on disk when the script or mpirun
+	// ends, even on a full disk. mpirun replaces the shell, so that a signal to the script reaches it. A pipe would
+	// not work, because mpirun opens the list several times. -host would not work either: Open MPI does not accept
+	// IPv6 addresses there, and release 5 does not recognize this host by its address.
 	s.line("hosts=$(mktemp)")
 	s.line(`exec 3<>"$hosts"`)
 	s.line(`rm "$hosts"`)
@@ -105,7 +105,7 @@ func mpirun(j Job) []byte {
 	}
 	fmt.Fprintf(&s.Buffer, `exec mpirun -np %d --hostfile /dev/fd/3 --bind-to none --mca pml ob1 --mca btl tcp,self`, ranks)
 	if n := j.managementNetwork(); n.IsValid() {
-		// MPI itself only starts ranks: it stays on the network that all hosts are managed by.
+		// MPI only starts the ranks, so it uses the management network.
 		fmt.Fprintf(&s.Buffer, " \\\n  --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s", n, n)
 	}
 	for _, v := range common {
@@ -118,7 +118,8 @@ func mpirun(j Job) []byte {
 	return s.Bytes()
 }
 
-// heldBack gives values with a semicolon to each host: Open MPI takes it for the end of an -x.
+// heldBack moves values with a semicolon to the settings of each host: for Open MPI, a semicolon ends the value
+// of an -x.
 func heldBack(common nccl.Env, rest []nccl.Env) (nccl.Env, []nccl.Env) {
 	var plain nccl.Env
 	for _, v := range common {
@@ -143,7 +144,7 @@ func slurm(j Job) []byte {
 		s.line("#SBATCH --gpus-per-node=%d", j.Hosts[0].GPUs)
 	}
 	s.Write(must(nccl.RenderShell(common)))
-	s.line("# Handed on whole: in srun --export=NAME=VALUE a comma ends the value.")
+	s.line("# Exported before srun, because in srun --export=NAME=VALUE a comma ends the value.")
 	s.WriteString("exec srun --export=ALL")
 	if w := j.wrapper(rest); w != "" {
 		s.WriteString(" sh -c " + nccl.Quote(w) + " sh")
@@ -152,7 +153,7 @@ func slurm(j Job) []byte {
 	return s.Bytes()
 }
 
-// slurmProlog is a TaskProlog: slurmd takes each line "export NAME=VALUE" of its output, as it stands.
+// slurmProlog renders a TaskProlog: slurmd reads each line "export NAME=VALUE" of its output literally.
 func slurmProlog(j Job) []byte {
 	var s script
 	s.line("#!/bin/sh")
