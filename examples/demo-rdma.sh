@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Real RDMA on this machine without any hardware: two virtual machines, Soft-RoCE declared on their
-# NICs, perftest between them, and its packets seen on the wire. The first run makes the machines'
-# image from Debian packages, which takes some minutes; later ones start at once.
+# Real RDMA without any hardware: two virtual machines on this machine, Soft-RoCE on their NICs,
+# perftest between them, and a capture of its packets. The first run builds the image of the machines
+# from Debian packages, which takes some minutes; later runs start at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fabric=${1:-examples/soft-roce-pair.hcl}

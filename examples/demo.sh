@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in a lab on this machine: no hardware needed, nothing outside the lab is touched.
+# A full cycle in a lab on this machine. It needs no hardware and changes nothing outside the lab.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fabric=${1:-examples/roce-pair.hcl}

@@ -1,4 +1,4 @@
-# Four hosts on one switch, with IPv4 and IPv6. Every host has one number in both subnets.
+# Four hosts on one switch, with IPv4 and IPv6. Each host has the same number in both subnets.
 fabric "dual-stack" {}
 
 host "node" {

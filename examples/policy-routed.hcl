@@ -1,5 +1,5 @@
-# GPU nodes whose RDMA NIC reaches the others through a gateway, by a routing table of its own: what
-# is sent from the NIC's address leaves by the NIC, whatever the main table says.
+# GPU nodes whose RDMA NIC reaches the others through a gateway. The NIC has its own routing table, so
+# packets from its address leave through it, whatever the main table says.
 fabric "policy-routed" {}
 
 locals {
@@ -20,7 +20,7 @@ host "node" {
     mtu       = 9000
   }
 
-  # The rule and its routes are made together. The gateway is on the NIC's own subnet.
+  # The rule and its routes are added together. The gateway is in the NIC's own subnet.
   policy_route "rdma" {
     nic      = nic.xgbe0
     from     = nic.xgbe0.ip

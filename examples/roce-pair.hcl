@@ -1,9 +1,9 @@
-# Two servers joined by two direct 25G cables, each cable a subnet of its own.
+# Two servers with two direct 25G cables. Each cable has its own subnet.
 fabric "roce-pair" {
   required_version = ">= 0.1.0"
 }
 
-# How to reach the servers. What is left out comes from ~/.ssh/config.
+# How to reach the servers. ~/.ssh/config supplies everything that is not set here.
 ssh {
   user = "tutu"
 }
@@ -40,7 +40,7 @@ host "b" {
   }
 }
 
-# One link object stands for both ends of a cable.
+# One link block describes both ends of a cable.
 link "rail" {
   for_each   = toset(["rail0", "rail1"])
   endpoints  = [host.a.nic[each.key], host.b.nic[each.key]]

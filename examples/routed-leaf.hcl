@@ -1,4 +1,4 @@
-# Hosts that are routed from the first hop on: each NIC has a /31 with its leaf switch, and a route
+# Hosts with a routed link to their leaf switch: each NIC shares a /31 with the switch, and has a route
 # in the main table to the rest of the fabric.
 fabric "routed-leaf" {}
 

@@ -1,5 +1,5 @@
-# Two machines with plain NICs become an RDMA fabric by Soft-RoCE (rdma_rxe): field work that is
-# otherwise `modprobe`, `rdma link add` and a reboot that loses both. Try it without any hardware:
+# Two machines with plain NICs become an RDMA fabric with Soft-RoCE (rdma_rxe). By hand this takes
+# `modprobe` and `rdma link add`, and a reboot loses both. Try it without any hardware:
 #
 #   fabricform lab up -backend vm examples/soft-roce-pair.hcl
 #   fabricform apply  -lab        examples/soft-roce-pair.hcl
@@ -31,7 +31,7 @@ host "node" {
   }
 }
 
-# A subnet a cable: with both in one, the kernel would send everything over the first.
+# One subnet per cable: if both were in one subnet, the kernel would send everything over the first.
 link "rail" {
   for_each  = { rail0 = "10.20.0.0/30", rail1 = "10.20.0.4/30" }
   endpoints = [host.node["node1"].nic.rail[each.key], host.node["node2"].nic.rail[each.key]]

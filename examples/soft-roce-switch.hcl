@@ -1,4 +1,4 @@
-# Four machines with plain NICs on one switch, RDMA by Soft-RoCE on each. Try it without any hardware:
+# Four machines with plain NICs on one switch, each with Soft-RoCE. Try it without any hardware:
 #
 #   fabricform lab up -backend vm examples/soft-roce-switch.hcl
 #   fabricform apply  -lab        examples/soft-roce-switch.hcl

@@ -1,6 +1,6 @@
-# Two DGX Sparks, one QSFP cable. A Spark's port is two PCIe functions, each with half of the lanes:
-# a job that uses one of them gets half of the port. Both halves are declared, each with a subnet of
-# its own, and they are measured apart and together.
+# Two DGX Sparks, one QSFP cable. A Spark's port is two PCIe functions, each with half of the lanes: a
+# job that uses one of them gets half of the port's speed. Both halves are declared, each with its own
+# subnet, and are measured one by one and together.
 fabric "spark-pair" {}
 
 ssh {
@@ -28,12 +28,12 @@ link "half" {
   endpoints   = [host.spark["spark0"].nic.half[each.key], host.spark["spark1"].nic.half[each.key]]
   subnet      = each.value.subnet # a /31: spark0 gets .10, spark1 .11
   mtu         = 9000
-  speed_gbps  = 200 # what the port negotiates
-  expect_gbps = 100 # what the lanes of one function carry
+  speed_gbps  = 200 # the speed that the port negotiates
+  expect_gbps = 100 # the speed of the lanes of one function
   port_group  = "qsfp0"
 }
 
-# NCCL is told of both halves; its settings are derived: `fabricform render nccl`.
+# NCCL uses both halves. Its settings are derived; `fabricform render nccl` prints them.
 nccl {}
 
 validate {

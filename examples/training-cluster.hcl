@@ -1,4 +1,4 @@
-# Sixteen hosts with eight rails, one subnet a rail. Numbers never shift when a host is added.
+# Sixteen hosts with eight rails, one subnet per rail. Adding a host does not change other addresses.
 locals {
   hosts = { for i in range(16) : format("gpu%02d", i) => { mgmt = cidrhost("10.0.0.0/24", 100 + i), number = i + 1 } }
   rails = { for i in range(8) : format("rail%d", i) => { netdev = "eth${i + 1}", subnet = cidrsubnet("10.10.0.0/16", 8, i), table = 100 + i } }

@@ -199,7 +199,7 @@ func TestCollectivesAreJudged(t *testing.T) {
 			c.says = func(_ string, rank int) (string, string, int) {
 				return fmt.Sprintf(`{"event":"failed","stage":"connect","kind":"DistBackendError","text":"rank %d cannot"}`, rank), "b:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n", 1
 			}
-		}, nil, []string{"fail a+b job: unmeasured () rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Ranks meet over a local interface"}},
+		}, nil, []string{"fail a+b job: unmeasured () rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Bootstrap over a local interface"}},
 		"no GPU": {func(c *choir) {
 			c.has["a"], c.has["b"] = probe.CollectiveHas{}, probe.CollectiveHas{Problem: "python3 is not installed"}
 		}, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA shows"}},
