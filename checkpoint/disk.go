@@ -57,8 +57,8 @@ func (s *Store) write(t *Transaction) error {
 	path := filepath.Join(s.dir, t.ID+".json")
 	err = s.replace(path, raw, 0o600)
 	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	// A full disk must not keep a host from going back, nor from the commit that others may have made
-	// already: what was set aside is for these ends, and not for going on.
+	// A full disk must not prevent a rollback, or a commit that other hosts may have made already. The reserve
+	// is only for these two, and not for continuing.
 	ends := t.State == Committed || t.State == Reverting || t.State == Reverted || t.State == RevertFailed
 	if full && ends && os.Remove(s.reservePath()) == nil {
 		err = s.replace(path, raw, 0o600)
@@ -68,15 +68,15 @@ func (s *Store) write(t *Transaction) error {
 
 func (s *Store) reservePath() string { return filepath.Join(s.dir, "reserve") }
 
-// reserve sets room aside for the rest of a transaction, and finds a full or read-only disk before
-// anything is changed.
+// reserve reserves space for the rest of a transaction, and detects a full or read-only disk before any
+// change.
 func (s *Store) reserve() error {
 	text := make([]byte, 256<<10)
-	_, _ = rand.Read(text) // zeros take no room on a file system that compresses
+	_, _ = rand.Read(text) // a compressing file system would not reserve space for zeros
 	return s.replace(s.reservePath(), text, 0o600)
 }
 
-// prune removes the oldest finished transactions but for n.
+// prune removes finished transactions, except the latest n.
 func (s *Store) prune(all []*Transaction, n int) error {
 	for _, t := range all[:max(len(all)-n, 0)] {
 		for _, name := range []string{snapshotName(t.ID), t.ID + ".json"} {

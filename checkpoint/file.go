@@ -13,18 +13,18 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// File is a file as it was, or its absence.
+// File is the saved state of a file, or its absence.
 type File struct {
 	Path    string      `json:"path"`
 	Absent  bool        `json:"absent,omitempty"`
-	Link    string      `json:"link,omitempty"` // where a symbolic link points
+	Link    string      `json:"link,omitempty"` // target of a symbolic link
 	Mode    fs.FileMode `json:"mode,omitempty"` // permissions
 	UID     int         `json:"uid,omitempty"`
 	GID     int         `json:"gid,omitempty"`
 	Content []byte      `json:"content,omitempty"`
 }
 
-// maxKeptFile bounds a file that is kept: configuration is small.
+// maxKeptFile limits the size of a saved file: configuration files are small.
 const maxKeptFile = 1 << 20
 
 func takeFile(path string) (File, error) {
@@ -43,7 +43,7 @@ func takeFile(path string) (File, error) {
 		f.Link, err = os.Readlink(path)
 		return f, err
 	case !info.Mode().IsRegular():
-		return f, fmt.Errorf("it is no file but %s", info.Mode().Type())
+		return f, fmt.Errorf("not a regular file but %s", info.Mode().Type())
 	case info.Size() > maxKeptFile:
 		return f, errors.New("it is larger than 1 MiB")
 	}
@@ -57,7 +57,7 @@ func (f File) equal(o File) bool {
 	return same && f.Path == o.Path && f.Absent == o.Absent && f.Link == o.Link && f.Mode == o.Mode && f.UID == o.UID && f.GID == o.GID
 }
 
-// restore makes the file as it was, whole at every moment, and leaves one alone that is.
+// restore restores the file atomically. It does not touch a file that is unchanged.
 func (f File) restore() error {
 	if now, err := takeFile(f.Path); err == nil && now.equal(f) {
 		return nil
@@ -68,7 +68,7 @@ func (f File) restore() error {
 	case f.Link != "":
 		return errors.Join(file.ReplaceLink(f.Path, f.Link), os.Lchown(f.Path, f.UID, f.GID))
 	}
-	// Nobody may read what was closed to them, not even for a moment.
+	// The file must never be readable by others, not even for a moment.
 	if err := file.Replace(f.Path, f.Content, 0o600); err != nil {
 		return err
 	}

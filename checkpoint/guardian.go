@@ -13,8 +13,8 @@ import (
 	"github.com/fabricform/fabricform/host/clock"
 )
 
-// Guardian waits for a transaction's lease to run out, outside the session of the client, and then
-// takes the host back. The detached process and the systemd timer both run it; one of them reverts.
+// Guardian waits until a transaction's lease expires, outside the session of the client, and then rolls the
+// host back. The detached process and the systemd timer both run it; only one of them reverts.
 type Guardian struct {
 	Store   *Store
 	Restore Restorer
@@ -23,15 +23,14 @@ type Guardian struct {
 // A guardian looks again at least so often: it ends soon after the transaction does.
 const lookEvery = time.Second
 
-// stopPatience is how long a killed helper may take to be gone. One that hangs in the kernel for
-// longer is left behind: it makes no further step once it wakes.
+// stopPatience is how long a killed helper may take to exit. If it blocks in the kernel for longer, the
+// guardian continues without waiting: the helper makes no further step when it wakes.
 const stopPatience = 2 * time.Second
 
 // patience is how many looks in a row may fail, for about an hour: a disk may recover.
 const patience = 3600
 
-// Watch returns once the transaction is over, or was taken back; with an error where a person is
-// needed.
+// Watch returns when the transaction is over or was rolled back. It returns an error if a person is needed.
 func (g Guardian) Watch(ctx context.Context, id string) error {
 	for failures := 0; ; {
 		now, t, err := g.look(id)
@@ -73,22 +72,22 @@ func (g Guardian) look(id string) (Moment, *Transaction, error) {
 	return now, t, err
 }
 
-// goBack stops the helper, so that it changes nothing any more, and reverts. It is not done where
-// the disk refuses to be told, or the lease was renewed at the last moment.
+// goBack stops the helper, so that it makes no more changes, and reverts. done is false if the result could
+// not be written to disk, or if the lease was renewed at the last moment.
 func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
 	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
 		err = t.Helper.Process.Stop(stopping)
 		cancel()
 	}
-	after, reverted := g.Store.Revert(ctx, t.ID, Expire, fmt.Sprintf("nobody renewed the lease of %s", t.Lease), g.Restore)
+	after, reverted := g.Store.Revert(ctx, t.ID, Expire, fmt.Sprintf("the lease of %s expired", t.Lease), g.Restore)
 	if errors.Is(reverted, fs.ErrNotExist) {
 		return true, nil
 	}
 	if after != nil && after.State == RevertFailed {
-		err = errors.Join(err, fmt.Errorf("transaction %s could not be reverted wholly; a person is needed", t.ID))
+		err = errors.Join(err, fmt.Errorf("transaction %s could not be reverted completely; a person is needed", t.ID))
 	}
-	written, unread := g.Store.Read(t.ID) // what the disk says decides: it may have refused the last state
+	written, unread := g.Store.Read(t.ID) // the state on disk decides, because writing the last state may have failed
 	done = unread == nil && (!written.State.Open() || written.State == RevertFailed)
 	return done, errors.Join(err, reverted)
 }

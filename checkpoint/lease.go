@@ -9,21 +9,20 @@ import (
 	"github.com/fabricform/fabricform/host/clock"
 )
 
-// maxLease bounds a mistake; a confirmation by hand may take a day.
+// maxLease limits mistakes; a manual confirmation may take a day.
 const maxLease = 24 * time.Hour
 
-// Moment is a point in time that no one can set: the uptime of one boot. Wall is told to people and
-// decides nothing.
+// Moment is a point in time that nobody can set: the uptime of one boot. Wall is only shown to people.
 type Moment struct {
 	Boot   string
 	Uptime time.Duration
 	Wall   time.Time
 }
 
-// Clock tells the moment.
+// Clock returns the current moment.
 type Clock func() (Moment, error)
 
-// Now is this machine's clock.
+// Now reads this machine's clock.
 func Now() (Moment, error) {
 	boot, err := clock.BootID()
 	if err != nil {
@@ -33,16 +32,16 @@ func Now() (Moment, error) {
 	return Moment{Boot: boot, Uptime: up, Wall: time.Now()}, err
 }
 
-// after is the transaction after an event at a moment; t itself stays. It is the whole logic of a
-// transaction, and touches nothing.
+// after returns the transaction after an event at a moment, and does not change t. It is the whole logic of
+// a transaction, and does no I/O.
 func (t Transaction) after(e Event, now Moment) (*Transaction, error) {
 	client := e == Beat || e == Prepare || e == Persist || e == Commit
 	rolledForward := t.Rebooted && t.State == Persisting
 	if client && !rolledForward && t.State.Open() && t.Remaining(now) == 0 {
-		return nil, fmt.Errorf("the lease of %s has run out: %w", t.Lease, ErrTooLate)
+		return nil, fmt.Errorf("the lease of %s has expired: %w", t.Lease, ErrTooLate)
 	}
 	if e == Expire && rolledForward {
-		return &t, nil // proven before the reset; it waits for a client, not against one
+		return &t, nil // it was proven before the reset and waits for a client to complete it
 	}
 	next, err := Next(t.State, e)
 	if err != nil {
@@ -65,10 +64,10 @@ type Decision int
 const (
 	Wait Decision = iota
 	GoBack
-	Leave // the transaction is over, or not the guardian's
+	Leave // the transaction is over, or not the guardian's business
 )
 
-// Judge looks at a transaction: Wait for so long, at most; or GoBack; or Leave.
+// Judge decides what a guardian does with a transaction: Wait for at most the returned time, GoBack or Leave.
 func Judge(t *Transaction, now Moment) (Decision, time.Duration) {
 	switch {
 	case !t.State.Open() || t.State == RevertFailed:
@@ -76,7 +75,7 @@ func Judge(t *Transaction, now Moment) (Decision, time.Duration) {
 	case t.Rebooted && t.State == Persisting:
 		return Leave, 0
 	case t.Boot != now.Boot:
-		return Leave, 0 // the store settles what a reboot left, at the next contact
+		return Leave, 0 // the store handles transactions from before a reboot at the next contact
 	case t.Remaining(now) > 0:
 		return Wait, t.Remaining(now)
 	}

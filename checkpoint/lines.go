@@ -11,13 +11,13 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// line is one way to run a program later, whatever becomes of this process.
+// line is one way to run a program later, independent of this process.
 type line struct {
 	name  string
 	start func(ctx context.Context, unit string, after time.Duration, argv []string) error
 }
 
-// lines are what this host has: a detached process, and a timer where systemd runs the host.
+// lines returns the lines of defence of this host: a detached process and, with systemd, a timer.
 func lines() []line {
 	out := []line{{"guardian", func(_ context.Context, _ string, _ time.Duration, argv []string) error {
 		p, err := process.Detach(argv)
@@ -35,8 +35,8 @@ func lines() []line {
 // unit is the name of a transaction's systemd units.
 func unit(id string) string { return "fabricform-" + id }
 
-// Arm starts the guardians of a transaction. helper is the program to run, which must hand its
-// arguments behind "guard" to GuardMain. Nothing may be changed before Arm returned nil.
+// Arm starts the guardians of a transaction. helper is the program to run; it must pass its arguments after
+// "guard" to GuardMain. Nothing may be changed before Arm has returned nil.
 func (s *Store) Arm(ctx context.Context, helper string, t *Transaction) error {
 	argv := []string{helper, "guard", "watch", s.dir, t.ID}
 	var errs []error
@@ -48,8 +48,8 @@ func (s *Store) Arm(ctx context.Context, helper string, t *Transaction) error {
 	return errors.Join(errs...)
 }
 
-// Disarm takes the timer of a finished transaction away. The detached guardian sees the end by
-// itself, within a second, and so would the timer's: this only tidies up.
+// Disarm removes the timer of a finished transaction. This only tidies up: both guardians notice the end by
+// themselves, the detached one within a second.
 func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
 	if !process.HasSystemd() {
 		return nil
@@ -57,13 +57,13 @@ func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
 	return process.StopTimer(ctx, unit(t.ID))
 }
 
-// GuardMain is the program that Arm and Rehearse start: args are those behind "guard".
+// GuardMain is the main function of the program that Arm and Rehearse start. args are those after "guard".
 func GuardMain(ctx context.Context, args []string, restore Restorer) error {
 	if len(args) == 5 && args[0] == "rehearse" {
 		return fire(ctx, args[1], args[2], args[3], args[4])
 	}
 	if len(args) != 3 || args[0] != "watch" {
-		return errors.New("guard: wrong arguments; fabricform starts this by itself")
+		return errors.New("guard: invalid arguments; this command is for internal use")
 	}
 	process.SpareMe()
 	return Guardian{Store: NewStore(args[1], Now), Restore: restore}.Watch(ctx, args[2])

@@ -19,25 +19,25 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// Fired is a line of defence that was seen to fire.
+// Fired is a line of defence that fired in the rehearsal.
 type Fired struct {
 	Line string        `json:"line"` // "guardian" or "systemd"
 	Late time.Duration `json:"late_ns"`
 }
 
-// shot is what a rehearsing guardian leaves: proof that it ran, when, and outside the session.
+// shot is the proof of a rehearsed guardian: that it ran, when, and outside the session.
 type shot struct {
 	Token   string        `json:"token"`
 	Uptime  time.Duration `json:"uptime_ns"`
 	Session int           `json:"session"`
 }
 
-// rehearsalPatience is how late a line may fire in rehearsal. systemd starts a unit well within it.
+// rehearsalPatience is how late a line of defence may fire in the rehearsal. systemd starts units faster.
 const rehearsalPatience = 5 * time.Second
 
-// Rehearse arms every line of defence with a short deadline and waits to see each fire: by the same
-// program, through the same mechanism, with the same clock and folder as in earnest. It is an error
-// where one does not; nothing may be changed on such a host.
+// Rehearse arms every line of defence with a short deadline and waits until each has fired. It uses the same
+// program, mechanism, clock and directory as a real transaction. It returns an error if one does not fire;
+// such a host must not be changed.
 func (s *Store) Rehearse(ctx context.Context, helper string, after time.Duration) ([]Fired, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("rehearse: %w", err)
@@ -80,16 +80,16 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 		}
 		switch {
 		case err == nil && got.Token != token:
-			return 0, errors.New("something else wrote its proof")
+			return 0, errors.New("the proof was written by something else")
 		case err == nil && got.Uptime < deadline:
-			return 0, fmt.Errorf("it fired %s early", deadline-got.Uptime)
+			return 0, fmt.Errorf("fired %s too early", deadline-got.Uptime)
 		case err == nil && got.Session == process.Session():
-			return 0, errors.New("it ran in this session, and would end with it")
+			return 0, errors.New("it runs in this session and would end with it")
 		case err == nil:
 			return got.Uptime - deadline, nil
 		}
 		if now, e := s.clock(); e != nil || now.Uptime > deadline+rehearsalPatience {
-			return 0, errors.Join(errors.New("nothing came"), e, err)
+			return 0, errors.Join(errors.New("no proof arrived"), e, err)
 		}
 		if err := retry.Pause(ctx, 10*time.Millisecond); err != nil {
 			return 0, err
@@ -97,15 +97,15 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 	}
 }
 
-// fire is the rehearsing guardian: it waits as one in earnest does, takes the lock as one in earnest
-// does, and leaves its proof.
+// fire is the guardian of a rehearsal: like a real one it waits for the deadline and takes the lock. Then it
+// writes its proof.
 func fire(ctx context.Context, dir, proof, token, deadline string) error {
 	at, err := strconv.ParseInt(deadline, 10, 64)
 	if err != nil {
 		return fmt.Errorf("rehearse: %w", err)
 	}
 	if filepath.Dir(proof) != dir {
-		return errors.New("rehearse: the proof lies elsewhere")
+		return errors.New("rehearse: the proof is not in the store's directory")
 	}
 	if err := clock.SleepUntil(ctx, time.Duration(at)); err != nil {
 		return err

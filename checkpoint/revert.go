@@ -11,14 +11,13 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-// Restorer brings a snapshot back; Snapshot.Restore is one.
+// Restorer restores a snapshot, as Snapshot.Restore does.
 type Restorer func(ctx context.Context, s *Snapshot) (left []string, err error)
 
-// Revert takes a transaction back: because of Revert, Expire or Undo. Any number of processes may
-// try; one does it, and the others wait and see it done. Whoever finds a revert that was cut short
-// does it again. The answer is the transaction as it is then: reverted; revert-failed, with what is
-// left; or, for Expire, whatever it is where the lease was renewed or the end came first. The error
-// tells what failed on the way.
+// Revert rolls a transaction back, because of Revert, Expire or Undo. Any number of processes may call it: one
+// reverts, and the others wait for the result. An interrupted revert is repeated. It returns the resulting
+// transaction: reverted, or revert-failed with the remaining differences. For Expire it may be in any
+// state, if the lease was renewed or the transaction ended first. The error contains everything that failed.
 func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore Restorer) (*Transaction, error) {
 	if e != Revert && e != Expire && e != Undo {
 		return nil, fmt.Errorf("revert transaction %s: %q is no reason", id, e)
@@ -40,8 +39,8 @@ func (s *Store) Revert(ctx context.Context, id string, e Event, why string, rest
 	return t, errors.Join(written, failed, err)
 }
 
-// beginRevert writes the state down before anything is brought back. A disk that refuses that does
-// not keep the host from going back: written is the error, and the lock keeps commits out.
+// beginRevert writes the state before anything is restored. If the write fails, the host still rolls back:
+// written is that error, and the lock prevents commits.
 func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, written, err error) {
 	err = s.locked(func(now Moment) error {
 		all, err := s.settled(now)
@@ -58,7 +57,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 		}
 		for _, other := range all {
 			if e == Undo && other.ID != id && (other.State.Open() || other.ID > id) {
-				return fmt.Errorf("transaction %s came after it, and is %s", other.ID, other.State)
+				return fmt.Errorf("transaction %s is newer, and is %s", other.ID, other.State)
 			}
 		}
 		if t, err = before.after(e, now); err != nil || t.State != Reverting {
@@ -86,7 +85,7 @@ func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) (
 
 func (s *Store) endRevert(t *Transaction, left []string, failed error) (*Transaction, error) {
 	e := RevertDone
-	if failed != nil { // nobody listens to a guardian: the file tells
+	if failed != nil { // a guardian cannot report errors to anybody, so the file records them
 		left = append(left, strings.Split(failed.Error(), "\n")...)
 	}
 	if len(left) > 0 {

@@ -17,29 +17,29 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// snapshotVersion is the form of the file; a helper refuses what it does not know.
+// snapshotVersion is the version of the file format. A helper rejects other versions.
 const snapshotVersion = 1
 
-// maxSnapshot bounds what is read back: a device with 10,000 routes is about 2 MiB.
+// maxSnapshot limits the size of a snapshot: a device with 10,000 routes takes about 2 MiB.
 const maxSnapshot = 64 << 20
 
-// Snapshot is what a host was, as far as a transaction can reach.
+// Snapshot is the state of a host, as far as a transaction can affect it.
 type Snapshot struct {
 	Version int    `json:"version"`
-	Parts   []Part `json:"parts"` // in the order of the kinds, which is that of restoring
+	Parts   []Part `json:"parts"` // in the order of the kinds, in which they are restored
 	Files   []File `json:"files,omitempty"`
-	// Forward is what the persist stage does, for whoever has to end it after a reset. It stands here
-	// so that it is on the disk, whole and with a hash, before anything is changed.
+	// Forward is the work of the persist stage, so that it can be completed after a reset. It is part of
+	// the snapshot so that it is on disk, complete and with a hash, before anything is changed.
 	Forward json.RawMessage `json:"forward,omitempty"`
 }
 
-// Part is one room's; only its keeper reads it.
+// Part is the state that one room saved. Only that room reads it.
 type Part struct {
 	Room string          `json:"room"`
 	Data json.RawMessage `json:"data"`
 }
 
-// Take reads what changes of the atoms can reach, and the files of those paths. It changes nothing.
+// Take reads the state that changes of the atoms can affect, and the files at the paths. It changes nothing.
 func Take(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms []resource.Atom, files []string) (*Snapshot, error) {
 	keepers, by, err := kinds.Keepers(atoms)
 	if err != nil {
@@ -63,13 +63,13 @@ func Take(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms []reso
 	return s, nil
 }
 
-// Restore brings back all parts and files, past any that fails. left says on one line each what
-// still differs; no line and no error mean that the host is as it was.
+// Restore restores all parts and files, and continues after a failure. left has one line for each remaining
+// difference; no line and no error mean that the host equals the snapshot.
 func (s *Snapshot) Restore(ctx context.Context, h host.Host, kinds resource.Kinds) (left []string, err error) {
 	for _, p := range s.Parts {
 		k, ok := kinds.KeeperOf(p.Room)
 		if !ok {
-			err = errors.Join(err, fmt.Errorf("this helper cannot bring back what %s changed", p.Room))
+			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Room))
 			continue
 		}
 		lines, e := k.Restore(ctx, h, p.Data)
@@ -77,7 +77,7 @@ func (s *Snapshot) Restore(ctx context.Context, h host.Host, kinds resource.Kind
 	}
 	for _, f := range s.Files {
 		if e := f.restore(); e != nil {
-			err = errors.Join(err, fmt.Errorf("bring back %s: %w", f.Path, e))
+			err = errors.Join(err, fmt.Errorf("restore %s: %w", f.Path, e))
 		}
 		if now, e := takeFile(f.Path); e != nil || !now.equal(f) {
 			left = append(left, f.Path+" is not as it was")
@@ -88,8 +88,8 @@ func (s *Snapshot) Restore(ctx context.Context, h host.Host, kinds resource.Kind
 
 func snapshotName(id string) string { return id + ".snapshot" }
 
-// Keep puts the snapshot on the disk and its hash into the transaction; only then is a change
-// allowed (Live). It goes once, while the transaction is armed.
+// Keep writes the snapshot to disk and its hash into the transaction. Only then Live allows changes. It works
+// once, while the transaction is armed.
 func (s *Store) Keep(id, token string, snap *Snapshot) (*Transaction, error) {
 	raw, err := json.Marshal(snap)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) Keep(id, token string, snap *Snapshot) (*Transaction, error) {
 			return err
 		}
 		if before.State != Armed || before.Snapshot != "" || before.Token != token {
-			return errors.New("the transaction is not this client's, or is further than its snapshot")
+			return errors.New("the transaction belongs to another client, or already has a snapshot")
 		}
 		if err := s.replace(filepath.Join(s.dir, snapshotName(id)), raw, 0o600); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (s *Store) Keep(id, token string, snap *Snapshot) (*Transaction, error) {
 	return t, nil
 }
 
-// Snapshot reads a transaction's, which must be the one that was kept; nil where nothing was changed.
+// Snapshot reads the snapshot of a transaction and verifies its hash. It returns nil if nothing was changed.
 func (s *Store) Snapshot(t *Transaction) (*Snapshot, error) {
 	if t.Snapshot == "" {
 		return nil, nil
@@ -133,7 +133,7 @@ func (s *Store) Snapshot(t *Transaction) (*Snapshot, error) {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
 	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != t.SnapshotHash {
-		return nil, fmt.Errorf("read the snapshot: %s is not what transaction %s kept", path, t.ID)
+		return nil, fmt.Errorf("read the snapshot: %s does not match the hash in transaction %s", path, t.ID)
 	}
 	return decodeSnapshot(raw)
 }
@@ -144,10 +144,10 @@ func decodeSnapshot(raw []byte) (*Snapshot, error) {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	}
 	if snap.Version != snapshotVersion {
-		return nil, fmt.Errorf("the snapshot has version %d, this build knows %d: use the release that took it", snap.Version, snapshotVersion)
+		return nil, fmt.Errorf("the snapshot has version %d, but this build supports %d: use the release that made it", snap.Version, snapshotVersion)
 	}
 	if slices.ContainsFunc(snap.Files, func(f File) bool { return !filepath.IsAbs(f.Path) || filepath.Clean(f.Path) != f.Path }) {
-		return nil, errors.New("the snapshot names a file without its whole path")
+		return nil, errors.New("the snapshot contains a relative path")
 	}
 	return &snap, nil
 }

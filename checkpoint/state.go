@@ -1,6 +1,6 @@
-// Package checkpoint is how a host gets back: a transaction in one file, which is the lock too; a
-// lease that a client must keep renewing; a guardian outside the client's session that reverts when
-// it does not; and the snapshot that it reverts to.
+// Package checkpoint lets a host roll back by itself. A transaction is one file, which is also the lock. The
+// client must keep renewing its lease. If it does not, a guardian outside the client's session reverts the
+// host to a snapshot.
 package checkpoint
 
 import (
@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// DefaultLease is how long a host waits for a client that has fallen silent.
+// DefaultLease is how long a host waits for a client that stopped renewing.
 const DefaultLease = 60 * time.Second
 
 // Holder is who opened a transaction or took it over.
 type Holder struct {
-	User   string `json:"user"`   // of the client's machine, user@machine
+	User   string `json:"user"`   // user@machine of the client
 	From   string `json:"from"`   // the client's address, as the host sees it
-	Client string `json:"client"` // names one run of the client
+	Client string `json:"client"` // ID of one run of the client
 }
 
-// State is how far a transaction is.
+// State is the state of a transaction.
 type State string
 
-// The states. Armed may change the running system; persisting writes what lasts.
+// The states. Armed may change the running system; persisting writes files.
 const (
 	Armed        State = "armed"
 	Prepared     State = "prepared"   // changed and checked
 	Persisting   State = "persisting" // proven, being written
 	Committed    State = "committed"
 	Reverting    State = "reverting"
-	Reverted     State = "reverted"      // and proven equal to the snapshot
+	Reverted     State = "reverted"      // and verified to equal the snapshot
 	RevertFailed State = "revert-failed" // a person is needed
-	Released     State = "released"      // a person took over what a revert left
+	Released     State = "released"      // a person repaired the host after a failed revert
 )
 
-// Open says whether the transaction holds the lock.
+// Open reports whether the transaction holds the lock.
 func (s State) Open() bool { return s != Committed && s != Reverted && s != Released }
 
 // Event is what happens to a transaction.
@@ -43,20 +43,21 @@ type Event string
 // The events.
 const (
 	Beat        Event = "beat"    // the client is alive
-	Prepare     Event = "prepare" // from here on the client's steps, in their order
+	Prepare     Event = "prepare" // this and the next: the client's steps, in order
 	Persist     Event = "persist"
 	Commit      Event = "commit"
-	Revert      Event = "revert"      // the client wants to go back
-	Expire      Event = "expire"      // nobody renewed the lease
-	Undo        Event = "undo"        // a committed transaction is taken back
-	RevertDone  Event = "revert-done" // by whoever reverts
+	Revert      Event = "revert"      // the client requests a rollback
+	Expire      Event = "expire"      // the lease expired
+	Undo        Event = "undo"        // a committed transaction is rolled back
+	RevertDone  Event = "revert-done" // sent by the process that reverts
 	RevertStuck Event = "revert-stuck"
-	Reboot      Event = "reboot"  // the host has started anew
-	Release     Event = "release" // a person has put in order what a revert could not
+	Reboot      Event = "reboot"  // the host has rebooted
+	Release     Event = "release" // a person has repaired the host
 )
 
-// transitions is the whole machine; what is not here is refused. A reset before persisting boots the
-// old state; within it, the proven state is rolled forward; a revert is done again.
+// transitions is the whole state machine; all other events are refused. A reset before persisting boots the
+// old state. A reset during persisting is rolled forward, because the state was proven. An interrupted revert
+// is repeated.
 var transitions = map[State]map[Event]State{
 	Armed:        {Beat: Armed, Prepare: Prepared, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
 	Prepared:     {Beat: Prepared, Persist: Persisting, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
@@ -68,11 +69,12 @@ var transitions = map[State]map[Event]State{
 	Released:     {Expire: Released, Reboot: Released},
 }
 
-// ErrTooLate is why a client cannot go on: the host has gone back, or is about to. Callers decide by it.
-var ErrTooLate = errors.New("too late: the host is going back to its old state")
+// ErrTooLate means that a client cannot continue, because the host has rolled back or is about to. Callers
+// decide by it.
+var ErrTooLate = errors.New("too late: the host is rolling back")
 
-// Next is the state after an event. The error is a *Refusal; it is ErrTooLate where a client goes
-// on with what is being or has been reverted.
+// Next returns the state after an event. The error is a *Refusal; it matches ErrTooLate if a client tries to
+// continue a transaction that is being or has been reverted.
 func Next(s State, e Event) (State, error) {
 	if next, ok := transitions[s][e]; ok {
 		return next, nil
@@ -80,7 +82,7 @@ func Next(s State, e Event) (State, error) {
 	return s, &Refusal{State: s, Event: e}
 }
 
-// Refusal is an event that does not fit the state.
+// Refusal reports an event that is not allowed in the current state.
 type Refusal struct {
 	State State
 	Event Event
@@ -93,7 +95,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("cannot %s a transaction that is %s", r.Event, r.State)
 }
 
-// Is makes a refusal ErrTooLate where it is that.
+// Is reports whether the refusal matches ErrTooLate.
 func (r *Refusal) Is(target error) bool { return target == ErrTooLate && r.tooLate() }
 
 func (r *Refusal) tooLate() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-// step makes one transition. token is compared where it is not "".
+// step makes one transition. If token is not "", it must match.
 func (s *Store) step(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
 	var t *Transaction
 	err := s.locked(func(now Moment) error {
@@ -36,7 +36,7 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 		return nil, ErrNotYours
 	}
 	if e == Beat || e == Prepare || e == Persist || e == Commit {
-		// A full disk may have kept a revert from being written down; its lock cannot be missed.
+		// A full disk may have prevented writing the state of a revert, but its lock is always visible.
 		unlock, err := lock.Try(s.revertLock())
 		if errors.Is(err, lock.ErrHeld) {
 			return nil, ErrTooLate
@@ -58,7 +58,7 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 
 func (s *Store) revertLock() string { return filepath.Join(s.dir, "revert.lock") }
 
-// client makes a client's step; it must show its token.
+// client makes a step for a client, which must present its token.
 func (s *Store) client(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
 	if token == "" {
 		return nil, ErrNotYours
@@ -66,34 +66,34 @@ func (s *Store) client(id, token string, e Event, edit func(*Transaction)) (*Tra
 	return s.step(id, token, e, edit)
 }
 
-// Beat renews the lease: the deadline is one lease from now. The error is ErrTooLate where the host
-// is going back, and ErrNotYours where another client has taken over; so with the other steps.
+// Beat renews the lease: the deadline is one lease from now. As with the other steps, the error is ErrTooLate
+// if the host is rolling back, and ErrNotYours if another client has taken over.
 func (s *Store) Beat(id, token string) (*Transaction, error) {
 	return s.client(id, token, Beat, nil)
 }
 
-// Prepare says that all changes of this host are made and checked.
+// Prepare records that all changes of this host are made and checked.
 func (s *Store) Prepare(id, token string) (*Transaction, error) {
 	return s.client(id, token, Prepare, nil)
 }
 
-// Persist says that all hosts are prepared, and what lasts may be written.
+// Persist records that all hosts are prepared and that files may be written.
 func (s *Store) Persist(id, token string) (*Transaction, error) {
 	return s.client(id, token, Persist, nil)
 }
 
-// PersistNothing is Persist of a partial transaction.
+// PersistNothing is Persist for a partial transaction.
 func (s *Store) PersistNothing(id, token string) (*Transaction, error) {
 	return s.client(id, token, Persist, func(t *Transaction) { t.Partial = true })
 }
 
-// Commit ends the transaction with what was changed.
+// Commit ends the transaction and keeps its changes.
 func (s *Store) Commit(id, token string) (*Transaction, error) {
 	return s.client(id, token, Commit, nil)
 }
 
-// Ends is nil where who shows the token may end the transaction. It is a *HeldError while somebody else
-// may still renew its lease, who would not know that it is ended.
+// Ends returns nil if the owner of the token may end the transaction. It returns a *HeldError while another
+// client may still renew the lease without knowing that the transaction has ended.
 func (s *Store) Ends(id, token string) error {
 	now, err := s.clock()
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Store) Ends(id, token string) error {
 	return nil
 }
 
-// Live is nil while the token's client may change the host: the lease lasts and the snapshot is on
-// the disk. An action asks it just before it acts.
+// Live returns nil while the owner of the token may change the host: the lease is valid and the snapshot is
+// on disk. Each action calls it just before it acts.
 func (s *Store) Live(id, token string) error {
 	now, err := s.clock()
 	if err != nil {
@@ -133,9 +133,9 @@ func (s *Store) Live(id, token string) error {
 	return nil
 }
 
-// TakeOver makes another client the holder: it shows the transaction's token and gets a new one, and
-// the earlier client's steps fail with ErrNotYours. The lease is renewed. helper replaces the
-// process to stop; nil: none.
+// TakeOver makes another client the holder. The client presents the transaction's token and gets a new one;
+// steps of the earlier client fail with ErrNotYours. The lease is renewed. helper replaces the process to
+// stop; nil: none.
 func (s *Store) TakeOver(id, token string, by Holder, helper *Helper) (*Transaction, error) {
 	return s.client(id, token, Beat, func(t *Transaction) {
 		t.Holder = Holder{clip(by.User), clip(by.From), clip(by.Client)}
@@ -143,16 +143,16 @@ func (s *Store) TakeOver(id, token string, by Holder, helper *Helper) (*Transact
 	})
 }
 
-// Release ends a transaction whose revert failed, once a person has put the host in order.
+// Release ends a transaction whose revert failed, after a person has repaired the host.
 func (s *Store) Release(id string, by Holder) (*Transaction, error) {
 	return s.step(id, "", Release, func(t *Transaction) {
 		t.Why = fmt.Sprintf("%s; released by %s from %s", t.Why, clip(by.User), clip(by.From))
 	})
 }
 
-// Settle is the first contact with a host: what a reboot left is ended. What was proven is rolled
-// forward: finish, which may be repeated, writes what is not written yet. The answer is the
-// transaction that is still open, or nil. One that is reverting needs Revert.
+// Settle runs at the first contact with a host and ends transactions that a reboot interrupted. It rolls a
+// proven state forward: finish, which must be idempotent, writes the remaining files. It returns the
+// transaction that is still open, or nil. If that one is reverting, call Revert.
 func (s *Store) Settle(finish func(*Transaction) error) (*Transaction, error) {
 	if err := s.locked(func(now Moment) error { _, err := s.settled(now); return err }); err != nil {
 		return nil, fmt.Errorf("settle transactions: %w", err)

@@ -18,21 +18,21 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// Dir is where a host keeps its transactions, beside the ownership records.
+// Dir is the directory of a host's transactions, beside the ownership records.
 const Dir = "/var/lib/fabricform/transactions"
 
-// kept is how many finished transactions stay, each with its snapshot.
+// kept is the number of finished transactions that are kept, each with its snapshot.
 const kept = 5
 
-// Store is a host's transactions: a file for each, changed under one lock (flock), whole or not at
-// all. Safe for concurrent use, by any number of processes.
+// Store holds the transactions of a host: one file each, replaced atomically under one lock (flock). It is safe
+// for concurrent use by any number of processes.
 type Store struct {
 	dir     string
 	clock   Clock
-	replace func(path string, text []byte, perm fs.FileMode) error // how a file is written: whole or not at all
+	replace func(path string, text []byte, perm fs.FileMode) error // replaces a file atomically
 }
 
-// NewStore is the store in a folder, usually Dir, by a clock, usually Now. It touches nothing.
+// NewStore returns the store in a directory, usually Dir, with a clock, usually Now. It does no I/O.
 func NewStore(dir string, clock Clock) *Store {
 	return &Store{filepath.Clean(dir), clock, file.Replace}
 }
@@ -42,12 +42,12 @@ type Request struct {
 	Fabric string
 	Plan   string
 	Holder Holder
-	Server netip.Addr    // the host's address that the client came in by; invalid: not known
+	Server netip.Addr    // the host's address that the client connected to; invalid: unknown
 	Lease  time.Duration // 0: DefaultLease
 	Helper *Helper       // nil: none is stopped before a revert
 }
 
-// Begin opens a transaction and arms its lease. The error is a *HeldError where another one is open.
+// Begin opens a transaction and starts its lease. The error is a *HeldError if another transaction is open.
 func (s *Store) Begin(r Request) (*Transaction, error) {
 	if r.Lease == 0 {
 		r.Lease = DefaultLease
@@ -90,7 +90,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 	return t, nil
 }
 
-// wrapped leaves a HeldError as it is: it is an answer, not a failure.
+// wrapped adds context to an error, except to a HeldError, which is an answer and not a failure.
 func wrapped(what string, err error) error {
 	var h *HeldError
 	if err == nil || errors.As(err, &h) {
@@ -99,7 +99,7 @@ func wrapped(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// counter is an identifier's first part.
+// counter returns the first part of an identifier.
 func counter(id string) int {
 	n := 0
 	for _, c := range id[:6] {
@@ -114,10 +114,10 @@ func random(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Read is a transaction as it stands, without the lock: files are replaced whole.
+// Read reads a transaction. It does not need the lock, because files are replaced atomically.
 func (s *Store) Read(id string) (*Transaction, error) {
 	if !identifier.MatchString(id) {
-		return nil, fmt.Errorf("read transaction %q: that is no transaction's id", id)
+		return nil, fmt.Errorf("read transaction %q: not a transaction ID", id)
 	}
 	path := filepath.Join(s.dir, id+".json")
 	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
@@ -134,7 +134,7 @@ func (s *Store) Read(id string) (*Transaction, error) {
 	return t, nil
 }
 
-// List is every transaction that is kept, the latest last. It does not wait for the lock.
+// List returns all transactions, the latest last. It does not wait for the lock.
 func (s *Store) List() ([]*Transaction, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ func (s *Store) List() ([]*Transaction, error) {
 	return out, nil
 }
 
-// Pending is the open transaction, or nil, and how long its lease lasts.
+// Pending returns the open transaction, or nil, and the time left on its lease.
 func (s *Store) Pending() (*Transaction, time.Duration, error) {
 	now, err := s.clock()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// ErrNotYours is why a client cannot go on: another one has taken the transaction over.
+// ErrNotYours means that a client cannot continue, because another client has taken over the transaction.
 var ErrNotYours = errors.New("the transaction has been taken over by another client")
 
-// transactionVersion is the form of the file; a helper refuses what it does not know.
+// transactionVersion is the version of the file format. A helper rejects other versions.
 const transactionVersion = 1
 
-// Transaction is one attempt to change a host, as its file says.
+// Transaction is one attempt to change a host, as stored in its file.
 type Transaction struct {
 	Version int     `json:"version"`
 	ID      string  `json:"id"`
@@ -28,7 +28,7 @@ type Transaction struct {
 	Fabric  string  `json:"fabric"`
 	Plan    string  `json:"plan"` // the plan's id
 	Holder  Holder  `json:"holder"`
-	Token   string  `json:"token"`  // who shows it may go on; shown to no one else
+	Token   string  `json:"token"`  // its owner may continue; never shown
 	Helper  *Helper `json:"helper"` // stopped before a revert; nil: none
 
 	Since    time.Time     `json:"since"` // by the wall clock, for people
@@ -36,21 +36,21 @@ type Transaction struct {
 	Lease    time.Duration `json:"lease_ns"`
 	Deadline time.Duration `json:"deadline_ns"` // uptime of Boot (CLOCK_BOOTTIME); no clock that can be set
 	Rebooted bool          `json:"rebooted,omitempty"`
-	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener came in by: it is there again after a way back
-	Partial  bool          `json:"partial,omitempty"` // stopped half-way as the client wished: the persist stage writes nothing
+	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener connected to; a rollback restores it
+	Partial  bool          `json:"partial,omitempty"` // the client stopped it half-way on purpose: the persist stage writes nothing
 
-	Snapshot     string   `json:"snapshot,omitempty"` // the file's name beside this one; "": nothing was changed yet
+	Snapshot     string   `json:"snapshot,omitempty"` // name of the snapshot's file in the same directory; "": nothing was changed yet
 	SnapshotHash string   `json:"snapshot_sha256,omitempty"`
-	Why          string   `json:"why,omitempty"`  // of the revert
-	Left         []string `json:"left,omitempty"` // what a revert could not bring back
+	Why          string   `json:"why,omitempty"`  // reason of the revert
+	Left         []string `json:"left,omitempty"` // differences that a revert could not restore
 }
 
-// Helper is the process that carries the transaction out.
+// Helper is the process that executes the transaction.
 type Helper struct {
 	Process process.ID `json:"process"`
 }
 
-// identifier is a counter and a random part; it becomes a file's and a unit's name.
+// identifier matches a counter and a random part. It becomes the name of a file and of a unit.
 var identifier = regexp.MustCompile(`^[0-9]{6}-[0-9a-f]{8}$`)
 
 // Bounds of what a client may write into the file.
@@ -60,41 +60,41 @@ const (
 	maxFile = 1 << 20
 )
 
-// decodeTransaction reads a file; its bytes are not believed.
+// decodeTransaction decodes a file and validates its content.
 func decodeTransaction(id string, raw []byte) (*Transaction, error) {
 	var t Transaction
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return nil, err
 	}
 	if t.Version != transactionVersion {
-		return nil, fmt.Errorf("it has version %d, this build knows %d: use the release that wrote it", t.Version, transactionVersion)
+		return nil, fmt.Errorf("version %d, but this build supports %d: use the release that wrote the file", t.Version, transactionVersion)
 	}
 	return &t, t.check(id)
 }
 
 func (t *Transaction) check(id string) error {
 	if t.ID != id || !identifier.MatchString(id) {
-		return fmt.Errorf("it is of transaction %q", t.ID)
+		return fmt.Errorf("the file belongs to transaction %q", t.ID)
 	}
 	if _, known := transitions[t.State]; !known {
-		return fmt.Errorf("it has the state %q", t.State)
+		return fmt.Errorf("invalid state %q", t.State)
 	}
 	if t.Lease <= 0 || t.Lease > maxLease || t.Deadline < 0 || t.Boot == "" {
-		return fmt.Errorf("its lease of %s until %s after boot %q cannot be", t.Lease, t.Deadline, t.Boot)
+		return fmt.Errorf("invalid lease: %s, deadline %s after boot %q", t.Lease, t.Deadline, t.Boot)
 	}
 	if t.Snapshot != "" && t.Snapshot != snapshotName(id) {
-		return fmt.Errorf("its snapshot is %q", t.Snapshot)
+		return fmt.Errorf("invalid snapshot %q", t.Snapshot)
 	}
 	for _, text := range []string{t.Fabric, t.Plan, t.Holder.User, t.Holder.From, t.Holder.Client, t.Token} {
 		if len(text) > maxText {
-			return errors.New("it has a text of more than 256 bytes")
+			return errors.New("a text is longer than 256 bytes")
 		}
 	}
 	return nil
 }
 
-// Remaining is how long the lease still lasts at that moment; never below 0. A deadline further
-// ahead than a lease can be is none.
+// Remaining returns the time left on the lease at that moment, at least 0. A deadline further ahead than a
+// whole lease counts as expired.
 func (t *Transaction) Remaining(now Moment) time.Duration {
 	left := t.Deadline - now.Uptime
 	if now.Boot != t.Boot || left < 0 || left > t.Lease {
@@ -103,14 +103,14 @@ func (t *Transaction) Remaining(now Moment) time.Duration {
 	return left
 }
 
-// HeldError is why a transaction cannot be opened: another one is open.
+// HeldError means that a transaction cannot be opened, because another one is open.
 type HeldError struct {
 	ID     string
 	State  State
 	Fabric string
 	Holder Holder
 	Since  time.Time
-	Left   time.Duration // of the lease
+	Left   time.Duration // time left on the lease
 }
 
 func (e *HeldError) Error() string {
@@ -129,7 +129,7 @@ func held(t *Transaction, now Moment) *HeldError {
 	return &HeldError{ID: t.ID, State: t.State, Fabric: t.Fabric, Holder: t.Holder, Since: t.Since, Left: t.Remaining(now)}
 }
 
-// clip bounds a text that is only told.
+// clip limits the length of a text that is only shown.
 func clip(s string) string {
 	if len(s) > maxText {
 		return strings.ToValidUTF8(s[:maxText], "") + "…"

@@ -199,7 +199,7 @@ func (l *faultLab) backUnrenewed(since time.Time) {
 	l.t.Helper()
 	l.back(since, byItsLease)
 	for host := range l.old {
-		if _, why := l.tx(host); why != "nobody renewed the lease of "+shortLease.String() {
+		if _, why := l.tx(host); why != "the lease of "+shortLease.String()+" expired" {
 			l.t.Errorf("host %s went back since %s", host, why)
 		}
 	}

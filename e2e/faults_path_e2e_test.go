@@ -167,7 +167,7 @@ func pathRows() (rows []faultRow) {
 				at = time.Now()
 				l.on("a", env+c.proof)
 				wait = l.whenBack("a", func() { late = time.Since(at) })
-			}, "-allow=management", "-lease", shortLease.String()).want(l.t, 6, "a  reverted: nobody renewed the lease")
+			}, "-allow=management", "-lease", shortLease.String()).want(l.t, 6, "a  reverted: the lease of ")
 			wait()
 			l.wasBack(late)
 		})

@@ -1,6 +1,6 @@
-// Package lab builds rehearsal fabrics on one machine from the declared model. There are two kinds:
-// of network namespaces, which are up in a second, and of virtual machines, which have a kernel of
-// their own and so can do RDMA, reboot and be owned by a network manager.
+// Package lab builds rehearsal fabrics on one machine from the declared model. There are two kinds: labs of
+// network namespaces, which start in a second, and labs of virtual machines, which have their own kernels
+// and therefore support RDMA, reboots and network managers.
 package lab
 
 import (
@@ -18,34 +18,33 @@ import (
 	"github.com/fabricform/fabricform/lab/vm"
 )
 
-// Lab is a lab that is up.
+// Lab is a running lab.
 type Lab interface {
-	// Status says who lives, and what is wrong with the cables.
+	// Status returns which hosts are running, and the faults of cables.
 	Status() (site.Status, error)
-	// Target is how a host is reached, through NetDial.
+	// Target returns how to reach a host through NetDial.
 	Target(host string) (addr string, port int, user, identityFile, knownHosts string)
-	// ConnectTimeout is how long hosts may take to let somebody in, where their files do not say; 0: as
-	// long as real ones.
+	// ConnectTimeout is the default connect timeout of hosts; 0: that of real hosts.
 	ConnectTimeout() time.Duration
-	// NetDial connects from where the lab's operator stands.
+	// NetDial connects from the operator's place in the lab.
 	NetDial(ctx context.Context, network, addr string) (net.Conn, error)
-	// Exec runs a command on a host and answers its exit status.
+	// Exec runs a command on a host and returns its exit status.
 	Exec(ctx context.Context, host string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error)
-	// Fault breaks a cable, or mends it; said is how its user wrote it.
+	// Fault breaks or repairs a cable; said is the fault as the user wrote it.
 	Fault(cable string, f site.Fault, said string) error
-	// Reboot restarts a host and waits until it answers again; hard is a cut of its power.
+	// Reboot restarts a host and waits until it answers again; hard cuts its power.
 	Reboot(ctx context.Context, host string, hard bool) error
-	// LinkCapGbps is what links are shaped to at most; 0: they are not shaped, and what they carry
-	// says nothing of real ones.
+	// LinkCapGbps is the highest rate to which links are shaped; 0: links are not shaped, and their
+	// throughput says nothing about real links.
 	LinkCapGbps() float64
-	// Down ends and removes the lab, also after a crash.
+	// Down stops and removes the lab, even after a crash.
 	Down() error
 }
 
 // Backends are the kinds of labs.
 var Backends = []string{netns.Backend, vm.Backend}
 
-// Up builds a lab. What a failure leaves is removed.
+// Up builds a lab. If it fails, it removes everything it created.
 func Up(ctx context.Context, backend string, f *fabric.Fabric, o site.Options) (Lab, error) {
 	dir, err := site.Place(f.Name)
 	if err != nil {
@@ -69,7 +68,7 @@ func Up(ctx context.Context, backend string, f *fabric.Fabric, o site.Options) (
 	return nil, fmt.Errorf("there is no lab backend %q; there are %q", backend, Backends)
 }
 
-// vacate removes what is left of an earlier lab, unless it lives.
+// vacate removes the remains of an earlier lab, unless that lab is running.
 func vacate(dir, name string) error {
 	old, err := open(dir)
 	if err != nil {

@@ -17,14 +17,14 @@ var closing = map[hclsyntax.TokenType][]hclsyntax.TokenType{
 	hclsyntax.TokenTemplateSeqEnd: {hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl},
 }
 
-// brackets are those that are open, quotes and templates among them. The count keeps a bracket that
-// closes nothing from costing a walk over all that are open.
+// brackets tracks open brackets, quotes and templates. The counts avoid a walk over all open brackets for a
+// bracket that closes nothing.
 type brackets struct {
 	stack []token
 	count map[hclsyntax.TokenType]int
 }
 
-// step opens or closes. What is still open inside of what closes is closed with it.
+// step opens or closes a bracket. Closing a bracket also closes all brackets inside it.
 func (b *brackets) step(t token) {
 	if opening[t.typ] {
 		if b.count == nil {
@@ -48,7 +48,7 @@ func (b *brackets) step(t token) {
 	}
 }
 
-// innermost is the bracket that is open; false where none is.
+// innermost returns the innermost open bracket, and false if there is none.
 func (b *brackets) innermost() (token, bool) {
 	if len(b.stack) == 0 {
 		return token{}, false

@@ -9,15 +9,15 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// completion collects what may be written at a place.
+// completion collects the completions at a position.
 type completion struct {
 	file     *file
-	replace  textRange // what has been written of it
-	snippets bool      // the editor takes placeholders
+	replace  textRange // the text that a completion replaces
+	snippets bool      // the editor supports placeholders
 	items    []completionItem
 }
 
-// complete lists what may stand at a byte of a file.
+// complete returns the completions at a byte of a file.
 func complete(files []*file, f *file, at int, snippets bool) []completionItem {
 	c, ok := f.cursor(at)
 	if !ok {
@@ -37,10 +37,10 @@ func complete(files []*file, f *file, at int, snippets bool) []completionItem {
 	return p.items
 }
 
-// from says what an item replaces.
+// from sets the text that a completion replaces.
 func (p *completion) from(start, at int) { p.replace = p.file.text.textRange(span{start, at}) }
 
-// add appends an item; editors keep the order.
+// add appends an item. Editors keep the order.
 func (p *completion) add(i completionItem, insert, doc string) {
 	i.SortText = fmt.Sprintf("%04d", len(p.items))
 	i.TextEdit = textEdit{p.replace, insert}
@@ -50,7 +50,7 @@ func (p *completion) add(i completionItem, insert, doc string) {
 	p.items = append(p.items, i)
 }
 
-// beginsStatement says whether nothing stands before the place on its line, or in its block.
+// beginsStatement reports whether the position is the first on its line or in its block.
 func beginsStatement(before []token) bool {
 	if len(before) == 0 {
 		return true
@@ -59,7 +59,7 @@ func beginsStatement(before []token) bool {
 	return last == hclsyntax.TokenNewline || last == hclsyntax.TokenOBrace || last == hclsyntax.TokenCBrace
 }
 
-// names are the attributes and blocks that the body has not yet.
+// names adds the attributes and blocks that the body does not contain yet.
 func (p *completion) names(c cursor) {
 	for _, a := range c.kind.Attributes {
 		if set := c.body.attr(a.Name); set == nil || set == c.attr {
@@ -100,10 +100,10 @@ func snippet(k *config.Kind) string {
 	return k.Name + ` "${1:` + k.Label + "}\" {\n  $0\n}"
 }
 
-// bare is a text without Markdown's marks, for where editors show it as it is.
+// bare removes Markdown markup, for editors that show plain text.
 func bare(s string) string { return strings.ReplaceAll(s, "`", "") }
 
-// value lists what an expression may have at the place.
+// value adds the completions inside an expression.
 func (p *completion) value(files []*file, c cursor) {
 	e := c.expression()
 	a, key := c.part(p.file, e)
@@ -145,7 +145,7 @@ func (p *completion) value(files []*file, c cursor) {
 	}
 }
 
-// constants are the values of an attribute that takes one of a few.
+// constants adds the values of an attribute that accepts only a few values.
 func (p *completion) constants(a *config.Attribute, quoted bool) {
 	for _, v := range a.Values {
 		text := strings.Trim(v, `"`)

@@ -6,17 +6,17 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// cursor is what stands at a place of a file.
+// cursor describes a position in a file.
 type cursor struct {
 	body  *body
-	kind  *config.Kind // of the body; nil where the language has none
-	block *block       // the place is in this block's head
-	attr  *attribute   // the place is in this attribute
-	value bool         // in its value, not in its name
+	kind  *config.Kind // kind of the body; nil: unknown to the language
+	block *block       // the position is in the head of this block
+	attr  *attribute   // the position is in this attribute
+	value bool         // the position is in its value, not in its name
 	at    int
 }
 
-// cursor finds what stands at a byte; false in a comment.
+// cursor returns the cursor at a byte, and false in a comment.
 func (f *file) cursor(at int) (cursor, bool) {
 	for _, c := range f.comments {
 		if c.start < at && at <= c.end && (at < c.end || f.text.src[c.start] != '/' || f.text.src[c.start+1] != '*') {
@@ -44,7 +44,7 @@ func (f *file) cursor(at int) (cursor, bool) {
 	return c, true
 }
 
-// kindOf is the language's kind of a body.
+// kindOf returns the kind of a body.
 func kindOf(b *body) *config.Kind {
 	var path []string
 	for ; b.block != nil; b = b.block.in {
@@ -57,7 +57,7 @@ func kindOf(b *body) *config.Kind {
 	return k
 }
 
-// word is the name that the byte touches, with the tokens before it.
+// word returns the name at or next to the byte, and the tokens before it.
 func word(tokens []token, at int) (w span, before []token) {
 	for i, t := range tokens {
 		if t.typ == hclsyntax.TokenIdent && t.span.has(at) {
@@ -70,12 +70,12 @@ func word(tokens []token, at int) (w span, before []token) {
 	return span{at, at}, tokens
 }
 
-// expression is what stands around a byte of a value.
+// expression describes a position in a value.
 type expression struct {
-	word   span    // the name at the place
-	before []token // of the value, before the word
-	quoted *token  // the string or heredoc that the place is in
-	object *token  // the innermost brace, where it is the innermost bracket
+	word   span    // the name at the position
+	before []token // tokens of the value before the word
+	quoted *token  // the string or heredoc that contains the position
+	object *token  // the innermost bracket, if it is a brace
 }
 
 func (c cursor) expression() expression {
@@ -96,8 +96,8 @@ func (c cursor) expression() expression {
 	return e
 }
 
-// part is the attribute whose value stands at the place: the cursor's own or, in an object of the
-// language's, one of its parts. key says that the place is a part's name.
+// part returns the attribute whose value is at the position: the cursor's attribute or, inside an object, one
+// of its parts. key is true if the position is in the name of a part.
 func (c cursor) part(f *file, e expression) (a *config.Attribute, key bool) {
 	if c.kind == nil {
 		return nil, false
@@ -138,11 +138,11 @@ func lastToken(tokens []token, t token) int {
 // step is one part of a reference: a name, or an index.
 type step struct {
 	name  string
-	index bool // name is the key where it is a literal
+	index bool // an index; name is its key if that is a literal
 }
 
-// steps reads the reference that ends with the tokens, backwards from its last dot; nil where what
-// stands before the dot is not a reference, and no steps where there is no dot.
+// steps parses the reference that ends with the tokens, backwards from its last dot. It returns nil if the
+// text before the dot is not a reference, and an empty list if there is no dot.
 func (f *file) steps(before []token) (out []step, ok bool) {
 	i := len(before) - 1
 	for i >= 0 && before[i].typ == hclsyntax.TokenDot {
@@ -167,7 +167,7 @@ func (f *file) steps(before []token) (out []step, ok bool) {
 	return out, true
 }
 
-// index reads […] backwards from its end: the key where it is a literal, and where it begins.
+// index parses […] backwards from its end. It returns the key, if it is a literal, and where the index begins.
 func (f *file) index(before []token, end int) (key string, at int) {
 	depth := 0
 	for i := end; i >= 0; i-- {

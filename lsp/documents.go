@@ -13,19 +13,19 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// maxText is how much text is outlined; config reads no larger file.
+// maxText limits the text that is outlined. Package config reads no larger files.
 const maxText = 4 << 20
 
-// document is a text that the editor has open.
+// document is a text that is open in the editor.
 type document struct {
 	uri     string
 	path    string // "": not a file
 	version int
 	text    []byte
-	outline *file // of the text; nil until it is needed
+	outline *file // outline of the text; nil until it is needed
 }
 
-// file is the document's outline.
+// file returns the document's outline.
 func (d *document) file() *file {
 	if d.outline == nil {
 		d.outline = newFile(d.path, d.uri, d.text[:min(len(d.text), maxText)])
@@ -33,21 +33,21 @@ func (d *document) file() *file {
 	return d.outline
 }
 
-// isFabric says whether the document is a file of a fabric.
+// isFabric reports whether the document is a file of a fabric.
 func (d *document) isFabric() bool { return d.path != "" && config.IsFabric(filepath.Base(d.path)) }
 
-// saved is the outline of a file that is not open, while the file stays as it was.
+// saved is the cached outline of a file that is not open. It is valid until the file changes.
 type saved struct {
 	size    int64
 	changed time.Time
 	outline *file
 }
 
-// documents are the texts that are open, and the files beside them.
+// documents holds the open texts and the files in their directories.
 type documents struct {
 	open  map[string]*document // by URI
 	disk  map[string]saved     // by path
-	alone map[string]bool      // directories whose files are fabrics of their own
+	alone map[string]bool      // directories in which each file is a separate fabric
 }
 
 func (ds *documents) byPath(path string) *document {
@@ -59,14 +59,14 @@ func (ds *documents) byPath(path string) *document {
 	return nil
 }
 
-// fabric is all files of the document's fabric, the document first.
+// fabric returns all files of the document's fabric, the document first.
 func (ds *documents) fabric(d *document) []*file {
 	out := []*file{d.file()}
 	dir := filepath.Dir(d.path)
 	if !d.isFabric() || ds.alone[dir] {
 		return out
 	}
-	names, _ := config.Files(dir) // none: the document is not saved yet
+	names, _ := config.Files(dir) // an error means that the document is not saved yet
 	for _, o := range ds.open {
 		if o.isFabric() && filepath.Dir(o.path) == dir && !slices.Contains(names, o.path) {
 			names = append(names, o.path)
@@ -86,7 +86,7 @@ func (ds *documents) fabric(d *document) []*file {
 	return out
 }
 
-// read outlines a file of the disk; nil where it cannot be read, which config reports.
+// read outlines a file on disk. It returns nil if the file cannot be read; package config reports that.
 func (ds *documents) read(path string) *file {
 	st, err := os.Stat(path)
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxText {
@@ -104,7 +104,7 @@ func (ds *documents) read(path string) *file {
 	return f
 }
 
-// job is what there is to look at in a directory; false where nothing of it is open.
+// job returns the job to check a directory, and false if no file in it is open.
 func (ds *documents) job(dir string) (job, bool) {
 	j := job{dir: dir, alone: ds.alone[dir], overlay: map[string][]byte{}}
 	for _, d := range ds.open {
@@ -117,7 +117,7 @@ func (ds *documents) job(dir string) (job, bool) {
 	return j, len(j.open) > 0
 }
 
-// uriPath is the file that a URI names.
+// uriPath returns the path of a file URI.
 func uriPath(uri string) (string, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "\x00") {

@@ -12,18 +12,18 @@ import (
 	"sync"
 )
 
-// Frames and calls are this room's own, in a page of code. The libraries at hand take a length or a
-// header of any size from the other side, and end the conversation at the first malformed message
-// (sourcegraph/jsonrpc2), allocate what a header claims (creachadair/jrpc2), or bring a logger and a
-// second JSON package (go.lsp.dev/protocol).
+// This package implements frames and calls itself, in a page of code. The available libraries accept a length
+// or header of any size and end the conversation at the first malformed message (sourcegraph/jsonrpc2),
+// allocate as much memory as a header claims (creachadair/jrpc2), or depend on a logger and a second JSON
+// package (go.lsp.dev/protocol).
 
-// maxFrame bounds one message: a file of 4 MiB, with every byte escaped.
+// maxFrame limits the size of a message: a file of 4 MiB with every byte escaped.
 const maxFrame = 32 << 20
 
-// maxHeader bounds what stands before a message.
+// maxHeader limits the size of the header before a message.
 const maxHeader = 4 << 10
 
-// readFrame reads one message. An error ends the conversation: what follows cannot be found.
+// readFrame reads one message. An error ends the conversation, because the next message cannot be found.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	length := -1
 	for left := maxHeader; ; {
@@ -47,14 +47,14 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	if length < 0 {
 		return nil, errors.New("a message has no Content-Length")
 	}
-	var body bytes.Buffer // grows with what comes, not with what is claimed
+	var body bytes.Buffer // grows with the received data, not with the claimed length
 	if _, err := io.CopyN(&body, r, int64(length)); err != nil {
 		return nil, fmt.Errorf("read a message of %d bytes: %w", length, noEOF(err))
 	}
 	return body.Bytes(), nil
 }
 
-// readLine reads a header line without its end. io.EOF means that the stream ended before it.
+// readLine reads a header line without its line end. io.EOF means that the stream ended before the line.
 func readLine(r *bufio.Reader, left *int) (string, error) {
 	var line []byte
 	for {
@@ -75,7 +75,7 @@ func readLine(r *bufio.Reader, left *int) (string, error) {
 	}
 }
 
-// noEOF tells an end in the middle of a message from one between two.
+// noEOF turns io.EOF into io.ErrUnexpectedEOF: the stream ended within a message.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

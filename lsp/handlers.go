@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// handlers are the methods that concern a document. A notification's result is not sent.
+// handlers maps the methods for documents to functions. The result of a notification is not sent.
 var handlers = map[string]func(*server, documentParams) (any, *callError){
 	"initialized":             func(*server, documentParams) (any, *callError) { return nil, nil },
 	"textDocument/didOpen":    (*server).didOpen,
@@ -20,7 +20,7 @@ var handlers = map[string]func(*server, documentParams) (any, *callError){
 	"textDocument/formatting": (*server).formatting,
 }
 
-// didOpen takes a text, of a file or of none.
+// didOpen stores an opened text, which need not belong to a file.
 func (s *server) didOpen(p documentParams) (any, *callError) {
 	t := p.TextDocument
 	path, err := uriPath(t.URI)
@@ -44,7 +44,7 @@ func (s *server) didChange(p documentParams) (any, *callError) {
 	return nil, nil
 }
 
-// didSave looks again: files that are not open may have changed too.
+// didSave checks the fabric again, because files that are not open may have changed as well.
 func (s *server) didSave(p documentParams) (any, *callError) {
 	d, fault := s.document(p)
 	if fault == nil {
@@ -69,8 +69,8 @@ func (s *server) document(p documentParams) (*document, *callError) {
 	return nil, &callError{codeInvalidParams, p.TextDocument.URI + " is not open: send textDocument/didOpen first"}
 }
 
-// native is the document where it is a fabric's in HCL's native syntax, saved or not: editors know
-// JSON by its schema.
+// native returns the document if it belongs to a fabric and has HCL's native syntax. For JSON, editors use
+// the schema.
 func (s *server) native(p documentParams) (*document, *callError) {
 	d, fault := s.document(p)
 	if fault == nil && d.path != "" && (!d.isFabric() || strings.HasSuffix(d.path, ".json")) {
@@ -114,7 +114,8 @@ func (s *server) definition(p documentParams) (any, *callError) {
 	return nil, nil
 }
 
-// formatting replaces the whole text. A text with a syntax error stays: its diagnostics say why.
+// formatting replaces the whole text. It leaves a text with a syntax error unchanged; the diagnostics show
+// the error.
 func (s *server) formatting(p documentParams) (any, *callError) {
 	d, fault := s.document(p)
 	if fault != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// help says what stands at a byte of a file; "" where there is nothing to say.
+// help returns the hover text at a byte of a file, or "".
 func help(files []*file, f *file, at int) (markdown string, of span) {
 	c, ok := f.cursor(at)
 	switch {
@@ -51,7 +51,7 @@ func valueHelp(files []*file, f *file, c cursor) (string, span) {
 	return "", span{}
 }
 
-// reference is what the reference up to the word leads to.
+// reference resolves the reference that ends at the word.
 func reference(files []*file, f *file, c cursor, e expression) *entry {
 	steps, ok := f.steps(e.before)
 	if !ok {
@@ -60,7 +60,7 @@ func reference(files []*file, f *file, c cursor, e expression) *entry {
 	return scope{files, f, c.body}.find(append(steps, step{name: f.source(e.word)}))
 }
 
-// definition is where the name at a byte of a file is declared.
+// definition returns where the name at a byte of a file is declared.
 func definition(files []*file, f *file, at int) (location, bool) {
 	c, ok := f.cursor(at)
 	if !ok || c.attr == nil || !c.value {

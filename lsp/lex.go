@@ -5,17 +5,17 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// token is one of HCL's, by its place. Comments are not among them.
+// token is a token of HCL with its position. Comments are left out.
 type token struct {
 	typ  hclsyntax.TokenType
 	span span
 }
 
-// maxCuts bounds how many open strings of one text are closed: each costs reading the rest again.
+// maxCuts limits how many open strings of a text are closed, because each requires lexing the rest again.
 const maxCuts = 8
 
-// lex splits a text into tokens. A quote that nothing closes on its line, as it is while somebody
-// types, ends there: HCL's scanner would take the rest of the file for a string.
+// lex splits a text into tokens. It ends an unclosed quote at the end of its line, because HCL's scanner would
+// read the rest of the file as a string while somebody types.
 func lex(src []byte) (tokens []token, comments []span) {
 	for from, cuts := 0, 0; ; cuts++ {
 		all, _ := hclsyntax.LexConfig(src[from:], "", hcl.Pos{Line: 1, Column: 1, Byte: from})
@@ -48,8 +48,8 @@ func lex(src []byte) (tokens []token, comments []span) {
 	}
 }
 
-// openQuote finds the outermost quote that is not closed, and the end of its line; len(all) where
-// every quote is closed.
+// openQuote returns the outermost unclosed quote and the end of its line, or len(all) if all quotes are
+// closed.
 func openQuote(all hclsyntax.Tokens) int {
 	depth, end := 0, -1
 	for i, t := range all {

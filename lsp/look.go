@@ -8,23 +8,23 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// job is a directory to look at.
+// job is a directory to check.
 type job struct {
 	dir     string
-	open    []string // files of it that the editor has, sorted
-	alone   bool     // what the last look said
+	open    []string // its files that are open in the editor, sorted
+	alone   bool     // the result of the last check
 	overlay map[string][]byte
 }
 
-// seen is what a look at a directory found: by path, the problems of each file that was read.
+// seen is the result of checking a directory: the problems of each file, by path.
 type seen struct {
 	dir      string
-	alone    bool // each file is a fabric of its own
+	alone    bool // each file is a separate fabric
 	problems map[string][]diagnostic
 }
 
-// look checks the fabric of a directory. Where its files name things twice, they may be fabrics of
-// their own, as examples are: that reading holds under which less is wrong.
+// look checks the fabric of a directory. If its files declare the same names, each may be a separate fabric, as
+// in examples. The interpretation with fewer errors is used.
 func look(j job, o config.Options) seen {
 	o.Overlay, o.Editing = j.overlay, true
 	_, files, diags := config.Load(j.dir, o)
@@ -35,7 +35,7 @@ func look(j job, o config.Options) seen {
 	case hasDuplicates(diags):
 		out.alone = j.alone || errorsAlone(files, o) < errorsIn(diags)
 	case parsed(files):
-		out.alone = false // else what stood before holds: a file that is being typed hides the names of all
+		out.alone = false // if a file cannot be parsed, the last result is kept, because its names are unknown
 	}
 	if !out.alone {
 		out.add(j.open, files, diags)
@@ -48,7 +48,7 @@ func look(j job, o config.Options) seen {
 	return out
 }
 
-// add sorts problems by file. One without a place is told in the open files that it concerns.
+// add sorts problems by file. A problem without a position is shown in the open files.
 func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnostics) {
 	texts := map[string]*text{}
 	for path, f := range files {

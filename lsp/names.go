@@ -8,27 +8,27 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// entry is a name that a reference may have at some step, and what may follow it.
+// entry is a possible name at a step of a reference, and what may follow it.
 type entry struct {
 	name    string
-	kind    int    // of a completion item
+	kind    int    // kind of the completion item
 	detail  string // one line
 	doc     string
-	file    *file // where it is declared; nil: nowhere
+	file    *file // the file that declares it; nil: built in
 	at      span
-	keyed   bool           // instances are behind ["key"]
-	members func() []entry // nil: not known
-	element func() *entry  // behind a key that is not a literal; nil: not known
+	keyed   bool           // has instances by ["key"]
+	members func() []entry // nil: unknown
+	element func() *entry  // an instance by a key that is not a literal; nil: unknown
 }
 
-// scope is what a place may refer to.
+// scope holds what a position may refer to.
 type scope struct {
-	files []*file // of the fabric
+	files []*file // all files of the fabric
 	file  *file
 	body  *body
 }
 
-// find resolves a reference; nil where it leads nowhere, or to what only evaluation knows.
+// find resolves a reference. It returns nil if the target does not exist or is known only after evaluation.
 func (s scope) find(steps []step) *entry {
 	at := &entry{members: s.roots}
 	for _, st := range steps {
@@ -61,7 +61,7 @@ func (e *entry) next(st step) *entry {
 	return nil
 }
 
-// roots are the names that a reference may begin with at this place.
+// roots returns the names with which a reference may begin at this position.
 func (s scope) roots() []entry {
 	out := []entry{
 		{name: "var", kind: itemModule, doc: "The variables.", members: s.variables},
@@ -153,7 +153,7 @@ func (s scope) hosts() (out []entry) {
 	return out
 }
 
-// nics are the NICs of a host's block.
+// nics returns the NICs of a host block.
 func nics(f *file, host *body) (out []entry) {
 	for _, k := range host.blocks {
 		if k.typ != "nic" {
@@ -174,7 +174,7 @@ func nics(f *file, host *body) (out []entry) {
 
 func anyNIC() *entry { return &entry{kind: itemStruct, members: plain("nic", nil, span{})} }
 
-// plain are members that have none of their own.
+// plain returns members that have no members themselves.
 func plain(of string, f *file, at span) func() []entry {
 	return func() (out []entry) {
 		for _, m := range config.Members(of) {
@@ -184,10 +184,10 @@ func plain(of string, f *file, at span) func() []entry {
 	}
 }
 
-// widest is how much of a value is shown.
+// widest limits the length of a value that is shown.
 const widest = 80
 
-// brief is the source of a value, as one short line.
+// brief returns the source of a value as one short line.
 func (f *file) brief(value span) string {
 	out := []rune(strings.Join(strings.Fields(f.source(span{value.start, min(value.end, value.start+4*widest)})), " "))
 	if len(out) > widest {
@@ -196,7 +196,7 @@ func (f *file) brief(value span) string {
 	return string(out)
 }
 
-// literal is a value that is a string without templates.
+// literal returns a value that is a string without templates.
 func (f *file) literal(a *attribute) string {
 	if len(a.tokens) == 3 && a.tokens[1].typ == hclsyntax.TokenQuotedLit {
 		return f.source(a.tokens[1].span)

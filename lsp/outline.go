@@ -12,10 +12,10 @@ type file struct {
 	root     *body
 }
 
-// body is what stands in a block, or in the file.
+// body is the content of a block or of the file.
 type body struct {
-	block  *block // nil: the file
-	span   span   // inside the braces
+	block  *block // nil: the body of the file
+	span   span   // the text between the braces
 	attrs  []*attribute
 	blocks []*block
 }
@@ -47,8 +47,8 @@ func (b *body) attr(name string) *attribute {
 	return nil
 }
 
-// newFile outlines a text from its tokens alone: what is being typed is hardly ever whole, and
-// HCL's parser drops the block around a mistake.
+// newFile outlines a text only from its tokens. A text that is being typed is rarely complete, and HCL's
+// parser drops the block around a mistake.
 func newFile(path, uri string, src []byte) *file {
 	f := &file{path: path, uri: uri, text: newText(src)}
 	f.tokens, f.comments = lex(src)
@@ -71,7 +71,7 @@ type outliner struct {
 	body *body
 }
 
-// is says whether the next tokens are of these types.
+// is reports whether the next tokens have these types.
 func (o *outliner) is(types ...hclsyntax.TokenType) bool {
 	for i, t := range types {
 		if o.at+i >= len(o.tokens) || o.tokens[o.at+i].typ != t {
@@ -81,7 +81,7 @@ func (o *outliner) is(types ...hclsyntax.TokenType) bool {
 	return true
 }
 
-// statement reads an attribute, the head of a block or the end of one.
+// statement parses an attribute, or the head or end of a block.
 func (o *outliner) statement() {
 	t := o.tokens[o.at]
 	switch {
@@ -97,7 +97,7 @@ func (o *outliner) statement() {
 	}
 }
 
-// head reads `name {` or `name "label" {`, and steps into the block.
+// head parses `name {` or `name "label" {`, and enters the block.
 func (o *outliner) head() bool {
 	k := &block{in: o.body, typ: o.source(o.tokens[o.at].span), typSpan: o.tokens[o.at].span}
 	brace := o.headBrace()
@@ -116,7 +116,7 @@ func (o *outliner) head() bool {
 	return true
 }
 
-// headBrace is the opening brace of the block whose head begins here; -1 where none does.
+// headBrace returns the opening brace of the block whose head begins here, or -1.
 func (o *outliner) headBrace() int {
 	for _, head := range [][]hclsyntax.TokenType{
 		{hclsyntax.TokenIdent, hclsyntax.TokenOBrace},
@@ -146,7 +146,7 @@ func (o *outliner) attribute() {
 	}
 }
 
-// value steps over a value. Brackets that are still open end where a new statement begins.
+// value skips a value. Open brackets end where a new statement begins.
 func (o *outliner) value() {
 	var open brackets
 	for ; o.at < len(o.tokens); o.at++ {
@@ -159,15 +159,15 @@ func (o *outliner) value() {
 				return
 			}
 		case t == hclsyntax.TokenCBrace && open.count[hclsyntax.TokenOBrace] == 0:
-			return // the block's
+			return // the brace ends the enclosing block
 		default:
 			open.step(o.tokens[o.at])
 		}
 	}
 }
 
-// newStatement says whether the line after this one cannot belong to the value whose innermost open
-// bracket is given.
+// newStatement reports whether the next line cannot belong to the value with the given innermost open
+// bracket.
 func (o *outliner) newStatement(innermost hclsyntax.TokenType) bool {
 	next := &outliner{file: o.file, at: o.at + 1}
 	if next.headBrace() >= 0 {

@@ -10,10 +10,10 @@ type span struct{ start, end int }
 
 func (s span) has(at int) bool { return s.start <= at && at <= s.end }
 
-// text turns places in bytes into the protocol's, whose columns count UTF-16 units.
+// text converts between byte offsets and positions of the protocol, whose columns count UTF-16 units.
 type text struct {
 	src   []byte
-	lines []int // where each line begins
+	lines []int // offset of each line
 }
 
 func newText(src []byte) *text {
@@ -26,7 +26,7 @@ func newText(src []byte) *text {
 	return t
 }
 
-// position is the place of a byte. One that is inside a character is that character's.
+// position converts a byte offset. An offset inside a character yields the position of that character.
 func (t *text) position(at int) position {
 	at = min(max(at, 0), len(t.src))
 	line := sort.SearchInts(t.lines, at+1) - 1
@@ -42,7 +42,7 @@ func (t *text) position(at int) position {
 	return position{line, units}
 }
 
-// offset is the byte of a place. One beyond its line is the line's end.
+// offset converts a position. A position beyond the end of its line yields the end of the line.
 func (t *text) offset(p position) int {
 	if p.Line < 0 {
 		return 0
@@ -63,7 +63,7 @@ func (t *text) offset(p position) int {
 
 func (t *text) textRange(s span) textRange { return textRange{t.position(s.start), t.position(s.end)} }
 
-// width is how many UTF-16 units a character takes.
+// width returns the number of UTF-16 units of a character.
 func width(r rune) int {
 	if r > 0xffff {
 		return 2

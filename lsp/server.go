@@ -1,6 +1,6 @@
-// Package lsp is the language server: it tells editors what is wrong with a fabric's files, and what
-// may be written in them. It speaks the Language Server Protocol over any stream. What it knows of
-// the language it has from package config; it contacts no host.
+// Package lsp is the language server: it reports problems in a fabric's files to editors, and offers
+// completion, hover texts, definitions and formatting. It speaks the Language Server Protocol over any
+// stream. It takes the language from package config, and contacts no host.
 package lsp
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/fabricform/fabricform/config"
 )
 
-// pause is how long typing must rest before the files are checked.
+// pause is the time without typing after which the files are checked.
 const pause = 150 * time.Millisecond
 
-// server is the state of one conversation. One goroutine owns it; another reads, and another checks.
+// server is the state of one conversation. One goroutine owns it, one reads messages, and one checks files.
 type server struct {
 	options config.Options
 	out     *frameWriter
@@ -31,8 +31,7 @@ type server struct {
 	checks               checks
 }
 
-// Serve speaks with one editor until it says exit, or ctx ends. Of the options, the environment and
-// the version count.
+// Serve serves one editor until the editor exits or ctx ends. It uses only Env and Version of the options.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o config.Options) error {
 	s := newServer(out, o)
 	frames, ended := make(chan []byte), make(chan error, 1)
@@ -82,7 +81,7 @@ func newServer(out io.Writer, o config.Options) *server {
 		docs: documents{open: map[string]*document{}, disk: map[string]saved{}, alone: map[string]bool{}}}
 }
 
-// receive answers one message. exit says that it was the last.
+// receive handles one message. exit is true after the last message.
 func (s *server) receive(body []byte) (exit bool, err error) {
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -95,7 +94,7 @@ func (s *server) receive(body []byte) (exit bool, err error) {
 		return true, nil
 	}
 	if m.Method == "" {
-		return false, nil // an answer; this server asks nothing
+		return false, nil // a response, which this server does not expect because it sends no requests
 	}
 	result, fault := s.call(m)
 	if m.ID == nil {
@@ -110,7 +109,7 @@ func (s *server) receive(body []byte) (exit bool, err error) {
 	return false, s.out.write(answer)
 }
 
-// call does what a message asks for, where the conversation is at a point at which it may.
+// call executes a message, if the protocol allows it in the current state of the conversation.
 func (s *server) call(m message) (any, *callError) {
 	switch {
 	case s.stopped:
@@ -157,14 +156,14 @@ func (s *server) initialize(params json.RawMessage) (any, *callError) {
 	}, nil
 }
 
-// checks are the looks at directories that are due, under way and told.
+// checks holds the directories to check, the running check and the published problems.
 type checks struct {
 	timer *time.Timer
 	done  chan []seen
 	busy  bool
 	due   map[string]bool // directories
 	found map[string]seen
-	told  map[string]string // by URI, as sent
+	told  map[string]string // published problems by URI, as sent
 }
 
 func newChecks() checks {
@@ -173,7 +172,7 @@ func newChecks() checks {
 	return checks{timer: t, done: make(chan []seen, 1), due: map[string]bool{}, found: map[string]seen{}, told: map[string]string{}}
 }
 
-// changed says that a document is not what it was.
+// changed records that a document has changed.
 func (s *server) changed(d *document) {
 	if d.isFabric() {
 		s.checks.due[filepath.Dir(d.path)] = true
@@ -181,10 +180,10 @@ func (s *server) changed(d *document) {
 	}
 }
 
-// check looks at all that is due, beside the conversation: a large fabric takes seconds.
+// check checks all directories that are due, in the background, because a large fabric takes seconds.
 func (s *server) check() {
 	if s.checks.busy {
-		return // publish comes back to it
+		return // publish starts the next check
 	}
 	var jobs []job
 	for dir := range s.checks.due {
@@ -206,8 +205,8 @@ func (s *server) check() {
 	}()
 }
 
-// publish tells what was found, where it differs from what was told. What was found in a text that
-// has changed since is left out: the next look comes soon.
+// publish sends the problems that differ from those already sent. It skips a text that has changed since the
+// check, because the next check follows soon.
 func (s *server) publish(found []seen) error {
 	s.checks.busy = false
 	for _, f := range found {
@@ -245,7 +244,7 @@ func (s *server) publish(found []seen) error {
 	return nil
 }
 
-// tell sends a file's problems unless the editor has them. Files without any are told once.
+// tell sends the problems of a file, unless the editor already has them. An empty list is sent once.
 func (s *server) tell(p publishParams) error {
 	params, err := json.Marshal(p)
 	if err != nil {

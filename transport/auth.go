@@ -12,15 +12,15 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// keyring is what can be offered, and what was looked at, for the message when none is taken.
+// keyring holds the keys to offer, and the places that were searched, for the message if all are rejected.
 type keyring struct {
 	methods []ssh.AuthMethod
 	tried   []string
 	agent   net.Conn // open while the client authenticates; nil without an agent
 }
 
-// keys gathers the agent's keys and the key files. A named key file that cannot be used is an
-// error; a missing default is not.
+// keys collects the agent's keys and the key files. A declared key file that cannot be used is an error;
+// a missing default file is not.
 func (r resolved) keys() (*keyring, error) {
 	k := &keyring{}
 	var signers []ssh.Signer
@@ -46,7 +46,7 @@ func (r resolved) keys() (*keyring, error) {
 			k.tried = append(k.tried, path)
 			signers = append(signers, s)
 		case errors.As(err, &locked):
-			k.tried = append(k.tried, path+" (has a passphrase: `ssh-add "+path+"` gives it to the agent)")
+			k.tried = append(k.tried, path+" (has a passphrase: run `ssh-add "+path+"` to add it to the agent)")
 		case errors.Is(err, fs.ErrNotExist) && path != r.IdentityFile:
 		default:
 			return k, fmt.Errorf("read key %s: %w", path, err)
@@ -74,7 +74,7 @@ func (k *keyring) close() {
 
 func (k *keyring) String() string {
 	if len(k.tried) == 0 {
-		return "no key was found and no agent runs"
+		return "found no key, and no agent is running"
 	}
 	return "tried " + strings.Join(k.tried, ", ")
 }

@@ -19,7 +19,7 @@ import (
 type connection struct {
 	client   *ssh.Client
 	user     string
-	patience time.Duration // with silence; who gives a host long to log in gives it as long to answer
+	patience time.Duration // longest silence; at least the connect timeout, because a slow host also answers slowly
 	below    []*ssh.Client
 
 	ended   chan struct{}
@@ -28,17 +28,16 @@ type connection struct {
 	started atomic.Bool // the helper runs
 }
 
-// keepAliveEvery and keepAlivePatience watch a connection on which nothing else does: x/crypto/ssh
-// has no keepalive (golang/go#19338), and a host that falls away while the helper is being brought
-// or started would otherwise be waited for until TCP gives up, a quarter of an hour later.
-// Variables, so that a test need not wait.
+// keepAliveEvery and keepAlivePatience apply until the helper's own heartbeats start. x/crypto/ssh has no
+// keepalive (golang/go#19338), so a host that fails while the helper is uploaded or started would
+// otherwise block until TCP gives up after a quarter of an hour. They are variables for tests.
 var (
 	keepAliveEvery    = 3 * time.Second
 	keepAlivePatience = 12 * time.Second
 )
 
-// watch closes the connection once the host does not answer, or ctx ends before the helper runs:
-// later, whoever has the session decides what an interruption means.
+// watch closes the connection if the host stops answering, or if ctx ends before the helper runs. Later,
+// the owner of the session decides what an interruption means.
 func (c *connection) watch(ctx context.Context) {
 	interrupted := ctx.Done()
 	for {
@@ -76,15 +75,15 @@ func (c *connection) watch(ctx context.Context) {
 	}
 }
 
-// fault explains an error on a connection that was closed for silence.
+// fault explains an error on a connection that was closed because the host stopped answering.
 func (c *connection) fault(host string, err error) error {
 	if err != nil && c.silent.Load() {
-		return &Error{Host: host, Op: "reach the helper", Err: fmt.Errorf("the host fell silent for %s", c.patience), Hint: "is it up, and is the path to it whole?"}
+		return &Error{Host: host, Op: "reach the helper", Err: fmt.Errorf("no answer from the host for %s", c.patience), Hint: "check that the host is up and that the network path to it works"}
 	}
 	return err
 }
 
-// close ends the connection and its jump hosts. The far side may be gone: there is nobody to tell.
+// close closes the connection and its jump hosts. It ignores errors, because the host may be unreachable.
 func (c *connection) close() {
 	c.end.Do(func() { close(c.ended) })
 	_ = c.client.Close()
@@ -139,7 +138,7 @@ func (c *connection) closeBelow() {
 	}
 }
 
-// jump reads one hop as ssh's -J does: [user@]host[:port].
+// jump parses one hop as ssh's -J does: [user@]host[:port].
 func jump(hop string, t Target) (Target, error) {
 	j := Target{Name: t.Name, IdentityFile: t.IdentityFile, KnownHosts: t.KnownHosts, ConnectTimeout: t.ConnectTimeout}
 	rest := hop
@@ -157,8 +156,8 @@ func jump(hop string, t Target) (Target, error) {
 	return j, nil
 }
 
-// login connects and authenticates. It ends with ctx and with the connect timeout, which covers
-// the key exchange too: x/crypto/ssh has no deadline of its own.
+// login connects and authenticates. It ends with ctx and at the connect timeout, which also covers the key
+// exchange, because x/crypto/ssh has no deadline.
 func (r resolved) login(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) (*ssh.Client, error) {
 	addr := net.JoinHostPort(r.Address, strconv.Itoa(r.Port))
 	check, algorithms, err := r.hostKeys(addr)
@@ -198,13 +197,13 @@ func (r resolved) classifyDial(addr string, err error) error {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns):
-		e.Err, e.Hint = fmt.Errorf("the name %q is not known", dns.Name), "set the host's address, or a HostName in ~/.ssh/config"
+		e.Err, e.Hint = fmt.Errorf("cannot resolve the name %q", dns.Name), "set the host's address, or a HostName in ~/.ssh/config"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.Err, e.Hint = errors.New("connection refused"), "nothing listens there: is sshd running, and is the port right?"
+		e.Err, e.Hint = errors.New("connection refused"), "check that sshd is running and that the port is right"
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Err, e.Hint = fmt.Errorf("no answer within %s", r.ConnectTimeout.Round(time.Second)), "is the host up, and does a firewall drop the port?"
+		e.Err, e.Hint = fmt.Errorf("no answer within %s", r.ConnectTimeout.Round(time.Second)), "check that the host is up and that no firewall drops the port"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		e.Err, e.Hint = errors.New("there is no way to that address"), "is the host up and cabled?"
+		e.Err, e.Hint = errors.New("no route to that address"), "check that the host is up and that its cable is plugged in"
 	}
 	return e
 }
@@ -215,10 +214,10 @@ func (r resolved) classifyLogin(ctx context.Context, addr string, keys *keyring,
 	case errors.As(err, &key):
 		return &Error{Host: r.Name, Op: "check host key", Err: key}
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return &Error{Host: r.Name, Op: "log in to " + addr + " as " + r.User, Err: fmt.Errorf("the host takes none of our keys (%s)", keys),
+		return &Error{Host: r.Name, Op: "log in to " + addr + " as " + r.User, Err: fmt.Errorf("the host accepts none of our keys (%s)", keys),
 			Hint: "put a public key into its authorized_keys, or set ssh.user and ssh.identity_file"}
 	case ctx.Err() != nil:
-		return &Error{Host: r.Name, Op: "log in to " + addr, Err: fmt.Errorf("no SSH within %s", r.ConnectTimeout), Hint: "something listens there, but does not speak SSH or is overloaded"}
+		return &Error{Host: r.Name, Op: "log in to " + addr, Err: fmt.Errorf("no SSH within %s", r.ConnectTimeout), Hint: "the port is open, but the server does not speak SSH or is overloaded"}
 	}
 	return &Error{Host: r.Name, Op: "log in to " + addr, Err: err}
 }

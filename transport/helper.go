@@ -12,7 +12,7 @@ import (
 	"runtime"
 )
 
-// OwnID names the build of this program by its own content.
+// OwnID returns an ID of this program's build, derived from the content of its file.
 func OwnID() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -25,10 +25,10 @@ func OwnID() (string, error) {
 	return sum[:16], nil
 }
 
-// Helpers finds the helper for a host's architecture: this very program, or a build beside it.
+// Helpers finds the helper for a host's architecture: this program itself, or another build beside it.
 type Helpers struct{ ID string }
 
-// Version names the build in the helper's file name on the hosts.
+// Version returns the part of the helper's file name on the hosts that identifies the build.
 func (h Helpers) Version() string { return h.ID }
 
 // Build returns the helper for linux and that architecture.
@@ -59,7 +59,7 @@ func (h Helpers) Build(goarch string) (Build, error) {
 	return Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` makes it)", goarch, name)
 }
 
-// HashFile is the SHA-256 of a file, and its size in bytes.
+// HashFile returns the SHA-256 of a file and its size in bytes.
 func HashFile(path string) (sum string, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {

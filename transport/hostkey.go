@@ -13,8 +13,8 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// HostKeyError is a host whose key is not the known one. Nothing but the key exchange was said to
-// it, and no flag turns this off.
+// HostKeyError reports a host whose key is not the known one. Only the key exchange has taken place, and
+// no flag disables this check.
 type HostKeyError struct {
 	Kind        string // "unknown", "changed", "revoked" or "not signed by a known authority"
 	Host        string // as looked up in known_hosts
@@ -27,13 +27,13 @@ type HostKeyError struct {
 func (e *HostKeyError) Error() string {
 	s := fmt.Sprintf("host key of %s is %s: it shows %s %s", e.Host, e.Kind, e.Type, e.Fingerprint)
 	if e.Known != "" {
-		s += ", but " + e.Known + " says otherwise"
+		s += ", but " + e.Known + " has another key"
 	}
 	return s + "; nothing was sent to it; " + e.Hint
 }
 
-// knownFiles are the known_hosts files that were read, each set of them once: parsed for each host
-// anew, those of a large fleet cost more than all its logins.
+// knownFiles caches parsed known_hosts files. Parsing those of a large fleet again for each host would
+// cost more than all its logins.
 type knownFiles struct {
 	mu sync.Mutex
 	by map[string]func() (*knownhosts.HostKeyDB, error)
@@ -53,8 +53,8 @@ func (k *knownFiles) read(files []string) (*knownhosts.HostKeyDB, error) {
 	return read()
 }
 
-// hostKeys answers how a host's key is checked, and which key types to ask it for: a host may have
-// several, and only those in known_hosts can be checked (golang/go#29286).
+// hostKeys returns the check for a host's key, and the key types to request. A host may have several keys,
+// and only those in known_hosts can be checked (golang/go#29286).
 func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, error) {
 	var files []string
 	for _, f := range r.knownHosts {
@@ -94,13 +94,13 @@ func (r resolved) explain(err error, hostPort string, key ssh.PublicKey) error {
 	switch {
 	case errors.As(err, &revoked):
 		e.Kind, e.Known = "revoked", fmt.Sprintf("%s:%d", revoked.Revoked.Filename, revoked.Revoked.Line)
-		e.Hint = "the key was marked as stolen or retired: give the host a new one"
+		e.Hint = "the key is marked as revoked: give the host a new key"
 	case strings.Contains(err.Error(), "no authorities for hostname"), strings.Contains(err.Error(), "certificate signed by unrecognized authority"):
 		// x/crypto/ssh has no type for these (certs.go, CheckHostKey).
 		e.Kind, e.Hint = "not signed by a known authority", "add the authority's @cert-authority line to "+r.knownHosts[0]
 	case errors.As(err, &bad) && len(bad.Want) > 0:
 		e.Kind, e.Known = "changed", fmt.Sprintf("%s:%d", bad.Want[0].Filename, bad.Want[0].Line)
-		e.Hint = "if the host was rebuilt, remove that line (`ssh-keygen -R`), and take the new key from the host's console"
+		e.Hint = "if the host was reinstalled, remove that line (`ssh-keygen -R`) and add the new key as shown on the host's console"
 	case errors.As(err, &bad):
 		e.Kind = "unknown"
 		e.Hint = "compare the fingerprint with the host's console, then log in once with ssh, or add it to " + r.knownHosts[0]

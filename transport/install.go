@@ -17,10 +17,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// install puts the helper into the first directory that is ours alone and lets programs run.
+// install uploads the helper to the first directory that only the login user can write and that allows
+// programs to run.
 func (d *Dialer) install(ctx context.Context, c *connection, t Target, where absence, version string) error {
 	fail := func(err error, hint string) error {
-		return &Error{Host: t.Name, Op: "bring helper", Err: err, Hint: hint}
+		return &Error{Host: t.Name, Op: "upload helper", Err: err, Hint: hint}
 	}
 	arch, err := where.goarch()
 	if err != nil {
@@ -35,10 +36,10 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 	// 8 to 16 writes of 32 KB in flight: fewer wait for round trips, more cost sshd CPU.
 	files, err := sftp.NewClient(c.client, sftp.MaxConcurrentRequestsPerFile(16), sftp.UseConcurrentWrites(true))
 	if err != nil {
-		return fail(fmt.Errorf("the host offers no SFTP (%w)", err), "enable `Subsystem sftp internal-sftp` in its sshd_config and reload sshd")
+		return fail(fmt.Errorf("the host does not offer SFTP (%w)", err), "enable `Subsystem sftp internal-sftp` in its sshd_config and reload sshd")
 	}
-	defer func() { _ = files.Close() }() // the connection lives on; a late word of the subsystem changes nothing
-	d.progress(t.Name, "bringing the helper (%.1f MB, once per build)", float64(build.Size)/1e6)
+	defer func() { _ = files.Close() }() // the SSH connection stays open, and an error here changes nothing
+	d.progress(t.Name, "uploading the helper (%.1f MB, once per build)", float64(build.Size)/1e6)
 	var refused []string
 	for _, dir := range where.directories() {
 		if err := c.place(files, dir, version, build); err != nil {
@@ -50,10 +51,11 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 		}
 		return nil
 	}
-	return fail(fmt.Errorf("no directory can take it: %s", strings.Join(refused, "; ")), "free some space, or make one of them the login user's own with mode 0700, on a file system without noexec")
+	return fail(fmt.Errorf("no suitable directory: %s", strings.Join(refused, "; ")), "free some space, or create one of them with mode 0700 and the login user as owner, on a file system without noexec")
 }
 
-// place uploads beside the final name, has the host check the hash, renames and tries it.
+// place uploads the helper under a temporary name, lets the host check the hash, renames the file and tries
+// to run it.
 func (c *connection) place(files *sftp.Client, dir, version string, build Build) error {
 	if err := own(files, dir); err != nil {
 		return err
@@ -87,8 +89,7 @@ func gone(files *sftp.Client, path string) error {
 	return nil
 }
 
-// own makes the directory ours alone, or refuses it: a directory that others can write would let
-// them choose what sudo runs.
+// own makes the directory private, or rejects it: users who can write to it could choose what sudo runs.
 func own(files *sftp.Client, dir string) error {
 	info, err := files.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +112,7 @@ func own(files *sftp.Client, dir string) error {
 		return fmt.Errorf("look at directory: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("refused: it is %s, and must be a directory of mode 0700 that only the login user can write", info.Mode())
+		return fmt.Errorf("its mode is %s, but it must be a directory with mode 0700 that belongs to the login user", info.Mode())
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func upload(files *sftp.Client, tmp string, build Build) (err error) {
 	}
 	_, err = dst.ReadFromWithConcurrency(src, 16)
 	if err == nil {
-		// fsync is an extension; without it a crash costs the upload, and the hash finds that out.
+		// fsync is an extension of SFTP. Without it a crash may damage the upload, which the hash detects.
 		_ = dst.Sync()
 		err = dst.Chmod(0o700)
 	}
@@ -139,7 +140,7 @@ func upload(files *sftp.Client, tmp string, build Build) (err error) {
 	return nil
 }
 
-// verify has the host hash what arrived. The path holds only characters that safePath allows.
+// verify lets the host hash the uploaded file. The path contains only characters that safePath allows.
 func (c *connection) verify(file, want string) error {
 	out, err := c.output("sha256sum " + file)
 	if err != nil {
@@ -147,17 +148,17 @@ func (c *connection) verify(file, want string) error {
 	}
 	got, _, _ := strings.Cut(strings.TrimPrefix(lastLine(out), `\`), " ")
 	if got != want {
-		return fmt.Errorf("check hash: the host reads %q where %q was sent", neutral(got), want)
+		return fmt.Errorf("check hash: the host has %q, but %q was sent", neutral(got), want)
 	}
 	return nil
 }
 
-// runs tries the program: on a file system mounted noexec the shell answers 126.
+// runs tries to run the program: on a file system with noexec, the shell exits with 126.
 func (c *connection) runs(file string) error {
 	_, err := c.output(file + " version")
 	var status *ssh.ExitError
 	if errors.As(err, &status) && status.ExitStatus() == 126 {
-		return errors.New("programs may not run there (noexec)")
+		return errors.New("the file system does not allow programs to run (noexec)")
 	}
 	if err != nil {
 		return fmt.Errorf("try helper: %w", err)
@@ -182,7 +183,7 @@ func (c *connection) output(command string) (string, error) {
 	return out.String(), nil
 }
 
-// limited drops what goes beyond its limit: a host may print without end.
+// limited drops everything beyond its limit, because a host may print without end.
 type limited struct {
 	w    io.Writer
 	left int

@@ -219,7 +219,7 @@ func TestLoginByAgentAndWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SSH_AUTH_SOCK", "")
-	if err := s.login(s.line(s.host), stranger); err == nil || !strings.Contains(err.Error(), "takes none of our keys (tried "+s.path("other")) {
+	if err := s.login(s.line(s.host), stranger); err == nil || !strings.Contains(err.Error(), "accepts none of our keys (tried "+s.path("other")) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// resolved is a target with nothing left open.
+// resolved is a target with all values filled in.
 type resolved struct {
 	Target
-	identities    []string // key files, in the order in which they are tried
+	identities    []string // key files in the order of use
 	identityAgent string   // socket; "" : none
 	knownHosts    []string
 	hostKeyAlias  string
 	parsed        *knownFiles
 }
 
-// defaultKeys are OpenSSH's, in its order.
+// defaultKeys are OpenSSH's default key files, in its order.
 var defaultKeys = []string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"}
 
 func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
@@ -46,7 +46,7 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 		return ""
 	}
 	if v := one("proxycommand"); v != "" {
-		return r, &Error{Host: t.Name, Op: "read ssh configuration", Err: errors.New("ProxyCommand is set for this host, and this build cannot run it"), Hint: "use ProxyJump"}
+		return r, &Error{Host: t.Name, Op: "read ssh configuration", Err: errors.New("ProxyCommand is set for this host, but is not supported"), Hint: "use ProxyJump"}
 	}
 	if v := one("hostname"); v != "" {
 		r.Address = v
@@ -75,14 +75,14 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}
-	if t.Via != "" { // the same host: whoever answers there must show the key that is known of it
+	if t.Via != "" { // it is the same host, so it must show the key that is known for Address
 		r.hostKeyAlias, r.Address = firstOf(r.hostKeyAlias, r.Address), t.Via
 	}
 	return r, r.check()
 }
 
-// askSSH lets OpenSSH read its own configuration: no library reads all of it. Without an ssh
-// program there is no configuration to honour.
+// askSSH lets OpenSSH read its own configuration, because no library supports all of it. Without an ssh
+// program the configuration is ignored.
 func askSSH(ctx context.Context, t Target) (map[string][]string, error) {
 	path, err := exec.LookPath("ssh")
 	if errors.Is(err, exec.ErrNotFound) {
@@ -105,7 +105,7 @@ func askSSH(ctx context.Context, t Target) (map[string][]string, error) {
 	return parseSSHG(out), nil
 }
 
-// parseSSHG reads "key value" lines; keys repeat.
+// parseSSHG parses lines of the form "key value". Keys may repeat.
 func parseSSHG(out []byte) map[string][]string {
 	conf := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
@@ -143,7 +143,7 @@ func home(path string) string {
 	return path
 }
 
-// neutral bounds a foreign text and makes its control characters harmless.
+// neutral limits the length of a text from a host and replaces its control characters.
 func neutral(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) > 2000 {

@@ -20,7 +20,7 @@ type Session struct {
 	sess   *ssh.Session
 	in     io.WriteCloser
 	out    io.Reader
-	peeked bytes.Buffer // read while looking for the helper, given back by Read
+	peeked bytes.Buffer // output that was read while waiting for the helper; Read returns it first
 	errs   bounded
 	exited chan struct{}
 	exit   error // set before exited is closed
@@ -75,8 +75,8 @@ func (c *connection) run(ctx context.Context, host, command string) (*Session, e
 	return s, nil
 }
 
-// greeted waits for the first sign: NUL, by which the helper's greeting begins and which no login
-// text holds, or the end of the script. Where the helper is missing, it says where one may live.
+// greeted waits for NUL, with which the helper's greeting begins and which no login text contains, or for the
+// end of the script. If the helper is missing, it returns the possible directories.
 func (s *Session) greeted() (*absence, error) {
 	buf := make([]byte, 4096)
 	deadline := time.AfterFunc(20*time.Second, s.conn.close)
@@ -106,7 +106,7 @@ func (s *Session) greeted() (*absence, error) {
 	}
 }
 
-// whyEnded turns exit status and error output into a sentence.
+// whyEnded makes a message of the exit status and the error output.
 func (s *Session) whyEnded() error {
 	said := s.errs.String()
 	e := &Error{Host: s.host, Op: "start helper"}
@@ -115,15 +115,15 @@ func (s *Session) whyEnded() error {
 	case strings.Contains(said, "a password is required"), strings.Contains(said, "a terminal is required to read the password"):
 		e.Err, e.Hint = errors.New("sudo asks for a password"), sudoers
 	case strings.Contains(said, "you must have a tty"), strings.Contains(said, "requiretty"):
-		e.Err, e.Hint = errors.New("sudo wants a terminal"), "remove requiretty for this user"
+		e.Err, e.Hint = errors.New("sudo requires a terminal"), "remove requiretty for this user"
 	case strings.Contains(said, "is not in the sudoers file"), strings.Contains(said, "is not allowed to execute"), strings.Contains(said, "may not run sudo"):
-		e.Err, e.Hint = errors.New("the user may not run it through sudo"), sudoers
+		e.Err, e.Hint = errors.New("the user is not allowed to run the helper with sudo"), sudoers
 	case strings.Contains(said, "sudo: not found"), strings.Contains(said, "sudo: command not found"), strings.Contains(said, "sudo: No such file"):
 		e.Err, e.Hint = errors.New("the host has no sudo"), "install it, or log in as root"
 	case said != "":
-		e.Err = fmt.Errorf("it ended (%w) and said: %s", orEnd(s.exit), said)
+		e.Err = fmt.Errorf("the helper exited (%w): %s", orEnd(s.exit), said)
 	default:
-		e.Err = fmt.Errorf("it ended without a word: %w", orEnd(s.exit))
+		e.Err = fmt.Errorf("the helper exited without output: %w", orEnd(s.exit))
 	}
 	return e
 }
@@ -135,7 +135,7 @@ func orEnd(err error) error {
 	return err
 }
 
-// Read reads the helper's output. Its end is an error that says why.
+// Read reads the helper's output. If the output ends, the error says why.
 func (s *Session) Read(p []byte) (int, error) {
 	if s.peeked.Len() > 0 {
 		return s.peeked.Read(p)
@@ -156,11 +156,11 @@ func (s *Session) Read(p []byte) (int, error) {
 // Write writes the helper's input.
 func (s *Session) Write(p []byte) (int, error) { return s.in.Write(p) }
 
-// Stderr is what the helper said beside the stream: bounded, and without control characters.
+// Stderr returns the helper's error output, limited in size and without control characters.
 func (s *Session) Stderr() string { return s.errs.String() }
 
-// Close ends the helper by closing its input, and the connection within half a second: on a dead
-// path nothing else ends it.
+// Close ends the helper by closing its input, and closes the connection after at most half a second, because
+// nothing else ends a dead connection.
 func (s *Session) Close() error {
 	s.once.Do(func() {
 		go func() { _ = s.in.Close() }() // may block on a dead path; ends with the connection

@@ -1,5 +1,5 @@
-// Package transport obtains a stream to a helper on a host: SSH connection, upload of the helper
-// once per build, start. What is said over the stream is not its business.
+// Package transport obtains a stream to a helper on a host: it connects over SSH, uploads the helper once per
+// build, and starts it. It does not know the protocol on the stream.
 package transport
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Target is one host as declared. Zero fields fall to ~/.ssh/config and the usual defaults.
+// Target is one host as declared. Zero fields default to ~/.ssh/config and then to ssh's own defaults.
 type Target struct {
 	Name           string // the fabric's name of the host, for messages
 	Address        string
@@ -29,7 +29,7 @@ type Target struct {
 type Helper interface {
 	// Build returns the helper for an architecture, as Go names it; the error says what to do.
 	Build(goarch string) (Build, error)
-	// Version is a short hexadecimal id of the build, the same for all architectures.
+	// Version is a short hexadecimal ID of the build, the same for all architectures.
 	Version() string
 }
 
@@ -45,12 +45,12 @@ type Dialer struct {
 	Helper    Helper
 	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the usual
 	Progress  func(host, message string)                                        // nil: quiet
-	SSHConfig bool                                                              // ask `ssh -G` for what a Target leaves open
+	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
 
 	known knownFiles
 }
 
-// Error is why a host cannot be used, with what to do about it.
+// Error reports why a host cannot be used, and what to do about it.
 type Error struct {
 	Host string
 	Op   string // what was being done: "connect", "authenticate", …
@@ -68,12 +68,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// check refuses what could be read as an option or a second argument by ssh, and what no address,
-// user or jump host holds. No field of a target ever reaches a shell; this is the second wall.
+// check rejects values that ssh could read as an option or a second argument, and values that no address,
+// user or jump host has. No field of a target reaches a shell; this is a second line of defence.
 func (t Target) check() error {
 	for what, v := range map[string]string{"address": t.Address, "address to come in by": t.Via, "user": t.User, "proxy_jump": t.ProxyJump} {
 		if strings.HasPrefix(v, "-") || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`$;&|<>(){}\\", r) }) {
-			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("%q cannot be one", v)}
+			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("invalid value %q", v)}
 		}
 	}
 	if t.Address == "" {
@@ -88,7 +88,7 @@ func (d *Dialer) progress(host, format string, args ...any) {
 	}
 }
 
-// Start connects, brings the helper if it is missing, and starts it.
+// Start connects, uploads the helper if it is missing, and starts it.
 func (d *Dialer) Start(ctx context.Context, t Target) (io.ReadWriteCloser, error) {
 	c, err := d.connect(ctx, t)
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *Dialer) Start(ctx context.Context, t Target) (io.ReadWriteCloser, error
 	return s, nil
 }
 
-// Login connects, runs `true` and leaves: the floor that a plan is measured against.
+// Login connects, runs `true` and disconnects. Benchmarks compare a plan with it.
 func (d *Dialer) Login(ctx context.Context, t Target) error {
 	c, err := d.connect(ctx, t)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// Down ends every holder, and with it its namespaces and all in them, and removes the folder. It
-// also works on what a crash has left.
+// Down kills every holder, which ends its namespaces and everything in them, and removes the directory. It
+// also works after a crash.
 func (l *Lab) Down() error {
 	all := []site.Process{l.state.Net}
 	if l.state.Router != nil {

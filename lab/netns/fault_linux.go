@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// Fault breaks a cable, or mends it.
+// Fault breaks or repairs a cable.
 func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	j, err := site.Find(l.state.Links, name)
 	if err != nil {
@@ -89,7 +89,7 @@ func down(h *netlink.Handle, name string) error {
 func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 	k := slices.IndexFunc(l.state.Links, func(c Cable) bool { return c.Name == other })
 	if k < 0 || k == j {
-		return fmt.Errorf("there is no other link %q", other)
+		return fmt.Errorf("the lab has no other link %q", other)
 	}
 	if err := l.mend(h, k); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (l *Lab) disturb(h *netlink.Handle, j int, f site.Fault) error {
 		q := netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}
 		err = h.QdiscReplace(netlink.NewNetem(q, attrs))
 		if errors.Is(err, syscall.ENOENT) {
-			return errors.New("this machine's kernel has no sch_netem module, which delays and loses packets")
+			return errors.New("delay and loss need the kernel module sch_netem, which this machine does not have")
 		}
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 // It returns only when it cannot begin.
 func HostMain(args []string) error {
 	if len(args) < 3 || os.Getpid() != 1 {
-		return errors.New("lab-host is process 1 of a lab's host; `fabricform lab up` starts it")
+		return errors.New("lab-host is an internal command that `fabricform lab up` starts")
 	}
 	// The other end closes when the network is in place, or when the builder died.
 	if _, err := io.Copy(io.Discard, os.NewFile(3, "start")); err != nil {
@@ -41,8 +41,8 @@ func HostMain(args []string) error {
 	return hold()
 }
 
-// hold reaps what process 1 inherits, for ever. Down ends it with SIGKILL, and the kernel then ends
-// everything in its process namespace.
+// hold reaps the orphans that process 1 inherits, forever. Down kills it with SIGKILL, and the kernel then
+// kills everything in its process namespace.
 func hold() error {
 	for {
 		var status syscall.WaitStatus
@@ -59,7 +59,7 @@ func hold() error {
 // run is the folder that holds a host's SSH server; it lies in the host's own /run.
 const run = "/run/fabricform-lab"
 
-// enterHost gives the process a file system of its own: what a host writes stays in its memory.
+// enterHost gives the process its own file system: everything that the host writes stays in memory.
 func enterHost(dir, name string) error {
 	files := map[string][]byte{}
 	for to, from := range map[string]string{"host_key": "host-" + name, "authorized_keys": "authorized_keys"} {
@@ -128,7 +128,7 @@ func ownMounts() error {
 	return ownKernelViews()
 }
 
-// ownDevices leaves the harmless devices: the machine's disks are none of a host's business.
+// ownDevices keeps only harmless devices, so that a host cannot access the machine's disks.
 func ownDevices() error {
 	const dev = "/run/dev"
 	if err := os.Mkdir(dev, 0o755); err != nil {

@@ -52,7 +52,7 @@ type End struct {
 	Bridge string `json:"bridge"`
 }
 
-// CapGbps is what a lab's links carry at most: two cores cannot pretend to more.
+// CapGbps is the highest rate of a lab's links: two cores cannot simulate more.
 const CapGbps = 1
 
 // Open returns the lab in that folder.
@@ -63,7 +63,7 @@ func Open(dir string) (*Lab, error) {
 
 func (l *Lab) save() error { return site.Write(l.dir, l.state) }
 
-// Status says who lives.
+// Status returns which hosts are running, and the faults of cables.
 func (l *Lab) Status() (site.Status, error) {
 	s := site.Status{Name: l.state.Name, Backend: Backend}
 	for _, c := range l.state.Links {
@@ -90,13 +90,13 @@ func (l *Lab) Target(host string) (addr string, port int, user, identityFile, kn
 	return l.state.Hosts[host].Address, 22, "root", filepath.Join(l.dir, "id_ed25519"), filepath.Join(l.dir, "known_hosts")
 }
 
-// ConnectTimeout is as with real hosts.
+// ConnectTimeout returns 0: the same as for real hosts.
 func (l *Lab) ConnectTimeout() time.Duration { return 0 }
 
 // LinkCapGbps is what links are shaped to at most.
 func (l *Lab) LinkCapGbps() float64 { return CapGbps }
 
-// Reboot is what namespaces cannot do.
+// Reboot returns an error: namespaces cannot reboot.
 func (l *Lab) Reboot(context.Context, string, bool) error {
-	return errors.New("a lab of namespaces has no kernels to boot; build it with `fabricform lab up -backend vm`")
+	return errors.New("a lab of namespaces cannot reboot hosts; build the lab with `fabricform lab up -backend vm`")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// NetDial connects from the lab's management namespace, as if the operator stood there. A socket
-// stays in the namespace in which it was made, so the thread can return at once.
+// NetDial connects from the lab's management namespace, like an operator in that network. A socket stays in
+// the namespace in which it was created, so the thread can return at once.
 func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, error) {
 	type answer struct {
 		conn net.Conn
@@ -40,14 +40,14 @@ func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, erro
 	return a.conn, a.err
 }
 
-// Exec runs a command inside a host's namespaces and answers its exit status.
+// Exec runs a command inside a host's namespaces and returns its exit status.
 func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	h, ok := l.state.Hosts[host]
 	if !ok {
 		return 0, fmt.Errorf("the lab has no host %q", host)
 	}
 	if !h.Process.Alive() {
-		return 0, fmt.Errorf("lab host %s has ended; `fabricform lab down`, then `lab up`", host)
+		return 0, fmt.Errorf("lab host %s is not running; run `fabricform lab down`, then `lab up`", host)
 	}
 	args := append([]string{"--target", strconv.Itoa(h.Process.PID), "--net", "--mount", "--uts", "--ipc", "--pid", "--wd=/", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)

@@ -15,10 +15,10 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// Up builds the lab. What a failure leaves is removed.
+// Up builds the lab. If it fails, it removes everything it created.
 func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
 	if os.Geteuid() != 0 {
-		return nil, errors.New("a lab needs root, to make namespaces: run it with sudo")
+		return nil, errors.New("a lab of namespaces needs root: run the command with sudo")
 	}
 	if o.Program, err = o.Self(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func sshd() (string, error) {
 	}
 	const usual = "/usr/sbin/sshd"
 	if _, err := os.Stat(usual); err != nil {
-		return "", errors.New("a lab's hosts run OpenSSH's sshd, which is not installed here: `apt-get install openssh-server`")
+		return "", errors.New("the hosts of a lab need OpenSSH's sshd, which is not installed: run `apt-get install openssh-server`")
 	}
 	return usual, nil
 }

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Fault is what is wrong with a cable. A cable has one fault at a time; the zero Fault is none.
+// Fault is a fault of a cable. A cable has at most one fault; the zero Fault means none.
 type Fault struct {
 	Cut   bool
-	Swap  string        // the cable whose far end this one's changes place with
-	Gbps  float64       // carries no more than this
-	Delay time.Duration // each way
-	Loss  float64       // of 100 packets
+	Swap  string        // the cable whose far end is exchanged with that of this cable
+	Gbps  float64       // limits the bandwidth
+	Delay time.Duration // in each direction
+	Loss  float64       // lost packets in percent
 }
 
-// None is a whole cable.
+// None reports whether the cable has no fault.
 func (f Fault) None() bool { return f == Fault{} }
 
-// ParseFault reads a fault as people write it: cut, swap=LINK2, limit=RATE, delay=TIME,
-// loss=PERCENT, none.
+// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT or none.
 func ParseFault(s string) (Fault, error) {
 	kind, value, _ := strings.Cut(s, "=")
 	switch {
@@ -37,20 +36,20 @@ func ParseFault(s string) (Fault, error) {
 	case kind == "delay":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 || d > time.Minute {
-			return Fault{}, fmt.Errorf("time %q: write it like 20ms", value)
+			return Fault{}, fmt.Errorf("time %q: write a time such as 20ms", value)
 		}
 		return Fault{Delay: d}, nil
 	case kind == "loss":
 		p, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
 		if err != nil || !(p > 0 && p <= 100) {
-			return Fault{}, fmt.Errorf("percentage %q: write it like 1 or 0.1%%", value)
+			return Fault{}, fmt.Errorf("percentage %q: write a percentage such as 1 or 0.1%%", value)
 		}
 		return Fault{Loss: p}, nil
 	}
-	return Fault{}, fmt.Errorf("fault %q: there are cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT and none", s)
+	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT or none", s)
 }
 
-// parseRate reads rates as tc(8) writes them: 100mbit, 2.5gbit.
+// parseRate parses rates as in tc(8): 100mbit, 2.5gbit.
 func parseRate(s string) (gbps float64, err error) {
 	for suffix, scale := range map[string]float64{"gbit": 1, "mbit": 1e-3, "kbit": 1e-6} {
 		if digits, ok := strings.CutSuffix(s, suffix); ok {
@@ -60,7 +59,7 @@ func parseRate(s string) (gbps float64, err error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("rate %q: write it like 100mbit or 2.5gbit", s)
+	return 0, fmt.Errorf("rate %q: write a rate such as 100mbit or 2.5gbit", s)
 }
 
 // Find finds a cable by name.
@@ -75,5 +74,5 @@ func Find[C interface{ CableName() string }](cables []C, name string) (int, erro
 	if len(names) == 0 {
 		return 0, errors.New("the lab has no links")
 	}
-	return 0, fmt.Errorf("the lab has no link %q; there are %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("the lab has no link %q; its links are %s", name, strings.Join(names, ", "))
 }

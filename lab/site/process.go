@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Process is one process of a lab. A process id alone may have been given to another program since.
+// Process identifies a process of a lab. The PID alone is not enough, because it may be reused.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start string `json:"start"` // field 22 of /proc/PID/stat: ticks since boot
 }
 
-// Identify names a process that runs.
+// Identify returns the identity of a running process.
 func Identify(pid int) (Process, error) {
 	start, err := startTime(pid)
 	return Process{PID: pid, Start: start}, err
 }
 
-// Alive says whether it still is the process that the lab started.
+// Alive reports whether the process that the lab started is still running.
 func (p Process) Alive() bool {
 	start, err := startTime(p.PID)
 	return p.PID > 1 && err == nil && start == p.Start
 }
 
-// End ends processes of a lab with SIGKILL, and waits until they are gone.
+// End kills processes of a lab with SIGKILL, and waits until they have exited.
 func End(all ...Process) error {
 	var errs []error
 	for _, p := range all {
@@ -49,7 +49,7 @@ func End(all ...Process) error {
 func (p Process) awaitEnd() error {
 	for deadline := time.Now().Add(5 * time.Second); p.Alive(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("lab process %d does not end", p.PID)
+			return fmt.Errorf("lab process %d does not exit after SIGKILL", p.PID)
 		}
 	}
 	return nil
@@ -60,13 +60,13 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The command's name stands in brackets and may hold anything; the fields after it are plain.
+	// The name of the command is in parentheses and may contain anything; the fields after it are plain.
 	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(f) < 20 {
 		return "", errors.New("short /proc/PID/stat")
 	}
 	if f[0] == "Z" {
-		return "", errors.New("it has ended, and whoever started it has not asked yet")
+		return "", errors.New("the process is a zombie")
 	}
 	return f[19], nil
 }

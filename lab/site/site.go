@@ -1,4 +1,4 @@
-// Package site holds what every kind of lab has: a folder, processes, keys, cables with faults.
+// Package site holds what all kinds of labs share: a directory, processes, keys, and cables with faults.
 package site
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// Options steer a lab.
+// Options configure a lab.
 type Options struct {
-	Program  string       // what runs in the lab's own processes; "": this program
-	SSHD     string       // of a namespace lab: OpenSSH's sshd; "": the one of the machine
-	Owner    string       // of a lab of virtual machines: the guests' network manager; "": systemd-networkd
+	Program  string       // the program of the lab's own processes; "": this program
+	SSHD     string       // OpenSSH's sshd in a namespace lab; "": that of the machine
+	Owner    string       // network manager of the guests in a lab of virtual machines; "": systemd-networkd
 	Progress func(string) // nil: quiet
 }
 
-// Say tells of progress.
+// Say reports progress.
 func (o Options) Say(format string, args ...any) {
 	if o.Progress != nil {
 		o.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// Self is the program that the lab's processes run.
+// Self returns the program that the lab's processes run.
 func (o Options) Self() (string, error) {
 	if o.Program != "" {
 		return o.Program, nil
@@ -35,7 +35,7 @@ func (o Options) Self() (string, error) {
 	return os.Executable()
 }
 
-// Status is what a lab is, for views.
+// Status describes a lab for views.
 type Status struct {
 	Name    string
 	Backend string
@@ -47,7 +47,7 @@ type Status struct {
 type HostStatus struct {
 	Name, Address string
 	Alive         bool
-	Console       string // the file that has what the host's console said; "": it has none
+	Console       string // the file with the output of the host's console; "": none
 }
 
 // Cable is one link of a lab, or one member's port of a network.
@@ -55,28 +55,28 @@ type Cable struct {
 	Name  string  `json:"name"`            // of the link, or network:member
 	A     string  `json:"a"`               // host.nic
 	B     string  `json:"b"`               // host.nic, or the network
-	Gbps  float64 `json:"gbps,omitempty"`  // shaped to; 0: as quick as it goes
-	Fault string  `json:"fault,omitempty"` // as Fault.String has it; "": whole
+	Gbps  float64 `json:"gbps,omitempty"`  // shaped rate; 0: not shaped
+	Fault string  `json:"fault,omitempty"` // as Fault.String returns it; "": none
 }
 
-// CableName is for Find: kinds of labs have more of a cable than this.
+// CableName returns the name, for Find. The kinds of labs embed Cable in their own types.
 func (c Cable) CableName() string { return c.Name }
 
-// StateDir is where this program keeps what it must remember on the operator's machine (XDG Base
-// Directory Specification, XDG_STATE_HOME).
+// StateDir returns the directory for this program's state on the operator's machine (XDG Base Directory
+// Specification, XDG_STATE_HOME).
 func StateDir() (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("find a place for what is to be remembered: %w", err)
+			return "", fmt.Errorf("find the state directory: %w", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(base, "fabricform"), nil
 }
 
-// Place is a lab's folder. The name is a fabric's, which the language keeps to plain characters.
+// Place returns the directory of a lab. The name is that of a fabric, which has only safe characters.
 func Place(name string) (string, error) {
 	base, err := StateDir()
 	return filepath.Join(base, "lab", filepath.Base(name)), err
@@ -86,7 +86,7 @@ func Place(name string) (string, error) {
 func Read(dir string, into any) error {
 	raw, err := os.ReadFile(filepath.Join(dir, "lab.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no lab of fabric %q; `fabricform lab up` builds it: %w", filepath.Base(dir), err)
+		return fmt.Errorf("there is no lab for fabric %q; build it with `fabricform lab up`: %w", filepath.Base(dir), err)
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, into)
@@ -97,7 +97,7 @@ func Read(dir string, into any) error {
 	return nil
 }
 
-// Write replaces a lab's state as a whole.
+// Write replaces a lab's state atomically.
 func Write(dir string, state any) error {
 	raw, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {

@@ -103,7 +103,7 @@ func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, erro
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// Exec runs a command on a host and answers its exit status.
+// Exec runs a command on a host and returns its exit status.
 func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	h, ok := l.state.Hosts[host]
 	if !ok {
@@ -173,7 +173,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	for deadline := time.Now().Add(5 * time.Minute); ; _ = retry.Pause(ctx, time.Second) {
 		g, err := dialGuest(ctx, h.Port, l.state.Image, 4*time.Minute)
 		if err != nil {
-			return fmt.Errorf("%s does not come back; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
+			return fmt.Errorf("%s did not come back after the reboot; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
 		}
 		try, cancel := context.WithTimeout(ctx, answerPatience)
 		now, err := g.bootID(try)
@@ -186,7 +186,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 		}
 		g.close()
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s has not gone down", host)
+			return fmt.Errorf("%s did not shut down", host)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func Owners() []string { return slices.Sorted(maps.Keys(owners)) }
 func RecipeFor(owner string) (Recipe, error) {
 	more, ok := owners[owner]
 	if !ok {
-		return Recipe{}, fmt.Errorf("there is no owner %q; there are %s", owner, strings.Join(Owners(), ", "))
+		return Recipe{}, fmt.Errorf("unknown owner %q; use one of %s", owner, strings.Join(Owners(), ", "))
 	}
 	packages := []string{
 		"linux-image-amd64", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "ethtool", "nftables",
@@ -101,7 +101,7 @@ func checkPrograms() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a lab of virtual machines needs packages that are not installed here: `apt-get install %s`", strings.Join(missing, " "))
+	return fmt.Errorf("a lab of virtual machines needs packages that are not installed: run `apt-get install %s`", strings.Join(missing, " "))
 }
 
 // Image returns the folder of the recipe's image, and makes it where it is not there yet.
@@ -111,7 +111,7 @@ func Image(ctx context.Context, r Recipe, o site.Options) (dir string, accel str
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", "", fmt.Errorf("find a place for images: %w", err)
+		return "", "", fmt.Errorf("find the directory for images: %w", err)
 	}
 	dir = filepath.Join(base, "fabricform", "vm", r.key())
 	if accel, err = readMeta(dir); err == nil {
@@ -120,7 +120,7 @@ func Image(ctx context.Context, r Recipe, o site.Options) (dir string, accel str
 		return "", "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return "", "", fmt.Errorf("make a place for images: %w", err)
+		return "", "", fmt.Errorf("create the directory for images: %w", err)
 	}
 	unlock, err := lockFile(dir + ".lock")
 	if err != nil {
@@ -174,7 +174,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	if err := os.WriteFile(filepath.Join(dir, "key.pub"), []byte(public), 0o644); err != nil {
 		return "", err
 	}
-	o.Say("making a Debian %s image from packages (once; about a minute)", r.Suite)
+	o.Say("building a Debian %s image from packages (once; takes about a minute)", r.Suite)
 	script := filepath.Join(dir, "image.sh")
 	if err := os.WriteFile(script, imageScript, 0o755); err != nil {
 		return "", err
@@ -183,7 +183,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make the image: %w; it said: %s", errors.Join(err, ctx.Err()), lastLines(string(out), 12))
+		return "", fmt.Errorf("make the image: %w; its output: %s", errors.Join(err, ctx.Err()), lastLines(string(out), 12))
 	}
 	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", "disk.img", baseFile)
 	convert.Dir = dir
@@ -198,7 +198,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 		if accel == "kvm" && !kvmThere() {
 			continue
 		}
-		o.Say("booting the image once, by %s", accel)
+		o.Say("booting the image once with %s", accel)
 		err := freeze(ctx, dir, accel)
 		if err == nil {
 			return accel, writeMeta(dir, meta{accel, time.Now().UTC(), r})

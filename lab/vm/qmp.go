@@ -34,7 +34,7 @@ func dialQMP(dir, name string, alive func() bool) (*qmp, error) {
 			return q, err
 		}
 		if !alive() {
-			return nil, fmt.Errorf("QEMU has ended before it listened")
+			return nil, fmt.Errorf("QEMU exited before it accepted a connection")
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("talk to QEMU: %w", err)
@@ -126,7 +126,7 @@ func (q *qmp) sshPort() (int, error) {
 	}
 	m := forward.FindStringSubmatch(text)
 	if m == nil {
-		return 0, fmt.Errorf("QEMU does not name the forwarded port: %q", text)
+		return 0, fmt.Errorf("QEMU did not report the forwarded port: %q", text)
 	}
 	return strconv.Atoi(m[1])
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// rack is the process that has a lab's machines and cables. The machines end with it.
+// rack is the process that runs a lab's machines and cables. The machines end with it.
 type rack struct {
 	build    build
 	board    *switchboard
@@ -39,7 +39,7 @@ type running struct {
 // RackMain is the rack, until ctx ends; its argument is the lab's folder.
 func RackMain(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return errors.New("lab-rack is a process of a lab; `fabricform lab up` starts it")
+		return errors.New("lab-rack is an internal command that `fabricform lab up` starts")
 	}
 	// A machine is told to end when the thread that started it does: that is this one, to the end.
 	runtime.LockOSThread()
@@ -129,7 +129,7 @@ func (r *rack) start(b machineBuild) error {
 	go func() {
 		err := cmd.Wait()
 		run.ended.Store(true)
-		fmt.Fprintf(os.Stderr, "machine %s has ended: %v\n", name, err)
+		fmt.Fprintf(os.Stderr, "machine %s has exited: %v\n", name, err)
 	}()
 	return nil
 }
@@ -249,7 +249,7 @@ func (r *rack) fault(name string, f site.Fault) error {
 	if f.Swap != "" {
 		other, err := r.cable(f.Swap)
 		if err != nil || other.Name == c.Name {
-			return fmt.Errorf("there is no other link %q", f.Swap)
+			return fmt.Errorf("the lab has no other link %q", f.Swap)
 		}
 		if err := r.mend(other); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// Up builds the lab in a folder. What a failure leaves is removed.
+// Up builds the lab in a directory. If it fails, it removes everything it created.
 func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
 	owner := o.Owner
 	if owner == "" {
@@ -65,7 +65,7 @@ func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *L
 	return l, l.settle(ctx, o)
 }
 
-// plan says which machines and cables there are to be.
+// plan returns the machines and cables to build.
 func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 	var b build
 	ports := map[fabric.NICRef]int{}
@@ -85,7 +85,7 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 			host.NICs = append(host.NICs, nic)
 		}
 		if len(host.NICs) > maxNICs {
-			return b, fmt.Errorf("host %s has %d NICs; a lab's machine has room for %d", h.Name, len(host.NICs), maxNICs)
+			return b, fmt.Errorf("host %s has %d NICs, but a lab's machine supports at most %d", h.Name, len(host.NICs), maxNICs)
 		}
 		l.state.Hosts[h.Name] = host
 		b.Machines = append(b.Machines, machineBuild{Host: h.Name, NICs: host.NICs})
@@ -104,7 +104,7 @@ func (l *Lab) plan(f *fabric.Fabric) (build, error) {
 	}
 	for _, n := range f.Networks {
 		if n.Routed {
-			return b, fmt.Errorf("network %s is routed: a lab of virtual machines has no router; `lab up -backend netns` has", n.Name)
+			return b, fmt.Errorf("network %s is routed, but a lab of virtual machines has no router; use `lab up -backend netns`", n.Name)
 		}
 		for _, ref := range n.Members {
 			lay(cableBuild{n.Name + ":" + n.MemberName(ref), []int{ports[ref]}}, ref.String(), n.Name)
@@ -119,7 +119,7 @@ const managementNetdev = "mgmt0"
 
 func cardOf(n *fabric.NIC) (NIC, error) {
 	if n.Match.PCI != "" || n.Match.RDMA != "" {
-		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses and no RDMA of their own; match by netdev or mac")
+		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses and no RDMA devices; match by netdev or mac")
 	}
 	c := NIC{Netdev: n.Netdev, MAC: n.Match.MAC}
 	if c.Netdev == "" {
@@ -167,7 +167,7 @@ func (l *Lab) ready(ctx context.Context) (answer, error) {
 		}
 		if !l.state.Rack.Alive() {
 			said, _ := os.ReadFile(filepath.Join(l.dir, "rack.log"))
-			return answer{}, fmt.Errorf("the lab's process has ended; it said: %s", bytes.TrimSpace(said))
+			return answer{}, fmt.Errorf("the lab's process has exited: %s", bytes.TrimSpace(said))
 		}
 		_ = retry.Pause(ctx, 20*time.Millisecond)
 	}
@@ -222,7 +222,7 @@ func (l *Lab) settle(ctx context.Context, o site.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Say("putting the NICs in")
+	o.Say("plugging in the NICs")
 	if _, err := l.ask(request{Op: opPlug}); err != nil {
 		return err
 	}
@@ -257,8 +257,7 @@ func (l *Lab) identity(name string) string {
 	return s.String()
 }
 
-// Down ends the rack, and with it the machines, and removes the folder. It also works on what a
-// crash has left.
+// Down kills the rack, which ends the machines, and removes the directory. It also works after a crash.
 func (l *Lab) Down() error {
 	if err := site.End(l.state.Rack); err != nil {
 		return err

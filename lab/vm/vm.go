@@ -1,7 +1,7 @@
-// Package vm builds rehearsal fabrics of virtual machines in QEMU: each has a stock Debian kernel
-// and systemd, so that RDMA, reboots and network managers are real. It needs neither root nor KVM,
-// and nothing leaves the machine: management is forwarded from loopback, and cables are Unix sockets
-// that a process of the lab joins.
+// Package vm builds rehearsal fabrics of virtual machines in QEMU. Each has a stock Debian kernel and systemd,
+// so RDMA, reboots and network managers are real. It needs neither root nor KVM, and no packet leaves the
+// machine: management is forwarded from loopback, and cables are Unix sockets that a process of the lab
+// connects.
 package vm
 
 import (
@@ -16,18 +16,18 @@ import (
 // Backend is the name of this kind of lab.
 const Backend = "vm"
 
-// Lab is a lab that is up.
+// Lab is a running lab.
 type Lab struct {
 	dir   string
 	state state
 }
 
-// state is what lab.json holds.
+// state is the content of lab.json.
 type state struct {
 	Backend string          `json:"backend"`
 	Name    string          `json:"name"`
-	Rack    site.Process    `json:"rack"`  // the process that has the machines and cables
-	Image   string          `json:"image"` // the folder that the guests started from
+	Rack    site.Process    `json:"rack"`  // the process that runs the machines and cables
+	Image   string          `json:"image"` // the directory of the guests' image
 	Hosts   map[string]Host `json:"hosts"`
 	Links   []site.Cable    `json:"links"`
 }
@@ -60,7 +60,7 @@ func (l *Lab) hosts() []string {
 	return names
 }
 
-// Status says who lives.
+// Status returns which hosts are running, and the faults of cables.
 func (l *Lab) Status() (site.Status, error) {
 	s := site.Status{Name: l.state.Name, Backend: Backend, Links: l.state.Links}
 	alive := map[string]bool{}
@@ -78,7 +78,7 @@ func (l *Lab) Status() (site.Status, error) {
 	return s, nil
 }
 
-// Target is how a host of the lab is reached.
+// Target returns how to reach a host of the lab.
 func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
 	return "127.0.0.1", l.state.Hosts[host].Port, "root", filepath.Join(l.state.Image, keyFile), filepath.Join(l.dir, "known_hosts")
 }
@@ -86,13 +86,13 @@ func (l *Lab) Target(host string) (addr string, port int, user, identityFile, kn
 // connectTimeout: four emulated machines on two processors were seen to take 8 s for a login.
 const connectTimeout = time.Minute
 
-// ConnectTimeout is long.
+// ConnectTimeout is longer than for real hosts.
 func (l *Lab) ConnectTimeout() time.Duration { return connectTimeout }
 
-// LinkCapGbps is 0: what an emulated machine carries says nothing of a real one.
+// LinkCapGbps returns 0: the throughput of an emulated machine says nothing about a real one.
 func (l *Lab) LinkCapGbps() float64 { return 0 }
 
-// Fault breaks a cable, or mends it.
+// Fault breaks or repairs a cable.
 func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	j, err := site.Find(l.state.Links, name)
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 		return err
 	}
 	for i := range l.state.Links {
-		// A swap goes when either of its cables is mended.
+		// Repairing either cable of a swap removes the swap.
 		if l.state.Links[i].Fault == "swap="+name || l.state.Links[j].Fault == "swap="+l.state.Links[i].Name {
 			l.state.Links[i].Fault = ""
 		}
