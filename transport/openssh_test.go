@@ -316,7 +316,7 @@ func TestAPathThatDiesWhileTheHelperIsBroughtIsNoticed(t *testing.T) {
 	}}
 	no := false
 	target := Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), Sudo: &no}
-	for timeout, want := range map[time.Duration]string{0: "fell silent for 400ms", 2 * time.Second: "fell silent for 2s"} { // who may take long to log in may be as long silent
+	for timeout, want := range map[time.Duration]string{0: "no answer from the host for 400ms", 2 * time.Second: "no answer from the host for 2s"} { // who may take long to log in may be as long silent
 		dead.Store(false)
 		target.ConnectTimeout = timeout
 		if _, err := d.Start(context.Background(), target); err == nil || !dead.Load() || !strings.Contains(err.Error(), want) {
