@@ -87,7 +87,7 @@ func diskRows() (rows []faultRow) {
 		l.on("a", "umount "+key+" && echo 0 > "+key)
 		try(l.t, l.state, "unlock", "-lab", l.fabric).want(l.t, 0, "is ended")
 		l.unchanged()
-		try(l.t, l.state, "pending", "-lab", l.fabric).want(l.t, 0, "No transaction is open")
+		try(l.t, l.state, "pending", "-lab", l.fabric).want(l.t, 0, "No open transactions")
 	})
 	return rows
 }

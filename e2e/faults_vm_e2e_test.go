@@ -115,7 +115,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 		if got := g.tx(); got != "reverted" {
 			g.t.Errorf("it is %s", got)
 		}
-		g.run("pending").want(g.t, 0, "No transaction is open")
+		g.run("pending").want(g.t, 0, "No open transactions")
 	})
 	row("a reset while prepared", func(g *guest) {
 		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "5m").want(g.t, 0, "wait until")

@@ -40,7 +40,7 @@ func (p *Printer) CaptureJSON(c Capture) error {
 // Capture prints packets as a table, and what they add up to.
 func (p *Printer) Capture(c Capture) {
 	p.Results(c.Results)
-	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), count(c.Packets, "packet"), c.Netdev, c.Host)
+	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), Count(c.Packets, "packet"), c.Netdev, c.Host)
 	if len(c.Rows) > 0 {
 		p.Linef("  %s", p.dim(fmt.Sprintf("%12s  %-15s    %-15s  %-26s %8s %8s %7s  %s", "µs", "from", "to", "opcode", "to QP", "PSN", "bytes", "")))
 	}
@@ -60,10 +60,10 @@ func (p *Printer) Capture(c Capture) {
 		p.Linef("  %s as many packets were recorded as were asked for; more passed", p.warn("!"))
 	}
 	if c.Dropped > 0 {
-		p.Linef("  %s the kernel had no room for %s more", p.warn("!"), count(c.Dropped, "packet"))
+		p.Linef("  %s the kernel had no room for %s more", p.warn("!"), Count(c.Dropped, "packet"))
 	}
 	if c.Others > 0 {
-		p.Linef("  %s %s to UDP port 4791 are no RoCE v2", p.warn("!"), count(c.Others, "packet"))
+		p.Linef("  %s %s to UDP port 4791 are no RoCE v2", p.warn("!"), Count(c.Others, "packet"))
 	}
 	if c.File != "" {
 		p.Linef("  all packets are in %s", c.File)

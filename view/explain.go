@@ -42,5 +42,5 @@ func (p *Printer) Explained(name string, r explain.Report) {
 		p.Linef("%s nothing is wrong that can be seen here", p.good("✓"))
 		return
 	}
-	p.Linef("%s, %s, %s", count(counts[env.Error], "error"), count(counts[env.Warning], "warning"), count(counts[env.Note], "note"))
+	p.Linef("%s, %s, %s", Count(counts[env.Error], "error"), Count(counts[env.Warning], "warning"), Count(counts[env.Note], "note"))
 }

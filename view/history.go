@@ -25,7 +25,7 @@ func (p *Printer) History(list []Applied) {
 		if a.Failed != "" {
 			symbol = p.bad("✗")
 		}
-		p.Linef("%s %s  %-7s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, count(a.Total, "change"), planner.Names(a.Hosts), p.dim("by "+a.Who+", "+a.Source+", plan "+a.Plan))
+		p.Linef("%s %s  %-7s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, Count(a.Total, "change"), planner.Names(a.Hosts), p.dim("by "+a.Who+", "+a.Source+", plan "+a.Plan))
 		if a.Failed != "" {
 			p.Linef("    %s", a.Failed)
 		}

@@ -20,11 +20,11 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	var b strings.Builder
 	switch {
 	case s.Problems > 0:
-		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, count(s.Problems, "problem"))
+		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, Count(s.Problems, "problem"))
 	case s.Changes == 0:
 		fmt.Fprintf(&b, "### ✅ fabricform: no changes, `%s` is as declared\n\n", p.Fabric)
 	default:
-		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of `%s`; worst disruption: %s\n\n", count(s.Changes, "change"), count(s.Hosts, "host"), p.Fabric, s.Worst)
+		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of `%s`; worst disruption: %s\n\n", Count(s.Changes, "change"), Count(s.Hosts, "host"), p.Fabric, s.Worst)
 	}
 	for _, h := range p.Hosts {
 		for _, q := range h.Problems {
@@ -44,7 +44,7 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for i, g := range groups {
 		part := groupMarkdown(g)
 		if b.Len()+len(part) > markdownLimit {
-			fmt.Fprintf(&b, "\n%s more did not fit: `fabricform plan` shows them.\n", count(len(groups)-i, "group"))
+			fmt.Fprintf(&b, "\n%s more did not fit: `fabricform plan` shows them.\n", Count(len(groups)-i, "group"))
 			break
 		}
 		b.WriteString(part)
@@ -82,7 +82,7 @@ func groupMarkdown(g planner.Group) string {
 		}
 	}
 	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s each on %s</summary>\n\n```diff\n%s```\n\n</details>\n",
-		html.EscapeString(clean(planner.Names(g.Hosts))), count(n, "change"), count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
+		html.EscapeString(clean(planner.Names(g.Hosts))), Count(n, "change"), Count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
 }
 
 // ResultsMarkdown is a table of the checks that say something: failures and warnings first.

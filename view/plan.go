@@ -26,7 +26,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		}
 	}
 	if len(settled) > 0 {
-		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+count(resources, "resource")+")"))
+		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+Count(resources, "resource")+")"))
 	}
 	for _, g := range plan.Groups() {
 		p.group(g)
@@ -43,11 +43,11 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	}
 	switch changes := plan.Changes(); {
 	case len(problems) > 0:
-		p.Linef("%s %s: nothing can be applied until the files or the hosts are mended.", p.bad("Plan refused."), count(len(problems), "problem"))
+		p.Linef("%s %s: nothing can be applied until the files or the hosts are mended.", p.bad("Plan refused."), Count(len(problems), "problem"))
 	case changes == 0 && len(unreachable) == 0:
 		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
 	case changes == 0:
-		p.Linef("%s on the hosts that answered; %s could not be reached.", p.warn("No changes"), count(len(unreachable), "host"))
+		p.Linef("%s on the hosts that answered; %s could not be reached.", p.warn("No changes"), Count(len(unreachable), "host"))
 	default:
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
@@ -58,7 +58,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 				worst = max(worst, a.Disruption())
 			}
 		}
-		p.Linef("%s %s on %s; worst disruption: %s.", p.bold("Plan:"), count(changes, "change"), count(actions, "resource"), worst)
+		p.Linef("%s %s on %s; worst disruption: %s.", p.bold("Plan:"), Count(changes, "change"), Count(actions, "resource"), worst)
 	}
 }
 
@@ -149,7 +149,8 @@ func (p *Printer) action(a planner.GroupAction) {
 	}
 }
 
-func count(n int, noun string) string {
+// Count returns a number with its noun, in the plural unless it is 1.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

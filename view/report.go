@@ -21,7 +21,7 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 			case o.Done && o.Action.Op == planner.Keep && len(o.Also) == 0:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("as it was"))
 			case o.Done:
-				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(count(len(o.Action.Changes), "change")))
+				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(Count(len(o.Action.Changes), "change")))
 				for _, c := range o.Also {
 					p.Linef("    also put back, dropped by the kernel meanwhile: %s", c.Attribute)
 				}

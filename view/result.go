@@ -66,9 +66,9 @@ func Measured(r validators.Result) string {
 			return value(r.Values[0]) + " " + found
 		}
 	case validators.CommonCause:
-		return fmt.Sprintf("all %s of %s fail", count(int(r.Values[0].OutOf), "path"), strings.TrimSuffix(r.Subject.Name+"."+r.Subject.NIC, "."))
+		return fmt.Sprintf("all %s of %s fail", Count(int(r.Values[0].OutOf), "path"), strings.TrimSuffix(r.Subject.Name+"."+r.Subject.NIC, "."))
 	case validators.Ranks:
-		parts = append(parts, fmt.Sprintf("%g on %s", r.Values[0].Value, count(len(r.Hosts), "host")))
+		parts = append(parts, fmt.Sprintf("%g on %s", r.Values[0].Value, Count(len(r.Hosts), "host")))
 	case validators.BusBandwidth:
 		parts = append(parts, sweep(r.Values)...)
 	case validators.CollectiveData:
@@ -111,9 +111,9 @@ func value(v validators.Measurement) string {
 	case validators.MetricGIDIndex:
 		text = fmt.Sprintf("GID %g", v.Value)
 	case validators.MetricResources:
-		text = count(int(v.Value), "resource")
+		text = Count(int(v.Value), "resource")
 	case validators.MetricRetransmits:
-		text = count(int(v.Value), "retransmit")
+		text = Count(int(v.Value), "retransmit")
 	case validators.MetricFindingsOmitted:
 		text = fmt.Sprintf("%g more findings", v.Value)
 	case validators.MetricProcesses:
@@ -162,9 +162,9 @@ func correct(r validators.Result) []string {
 	case !wrong.Met():
 		return []string{fmt.Sprintf("%.0f wrong, first with %s", wrong.Value, bytesText(wrong.MessageBytes))}
 	case sizes.Value > 0:
-		return []string{fmt.Sprintf("%s on %s, all correct", count(int(sizes.Value), "size"), count(r.Setup.Ranks, "rank"))}
+		return []string{fmt.Sprintf("%s on %s, all correct", Count(int(sizes.Value), "size"), Count(r.Setup.Ranks, "rank"))}
 	case r.Setup != nil:
-		return []string{fmt.Sprintf("%.0f on %s, all correct", wrong.OutOf, count(r.Setup.Ranks, "rank"))}
+		return []string{fmt.Sprintf("%.0f on %s, all correct", wrong.OutOf, Count(r.Setup.Ranks, "rank"))}
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func setup(r validators.Result) (out []string) {
 		return nil
 	}
 	if s.Streams > 0 {
-		out = append(out, count(s.Streams, "stream"))
+		out = append(out, Count(s.Streams, "stream"))
 	}
 	out = append(out, nonEmpty(s.CongestionControl)...)
 	if s.From != nil && s.To != nil && s.RDMAMTU > 0 {

@@ -47,7 +47,7 @@ func (p *Printer) Show(s Shown) {
 		if n := len(r.History); n > 0 {
 			last = fmt.Sprintf(", last %s by %s", r.History[n-1].Time.Local().Format("2006-01-02 15:04"), r.History[n-1].Who)
 		}
-		p.Linef("  fabric %q owns %s here%s", r.Fabric, count(len(r.Atoms), "value"), last)
+		p.Linef("  fabric %q owns %s here%s", r.Fabric, Count(len(r.Atoms), "value"), last)
 	}
 	p.Linef("")
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/fabricform/fabricform/providers"
 )
 
-// hostCommands are what this program is on a host.
+// hostCommands returns the hidden commands that run on a host.
 func hostCommands() []*cobra.Command {
 	return []*cobra.Command{agentCommand(), guardCommand(), installCommand()}
 }
 
-// agentCommand is the helper on the host: it speaks on stdin and stdout.
+// agentCommand returns the command of the helper on the host, which speaks on stdin and stdout.
 func agentCommand() *cobra.Command {
 	var sshConnection string
 	c := &cobra.Command{
@@ -43,8 +43,8 @@ func agentCommand() *cobra.Command {
 	return c
 }
 
-// guardCommand outlives the helper that starts it, and takes the host back when nobody renews a
-// transaction's lease.
+// guardCommand returns the command of a transaction's guardian. It outlives the helper that starts it,
+// and rolls the host back when the lease expires.
 func guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "guard", Short: "The guardian of a transaction on a host; started by the helper", Hidden: true,
@@ -62,7 +62,8 @@ func guardCommand() *cobra.Command {
 	}
 }
 
-// installCommand outlives the helper that starts it, because a package manager must not be cut off.
+// installCommand returns the command that installs a driver stack. It outlives the helper that starts
+// it, because a package manager must not be interrupted.
 func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "install", Short: "The installation of a driver stack on a host; started by the helper", Hidden: true, Args: cobra.NoArgs,

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hostCommands refuse: this program may be a client anywhere, and a helper on Linux only.
+// hostCommands returns commands that refuse to run: the client runs anywhere, the helper only on Linux.
 func hostCommands() []*cobra.Command {
 	var out []*cobra.Command
 	for _, name := range []string{"agent", "guard", "install"} {
 		out = append(out, &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
-			return errors.New("fabricform " + name + " runs on a fabric's host, and this is not Linux")
+			return errors.New("fabricform " + name + " runs only on Linux hosts")
 		}})
 	}
 	return out

@@ -10,27 +10,27 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// allowances are what plans may do that they otherwise refuse.
+// allowances are the disruptive changes that -allow permits.
 type allowances []string
 
-// What can be allowed.
+// The values of -allow.
 const (
-	allowManagement   = "management" // the path of the operator's own connection is changed
+	allowManagement   = "management" // changes to the path of the operator's own connection
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
 )
 
 func (w *allowances) flag(c *cobra.Command) {
-	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow what is refused otherwise: "+
-		allowManagement+" (the path of your own connection is changed: new first, proven by a new connection, then old), "+
-		allowDriverReload+" (RDMA and the links of its cards are gone for a while), "+allowReboot+" (which includes it)")
+	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow changes that are refused by default: "+
+		allowManagement+" (changes to the path of your own connection: adds the new path, proves it with a new connection, then removes the old one), "+
+		allowDriverReload+" (interrupts RDMA and the links of the driver's cards), "+allowReboot+" (includes "+allowDriverReload+")")
 }
 
 func (w allowances) check() error {
 	known := []string{allowManagement, allowDriverReload, allowReboot}
 	for _, what := range w {
 		if !slices.Contains(known, what) {
-			return fmt.Errorf("-allow %s: there are %s", what, strings.Join(known, ", "))
+			return fmt.Errorf("unknown -allow %s; use one of %s", what, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -38,7 +38,7 @@ func (w allowances) check() error {
 
 func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
 
-// worst is the worst disruption that may be made.
+// worst returns the worst disruption that is allowed.
 func (w allowances) worst() resource.Disruption {
 	switch {
 	case slices.Contains(w, allowReboot):

@@ -20,11 +20,11 @@ type applyOptions struct {
 	allow                             allowances
 	report                            string
 	onFailure, onFailedCheck, confirm string
-	lease                             time.Duration // that hosts wait for a client that fell silent
-	patience                          time.Duration // that they wait for a confirmation by hand
+	lease                             time.Duration // how long hosts wait for a client that fell silent
+	patience                          time.Duration // how long they wait for a manual confirmation
 }
 
-// Ways to confirm, and what a failed check leads to.
+// The values of -confirm and of -on-failed-check.
 const (
 	confirmAuto   = "auto"
 	confirmManual = "manual"
@@ -33,14 +33,14 @@ const (
 )
 
 func (o *applyOptions) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&o.approve, "auto-approve", false, "do not ask")
+	c.Flags().BoolVar(&o.approve, "auto-approve", false, "apply without asking")
 	o.allow.flag(c)
-	c.Flags().StringVar(&o.report, "report", "", "write all that was found, done and measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringVar(&o.onFailure, "on-failure", string(apply.RollbackAll), "when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+" (the others go on), or "+string(apply.Stop)+" (what was done stays)")
-	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that does not hear of this program any more goes back by itself")
+	c.Flags().StringVar(&o.report, "report", "", "write a report of the plan, the changes and all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
+	c.Flags().StringVar(&o.onFailure, "on-failure", string(apply.RollbackAll), "when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+" (only that host; the others continue), or "+string(apply.Stop)+" (keep what was done)")
+	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that lost contact with this program reverts by itself")
 }
 
-// check refuses words that the flags do not know.
+// check refuses unknown flag values and times out of range.
 func (o *applyOptions) check() error {
 	if err := o.allow.check(); err != nil {
 		return err
@@ -54,11 +54,11 @@ func (o *applyOptions) check() error {
 		{"-confirm", o.confirm, []string{"", confirmAuto, confirmManual}},
 	} {
 		if !slices.Contains(f.known, f.value) {
-			return fmt.Errorf("%s %s: there are %s", f.flag, f.value, strings.TrimPrefix(strings.Join(f.known, ", "), ", "))
+			return fmt.Errorf("unknown %s %s; use one of %s", f.flag, f.value, strings.TrimPrefix(strings.Join(f.known, ", "), ", "))
 		}
 	}
 	if o.lease < 5*time.Second || o.lease > 24*time.Hour || o.patience < 0 || o.patience > 24*time.Hour {
-		return errors.New("-lease and -confirm-timeout: from 5s to 24h")
+		return errors.New("-lease and -confirm-timeout must be from 5s to 24h")
 	}
 	if o.confirm == confirmManual {
 		o.lease = o.patience
@@ -69,29 +69,29 @@ func (o *applyOptions) check() error {
 func applyCommand(a *app) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
-		Use: "apply [FABRIC or PLANFILE]", Short: "Make the planned difference, then prove the fabric", Args: cobra.MaximumNArgs(1),
-		Long: `Makes the difference between the files and the hosts, and proves the fabric with live checks. Of a
-plan that "plan -out" saved it makes exactly that difference: a host that moved since is left as it is
-(exit 5), and a plan is applied once.
+		Use: "apply [FABRIC or PLANFILE]", Short: "Make the planned changes, then verify the fabric", Args: cobra.MaximumNArgs(1),
+		Long: `apply makes the hosts match the files, then verifies the fabric with live checks. Given a plan that
+"plan -out" saved, it makes exactly the changes of that plan: a host that changed since then is skipped
+(exit 5). A plan can be applied only once.
 
-All hosts commit, or all go back. Each host keeps what it was, and a timer that it does not share with
-this program: if this program, its machine or the network to it is gone, the host goes back by itself
-(-lease). Before anything is final every host must be reached by a new connection, be as declared, and
-have lost no carrier and no ping that it had. What carries your own connection is changed with
--allow=management only: new first, then a new connection through it, then old is removed.
+All hosts commit, or all roll back. Each host stores its previous state and runs its own timer: if this
+program, its machine or the network between them fails, the host reverts by itself (-lease). Before the
+hosts commit, each must accept a new connection, match the files, and still have every carrier and
+ping that it had before. The path of your own connection is changed only with -allow=management: apply
+adds the new path, proves it with a new connection, then removes the old one.
 
-Driver stacks (ofed blocks) come before that, in a transaction of their own: packages stay where the
-rest goes back. What reloads a driver or restarts a host wants -allow, and goes one end of a link at a
-time.`,
+Driver stacks (ofed blocks) are installed first, in a transaction of their own: packages stay installed
+if the rest is rolled back. Driver reloads and reboots need -allow. They affect one end of a link at
+a time.`,
 		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan\n  fabricform apply -allow=reboot my-fabric/\n  fabricform apply -allow=management move-mgmt.hcl",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
 	o.flags(c)
-	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "leave out the live checks afterwards")
-	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check", keepCheck, "when a live check fails: "+keepCheck+" the fabric as declared, or "+rollbackCheck)
-	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts go back by themselves unless fabricform confirm comes in time")
-	c.Flags().DurationVar(&o.patience, "confirm-timeout", 10*time.Minute, "with -confirm manual: `time` to confirm in")
+	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "skip the live checks afterwards")
+	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check", keepCheck, "when a live check fails: "+keepCheck+" the changes, or "+rollbackCheck)
+	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts revert by themselves unless you run fabricform confirm in time")
+	c.Flags().DurationVar(&o.patience, "confirm-timeout", 10*time.Minute, "with -confirm manual, `time` after which unconfirmed hosts revert")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {
 			return err
@@ -105,7 +105,7 @@ time.`,
 	return c
 }
 
-// apply opens the session of a fabric, or of a saved plan, and runs.
+// apply opens the session of a fabric or of a saved plan, and runs it.
 func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Report, error) {
 	build, err := buildID()
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 	return apply.Run(ctx, s, run, a.events(o.approve)), nil
 }
 
-// run is what the flags say to the engine.
+// run returns the engine's options for these flags.
 func (o *applyOptions) run() apply.Options {
 	return apply.Options{Allowed: o.allow.worst(), OnFailure: apply.OnFailure(o.onFailure), Manual: o.confirm == confirmManual, Lease: o.lease,
 		Unverified: o.noVerify, CheckRollback: o.onFailedCheck == rollbackCheck}

@@ -22,8 +22,8 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// capturing is what `capture` is told.
-type capturing struct {
+// captureOptions are the flags of `capture`.
+type captureOptions struct {
 	test, at, file string
 	packets, rows  int
 	asJSON         bool
@@ -33,26 +33,26 @@ type capturing struct {
 const captureSnap = 192
 
 func captureCommand(a *app) *cobra.Command {
-	var o capturing
+	var o captureOptions
 	c := &cobra.Command{
 		Use: "capture FABRIC LINK", Short: "Record RoCE v2 packets of a link while a verbs test runs over it", Args: cobra.ExactArgs(2),
-		Long: `capture records UDP port 4791 on one end of a link while perftest runs between both, prints what the
-packets are (opcode, queue pair, PSN, acknowledgements, RDMA headers), and sums them up by queue pair.
+		Long: `capture records UDP port 4791 at one end of a link while perftest runs between both ends. It prints each
+packet's opcode, queue pair, PSN, acknowledgement and RDMA headers, and a summary for each queue pair.
 
-Only Soft-RoCE's packets can be seen there: those of a card bypass the kernel.`,
+It can record only Soft-RoCE packets: those of an RDMA card bypass the kernel.`,
 		Example: `  fabricform capture examples/soft-roce-pair.hcl rail0
   fabricform capture examples/soft-roce-pair.hcl rail0 -test write_bw -file rail0.pcap`,
 	}
 	a.fleetFlags(c)
 	c.Flags().BoolVar(&o.asJSON, "json", false, "print the packets and flows as one JSON object")
-	c.Flags().StringVar(&o.test, "test", string(perftest.SendLat), "`test` of perftest to run, without ib_")
-	c.Flags().StringVar(&o.at, "at", "", "record at this `host`; else at the link's first end")
+	c.Flags().StringVar(&o.test, "test", string(perftest.SendLat), "perftest `test` to run, without ib_")
+	c.Flags().StringVar(&o.at, "at", "", "record at this `host`; default: the link's first end")
 	c.Flags().StringVar(&o.file, "file", "", "write all packets to this pcap `file`")
 	c.Flags().IntVar(&o.packets, "packets", 20000, "record at most `N` packets")
 	c.Flags().IntVar(&o.rows, "rows", 24, "print the first `N` of them")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if !perftest.Test(o.test).Valid() {
-			return fmt.Errorf("-test %s: there is no such test; there are %v", o.test, perftest.Tests())
+			return fmt.Errorf("unknown -test %s; use one of %v", o.test, perftest.Tests())
 		}
 		s, err := a.open(cmd.Context(), args[0])
 		if err != nil {
@@ -64,7 +64,7 @@ Only Soft-RoCE's packets can be seen there: those of a card bypass the kernel.`,
 	return c
 }
 
-func (a *app) capture(ctx context.Context, s *apply.Session, link string, o capturing) error {
+func (a *app) capture(ctx context.Context, s *apply.Session, link string, o captureOptions) error {
 	ref, err := captureEnd(s.Fabric, link, o.at)
 	if err != nil {
 		return err
@@ -75,11 +75,11 @@ func (a *app) capture(ctx context.Context, s *apply.Session, link string, o capt
 	}
 	l := nccl.Netdev(snap, s.Fabric.Host(ref.Host).NIC(ref.NIC))
 	if l == nil {
-		return fmt.Errorf("%s: no device, or several, match it; run plan", ref)
+		return fmt.Errorf("%s: no device matches it, or several do: run plan", ref)
 	}
 	for _, d := range snap.RDMA {
 		if d.Netdev == l.Name {
-			if err := seen(ref.Host, d); err != nil {
+			if err := visible(ref.Host, d); err != nil {
 				return err
 			}
 		}
@@ -94,7 +94,7 @@ func (a *app) capture(ctx context.Context, s *apply.Session, link string, o capt
 	if err != nil {
 		return fmt.Errorf("host %s: %w", ref.Host, err)
 	}
-	c := decoded(got, o.rows)
+	c := decode(got, o.rows)
 	c.Link, c.Host, c.Netdev, c.Results = link, ref.Host, l.Name, results
 	if o.file != "" {
 		if err := writePcap(o.file, got.Records); err != nil {
@@ -113,15 +113,15 @@ func (a *app) capture(ctx context.Context, s *apply.Session, link string, o capt
 	return nil
 }
 
-// seen says why a device's packets cannot be recorded on the host.
-func seen(host string, d facts.RDMADevice) error {
+// visible returns an error if the device's packets bypass the kernel and cannot be recorded.
+func visible(host string, d facts.RDMADevice) error {
 	if d.Virtual {
 		return nil
 	}
-	return fmt.Errorf("%s on %s is hardware, whose packets bypass the kernel: nothing would be recorded. Look at them with `tcpdump -i %s` on a libpcap with RDMA support (1.9 and later), or mirror the port on the switch; `verify` proves by the card's own counters what it carried", d.Name, host, d.Name)
+	return fmt.Errorf("%s on %s is hardware: its packets bypass the kernel and cannot be recorded. Use `tcpdump -i %s` with a libpcap that supports RDMA (1.9 or later), or mirror the port on the switch. `verify` reads the card's own counters", d.Name, host, d.Name)
 }
 
-// captureEnd is the end of a link, or of a network's path, where the packets are recorded.
+// captureEnd returns the end of a link, or of a network's path, at which to record.
 func captureEnd(f *fabric.Fabric, link, host string) (fabric.NICRef, error) {
 	var names []string
 	for _, p := range f.Paths() {
@@ -134,13 +134,13 @@ func captureEnd(f *fabric.Fabric, link, host string) (fabric.NICRef, error) {
 				return ref, nil
 			}
 		}
-		return fabric.NICRef{}, fmt.Errorf("-at %s: link %s joins %s and %s", host, link, p.Endpoints[0].Host, p.Endpoints[1].Host)
+		return fabric.NICRef{}, fmt.Errorf("-at %s: link %s connects %s and %s", host, link, p.Endpoints[0].Host, p.Endpoints[1].Host)
 	}
-	return fabric.NICRef{}, fmt.Errorf("the fabric has no link or path %q; there are %s", link, strings.Join(names, ", "))
+	return fabric.NICRef{}, fmt.Errorf("the fabric has no link or path %q; use one of %s", link, strings.Join(names, ", "))
 }
 
-// decoded reads the packets. What is no RoCE v2 is counted: anybody may send to that port.
-func decoded(got probe.CaptureReport, rows int) view.Capture {
+// decode decodes the packets. Packets that are not RoCE v2 are only counted: any program may send to that port.
+func decode(got probe.CaptureReport, rows int) view.Capture {
 	c := view.Capture{Packets: got.Packets, Dropped: got.Dropped, Full: got.Ended == probe.EndedByPackets}
 	var sum roce.Summary
 	var start time.Time

@@ -11,14 +11,19 @@ import (
 func confirmCommand(a *app) *cobra.Command {
 	var from string
 	c := &cobra.Command{
-		Use: "confirm [FABRIC]", Short: "Keep the changes of an apply that waits for it", Args: cobra.MaximumNArgs(1),
-		Long: `confirm ends an "apply -confirm manual" on all of its hosts: the changes stay. It needs the tokens that
-apply left on this machine; without it the hosts go back by themselves. Where one host has gone back
-already (by a restart, or by rollback -host), is not reached, or is not as that apply made it, all go
-back. FABRIC says how the hosts are reached; what they should be is the apply's, of a saved plan and of
--var too. Where several applies wait, each is ended by itself; -host leaves out those that have other
-hosts, too. From another machine, copy the file of tokens there and name it with -takeover: who shows
-them is the holder from then on.`,
+		Use: "confirm [FABRIC]", Short: "Confirm a pending apply", Args: cobra.MaximumNArgs(1),
+		Long: `confirm keeps the changes of "apply -confirm manual" on all of its hosts. Without confirm, the hosts
+revert when their leases expire. confirm needs the tokens that apply stored on this machine.
+
+All hosts of the apply are rolled back if one of them has reverted already (after a reboot, or by
+rollback -host), is unreachable, or no longer matches what the apply made.
+
+FABRIC says how to reach the hosts. The applied state itself, including that of a saved plan and of
+-var, was stored by apply. If several applies are pending, each is confirmed separately; -host
+leaves out every apply that also has other hosts.
+
+On another machine, copy the token file there and name it with -takeover. The tokens on the first
+machine then become invalid.`,
 		Example: "  fabricform confirm my-fabric/\n  fabricform confirm -takeover 5f0c3d6a91b27e48.json my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -43,13 +48,16 @@ them is the holder from then on.`,
 func rollbackCommand(a *app) *cobra.Command {
 	var from string
 	c := &cobra.Command{
-		Use: "rollback [FABRIC]", Short: "Go back: from an open transaction, or from the last apply", Args: cobra.MaximumNArgs(1),
-		Long: `rollback takes every host of the fabric back to what it was before its last transaction, from the
-snapshot that the host keeps: of an open one, or of the last that was committed. An open one belongs to
-who opened it: rollback ends it where apply ran on this machine, also where its program has died. From
-another machine, copy the file of its tokens there and name it with -takeover; or wait for the lease
-to run out, and the hosts go back by themselves. A host that goes back to another address is followed
-there, and the last line names it.`,
+		Use: "rollback [FABRIC]", Short: "Roll back an open transaction, or the last apply", Args: cobra.MaximumNArgs(1),
+		Long: `rollback restores every host of the fabric to its state before the last transaction, open or
+committed, from the snapshot that the host keeps.
+
+An open transaction can be rolled back on the machine where apply runs, even if that apply has died. On
+another machine, copy its token file there and name it with -takeover, or wait until the lease
+expires: the hosts then revert by themselves.
+
+If a host reverts to another address, rollback reconnects to it there, and the last line shows the
+address.`,
 		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -61,5 +69,5 @@ there, and the last line names it.`,
 }
 
 func takeOverFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "takeover", "", "show the tokens in this `file`, which apply left in the fabric's folder in fabricform/transactions below $XDG_STATE_HOME (~/.local/state) of the machine where it ran (in lab/NAME there for a lab)")
+	c.Flags().StringVar(from, "takeover", "", "use the tokens in this `file`; apply stored it in the fabric's directory in fabricform/transactions under $XDG_STATE_HOME (~/.local/state) on the machine where it ran (for a lab, in lab/NAME there)")
 }

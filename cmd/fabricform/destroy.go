@@ -9,10 +9,11 @@ import (
 func destroyCommand(a *app) *cobra.Command {
 	var o applyOptions
 	c := &cobra.Command{
-		Use: "destroy [FABRIC]", Short: "Give back everything that the fabric made on its hosts", Args: cobra.MaximumNArgs(1),
-		Long: `Takes away what fabricform made for this fabric and restores the values from before its first
-change, as each host's own record says. What somebody else changed since stays as it is.
-With -host it does so on some hosts only; a name may be one that the files no longer have.`,
+		Use: "destroy [FABRIC]", Short: "Remove what the fabric made on its hosts, and restore the original values", Args: cobra.MaximumNArgs(1),
+		Long: `destroy removes what fabricform made for this fabric and restores the values from before its first
+change, from each host's own record. It keeps values that someone else has changed since.
+With -host, it does so only on those hosts; -host also accepts the name of a host that was removed
+from the files.`,
 		Example: "  fabricform destroy my-fabric/\n  fabricform destroy -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)

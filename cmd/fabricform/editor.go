@@ -25,13 +25,13 @@ func schemaCommand(a *app) *cobra.Command {
 
 func lspCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "lsp", Short: "Serve an editor, on stdin and stdout", Args: cobra.NoArgs,
-		Long: "Speaks the Language Server Protocol: what is wrong with the fabric's files while they are typed, what may be written, what a name means\n" +
-			"and where it is declared, and the canonical form. docs/editors.md says how editors start it.",
+		Use: "lsp", Short: "Run the language server on stdin and stdout", Args: cobra.NoArgs,
+		Long: "Speaks the Language Server Protocol: diagnostics, completion, hover, go to definition and formatting for fabric files.\n" +
+			"docs/editors.md explains how to set up editors.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, a.sources())
 		},
 	}
-	c.Flags().Bool("stdio", true, "speak on stdin and stdout: the only way, which some editors name")
+	c.Flags().Bool("stdio", true, "use stdin and stdout; the only transport, accepted because some editors pass it")
 	return c
 }

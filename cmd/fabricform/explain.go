@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,19 +11,19 @@ import (
 	"github.com/fabricform/fabricform/nccl/explain"
 )
 
-// maxExplained bounds what explain reads: logs of large jobs have some 100 MiB.
+// maxExplained limits the input of explain: logs of large jobs have some 100 MiB.
 const maxExplained = 1 << 30
 
 func explainCommand(a *app) *cobra.Command {
 	var path string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain FILE", Short: "Say what is wrong with NCCL settings that others wrote, or with a log of NCCL", Args: cobra.ExactArgs(1),
-		Long: `Reads an nccl.conf, exports and command lines for a shell (mpirun, srun, docker run, nccl-tests,
-perftest, ip), a log of NCCL_DEBUG=INFO, or the output of nvidia-smi topo -m, and says what is wrong,
-what it costs and what to write instead. No host is reached. FILE - is the standard input.
+		Use: "explain FILE", Short: "Find mistakes in existing NCCL settings, or in an NCCL log", Args: cobra.ExactArgs(1),
+		Long: `Reads an nccl.conf, shell exports and command lines (mpirun, srun, docker run, nccl-tests, perftest,
+ip), a log of NCCL_DEBUG=INFO, or the output of nvidia-smi topo -m, and says what is wrong, what it
+costs and what to write instead. It connects to no host. If FILE is -, it reads standard input.
 
-Exit code 1: there are errors.`,
+The exit code is 1 if there are errors.`,
 		Example: "  fabricform explain run.sh\n  fabricform explain -fabric examples/roce-pair.hcl /etc/nccl.conf\n  NCCL_DEBUG=INFO ./all_reduce_perf 2>&1 | fabricform explain -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var f *fabric.Fabric
@@ -51,7 +50,7 @@ Exit code 1: there are errors.`,
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().StringVar(&path, "fabric", "", "hold it against this `FABRIC`, too")
+	c.Flags().StringVar(&path, "fabric", "", "also compare with this `FABRIC`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return c
 }
@@ -61,17 +60,17 @@ func readExplained(stdin io.Reader, name string) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("read what is to be explained: %w", err)
+			return nil, fmt.Errorf("read input: %w", err)
 		}
 		defer file.Close()
 		in = file
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxExplained+1))
 	if err != nil {
-		return nil, fmt.Errorf("read what is to be explained: %w", err)
+		return nil, fmt.Errorf("read input: %w", err)
 	}
 	if len(text) > maxExplained {
-		return nil, errors.New("read what is to be explained: it is longer than 1 GiB; give the part in which NCCL starts")
+		return nil, fmt.Errorf("%s is longer than 1 GiB: pass only the part in which NCCL starts", name)
 	}
 	return text, nil
 }

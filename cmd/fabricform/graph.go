@@ -15,15 +15,15 @@ func graphCommand(a *app) *cobra.Command {
 	var actions bool
 	c := &cobra.Command{
 		Use: "graph [FABRIC]", Short: "Draw the topology, or the order of a plan's actions", Args: cobra.MaximumNArgs(1),
-		Long:    "Draws hosts, cables and networks from the files alone; with -actions it reads the hosts and draws the order of what apply would do.",
+		Long:    "Draws hosts, cables and networks from the files alone. With -actions, reads the hosts and draws the order in which apply would act.",
 		Example: "  fabricform graph -format svg my-fabric/ > fabric.svg\n  fabricform graph -actions -format mermaid my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.Flags().StringVar(&format, "format", "mermaid", "`form`: mermaid, dot or svg")
-	c.Flags().BoolVar(&actions, "actions", false, "the order of a plan's actions instead of the topology")
+	c.Flags().StringVar(&format, "format", "mermaid", "`format`: mermaid, dot or svg")
+	c.Flags().BoolVar(&actions, "actions", false, "draw the order of a plan's actions instead of the topology")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(view.GraphFormats, format) {
-			return fmt.Errorf("-format %s: there are %s", format, strings.Join(view.GraphFormats, ", "))
+			return fmt.Errorf("unknown -format %s; use one of %s", format, strings.Join(view.GraphFormats, ", "))
 		}
 		if !actions {
 			f, err := a.load(fabricArg(args))

@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
-// remoteShell is this program under the name by which mpirun asks it for daemons on other hosts.
+// remoteShell runs when mpirun calls this program by the name probe.RemoteShell, to start a daemon on another host.
 func remoteShell() int {
 	code, err := probe.AskRemoteShell(os.Args[1:], os.Stdout)
 	if err != nil {
@@ -20,7 +20,7 @@ func remoteShell() int {
 	return code
 }
 
-// labHostCommand is process 1 of a lab's host.
+// labHostCommand returns the command that runs as process 1 of a lab's host.
 func labHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
@@ -29,7 +29,7 @@ func labHostCommand() *cobra.Command {
 	}
 }
 
-// labRackCommand has the machines and cables of a lab.
+// labRackCommand returns the command that runs the virtual machines and cables of a lab.
 func labRackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,

@@ -13,7 +13,7 @@ import (
 
 func historyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "history [FABRIC]", Short: "Show what was applied to the hosts, as their own records tell it", Args: cobra.MaximumNArgs(1),
+		Use: "history [FABRIC]", Short: "Show what was applied to the hosts, from their own records", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform history my-fabric/\n  fabricform history -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)
@@ -25,7 +25,7 @@ func historyCommand(a *app) *cobra.Command {
 	return c
 }
 
-// applies gathers the hosts' entries of one plan into one, the oldest first.
+// applies merges the hosts' entries of each plan into one, the oldest first.
 func applies(fabric string, records map[string][]resource.Record) []view.Applied {
 	byPlan := map[string]*view.Applied{}
 	for host, list := range records {

@@ -24,12 +24,12 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// sources are what the command line and the environment say of a fabric.
+// sources returns the inputs of a fabric from the command line and the environment.
 func (a *app) sources() config.Options {
 	return config.Options{Inputs: a.inputs, Env: os.Environ(), Version: version}
 }
 
-// load reads a fabric and prints every problem of its files to stderr.
+// load reads a fabric and prints all problems of its files to stderr.
 func (a *app) load(path string) (*fabric.Fabric, error) {
 	f, files, diags := config.Load(path, a.sources())
 	if err := a.err.Diagnostics(files, diags); err != nil {
@@ -57,8 +57,8 @@ func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
 	return apply.Open(ctx, f, o), nil
 }
 
-// openToDestroy opens a session that gives everything back. It also knows hosts which -host names and
-// only the other hosts' rosters remember.
+// openToDestroy opens a session that undoes everything the fabric made. -host may also name hosts that
+// only the other hosts' rosters still list.
 func (a *app) openToDestroy(ctx context.Context, path string, management bool) (*apply.Session, error) {
 	f, err := a.load(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) openToDestroy(ctx context.Context, path string, management bool) (
 	return apply.Open(ctx, f, o), nil
 }
 
-// onHosts is the body of a command that opens a session first, and closes it afterwards.
+// onHosts returns the body of a command that opens a session, does its work, and closes the session.
 func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, err := a.open(cmd.Context(), fabricArg(args))
@@ -95,7 +95,7 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 	}
 }
 
-// session is how all hosts of a fabric are reached; source names its files.
+// session returns the options to reach the hosts of a fabric; source names its files.
 func (a *app) session(f *fabric.Fabric, source string) (apply.SessionOptions, error) {
 	id, err := buildID()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) session(f *fabric.Fabric, source string) (apply.SessionOptions, er
 	return o, nil
 }
 
-// labName is the lab that -lab means: the fabric's own, or another fabric's by its name.
+// labName returns the lab that -lab selects: the fabric's own, or another fabric's by name.
 func labName(flag string, f *fabric.Fabric) string {
 	if flag == ownLab {
 		return f.Name
@@ -124,7 +124,7 @@ func labName(flag string, f *fabric.Fabric) string {
 	return flag
 }
 
-// exitOfUnreachable names the hosts that could not be reached, and is the exit for them.
+// exitOfUnreachable prints the hosts that are unreachable and returns the exit for them.
 func (a *app) exitOfUnreachable(hosts map[string]string) error {
 	if len(hosts) == 0 {
 		return nil
@@ -133,11 +133,11 @@ func (a *app) exitOfUnreachable(hosts map[string]string) error {
 	return exitWith(exitUnreachable)
 }
 
-// events tells the person of a run: the answer goes to stdout, what is going on to stderr.
+// events prints a run: results to stdout, progress and warnings to stderr.
 type events struct {
 	view.Reporter
 	err     *view.Printer
-	approve bool // without asking
+	approve bool // approve without asking
 }
 
 func (a *app) events(approve bool) events { return events{a.report(), a.err, approve} }
@@ -149,18 +149,18 @@ func (e events) Warn(format string, args ...any) { e.err.Linef(format, args...) 
 func (e events) Unreachable(hosts map[string]string) { e.err.Unreachable(hosts) }
 
 func (e events) Drifted(host string, how []string) {
-	e.err.Errorf("host %s moved since the plan was saved, and is left as it is:\n    %s", host, strings.Join(how, "\n    "))
+	e.err.Errorf("host %s changed since the plan was saved, and was skipped:\n    %s", host, strings.Join(how, "\n    "))
 }
 
-// Approve asks the person at the terminal; without one it refuses, it never assumes yes.
+// Approve asks the operator. Without a terminal it refuses; it never assumes yes.
 func (e events) Approve(*planner.Plan) error {
 	if e.approve {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on; run with -auto-approve to apply without asking")
+		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to apply without asking")
 	}
-	fmt.Fprint(os.Stderr, "\nApply these changes? Only \"yes\" will do: ")
+	fmt.Fprint(os.Stderr, "\nApply these changes? Type \"yes\" to apply: ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil || strings.TrimSpace(answer) != "yes" {
 		return errors.New("nothing was changed: the answer was not \"yes\"")
@@ -168,11 +168,11 @@ func (e events) Approve(*planner.Plan) error {
 	return nil
 }
 
-// exitCodes are what endings are to the shell.
+// exitCodes maps endings to exit codes.
 var exitCodes = map[apply.Ending]int{apply.Done: exitOK, apply.CheckFailed: exitCheckFailed, apply.HostsUnreachable: exitUnreachable, apply.Failed: exitError,
 	apply.Stale: exitStale, apply.Held: exitHeld, apply.Undone: exitRolledBack, apply.OutcomeUnknown: exitUnknown}
 
-// finish writes a run's report where a file is named, and answers the command's exit.
+// finish writes a run's report if path is set, and returns the command's exit.
 func (a *app) finish(r *apply.Report, path string) error {
 	code, err := exitCodes[r.Ending], r.Err
 	if path != "" && (r.Plan != nil || r.Command == "verify") {
@@ -191,7 +191,7 @@ func (a *app) finish(r *apply.Report, path string) error {
 	return &exit{code: code, err: err}
 }
 
-// exitWith ends a command whose outcome was already printed.
+// exitWith returns the exit of a command whose outcome was already printed.
 func exitWith(code int) error {
 	if code == exitOK {
 		return nil

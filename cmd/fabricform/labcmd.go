@@ -11,18 +11,19 @@ import (
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/site"
 	"github.com/fabricform/fabricform/lab/vm"
+	"github.com/fabricform/fabricform/view"
 )
 
 func labCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "lab", Short: "Rehearse the fabric on this machine, in namespaces or virtual machines",
-		Long: `A lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. Any
-other command goes there with -lab. A lab cannot reach the machine that carries it.
+		Long: `lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. All other
+commands use the lab with -lab. The lab's hosts cannot reach the machine that runs them.
 
-With -backend netns hosts are network namespaces with a view of /etc of their own and an SSH server
-each: up in a second; it needs root. With -backend vm they are virtual machines with a Debian kernel and
-systemd, so that Soft-RoCE, reboots and network managers are real: up in seconds once their image is
-made, with KVM or without, and without root.`,
+With -backend netns, each host is a network namespace with its own /etc and its own SSH server. The
+lab is up in a second and needs root. With -backend vm, each host is a virtual machine with a Debian
+kernel and systemd, so that Soft-RoCE, reboots and network managers are real. Once the image is made,
+the lab is up in seconds, with or without KVM, and needs no root.`,
 		Example: `  fabricform lab up examples/roce-pair.hcl
   fabricform apply -lab examples/roce-pair.hcl
   fabricform lab fault examples/roce-pair.hcl rail0 cut
@@ -54,13 +55,13 @@ func labUp(a *app) *cobra.Command {
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
-			a.out.Linef("✓ lab %q is up: %d hosts, %d links. Try `fabricform apply -lab %s`.", f.Name, len(f.Hosts), len(f.Links), fabricArg(args))
+			a.out.Linef("✓ lab %q is up: %s, %s. Try `fabricform apply -lab %s`.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"), fabricArg(args))
 			return nil
 		},
 	}
 	a.fabricFlags(c)
 	c.Flags().StringVar(&backend, "backend", netns.Backend, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
-	c.Flags().StringVar(&owner, "owner", "", "network manager of virtual machines: "+strings.Join(vm.Owners(), ", "))
+	c.Flags().StringVar(&owner, "owner", "", "network manager of the virtual machines: "+strings.Join(vm.Owners(), ", "))
 	c.Flags().StringVar(&sshd, "sshd", "", "run this OpenSSH `sshd` in the hosts instead of the built-in server")
 	return c
 }
@@ -107,8 +108,8 @@ func labExec(a *app) *cobra.Command {
 
 func labFault(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "fault FABRIC LINK FAULT", Short: "Break a cable of the lab, or mend it", Args: cobra.ExactArgs(3),
-		Long: "FAULT is cut, swap=LINK2 (the two cables' far ends change places), limit=RATE, delay=TIME, loss=PERCENT, or none.",
+		Use: "fault FABRIC LINK FAULT", Short: "Break or repair a cable of the lab", Args: cobra.ExactArgs(3),
+		Long: "FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, loss=PERCENT, or none (repair).",
 		Example: `  fabricform lab fault examples/roce-pair.hcl rail0 cut
   fabricform lab fault examples/roce-pair.hcl rail0 swap=rail1
   fabricform lab fault examples/roce-pair.hcl rail0 none`,
@@ -135,13 +136,13 @@ func labFault(a *app) *cobra.Command {
 func labReboot(a *app) *cobra.Command {
 	var hard bool
 	c := &cobra.Command{
-		Use: "reboot FABRIC HOST", Short: "Restart a host of a lab of virtual machines, and wait for it", Args: cobra.ExactArgs(2),
+		Use: "reboot FABRIC HOST", Short: "Reboot a host of a lab of virtual machines, and wait until it is back", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.openLab(args[0])
 			if err != nil {
 				return err
 			}
-			a.err.Progressf("%s", "restarting "+args[1])
+			a.err.Progressf("%s", "rebooting "+args[1])
 			if err := l.Reboot(cmd.Context(), args[1], hard); err != nil {
 				return err
 			}
@@ -150,14 +151,14 @@ func labReboot(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&hard, "hard", false, "cut its power instead of asking it to restart")
+	c.Flags().BoolVar(&hard, "hard", false, "cut the host's power instead of asking it to reboot")
 	return c
 }
 
 func labImage(a *app) *cobra.Command {
 	var owner string
 	c := &cobra.Command{
-		Use: "image", Short: "Make the image of virtual machines, if it is not there yet", Args: cobra.NoArgs,
+		Use: "image", Short: "Make the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			recipe, err := vm.RecipeFor(owner)
 			if err != nil {
@@ -167,7 +168,7 @@ func labImage(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.out.Linef("✓ image %s, run by %s", dir, accel)
+			a.out.Linef("✓ image %s, run with %s", dir, accel)
 			return nil
 		},
 	}
@@ -184,9 +185,9 @@ func labDown(a *app) *cobra.Command {
 				return err
 			}
 			if err := l.Down(); err != nil {
-				return fmt.Errorf("take lab down: %w", err)
+				return fmt.Errorf("remove lab: %w", err)
 			}
-			a.out.Linef("✓ lab is down; nothing of it is left.")
+			a.out.Linef("✓ the lab is down, and all its parts are removed.")
 			return nil
 		},
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// Exit codes, as `fabricform -h` tells them.
+// Exit codes, as documented in `fabricform -h`.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -23,12 +23,12 @@ const (
 	exitCheckFailed = 3
 	exitUnreachable = 4
 	exitStale       = 5
-	exitRolledBack  = 6 // apply failed, and every touched host is as it was
-	exitUnknown     = 7 // a rollback failed, or a host's end is not known: a person is needed
+	exitRolledBack  = 6 // apply failed, and every host that it changed was rolled back
+	exitUnknown     = 7 // a rollback failed, or the state of a host is unknown: an operator must intervene
 	exitHeld        = 8 // another transaction is open
 )
 
-// exit carries an exit code through cobra. A nil err was already printed.
+// exit carries an exit code through cobra. If err is nil, the error was already printed.
 type exit struct {
 	code int
 	err  error
@@ -43,7 +43,7 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// worse returns the exit code that stands first in the documented order of precedence.
+// worse returns the exit code that comes first in the documented order of precedence.
 func worse(a, b int) int {
 	for _, code := range []int{exitUnknown, exitRolledBack, exitHeld, exitStale, exitError, exitUnreachable, exitCheckFailed, exitChanges} {
 		if a == code || b == code {

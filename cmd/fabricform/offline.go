@@ -14,6 +14,7 @@ import (
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/view"
 )
 
 func validateCommand(a *app) *cobra.Command {
@@ -42,15 +43,15 @@ func validateCommand(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON, with places")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON, with their positions")
 	return c
 }
 
-// inventory counts what a fabric has.
+// inventory counts a fabric's hosts, links and networks.
 func inventory(f *fabric.Fabric) string {
-	parts := []string{fmt.Sprintf("%d hosts", len(f.Hosts)), fmt.Sprintf("%d links", len(f.Links))}
+	parts := []string{view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link")}
 	if len(f.Networks) > 0 {
-		parts = append(parts, fmt.Sprintf("%d networks", len(f.Networks)))
+		parts = append(parts, view.Count(len(f.Networks), "network"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -58,8 +59,8 @@ func inventory(f *fabric.Fabric) string {
 func outputCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "output [FABRIC] [NAME]", Short: "Print the fabric's outputs, from the files alone", Args: cobra.MaximumNArgs(2),
-		Long:    "Prints all outputs, or the one that NAME names. A single argument that names an existing path is the FABRIC.",
+		Use: "output [FABRIC] [NAME]", Short: "Print the fabric's outputs, without reaching any host", Args: cobra.MaximumNArgs(2),
+		Long:    "Prints all outputs, or the one called NAME. A single argument is taken as FABRIC if that path exists, otherwise as NAME.",
 		Example: "  fabricform output\n  fabricform output -json examples/dual-stack.hcl addresses",
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, name := ".", ""
@@ -78,7 +79,7 @@ func outputCommand(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON, sensitive values included")
+	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON, including sensitive values")
 	return c
 }
 
@@ -95,9 +96,9 @@ func fmtCommand(a *app) *cobra.Command {
 			changed, broken := 0, false
 			for _, path := range paths {
 				differs, err := a.format(path, !check, diff)
-				var said *exit
-				if errors.As(err, &said) {
-					broken = true // its problems are printed; the other files can still be formatted
+				var printed *exit
+				if errors.As(err, &printed) {
+					broken = true // its errors were printed; continue with the other files
 					continue
 				}
 				if err != nil {
@@ -112,17 +113,18 @@ func fmtCommand(a *app) *cobra.Command {
 				return exitWith(exitError)
 			}
 			if check && changed > 0 {
-				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form; run `fabricform fmt`", changed, len(paths))}
+				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run `fabricform fmt`", changed, len(paths))}
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "change nothing; exit 1 if a file would change")
-	c.Flags().BoolVar(&diff, "diff", false, "print what changes")
+	c.Flags().BoolVar(&check, "check", false, "write no file; exit 1 if any file would change")
+	c.Flags().BoolVar(&diff, "diff", false, "print the changes as a diff")
 	return c
 }
 
-// format says whether a file differs from its canonical form, and writes and shows that on demand.
+// format reports whether a file differs from its canonical form. It writes that form and prints the
+// difference if asked to.
 func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -149,7 +151,7 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 	return true, err
 }
 
-// rewrite keeps the file's mode. A full disk cannot cost the old text.
+// rewrite replaces the file's text and keeps its mode. If the disk is full, the old text stays.
 func rewrite(path string, text []byte) error {
 	info, err := os.Stat(path)
 	if err == nil {

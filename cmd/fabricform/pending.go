@@ -15,7 +15,7 @@ import (
 
 func pendingCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "pending [FABRIC]", Short: "Show open transactions, and how long they last", Args: cobra.MaximumNArgs(1),
+		Use: "pending [FABRIC]", Short: "List open transactions and the time left on their leases", Args: cobra.MaximumNArgs(1),
 	}
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
@@ -37,7 +37,7 @@ func pendingCommand(a *app) *cobra.Command {
 			}
 		}
 		if open == 0 {
-			a.out.Linef("No transaction is open.")
+			a.out.Linef("No open transactions.")
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})
@@ -46,10 +46,10 @@ func pendingCommand(a *app) *cobra.Command {
 
 func unlockCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "unlock [FABRIC]", Short: "End transactions whose rollback failed, once the hosts are in order", Args: cobra.MaximumNArgs(1),
-		Long: `unlock ends transactions that could not go back wholly and wait for a person. Put the host in order
-first: what it lacks is listed by "fabricform pending". Open transactions of others are not ended: they
-go back by themselves when their lease runs out.`,
+		Use: "unlock [FABRIC]", Short: "End transactions whose rollback failed, after you have repaired the hosts", Args: cobra.MaximumNArgs(1),
+		Long: `unlock ends transactions whose rollback failed. Repair the host first: "fabricform pending" lists what
+could not be restored. unlock does not end open transactions: they roll back by themselves when their
+leases expire.`,
 	}
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
@@ -67,11 +67,11 @@ go back by themselves when their lease runs out.`,
 					return fmt.Errorf("host %s: %w", host, err)
 				}
 				n++
-				a.out.Linef("✓ %s: transaction %s is ended. It had left: %s", host, i.ID, strings.Join(i.Remain, "; "))
+				a.out.Linef("✓ %s: transaction %s ended. It could not restore: %s", host, i.ID, strings.Join(i.Remain, "; "))
 			}
 		}
 		if n == 0 {
-			a.out.Linef("No transaction waits for a person.")
+			a.out.Linef("No transaction has a failed rollback.")
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})

@@ -26,10 +26,10 @@ func planCommand(a *app) *cobra.Command {
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when there are changes")
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 if there are changes")
 	c.Flags().BoolVar(&markdown, "markdown", false, "print Markdown for a pull request")
-	c.Flags().BoolVar(&destroy, "destroy", false, "plan to give everything back")
-	c.Flags().StringVar(&out, "out", "", "save the plan to `file`; apply makes exactly this one")
+	c.Flags().BoolVar(&destroy, "destroy", false, "plan to restore everything that the fabric changed")
+	c.Flags().StringVar(&out, "out", "", "save the plan to `file`, for apply")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	allow.flag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ func planCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("save plan: %w", err)
 			}
-			notes = append(notes, fmt.Sprintf("Saved: `fabricform apply %s` makes exactly this plan.", out))
+			notes = append(notes, fmt.Sprintf("Saved. To make exactly these changes, run `fabricform apply %s`.", out))
 		}
 		if markdown {
 			if err := a.out.Raw([]byte(view.PlanMarkdown(p, notes))); err != nil {
@@ -74,7 +74,7 @@ func planCommand(a *app) *cobra.Command {
 	return c
 }
 
-// planExit is the exit of a plan that was shown.
+// planExit returns the exit code of a plan that was shown.
 func planExit(p *planner.Plan, detailed bool) error {
 	code := exitCodes[apply.PlanEnding(p)]
 	if code == exitOK && detailed && p.Changes() > 0 {
@@ -83,11 +83,11 @@ func planExit(p *planner.Plan, detailed bool) error {
 	return exitWith(code)
 }
 
-// readSaved reads a saved plan; nil where the path is something else, such as a fabric.
+// readSaved reads a saved plan. It returns nil if the path is something else, such as a fabric.
 func readSaved(path, build string) (*planner.Saved, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil // whoever reads the fabric says so
+		return nil, nil // reading the fabric reports the error
 	}
 	defer f.Close()
 	saved, err := planner.ReadSaved(f, build)

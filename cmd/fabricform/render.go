@@ -11,7 +11,7 @@ import (
 )
 
 func renderCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "render", Short: "Print what other programs need to know of the fabric"}
+	c := &cobra.Command{Use: "render", Short: "Print settings for other programs"}
 	c.AddCommand(renderNCCL(a))
 	return c
 }
@@ -19,7 +19,7 @@ func renderCommand(a *app) *cobra.Command {
 func renderNCCL(a *app) *cobra.Command {
 	var format string
 	c := &cobra.Command{
-		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings, with the reason of each, or what starts a job with them", Args: cobra.MaximumNArgs(1),
+		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings with their reasons, or a launcher for a job", Args: cobra.MaximumNArgs(1),
 		Long:    formatHelp(),
 		Example: "  fabricform render nccl -host a > nccl.conf\n  fabricform render nccl -format shell -host a\n  fabricform render nccl -format mpirun > run.sh && sh run.sh ./all_reduce_perf -b 8 -e 1G -f 2 -g 1",
 	}
@@ -27,7 +27,7 @@ func renderNCCL(a *app) *cobra.Command {
 	c.Flags().StringVar(&format, "format", "conf", "`FORMAT`: "+strings.Join(launch.Names(), ", "))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(launch.Names(), format) {
-			return fmt.Errorf("-format %s: there are %s", format, strings.Join(launch.Names(), ", "))
+			return fmt.Errorf("unknown -format %s; use one of %s", format, strings.Join(launch.Names(), ", "))
 		}
 		s, err := a.open(cmd.Context(), fabricArg(args))
 		if err != nil {

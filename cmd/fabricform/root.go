@@ -19,10 +19,10 @@ import (
 var version = "dev"
 
 // linkedID is the hash of the sources, set by the linker in `make build`, so that the builds for
-// all architectures share it. A plain `go build` leaves it empty: the program's own hash serves.
+// all architectures share it. A plain `go build` leaves it empty, and the program's own hash is used.
 var linkedID string
 
-// buildID names this build; helper and laptop must agree on it.
+// buildID names this build. A host's helper must be of the same build as the client.
 var buildID = sync.OnceValues(func() (string, error) {
 	if linkedID != "" {
 		return linkedID, nil
@@ -30,7 +30,7 @@ var buildID = sync.OnceValues(func() (string, error) {
 	return transport.OwnID()
 })
 
-// operator is who runs this, as histories name them.
+// operator names the person who runs this command, as user@machine, for histories.
 func operator() string {
 	name, machine := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
@@ -42,21 +42,21 @@ func operator() string {
 	return name + "@" + machine
 }
 
-// app is what all commands share.
+// app is the state that all commands share.
 type app struct {
 	out, err *view.Printer
 	inputs   []config.Input
-	lab      string // "": the declared hosts
+	lab      string // "" for the declared hosts
 	parallel int
-	glance   bool // each host is read once, and left
+	glance   bool // disconnect from each host after one read
 	fabric.Selection
-	asJSON bool // lines of JSON on stdout instead of text
+	asJSON bool // print lines of JSON on stdout instead of text
 }
 
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "fabricform",
-		Short:         "Declare an RDMA fabric, see the difference, make it, prove it",
+		Short:         "Declare an RDMA fabric, plan and apply the changes, and verify the result",
 		Long:          longHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -71,7 +71,7 @@ func rootCommand(a *app) *cobra.Command {
 	}{
 		{"change", "Change the fabric:", []*cobra.Command{planCommand(a), applyCommand(a), destroyCommand(a)}},
 		{"recover", "Recover:", []*cobra.Command{pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a)}},
-		{"look", "Look and prove:", []*cobra.Command{verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a), renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a)}},
+		{"look", "Inspect and verify:", []*cobra.Command{verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a), renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a)}},
 		{"lab", "Rehearse:", []*cobra.Command{labCommand(a)}},
 		{"tools", "Tools:", []*cobra.Command{validateCommand(a), fmtCommand(a), schemaCommand(a), lspCommand(a), versionCommand(a)}},
 	} {
@@ -89,15 +89,24 @@ func rootCommand(a *app) *cobra.Command {
 }
 
 const longHelp = `fabricform provisions RDMA fabrics declaratively. HCL files say what each host and each cable
-should be; plan reads the real state over SSH and shows the difference; apply makes exactly that
-difference and ends with live proof: carrier, ping, TCP throughput, RDMA bandwidth and latency, and
-NCCL. What is taken out of the files is given back on the hosts.
+should be. plan reads the real state over SSH and shows the difference. apply makes exactly those
+changes and then verifies the fabric with live checks: carrier, ping, TCP throughput, RDMA bandwidth
+and latency, and NCCL. When you remove something from the files, the next apply restores the hosts'
+original state.
 
 FABRIC is a directory of *.hcl files or one file; the default is the current directory.
-Exit codes: 0 success; 1 error; 2 plan -detailed-exitcode found changes; 3 a live check failed;
-4 some hosts could not be reached; 5 a host moved since the plan was made; 6 apply failed, and every
-host that it touched is as it was; 7 a rollback failed or a host's end is not known: a person is
-needed; 8 another transaction is open. Where several fit, the first of 7, 6, 8, 5, 1, 4, 3, 2.`
+
+Exit codes:
+  0  success
+  1  error
+  2  plan -detailed-exitcode found changes
+  3  a live check failed
+  4  some hosts are unreachable
+  5  a host changed since the plan was made
+  6  apply failed, and every host that it changed was rolled back
+  7  a rollback failed, or the state of a host is unknown: an operator must intervene
+  8  another transaction is open
+If several apply, the first in this order is returned: 7, 6, 8, 5, 1, 4, 3, 2.`
 
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -119,23 +128,23 @@ func (a *app) fabricFlags(c *cobra.Command) {
 		a.inputs = append(a.inputs, config.Input{Var: s})
 		return nil
 	})
-	c.Flags().Func("var-file", "read variables from a *.fabricvars `file`; may be repeated, and the last one wins among all -var and -var-file", func(s string) error {
+	c.Flags().Func("var-file", "read variables from a *.fabricvars `file`; may be repeated, and the last of all -var and -var-file wins", func(s string) error {
 		a.inputs = append(a.inputs, config.Input{File: s})
 		return nil
 	})
 }
 
-// ownLab is what a bare -lab means.
+// ownLab is the value of a bare -lab: the fabric's own lab.
 const ownLab = "."
 
 // fleetFlags are the flags of every command that reaches hosts.
 func (a *app) fleetFlags(c *cobra.Command) {
 	a.fabricFlags(c)
-	c.Flags().StringVar(&a.lab, "lab", "", "go to the lab's hosts instead of the declared addresses; -lab=`NAME` to those of another fabric's lab")
+	c.Flags().StringVar(&a.lab, "lab", "", "connect to the lab's hosts instead of the declared addresses; -lab=`NAME` uses another fabric's lab")
 	c.Flags().Lookup("lab").NoOptDefVal = ownLab
-	c.Flags().StringSliceVar(&a.Hosts, "host", nil, "these hosts only: a `glob` on names, or label=glob; may be repeated")
-	c.Flags().StringSliceVar(&a.Exclude, "exclude", nil, "not these hosts: a `glob` on names, or label=glob; may be repeated")
-	c.Flags().IntVar(&a.parallel, "parallelism", 64, "hosts to work on side by side")
+	c.Flags().StringSliceVar(&a.Hosts, "host", nil, "select only these hosts: a `glob` on names, or label=glob; may be repeated")
+	c.Flags().StringSliceVar(&a.Exclude, "exclude", nil, "leave out these hosts: a `glob` on names, or label=glob; may be repeated")
+	c.Flags().IntVar(&a.parallel, "parallelism", 64, "maximum number of hosts to work on in parallel")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if a.parallel < 1 {
 			return fmt.Errorf("-parallelism is %d: it must be at least 1", a.parallel)
@@ -144,7 +153,7 @@ func (a *app) fleetFlags(c *cobra.Command) {
 	}
 }
 
-// fabricArg is the optional last argument.
+// fabricArg returns the optional last argument, or the current directory.
 func fabricArg(args []string) string {
 	if len(args) == 0 {
 		return "."
@@ -152,7 +161,7 @@ func fabricArg(args []string) string {
 	return args[len(args)-1]
 }
 
-// report tells what a command found and did, in the form that was asked for.
+// report returns the reporter for a command's output: JSON or text.
 func (a *app) report() view.Reporter {
 	if a.asJSON {
 		return a.out.JSON()
@@ -160,7 +169,7 @@ func (a *app) report() view.Reporter {
 	return a.out
 }
 
-// jsonFlag is of the commands whose answer programs read.
+// jsonFlag adds -json to commands whose output programs read.
 func (a *app) jsonFlag(c *cobra.Command) {
 	c.Flags().BoolVar(&a.asJSON, "json", false, "print lines of JSON (docs/json.md)")
 }

@@ -13,11 +13,11 @@ import (
 func showCommand(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show [FABRIC]", Short: "Show what the hosts are: NICs, addresses, RDMA devices, GIDs, GPUs and their distances, ownership", Args: cobra.MaximumNArgs(1),
+		Use: "show [FABRIC]", Short: "Show the hosts' NICs, addresses, RDMA devices, GIDs, GPUs with their distances, and what fabricform owns", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform show my-fabric/\n  fabricform show -host gpu03 -json my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object a host")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object per host")
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
 		seen, records := s.Facts(), s.Records()

@@ -16,19 +16,20 @@ func verifyCommand(a *app) *cobra.Command {
 	var report string
 	var afterReboot bool
 	c := &cobra.Command{
-		Use: "verify [FABRIC]", Short: "Prove the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
-		Long: `verify measures what the hosts carry, and judges it by the files. With -after-reboot it says first what
-came up as declared on hosts that were started anew since the last apply, and what did not; a host that
-was not is a failure, because nothing is proven of it; of a host that no apply had to change it is told
-whether it is as declared.` + checksHelp(),
+		Use: "verify [FABRIC]", Short: "Verify the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
+		Long: `verify measures the fabric and compares the results with the files.
+
+With -after-reboot, verify first reports what came up as declared on hosts that rebooted since the last
+apply, and what did not. A host that has not rebooted since then fails, because nothing proves that its
+configuration persists. A host that was never changed is only compared with the files.` + checksHelp(),
 		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0\n  fabricform verify -after-reboot",
 	}
 	a.fleetFlags(c)
 	a.jsonFlag(c)
-	c.Flags().StringVar(&report, "report", "", "write all that was measured to `file`: .md as Markdown, else JSON")
-	c.Flags().StringSliceVar(&only, "only", nil, "`kinds` of checks to run: "+checkNames())
-	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "compare what came up with what is declared, first")
-	c.Flags().StringVar(&a.Link, "link", "", "check this `link`, network or path of a network only, from its own hosts")
+	c.Flags().StringVar(&report, "report", "", "write all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
+	c.Flags().StringSliceVar(&only, "only", nil, "`checks` to run: "+checkNames())
+	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "first compare what came up after a reboot with the files")
+	c.Flags().StringVar(&a.Link, "link", "", "check only this `link`, network or path of a network, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		checks, err := chosenChecks(only)
 		if err != nil {
@@ -54,18 +55,18 @@ func checkNames() string {
 	return strings.Join(names, ", ")
 }
 
-// chosenChecks are the checks that -only names.
+// chosenChecks returns the checks that -only names.
 func chosenChecks(only []string) (out []validators.Check, err error) {
 	for _, name := range only {
 		if !slices.ContainsFunc(validators.Table, func(c validators.Row) bool { return string(c.Name) == name }) {
-			return nil, fmt.Errorf("-only %s: no such check; there are %s", name, checkNames())
+			return nil, fmt.Errorf("unknown check -only %s; use one of %s", name, checkNames())
 		}
 		out = append(out, validators.Check(name))
 	}
 	return out, nil
 }
 
-// checksHelp tells what each check of the table proves.
+// checksHelp says what each check of the table proves.
 func checksHelp() string {
 	var b strings.Builder
 	b.WriteString("\n\nThe checks are:\n")
