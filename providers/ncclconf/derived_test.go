@@ -103,7 +103,7 @@ func TestAWrongGIDIsAnErrorBefore(t *testing.T) {
 	f, h := softPair()
 	pin := 3
 	h.NICs[0].GID.Index = &pin
-	if s := derived(t, f, h, bare()); len(s.Wrong) != 1 || !strings.Contains(s.Wrong[0], "pinned GID 3 of rxe0 is empty; the right one now is 1") {
+	if s := derived(t, f, h, bare()); len(s.Wrong) != 1 || !strings.Contains(s.Wrong[0], "pinned GID 3 of rxe0 is empty; the right index is now 1") {
 		t.Errorf("%q", s.Wrong)
 	}
 	h.NICs[0].AddressesSet = false // whoever gives the addresses may give that one

@@ -237,7 +237,7 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 		"belongs to user 7":                    {edit(func(s *Spec) { s.Replace = true }), stat(host.FileStat{UID: 7})},
 		"settings cannot work: rail0: no":      {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
 		"line break":                           {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},
-		"no variable name":                     {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
+		"not a variable name":                  {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
 		"no configuration file of fabricform'": {edit(func(s *Spec) { s.File = "/etc/passwd" }), nil},
 	} {
 		k, raw := kind(t, c.want)
