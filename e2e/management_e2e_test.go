@@ -39,7 +39,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 
 	t.Run("without the flag it is refused", func(t *testing.T) {
 		o.t = t
-		apply(o.fabric(old, "", nic(moved, ""))).want(t, 1, "carries your SSH connection", "-allow=management changes it", "Plan refused")
+		apply(o.fabric(old, "", nic(moved, ""))).want(t, 1, "carries your SSH connection", "-allow=management adds the new path", "Plan refused")
 		apply(o.fabric(old, "", nic(moved, "")), "-allow=everything").want(t, 1, "-allow everything: there are management, driver-reload, reboot")
 		same(t)
 	})
@@ -103,7 +103,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	})
 	t.Run("and back again, once the block is gone", func(t *testing.T) {
 		o.t = t
-		apply(o.fabric(moved, "", "")).want(t, 1, "carries your SSH connection", "-allow=management changes it")
+		apply(o.fabric(moved, "", "")).want(t, 1, "carries your SSH connection", "-allow=management adds the new path")
 		apply(o.fabric(moved, "", ""), "-allow=management").want(t, 0, "moved to "+old, "✓ b.connection."+old)
 		o.try("plan", "-detailed-exitcode", o.fabric(old, "", "")).want(t, 0, "No changes")
 	})

@@ -56,7 +56,7 @@ func TestPlansAsData(t *testing.T) {
 	t.Run("the facts that a plan was made from count, not only the difference", func(t *testing.T) {
 		try(t, state, "plan", "-lab", "-out", plan, fabric).want(t, 0)
 		inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "address", "02:00:00:00:00:77")
-		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", plan).want(t, 5, "what the plan was made from moved")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", plan).want(t, 5, "the facts behind the plan have changed")
 	})
 	t.Run("applied, reported, in the history", func(t *testing.T) {
 		try(t, state, "plan", "-lab", "-out", plan, fabric).want(t, 0)

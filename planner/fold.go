@@ -9,12 +9,12 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Group is hosts that need the same: the same actions on things of the same names, whose values may
-// differ from host to host.
+// Group is a set of hosts that need the same actions on things of the same names. The values may differ
+// from host to host.
 type Group struct {
 	Hosts   []string
 	Actions []GroupAction
-	// Management is the one host's, where the group is one host.
+	// Management is the plan of the host, if the group has only one; otherwise nil.
 	Management *HostPlan
 }
 
@@ -28,15 +28,15 @@ type GroupAction struct {
 	Worst   resource.Disruption
 }
 
-// GroupChange is one change of all hosts of a group. Values that differ are shown as the first and
-// the last host's.
+// GroupChange is one change of all hosts of a group. If the values differ, it shows those of the first and
+// the last host.
 type GroupChange struct {
 	Attribute, From, To string
 	Drift               bool
 	Differs             bool
 }
 
-// Groups folds the hosts that have actions and no problem. Their order is that of the first host.
+// Groups folds the hosts that have actions and no problem. Groups are in the order of their first hosts.
 func (p *Plan) Groups() []Group {
 	index := map[string]int{}
 	var members [][]*HostPlan
@@ -60,7 +60,7 @@ func (p *Plan) Groups() []Group {
 	return out
 }
 
-// shape is what must be equal for hosts to fold: everything but the values.
+// shape is a key that is equal for hosts that fold: everything but the values.
 func shape(actions []Action) string {
 	var b strings.Builder
 	for _, a := range actions {
@@ -99,7 +99,7 @@ func fold(hosts []*HostPlan) Group {
 	return g
 }
 
-// span is one value, or the first and the last of several.
+// span shows one value, or the first and the last of several.
 func span(a, b string) string {
 	if a == b {
 		return a
@@ -107,7 +107,7 @@ func span(a, b string) string {
 	return a + " … " + b
 }
 
-// Names writes many names short: gpu[00-15], or a, b, c.
+// Names abbreviates a list of names: gpu[00-15], or a, b, c.
 func Names(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	var parts []string
@@ -131,7 +131,7 @@ func Names(names []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// numbered splits a name before the number at its end.
+// numbered splits a name into its stem and the number at its end.
 func numbered(name string) (stem, digits string) {
 	stem = strings.TrimRight(name, "0123456789")
 	return stem, name[len(stem):]
@@ -140,7 +140,7 @@ func numbered(name string) (stem, digits string) {
 func value(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
-		return -1 << 30 // too long for a number: stands alone
+		return -1 << 30 // too long for a number: never part of a range
 	}
 	return n
 }

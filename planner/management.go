@@ -8,20 +8,19 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// kindConnection names the operator's own connection among what actions are about. It is no kind of
-// the table: nothing of it is declared.
+// kindConnection is the kind that Reconnect actions give the operator's own connection. It is not in the
+// table of kinds, because connections are not declared.
 const kindConnection = "connection"
 
-// movable says whether the operator's own path may be changed: where it is not known, it cannot be
-// moved either.
+// movable says whether the operator's own path may be changed. An unknown path cannot be moved.
 func (in HostInput) movable() bool { return in.Management && in.Snapshot.Management.Unknown == "" }
 
-// cure is what to do about a change that was refused because it touches the operator's own path.
+// cure says what to do about a change that was refused because it touches the operator's own path.
 func (in HostInput) cure() string {
 	if in.Snapshot.Management.Unknown != "" {
-		return "; -allow=management cannot move what is not known"
+		return "; -allow=management cannot move an unknown path"
 	}
-	return "; -allow=management changes it: what is new is added and proven by a new connection before what is old is removed, and the host goes back by itself otherwise"
+	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; if the proof fails, the host reverts by itself"
 }
 
 // Moves says whether the plan changes the operator's own path to the host.
@@ -29,7 +28,7 @@ func (h HostPlan) Moves() bool {
 	return slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Op == Reconnect })
 }
 
-// MovesTo is the address by which the host is reached once the plan is made; invalid: as before.
+// MovesTo is the address at which the host is reached once the plan is applied; invalid if it does not change.
 func (h HostPlan) MovesTo() netip.Addr {
 	for _, a := range h.Actions {
 		if a.Op == Reconnect {
@@ -39,18 +38,18 @@ func (h HostPlan) MovesTo() netip.Addr {
 	return netip.Addr{}
 }
 
-// migrate orders what touches the operator's own path: first what is new, then a new connection,
-// then what is old goes. Nothing changes where no action touches it.
+// migrate orders the actions that touch the operator's own path: first additions, then a new connection,
+// then removals. Without such actions it changes nothing.
 func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resource.Resource) {
 	if !slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Touches != "" }) {
 		return
 	}
 	early, late := halves(h.Actions)
-	via, ok := h.way(in, early, late)
+	via, ok := h.newAddress(in, early, late)
 	if !ok {
 		for _, a := range late {
 			h.Problems = append(h.Problems, Problem{Addr: a.Resource.Addr, Pos: a.Resource.Pos, Message: fmt.Sprintf(
-				"%s, and no other address of the host is declared that could take the place of %s; declare the new one beside it first", a.Touches, h.Management.Server)})
+				"%s, and no other declared address of the host can replace %s; declare the new address beside it first", a.Touches, h.Management.Server)})
 		}
 		return
 	}
@@ -61,17 +60,17 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 	connection := resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: kindConnection, Name: name.String()}}
 	h.Actions = append(early, Action{Resource: connection, Op: Reconnect, Via: via})
 	h.Actions = append(h.Actions, late...)
-	// What stands on something that goes late may be dropped by the kernel with it.
+	// With a late removal, the kernel may also drop parts of resources that refer to it.
 	for _, r := range ordered {
-		stands := func(a Action) bool { return slices.Contains(r.After, a.Resource.Addr) }
+		refers := func(a Action) bool { return slices.Contains(r.After, a.Resource.Addr) }
 		kind, _ := kinds.Lookup(r.Addr.Kind)
-		if kind.Stage == resource.StageRuntime && slices.ContainsFunc(late, stands) {
+		if kind.Stage == resource.StageRuntime && slices.ContainsFunc(late, refers) {
 			h.Actions = append(h.Actions, Action{Resource: r, Op: Keep, Settling: true, Late: true})
 		}
 	}
 }
 
-// halves splits actions that touch the operator's own path into what they add and what they remove.
+// halves splits actions that touch the operator's own path into additions (early) and removals (late).
 func halves(actions []Action) (early, late []Action) {
 	for _, a := range actions {
 		if a.Touches == "" {
@@ -98,13 +97,13 @@ func halves(actions []Action) (early, late []Action) {
 	return early, late
 }
 
-// way is the address to come in by where the one that the operator uses goes: one that the same
-// resource adds, or else one that another resource on the path adds, or one that stands on the path
-// already and stays. It is not ok where there is none.
-func (h *HostPlan) way(in HostInput, early, late []Action) (via netip.Addr, ok bool) {
+// newAddress chooses the address to reconnect to if the plan removes the one that the operator uses: one that
+// the same resource adds, or else one that another resource on the path adds, or one that is on the path
+// already and remains. via is invalid if the used one remains; ok is false if there is no other address.
+func (h *HostPlan) newAddress(in HostInput, early, late []Action) (via netip.Addr, ok bool) {
 	server, snap := h.Management.Server, in.Snapshot
 	going := map[netip.Addr]bool{}
-	loses := map[resource.Addr]bool{} // which resources lose it
+	loses := map[resource.Addr]bool{} // the resources that lose the used address
 	for _, a := range late {
 		for _, c := range a.Changes {
 			if c.Address.IsValid() {
@@ -115,7 +114,7 @@ func (h *HostPlan) way(in HostInput, early, late []Action) (via netip.Addr, ok b
 			if l == nil {
 				continue
 			}
-			for _, x := range snap.Addrs { // a NIC that goes down takes its addresses out of reach
+			for _, x := range snap.Addrs { // the addresses of a NIC that goes down are unreachable
 				if x.Index == l.Index {
 					going[x.Prefix.Addr()] = true
 				}

@@ -99,12 +99,12 @@ func TestAPathIsNotMovedToNowhere(t *testing.T) {
 	snap := onMgmt()
 	gone := res("mgmt", script{Exists: true, Touches: "it carries your SSH connection", Changes: []resource.Change{address("10.0.0.2/24", ""), address("10.0.0.3/24", ""), address("", "fd00::1/64")}})
 	h := Make("f", kinds(), []HostInput{{Name: "h", Snapshot: snap, Management: true, Resources: []resource.Resource{gone}}}).Hosts[0]
-	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "no other address of the host is declared that could take the place of 10.0.0.2") {
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "no other declared address of the host can replace 10.0.0.2") {
 		t.Errorf("%v", h.Problems)
 	}
 	snap.Management.Unknown = "no SSH_CONNECTION"
 	h = Make("f", kinds(), []HostInput{{Name: "h", Snapshot: snap, Management: true, Resources: []resource.Resource{gone}}}).Hosts[0]
-	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "cannot move what is not known") {
+	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "cannot move an unknown path") {
 		t.Errorf("%v", h.Problems)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Moved compares a saved plan with one that was made from the same wish just now, and says host by
-// host what moved in between. Hosts that neither plan changes are not looked at.
+// Moved compares a saved plan with a plan that was made just now from the same files, and lists for each host
+// what has changed in between. It skips hosts that neither plan changes.
 func Moved(saved, now *Plan) map[string][]string {
 	out := map[string][]string{}
 	byName := map[string]HostPlan{}
@@ -18,14 +18,14 @@ func Moved(saved, now *Plan) map[string][]string {
 	}
 	for _, h := range saved.Hosts {
 		if h.Unreachable != "" {
-			continue // it was left out of the plan, and stays so
+			continue // the saved plan left it out
 		}
 		n, there := byName[h.Name]
 		switch {
 		case !there:
-			out[h.Name] = []string{"the host is not asked any more"}
+			out[h.Name] = []string{"the host is no longer part of the fabric"}
 		case n.Unreachable != "":
-			out[h.Name] = []string{"it answered when the plan was made, and does not now: " + n.Unreachable}
+			out[h.Name] = []string{"the host is unreachable now, but was reachable when the plan was made: " + n.Unreachable}
 		default:
 			if moved := movedActions(h.Actions, n.Actions); len(moved) > 0 {
 				out[h.Name] = moved
@@ -48,14 +48,14 @@ func movedActions(saved, now []Action) []string {
 	for _, s := range saved {
 		n := find(now, s)
 		if n == nil {
-			out = append(out, fmt.Sprintf("%s.%s is as wanted by now", s.Resource.Addr.Kind, s.Resource.Addr.Name))
+			out = append(out, fmt.Sprintf("%s.%s: no change is needed any more", s.Resource.Addr.Kind, s.Resource.Addr.Name))
 			continue
 		}
 		out = append(out, movedChanges(s, *n)...)
 	}
 	for _, n := range now {
 		if find(saved, n) == nil {
-			out = append(out, fmt.Sprintf("%s.%s differs by now: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, changesText(n.Changes)))
+			out = append(out, fmt.Sprintf("%s.%s: new difference: %s", n.Resource.Addr.Kind, n.Resource.Addr.Name, changesText(n.Changes)))
 		}
 	}
 	return out
@@ -64,10 +64,10 @@ func movedActions(saved, now []Action) []string {
 func movedChanges(saved, now Action) []string {
 	name := saved.Resource.Addr.Kind + "." + saved.Resource.Addr.Name
 	if !slices.Equal(saved.Changes, now.Changes) || !slices.Equal(saved.Forget, now.Forget) {
-		return []string{fmt.Sprintf("%s: planned %s; by now it would be %s", name, changesText(saved.Changes), changesText(now.Changes))}
+		return []string{fmt.Sprintf("%s: planned %s; now it would be %s", name, changesText(saved.Changes), changesText(now.Changes))}
 	}
 	if saved.Seen != now.Seen {
-		return []string{name + ": what the plan was made from moved, although the difference is the same"}
+		return []string{name + ": the facts behind the plan have changed, although the difference is the same"}
 	}
 	return nil
 }

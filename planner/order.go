@@ -7,9 +7,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// order sorts resources so that each comes after what it refers to, and otherwise keeps the given
-// order, so that a plan reads the same every time. A cycle is an error that names its members; a
-// reference to what is not declared is no constraint.
+// order sorts resources so that each comes after those it refers to, and otherwise keeps the given order,
+// so that a plan reads the same every time. A cycle is an error that names its members. References to
+// resources that are not declared are ignored.
 func order(in []resource.Resource) ([]resource.Resource, error) {
 	index := make(map[resource.Addr]int, len(in))
 	for i, r := range in {
@@ -34,7 +34,7 @@ func order(in []resource.Resource) ([]resource.Resource, error) {
 		case placed:
 			return nil
 		case open:
-			return fmt.Errorf("resources refer to each other in a circle: %s", strings.Join(path, " -> "))
+			return fmt.Errorf("resources refer to each other in a cycle: %s", strings.Join(path, " -> "))
 		}
 		state[i] = open
 		for _, after := range in[i].After {

@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// owned is what the records of one host say, beside what is wanted there.
+// owned holds the records of one host and the resources that are wanted there.
 type owned struct {
 	in     HostInput
 	kinds  resource.Kinds
@@ -30,7 +30,7 @@ func ownership(fabric string, kinds resource.Kinds, in HostInput, wanted []resou
 	return o
 }
 
-// claimed says whether a wanted resource decides over the atom.
+// claimed says whether a wanted resource sets the atom.
 func (o *owned) claimed(a resource.Atom) bool {
 	kind, ok := o.kinds.Lookup(a.Kind())
 	return ok && kind.Claims != nil && slices.ContainsFunc(o.wanted, func(r resource.Resource) bool {
@@ -38,8 +38,8 @@ func (o *owned) claimed(a resource.Atom) bool {
 	})
 }
 
-// undo gives back what nothing wants any more: an action for each thing, the kinds in reverse
-// order, because rules and routes stand on addresses.
+// undo plans to revert the atoms that no resource wants any more: one action for each thing. The kinds are
+// in reverse order, because rules and routes depend on addresses.
 func (o *owned) undo() ([]Action, []Problem) {
 	things := map[resource.Addr]*Action{}
 	var problems []Problem
@@ -52,7 +52,7 @@ func (o *owned) undo() ([]Action, []Problem) {
 			kind, _ := o.kinds.Lookup(a.Kind())
 			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.Stage}
 		}
-		if why := o.give(things[addr], a); why != "" {
+		if why := o.undoAtom(things[addr], a); why != "" {
 			problems = append(problems, Problem{Addr: addr, Message: why})
 		}
 	}
@@ -67,8 +67,8 @@ func (o *owned) undo() ([]Action, []Problem) {
 	return out, problems
 }
 
-// give adds one atom to its thing's action.
-func (o *owned) give(act *Action, a resource.Atom) (problem string) {
+// undoAtom adds one atom to the action of its thing.
+func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	kind, _ := o.kinds.Lookup(a.Kind())
 	record := o.mine.Atoms[a]
 	c, touches, err := kind.Undo(o.in.Snapshot, a, record.Earlier)
@@ -90,7 +90,7 @@ func (o *owned) give(act *Action, a resource.Atom) (problem string) {
 	return ""
 }
 
-// foreign says which other fabric owns something that the resource decides over.
+// foreign names another fabric that owns an atom that the resource sets; "" if there is none.
 func (o *owned) foreign(kind resource.Kind, r resource.Resource) string {
 	if kind.Claims == nil {
 		return ""
@@ -105,7 +105,7 @@ func (o *owned) foreign(kind resource.Kind, r resource.Resource) string {
 	return ""
 }
 
-// taken says why a change may not be made: it would take what somebody else made.
+// taken says why a change is refused: it would overwrite a value that fabricform did not set.
 func (o *owned) taken(changes []resource.Change) string {
 	for _, c := range changes {
 		if r, ok := o.mine.Atoms[c.Atom]; c.Takes != "" && (!ok || !r.StillOurs(c.From)) {
@@ -115,7 +115,7 @@ func (o *owned) taken(changes []resource.Change) string {
 	return ""
 }
 
-// drift marks the changes that only bring back what we had set.
+// drift marks the changes that only restore values that we had set.
 func (o *owned) drift(changes []resource.Change) {
 	for i, c := range changes {
 		if r, ok := o.mine.Atoms[c.Atom]; ok && c.Atom != "" && r.StillOurs(c.To) {

@@ -1,5 +1,5 @@
-// Package planner compares desired with observed and orders the difference. It is pure: it is
-// handed snapshots and the table of kinds, and does no I/O.
+// Package planner compares the desired with the observed state and orders the changes. It is pure: it gets
+// snapshots and the table of kinds, and does no I/O.
 package planner
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// HostInput is one host as declared and as found. Snapshot is nil where Unreachable says why.
+// HostInput is one host as declared and as found. Snapshot is nil if the host is unreachable.
 type HostInput struct {
 	Name        string
 	Address     string // for the roster
 	Resources   []resource.Resource
-	Records     []resource.Record // what fabrics made on the host
+	Records     []resource.Record // what each fabric changed on the host
 	Snapshot    *facts.Snapshot
-	Unreachable string
-	// Refused says why the host's own programs would not take what is wanted of a resource.
+	Unreachable string // why the host is unreachable
+	// Refused says why the host's own programs reject the wanted configuration of a resource.
 	Refused    map[resource.Addr]string
-	LeftOut    bool // by the person who asks: known to the roster, and nothing else is said of it
-	Management bool // the person who asks allows that the operator's own path is changed
+	LeftOut    bool // the operator excluded the host: it is part of the roster, but is not planned
+	Management bool // the operator allows changes of the path of their own connection
 }
 
 // Op is what an action does to its resource.
@@ -35,40 +35,40 @@ type Op string
 const (
 	Create Op = "create"
 	Update Op = "update"
-	// Keep changes nothing by itself: a resource below it is changed, which may make the kernel drop
-	// parts of it, and these are then put back.
+	// Keep plans no change of its own: a resource that this one refers to is changed, which may make the kernel
+	// drop parts of this one. Those parts are then restored.
 	Keep Op = "keep"
-	// Undo gives back what the fabric made and no longer declares.
+	// Undo reverts a change that the fabric made and no longer declares.
 	Undo Op = "undo"
-	// Reconnect is the tool's own action: it comes in by a new connection and goes on over that one,
-	// before anything that carried the old one is removed.
+	// Reconnect opens a new connection and continues over it, before anything that carried the old one is
+	// removed.
 	Reconnect Op = "reconnect"
 )
 
-// Action is one resource's difference, to be made as a whole.
+// Action is the changes of one resource, which are made together.
 type Action struct {
 	Resource resource.Resource `json:"resource"`
 	Op       Op                `json:"op"`
 	Stage    string            `json:"stage,omitempty"` // resource.StageStack, StageRuntime or StagePersist
 	Changes  []resource.Change `json:"changes"`
-	// Settling: an action before this one, on a resource that this one refers to, may make the
-	// kernel drop parts of it.
+	// Settling is true if an earlier action, on a resource that this one refers to, may make the kernel drop
+	// parts of this one.
 	Settling bool `json:"settling,omitempty"`
 	// Seen is a digest of the facts that the action was planned from.
 	Seen string `json:"seen,omitempty"`
-	// Forget are atoms of an Undo that are no longer ours: somebody changed them since, and they stay.
+	// Forget lists atoms of an Undo that are no longer ours: somebody has changed them since, and they remain
+	// as they are.
 	Forget []resource.Atom `json:"forget,omitempty"`
-	// Touches says how the action touches the operator's own connection, which was allowed.
+	// Touches says how the action touches the operator's own connection. The operator has allowed it.
 	Touches string `json:"touches,omitempty"`
-	// Later are changes of the same resource that an action after the Reconnect makes; Late is such a
-	// one.
+	// Later lists changes of the same resource that an action after the Reconnect makes. That action is Late.
 	Later []resource.Change `json:"later,omitempty"`
 	Late  bool              `json:"late,omitempty"`
-	// Via is the host's address to reconnect to, where the one from before goes.
+	// Via is the host's address to reconnect to; invalid if the used one remains.
 	Via netip.Addr `json:"via,omitzero"`
 }
 
-// Disruption is the worst of the action's changes.
+// Disruption is the worst disruption among the action's changes.
 func (a Action) Disruption() resource.Disruption {
 	worst := resource.Live
 	for _, c := range a.Changes {
@@ -77,8 +77,7 @@ func (a Action) Disruption() resource.Disruption {
 	return worst
 }
 
-// Problem is why a resource cannot be planned on its host. Any problem keeps the plan from being
-// applied.
+// Problem says why a resource cannot be planned on its host. A plan with a problem is not applied.
 type Problem struct {
 	Addr    resource.Addr `json:"addr"`
 	Pos     fabric.Pos    `json:"pos,omitzero"`
@@ -89,12 +88,12 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.Pos.File, p.Pos.Line, p.Addr, p.Message)
 }
 
-// HostPlan is what one host needs, in order.
+// HostPlan lists the actions that one host needs, in order.
 type HostPlan struct {
 	Name        string           `json:"name"`
 	Actions     []Action         `json:"actions,omitempty"`
 	Problems    []Problem        `json:"problems,omitempty"`
-	Notes       []string         `json:"notes,omitempty"` // what is no change and still has to be said
+	Notes       []string         `json:"notes,omitempty"` // remarks that are not about a change
 	Unreachable string           `json:"unreachable,omitempty"`
 	Settled     int              `json:"settled"` // resources that are as wanted
 	Management  facts.Management `json:"management"`
@@ -104,16 +103,16 @@ type HostPlan struct {
 type Plan struct {
 	Fabric string     `json:"fabric"`
 	Hosts  []HostPlan `json:"hosts"`
-	// Vanished are hosts that the fabric once had and its files no longer name: what was made there
-	// stays until it is destroyed.
+	// Vanished lists hosts that the fabric once had and that its files no longer name. The changes that were
+	// made there remain until they are destroyed.
 	Vanished []resource.Member `json:"vanished,omitempty"`
-	// Enrol names the hosts whose roster is not the fabric's any more.
+	// Enrol names the hosts whose recorded roster is out of date.
 	Enrol []string `json:"enrol,omitempty"`
-	// Roster is the fabric's hosts, the vanished ones included.
+	// Roster lists the fabric's hosts, including the vanished ones.
 	Roster []resource.Member `json:"roster,omitempty"`
 }
 
-// Changes counts the plan's changed attributes, and what is only forgotten.
+// Changes counts the plan's changed attributes and forgotten atoms.
 func (p *Plan) Changes() int {
 	n := 0
 	for _, h := range p.Hosts {
@@ -131,7 +130,7 @@ func (p *Plan) Has(stage string) bool {
 	})
 }
 
-// Notes are the hosts' notes, each with all the hosts that it is said of.
+// Notes returns the notes, each with the names of all its hosts.
 func (p *Plan) Notes() []string {
 	by := map[string][]string{}
 	var order []string
@@ -169,7 +168,7 @@ func (p *Plan) Problems() []Problem {
 	return all
 }
 
-// Unreachable names the hosts that were left out, with the reason.
+// Unreachable returns the unreachable hosts, each with the reason.
 func (p *Plan) Unreachable() map[string]string {
 	out := map[string]string{}
 	for _, h := range p.Hosts {
@@ -180,8 +179,8 @@ func (p *Plan) Unreachable() map[string]string {
 	return out
 }
 
-// Make compares every host. It never fails as a whole: what is wrong with one resource is a
-// Problem of its host.
+// Make compares every host. It never fails as a whole: an error of one resource becomes a Problem of its
+// host.
 func Make(fabricName string, kinds resource.Kinds, hosts []HostInput) *Plan {
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts))}
 	for _, in := range hosts {
@@ -214,13 +213,13 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		}
 		kind, ok := kinds.Lookup(r.Addr.Kind)
 		if !ok {
-			problem(fmt.Sprintf("%s is not in this build: it is checked, and cannot be carried out yet; remove it to apply the rest", r.Addr.Kind))
+			problem(fmt.Sprintf("this build validates %s, but cannot apply it; remove it to apply the rest", r.Addr.Kind))
 			continue
 		}
 		d, err := kind.Plan(in.Snapshot, r.Spec)
 		var driver *resource.MissingDriver
 		if errors.As(err, &driver) && out.installs() {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is planned again once the driver stack is there: %s", r.Addr.Kind, r.Addr.Name, driver.Why))
+			out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is planned again once the driver stack is installed: %s", r.Addr.Kind, r.Addr.Name, driver.Why))
 			continue
 		}
 		if err != nil {
@@ -264,7 +263,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		out.Actions = append(out.Actions, a)
 	}
 	out.migrate(kinds, in, ordered)
-	// What lasts is written once all that runs was proven, what is given back included.
+	// Persistent changes, including their undo, are made only after the running configuration was proven.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
 	return out
 }

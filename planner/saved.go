@@ -11,14 +11,14 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// savedHead begins a saved plan of this format, so that apply knows it from a fabric's file.
+// savedHead begins a saved plan of this format, so that apply can tell it from a fabric's file.
 const (
 	savedKind = "fabricform plan "
 	savedHead = savedKind + "2\n"
 )
 
-// Saved is a saved plan: the fabric as it was read, and the difference as it was found. Applying
-// it compares the live difference with this one, and makes nothing else.
+// Saved is a saved plan: the fabric as it was read, and the difference as it was found. Apply compares it
+// with the live difference, and makes no other change.
 type Saved struct {
 	ID      string    `json:"id"`
 	Build   string    `json:"build"`
@@ -32,7 +32,7 @@ type Saved struct {
 	Plan       *Plan           `json:"plan"`
 }
 
-// Encode is the text of a saved plan's file. It holds addresses of hosts: only its owner may read it.
+// Encode returns the text of a saved plan's file. The file holds addresses of hosts: only its owner may read it.
 func (p *Saved) Encode() ([]byte, error) {
 	raw, err := json.Marshal(p)
 	return append([]byte(savedHead), raw...), err
@@ -41,10 +41,10 @@ func (p *Saved) Encode() ([]byte, error) {
 // maxSaved bounds a saved plan: 10,000 hosts are about 100 MiB.
 const maxSaved = 512 << 20
 
-// ErrNotSaved is why something is read as a fabric's file instead.
+// ErrNotSaved says that the text is not a saved plan. The caller reads it as a fabric's file instead.
 var ErrNotSaved = errors.New("this is not a saved plan")
 
-// ReadSaved reads a saved plan that this build has made; ErrNotSaved where the text is something else,
+// ReadSaved reads a saved plan that this build wrote. It returns ErrNotSaved if the text is something else,
 // such as a fabric.
 func ReadSaved(from io.Reader, build string) (*Saved, error) {
 	head := make([]byte, len(savedHead))
@@ -63,11 +63,11 @@ func ReadSaved(from io.Reader, build string) (*Saved, error) {
 		Build string `json:"build"`
 	}
 	if err := json.Unmarshal(raw, &by); err == nil && by.Build != "" && by.Build != build {
-		return nil, fmt.Errorf("this plan was saved by another build of fabricform (%s): save it again with this one (%s), with fabricform plan -out", by.Build, build)
+		return nil, fmt.Errorf("this plan was saved by another build of fabricform (%s): save it again with fabricform plan -out of this build (%s)", by.Build, build)
 	}
 	var p Saved
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return nil, fmt.Errorf("the saved plan is broken: %w; save it again with fabricform plan -out", err)
+		return nil, fmt.Errorf("the saved plan is corrupt: %w; save it again with fabricform plan -out", err)
 	}
 	if p.Fabric == nil || p.Plan == nil || p.ID == "" {
 		return nil, errors.New("the saved plan is incomplete: save it again with fabricform plan -out")

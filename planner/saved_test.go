@@ -24,7 +24,7 @@ func TestSavedPlansOfOtherBuildsAreRefused(t *testing.T) {
 		"a later format":                  {strings.Replace(text, "plan 2", "plan 9", 1), "saved by another version of fabricform: save it again"},
 		"another build":                   {strings.Replace(text, `"b1"`, `"b0"`, 1), "saved by another build of fabricform (b0): save it again"},
 		"another build with other types":  {savedHead + `{"build":"b0","plan":7}`, "saved by another build of fabricform (b0): save it again"},
-		"cut":                             {text[:len(text)-9], "broken"},
+		"cut":                             {text[:len(text)-9], "corrupt"},
 		"of this build, but not complete": {savedHead + "{}", "incomplete: save it again"},
 	} {
 		if _, err := ReadSaved(strings.NewReader(c.text), "b1"); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

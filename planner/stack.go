@@ -11,11 +11,10 @@ func (h *HostPlan) installs() bool {
 	return slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Stage == resource.StageStack })
 }
 
-// Stack is the part of the plan that changes driver stacks, and Rest the other part. Both name all
-// hosts.
+// Stack returns the part of the plan that changes driver stacks, with all hosts.
 func (p *Plan) Stack() *Plan { return p.part(true) }
 
-// Rest is the plan without its part that changes driver stacks.
+// Rest returns the plan without the part that changes driver stacks, with all hosts.
 func (p *Plan) Rest() *Plan { return p.part(false) }
 
 func (p *Plan) part(stack bool) *Plan {
@@ -27,7 +26,7 @@ func (p *Plan) part(stack bool) *Plan {
 	return &out
 }
 
-// Worst is the worst disruption of a host's plan.
+// Worst is the worst disruption in the host's plan.
 func (h HostPlan) Worst() resource.Disruption {
 	worst := resource.Live
 	for _, a := range h.Actions {

@@ -29,7 +29,7 @@ func TestWhatAwaitsADriverIsNoProblemWhereOneComes(t *testing.T) {
 	}
 	in := HostInput{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{named("nic"), named("stack"), named("module")}}
 	p := Make("f", table, []HostInput{in})
-	if len(p.Problems()) != 0 || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "planned again once the driver stack is there: no module") {
+	if len(p.Problems()) != 0 || len(p.Notes()) != 1 || !strings.Contains(p.Notes()[0], "planned again once the driver stack is installed: no module") {
 		t.Errorf("problems %v, notes %v", p.Problems(), p.Notes())
 	}
 	if a := p.Hosts[0].Actions; len(a) != 2 || a[0].Stage != resource.StageStack {

@@ -8,23 +8,23 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Look is what a kind reads its part of a snapshot for.
+// Look says what a kind must read for its part of a snapshot.
 type Look[S any] struct {
-	Snapshot *facts.Snapshot // holds what every snapshot does; the kind adds its part
+	Snapshot *facts.Snapshot // holds the common facts; the kind adds its part
 	Wants    []S
-	Atoms    []Atom // of this kind, whose live values are asked for
-	// Patient allows to read what may not answer for some seconds, such as a home on a file server. What a
-	// transaction reads is never patient: its way back may lead over that server's network.
+	Atoms    []Atom // of this kind, whose live values are wanted
+	// Patient allows reads that may block for some seconds, such as a home directory on a file server. A
+	// transaction never allows them: its rollback may need the network to that server.
 	Patient bool
 }
 
-// Gatherer is a kind that looks at more than every snapshot holds. Gather reads what Observe looks at for
-// the wanted things, and what Live looks at for the atoms. It reads nothing else: reading all costs more.
+// Gatherer is a kind that needs more than the common facts of a snapshot. Gather reads what Observe needs for
+// the wanted things and what Undo needs for the atoms, and nothing else: reading everything would be slower.
 type Gatherer[S any] interface {
 	Gather(ctx context.Context, r host.Reader, look Look[S]) error
 }
 
-// Parted is a Gatherer that puts what it reads into a part of its own.
+// Parted is a Gatherer that stores its facts in a part of its own.
 type Parted interface {
 	Part() facts.AnyPart
 }
@@ -38,16 +38,16 @@ func Gather[S any](ctx context.Context, r host.Reader, g Gatherer[S], wants ...S
 	return snap, g.Gather(ctx, r, Look[S]{Snapshot: snap, Wants: wants})
 }
 
-// Query is what a snapshot is read for.
+// Query says what a snapshot must hold.
 type Query struct {
-	SSHConnection string // SSH_CONNECTION of the operator's login; "": there is none
+	SSHConnection string // SSH_CONNECTION of the operator's login; "" if there is none
 	Resources     []Resource
 	Atoms         []Atom
 	Patient       bool // see Look
 }
 
-// Gather reads a snapshot with the parts of the kinds that have something to look at. A resource of a kind
-// that is not in the table is left to the planner, which refuses it.
+// Gather reads a snapshot with the parts of the kinds that the query names. It ignores resources of kinds
+// that are not in the table; the planner refuses them.
 func (k Kinds) Gather(ctx context.Context, r host.Reader, q Query) (*facts.Snapshot, error) {
 	snap, err := facts.Gather(ctx, r, q.SSHConnection)
 	if err != nil {

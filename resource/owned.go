@@ -10,10 +10,10 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Atom names one value on a host that fabricform may set and give back: the kind, the thing, and
-// which value of it, separated by spaces, such as "nic ens1f0 mtu" or "nic ens1f0 address
-// 10.0.0.1/24". It names what is on the host, not what the files call it, so that a renamed block
-// still owns what it made, and two fabrics meet where they share a thing.
+// Atom names one value on a host that fabricform may set and revert: the kind, the thing, and which value
+// of it, separated by spaces, such as "nic ens1f0 mtu" or "nic ens1f0 address 10.0.0.1/24". It uses the
+// names of the host, not those of the files, so that a renamed block still owns its changes, and a conflict
+// of two fabrics over one thing is found.
 type Atom string
 
 // NewAtom joins the parts, which hold no spaces.
@@ -21,13 +21,13 @@ func NewAtom(kind string, parts ...string) Atom {
 	return Atom(kind + " " + strings.Join(parts, " "))
 }
 
-// Kind is the resource kind that knows the atom.
+// Kind is the resource kind of the atom.
 func (a Atom) Kind() string { return a.part(0) }
 
 // Thing is what the value belongs to, such as the interface.
 func (a Atom) Thing() string { return a.part(1) }
 
-// Value is which value of the thing it is.
+// Value says which value of the thing the atom is.
 func (a Atom) Value() string { return a.part(2) }
 
 func (a Atom) part(i int) string {
@@ -38,19 +38,19 @@ func (a Atom) part(i int) string {
 	return parts[i]
 }
 
-// Change is the change of the atom's value.
+// Change returns a change of the atom's value.
 func (a Atom) Change(from, to string) Change {
 	return Change{Attribute: a.Value(), From: from, To: to, Atom: a}
 }
 
-// Owned is what a host's record says of an atom. An empty text means absent.
+// Owned is a host's record of one atom. An empty string means absent.
 type Owned struct {
 	Earlier string `json:"earlier"` // before our first change
 	Ours    string `json:"ours"`    // what we set last
 }
 
-// StillOurs says whether a live value is what we set. Sysctls print lists with tabs, whatever was
-// written.
+// StillOurs says whether a live value is the one that we set. It ignores the kind of white space, because
+// sysctls always print lists with tabs.
 func (o Owned) StillOurs(live string) bool {
 	return slices.Equal(strings.Fields(live), strings.Fields(o.Ours))
 }
@@ -69,7 +69,7 @@ type Entry struct {
 	Plan    string    `json:"plan"`    // id of the plan
 	Source  string    `json:"source"`  // commit and digest of the files
 	Build   string    `json:"build"`
-	Boot    string    `json:"boot,omitempty"` // of the host, when it was written
+	Boot    string    `json:"boot,omitempty"` // the host's boot ID when the entry was written
 	Changes int       `json:"changes"`        // on this host
 	Failed  string    `json:"failed,omitempty"`
 }
@@ -77,7 +77,7 @@ type Entry struct {
 // keptEntries bounds the history on a host.
 const keptEntries = 50
 
-// Enter adds to the history.
+// Enter adds an entry to the history and drops the oldest ones.
 func (r *Record) Enter(e Entry) {
 	r.History = append(r.History, e)
 	if n := len(r.History); n > keptEntries {
@@ -88,19 +88,19 @@ func (r *Record) Enter(e Entry) {
 // Applied finds the entry of a plan.
 func (r *Record) Applied(plan string) (Entry, bool) {
 	for _, e := range r.History {
-		if e.Plan == plan && (e.Changes > 0 || e.Failed == "") { // else nothing of it stayed
+		if e.Plan == plan && (e.Changes > 0 || e.Failed == "") { // otherwise it was rolled back completely
 			return e, true
 		}
 	}
 	return Entry{}, false
 }
 
-// RecordVersion is the form of the record; a helper refuses what it does not know.
+// RecordVersion is the format of the record; a helper refuses versions that it does not know.
 const RecordVersion = 1
 
-// Record is what one fabric made on one host, kept on that host. It is written before the change
-// that it speaks of: a record of a change that never came about does no harm, because only values
-// that are still ours are given back.
+// Record lists the changes of one fabric on one host, and is stored on that host. It is written before the
+// change is made. A record of a change that was never made does no harm, because only values that are still
+// ours are reverted.
 type Record struct {
 	Version int            `json:"version"`
 	Fabric  string         `json:"fabric"`
@@ -109,7 +109,7 @@ type Record struct {
 	Atoms   map[Atom]Owned `json:"atoms,omitempty"`
 }
 
-// Note enters changes that are about to be made.
+// Note records changes that are about to be made.
 func (r *Record) Note(changes []Change) {
 	if r.Atoms == nil {
 		r.Atoms = map[Atom]Owned{}
@@ -127,14 +127,14 @@ func (r *Record) Note(changes []Change) {
 	}
 }
 
-// Owner is an optional interface of providers whose changes can be given back.
+// Owner is an optional interface of providers whose changes can be undone.
 type Owner[S any] interface {
-	// Claims says whether the wanted thing decides over the atom.
+	// Claims says whether the wanted thing sets the atom.
 	Claims(snap *facts.Snapshot, want S, a Atom) bool
-	// Undo is the change that sets the atom back to an earlier value; "" takes it away. Its From is the value now,
-	// as changes write it; "" where the atom is absent. touches says how the change would reach the operator's own
-	// connection; "": it does not.
+	// Undo returns the change that reverts the atom to an earlier value; to is "" if the change removes the atom.
+	// From is the live value, as changes write it; "" if the atom is absent. touches says how the change touches
+	// the operator's own connection; "" if it does not.
 	Undo(snap *facts.Snapshot, a Atom, to string) (c Change, touches string)
-	// Revert sets the atom back to an earlier value; "" takes it away.
+	// Revert sets the atom to an earlier value; "" removes it.
 	Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 }

@@ -1,5 +1,5 @@
-// Package resource is the vocabulary that planner, providers and agent share: addresses of
-// resources, what is wanted, the changes between wanted and found, and the provider seam.
+// Package resource holds the types that planner, providers and agent share: addresses of resources, specs,
+// changes between the wanted and the found state, and the interfaces of providers.
 package resource
 
 import (
@@ -33,18 +33,18 @@ type Resource struct {
 	Spec  json.RawMessage `json:"spec"`
 	After []Addr          `json:"after,omitempty"` // same host
 	Pos   fabric.Pos      `json:"pos,omitzero"`
-	// Payload is for the operator's side alone; nil: nothing is sent.
+	// Payload is used on the operator's machine only; nil if no file is sent.
 	Payload *Payload `json:"-"`
 }
 
-// Payload is a local file that a host gets before a change that installs it is made.
+// Payload is a local file that is sent to a host before the change that installs it.
 type Payload struct {
 	Path   string
-	SHA256 string // that the file must have; "": any
-	Relay  string // the host that gets it first, and hands it on; "": it comes from here
-	// Attribute is that of the changes which install it.
+	SHA256 string // the digest that the file must have; "" allows any
+	Relay  string // the host that gets the file first and forwards it; "" sends it from this machine
+	// Attribute is the attribute of the changes that install the file.
 	Attribute string
-	Origin    string // where the file comes from, for who lacks it
+	Origin    string // where to download the file, for messages about a missing one
 }
 
 // NeededBy says whether one of the changes installs the payload.
@@ -52,7 +52,8 @@ func (p *Payload) NeededBy(changes []Change) bool {
 	return p != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Attribute == p.Attribute })
 }
 
-// New is a wanted thing on a host. Its spec is a type of ours, and those always encode.
+// New returns a wanted thing on a host. It panics if the spec cannot be encoded, which none of our types
+// can cause.
 func New(host, kind, name string, pos fabric.Pos, spec any, after ...Addr) Resource {
 	addr := Addr{Host: host, Kind: kind, Name: name}
 	raw, err := json.Marshal(spec)
@@ -62,7 +63,7 @@ func New(host, kind, name string, pos fabric.Pos, spec any, after ...Addr) Resou
 	return Resource{Addr: addr, Spec: raw, After: after, Pos: pos}
 }
 
-// Disruption says what traffic feels of a change. Higher is worse.
+// Disruption says how a change disturbs traffic. Higher is worse.
 type Disruption int
 
 // The disruptions, as plans print them.
@@ -78,13 +79,13 @@ func (d Disruption) String() string {
 	return [...]string{"live", "link flap", "driver reload", "reboot"}[d]
 }
 
-// The stages of a change. A transaction makes the runtime's first, and those of persist once the
+// The stages of a change. A transaction makes the runtime changes first, and the persistent ones after the
 // outcome was proven, so that a reset before then boots the old state.
 const (
 	StageRuntime = ""
 	StagePersist = "persist"
-	// StageStack is before both, in a transaction of its own: what a package manager did is not undone
-	// by a snapshot of the network. It is done on a host, or found unfinished and named.
+	// StageStack comes before both, in a transaction of its own, because a snapshot of the network cannot undo
+	// the work of a package manager. An interrupted stage is reported, and the next apply completes it.
 	StageStack = "stack"
 )
 
@@ -93,93 +94,93 @@ func Rank(stage string) int {
 	return slices.Index([]string{StageStack, StageRuntime, StagePersist}, stage)
 }
 
-// MissingDriver is why a resource cannot be planned yet: what it stands on comes with the driver
-// stack. Where the same plan installs a stack, it is planned anew after that.
+// MissingDriver says that a resource cannot be planned yet, because it needs a driver. If the same plan
+// installs a driver stack, the resource is planned again after that.
 type MissingDriver struct{ Why string }
 
 func (e *MissingDriver) Error() string { return e.Why }
 
-// Change is one attribute's difference. Empty From: it is absent now. Empty To: it is removed.
+// Change is the difference of one attribute. An empty From means that the attribute is absent now, an empty
+// To that the change removes it.
 type Change struct {
 	Attribute  string     `json:"attribute"`
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
 	Stage      string     `json:"stage,omitempty"` // StageStack, StageRuntime or StagePersist
 	Disruption Disruption `json:"disruption,omitempty"`
-	Atom       Atom       `json:"atom,omitempty"`  // what is owned once the change is made
-	Drift      bool       `json:"drift,omitempty"` // we had set it, and something else changed it since
-	// Address is the host's own address that the change adds or removes.
+	Atom       Atom       `json:"atom,omitempty"`  // the fabric owns it once the change is made
+	Drift      bool       `json:"drift,omitempty"` // we had set the value, and something else has changed it since
+	// Address is the address of the host that the change adds or removes.
 	Address netip.Addr `json:"address,omitzero"`
-	// Downs is the device that the change takes down. Connections through it end, although nothing is removed.
+	// Downs is the device that the change takes down. Connections through it end.
 	Downs string `json:"downs,omitempty"`
-	// Takes is why the change is refused where From is not what we made; "": it may be anybody's.
+	// Takes is the reason to refuse the change if we did not set From; "" allows to overwrite any value.
 	Takes string `json:"takes,omitempty"`
 }
 
-// String is the change on one line.
+// String writes the change on one line.
 func (c Change) String() string {
 	switch {
 	case c.From == "":
 		return fmt.Sprintf("%s %s is missing", c.Attribute, c.To)
 	case c.To == "":
-		return fmt.Sprintf("%s %s is too much", c.Attribute, c.From)
+		return fmt.Sprintf("unexpected %s %s", c.Attribute, c.From)
 	}
 	return fmt.Sprintf("%s is %s, wanted %s", c.Attribute, c.From, c.To)
 }
 
-// Removes says whether the change takes something away: a connection that stood on it ends.
+// Removes says whether the change removes something or takes a device down, which ends connections over it.
 func (c Change) Removes() bool { return c.To == "" || c.Downs != "" }
 
-// Difference is what a kind has to say about one wanted thing on one host.
+// Difference compares one wanted thing with its host.
 type Difference struct {
 	Exists  bool
 	Changes []Change
-	Touches string // how the changes touch the operator's own connection; "": they do not
+	Touches string // how the changes touch the operator's own connection; "" if they do not
 	Seen    string // digest of the facts that the changes were computed from
 	Notes   []string
 }
 
-// Staged is a kind whose changes are not of the runtime stage.
+// Staged is a kind whose changes belong to another stage than StageRuntime.
 type Staged interface {
 	Stage() string
 }
 
-// Noter is a kind that has to say something about a wanted thing that is no change, such as what it
-// cannot do of it.
+// Noter is a kind with remarks on a wanted thing, such as a part of it that the kind cannot do.
 type Noter[T any] interface {
 	Notes(got *T) []string
 }
 
-// Absent is a status that is observed on a host where nothing of the resource is, and nothing is to be.
+// Absent is a status that can say that the resource does not exist on the host.
 type Absent interface {
 	Absent() bool
 }
 
-// Checker is a kind that can ask the host's own programs whether they would take what is wanted. It
-// changes nothing but a staged copy.
+// Checker is a kind that can ask the host's own programs whether they accept the wanted configuration. It
+// writes only to a staged copy.
 type Checker[S any] interface {
 	Check(ctx context.Context, h host.Host, want S) error
 }
 
-// Provider is one kind of resource: S is its Spec (wanted), T its Status (found). Observe and Diff
-// are pure; Apply makes exactly the changes that it is given.
+// Provider implements one kind of resource. S is its Spec (wanted), T its Status (found). Observe and Diff
+// are pure; Apply makes exactly the given changes.
 type Provider[S, T any] interface {
-	// Observe reads the status of the wanted thing out of a snapshot; nil when it is absent. An
-	// error means that it cannot be told apart (no NIC, or two, match).
+	// Observe reads the status of the wanted thing from a snapshot; nil if it is absent. An error means that
+	// the thing cannot be identified (no NIC matches, or two do).
 	Observe(snap *facts.Snapshot, want S) (*T, error)
-	// Diff is empty when got is as wanted. got may be nil.
+	// Diff returns no change if got is as wanted. got may be nil.
 	Diff(want S, got *T) []Change
 	Apply(ctx context.Context, h host.Host, want S, changes []Change) error
 }
 
-// Fencer is a kind that can change the path of the operator's own connection. The answer is empty,
-// or says how the changes touch that path.
+// Fencer is a kind that can change the path of the operator's own connection. Touches says how the changes
+// touch that path; "" if they do not.
 type Fencer[S, T any] interface {
 	Touches(snap *facts.Snapshot, want S, changes []Change) string
 }
 
-// Wired is a kind whose resources are the declared NICs of the same names: a change of one may break
-// what its links carry.
+// Wired is a kind whose resources are the declared NICs of the same names. A change may interrupt the
+// traffic of their links.
 type Wired interface {
 	Wired()
 }
@@ -189,21 +190,21 @@ type Kind struct {
 	Name  string
 	Stage string // of all its changes
 	NIC   bool   // it is Wired
-	// Gather is nil where every snapshot holds what the kind looks at.
+	// Gather is nil if the common facts of a snapshot are enough for the kind.
 	Gather func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error
 	Plan   func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
 	Apply  func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
-	Check  func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil: nobody is to be asked
+	Check  func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil if there is no program to ask
 
-	// The rest is nil where nothing of the kind can be given back.
+	// Claims, Undo and Revert are nil if changes of the kind cannot be undone.
 	Claims func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
 	Undo   func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
-	Keeper Keeper // nil where there is no exact way back
+	Keeper Keeper // nil if changes of the kind cannot be restored exactly
 }
 
-// Erase hides a provider's types; the one place where that happens.
+// Erase hides the types of a provider. No other function does.
 func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	decode := func(raw json.RawMessage) (S, error) {
 		var s S
@@ -299,8 +300,8 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	return k
 }
 
-// Stable is an optional interface of providers: what of a status a plan depends on, without what
-// moves by itself, such as a carrier.
+// Stable is an optional interface of providers. It returns the part of a status that a plan depends on,
+// without values that change by themselves, such as the carrier.
 type Stable[T any] interface {
 	Stable(got *T) any
 }
@@ -331,23 +332,23 @@ func (k Kinds) Lookup(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// StepLog is where a kind's Apply tells what it does. Safe for concurrent use: a program's output and
-// its errors come side by side.
+// StepLog receives the steps of a kind's Apply. It is safe for concurrent use, because a program writes to
+// its output and its errors at the same time.
 type StepLog interface {
-	// Step announces a program before it starts. Its error is a reason not to start it.
+	// Step announces a program before it starts. If Step returns an error, the program must not start.
 	Step(what string) error
-	// Write keeps what a program prints. It never fails: the program would be ended by its closed output.
+	// Write logs the output of a program. It never fails, because a closed output would end the program.
 	io.Writer
 }
 
 type logKey struct{}
 
-// WithLog has what a kind's Apply tells on its way go to log.
+// WithLog sends the steps of a kind's Apply to log.
 func WithLog(ctx context.Context, log StepLog) context.Context {
 	return context.WithValue(ctx, logKey{}, log)
 }
 
-// Log is where Apply tells what it does; never nil.
+// Log returns the log of an Apply; it is never nil.
 func Log(ctx context.Context) StepLog {
 	if w, ok := ctx.Value(logKey{}).(StepLog); ok {
 		return w
@@ -355,7 +356,7 @@ func Log(ctx context.Context) StepLog {
 	return silent{io.Discard}
 }
 
-// silent is the log of who asked for none.
+// silent is the log of callers that want none.
 type silent struct{ io.Writer }
 
 func (silent) Step(string) error { return nil }

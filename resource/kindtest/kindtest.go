@@ -1,5 +1,5 @@
-// Package kindtest holds what every kind promises, as one test that each kind runs against its host: a kernel
-// in a namespace of its own, or a fake.
+// Package kindtest is the conformance test of kinds. Each kind runs it against its host: a kernel in a
+// namespace of its own, or a fake.
 package kindtest
 
 import (
@@ -20,20 +20,20 @@ type Case struct {
 	Kind  string
 	Host  host.Host
 	Spec  any
-	// There: the thing exists before it is changed, as a NIC does, or a file that is replaced.
+	// There says that the thing exists before the change, such as a NIC, or a file that is replaced.
 	There bool
-	// Equal says whether the host is as it was at the beginning; nil: the difference tells.
+	// Equal says whether the host is as it was at the beginning; nil if comparing the difference is enough.
 	Equal func() bool
 }
 
 // Conform expects of a kind:
 //   - the spec survives JSON, by which it travels to the host;
-//   - what is absent is told from what is there;
-//   - once the changes are made there is no difference, and no change is made twice;
-//   - owned, then undone, nothing is left: the difference is the first one again;
-//   - kept, changed and restored, the host is equal to what was kept.
+//   - Exists says whether the thing is absent;
+//   - after the changes there is no difference, so no change is made twice;
+//   - after an undo nothing is left: the difference is the first one again;
+//   - after a snapshot, a change and a restore, the host is equal to the snapshot.
 //
-// The host is at the end as it was at the beginning, unless the kind can neither undo nor restore.
+// At the end the host is as it was at the beginning, unless the kind can neither undo nor restore.
 func Conform(t *testing.T, c Case) {
 	t.Helper()
 	want := resource.New("host", c.Kind, "it", fabric.Pos{}, c.Spec)
@@ -44,12 +44,12 @@ func Conform(t *testing.T, c Case) {
 	}
 	first := c.plan(t, kind, want)
 	if len(first.Changes) == 0 || first.Exists != c.There {
-		t.Fatalf("at first it exists: %v, and differs by %v", first.Exists, first.Changes)
+		t.Fatalf("before the change: exists %v, changes %v", first.Exists, first.Changes)
 	}
 	atoms := make([]resource.Atom, 0, len(first.Changes))
 	for _, change := range first.Changes {
 		if change.Stage != kind.Stage {
-			t.Errorf("%s is of stage %q, and its kind of %q", change, change.Stage, kind.Stage)
+			t.Errorf("%s has stage %q, its kind has stage %q", change, change.Stage, kind.Stage)
 		}
 		if change.Atom != "" {
 			atoms = append(atoms, change.Atom)
@@ -58,7 +58,7 @@ func Conform(t *testing.T, c Case) {
 	if kind.Undo != nil {
 		c.apply(t, kind, want, first)
 		c.undo(t, kind, want, first)
-		c.expect(t, kind, want, first, "given back")
+		c.expect(t, kind, want, first, "undone")
 	}
 	if kind.Keeper != nil && len(atoms) > 0 {
 		part, err := kind.Keeper.Snapshot(t.Context(), c.Host, atoms)
@@ -101,18 +101,18 @@ func (c Case) plan(t *testing.T, kind resource.Kind, want resource.Resource) res
 	return d
 }
 
-// apply makes the changes, after which nothing differs.
+// apply makes the changes and expects no difference afterwards.
 func (c Case) apply(t *testing.T, kind resource.Kind, want resource.Resource, d resource.Difference) {
 	t.Helper()
 	if err := kind.Apply(context.Background(), c.Host, want.Spec, d.Changes); err != nil {
 		t.Fatalf("apply %v: %v", d.Changes, err)
 	}
 	if after := c.plan(t, kind, want); len(after.Changes) > 0 || !after.Exists {
-		t.Fatalf("applied, it exists: %v, and differs by %v", after.Exists, after.Changes)
+		t.Fatalf("after apply: exists %v, changes %v", after.Exists, after.Changes)
 	}
 }
 
-// undo gives back what the changes made, the last first, as a record notes it.
+// undo reverts the changes, the last one first, as a record notes them.
 func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d resource.Difference) {
 	t.Helper()
 	var record resource.Record
@@ -131,22 +131,22 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 		}
 		back, _, err := kind.Undo(snap, a, owned.Earlier)
 		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a || back.Stage != kind.Stage || back.Attribute == "" {
-			t.Errorf("%s is owned as %+v, and its undo is %+v, %v", a, owned, back, err)
+			t.Errorf("record of %s: %+v; its undo: %+v, %v", a, owned, back, err)
 		}
 		if err := kind.Revert(t.Context(), c.Host, snap, a, owned.Earlier); err != nil {
-			t.Fatalf("give back %s: %v", a, err)
+			t.Fatalf("revert %s: %v", a, err)
 		}
 	}
 }
 
-// expect compares the host with what it was at first.
+// expect compares the host with the first difference.
 func (c Case) expect(t *testing.T, kind resource.Kind, want resource.Resource, first resource.Difference, when string) {
 	t.Helper()
 	now := c.plan(t, kind, want)
 	if now.Exists != first.Exists || !slices.Equal(now.Changes, first.Changes) {
-		t.Errorf("%s, it exists: %v, and differs by %v, at first by %v", when, now.Exists, now.Changes, first.Changes)
+		t.Errorf("%s: exists %v, changes %v, want %v", when, now.Exists, now.Changes, first.Changes)
 	}
 	if c.Equal != nil && !c.Equal() {
-		t.Errorf("%s, the host is not what it was", when)
+		t.Errorf("%s: the host is not as it was", when)
 	}
 }
