@@ -28,7 +28,7 @@ func TestTransactionsOfEarlierBuildsAreRead(t *testing.T) {
 		t.Errorf("%v %+v", err, tx)
 	}
 	later := bytes.Replace(raw, []byte(`"version": 1`), []byte(`"version": 9`), 1)
-	if _, err := decodeTransaction(got.ID, later); err == nil || !strings.Contains(err.Error(), "use the release that wrote it") {
+	if _, err := decodeTransaction(got.ID, later); err == nil || !strings.Contains(err.Error(), "use the release that wrote the file") {
 		t.Errorf("a transaction of a later form: %v", err)
 	}
 }
