@@ -11,7 +11,6 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
@@ -170,9 +169,9 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.Sta
 		switch {
 		case j == nil || j.ID != id:
 			return errors.New("its journal is of another installation: plan again")
-		case j.State == facts.JobDone:
+		case j.State == resource.JobDone:
 			return nil
-		case j.State == facts.JobFailed:
+		case j.State == resource.JobFailed:
 			return &installError{why: j.Why, tail: state.Tail}
 		case !j.Alive:
 			return fmt.Errorf("the installation was interrupted in: %s; the next apply finishes it", j.Step)

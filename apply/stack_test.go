@@ -14,7 +14,6 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
@@ -59,7 +58,7 @@ type far struct {
 func (h *far) state() calls.StackState {
 	out := calls.StackState{Boot: fmt.Sprint(h.boot)}
 	if len(h.orders) > 0 {
-		out.Job = &facts.StackJob{ID: h.orders[len(h.orders)-1].ID, State: facts.JobDone}
+		out.Job = &resource.Job{ID: h.orders[len(h.orders)-1].ID, State: resource.JobDone}
 	}
 	return out
 }

@@ -65,21 +65,12 @@ func LinkSysctl(key, netdev string) string {
 }
 
 func system(ctx context.Context, r host.Reader) System {
-	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(text(ctx, r, "/etc/os-release"))}
-	s.Hostname = text(ctx, r, "/proc/sys/kernel/hostname")
-	s.Kernel = text(ctx, r, "/proc/sys/kernel/osrelease")
-	s.BootID = text(ctx, r, "/proc/sys/kernel/random/boot_id")
-	s.Congestion = text(ctx, r, "/proc/sys/net/ipv4/tcp_congestion_control")
+	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(host.Text(ctx, r, "/etc/os-release"))}
+	s.Hostname = host.Text(ctx, r, "/proc/sys/kernel/hostname")
+	s.Kernel = host.Text(ctx, r, "/proc/sys/kernel/osrelease")
+	s.BootID = host.Text(ctx, r, "/proc/sys/kernel/random/boot_id")
+	s.Congestion = host.Text(ctx, r, "/proc/sys/net/ipv4/tcp_congestion_control")
 	return s
-}
-
-// text is a small file's content, trimmed; empty where there is none: these facts only inform.
-func text(ctx context.Context, r host.Reader, path string) string {
-	raw, err := r.ReadFile(ctx, path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
 }
 
 func osName(release string) string {

@@ -27,7 +27,7 @@ const procGPUs = "/proc/driver/nvidia/gpus"
 
 // ReadNCCL reads which GPUs there are, their driver, and which NCCL is installed.
 func (s *Snapshot) ReadNCCL(ctx context.Context, r host.Reader) {
-	s.GPUs, s.GPUDriver, s.NCCL = gpus(ctx, r), text(ctx, r, "/sys/module/nvidia/version"), nccl(ctx, r)
+	s.GPUs, s.GPUDriver, s.NCCL = gpus(ctx, r), host.Text(ctx, r, "/sys/module/nvidia/version"), nccl(ctx, r)
 }
 
 // gpus reads what NVIDIA's driver runs; none without it.
@@ -39,7 +39,7 @@ func gpus(ctx context.Context, r host.Reader) (out []GPU) {
 	slices.Sort(names)
 	for i, pci := range names {
 		g := GPU{Index: i, Slot: slot(ctx, r, "/sys/bus/pci/devices/"+pci, "")}
-		for line := range strings.Lines(text(ctx, r, path.Join(procGPUs, pci, "information"))) {
+		for line := range strings.Lines(host.Text(ctx, r, path.Join(procGPUs, pci, "information"))) {
 			if v, ok := strings.CutPrefix(line, "Model:"); ok {
 				g.Model = strings.TrimSpace(v)
 			}

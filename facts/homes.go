@@ -39,7 +39,7 @@ type look struct {
 func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
 	out := ncclLogin(ctx, r)
 	var paths []string
-	for _, home := range homes(text(ctx, r, "/etc/passwd")) {
+	for _, home := range homes(host.Text(ctx, r, "/etc/passwd")) {
 		paths = append(paths, path.Join(home, ".nccl.conf"))
 	}
 	looks := h.begin(ctx, r, paths)

@@ -20,7 +20,7 @@ type NCCLPlace struct {
 func ncclLogin(ctx context.Context, r host.Reader) []NCCLPlace {
 	const login = "/etc/environment"
 	var sets []string
-	for line := range strings.Lines(text(ctx, r, login)) {
+	for line := range strings.Lines(host.Text(ctx, r, login)) {
 		name, value, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if found && strings.HasPrefix(name, "NCCL_") {
 			sets = append(sets, name+"="+strings.Trim(value, `"'`)) // pam_env(8) takes quotes away

@@ -80,7 +80,7 @@ func slot(ctx context.Context, r host.Reader, link, below string) Slot {
 		return Slot{} // a platform's or a software device
 	}
 	s := Slot{Path: to, NUMA: -1}
-	if n, err := strconv.Atoi(text(ctx, r, "/sys/bus/pci/devices/"+s.PCI()+"/numa_node")); err == nil {
+	if n, err := strconv.Atoi(host.Text(ctx, r, "/sys/bus/pci/devices/"+s.PCI()+"/numa_node")); err == nil {
 		s.NUMA = n
 	}
 	return s

@@ -50,13 +50,13 @@ func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADev
 	device := path.Join(sysInfiniband, name)
 	dir := path.Join(device, "ports", strconv.Itoa(port))
 	d := RDMADevice{
-		Name: name, Port: port, LinkLayer: text(ctx, r, dir+"/link_layer"), Rate: text(ctx, r, dir+"/rate"), LID: text(ctx, r, dir+"/lid"),
-		Firmware: text(ctx, r, device+"/fw_ver"), HCA: text(ctx, r, device+"/hca_type"), Board: text(ctx, r, device+"/board_id"),
+		Name: name, Port: port, LinkLayer: host.Text(ctx, r, dir+"/link_layer"), Rate: host.Text(ctx, r, dir+"/rate"), LID: host.Text(ctx, r, dir+"/lid"),
+		Firmware: host.Text(ctx, r, device+"/fw_ver"), HCA: host.Text(ctx, r, device+"/hca_type"), Board: host.Text(ctx, r, device+"/board_id"),
 		Slot: slot(ctx, r, device, "/infiniband/"+name),
 	}
 	// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
-	_, d.State, _ = strings.Cut(text(ctx, r, dir+"/state"), ": ")
-	_, d.PhysState, _ = strings.Cut(text(ctx, r, dir+"/phys_state"), ": ")
+	_, d.State, _ = strings.Cut(host.Text(ctx, r, dir+"/state"), ": ")
+	_, d.PhysState, _ = strings.Cut(host.Text(ctx, r, dir+"/phys_state"), ": ")
 	d.Driver, d.Virtual = rdmaDriver(ctx, r, device)
 	slots, err := r.ReadDir(ctx, dir+"/gids")
 	if err != nil {
@@ -64,12 +64,12 @@ func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADev
 	}
 	for i := range min(len(slots), maxGIDs) {
 		at := strconv.Itoa(i)
-		addr, ok := parseGID(text(ctx, r, dir+"/gids/"+at))
+		addr, ok := parseGID(host.Text(ctx, r, dir+"/gids/"+at))
 		if !ok {
 			continue
 		}
 		// Reading the type or netdev of an empty slot gives EINVAL, which text takes as empty.
-		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(text(ctx, r, dir+"/gid_attrs/types/"+at)), Netdev: text(ctx, r, dir+"/gid_attrs/ndevs/"+at)})
+		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)), Netdev: host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at)})
 	}
 	d.Netdev = rdmaNetdev(ctx, r, device, d)
 	return d
@@ -81,7 +81,7 @@ func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver strin
 	if to, err := r.Readlink(ctx, device+"/device/driver"); err == nil {
 		return path.Base(to), false
 	}
-	if text(ctx, r, device+"/parent") != "" {
+	if host.Text(ctx, r, device+"/parent") != "" {
 		return "rxe", true
 	}
 	to, err := r.Readlink(ctx, device)
@@ -94,7 +94,7 @@ func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice)
 	if len(d.GIDs) > 0 && d.GIDs[0].Index == 0 && d.GIDs[0].Netdev != "" {
 		return d.GIDs[0].Netdev
 	}
-	if parent := text(ctx, r, device+"/parent"); parent != "" {
+	if parent := host.Text(ctx, r, device+"/parent"); parent != "" {
 		return parent
 	}
 	nets, err := r.ReadDir(ctx, device+"/device/net")
@@ -105,7 +105,7 @@ func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice)
 		return nets[0]
 	}
 	for _, n := range nets {
-		if text(ctx, r, path.Join(device, "device/net", n, "dev_port")) == strconv.Itoa(d.Port-1) {
+		if host.Text(ctx, r, path.Join(device, "device/net", n, "dev_port")) == strconv.Itoa(d.Port-1) {
 			return n
 		}
 	}

@@ -11,22 +11,22 @@ import (
 // Snapshot is one host at one moment. Gather reads what many kinds look at; the rest is read by the kinds
 // that look at it, and only where they have something to look at: reading all costs more.
 type Snapshot struct {
-	System     System            `json:"system"`
-	Links      []host.Link       `json:"links"`
-	Addrs      []host.Addr       `json:"addrs"`
-	Routes     []host.Route      `json:"routes"`
-	Rules      []host.Rule       `json:"rules"`
-	Sysctls    map[string]string `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
-	RDMA       []RDMADevice      `json:"rdma,omitempty"`
-	GPUs       []GPU             `json:"gpus,omitempty"`
-	GPUDriver  string            `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
-	NCCL       []Library         `json:"nccl,omitempty"`       // found in the usual folders
-	Stack      *Stack            `json:"stack,omitempty"`      // nil: not read
-	Folders    []string          `json:"folders,omitempty"`    // those of the folders that were looked into that are there
-	Files      map[string]File   `json:"files,omitempty"`      // our own in them, by path
-	NCCLElse   []NCCLPlace       `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not looked for, too
-	Parts      Parts             `json:"parts,omitempty"`      // what kinds read for themselves
-	Management Management        `json:"management"`
+	System     System             `json:"system"`
+	Links      []host.Link        `json:"links"`
+	Addrs      []host.Addr        `json:"addrs"`
+	Routes     []host.Route       `json:"routes"`
+	Rules      []host.Rule        `json:"rules"`
+	Sysctls    map[string]string  `json:"sysctls,omitempty"` // path below /proc/sys -> value; missing keys are absent
+	RDMA       []RDMADevice       `json:"rdma,omitempty"`
+	GPUs       []GPU              `json:"gpus,omitempty"`
+	GPUDriver  string             `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
+	NCCL       []Library          `json:"nccl,omitempty"`       // found in the usual folders
+	Versions   map[string]Version `json:"versions,omitempty"`   // of what hosts that work together should have alike, by name; kinds add what they read
+	Folders    []string           `json:"folders,omitempty"`    // those of the folders that were looked into that are there
+	Files      map[string]File    `json:"files,omitempty"`      // our own in them, by path
+	NCCLElse   []NCCLPlace        `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not looked for, too
+	Parts      Parts              `json:"parts,omitempty"`      // what kinds read for themselves
+	Management Management         `json:"management"`
 }
 
 // System is what the machine is.
@@ -38,6 +38,15 @@ type System struct {
 	BootID     string `json:"boot_id,omitempty"`
 	Lab        bool   `json:"lab,omitempty"`        // the helper is not in process 1's namespaces
 	Congestion string `json:"congestion,omitempty"` // net.ipv4.tcp_congestion_control
+}
+
+// DriverStack names the RDMA driver stack among a snapshot's versions; the others have their packages' names.
+const DriverStack = "driver stack"
+
+// Version is what a host has of one thing.
+type Version struct {
+	Installed  string `json:"installed,omitempty"`  // "": none
+	Unfinished string `json:"unfinished,omitempty"` // how far an installation came that broke off
 }
 
 // RDMADevice is one port of one RDMA device, as /sys/class/infiniband shows it.

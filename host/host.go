@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"strings"
 )
 
 // Reader looks at a machine. Implementations retry interrupted netlink dumps. A read of a file that hangs, as
@@ -37,6 +38,15 @@ type Reader interface {
 	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
 	// Records are what SaveRecord kept, by name.
 	Records(ctx context.Context) (map[string][]byte, error)
+}
+
+// Text returns a small file's content, trimmed; "" if the file cannot be read: for facts that only inform.
+func Text(ctx context.Context, r Reader, path string) string {
+	raw, err := r.ReadFile(ctx, path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
 }
 
 // Host changes a machine. Each method is one kernel request and is not retried.

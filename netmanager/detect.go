@@ -148,12 +148,3 @@ func filesIn(ctx context.Context, r host.Reader, dir, ending string) []string {
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ending) || strings.HasPrefix(n, ".") })
 }
-
-// text is a small file's content, trimmed; empty where there is none.
-func text(ctx context.Context, r host.Reader, path string) string {
-	raw, err := r.ReadFile(ctx, path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
-}

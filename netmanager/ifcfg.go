@@ -41,7 +41,7 @@ func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found
 			continue
 		}
 		file := path.Join(ifcfgFolder, name)
-		values := ifcfgValues(text(ctx, r, file))
+		values := ifcfgValues(host.Text(ctx, r, file))
 		if ifcfgNo(values["ONBOOT"]) || shared && !ifcfgNo(values["NM_CONTROLLED"]) {
 			continue
 		}

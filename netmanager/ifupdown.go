@@ -34,14 +34,14 @@ var ifupdown = &Manager{
 // desktops it is there for loopback alone, and leaves the rest to others.
 func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) bool {
 	sourced := false
-	f.stanzas(ifupdownMain, text(ctx, r, ifupdownMain))
-	for line := range strings.Lines(text(ctx, r, ifupdownMain)) {
+	f.stanzas(ifupdownMain, host.Text(ctx, r, ifupdownMain))
+	for line := range strings.Lines(host.Text(ctx, r, ifupdownMain)) {
 		w := strings.Fields(line)
 		sourced = sourced || len(w) > 1 && (w[0] == "source" || w[0] == "source-directory") && strings.Contains(w[1], path.Base(ifupdownFolder))
 	}
 	if sourced {
 		for _, name := range filesIn(ctx, r, ifupdownFolder, "") {
-			f.stanzas(path.Join(ifupdownFolder, name), text(ctx, r, path.Join(ifupdownFolder, name)))
+			f.stanzas(path.Join(ifupdownFolder, name), host.Text(ctx, r, path.Join(ifupdownFolder, name)))
 		}
 	}
 	_, err := r.ReadFile(ctx, "/run/network/ifstate")

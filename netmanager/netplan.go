@@ -33,7 +33,7 @@ func netplanDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) 
 	for _, dir := range netplanFolders {
 		for _, name := range filesIn(ctx, r, dir, ".yaml") {
 			found = true
-			if v := netplanRenderer(text(ctx, r, path.Join(dir, name))); v != "" {
+			if v := netplanRenderer(host.Text(ctx, r, path.Join(dir, name))); v != "" {
 				f.renderer = v
 			}
 		}

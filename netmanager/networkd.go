@@ -40,7 +40,7 @@ func networkdDetect(ctx context.Context, r host.Reader, links []host.Link, f *Fo
 	}
 	for _, l := range links {
 		file := ""
-		for line := range strings.Lines(text(ctx, r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
+		for line := range strings.Lines(host.Text(ctx, r, "/run/systemd/netif/links/"+strconv.Itoa(l.Index))) {
 			if v, is := strings.CutPrefix(strings.TrimSpace(line), "NETWORK_FILE="); is {
 				file = v
 			}
@@ -48,7 +48,7 @@ func networkdDetect(ctx context.Context, r host.Reader, links []host.Link, f *Fo
 		if file == "" {
 			continue
 		}
-		f.Claims[l.Name] = Claim{Manager: networkdName, File: file, Exact: networkdNames(text(ctx, r, file), l)}
+		f.Claims[l.Name] = Claim{Manager: networkdName, File: file, Exact: networkdNames(host.Text(ctx, r, file), l)}
 	}
 	return true
 }

@@ -51,14 +51,14 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 	for _, dir := range []string{"/usr/lib/NetworkManager/system-connections", "/run/NetworkManager/system-connections", keyfileFolder} {
 		for _, name := range filesIn(ctx, r, dir, "") {
 			file := path.Join(dir, name)
-			profile := text(ctx, r, file)
+			profile := host.Text(ctx, r, file)
 			if keyValue(profile, ".nmmeta", "external") != "true" {
 				profiles[cmp.Or(keyValue(profile, "connection", "uuid"), profileUUID(name))] = file
 			}
 		}
 	}
 	for _, l := range links {
-		device := text(ctx, r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
+		device := host.Text(ctx, r, "/run/NetworkManager/devices/"+strconv.Itoa(l.Index))
 		if keyValue(device, "device", "managed") == "true" {
 			f.InCharge = append(f.InCharge, l.Name)
 		}
@@ -67,7 +67,7 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 			continue
 		}
 		c := Claim{Manager: networkManagerName, File: file}
-		profile := text(ctx, r, file)
+		profile := host.Text(ctx, r, file)
 		c.Exact = keyValue(profile, "connection", "interface-name") == l.Name || strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC) && l.PermMAC != ""
 		f.Claims[l.Name] = c
 	}

@@ -176,7 +176,7 @@ func parseDpkg(status string, wanted []string) map[string]Package {
 // cut off before (dpkg's modstatdb).
 func dpkgStatus(ctx context.Context, r host.Reader) string {
 	const dir = "/var/lib/dpkg"
-	all := []string{text(ctx, r, dir+"/status")}
+	all := []string{host.Text(ctx, r, dir+"/status")}
 	notes, err := r.ReadDir(ctx, dir+"/updates")
 	if err != nil {
 		return all[0] // none were ever written
@@ -184,7 +184,7 @@ func dpkgStatus(ctx context.Context, r host.Reader) string {
 	slices.Sort(notes) // numbers with leading zeros
 	for _, n := range notes {
 		if n[0] >= '0' && n[0] <= '9' { // another one is half written
-			all = append(all, text(ctx, r, path.Join(dir, "updates", n)))
+			all = append(all, host.Text(ctx, r, path.Join(dir, "updates", n)))
 		}
 	}
 	return strings.Join(all, "\n\n")

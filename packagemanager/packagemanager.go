@@ -277,12 +277,3 @@ const busy = "another package manager was busy for five minutes: let it end, and
 func command(name string, args ...string) host.Command {
 	return host.Command{Name: name, Args: args, Env: Quiet}
 }
-
-// text is a small file's content, trimmed; empty where there is none.
-func text(ctx context.Context, r host.Reader, path string) string {
-	raw, err := r.ReadFile(ctx, path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
-}

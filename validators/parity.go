@@ -33,11 +33,11 @@ type aspect struct {
 var aspects = []aspect{
 	{Version, "kernel", func(s *facts.Snapshot) string { return s.System.Kernel }, false, Warn,
 		"drivers and Soft-RoCE behave as their kernel does", "boot the same kernel everywhere before you compare results"},
-	{Version, "driver stack", func(s *facts.Snapshot) string { return s.Stack.String() }, false, Fail,
+	{Version, facts.DriverStack, version(facts.DriverStack), false, Fail,
 		"stacks name devices and fill GID tables differently", "declare the same ofed block on all hosts"},
-	{Version, "rdma-core", packaged("rdma-core"), false, Warn,
+	{Version, "rdma-core", version("rdma-core"), false, Warn,
 		"user space and drivers are tested together", "pin one version, such as ofed { packages = [\"rdma-core=VERSION\"] }"},
-	{Version, "perftest", packaged("perftest"), false, Warn,
+	{Version, "perftest", version("perftest"), false, Warn,
 		"releases of perftest choose GIDs differently, and some refuse each other", "install the same release everywhere"},
 	{Version, "NCCL", func(s *facts.Snapshot) string { return libraries(s.NCCL) }, true, Warn,
 		"ranks with different releases of NCCL refuse each other, or read NCCL_ variables differently", "install the same release everywhere"},
@@ -45,15 +45,10 @@ var aspects = []aspect{
 		"a CUDA release that runs on one host may not start on the other", "install the same driver everywhere"},
 }
 
-// packaged is a package's version. Vendors' stacks have an rdma-core of their own: where stacks
+// version is that of a driver stack or a package. Vendors' stacks have an rdma-core of their own: where stacks
 // differ, it differs, too.
-func packaged(name string) func(*facts.Snapshot) string {
-	return func(s *facts.Snapshot) string {
-		if s.Stack == nil {
-			return ""
-		}
-		return s.Stack.Packages[name].Version
-	}
+func version(name string) func(*facts.Snapshot) string {
+	return func(s *facts.Snapshot) string { return s.Versions[name].Installed }
 }
 
 func libraries(ls []facts.Library) string {
@@ -114,13 +109,10 @@ func (r *run) firmware(hosts []string) (out []Result) {
 // unfinished are hosts on which an installation of what matters here broke off.
 func (r *run) unfinished(hosts []string) (out []Result) {
 	for _, h := range hosts {
-		s := r.snapshots[h].Stack
-		if s == nil {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
-			if p := s.Packages[name]; p.Unfinished != "" && facts.OfStack(name) {
-				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: p.Unfinished, Wanted: "installed"}
+		versions := r.snapshots[h].Versions
+		for _, name := range slices.Sorted(maps.Keys(versions)) {
+			if v := versions[name]; v.Unfinished != "" {
+				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: v.Unfinished, Wanted: "installed"}
 				out = append(out, res.fails("an installation broke off there", "`fabricform apply` finishes it where an ofed block is declared; by hand: dpkg --configure -a"))
 			}
 		}

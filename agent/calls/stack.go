@@ -2,7 +2,6 @@ package calls
 
 import (
 	"github.com/fabricform/fabricform/agent"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -33,9 +32,9 @@ type StackOrder struct {
 
 // StackState is how far an installation is.
 type StackState struct {
-	Job  *facts.StackJob `json:"job,omitempty"` // nil: there never was one
-	Boot string          `json:"boot"`          // this boot's id
-	Tail string          `json:"tail,omitempty"`
+	Job  *resource.Job `json:"job,omitempty"` // nil: there never was one
+	Boot string        `json:"boot"`          // this boot's id
+	Tail string        `json:"tail,omitempty"`
 }
 
 // Of says whether the journal is of that order.

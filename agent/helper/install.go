@@ -13,7 +13,6 @@ import (
 
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/host/file"
@@ -62,7 +61,7 @@ func (i installer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done := facts.ReadJob(ctx, i.host, boot); done != nil && done.ID == o.ID {
+	if done := resource.ReadJob(ctx, i.host, boot); done != nil && done.ID == o.ID {
 		return fmt.Errorf("the order %s was carried out already", o.ID)
 	}
 	if o.Bundle != nil { // others send and install theirs until the lock is held
@@ -70,7 +69,7 @@ func (i installer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	j := &journal{path: i.stack.file("job.json"), job: facts.StackJob{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: facts.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
+	j := &journal{path: i.stack.file("job.json"), job: resource.Job{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
 	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
@@ -81,9 +80,9 @@ func (i installer) run(ctx context.Context) error {
 		return err
 	}
 	err = i.install(ctx, o, j)
-	j.job.State = facts.JobDone
+	j.job.State = resource.JobDone
 	if err != nil {
-		j.job.State, j.job.Why = facts.JobFailed, err.Error()
+		j.job.State, j.job.Why = resource.JobFailed, err.Error()
 	}
 	if wrote := j.write(); err != nil || wrote != nil {
 		return errors.Join(err, wrote, j.lost)
@@ -100,7 +99,7 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 	if err := kind.Apply(resource.WithLog(ctx, j), i.host, o.Resource.Spec, o.Changes); err != nil {
 		return err
 	}
-	j.job.State = facts.JobChecking
+	j.job.State = resource.JobChecking
 	if err := j.write(); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 type journal struct {
 	path string
 	log  io.Writer
-	job  facts.StackJob
+	job  resource.Job
 	mu   sync.Mutex // of log and lost
 	lost error      // the first failure to keep what a program printed
 }

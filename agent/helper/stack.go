@@ -16,7 +16,6 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host/clock"
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/host/lock"
@@ -25,7 +24,7 @@ import (
 )
 
 // An installation runs in a process of its own that outlives the helper: a package manager that is
-// killed because a connection broke leaves packages half configured. Its journal is facts.JobFile.
+// killed because a connection broke leaves packages half configured. Its journal is resource.JobFile.
 // Whoever holds its lock is the one installation of the host.
 
 // stackFolder is host.StackDir; tests have another one.
@@ -209,8 +208,8 @@ func (s *server) stackState(ctx context.Context, _ struct{}) (calls.StackState, 
 	if err != nil {
 		return calls.StackState{}, err
 	}
-	out := calls.StackState{Boot: boot, Job: facts.ReadJob(ctx, s.host, boot)}
-	if out.Job != nil && out.Job.State == facts.JobFailed {
+	out := calls.StackState{Boot: boot, Job: resource.ReadJob(ctx, s.host, boot)}
+	if out.Job != nil && out.Job.State == resource.JobFailed {
 		out.Tail = lastOf(s.stack.file("log"))
 	}
 	return out, nil
@@ -267,7 +266,7 @@ func (s *server) restart(ctx context.Context, p calls.StackOrder, state calls.St
 	if err := noTransaction(s.store); err != nil {
 		return err
 	}
-	if !state.Of(p.ID) || state.Job.State != facts.JobDone {
+	if !state.Of(p.ID) || state.Job.State != resource.JobDone {
 		now, err := s.planned(ctx, p)
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ type rack struct {
 
 // ReadFile has the journal in the test's own folder.
 func (r *rack) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	if path == facts.JobFile {
+	if path == resource.JobFile {
 		path = filepath.Join(r.dir, "job.json")
 	}
 	return r.Host.ReadFile(ctx, path)
@@ -112,9 +112,9 @@ func newRack(t *testing.T, left ...resource.Change) *rack {
 
 func (r *rack) installer() installer { return installer{r, r.kinds, r.store, r.stack, r.arrivals} }
 
-func (r *rack) journal(ctx context.Context) *facts.StackJob {
+func (r *rack) journal(ctx context.Context) *resource.Job {
 	boot, _ := clock.BootID()
-	return facts.ReadJob(ctx, r, boot)
+	return resource.ReadJob(ctx, r, boot)
 }
 
 // whole waits for the end of the installation.
@@ -183,7 +183,7 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	if err := r.installer().run(t.Context()); !heldBy(err, "eve") {
 		t.Errorf("the installer in a transaction: %v", err)
 	}
-	if j := r.journal(t.Context()); j.ID != "one" || j.State != facts.JobDone || j.Stack != "x" {
+	if j := r.journal(t.Context()); j.ID != "one" || j.State != resource.JobDone || j.Stack != "x" {
 		t.Errorf("the journal tells of what was not begun: %+v", j)
 	}
 }

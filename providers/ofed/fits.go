@@ -28,7 +28,7 @@ func fits(b fabric.Bundle, r packagemanager.Release, sys facts.System) string {
 		return fmt.Sprintf("it is for %s, and this host is %s %s", b.Distro, r.ID, r.Version)
 	case version == here, version == here+"x": // "ol9.x"
 	case name == "debian" && strings.HasPrefix(version, here): // os-release tells no point release
-	case b.Stack == facts.DOCAOFED && strings.HasPrefix(here, version): // repositories of a major release
+	case b.Stack == DOCAOFED && strings.HasPrefix(here, version): // repositories of a major release
 	case strings.HasSuffix(version, "x") && strings.HasPrefix(here, strings.TrimSuffix(version, "x")):
 	default:
 		return fmt.Sprintf("it is for %s, and this host is %s %s", b.Distro, r.ID, r.Version)

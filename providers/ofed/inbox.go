@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -26,7 +25,7 @@ const (
 func refuseInbox(got *Status, want Spec) error {
 	s := got.Stack
 	switch {
-	case s.Name != facts.Inbox:
+	case s.Name != Inbox:
 		return fmt.Errorf("%s is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
 		return fmt.Errorf("this host (%s %s) has no package manager that is known: %s", s.Release.ID, s.Release.Version, packagemanager.Known())
@@ -50,7 +49,7 @@ func refuseInbox(got *Status, want Spec) error {
 }
 
 // refusePackages says why the package manager would not.
-func refusePackages(s *facts.Stack) error {
+func refusePackages(s *Stack) error {
 	if s.Simulated != nil && s.Simulated.Failed != "" {
 		return fmt.Errorf("%s cannot install %s: %s", s.Manager, strings.Join(s.Wanted, ", "), s.Simulated.Failed)
 	}
@@ -59,7 +58,7 @@ func refusePackages(s *facts.Stack) error {
 
 // rebootPending says whether the plan itself has the reboot that a module needs.
 func rebootPending(got *Status) bool {
-	if got.Want.Stack != facts.Inbox {
+	if got.Want.Stack != Inbox {
 		return false
 	}
 	_, reboot := got.Stack.KernelPackage(got.System)
@@ -77,7 +76,7 @@ func diffInbox(got *Status) []resource.Change {
 }
 
 // diffPackages is what the package manager would do; bundled: before a bundle is installed.
-func diffPackages(s *facts.Stack, bundled bool) []resource.Change {
+func diffPackages(s *Stack, bundled bool) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 		if p := s.Packages[name]; p.Unfinished != "" {
@@ -101,7 +100,7 @@ func diffPackages(s *facts.Stack, bundled bool) []resource.Change {
 // finished is the version in which an unfinished package ends. One that is half installed is installed
 // anew, which may be in a later one, and dpkg may not know yet which it was. A vendor's is in no
 // repository until its bundle is installed.
-func finished(s *facts.Stack, name string, bundled bool) string {
+func finished(s *Stack, name string, bundled bool) string {
 	p := s.Packages[name]
 	if p.Unfinished == packagemanager.HalfInstalled {
 		if s.Simulated != nil {
@@ -119,7 +118,7 @@ func finished(s *facts.Stack, name string, bundled bool) string {
 }
 
 // blind is what is installed where the package manager cannot say more before its lists were read.
-func blind(s *facts.Stack) (out []resource.Change) {
+func blind(s *Stack) (out []resource.Change) {
 	for _, w := range s.Wanted {
 		if name, version, pinned := strings.Cut(w, "="); !s.Has(w) {
 			if !pinned {

@@ -17,13 +17,15 @@ import (
 	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
-func debian(change func(*facts.Stack)) *facts.Snapshot {
-	s := &facts.Stack{Name: facts.Inbox, Manager: "apt", Release: packagemanager.Release{ID: "debian", Version: "13"}, Wanted: []string{"perftest", "rdma-core"},
+func debian(change func(*Stack)) *facts.Snapshot {
+	s := &Stack{Name: Inbox, Manager: "apt", Release: packagemanager.Release{ID: "debian", Version: "13"}, Wanted: []string{"perftest", "rdma-core"},
 		Packages: map[string]packagemanager.Package{"rdma-core": {Version: "56.1"}, "perftest": {Version: "25.01"}}}
 	if change != nil {
 		change(s)
 	}
-	return &facts.Snapshot{System: facts.System{Kernel: "6.12.1-cloud-amd64", Arch: "amd64"}, Stack: s}
+	snap := &facts.Snapshot{System: facts.System{Kernel: "6.12.1-cloud-amd64", Arch: "amd64"}}
+	part.Put(snap, s)
+	return snap
 }
 
 // difference is a plan's changes on one line each, or its refusal.
@@ -49,55 +51,55 @@ func difference(t *testing.T, snap *facts.Snapshot, want Spec) []string {
 }
 
 func TestInboxDifferences(t *testing.T) {
-	inbox := Spec{Stack: facts.Inbox, Packages: []string{"perftest"}}
+	inbox := Spec{Stack: Inbox, Packages: []string{"perftest"}}
 	for _, c := range []struct {
 		name   string
-		change func(*facts.Stack)
+		change func(*Stack)
 		want   []string
 		reboot bool
 	}{
 		{"as declared", nil, nil, false},
-		{"one is missing, one goes", func(s *facts.Stack) {
+		{"one is missing, one goes", func(s *Stack) {
 			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "perftest", To: "25.01"}, {Name: "rdma-stack", From: "1"}}}
 		}, []string{"package perftest:  → 25.01 [live]", "package rdma-stack: 1 →  [live]"}, false},
-		{"lists were never read", func(s *facts.Stack) {
+		{"lists were never read", func(s *Stack) {
 			delete(s.Packages, "perftest")
 			s.Wanted = append(s.Wanted, "infiniband-diags=50.0")
 			s.Simulated = &packagemanager.Simulation{Unknown: []string{"perftest"}}
 		}, []string{"package lists: do not know perftest → read anew [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
-		{"unpacked", func(s *facts.Stack) {
+		{"unpacked", func(s *Stack) {
 			s.Packages["perftest"] = packagemanager.Package{Version: "25.01", Unfinished: "unpacked"}
 		},
 			[]string{"package perftest: unpacked → 25.01 [live]"}, false},
-		{"half installed: in a later version", func(s *facts.Stack) {
+		{"half installed: in a later version", func(s *Stack) {
 			s.Packages["perftest"] = packagemanager.Package{Version: "25.01", Unfinished: packagemanager.HalfInstalled}
 			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "perftest", From: "25.01", To: "26.01"}}}
 		}, []string{"package perftest: half-installed → 26.01 [live]"}, false},
-		{"half installed: dpkg knows no version", func(s *facts.Stack) {
+		{"half installed: dpkg knows no version", func(s *Stack) {
 			s.Packages["perftest"] = packagemanager.Package{Unfinished: packagemanager.HalfInstalled}
 		},
 			[]string{"package perftest: half-installed → " + newest + " [live]"}, false},
-		{"broke off", func(s *facts.Stack) {
-			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install"}
+		{"broke off", func(s *Stack) {
+			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install"}
 		}, []string{"installation: broke off in: apt-get install → finished [live]"}, false},
-		{"it failed", func(s *facts.Stack) {
-			s.Job = &facts.StackJob{State: facts.JobFailed, Step: "apt-get update"}
+		{"it failed", func(s *Stack) {
+			s.Job = &resource.Job{State: resource.JobFailed, Step: "apt-get update"}
 		}, []string{"installation: broke off in: apt-get update → finished [live]"}, false},
-		{"one is under way", func(s *facts.Stack) {
-			s.Job = &facts.StackJob{State: facts.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
+		{"one is under way", func(s *Stack) {
+			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
 		}, []string{`refused: an installation by eve@laptop of fabric "f" is under way here (apt-get install): wait for its end, and plan again`}, false},
-		{"a kernel without the module, and no reboot", func(s *facts.Stack) { s.Missing = []string{"rdma_rxe"} },
+		{"a kernel without the module, and no reboot", func(s *Stack) { s.Missing = []string{"rdma_rxe"} },
 			[]string{`refused: the module rdma_rxe comes with another kernel (package linux-image-amd64), which the host must boot: set reboot = "allow" in its ofed block`}, false},
-		{"a kernel without the module", func(s *facts.Stack) {
+		{"a kernel without the module", func(s *Stack) {
 			s.Missing = []string{"rdma_rxe"}
 			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "linux-image-amd64", To: "6.12"}}}
 		}, []string{"package linux-image-amd64:  → 6.12 [live]", "reboot: kernel 6.12.1-cloud-amd64 → a kernel with rdma_rxe [reboot]"}, true},
-		{"a vendor's stack", func(s *facts.Stack) { s.Name, s.Version = facts.MLNXOFED, "24.10" },
+		{"a vendor's stack", func(s *Stack) { s.Name, s.Version = MLNXOFED, "24.10" },
 			[]string{"refused: mlnx_ofed 24.10 is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}, false},
-		{"no manager", func(s *facts.Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no package manager that is known: apt, dnf, yum or zypper"}, false},
-		{"it cannot be", func(s *facts.Stack) { s.Simulated = &packagemanager.Simulation{Failed: "held broken packages"} },
+		{"no manager", func(s *Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no package manager that is known: apt, dnf, yum or zypper"}, false},
+		{"it cannot be", func(s *Stack) { s.Simulated = &packagemanager.Simulation{Failed: "held broken packages"} },
 			[]string{"refused: apt cannot install perftest, rdma-core: held broken packages"}, false},
-		{"Ubuntu's module is in a package of the same kernel", func(s *facts.Stack) {
+		{"Ubuntu's module is in a package of the same kernel", func(s *Stack) {
 			s.Release.ID, s.Missing = "ubuntu", []string{"rdma_rxe"}
 			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "linux-modules-extra-6.12.1-cloud-amd64", To: "6.12"}}}
 		}, []string{"package linux-modules-extra-6.12.1-cloud-amd64:  → 6.12 [live]"}, false},
@@ -113,7 +115,7 @@ func TestInboxDifferences(t *testing.T) {
 func TestALabOfNamespacesInstallsNothing(t *testing.T) {
 	snap := debian(nil)
 	snap.System.Lab = true
-	if got := difference(t, snap, Spec{Stack: facts.Inbox}); len(got) != 1 || !strings.Contains(got[0], "lab up -backend vm") {
+	if got := difference(t, snap, Spec{Stack: Inbox}); len(got) != 1 || !strings.Contains(got[0], "lab up -backend vm") {
 		t.Error(got)
 	}
 }
@@ -138,7 +140,7 @@ func TestCommandsOfEachManager(t *testing.T) {
 		"yum":    {"yum -y makecache", "yum -y install -- a-2 b"},
 		"zypper": {"zypper --non-interactive refresh", "zypper --non-interactive install --auto-agree-with-licenses --oldpackage --no-recommends -- a=2 b"},
 	} {
-		todo := commands(&facts.Stack{Manager: manager}, changes)
+		todo := commands(&Stack{Manager: manager}, changes)
 		got := lines(bare(todo))
 		for _, c := range todo {
 			if !slices.Contains(c.Env, "DEBIAN_FRONTEND=noninteractive") {
@@ -149,14 +151,14 @@ func TestCommandsOfEachManager(t *testing.T) {
 			t.Errorf("%s:\n%s", manager, strings.Join(got, "\n"))
 		}
 	}
-	half := &facts.Stack{Manager: "apt", Packages: map[string]packagemanager.Package{"a": {Version: "2", Unfinished: packagemanager.HalfInstalled}, "u": {Version: "1", Unfinished: "unpacked"}}}
+	half := &Stack{Manager: "apt", Packages: map[string]packagemanager.Package{"a": {Version: "2", Unfinished: packagemanager.HalfInstalled}, "u": {Version: "1", Unfinished: "unpacked"}}}
 	for name, c := range map[string]struct {
-		stack   *facts.Stack
+		stack   *Stack
 		changes []resource.Change
 		want    []string
 	}{
-		"what the plan does not show stays":                       {&facts.Stack{Manager: "apt"}, []resource.Change{{Attribute: "package a", To: "2"}}, []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- a=2"}},
-		"also where the lists were not read":                      {&facts.Stack{Manager: "apt"}, changes[3:4], []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- b"}},
+		"what the plan does not show stays":                       {&Stack{Manager: "apt"}, []resource.Change{{Attribute: "package a", To: "2"}}, []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- a=2"}},
+		"also where the lists were not read":                      {&Stack{Manager: "apt"}, changes[3:4], []string{apt + " --allow-downgrades --no-remove install --no-install-recommends -- b"}},
 		"what is half installed is installed anew":                {half, []resource.Change{{Attribute: "package a", From: packagemanager.HalfInstalled, To: "2"}}, []string{dpkg, closes, apt + " --allow-downgrades --reinstall --no-remove install --no-install-recommends -- a=2"}},
 		"what is unpacked is configured, with what it depends on": {half, []resource.Change{{Attribute: "package u", From: "unpacked", To: "1"}}, []string{dpkg, closes}},
 	} {

@@ -14,7 +14,7 @@ import (
 )
 
 // order is what the changes ask of the package manager.
-func order(s *facts.Stack, changes []resource.Change) packagemanager.Order {
+func order(s *Stack, changes []resource.Change) packagemanager.Order {
 	var o packagemanager.Order
 	for _, c := range changes {
 		name, is := strings.CutPrefix(c.Attribute, packagePart)
@@ -41,7 +41,7 @@ func order(s *facts.Stack, changes []resource.Change) packagemanager.Order {
 }
 
 // commands are what makes the changes, in order.
-func commands(s *facts.Stack, changes []resource.Change) []packagemanager.Step {
+func commands(s *Stack, changes []resource.Change) []packagemanager.Step {
 	m := packagemanager.Lookup(s.Manager)
 	if m == nil {
 		return nil
@@ -51,7 +51,7 @@ func commands(s *facts.Stack, changes []resource.Change) []packagemanager.Step {
 
 // applyPackages makes the changes of the distribution's packages.
 func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log resource.StepLog) error {
-	todo := commands(snap.Stack, changes)
+	todo := commands(part.Of(snap), changes)
 	for i, c := range todo {
 		if err := log.Step(step(c.Command)); err != nil {
 			return err

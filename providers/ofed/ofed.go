@@ -21,7 +21,7 @@ const Kind = "ofed"
 
 // Spec is a host's wanted stack.
 type Spec struct {
-	Stack    string   `json:"stack"`              // facts.Inbox, …
+	Stack    string   `json:"stack"`              // Inbox, …
 	Version  string   `json:"version,omitempty"`  // of a vendor's stack; of rdma-core for the inbox one
 	Packages []string `json:"packages,omitempty"` // further ones of the distribution; "name=version" pins one
 	Modules  []string `json:"modules,omitempty"`  // kernel modules that the host's other blocks need
@@ -32,7 +32,7 @@ type Spec struct {
 
 // Status is what is there.
 type Status struct {
-	Stack  *facts.Stack
+	Stack  *Stack
 	System facts.System
 	Want   Spec
 	Path   []string // devices of the stack's drivers that the operator's own connection may go over
@@ -54,7 +54,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	if o.Bundle != "" {
 		s.Bundle = path.Base(o.Bundle)
 	}
-	if o.Stack == facts.Inbox && o.Version != "" {
+	if o.Stack == Inbox && o.Version != "" {
 		s.Packages = append(s.Packages, "rdma-core="+o.Version)
 	}
 	if len(h.RXE) > 0 {
@@ -78,20 +78,28 @@ func Looks(h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "versions", fabric.Pos{}, Spec{})}
 }
 
+// part is the driver stack.
+const part = facts.Part[*Stack](Kind)
+
+// Part is the driver stack.
+func (provider) Part() facts.AnyPart { return part }
+
 // Gather reads all of the stack where one is wanted, and else its versions.
 func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
-	n := &facts.StackNeeds{}
+	n := &needs{}
 	for _, want := range look.Wants {
 		if want.Stack != "" {
-			n = needs(want)
+			n = needsOf(want)
 		}
 	}
-	look.Snapshot.Stack = facts.ReadStack(ctx, r, look.Snapshot.System, n)
+	s := readStack(ctx, r, look.Snapshot.System, n)
+	part.Put(look.Snapshot, s)
+	look.Snapshot.Versions = s.versions()
 	return nil
 }
 
-func needs(want Spec) *facts.StackNeeds {
-	n := &facts.StackNeeds{Full: true, Inbox: want.Stack == facts.Inbox, Install: want.Packages, Modules: want.Modules}
+func needsOf(want Spec) *needs {
+	n := &needs{Full: true, Inbox: want.Stack == Inbox, Install: want.Packages, Modules: want.Modules}
 	if !n.Inbox {
 		n.Vendor, n.Reload = want.Stack, !want.Reboot
 	}
@@ -100,17 +108,15 @@ func needs(want Spec) *facts.StackNeeds {
 
 // Observe refuses what could not be carried out.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
-	s := &Status{Stack: snap.Stack, System: snap.System, Want: want, Path: pathOf(snap), RXE: softRoCE(snap)}
+	s := &Status{Stack: part.Of(snap), System: snap.System, Want: want, Path: pathOf(snap), RXE: softRoCE(snap)}
 	switch {
 	case snap.System.Lab:
 		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
-	case snap.Stack == nil:
-		return nil, fmt.Errorf("the driver stack was not read")
-	case snap.Stack.Job != nil && snap.Stack.Job.Alive && snap.Stack.Job.State == facts.JobRunning:
-		j := snap.Stack.Job
+	case s.Stack.Job != nil && s.Stack.Job.Alive && s.Stack.Job.State == resource.JobRunning:
+		j := s.Stack.Job
 		return nil, fmt.Errorf("an installation by %s of fabric %q is under way here (%s): wait for its end, and plan again", j.Who, j.Fabric, j.Step)
 	}
-	if want.Stack != facts.Inbox {
+	if want.Stack != Inbox {
 		return s, refuseVendor(s, want)
 	}
 	return s, refuseInbox(s, want)
@@ -122,7 +128,7 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	if step := got.Stack.Job.Interrupted(); step != "" {
 		out = append(out, resource.Change{Attribute: installation, From: "broke off in: " + step, To: "finished"})
 	}
-	if want.Stack == facts.Inbox {
+	if want.Stack == Inbox {
 		out = append(out, diffInbox(got)...)
 	} else {
 		out = append(out, diffVendor(want, got)...)
@@ -137,7 +143,7 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 func (provider) Notes(got *Status) []string {
 	var out []string
 	s := got.Stack
-	if s.SecureBoot == "on" && got.Want.Stack == facts.DOCAOFED && !installed(got.Want, s) {
+	if s.SecureBoot == "on" && got.Want.Stack == DOCAOFED && !installed(got.Want, s) {
 		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host and signed by nobody: they load only with a machine owner key that is enrolled (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
 	}
 	if s.RebootDue != "" && !rebootPending(got) {
@@ -169,7 +175,7 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []r
 		return err
 	}
 	log := resource.Log(ctx)
-	if err := applyPackages(ctx, h, snap, changes, log); err != nil || want.Stack == facts.Inbox {
+	if err := applyPackages(ctx, h, snap, changes, log); err != nil || want.Stack == Inbox {
 		return err
 	}
 	return applyVendor(ctx, h, snap, want, changes, log)

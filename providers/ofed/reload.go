@@ -65,7 +65,7 @@ func inTheWay(got *Status) (why []string) {
 			why = append(why, fmt.Sprintf("%s %s virtual functions, which would be gone (release their users, and write 0 to sriov_numvfs)", some(r.Functions), number(r.Functions, "has", "have")))
 		}
 		if r.Forbidden {
-			why = append(why, facts.ReloadConfig+" forbids it, as it should where the root file system is on remote storage (set ALLOW_STOP=yes there if it is not)")
+			why = append(why, reloadConfig+" forbids it, as it should where the root file system is on remote storage (set ALLOW_STOP=yes there if it is not)")
 		}
 	}
 	if len(got.RXE) > 0 { // the vendors' rdma_rxe is an empty one: drivers/infiniband/sw/rxe/rdma_rxe_dummy.c of mlnx-ofa_kernel

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/packagemanager"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -32,7 +31,7 @@ func refuseVendor(got *Status, want Spec) error {
 		return fmt.Errorf("the installation of %s broke off here, and the block names no bundle to finish it from", s)
 	case !ok:
 		return fmt.Errorf("this host has %s, and the block names no bundle to install %s from", s, want.Stack)
-	case s.Name != facts.Inbox && s.Name != want.Stack:
+	case s.Name != Inbox && s.Name != want.Stack:
 		return fmt.Errorf("%s is installed here: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
 		return fmt.Errorf("this host (%s %s) has no package manager that is known: %s", s.Release.ID, s.Release.Version, packagemanager.Known())
@@ -54,7 +53,7 @@ func refuseVendor(got *Status, want Spec) error {
 // builds says whether modules come as source only: DOCA's do since 3.2 (its release notes, general
 // support).
 func builds(b fabric.Bundle) bool {
-	return b.Stack == facts.DOCAOFED && facts.CompareVersions(b.Version, "3.2") >= 0
+	return b.Stack == DOCAOFED && compareVersions(b.Version, "3.2") >= 0
 }
 
 // headersCome says whether the plan installs the running kernel's headers, or asks for them once the lists
@@ -70,17 +69,17 @@ func headersCome(got *Status) bool {
 }
 
 // is says whether the host tells of the wanted stack.
-func is(want Spec, s *facts.Stack) bool {
+func is(want Spec, s *Stack) bool {
 	if s.Name != want.Stack {
 		return false
 	}
 	b, _ := fabric.ParseBundle(want.Bundle)
 	switch {
-	case want.Bundle != "" && want.Stack == facts.DOCAOFED: // ofed_info tells the OFED, not DOCA
+	case want.Bundle != "" && want.Stack == DOCAOFED: // ofed_info tells the OFED, not DOCA
 		return strings.HasPrefix(s.Version, b.OFED+"-") || s.Version == b.OFED
 	case want.Bundle != "":
 		return s.Version == b.Version
-	case want.Stack == facts.DOCAOFED && strings.HasPrefix(s.Version, want.Version+"-"): // "25.07" is "25.07-0.9.7"
+	case want.Stack == DOCAOFED && strings.HasPrefix(s.Version, want.Version+"-"): // "25.07" is "25.07-0.9.7"
 		return true
 	}
 	return want.Version == "" || s.Version == want.Version
@@ -91,13 +90,13 @@ var reloadStep = step(reload)
 
 // installed says whether the wanted stack is there whole. An installer that was cut off may have left
 // what tells of it, and not the modules or the initramfs.
-func installed(want Spec, s *facts.Stack) bool {
+func installed(want Spec, s *Stack) bool {
 	broke := s.Job.InterruptedFor(want.Stack)
 	return is(want, s) && (broke == "" || broke == reloadStep)
 }
 
 // reloads says whether an installed driver is still to be loaded.
-func reloads(s *facts.Stack) bool { return stale(s) || s.Job.InterruptedFor(s.Name) == reloadStep }
+func reloads(s *Stack) bool { return stale(s) || s.Job.InterruptedFor(s.Name) == reloadStep }
 
 // installsBundle says whether changes install a bundle, which the host must have before.
 func installsBundle(changes []resource.Change) bool {
@@ -105,8 +104,8 @@ func installsBundle(changes []resource.Change) bool {
 }
 
 // stale says whether another driver runs than is installed.
-func stale(s *facts.Stack) bool {
-	return slices.ContainsFunc(s.Modules, func(m facts.StackModule) bool {
+func stale(s *Stack) bool {
+	return slices.ContainsFunc(s.Modules, func(m Module) bool {
 		return m.Differs() && (strings.HasPrefix(m.Name, "mlx5") || m.Name == "ib_core")
 	})
 }
@@ -125,7 +124,7 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 		out = append(out, resource.Change{Attribute: stackOf, From: from, To: want.Stack + " " + b.Version})
 		var goes []string
 		for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
-			if facts.OfStack(name) && !strings.HasPrefix(name, "libnccl") && s.Name == facts.Inbox {
+			if slices.Contains(watched, name) && !strings.HasPrefix(name, "libnccl") && s.Name == Inbox {
 				goes = append(goes, name)
 			}
 		}

@@ -34,7 +34,7 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 		if !ok {
 			return fmt.Errorf("%q is no bundle", want.Bundle)
 		}
-		if packagemanager.Lookup(snap.Stack.Manager) == nil {
+		if packagemanager.Lookup(part.Of(snap).Manager) == nil {
 			return errors.New("this host has no package manager that is known any more: plan again")
 		}
 		todo = bundleCommands(b, want, snap)
@@ -53,9 +53,9 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 // bundleCommands are what installs a bundle, in order.
 func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Command {
 	file := path.Join(host.BundleDir, want.Bundle)
-	if b.Stack == facts.DOCAOFED {
+	if b.Stack == DOCAOFED {
 		// DOCA's local repository, and from it DOCA-OFED (DOCA-Host's installation guide).
-		return append(packagemanager.Lookup(snap.Stack.Manager).FromBundle(file, "doca-ofed"), initramfs(snap))
+		return append(packagemanager.Lookup(part.Of(snap).Manager).FromBundle(file, "doca-ofed"), initramfs(snap))
 	}
 	mounted := b.Form == "iso"
 	installer := path.Join(unpacked, strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(want.Bundle, ".gz"), ".tar"), ".tgz"), "mlnxofedinstall")
@@ -78,7 +78,7 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 
 // initramfs makes it anew the distribution's way: the old driver in it would be loaded at boot.
 func initramfs(snap *facts.Snapshot) host.Command {
-	return packagemanager.Lookup(snap.Stack.Manager).Initramfs(snap.System.Kernel, snap.Stack.Initramfs)
+	return packagemanager.Lookup(part.Of(snap).Manager).Initramfs(snap.System.Kernel, part.Of(snap).Initramfs)
 }
 
 // exits are what MLNX_OFED's installer means by its exit status (user manual, installation return

@@ -19,9 +19,9 @@ const note000 = "MLNX_OFED_LINUX-24.10-2.1.8.0-openeuler22.03sp3-x86_64.tar"
 
 // note000Host is a host of the write-up of two servers: openEuler, with the distribution's stack.
 func note000Host(change func(*facts.Snapshot)) *facts.Snapshot {
-	snap := &facts.Snapshot{System: facts.System{Kernel: "5.10.0-182.0.0.95.oe2203sp3.x86_64", Arch: "amd64"},
-		Stack: &facts.Stack{Name: facts.Inbox, Manager: "dnf", Release: packagemanager.Release{ID: "openEuler", Version: "22.03", Variant: "22.03 (LTS-SP3)"},
-			Packages: map[string]packagemanager.Package{"rdma-core": {Version: "41.0"}, "libnccl": {Version: "2"}}}}
+	snap := &facts.Snapshot{System: facts.System{Kernel: "5.10.0-182.0.0.95.oe2203sp3.x86_64", Arch: "amd64"}}
+	part.Put(snap, &Stack{Name: Inbox, Manager: "dnf", Release: packagemanager.Release{ID: "openEuler", Version: "22.03", Variant: "22.03 (LTS-SP3)"},
+		Packages: map[string]packagemanager.Package{"rdma-core": {Version: "41.0"}, "libnccl": {Version: "2"}}})
 	if change != nil {
 		change(snap)
 	}
@@ -29,12 +29,12 @@ func note000Host(change func(*facts.Snapshot)) *facts.Snapshot {
 }
 
 func TestVendorDifferences(t *testing.T) {
-	mlnx := Spec{Stack: facts.MLNXOFED, Bundle: note000}
+	mlnx := Spec{Stack: MLNXOFED, Bundle: note000}
 	reboot := mlnx
 	reboot.Reboot = true
 	firmware := mlnx
 	firmware.Firmware = true
-	installed := func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.MLNXOFED, "24.10-2.1.8.0" }
+	installed := func(s *facts.Snapshot) { part.Of(s).Name, part.Of(s).Version = MLNXOFED, "24.10-2.1.8.0" }
 	const stack, gone = "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "distribution's packages: rdma-core → the bundle's [live]"
 	const reload = "driver: the running one → the installed one [driver reload]"
 	for _, c := range []struct {
@@ -47,47 +47,47 @@ func TestVendorDifferences(t *testing.T) {
 		{"installed, restarted", reboot, nil, []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, where it has a later one [live]", reload}},
 		{"there", mlnx, installed, nil},
-		{"an older one is there", mlnx, func(s *facts.Snapshot) { installed(s); s.Stack.Version = "5.8-1.0.1.1" }, []string{"stack: mlnx_ofed 5.8-1.0.1.1 → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
+		{"an older one is there", mlnx, func(s *facts.Snapshot) { installed(s); part.Of(s).Version = "5.8-1.0.1.1" }, []string{"stack: mlnx_ofed 5.8-1.0.1.1 → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"there, and the old driver runs", mlnx, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Modules = []facts.StackModule{{Name: "mlx5_core", Is: true, Loaded: "A", Source: "B"}}
+			part.Of(s).Modules = []Module{{Name: "mlx5_core", Is: true, Loaded: "A", Source: "B"}}
 		}, []string{reload}},
 		{"what builds it is missing", mlnx, func(s *facts.Snapshot) {
-			s.Stack.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "tk", To: "8.6"}}}
+			part.Of(s).Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "tk", To: "8.6"}}}
 		}, []string{"package tk:  → 8.6 [live]", stack, gone, reload}},
 		{"cut off once ofed_info was there", mlnx, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Job = &facts.StackJob{State: facts.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
+			part.Of(s).Job = &resource.Job{State: resource.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
 		}, []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"cut off in the initramfs, and to be restarted", reboot, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "dracut --force"}
+			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
 		}, []string{"installation: broke off in: dracut --force → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"only the reload failed", mlnx, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "systemctl restart openibd.service"}
+			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "systemctl restart openibd.service"}
 		}, []string{"installation: broke off in: systemctl restart openibd.service → finished [live]", reload}},
-		{"another stack's installation was cut off", Spec{Stack: facts.MLNXOFED}, func(s *facts.Snapshot) {
+		{"another stack's installation was cut off", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Stack: facts.Inbox, Step: "dnf -y install"}
+			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Stack: Inbox, Step: "dnf -y install"}
 		}, []string{"installation: broke off in: dnf -y install → finished [live]"}},
-		{"cut off, and no bundle to finish it from", Spec{Stack: facts.MLNXOFED}, func(s *facts.Snapshot) {
+		{"cut off, and no bundle to finish it from", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
-			s.Stack.Job = &facts.StackJob{State: facts.JobFailed, Step: "dracut --force"}
+			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
 		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 broke off here, and the block names no bundle to finish it from"}},
 		{"storage uses the driver", mlnx, func(s *facts.Snapshot) {
-			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
+			part.Of(s).Modules = []Module{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
 		}, []string{`refused: the driver cannot be reloaded while ib_iser, ib_isert, ib_srpt, mlx5_vfio_pci use it (unload them): do that first, or set reboot = "allow" in the ofed block`}},
 		{"the operator comes in by it", mlnx, behind("eno1", ""), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
 		{"the operator comes in by another card", mlnx, behind("eno2", ""), []string{stack, gone, reload}},
 		{"nobody knows by what the operator comes in", mlnx, behind("", "no route"), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
 		{"the operator comes in by it, and it is restarted", reboot, behind("eno1", ""), []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"somebody uses the driver", mlnx, func(s *facts.Snapshot) {
-			s.Stack.Modules = []facts.StackModule{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
+			part.Of(s).Modules = []Module{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
 		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it (unload it): do that first, or set reboot = "allow" in the ofed block`}},
-		{"no bundle", Spec{Stack: facts.MLNXOFED}, nil, []string{"refused: this host has inbox, and the block names no bundle to install mlnx_ofed from"}},
-		{"no bundle is needed", Spec{Stack: facts.MLNXOFED}, installed, nil},
-		{"the other vendor's stack is there", mlnx, func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" },
+		{"no bundle", Spec{Stack: MLNXOFED}, nil, []string{"refused: this host has inbox, and the block names no bundle to install mlnx_ofed from"}},
+		{"no bundle is needed", Spec{Stack: MLNXOFED}, installed, nil},
+		{"the other vendor's stack is there", mlnx, func(s *facts.Snapshot) { part.Of(s).Name, part.Of(s).Version = DOCAOFED, "25.10-1.7.1" },
 			[]string{"refused: doca_ofed 25.10-1.7.1 is installed here: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}},
 		{"another machine", mlnx, func(s *facts.Snapshot) { s.System.Arch = "arm64" }, []string{"refused: " + note000 + " does not fit this host: it is for amd64, and this host is arm64"}},
 	} {
@@ -95,14 +95,14 @@ func TestVendorDifferences(t *testing.T) {
 			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.diff)
 		}
 	}
-	has := func(s *facts.Snapshot) { s.Stack.Name, s.Stack.Version = facts.DOCAOFED, "25.10-1.7.1" }
+	has := func(s *facts.Snapshot) { part.Of(s).Name, part.Of(s).Version = DOCAOFED, "25.10-1.7.1" }
 	for _, doca := range []Spec{{Bundle: "doca-host-3.1.0-091000_25.10_ol96.x86_64.rpm"}, {Version: "25.10"}, {Version: "25.10-1.7.1"}, {}} {
-		doca.Stack = facts.DOCAOFED
+		doca.Stack = DOCAOFED
 		if got := difference(t, note000Host(has), doca); got != nil {
 			t.Errorf("%+v: %q", doca, got)
 		}
 	}
-	if got := difference(t, note000Host(has), Spec{Stack: facts.DOCAOFED, Version: "25.1"}); len(got) != 1 || !strings.HasPrefix(got[0], "refused: ") {
+	if got := difference(t, note000Host(has), Spec{Stack: DOCAOFED, Version: "25.1"}); len(got) != 1 || !strings.HasPrefix(got[0], "refused: ") {
 		t.Errorf("25.1 is taken for 25.10: %q", got)
 	}
 }
@@ -110,19 +110,19 @@ func TestVendorDifferences(t *testing.T) {
 // TestWhatAPTCannotFinishTheBundleDoes: a vendor's installer was cut off in the middle of dpkg, and apt (2.6)
 // takes nothing at all where it has no archive of what is half installed.
 func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
-	want := Spec{Stack: facts.MLNXOFED, Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz"}
+	want := Spec{Stack: MLNXOFED, Bundle: "MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz"}
 	cut := func(s *facts.Snapshot) {
 		s.System.Kernel = "5.15.0-91-generic"
-		s.Stack = &facts.Stack{Name: facts.Inbox, Manager: "apt", Release: packagemanager.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
+		part.Put(s, &Stack{Name: Inbox, Manager: "apt", Release: packagemanager.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
 			Packages:  map[string]packagemanager.Package{"dkms": {Version: "2.8"}, "mlnx-tools": {Version: "24.10", Unfinished: "unpacked"}, "kernel-mft-dkms": {Version: "24.10", Unfinished: packagemanager.HalfInstalled}},
 			Simulated: &packagemanager.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
-			Job:       &facts.StackJob{State: facts.JobFailed, Step: "mlnxofedinstall --without-fw-update"}}
+			Job:       &resource.Job{State: resource.JobFailed, Step: "mlnxofedinstall --without-fw-update"}})
 	}
 	if got, diff := difference(t, note000Host(cut), want), []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
 		"package mlnx-tools: unpacked → 24.10 [live]", "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "driver: the running one → the installed one [driver reload]"}; !slices.Equal(got, diff) {
 		t.Errorf("%q, want\n%q", got, diff)
 	}
-	lacking := func(s *facts.Snapshot) { cut(s); delete(s.Stack.Packages, "dkms") }
+	lacking := func(s *facts.Snapshot) { cut(s); delete(part.Of(s).Packages, "dkms") }
 	if got := difference(t, note000Host(lacking), want); len(got) != 1 || !strings.HasPrefix(got[0], "refused: apt cannot install dkms: E: The package kernel-mft-dkms") {
 		t.Errorf("%q", got)
 	}
@@ -150,35 +150,35 @@ func behind(device, unknown string) func(*facts.Snapshot) {
 func TestModulesAreBuiltWithHeaders(t *testing.T) {
 	for file, refused := range map[string]bool{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm": true, "doca-host-3.1.0-091000_25.07_rhel9.x86_64.rpm": false} {
 		rhel := func(s *facts.Snapshot) {
-			s.System.Kernel, s.Stack.Release = "5.14.0-503.el9.x86_64", packagemanager.Release{ID: "rhel", Version: "9.5"}
+			s.System.Kernel, part.Of(s).Release = "5.14.0-503.el9.x86_64", packagemanager.Release{ID: "rhel", Version: "9.5"}
 		}
-		want := Spec{Stack: facts.DOCAOFED, Bundle: file}
+		want := Spec{Stack: DOCAOFED, Bundle: file}
 		got := difference(t, note000Host(rhel), want)
 		if strings.Contains(got[0], "the headers of its kernel 5.14.0-503.el9.x86_64 are not there (/lib/modules/5.14.0-503.el9.x86_64/build)") != refused {
 			t.Errorf("%s: %q", file, got)
 		}
 		const devel = "kernel-devel=5.14.0-503.el9"
 		for name, c := range map[string]struct {
-			change func(*facts.Stack)
+			change func(*Stack)
 			come   bool
 		}{
-			"they are there": {func(s *facts.Stack) { s.Headers = true }, true},
-			"the plan has them": {func(s *facts.Stack) {
+			"they are there": {func(s *Stack) { s.Headers = true }, true},
+			"the plan has them": {func(s *Stack) {
 				s.Wanted, s.Simulated = []string{devel}, &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "kernel-devel", To: "5.14.0-503.el9"}}}
 			}, true},
-			"the lists are read first": {func(s *facts.Stack) {
+			"the lists are read first": {func(s *Stack) {
 				s.Wanted, s.Simulated = []string{devel}, &packagemanager.Simulation{Unknown: []string{"kernel-devel"}}
 			}, true},
-			"something else is unfinished": {func(s *facts.Stack) { s.Simulated = &packagemanager.Simulation{} }, false},
-			"the plan has something else": {func(s *facts.Stack) {
+			"something else is unfinished": {func(s *Stack) { s.Simulated = &packagemanager.Simulation{} }, false},
+			"the plan has something else": {func(s *Stack) {
 				s.Wanted, s.Simulated = []string{"gcc", devel}, &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "gcc", To: "11"}}}
 			}, false},
-			"they are installed, and not in use": {func(s *facts.Stack) {
+			"they are installed, and not in use": {func(s *Stack) {
 				s.Wanted, s.Simulated = []string{"gcc", devel}, &packagemanager.Simulation{Unknown: []string{"gcc"}}
 				s.Packages["kernel-devel"] = packagemanager.Package{Version: "5.14.0-503.el9"}
 			}, false},
 		} {
-			got := difference(t, note000Host(func(s *facts.Snapshot) { rhel(s); c.change(s.Stack) }), want)
+			got := difference(t, note000Host(func(s *facts.Snapshot) { rhel(s); c.change(part.Of(s)) }), want)
 			if strings.Contains(got[0], "no package of the plan brings them") != (refused && !c.come) {
 				t.Errorf("%s: %s: %q", file, name, got)
 			}
@@ -239,7 +239,7 @@ func TestBundleCommands(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	ubuntu := note000Host(func(s *facts.Snapshot) { s.Stack.Manager, s.Stack.Initramfs = "apt", true })
+	ubuntu := note000Host(func(s *facts.Snapshot) { part.Of(s).Manager, part.Of(s).Initramfs = "apt", true })
 	got = typed(Spec{Bundle: "doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb"}, ubuntu)
 	if len(got) != 4 || !strings.HasPrefix(got[0], "dpkg ") || !strings.HasSuffix(got[2], "install -- doca-ofed") || !strings.HasPrefix(got[3], "update-initramfs -u -k ") {
 		t.Errorf("%q", got)
@@ -289,17 +289,17 @@ func (m *installs) Run(ctx context.Context, c host.Command, log io.Writer) (host
 }
 
 func TestSecureBootIsSaidBefore(t *testing.T) {
-	got := &Status{Want: Spec{Stack: facts.DOCAOFED}, Stack: &facts.Stack{SecureBoot: "on"}}
+	got := &Status{Want: Spec{Stack: DOCAOFED}, Stack: &Stack{SecureBoot: "on"}}
 	if notes := (provider{}).Notes(got); len(notes) != 1 || !strings.Contains(notes[0], "mokutil") {
 		t.Error(notes)
 	}
-	got.Stack.Modules = []facts.StackModule{{Name: "mlx5_core", File: "/lib/modules/6.1/updates/dkms/mlx5_core.ko"}, {Name: "mlx5_ib", File: "/lib/modules/6.1/updates/dkms/mlx5_ib.ko", Signer: "DKMS module signing key"},
+	got.Stack.Modules = []Module{{Name: "mlx5_core", File: "/lib/modules/6.1/updates/dkms/mlx5_core.ko"}, {Name: "mlx5_ib", File: "/lib/modules/6.1/updates/dkms/mlx5_ib.ko", Signer: "DKMS module signing key"},
 		{Name: "rdma_rxe", File: "/lib/modules/6.1/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko"}}
-	got.Stack.Name = facts.DOCAOFED
+	got.Stack.Name = DOCAOFED
 	if notes := (provider{}).Notes(got); len(notes) != 1 || !strings.Contains(notes[0], "module mlx5_core") {
 		t.Error(notes)
 	}
-	got.Stack.Modules, got.Want.Stack = nil, facts.MLNXOFED
+	got.Stack.Modules, got.Want.Stack = nil, MLNXOFED
 	if notes := (provider{}).Notes(got); len(notes) != 0 {
 		t.Error(notes)
 	}

@@ -1,4 +1,4 @@
-package facts
+package ofed
 
 import "testing"
 
@@ -22,15 +22,15 @@ func TestARebootIsDueForALaterKernelOfTheSameFlavour(t *testing.T) {
 		"5.15.0-206.el9uek.x86_64":     {[]string{"5.14.0-427.el9.x86_64", "6.12.0-1.el9.x86_64"}, ""},
 		"5.14.21-150500.55.19-default": {[]string{"5.14.21-150500.55.52-default", "6.4.0-150600.21-azure"}, "5.14.21-150500.55.52-default"},
 	} {
-		files := map[string]string{"/lib/modules/" + running + "/modules.dep": "", "/boot/vmlinuz-" + running: ""}
+		texts := map[string]string{"/lib/modules/" + running + "/modules.dep": "", "/boot/vmlinuz-" + running: ""}
 		for _, k := range c.others {
-			files["/lib/modules/"+k+"/modules.dep"], files["/boot/vmlinuz-"+k] = "", ""
+			texts["/lib/modules/"+k+"/modules.dep"], texts["/boot/vmlinuz-"+k] = "", ""
 		}
 		want := ""
 		if c.later != "" {
 			want = "kernel " + c.later + " is installed, and " + running + " runs"
 		}
-		if got := rebootDue(t.Context(), etc(t, files), running); got != want {
+		if got := rebootDue(t.Context(), files(t, texts), running); got != want {
 			t.Errorf("%s: %q, want %q", running, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package facts
+package resource
 
 import (
 	"context"
@@ -21,13 +21,13 @@ const (
 	JobDone     = "done"
 )
 
-// StackJob is an installation, as its journal says. One that says "running" and has no process any
+// Job is an installation, as its journal says. One that says "running" and has no process any
 // more was interrupted: by a power cut, or by who killed it.
-type StackJob struct {
+type Job struct {
 	ID      string     `json:"id"`
 	Fabric  string     `json:"fabric"`
 	Who     string     `json:"who"`
-	Stack   string     `json:"stack,omitempty"` // Inbox, MLNXOFED or DOCAOFED; "": not known
+	Stack   string     `json:"stack,omitempty"` // inbox, mlnx_ofed or doca_ofed; "": not known
 	State   string     `json:"state"`
 	Step    string     `json:"step,omitempty"` // the one that runs, or was the last
 	Why     string     `json:"why,omitempty"`  // it failed
@@ -38,7 +38,7 @@ type StackJob struct {
 }
 
 // Interrupted is where the installation broke off; "": it did not.
-func (j *StackJob) Interrupted() string {
+func (j *Job) Interrupted() string {
 	if j == nil || j.State == JobDone || j.State == JobChecking || j.Alive {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (j *StackJob) Interrupted() string {
 }
 
 // InterruptedFor is Interrupted where it was that stack's installation, or where nobody knows.
-func (j *StackJob) InterruptedFor(stack string) string {
+func (j *Job) InterruptedFor(stack string) string {
 	if j == nil || j.Stack != stack && j.Stack != "" {
 		return ""
 	}
@@ -55,14 +55,14 @@ func (j *StackJob) InterruptedFor(stack string) string {
 
 // ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is
 // taken as interrupted.
-func ReadJob(ctx context.Context, r host.Reader, boot string) *StackJob {
+func ReadJob(ctx context.Context, r host.Reader, boot string) *Job {
 	raw, err := r.ReadFile(ctx, JobFile)
 	if err != nil {
 		return nil
 	}
-	j := &StackJob{}
+	j := &Job{}
 	if json.Unmarshal(raw, j) != nil {
-		return &StackJob{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
+		return &Job{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
 	}
 	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(ctx, r, j.Process)
 	return j
@@ -70,7 +70,7 @@ func ReadJob(ctx context.Context, r host.Reader, boot string) *StackJob {
 
 // runs says whether a process lives: number and start together name one (proc_pid_stat(5)).
 func runs(ctx context.Context, r host.Reader, p process.ID) bool {
-	stat := text(ctx, r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
+	stat := host.Text(ctx, r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) >= 20 && f[0] != "Z" && f[19] == strconv.FormatUint(p.Start, 10)
 }

@@ -1,15 +1,18 @@
-package facts
+package ofed
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/packagemanager"
+	"github.com/fabricform/fabricform/resource"
 )
 
 func TestOFEDIsReadInBothSpellings(t *testing.T) {
@@ -23,7 +26,7 @@ func TestOFEDIsReadInBothSpellings(t *testing.T) {
 		"MLNX_OFED_LINUX-$(reboot):":       {},
 		"MLNX_OFED_LINUX-24.10 2.1.8.0:\n": {},
 	} {
-		stack, version, ok := ParseOFED(answer)
+		stack, version, ok := parseOFED(answer)
 		if got := [2]string{stack, version}; got != want || ok != (want[0] != "") {
 			t.Errorf("%q: %v %v", answer, got, ok)
 		}
@@ -31,7 +34,7 @@ func TestOFEDIsReadInBothSpellings(t *testing.T) {
 }
 
 func TestModulesOriginAndDifference(t *testing.T) {
-	got := withFiles([]StackModule{{Name: "mlx5_core", Is: true, Loaded: "AAAA"}}, ParseModinfo(`filename:       /lib/modules/5.15.0/updates/dkms/mlx5_core.ko
+	got := withFiles([]Module{{Name: "mlx5_core", Is: true, Loaded: "AAAA"}}, parseModinfo(`filename:       /lib/modules/5.15.0/updates/dkms/mlx5_core.ko
 version:        24.10-2.1.8
 srcversion:     BBBB
 name:           mlx5_core
@@ -58,27 +61,58 @@ name:           mlx5_ib
 
 func TestVersionsAreOrderedByTheirNumbers(t *testing.T) {
 	in := []string{"6.12.48+deb13-amd64", "6.12.9-amd64", "5.15.0-101-generic", "5.15.0-91-generic", "6.12.048"}
-	slices.SortFunc(in, CompareVersions)
+	slices.SortFunc(in, compareVersions)
 	if want := "5.15.0-91-generic 5.15.0-101-generic 6.12.9-amd64 6.12.048 6.12.48+deb13-amd64"; strings.Join(in, " ") != want {
 		t.Error(in)
 	}
 }
 
-// debian is a tree with Debian's files whose programs are not there.
-type debian struct{ tree }
+// tree reads files below a folder as if it were /; programs and all else of a Reader are absent.
+type tree struct {
+	host.Reader
+	root string
+}
 
-func (debian) Inquire(context.Context, string, ...string) (host.Answer, error) {
+// files is a tree with these files.
+func files(t *testing.T, texts map[string]string) tree {
+	t.Helper()
+	root := t.TempDir()
+	for path, text := range texts {
+		at := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tree{root: root}
+}
+
+func (t tree) ReadFile(_ context.Context, p string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(t.root, p))
+}
+
+func (t tree) ReadDir(_ context.Context, p string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(t.root, p))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (tree) Inquire(context.Context, string, ...string) (host.Answer, error) {
 	return host.Answer{}, host.ErrNoProgram
 }
 
-func (d debian) Stat(_ context.Context, p string) (host.FileStat, error) {
-	_, err := os.Lstat(filepath.Join(d.root, p))
+func (t tree) Stat(_ context.Context, p string) (host.FileStat, error) {
+	_, err := os.Lstat(filepath.Join(t.root, p))
 	return host.FileStat{}, err
 }
 
 func TestStackIsReadFromFiles(t *testing.T) {
-	root := t.TempDir()
-	for path, text := range map[string]string{
+	r := files(t, map[string]string{
 		"etc/os-release":                       "ID=ubuntu\nVERSION_ID=\"22.04\"\nID_LIKE=debian\n",
 		"usr/bin/apt-get":                      "",
 		"var/lib/dpkg/status":                  "Package: rdma-core\nStatus: install ok installed\nArchitecture: amd64\nVersion: 39.0-1\n\nPackage: perftest\nStatus: install ok unpacked\nArchitecture: amd64\nVersion: 1\n",
@@ -92,19 +126,10 @@ func TestStackIsReadFromFiles(t *testing.T) {
 		"lib/modules/5.15.0-101/x":             "",
 		"boot/vmlinuz-5.15.0-101":              "",
 		secureBootVariable:                     "\x06\x00\x00\x00\x01",
-		JobFile:                                `{"id":"x","state":"running","step":"apt-get install","boot":"b","process":{"pid":4,"start":77}}`,
+		resource.JobFile:                       `{"id":"x","state":"running","step":"apt-get install","boot":"b","process":{"pid":4,"start":77}}`,
 		"proc/4/stat":                          "4 (a b) R" + strings.Repeat(" 0", 18) + " 77 0",
-	} {
-		at := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := debian{tree{root: root}}
-	s := ReadStack(t.Context(), r, System{Kernel: "5.15.0-91", BootID: "b"}, &StackNeeds{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
+	})
+	s := readStack(t.Context(), r, facts.System{Kernel: "5.15.0-91", BootID: "b"}, &needs{Full: true, Inbox: true, Modules: []string{"rdma_rxe"}, Install: []string{"perftest=1"}})
 	if want := []string{"ibverbs-providers", "ibverbs-utils", "linux-modules-extra-5.15.0-91", "perftest=1", "rdma-core"}; !slices.Equal(s.Wanted, want) {
 		t.Error(s.Wanted)
 	}
@@ -116,13 +141,22 @@ func TestStackIsReadFromFiles(t *testing.T) {
 	if s.Job == nil || !s.Job.Alive || s.Job.Interrupted() != "" {
 		t.Errorf("%+v", s.Job)
 	}
-	if j := ReadJob(t.Context(), r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
+	if j := resource.ReadJob(t.Context(), r, "another boot"); j.Alive || j.Interrupted() != "apt-get install" {
 		t.Errorf("%+v", j)
 	}
 }
 
+// TestVersionsAreTheStacksAndWatchedPackages: hosts are not compared by what has nothing to do with RDMA.
+func TestVersionsAreTheStacksAndWatchedPackages(t *testing.T) {
+	s := &Stack{Name: MLNXOFED, Version: "24.10", Packages: map[string]packagemanager.Package{"rdma-core": {Version: "56.1"}, "perftest": {Unfinished: "half-configured"}, "vim": {Unfinished: "unpacked"}}}
+	want := map[string]facts.Version{facts.DriverStack: {Installed: "mlnx_ofed 24.10"}, "rdma-core": {Installed: "56.1"}, "perftest": {Unfinished: "half-configured"}}
+	if got := s.versions(); !maps.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // vendors is a tree whose ofed_info tells of a vendor's stack.
-type vendors struct{ debian }
+type vendors struct{ tree }
 
 func (vendors) Inquire(_ context.Context, name string, _ ...string) (host.Answer, error) {
 	if name != "ofed_info" {
@@ -139,8 +173,8 @@ func TestWhatBuildsAnInterruptedStackIsWanted(t *testing.T) {
 		`{"state":"failed","stack":"doca_ofed","step":"dpkg"}`:           true,
 		`{"state":`: true,
 	} {
-		r := vendors{debian{etc(t, map[string]string{"/etc/os-release": "ID=debian\n", "/usr/bin/apt-get": "", JobFile: job})}}
-		s := ReadStack(t.Context(), r, System{Kernel: "6.1.0-18-amd64"}, &StackNeeds{Full: true, Vendor: DOCAOFED})
+		r := vendors{files(t, map[string]string{"/etc/os-release": "ID=debian\n", "/usr/bin/apt-get": "", resource.JobFile: job})}
+		s := readStack(t.Context(), r, facts.System{Kernel: "6.1.0-18-amd64"}, &needs{Full: true, Vendor: DOCAOFED})
 		if got := slices.Contains(s.Wanted, "linux-headers-6.1.0-18-amd64"); got != wanted || s.Name != DOCAOFED {
 			t.Errorf("%s: %s wants %q", job, s.Name, s.Wanted)
 		}
@@ -153,13 +187,13 @@ func FuzzStack(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if _, version, ok := ParseOFED(s); ok && strings.ContainsAny(version, " /$;`\n") {
+		if _, version, ok := parseOFED(s); ok && strings.ContainsAny(version, " /$;`\n") {
 			t.Errorf("a version of %q", version)
 		}
-		for _, m := range ParseModinfo(s) {
+		for _, m := range parseModinfo(s) {
 			_ = m.Origin()
 		}
-		if CompareVersions(s, s) != 0 || CompareVersions(s, s+"1") > 0 && isNumber(s) {
+		if compareVersions(s, s) != 0 || compareVersions(s, s+"1") > 0 && isNumber(s) {
 			t.Errorf("%q is not equal to itself", s)
 		}
 	})

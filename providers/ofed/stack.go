@@ -1,4 +1,4 @@
-package facts
+package ofed
 
 import (
 	"context"
@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/packagemanager"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // The driver stacks, as `ofed.stack` names them.
@@ -18,21 +20,21 @@ const (
 	DOCAOFED = "doca_ofed"
 )
 
-// StackNeeds is what of the driver stack is to be read. Asking package managers takes up to some
+// needs is what of the driver stack is to be read. Asking package managers takes up to some
 // seconds, so that only a host with an `ofed` block is asked for all.
-type StackNeeds struct {
+type needs struct {
 	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
-	Inbox bool `json:"inbox,omitempty"`
+	Inbox bool
 	// Vendor is the vendor's stack that is wanted: where it is not there whole, what builds it is simulated.
-	Vendor string `json:"vendor,omitempty"`
+	Vendor string
 	// Install are further packages; "name=version" pins one.
-	Install []string `json:"install,omitempty"`
+	Install []string
 	// Modules are kernel modules that the host needs.
-	Modules []string `json:"modules,omitempty"`
+	Modules []string
 	// Full: beside versions, what an installation depends on.
-	Full bool `json:"full,omitempty"`
+	Full bool
 	// Reload: the driver may be reloaded, and who is in the way of that is looked for.
-	Reload bool `json:"reload,omitempty"`
+	Reload bool
 }
 
 func compact(a, b []string) []string {
@@ -48,7 +50,7 @@ type Stack struct {
 	Release  packagemanager.Release            `json:"release"`            // of the distribution
 	Manager  string                            `json:"manager,omitempty"`  // of packages; "": none that is known
 	Packages map[string]packagemanager.Package `json:"packages,omitempty"` // those that are looked at, where installed, and all unfinished ones
-	Modules  []StackModule                     `json:"modules,omitempty"`  // those that are loaded or have a file
+	Modules  []Module                          `json:"modules,omitempty"`  // those that are loaded or have a file
 
 	// What follows is read with Full only.
 	Missing    []string                   `json:"missing,omitempty"`     // needed modules that the running kernel has not
@@ -58,14 +60,14 @@ type Stack struct {
 	SecureBoot string                     `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
 	RebootDue  string                     `json:"reboot_due,omitempty"`  // why; "": it is not
 	Simulated  *packagemanager.Simulation `json:"simulated,omitempty"`   // of installing what was needed
-	Job        *StackJob                  `json:"job,omitempty"`         // the last installation, as its journal says
+	Job        *resource.Job              `json:"job,omitempty"`         // the last installation, as its journal says
 
 	// Reload is who is in the way of a reload; nil: not asked for, or no driver is loaded.
-	Reload *StackReload `json:"reload,omitempty"`
+	Reload *Reload `json:"reload,omitempty"`
 }
 
-// StackModule is a kernel module of the stack: the one that runs, and the file that would be loaded.
-type StackModule struct {
+// Module is a kernel module of the stack: the one that runs, and the file that would be loaded.
+type Module struct {
 	Name   string   `json:"name"`
 	Loaded string   `json:"loaded,omitempty"` // srcversion of the running one; "": not loaded, or it says none
 	Is     bool     `json:"is,omitempty"`     // loaded
@@ -76,12 +78,12 @@ type StackModule struct {
 }
 
 // Differs says whether another module runs than would be loaded.
-func (m StackModule) Differs() bool {
+func (m Module) Differs() bool {
 	return m.Is && m.Loaded != "" && m.Source != "" && m.Loaded != m.Source
 }
 
 // Origin is where a module's file comes from, by the folder that depmod.d(5) prefers.
-func (m StackModule) Origin() string {
+func (m Module) Origin() string {
 	switch {
 	case m.File == "":
 		return ""
@@ -99,23 +101,31 @@ var stackModules = []string{"ib_core", "mlx5_core", "mlx5_ib", "nvidia_peermem",
 // watched are the packages whose versions matter between hosts.
 var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
 
-// OfStack says whether a package is one of those whose versions matter between hosts.
-func OfStack(name string) bool { return slices.Contains(watched, name) }
+// versions are the stack's and those of the watched packages.
+func (s *Stack) versions() map[string]facts.Version {
+	out := map[string]facts.Version{facts.DriverStack: {Installed: s.String()}}
+	for _, name := range watched {
+		if p, found := s.Packages[name]; found {
+			out[name] = facts.Version{Installed: p.Version, Unfinished: p.Unfinished}
+		}
+	}
+	return out
+}
 
 // stackPatience bounds all questions of one reading to programs of the host.
 const stackPatience = 60 * time.Second
 
-// ReadStack reads the driver stack. A namespace lab shares its machine's, and is told so by System.Lab.
-func ReadStack(ctx context.Context, r host.Reader, sys System, needs *StackNeeds) *Stack {
-	ctx, cancel := context.WithTimeout(context.Background(), stackPatience)
+// readStack reads the driver stack. A namespace lab shares its machine's, and is told so by facts.System.Lab.
+func readStack(ctx context.Context, r host.Reader, sys facts.System, needs *needs) *Stack {
+	ctx, cancel := context.WithTimeout(ctx, stackPatience)
 	defer cancel()
-	s := &Stack{Name: Inbox, Release: packagemanager.ParseRelease(text(ctx, r, "/etc/os-release"))}
+	s := &Stack{Name: Inbox, Release: packagemanager.ParseRelease(host.Text(ctx, r, "/etc/os-release"))}
 	manager := packagemanager.Find(ctx, r, s.Release)
 	if manager != nil {
 		s.Manager = manager.Name
 	}
 	if a, err := r.Inquire(ctx, "ofed_info", "-s"); err == nil {
-		if name, version, ok := ParseOFED(a.Stdout); ok {
+		if name, version, ok := parseOFED(a.Stdout); ok {
 			s.Name, s.Version = name, version
 		}
 	}
@@ -127,7 +137,7 @@ func ReadStack(ctx context.Context, r host.Reader, sys System, needs *StackNeeds
 	if needs.Full {
 		s.readFull(ctx, r, sys, needs, names)
 	}
-	if needs.Reload && slices.ContainsFunc(s.Modules, func(m StackModule) bool { return m.Is }) {
+	if needs.Reload && slices.ContainsFunc(s.Modules, func(m Module) bool { return m.Is }) {
 		s.Reload = stackReload(ctx, r)
 	}
 	asked := slices.Clone(watched)
@@ -144,16 +154,16 @@ func ReadStack(ctx context.Context, r host.Reader, sys System, needs *StackNeeds
 	return s
 }
 
-func (s *Stack) readFull(ctx context.Context, r host.Reader, sys System, needs *StackNeeds, modules []string) {
+func (s *Stack) readFull(ctx context.Context, r host.Reader, sys facts.System, needs *needs, modules []string) {
 	if a, err := r.Inquire(ctx, "modinfo", append([]string{"-k", sys.Kernel}, modules...)...); err == nil {
-		s.Modules = withFiles(s.Modules, ParseModinfo(a.Stdout))
+		s.Modules = withFiles(s.Modules, parseModinfo(a.Stdout))
 	}
 	for _, name := range needs.Modules {
 		if s.Module(name) == nil {
 			s.Missing = append(s.Missing, name)
 		}
 	}
-	s.Job = ReadJob(ctx, r, sys.BootID)
+	s.Job = resource.ReadJob(ctx, r, sys.BootID)
 	// What tells of a vendor's stack may be there, and what builds its modules not.
 	if needs.Inbox || needs.Vendor != "" && (s.Name != needs.Vendor || s.Job.InterruptedFor(needs.Vendor) != "") {
 		s.Wanted = s.wantedPackages(sys, needs)
@@ -184,7 +194,7 @@ func (s *Stack) Lacking() bool {
 }
 
 // Module is the stack's module of that name; nil where it is neither loaded nor installed.
-func (s *Stack) Module(name string) *StackModule {
+func (s *Stack) Module(name string) *Module {
 	for i := range s.Modules {
 		if s.Modules[i].Name == name {
 			return &s.Modules[i]
@@ -206,7 +216,7 @@ func (s *Stack) String() string {
 
 // KernelPackage is the package that has kernel modules which the running kernel lacks, and whether
 // the host must boot another kernel for them; "" where none is known.
-func (s *Stack) KernelPackage(sys System) (name string, reboot bool) {
+func (s *Stack) KernelPackage(sys facts.System) (name string, reboot bool) {
 	if m := packagemanager.Lookup(s.Manager); m != nil {
 		return m.Kernel(s.Release, sys.Kernel, sys.Arch)
 	}
@@ -214,7 +224,7 @@ func (s *Stack) KernelPackage(sys System) (name string, reboot bool) {
 }
 
 // wantedPackages are all that the wanted stack needs here of the distribution, "name=version" where one is pinned.
-func (s *Stack) wantedPackages(sys System, needs *StackNeeds) []string {
+func (s *Stack) wantedPackages(sys facts.System, needs *needs) []string {
 	pinned := map[string]bool{}
 	for _, p := range needs.Install {
 		name, _, _ := strings.Cut(p, "=")

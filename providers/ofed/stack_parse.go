@@ -1,4 +1,4 @@
-package facts
+package ofed
 
 import (
 	"regexp"
@@ -9,8 +9,8 @@ import (
 // ofedLine is what `ofed_info -s` prints: MLNX_OFED names itself, and DOCA-OFED is the internal one.
 var ofedLine = regexp.MustCompile(`^(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]{0,62}?):?$`)
 
-// ParseOFED reads the answer of `ofed_info -s`; false where no line says a stack.
-func ParseOFED(answer string) (stack, version string, ok bool) {
+// parseOFED reads the answer of `ofed_info -s`; false where no line says a stack.
+func parseOFED(answer string) (stack, version string, ok bool) {
 	for line := range strings.Lines(answer) {
 		m := ofedLine.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
@@ -24,9 +24,9 @@ func ParseOFED(answer string) (stack, version string, ok bool) {
 	return "", "", false
 }
 
-// ParseModinfo reads what modinfo(8) prints of several modules; each begins with its file's name.
-func ParseModinfo(answer string) []StackModule {
-	var out []StackModule
+// parseModinfo reads what modinfo(8) prints of several modules; each begins with its file's name.
+func parseModinfo(answer string) []Module {
+	var out []Module
 	for line := range strings.Lines(answer) {
 		key, value, ok := strings.Cut(line, ":")
 		if !ok {
@@ -34,7 +34,7 @@ func ParseModinfo(answer string) []StackModule {
 		}
 		value = strings.TrimSpace(value)
 		if key == "filename" {
-			out = append(out, StackModule{File: value})
+			out = append(out, Module{File: value})
 			continue
 		}
 		if len(out) == 0 {
@@ -50,5 +50,5 @@ func ParseModinfo(answer string) []StackModule {
 			m.Signer = value
 		}
 	}
-	return slices.DeleteFunc(out, func(m StackModule) bool { return m.Name == "" })
+	return slices.DeleteFunc(out, func(m Module) bool { return m.Name == "" })
 }

@@ -1,4 +1,4 @@
-package facts
+package ofed
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 )
 
 // loadedModules are those of the names that run, with who holds them.
-func loadedModules(ctx context.Context, r host.Reader, names []string) []StackModule {
-	var out []StackModule
+func loadedModules(ctx context.Context, r host.Reader, names []string) []Module {
+	var out []Module
 	for _, name := range names {
 		dir := path.Join("/sys/module", name)
 		if _, err := r.ReadDir(ctx, dir); err != nil {
 			continue
 		}
-		m := StackModule{Name: name, Is: true, Loaded: text(ctx, r, dir+"/srcversion")}
+		m := Module{Name: name, Is: true, Loaded: host.Text(ctx, r, dir+"/srcversion")}
 		if holders, err := r.ReadDir(ctx, dir+"/holders"); err == nil {
 			m.Users = slices.Sorted(slices.Values(holders))
 		}
@@ -30,9 +30,9 @@ func loadedModules(ctx context.Context, r host.Reader, names []string) []StackMo
 }
 
 // withFiles adds what modules' files say to those that run.
-func withFiles(loaded, files []StackModule) []StackModule {
+func withFiles(loaded, files []Module) []Module {
 	for _, f := range files {
-		at := slices.IndexFunc(loaded, func(m StackModule) bool { return m.Name == f.Name })
+		at := slices.IndexFunc(loaded, func(m Module) bool { return m.Name == f.Name })
 		if at < 0 {
 			loaded = append(loaded, f)
 			continue
@@ -40,7 +40,7 @@ func withFiles(loaded, files []StackModule) []StackModule {
 		m := &loaded[at]
 		m.File, m.Source, m.Signer = f.File, f.Source, f.Signer
 	}
-	slices.SortFunc(loaded, func(a, b StackModule) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(loaded, func(a, b Module) int { return cmp.Compare(a.Name, b.Name) })
 	return loaded
 }
 
@@ -64,7 +64,7 @@ func secureBoot(ctx context.Context, r host.Reader) string {
 // the boot loader decides.
 func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
 	if _, err := r.Stat(ctx, "/run/reboot-required"); err == nil {
-		if by := strings.Fields(text(ctx, r, "/run/reboot-required.pkgs")); len(by) > 0 {
+		if by := strings.Fields(host.Text(ctx, r, "/run/reboot-required.pkgs")); len(by) > 0 {
 			slices.Sort(by)
 			return "asked for by " + strings.Join(slices.Compact(by), ", ")
 		}
@@ -79,7 +79,7 @@ func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
 	}
 	latest := kernel
 	for _, k := range kernels {
-		if _, err := r.Stat(ctx, "/boot/vmlinuz-"+k); err == nil && flavour(k) == flavour(kernel) && CompareVersions(k, latest) > 0 {
+		if _, err := r.Stat(ctx, "/boot/vmlinuz-"+k); err == nil && flavour(k) == flavour(kernel) && compareVersions(k, latest) > 0 {
 			latest = k
 		}
 	}
@@ -100,8 +100,8 @@ func flavour(release string) string {
 	return strings.Join(words, " ")
 }
 
-// CompareVersions orders versions by their numbers: 6.12.9 is before 6.12.48.
-func CompareVersions(a, b string) int {
+// compareVersions orders versions by their numbers: 6.12.9 is before 6.12.48.
+func compareVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, y := chunk(a), chunk(b)
 		a, b = a[len(x):], b[len(y):]

@@ -1,4 +1,4 @@
-package facts
+package ofed
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// StackReload is who is in the way of a driver's reload, beside modules that hold it.
-type StackReload struct {
+// Reload is who is in the way of a driver's reload, beside modules that hold it.
+type Reload struct {
 	Users     []host.RDMAUser `json:"users,omitempty"`     // processes that have a file of /dev/infiniband open
 	Functions []string        `json:"functions,omitempty"` // PCI functions of the driver that have virtual functions
-	Forbidden bool            `json:"forbidden,omitempty"` // ReloadConfig forbids openibd to unload the driver
+	Forbidden bool            `json:"forbidden,omitempty"` // reloadConfig forbids openibd to unload the driver
 }
 
-// ReloadConfig is openibd's own.
-const ReloadConfig = "/etc/infiniband/openib.conf"
+// reloadConfig is openibd's own.
+const reloadConfig = "/etc/infiniband/openib.conf"
 
-func stackReload(ctx context.Context, r host.Reader) *StackReload {
-	s := &StackReload{Forbidden: stopForbidden(text(ctx, r, ReloadConfig))}
+func stackReload(ctx context.Context, r host.Reader) *Reload {
+	s := &Reload{Forbidden: stopForbidden(host.Text(ctx, r, reloadConfig))}
 	if users, err := r.RDMAUsers(ctx, ""); err == nil { // else openibd finds them
 		s.Users = users
 	}
@@ -32,7 +32,7 @@ func stackReload(ctx context.Context, r host.Reader) *StackReload {
 			continue // not loaded
 		}
 		for _, e := range entries { // its functions, and files of the driver's own
-			if n, err := strconv.Atoi(text(ctx, r, path.Join(dir, e, "sriov_numvfs"))); err == nil && n > 0 {
+			if n, err := strconv.Atoi(host.Text(ctx, r, path.Join(dir, e, "sriov_numvfs"))); err == nil && n > 0 {
 				s.Functions = append(s.Functions, e)
 			}
 		}
