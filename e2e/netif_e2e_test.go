@@ -63,7 +63,7 @@ func TestDualStackPolicyRoutesSettleAndSurviveABounce(t *testing.T) {
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0)
 	// A foreign route in the declared place is refused, not replaced.
 	inside(t, state, fabric, "right", "ip", "route", "replace", "10.8.0.0/16", "dev", "rail", "table", "107", "proto", "static")
-	try(t, state, "plan", "-lab", fabric).want(t, 1, "a route that fabricform did not make stands there")
+	try(t, state, "plan", "-lab", fabric).want(t, 1, "fabricform did not add the existing route")
 	if got := inside(t, state, fabric, "right", "ip", "route", "show", "table", "107"); !strings.Contains(got, "proto static") {
 		t.Fatal(got)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// room is the kinds of one folder.
+// room holds the kinds of one folder.
 type room struct {
 	kinds func() resource.Kinds
-	// desired turns what the files declare for one host into resources; nil where Derived does.
+	// desired turns the declarations for one host into resources; nil if Derived does.
 	desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
-	// early rooms come before the others among what is desired: devices come with a driver stack, and a
-	// network manager keeps off a NIC before the NIC is changed.
+	// early rooms come first among the desired resources: a driver stack provides devices, and a network
+	// manager must release a NIC before the NIC is changed.
 	early bool
 }
 
@@ -33,7 +33,7 @@ var rooms = []room{
 	{ncclconf.Kinds, nil, false},
 }
 
-// Kinds is every kind that this build carries out, in the order in which kinds depend on each other.
+// Kinds returns every kind that this build can apply, in the order in which kinds depend on each other.
 func Kinds() (out resource.Kinds) {
 	for _, r := range rooms {
 		out = append(out, r.kinds()...)
@@ -41,7 +41,7 @@ func Kinds() (out resource.Kinds) {
 	return out
 }
 
-// Desired turns what the files declare for one host into resources.
+// Desired turns the declarations for one host into resources.
 func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 	for _, early := range []bool{true, false} {
 		for _, r := range rooms {
@@ -53,7 +53,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 	return out
 }
 
-// Derived are the resources that follow from what the host is, too, and from what fabrics made there.
+// Derived returns the resources that also depend on the host's facts and on the records of fabrics there.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []resource.Record) []resource.Resource {
 	var gone []string
 	for _, r := range records {
@@ -67,8 +67,8 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []r
 	return ncclconf.Derived(f, h, snap, gone...)
 }
 
-// Looks are resources for reading alone: what Derived looks at on the host, and, where hosts are compared
-// with each other, what they are compared by.
+// Looks returns resources that are only read: those that Derived needs, and, if hosts are compared with each
+// other, those that the comparison needs.
 func Looks(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource {
 	out := ncclconf.Looks(f, h)
 	if comparing {

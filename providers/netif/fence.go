@@ -16,12 +16,12 @@ func onManagement(snap *facts.Snapshot, netdev string) bool {
 	return slices.Contains(snap.Management.Devices, netdev)
 }
 
-// Touches refuses any change of a device under the operator's connection, and addresses elsewhere
-// that would draw the answers to the operator away from it.
+// Touches refuses any change of a device that carries the operator's connection, and addresses on other
+// devices that would divert the replies to the operator.
 func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change) string {
 	l, err := snap.Find(want.Select)
 	if err != nil {
-		return "" // Observe has said so
+		return "" // Observe reports the error
 	}
 	return touches(snap, l, changes)
 }
@@ -29,7 +29,7 @@ func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change
 func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" {
-		return "the path of your own connection could not be found (" + m.Unknown + "), so no NIC is changed"
+		return "cannot find the path of your own connection (" + m.Unknown + "), so no NIC is changed"
 	}
 	if !m.Client.IsValid() {
 		return ""
@@ -39,25 +39,25 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 	}
 	for _, c := range changes {
 		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {
-			return fmt.Sprintf("address %s on %s would take the answers to you (%s) away from %s", p, l.Name, m.Client, strings.Join(m.Devices, ", "))
+			return fmt.Sprintf("address %s on %s would divert the replies of your SSH connection (to %s) from %s", p, l.Name, m.Client, strings.Join(m.Devices, ", "))
 		}
 	}
 	return ""
 }
 
-// Touches refuses rules that select the answers to the operator, and routes in the tables that
-// carry them.
+// Touches refuses rules that match the replies to the operator, and routes in the tables that those replies
+// use.
 func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" {
-		return "the path of your own connection could not be found (" + m.Unknown + "), so no rule is changed"
+		return "cannot find the path of your own connection (" + m.Unknown + "), so no rule is changed"
 	}
 	if !m.Client.IsValid() || (want.Family() == inet6) != m.Client.Is6() {
 		return ""
 	}
 	covers := func(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || p.Masked().Contains(a) }
 	if covers(want.From, m.Server) && covers(want.To, m.Client) {
-		return fmt.Sprintf("%s selects the answers of your SSH connection (%s to %s)", describeRule(want.rule()), m.Server, m.Client)
+		return fmt.Sprintf("rule %s matches the replies of your SSH connection (%s to %s)", describeRule(want.rule()), m.Server, m.Client)
 	}
 	leads := func(r host.Rule) bool {
 		return r.Table == want.Table && r.Family == want.Family() && covers(r.From, m.Server) && covers(r.To, m.Client)
@@ -67,7 +67,7 @@ func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes [
 	}
 	for _, r := range want.Routes {
 		if r.To.Masked().Contains(m.Client) && r.changed(changes) {
-			return fmt.Sprintf("route %s in table %d would carry the answers of your SSH connection to %s", r.To, want.Table, m.Client)
+			return fmt.Sprintf("route %s in table %d would carry the replies of your SSH connection to %s", r.To, want.Table, m.Client)
 		}
 	}
 	return ""

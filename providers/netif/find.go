@@ -9,8 +9,8 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// find lists the live objects that belong to the snapshot: what stands on its links, what its atoms
-// name, and, of every place where it has one object, all.
+// find lists the live objects that belong to the snapshot: those on its links, those that its atoms name, and
+// all objects of each place where the snapshot has at least one.
 func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	var found objects
 	on := k.indexes()
@@ -50,7 +50,7 @@ func (k *kept) indexes() map[int]bool {
 	return on
 }
 
-// ourNexthops are those on a link, and groups of them.
+// ourNexthops returns the nexthops on a link of the snapshot, and their groups.
 func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 	ours := map[uint32]bool{}
 	for _, o := range all {
@@ -58,7 +58,7 @@ func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 			ours[o.number(nhaID)] = true
 		}
 	}
-	for _, b := range k.Nexthops { // what a link took along may be in a group that now lacks it
+	for _, b := range k.Nexthops { // a nexthop that was lost with its link may have been in a group
 		if o, err := parseObject(host.NewNexthop, b); err == nil {
 			ours[o.number(nhaID)] = true
 		}
@@ -73,8 +73,8 @@ func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 	})
 }
 
-// addresses are those of the links, now and when the snapshot was taken: one that is gone took along
-// what prefers it.
+// addresses returns the addresses of the links, now and at the time of the snapshot: the kernel removes routes
+// that prefer a source address together with that address.
 func (k *kept) addresses(live []object) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, o := range live {
@@ -111,7 +111,7 @@ func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object 
 	return slices.DeleteFunc(all, func(o object) bool { return !places[o.place()] })
 }
 
-// ourRules are those of a named priority, into a named table, or for one address of a link.
+// ourRules returns the rules with a named priority, with a named table, or for an address of a link.
 func (k *kept) ourRules(all, addrs []object) []object {
 	ours := k.addresses(addrs)
 	return slices.DeleteFunc(all, func(o object) bool {

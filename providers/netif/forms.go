@@ -24,19 +24,19 @@ const (
 	nhaOpFlags, nhaGroupStats, nhaHWStatsUsed = 14, 15, 17
 )
 
-// Flags of addresses (IFA_F_*). Temporary and secondary are one bit, told apart by the family.
+// Flags of addresses (IFA_F_*). Temporary and secondary share one bit; the family decides which it is.
 const (
 	flagTemporary = 0x01
 	flagNoDAD     = 0x02
 	flagDADFailed = 0x08
 	flagTentative = 0x40
 	flagPermanent = 0x80
-	// What comes and goes with time: optimistic, deprecated, tentative.
+	// Flags that change by themselves: optimistic, deprecated, tentative.
 	passingFlags = 0x04 | 0x20 | flagTentative
 )
 
-// What the kernel takes back of the flags that it tells. The others are states, such as
-// RTNH_F_LINKDOWN and FIB_RULE_IIF_DETACHED, and fib_create_info refuses them.
+// The reported flags that the kernel accepts in a request. The others are states, such as RTNH_F_LINKDOWN and
+// FIB_RULE_IIF_DETACHED, and fib_create_info refuses them.
 const (
 	routeFlags = 0x02 | 0x04 // RTNH_F_PERVASIVE, RTNH_F_ONLINK
 	ruleFlags  = 0x01 | 0x02 // FIB_RULE_PERMANENT, FIB_RULE_INVERT
@@ -47,13 +47,13 @@ func u32(b []byte, at int) uint32          { return binary.NativeEndian.Uint32(b
 func put32(b []byte, at int, v uint32)     { binary.NativeEndian.PutUint32(b[at:], v) }
 func mask32(b []byte, at int, keep uint32) { put32(b, at, u32(b, at)&keep) }
 
-// replayable is what the kernel takes back of an object.
+// replayable returns the part of an object that the kernel accepts in a request.
 func (o object) replayable() object {
 	out := o.without()
 	switch o.kind {
 	case host.NewRoute:
 		out = o.without(rtaCacheInfo)
-		if o.get(rtaNexthop) != nil { // the kernel shows the nexthop object's content too, and takes only one
+		if o.get(rtaNexthop) != nil { // the kernel also reports the content of the nexthop object, but accepts only one of both
 			out = out.without(rtaOIF, rtaGateway, rtaVia, rtaMultipath, rtaFlow, rtaEncap, rtaEncapType)
 		}
 		mask32(out.head, 8, routeFlags)
@@ -66,15 +66,15 @@ func (o object) replayable() object {
 	case host.NewNeighbour:
 		out = o.without(ndaCacheInfo, ndaProbes)
 	case host.NewNexthop:
-		out.head[1] = 0           // scope: rtm_to_nh_config takes none
+		out.head[1] = 0           // scope: rtm_to_nh_config accepts none
 		mask32(out.head, 4, 0x04) // RTNH_F_ONLINK
 		out = out.without(nhaOpFlags, nhaGroupStats, nhaHWStatsUsed)
 	}
 	return out
 }
 
-// expires is an IPv6 route's remaining life in seconds, 0 for ever: rta_expires of struct
-// rta_cacheinfo, in hundredths.
+// expires is the remaining lifetime of an IPv6 route in seconds; 0 if it is infinite. rta_expires of struct
+// rta_cacheinfo counts hundredths of a second.
 func (o object) expires() int {
 	if c := o.get(rtaCacheInfo); len(c) >= 12 && o.family() == inet6 {
 		if n := int(int32(u32(c, 8))); n > 0 {
@@ -84,7 +84,7 @@ func (o object) expires() int {
 	return 0
 }
 
-// same is an object's identity: equal texts are the same state. Lifetimes are not in it.
+// same identifies the state of an object: equal texts mean equal states. It ignores lifetimes.
 func (o object) same() string {
 	out := o.replayable()
 	switch o.kind {
@@ -99,7 +99,7 @@ func (o object) same() string {
 	return string(out.encode())
 }
 
-// removal is what the kernel takes to remove an object. A nexthop goes by its id alone.
+// removal returns the request body that removes an object. A nexthop is removed by its ID alone.
 func (o object) removal() object {
 	out := o.replayable()
 	if o.kind == host.NewNexthop {
@@ -109,7 +109,7 @@ func (o object) removal() object {
 	return out
 }
 
-// flags are an address's.
+// flags returns the flags of an address.
 func (o object) flags() uint32 {
 	if b := o.get(ifaFlags); len(b) == 4 {
 		return number(b)
@@ -117,14 +117,14 @@ func (o object) flags() uint32 {
 	return uint32(o.head[2])
 }
 
-// link is the device's index of an address or a neighbour: both headers have it at 4.
+// link is the device index of an address or a neighbour: both headers have it at offset 4.
 func (o object) link() int { return int(u32(o.head, 4)) }
 
-// permanent is a neighbour that somebody set by hand (NUD_PERMANENT); a link that goes down loses it
-// as it loses those that were learned.
+// permanent says whether somebody set the neighbour by hand (NUD_PERMANENT). A link that goes down loses these
+// as well as learned ones.
 func (o object) permanent() bool { return binary.NativeEndian.Uint16(o.head[8:])&0x80 != 0 }
 
-// place is where an object stands among others of its kind: within a place, the order counts.
+// place is the position of an object among others of its kind. Within a place, the order matters.
 func (o object) place() string {
 	switch o.kind {
 	case host.NewAddr:
@@ -147,7 +147,7 @@ func routePlace(family, table int, dst netip.Prefix, metric int) string {
 	return fmt.Sprintf("%d %d %s %d", family, table, dst, metric)
 }
 
-// table is a route's or rule's; numbers above 255 stand in an attribute, which both have at 15.
+// table is the table of a route or rule. Numbers above 255 are in an attribute, which is 15 for both.
 func (o object) table() uint32 {
 	if n := o.number(rtaTable); n != 0 {
 		return n
@@ -155,7 +155,7 @@ func (o object) table() uint32 {
 	return uint32(o.head[4])
 }
 
-// prefix joins an address attribute with its length at head[at]; all of the family where absent.
+// prefix joins an address attribute with its length at head[at]. Without the attribute it is the whole family.
 func (o object) prefix(kind uint16, at int) netip.Prefix {
 	a := o.addr(kind)
 	if !a.IsValid() {
@@ -166,7 +166,7 @@ func (o object) prefix(kind uint16, at int) netip.Prefix {
 	return netip.PrefixFrom(a, int(o.head[at]))
 }
 
-// local is an address's own end; a peer's stands in the other attribute.
+// local is the host's own address. The address of a peer is in the other attribute.
 func (o object) local() netip.Addr {
 	if a := o.addr(ifaLocal); a.IsValid() {
 		return a
@@ -174,7 +174,7 @@ func (o object) local() netip.Addr {
 	return o.addr(ifaAddress)
 }
 
-// String names an object for a person.
+// String describes an object for messages.
 func (o object) String() string {
 	switch o.kind {
 	case host.NewAddr:

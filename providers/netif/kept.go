@@ -15,10 +15,10 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// keeper is the room's exact way back.
+// keeper restores the network of a host exactly.
 type keeper struct{}
 
-// Keeper is shared by the room's kinds: a NIC's change takes routes along, a route's a rule.
+// Keeper returns one keeper for all kinds of the room, because a change of a NIC can remove routes.
 func (nic) Keeper() resource.Keeper         { return keeper{} }
 func (sysctl) Keeper() resource.Keeper      { return keeper{} }
 func (mainRoute) Keeper() resource.Keeper   { return keeper{} }
@@ -27,16 +27,16 @@ func (policyRoute) Keeper() resource.Keeper { return keeper{} }
 // Room names the part.
 func (keeper) Room() string { return "netif" }
 
-// keptVersion is the form of kept; a helper refuses what it does not know.
+// keptVersion is the format of kept; a helper refuses versions that it does not know.
 const keptVersion = 1
 
-// kept is what a host's network was, as far as a transaction can reach.
+// kept is the snapshot of a host's network, as far as a transaction can affect it.
 type kept struct {
 	Version int            `json:"version"`
 	Boot    string         `json:"boot"`
-	Uptime  time.Duration  `json:"uptime_ns"` // when it was taken, since boot
-	Names   map[int]string `json:"names"`     // of all links: a link's index changes with its driver's reload
-	Links   []keptLink     `json:"links"`     // those below first
+	Uptime  time.Duration  `json:"uptime_ns"` // of the snapshot, since boot
+	Names   map[int]string `json:"names"`     // of all links: a driver reload changes the index of a link
+	Links   []keptLink     `json:"links"`     // lower devices first
 	Sysctls []keptSysctl   `json:"sysctls"`   // in the order in which they are written
 
 	Addrs      [][]byte `json:"addrs"`
@@ -45,9 +45,9 @@ type kept struct {
 	Routes     [][]byte `json:"routes"`
 	Rules      [][]byte `json:"rules"`
 
-	Places     []string `json:"places,omitempty"`     // of routes that are changed by name
+	Places     []string `json:"places,omitempty"`     // of routes that the atoms name
 	Tables     []int    `json:"tables,omitempty"`     // whose rules belong to it
-	Priorities []int    `json:"priorities,omitempty"` // of rules that are changed by name
+	Priorities []int    `json:"priorities,omitempty"` // of rules that the atoms name
 }
 
 type keptLink struct {
@@ -55,7 +55,7 @@ type keptLink struct {
 	Name  string `json:"name"`
 	MTU   int    `json:"mtu"` // bytes
 	Up    bool   `json:"up"`
-	State string `json:"state"` // of operation: "up", "down", …; waited for, not set
+	State string `json:"state"` // operational state: "up", "down", …; Restore waits for it and does not set it
 }
 
 type keptSysctl struct {
@@ -63,9 +63,9 @@ type keptSysctl struct {
 	Value string `json:"value"`
 }
 
-// Snapshot reads the links that the atoms name, with those above and below them, and all that
-// stands on them: addresses, nexthops, routes by them or with their addresses, sysctls; and the
-// routes, rules and sysctls that the atoms name themselves.
+// Snapshot reads the links that the atoms name, the links above and below them, and everything that depends on
+// those links: addresses, nexthops, routes through them or with their addresses, sysctls. It also reads the
+// routes, rules and sysctls that the atoms name.
 func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k, err := takeKept(ctx, r, atoms)
 	if err != nil {
@@ -113,7 +113,7 @@ func encodeAll(objects []object) [][]byte {
 	return out
 }
 
-// moment is this boot and the time since it, sleep included (/proc/uptime; fs/proc/uptime.c).
+// moment returns the boot ID and the time since boot, including sleep (/proc/uptime; fs/proc/uptime.c).
 func moment(ctx context.Context, r host.Reader) (boot string, uptime time.Duration, err error) {
 	id, err := r.ReadFile(ctx, "/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -131,18 +131,18 @@ func moment(ctx context.Context, r host.Reader) (boot string, uptime time.Durati
 	return strings.TrimSpace(string(id)), time.Duration(seconds * float64(time.Second)), nil
 }
 
-// decodeKept reads a part of a snapshot; the bytes come from a disk and are not believed.
+// decodeKept decodes and validates a part of a snapshot, because the bytes come from a disk.
 func decodeKept(raw json.RawMessage) (*kept, objects, error) {
 	var k kept
 	if err := json.Unmarshal(raw, &k); err != nil {
-		return nil, objects{}, fmt.Errorf("read the network's snapshot: %w", err)
+		return nil, objects{}, fmt.Errorf("decode the network snapshot: %w", err)
 	}
 	if k.Version != keptVersion {
-		return nil, objects{}, fmt.Errorf("the network's snapshot has version %d, this build knows %d: use the release that took it", k.Version, keptVersion)
+		return nil, objects{}, fmt.Errorf("the network snapshot has version %d, but this build supports version %d: use the release that took the snapshot", k.Version, keptVersion)
 	}
 	for _, s := range k.Sysctls {
 		if strings.Contains(s.Path, "..") {
-			return nil, objects{}, fmt.Errorf("the network's snapshot names the sysctl %q", s.Path)
+			return nil, objects{}, fmt.Errorf("the network snapshot names an invalid sysctl %q", s.Path)
 		}
 	}
 	var was objects
@@ -155,7 +155,7 @@ func decodeKept(raw json.RawMessage) (*kept, objects, error) {
 	return &k, was, errors.Join(errs[:]...)
 }
 
-// objects are the kernel's, by kind, in the order in which it lists them.
+// objects holds kernel objects by kind, in the order in which the kernel lists them.
 type objects struct{ addrs, neighbours, nexthops, routes, rules []object }
 
 func parseAll(kind uint16, bodies [][]byte) ([]object, error) {
@@ -172,7 +172,7 @@ func parseAll(kind uint16, bodies [][]byte) ([]object, error) {
 	return out, nil
 }
 
-// dump lists live objects. A kernel before 5.3 has no nexthops and says so.
+// dump lists live objects. A kernel before 5.3 has no nexthops and returns an error.
 func dump(ctx context.Context, r host.Reader, get uint16) ([]object, error) {
 	found, err := r.Dump(ctx, get)
 	if get == host.GetNexthops && (errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EINVAL)) {

@@ -12,16 +12,15 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// linkSysctls are the folders of a link's own keys. The kernel throws IPv6's away when the MTU falls
-// below 1280, and makes them anew with its defaults.
+// linkSysctls are the folders of the per-link keys. The kernel deletes those of IPv6 when the MTU falls below
+// 1280, and later creates them again with its defaults.
 var linkSysctls = []string{"net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh"}
 
-// otherUnits are keys that say what another one says, in a coarser unit (net/core/neighbour.c), and
-// one that nobody can write.
+// otherUnits are keys that repeat another key in a coarser unit (net/core/neighbour.c), and one that is read-only.
 var otherUnits = []string{"base_reachable_time", "retrans_time", "unres_qlen", "mc_forwarding"}
 
-// readSysctls reads the named keys and all of the links'. A key that cannot be read, because it was
-// never set (stable_secret), is left out.
+// readSysctls reads the named keys and all keys of the links. It skips keys that cannot be read because they
+// were never set (stable_secret).
 func readSysctls(ctx context.Context, r host.Reader, at reached) ([]keptSysctl, error) {
 	paths := slices.Clone(at.sysctls)
 	for _, l := range at.links {
@@ -55,8 +54,8 @@ func readSysctls(ctx context.Context, r host.Reader, at reached) ([]keptSysctl, 
 	return out, nil
 }
 
-// turn orders writes: what is copied to others before them, and IPv6's switch, which takes all of
-// it along, before what it would take.
+// turn orders writes: keys that the kernel copies to other keys come before those, and disable_ipv6, which
+// removes everything of IPv6, comes before the other IPv6 keys.
 func turn(p string) int {
 	switch {
 	case p == "net/ipv4/ip_forward":
@@ -71,7 +70,7 @@ func turn(p string) int {
 	return 4
 }
 
-// sysctlDiffers tells the live value; ok is false where it is as it was. An absent key differs.
+// sysctlDiffers returns the live value and whether it differs from the kept one. An absent key differs.
 func sysctlDiffers(ctx context.Context, r host.Reader, s keptSysctl) (now string, differs bool) {
 	now, err := r.Sysctl(ctx, s.Path)
 	if err != nil {

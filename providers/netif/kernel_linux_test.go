@@ -254,7 +254,7 @@ func TestKernelForeignRouteIsRefused(t *testing.T) {
 	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
 	snap, err := facts.Gather(t.Context(), h, "")
 	must(t, err)
-	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not make") {
+	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not add") {
 		t.Fatalf("foreign route not refused: %v", err)
 	}
 }
@@ -358,7 +358,7 @@ func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
 	t.Helper()
 	snap, err := facts.Gather(t.Context(), h, "")
 	must(t, err)
-	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not make") {
+	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not add") {
 		t.Errorf("foreign route to %s not refused: %v", s.Route.To, err)
 	}
 }

@@ -16,7 +16,7 @@ const (
 	KindSysctl      = "sysctl"
 )
 
-// Kinds is the room's table. NICs come first: rules and routes refer to them.
+// Kinds returns the kinds of this room. NICs come first, because rules and routes refer to them.
 func Kinds() resource.Kinds {
 	return resource.Kinds{
 		resource.Erase[NICSpec, NICStatus](KindNIC, nic{}),
@@ -26,7 +26,7 @@ func Kinds() resource.Kinds {
 	}
 }
 
-// Desired turns what the files declare for one host into resources, in a stable order.
+// Desired turns the declarations for one host into resources, in a stable order.
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	var out []resource.Resource
 	for _, n := range h.NICs {
@@ -68,7 +68,7 @@ func nicOf(h *fabric.Host, ref fabric.NICRef) facts.Selector {
 	if n := h.NIC(ref.NIC); n != nil {
 		return selector(n)
 	}
-	return facts.Selector{} // matches nothing: planning says so
+	return facts.Selector{} // matches nothing; the plan reports the error
 }
 
 func routeSpec(r fabric.Route) RouteSpec {

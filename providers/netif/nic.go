@@ -16,24 +16,24 @@ import (
 // NICStatus is a found NIC.
 type NICStatus struct {
 	Link      host.Link
-	Addresses []netip.Prefix    // global scope, link-local left out
-	Sysctl    map[string]string // the keys that the spec asks for; absent where the host lacks them
+	Addresses []netip.Prefix    // of global scope, without link-local ones
+	Sysctl    map[string]string // the keys that the spec sets; absent if the host lacks them
 }
 
 type nic struct{}
 
-// Wired says that a resource is a declared NIC.
+// Wired marks a kind whose resources are declared NICs.
 func (nic) Wired() {}
 
 // smallestIPv6MTU is IPV6_MIN_MTU of the kernel's include/uapi/linux/ipv6.h: below it,
-// addrconf_notify (net/ipv6/addrconf.c) takes IPv6 off the device.
+// addrconf_notify (net/ipv6/addrconf.c) removes IPv6 from the device.
 const smallestIPv6MTU = 1280
 
 // linkLocalModes are the values of ipv6.conf.addr_gen_mode (IN6_ADDR_GEN_MODE_* in the kernel's
 // include/uapi/linux/if_link.h).
 var linkLocalModes = map[string]string{"eui64": "0", "none": "1"}
 
-// WantedSysctls are the per-interface keys that the NIC decides over: the spec's own keys and those that its attributes stand for.
+// WantedSysctls returns the per-interface keys that the NIC sets: the keys of the spec and those that its attributes imply.
 func (s NICSpec) WantedSysctls() map[string]string {
 	out := map[string]string{}
 	for k, v := range s.Sysctl {
@@ -43,7 +43,7 @@ func (s NICSpec) WantedSysctls() map[string]string {
 	case s.AcceptRA != nil && *s.AcceptRA:
 		out["ipv6.conf.accept_ra"] = "1"
 	case s.AcceptRA != nil || s.AddressesSet:
-		// A router advertisement would add addresses to a set that is declared to be exact.
+		// A router advertisement would add addresses, but the declared set is exact.
 		out["ipv6.conf.accept_ra"] = "0"
 	}
 	if mode, ok := linkLocalModes[s.IPv6LinkLocal]; ok {
@@ -52,7 +52,7 @@ func (s NICSpec) WantedSysctls() map[string]string {
 	return out
 }
 
-// Gather reads the per-interface keys that Diff looks at. A NIC that is not found is Observe's to name.
+// Gather reads the per-interface keys that Diff needs. It skips NICs that are not found; Observe reports them.
 func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec]) error {
 	for _, want := range look.Wants {
 		l, err := look.Snapshot.Find(want.Select)
@@ -70,7 +70,7 @@ func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec
 	return nil
 }
 
-// Observe finds the NIC; it is an error where none or several match.
+// Observe finds the NIC. It returns an error unless exactly one NIC matches.
 func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	l, err := snap.Find(want.Select)
 	if err != nil {
@@ -78,11 +78,11 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	}
 	is6 := func(p netip.Prefix) bool { return p.Addr().Is6() }
 	if want.MTU != 0 && want.MTU < smallestIPv6MTU && slices.ContainsFunc(want.Addresses, is6) {
-		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, and the kernel takes IPv6 off %s below %d", want.MTU, l.Name, smallestIPv6MTU)
+		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, but the kernel removes IPv6 from %s if its MTU is below %d", want.MTU, l.Name, smallestIPv6MTU)
 	}
 	got := &NICStatus{Link: *l, Sysctl: map[string]string{}}
 	for _, a := range snap.Addrs {
-		// Only IPv6's link-local addresses come by themselves; 169.254.0.0/16 of global scope was set.
+		// Only IPv6 link-local addresses are automatic; somebody set an address in 169.254.0.0/16 of global scope.
 		automatic := a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast()
 		if a.Index == l.Index && a.Scope == 0 && !automatic {
 			got.Addresses = append(got.Addresses, a.Prefix)
@@ -104,7 +104,7 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	return got, nil
 }
 
-// Stable leaves out what a link does by itself: carrier, state and speed.
+// Stable omits the facts of a link that change by themselves: carrier, state and speed.
 func (nic) Stable(got *NICStatus) any {
 	l := got.Link
 	l.Carrier, l.OperState, l.SpeedMbps = false, "", 0
@@ -114,7 +114,7 @@ func (nic) Stable(got *NICStatus) any {
 // Diff compares attribute by attribute.
 func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	if got == nil {
-		return nil // Observe never says so: a NIC is hardware, it cannot be created
+		return nil // Observe never returns nil: a NIC is hardware and cannot be created
 	}
 	var out []resource.Change
 	wanted := want.WantedSysctls()
@@ -145,7 +145,7 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	return out
 }
 
-// flapOf is what an MTU costs: a real NIC's driver resets the port when it changes, and a software device does not.
+// flapOf is the disruption of an MTU change: the driver of a real NIC resets the port, a software device does not.
 func flapOf(l host.Link) resource.Disruption {
 	if l.Kind != "" {
 		return resource.Live
@@ -169,8 +169,8 @@ func addressChange(l host.Link, p netip.Prefix, add bool) resource.Change {
 	return c
 }
 
-// stillAccepts leaves accept_ra at 2 where 1 is wanted: 2 accepts advertisements on a host that
-// forwards, too (Documentation/networking/ip-sysctl.rst).
+// stillAccepts allows accept_ra 2 if 1 is wanted: 2 accepts advertisements even on a host that forwards
+// (Documentation/networking/ip-sysctl.rst).
 func stillAccepts(key, now, want string) bool {
 	return key == "ipv6.conf.accept_ra" && now == "2" && want == "1"
 }
@@ -182,7 +182,7 @@ func state(up bool) string {
 	return "down"
 }
 
-// sameSysctl compares as the kernel prints: lists are separated by tabs, whatever was written.
+// sameSysctl compares values without regard to white space, because the kernel always separates lists by tabs.
 func sameSysctl(a, b string) bool {
 	return slices.Equal(strings.Fields(a), strings.Fields(b))
 }

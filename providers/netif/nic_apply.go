@@ -16,13 +16,13 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// dadPatience is how long duplicate address detection may take: one probe and a second's wait by
-// default (RFC 4862, 5.4), more where dad_transmits was raised.
+// dadPatience limits duplicate address detection. By default it takes one probe and a wait of one second
+// (RFC 4862, 5.4), and longer if dad_transmits was raised.
 const dadPatience = 5 * time.Second
 
-// Apply makes the changes in the order of the Diff that found them, with two exceptions: addresses
-// are added before any is removed, so that routes which prefer a source address keep it, and
-// addresses that the kernel drops along the way are put back.
+// Apply makes the changes in the order of Diff, with two exceptions: it adds addresses before it removes any,
+// so that routes which prefer a source address keep it, and it restores addresses that the kernel drops on the
+// way.
 func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []resource.Change) error {
 	snap, err := resource.Gather(ctx, h, n, want)
 	if err != nil {
@@ -44,7 +44,7 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 	if err := changeAddresses(ctx, h, l.Index, adds, removes); err != nil {
 		return err
 	}
-	if err := putBack(ctx, h, l.Index, want); err != nil {
+	if err := restoreAddresses(ctx, h, l.Index, want); err != nil {
 		return err
 	}
 	return awaitDAD(ctx, h, l, want)
@@ -85,10 +85,10 @@ func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, er
 	return adds, removes, nil
 }
 
-// changeAddresses adds before it removes, but for an IPv6 address whose prefix length changes: the
-// kernel knows an IPv6 address once per device, whatever its prefix (ipv6_add_addr in
-// net/ipv6/addrconf.c), and says EEXIST to the second. What a removal takes along is not removed again,
-// and comes back where it was to stay: secondaries go with their primary address.
+// changeAddresses adds before it removes, except for an IPv6 address whose prefix length changes: the kernel
+// allows an IPv6 address only once per device, whatever its prefix (ipv6_add_addr in net/ipv6/addrconf.c), and
+// refuses the second with EEXIST. The kernel removes secondary addresses with their primary one;
+// changeAddresses skips their removal, and restores those that are still wanted.
 func changeAddresses(ctx context.Context, h host.Host, index int, adds, removes []netip.Prefix) error {
 	for _, p := range adds {
 		same := func(r netip.Prefix) bool { return r.Addr().Is6() && r.Addr() == p.Addr() }
@@ -138,10 +138,10 @@ func stands(addrs []host.Addr, index int, p netip.Prefix) bool {
 	return slices.ContainsFunc(addrs, func(a host.Addr) bool { return a.Index == index && a.Prefix == p })
 }
 
-// putBack adds wanted addresses that are gone: removing a primary IPv4 address takes its
-// secondaries along unless promote_secondaries is set (net/ipv4/devinet.c, __inet_del_ifa), and an
-// MTU below 1280 takes all IPv6 addresses.
-func putBack(ctx context.Context, h host.Host, index int, want NICSpec) error {
+// restoreAddresses adds wanted addresses that are gone: the kernel removes the secondaries of a primary IPv4
+// address with it unless promote_secondaries is set (net/ipv4/devinet.c, __inet_del_ifa), and an MTU below 1280
+// removes all IPv6 addresses.
+func restoreAddresses(ctx context.Context, h host.Host, index int, want NICSpec) error {
 	if !want.AddressesSet {
 		return nil
 	}
@@ -159,8 +159,8 @@ func putBack(ctx context.Context, h host.Host, index int, want NICSpec) error {
 	return nil
 }
 
-// awaitDAD waits until no wanted address is tentative. Without carrier, detection does not start;
-// that is the link check's business.
+// awaitDAD waits until no wanted address is tentative. Without a carrier, detection does not start; the link
+// check reports that.
 func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) error {
 	return retry.Until(ctx, 50*time.Millisecond, dadPatience, func() (bool, error) {
 		addrs, err := h.Addrs(ctx)
@@ -180,14 +180,14 @@ func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) erro
 		if !waiting || !carrier(ctx, h, l.Index) {
 			return true, nil
 		}
-		return false, errors.New("duplicate address detection on " + l.Name + " did not end within 5 s")
+		return false, errors.New("duplicate address detection on " + l.Name + " timed out after 5 s")
 	})
 }
 
 func carrier(ctx context.Context, h host.Host, index int) bool {
 	links, err := h.Links(ctx)
 	if err != nil {
-		return true // keep waiting; the next dump of addresses says what is wrong
+		return true // keep waiting; the next dump of addresses reports the error
 	}
 	return slices.ContainsFunc(links, func(l host.Link) bool { return l.Index == index && l.Carrier })
 }

@@ -29,7 +29,7 @@ func nicAtom(l host.Link, value string) resource.Atom {
 	return resource.NewAtom(KindNIC, l.Name, value)
 }
 
-// Claims: a NIC decides over what its block mentions, and over every address where it declares any.
+// Claims says whether the block sets the value. A block with addresses claims every address of the NIC.
 func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	l, err := snap.Find(want.Select)
 	if err != nil || l.Name != a.Thing() {
@@ -50,7 +50,7 @@ func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	return false
 }
 
-// live reads the value.
+// live returns the live value.
 func (nic) live(snap *facts.Snapshot, a resource.Atom) string {
 	l := snap.Link(a.Thing())
 	if l == nil {
@@ -73,7 +73,7 @@ func (nic) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Undo disrupts as the change forward does, and keeps the device under the operator's connection as it is.
+// Undo has the disruption of the change itself, and reports a device that carries the operator's connection.
 func (p nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	c, l := a.Change(p.live(snap, a), to), snap.Link(a.Thing())
 	if l == nil {
@@ -96,7 +96,7 @@ func (p nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Ch
 func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	l := snap.Link(a.Thing())
 	if l == nil {
-		return fmt.Errorf("there is no device %s", a.Thing())
+		return fmt.Errorf("device %s does not exist", a.Thing())
 	}
 	prefix, isAddress := strings.CutPrefix(a.Value(), "address ")
 	if !isAddress {
@@ -112,15 +112,15 @@ func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a reso
 	return changeAddresses(ctx, h, l.Index, []netip.Prefix{p}, nil)
 }
 
-// Claims is for the one key.
+// Claims says whether the atom is this key.
 func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
 	return a.Thing() == want.Path()
 }
 
-// live reads the key.
+// live returns the live value of the key.
 func (sysctl) live(snap *facts.Snapshot, a resource.Atom) string { return snap.Sysctls[a.Thing()] }
 
-// Undo is guarded as the wanted key is.
+// Undo touches the operator's connection in the same cases as the wanted key.
 func (p sysctl) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	c := a.Change(p.live(snap, a), to)
 	c.Attribute = "value"
@@ -147,12 +147,12 @@ func all(p netip.Prefix) string {
 	return p.String()
 }
 
-// claimsRoute says whether one of the wanted routes stands in the atom's place.
+// claimsRoute says whether one of the wanted routes has the atom's table, destination and metric.
 func claimsRoute(kind string, table int, want []RouteSpec, a resource.Atom) bool {
 	return slices.ContainsFunc(want, func(s RouteSpec) bool { return routeAtom(kind, s.route(table, 0)) == a })
 }
 
-// findRoute is the live route in an atom's place.
+// findRoute returns the live route with the atom's table, destination and metric.
 func findRoute(snap *facts.Snapshot, kind string, a resource.Atom) *host.Route {
 	for i, r := range snap.Routes {
 		if routeAtom(kind, r) == a {
@@ -169,16 +169,16 @@ func liveRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 	return ""
 }
 
-// guardsRoute keeps routes that the answers to the operator take.
+// guardsRoute reports routes that carry the replies to the operator.
 func guardsRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 	m, r := snap.Management, findRoute(snap, kind, a)
 	if r != nil && m.Client.IsValid() && r.Dst.Contains(m.Client) && r.OutIndex == m.Route.OutIndex {
-		return fmt.Sprintf("route %s carries the answers of your SSH connection to %s", r.Dst, m.Client)
+		return fmt.Sprintf("route %s carries the replies of your SSH connection to %s", r.Dst, m.Client)
 	}
 	return ""
 }
 
-// revertRoute takes our route away: where we made one, none was before.
+// revertRoute removes our route. We add a route only where there was none before.
 func revertRoute(h host.Host, snap *facts.Snapshot, kind string, a resource.Atom) error {
 	if r := findRoute(snap, kind, a); r != nil {
 		return h.DelRoute(*r)
@@ -186,7 +186,7 @@ func revertRoute(h host.Host, snap *facts.Snapshot, kind string, a resource.Atom
 	return nil
 }
 
-// Claims is for the one route.
+// Claims says whether the atom is this route.
 func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) bool {
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
@@ -201,12 +201,12 @@ func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resou
 	return a.Change(p.live(snap, a), to), guardsRoute(snap, KindRoute, a)
 }
 
-// Revert takes the route away.
+// Revert removes the route.
 func (mainRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
 	return revertRoute(h, snap, KindRoute, a)
 }
 
-// Claims is for the rule and the routes that the block lists.
+// Claims says whether the atom is the rule or a route of the block.
 func (policyRoute) Claims(_ *facts.Snapshot, want PolicyRouteSpec, a resource.Atom) bool {
 	return ruleAtom(want.rule()) == a || claimsRoute(KindPolicyRoute, want.Table, want.Routes, a)
 }
@@ -232,7 +232,7 @@ func (policyRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// touches keeps what the answers to the operator take.
+// touches reports rules and routes that the replies to the operator use.
 func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() != "rule" {
 		return guardsRoute(snap, KindPolicyRoute, a)
@@ -240,7 +240,7 @@ func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	m, r := snap.Management, findRule(snap, a)
 	covers := func(p netip.Prefix, x netip.Addr) bool { return !p.IsValid() || p.Contains(x) }
 	if r != nil && m.Client.IsValid() && covers(r.From, m.Server) && covers(r.To, m.Client) {
-		return fmt.Sprintf("%s selects the answers of your SSH connection", describeRule(*r))
+		return fmt.Sprintf("rule %s matches the replies of your SSH connection", describeRule(*r))
 	}
 	return ""
 }
@@ -250,7 +250,7 @@ func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (res
 	return a.Change(p.live(snap, a), to), p.touches(snap, a)
 }
 
-// Revert takes the rule or route away.
+// Revert removes the rule or route.
 func (policyRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
 	if a.Thing() != "rule" {
 		return revertRoute(h, snap, KindPolicyRoute, a)

@@ -11,8 +11,8 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Protocol marks our routes and rules for a person's eye (`ip route show proto 251`). Numbers from
-// 192 up are in no one's register (include/uapi/linux/rtnetlink.h), 251 is in none that we know of.
+// Protocol marks our routes and rules, so that people can list them (`ip route show proto 251`). The kernel
+// registers no numbers from 192 up (include/uapi/linux/rtnetlink.h), and we know of no other user of 251.
 const Protocol = 251
 
 // Address families and route constants of rtnetlink.
@@ -21,14 +21,14 @@ const (
 	inet6          = 10
 	unicast        = 1
 	scopeLink      = 253
-	protocolKernel = 2    // what the kernel itself makes, such as the route to an address's subnet
-	metricIPv6     = 1024 // what the kernel gives IPv6 routes without a metric
+	protocolKernel = 2    // of routes that the kernel adds, such as the route to the subnet of an address
+	metricIPv6     = 1024 // default metric of IPv6 routes
 	tableUnspec    = 0
 	tableMain      = 254
 	tableLocal     = 255
 )
 
-// PolicyRouteStatus is what is found of a rule and of its routes.
+// PolicyRouteStatus is the found rule and its found routes.
 type PolicyRouteStatus struct {
 	Rule bool
 	routes
@@ -39,11 +39,11 @@ func (got *PolicyRouteStatus) Absent() bool { return !got.Rule && got.routes.Abs
 
 type policyRoute struct{}
 
-// Observe looks for the rule and for a route in each wanted place. A route that stands there and is
-// not ours is an error: it has an owner who would be surprised.
+// Observe looks for the rule and for each wanted route. A route with the same table, destination and metric that
+// is not ours is an error, because somebody else needs it.
 func (policyRoute) Observe(snap *facts.Snapshot, want PolicyRouteSpec) (*PolicyRouteStatus, error) {
 	if want.Table == tableUnspec || want.Table == tableLocal {
-		return nil, fmt.Errorf("table %d is the kernel's own", want.Table)
+		return nil, fmt.Errorf("table %d is reserved for the kernel; choose another table", want.Table)
 	}
 	found, err := observeRoutes(snap, want.NIC, want.Table, want.Routes)
 	if err != nil {
@@ -73,16 +73,16 @@ func (s PolicyRouteSpec) rule() host.Rule {
 	return host.Rule{Priority: s.Priority, From: s.From, To: s.To, Table: s.Table, Family: s.Family(), Protocol: Protocol}
 }
 
-// sameRule compares what a rule selects and where it leads; who made it does not matter.
+// sameRule compares the selectors and the table of two rules, and ignores who made them.
 func sameRule(a, b host.Rule) bool {
 	return a.Priority == b.Priority && a.From == b.From && a.To == b.To && a.Table == b.Table && a.Family == b.Family &&
 		a.IIF == "" && a.OIF == "" && a.Mark == 0 && !a.Other
 }
 
-// Diff adds what is missing and corrects our own routes that lead elsewhere.
+// Diff adds the missing rule and routes, and corrects our own routes that differ.
 func (policyRoute) Diff(want PolicyRouteSpec, got *PolicyRouteStatus) []resource.Change {
 	if got == nil {
-		return nil // the NIC stands for the resource's existence; Observe never answers nil
+		return nil // Observe never returns nil
 	}
 	var out []resource.Change
 	if !got.Rule {
@@ -102,8 +102,8 @@ func describeRule(r host.Rule) string {
 	return fmt.Sprintf("from %s%s lookup %d priority %d", from, to, r.Table, r.Priority)
 }
 
-// Apply sets routes before the rule that leads to them: the other way round, traffic would meet an
-// empty table for a moment and leave by the default route.
+// Apply adds routes before the rule: otherwise traffic would find an empty table for a moment and use the
+// default route.
 func (policyRoute) Apply(ctx context.Context, h host.Host, want PolicyRouteSpec, changes []resource.Change) error {
 	if err := applyRoutes(ctx, h, want.NIC, want.Table, want.Routes, changes); err != nil {
 		return err

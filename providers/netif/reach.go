@@ -12,13 +12,13 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// reached is what changes of atoms can reach on a host.
+// reached lists the objects of a host that changes of atoms can affect.
 type reached struct {
-	links   []host.Link // those below first
-	sysctls []string    // paths that the atoms name, or that follow them
+	links   []host.Link // lower devices first
+	sysctls []string    // paths that the atoms name, and keys that change with them
 }
 
-// reach reads the atoms, and notes in k what belongs to them beside links.
+// reach reads the atoms, and adds their routes, tables and priorities to k.
 func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) {
 	snap := &facts.Snapshot{Links: links}
 	var out reached
@@ -29,7 +29,7 @@ func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) 
 		case a.Kind() == KindNIC && len(fields) >= 3:
 			l := snap.Link(a.Thing())
 			if l == nil {
-				return out, fmt.Errorf("%s: there is no device %s", a, a.Thing())
+				return out, fmt.Errorf("%s: device %s does not exist", a, a.Thing())
 			}
 			named[l.Index] = true
 		case a.Kind() == KindSysctl && len(fields) == 2:
@@ -43,7 +43,7 @@ func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) 
 				return out, fmt.Errorf("%s: %w", a, err)
 			}
 		default:
-			return out, fmt.Errorf("%q names nothing that this build can change", a)
+			return out, fmt.Errorf("%q: this build cannot change such a value", a)
 		}
 	}
 	out.links = family(links, named)
@@ -59,8 +59,8 @@ func (k *kept) reachRule(priority, table string) error {
 	return k.reachTable(table)
 }
 
-// reachTable: rules into tables of our own belong to them. Those into the kernel's own tables (253
-// default, 254 main, 255 local) belong to everybody.
+// reachTable adds the rules that lead to a table of ours. Rules that lead to the kernel's own tables (253
+// default, 254 main, 255 local) are not ours.
 func (k *kept) reachTable(table string) error {
 	n, err := strconv.Atoi(table)
 	if err == nil && (n < 253 || n > 255) && !slices.Contains(k.Tables, n) {
@@ -90,9 +90,9 @@ func (k *kept) reachRoute(table, dst, metric string) error {
 	return k.reachTable(table)
 }
 
-// reachSysctl follows a key to what the kernel changes with it. "all" and ip_forward are copied to
+// reachSysctl adds the values that the kernel changes together with a key. It copies "all" and ip_forward to
 // every link (net/ipv4/devinet.c inet_forward_change, net/ipv6/addrconf.c addrconf_fixup_forwarding,
-// addrconf_disable_change); IPv6's take addresses and learned routes along.
+// addrconf_disable_change); with keys of IPv6 it also removes addresses and learned routes.
 func (r *reached) reachSysctl(path string, links []host.Link, named map[int]bool) {
 	r.sysctls = append(r.sysctls, path)
 	if path == "net/ipv4/ip_forward" {
@@ -124,8 +124,8 @@ func (r *reached) reachSysctl(path string, links []host.Link, named map[int]bool
 	}
 }
 
-// family adds what moves with the named links: members of a bond or bridge, VLANs and the like on
-// top, which follow their parent down and in MTU, and the masters above. Those below come first.
+// family adds the links that change with the named ones: members of a bond or bridge, VLANs and similar devices
+// on top, which follow the state and MTU of their parent, and the masters above. Lower devices come first.
 func family(links []host.Link, named map[int]bool) []host.Link {
 	in := map[int]bool{}
 	for i := range named {
@@ -160,7 +160,7 @@ func family(links []host.Link, named map[int]bool) []host.Link {
 				out = append(out, l)
 			}
 		}
-		if len(out) == before { // done, or a circle, which the kernel does not allow
+		if len(out) == before { // done, or a cycle, which the kernel does not allow
 			break
 		}
 	}

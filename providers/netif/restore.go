@@ -13,12 +13,12 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// restorePatience is how long Restore goes round: what a link does after it comes up (carrier, the
-// kernel's own addresses) comes a moment later, and must not come after the proof.
+// restorePatience limits the rounds of Restore. A link that comes up changes again a moment later (carrier, the
+// kernel's own addresses), and these changes must not come after the final comparison.
 const restorePatience = 3 * time.Second
 
-// Restore goes round until a re-read equals the snapshot: what one step takes along, such as
-// secondary addresses with their primary, the next round brings back.
+// Restore repeats its steps until the host equals the snapshot: a step may remove other objects, such as
+// secondary addresses with their primary, and the next round restores them.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	k, _, err := decodeKept(part)
 	if err != nil {
@@ -32,7 +32,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		r.pass(ctx)
 		diffs, settled, err := r.compare(ctx)
 		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
-			return nil, nil // whatever failed on the way did not matter
+			return nil, nil // the host is as it was, so earlier errors do not matter
 		}
 		r.failed("compare with the snapshot", err)
 		if ctx.Err() != nil || time.Now().After(end) {
@@ -49,7 +49,7 @@ type restorer struct {
 	want  objects
 	links []host.Link   // live
 	age   time.Duration // of the snapshot; negative: of another boot
-	gone  []string      // devices of the snapshot that are not there
+	gone  []string      // devices of the snapshot that do not exist any more
 	errs  []error
 }
 
@@ -59,7 +59,7 @@ func (r *restorer) failed(what string, err error) {
 	}
 }
 
-// meet turns the snapshot into what it means now: links found by name, lifetimes run on.
+// meet adapts the snapshot to the present: it finds links by name and reduces lifetimes.
 func (r *restorer) meet(ctx context.Context, k *kept) error {
 	var err error
 	if r.links, err = r.host.Links(ctx); err != nil {
@@ -90,7 +90,7 @@ func (r *restorer) meet(ctx context.Context, k *kept) error {
 	return err
 }
 
-// link is the live link that the snapshot speaks of; nil where it is gone.
+// link returns the live link of a kept one; nil if it is gone.
 func (r *restorer) link(l keptLink) *host.Link {
 	i := slices.IndexFunc(r.links, func(o host.Link) bool { return o.Name == l.Name })
 	if i < 0 {
@@ -99,8 +99,8 @@ func (r *restorer) link(l keptLink) *host.Link {
 	return &r.links[i]
 }
 
-// pass makes every step once. A device's MTU comes first, because below 1280 there are no IPv6
-// sysctls; sysctls before the device comes up, so that it does not learn what it should not.
+// pass makes every step once. The MTU of a device comes first, because below 1280 there are no IPv6 sysctls.
+// Sysctls come before the device goes up, so that it does not learn routes or addresses that it should not.
 func (r *restorer) pass(ctx context.Context) {
 	for _, l := range r.kept.Links {
 		if now := r.link(l); now != nil && now.MTU != l.MTU {
@@ -124,7 +124,7 @@ func (r *restorer) pass(ctx context.Context) {
 	r.bring(ctx, "rules", func(o objects) []object { return o.rules })
 }
 
-// onGone says whether a sysctl belongs to a device that is gone, which is said once.
+// onGone says whether a sysctl belongs to a device that is gone. Such a device is reported once.
 func (r *restorer) onGone(path string) bool {
 	parts := strings.Split(path, "/")
 	return len(parts) == 5 && slices.Contains(r.gone, parts[3])

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// compare re-reads all and tells what differs, and whether links still come up.
+// compare reads the host again and lists the differences. settled is false while links still come up.
 func (r *restorer) compare(ctx context.Context) (diffs []string, settled bool, err error) {
 	if r.links, err = r.host.Links(ctx); err != nil {
 		return nil, false, err
@@ -51,14 +51,14 @@ func (r *restorer) differences(want, live []object) []string {
 	for _, s := range steps(want, live) {
 		what := "is missing"
 		if s.remove {
-			what = "is too much, or not in its place"
+			what = "is unexpected, or out of order"
 		}
 		out = append(out, s.object.String()+r.on(s.object)+" "+what)
 	}
 	return out
 }
 
-// on names the device of an object, where it has one.
+// on names the device of an object, if it has one.
 func (r *restorer) on(o object) string {
 	name := r.kept.Names[o.device()]
 	switch {

@@ -8,14 +8,14 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// expired says whether the object would have gone by itself since. What was leased in another boot
-// is not ours to bring back: whoever leased it does that again.
+// expired says whether the lifetime of the object has ended since the snapshot. Leases of another boot are not
+// restored, because the client that held them asks for new ones.
 func (r *restorer) expired(o object) bool {
 	left, mortal := o.remaining()
 	return mortal && (r.age < 0 || left <= r.age)
 }
 
-// remaining is how long the object had to live when the snapshot was taken.
+// remaining is the lifetime that the object had left at the time of the snapshot; false if it was infinite.
 func (o object) remaining() (time.Duration, bool) {
 	if o.kind == host.NewRoute {
 		return time.Duration(o.expires()) * time.Second, o.expires() > 0
@@ -30,20 +30,19 @@ func (o object) remaining() (time.Duration, bool) {
 // forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
 const forever = 0xffffffff
 
-// others says whether a route is the kernel's own on a link that the snapshot is not of. Every link has
-// some in the same places (fe80::/64, ff00::/8); they come and go with it, by another's hand.
+// others says whether a route is the kernel's own on a link that is not in the snapshot. Every link has some in
+// the same places (fe80::/64, ff00::/8), and the kernel adds and removes them with the link.
 func (r *restorer) others(o object) bool {
 	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.kept.indexes()[o.device()]
 }
 
-// down says whether such a route went with its link.
+// down says whether the kernel removed such a route because its link is down.
 func (r *restorer) down(o object) bool {
 	up := func(l host.Link) bool { return l.Index == o.device() && l.Up }
 	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
 }
 
-// live leaves out what came with another link since, and what was leased, where the snapshot is of
-// another boot.
+// live omits routes that other links have added since, and, if the snapshot is of another boot, leased objects.
 func (r *restorer) live(found objects) objects {
 	came := func(o object) bool {
 		return r.others(o) && !slices.ContainsFunc(r.want.routes, func(w object) bool { return w.place() == o.place() && w.same() == o.same() })
@@ -55,8 +54,8 @@ func (r *restorer) live(found objects) objects {
 	return r.without(found, func(o object) bool { _, mortal := o.remaining(); return mortal })
 }
 
-// without leaves out addresses and routes that have gone by themselves, and the routes that the
-// kernel made for such addresses.
+// without omits addresses and routes for which gone is true, and the routes that the kernel made for such
+// addresses.
 func (r *restorer) without(all objects, gone func(object) bool) objects {
 	var lost, stay []object
 	for _, o := range all.addrs {
@@ -73,8 +72,8 @@ func (r *restorer) without(all objects, gone func(object) bool) objects {
 	return all
 }
 
-// followsFrom says whether the kernel makes the route with one of the addresses: the one to the
-// address itself and that to its network, and IPv4's, which all prefer it.
+// followsFrom says whether the kernel adds the route together with one of the addresses: the routes to the address
+// itself and to its network, and for IPv4 every route that prefers the address.
 func followsFrom(route object, addrs []object) bool {
 	dst := route.prefix(rtaDst, 1)
 	return slices.ContainsFunc(addrs, func(a object) bool {

@@ -9,12 +9,12 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// scaffoldMetric is the last that routes can have: whatever stands beside it wins.
+// scaffoldMetric is the highest metric, so that any other route wins.
 const scaffoldMetric = 0xffffffff
 
-// addByScaffold replays a route or nexthop whose gateway is on no link. The kernel asks that only
-// when a route is made, and keeps it when the address that answered goes; such a route stood in the
-// snapshot. Host routes to its gateways stand as long as the request takes.
+// addByScaffold replays a route or nexthop whose gateway is not reachable on any link. The kernel checks the
+// gateway only when a route is added, and keeps the route when the address that made it reachable is removed;
+// so a snapshot may hold such a route. Temporary host routes to its gateways exist during the request.
 func (r *restorer) addByScaffold(o object, send func() error) error {
 	err := send()
 	if !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) {
@@ -41,7 +41,7 @@ type gateway struct {
 	index int // of the device
 }
 
-// gateways are those of a route or nexthop, one or several.
+// gateways returns the gateways of a route or nexthop.
 func (o object) gateways() []gateway {
 	var out []gateway
 	note := func(o object, index int, gatewayKind uint16) {
@@ -66,7 +66,7 @@ func (o object) gateways() []gateway {
 	return out
 }
 
-// scaffold is a route to one address, in the table where the kernel looks for o's gateway first.
+// scaffold returns a route to one address, in the table where the kernel looks for o's gateway first.
 func scaffold(a netip.Addr, index int, o object) object {
 	table := uint32(tableMain)
 	if o.kind == host.NewRoute && a.Is4() == (o.family() == inet) {

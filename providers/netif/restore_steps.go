@@ -10,14 +10,14 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// removers are the requests that take away what the keys make.
+// removers maps each request that adds an object to the one that removes it.
 var removers = map[uint16]uint16{
 	host.NewAddr: host.DelAddr, host.NewRoute: host.DelRoute, host.NewRule: host.DelRule, host.NewNexthop: host.DelNexthop,
 	host.NewNeighbour: host.DelNeighbour,
 }
 
-// bring makes one kind of objects as they were. It reads them just before: the steps so far have
-// taken some along, and the kernel has made others with the addresses.
+// bring restores the objects of one kind. It first reads them again, because earlier steps may have removed some,
+// and the kernel adds others together with addresses.
 func (r *restorer) bring(ctx context.Context, what string, of func(objects) []object) {
 	live, err := r.kept.find(ctx, r.host)
 	if err != nil {
@@ -34,18 +34,18 @@ func (r *restorer) bring(ctx context.Context, what string, of func(objects) []ob
 				r.failed("remove "+s.object.String()+r.on(s.object), err)
 			}
 		case !r.lacksDevice(s.object) && !s.object.kernels():
-			r.failed("bring back "+s.object.String()+r.on(s.object), r.add(s.object))
+			r.failed("restore "+s.object.String()+r.on(s.object), r.add(s.object))
 		}
 	}
 }
 
-// gone: what was to be removed has gone with something that went before.
+// gone says whether the error means that the object was already removed, with another one.
 func gone(err error) bool {
 	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// turn: what is removed goes first, and what others refer to comes before them: nexthops before
-// their groups, routes on the link before routes by a gateway that must be on some link.
+// turn orders the steps: removals come first, and an object comes before those that refer to it: nexthops before
+// their groups, routes on the link before routes with a gateway, which must be on some link.
 func (s step) turn() int {
 	o := s.object
 	switch {
@@ -65,16 +65,16 @@ func (r *restorer) add(o object) error {
 	flags := host.Create | host.Excl
 	switch o.kind {
 	case host.NewRoute:
-		flags = host.Create | host.Append // behind those that stay in its place
+		flags = host.Create | host.Append // behind the remaining ones of its place
 	case host.NewNeighbour:
-		flags = host.Create | host.Replace // of one that was learned meanwhile
+		flags = host.Create | host.Replace // the kernel may have learned one meanwhile
 	}
 	probed := o.kind == host.NewAddr && o.family() == inet6 && o.flags()&(flagTentative|flagDADFailed|flagNoDAD) == 0
 	if !probed {
 		return r.addByScaffold(o, func() error { return r.host.Send(o.kind, flags, o.encode()) })
 	}
-	// The address was in use here a moment ago: probing it anew for seconds would keep its routes
-	// away as long. The second request takes the mark off, as it does not count as a new address.
+	// The address was in use here a moment ago. Probing it again would delay its routes by seconds, so it is added
+	// with nodad. The second request removes that flag; it does not count as a new address.
 	quick := o.without()
 	quick.set(ifaFlags, o.flags()|flagNoDAD)
 	if err := r.host.Send(host.NewAddr, flags, quick.encode()); err != nil {
@@ -83,7 +83,7 @@ func (r *restorer) add(o object) error {
 	return r.host.Send(host.NewAddr, host.Create|host.Replace, o.encode())
 }
 
-// aged takes the time since the snapshot off an object's life.
+// aged reduces the lifetimes of an object by the time since the snapshot.
 func (r *restorer) aged(o object) object {
 	if _, mortal := o.remaining(); !mortal && o.get(rtaExpires) == nil || r.age < 0 {
 		return o
@@ -102,13 +102,13 @@ func (r *restorer) aged(o object) object {
 	return o
 }
 
-// lacksDevice says whether an object stands on a device that is gone, which is said once.
+// lacksDevice says whether the device of an object is gone. Such a device is reported once.
 func (r *restorer) lacksDevice(o object) bool {
 	index := o.device()
 	return index != 0 && !slices.ContainsFunc(r.links, func(l host.Link) bool { return l.Index == index })
 }
 
-// device is the index of the device that an object stands on; 0: none or several.
+// device is the index of the object's device; 0 if it has none or several.
 func (o object) device() int {
 	switch o.kind {
 	case host.NewAddr, host.NewNeighbour:
@@ -121,8 +121,8 @@ func (o object) device() int {
 	return 0
 }
 
-// renumbered is the snapshot with the indexes that its links have now: a driver's reload gives new
-// ones. A link that is gone keeps its own, marked, so that no other is taken for it.
+// renumbered returns the snapshot with the current indexes of its links, because a driver reload changes them. A
+// link that is gone keeps its index, marked, so that no other link is mistaken for it.
 func (k *kept) renumbered(live []host.Link) (*kept, error) {
 	out := *k
 	to := map[int]int{}
@@ -162,8 +162,7 @@ func (k *kept) renumbered(live []host.Link) (*kept, error) {
 	return &out, errors.Join(errs...)
 }
 
-// vanished marks the index of a link that is gone. The kernel counts indexes up from 1 and does not
-// get there.
+// vanished marks the index of a link that is gone. The kernel counts indexes from 1 and never gets that high.
 const vanished = 1 << 30
 
 // renumber changes the object in place.

@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// MainRouteStatus is what is found in a wanted route's place.
+// MainRouteStatus is the found route with the wanted destination and metric.
 type MainRouteStatus struct{ routes }
 
 type mainRoute struct{}
@@ -26,7 +26,7 @@ func (mainRoute) Observe(snap *facts.Snapshot, want MainRouteSpec) (*MainRouteSt
 // Diff adds the route, or corrects ours.
 func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Change {
 	if got == nil {
-		return nil // the NIC stands for the resource's existence; Observe never answers nil
+		return nil // Observe never returns nil
 	}
 	return got.diff(KindRoute, tableMain, []RouteSpec{want.Route})
 }
@@ -36,11 +36,11 @@ func (mainRoute) Apply(ctx context.Context, h host.Host, want MainRouteSpec, cha
 	return applyRoutes(ctx, h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)
 }
 
-// Touches refuses a route that would win over the one that carries the answers to the operator.
+// Touches refuses a route that would override the one that carries the replies to the operator.
 func (mainRoute) Touches(snap *facts.Snapshot, want MainRouteSpec, _ []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" {
-		return "the path of your own connection could not be found (" + m.Unknown + "), so no route is changed"
+		return "cannot find the path of your own connection (" + m.Unknown + "), so no route is changed"
 	}
 	if !m.Client.IsValid() || !want.Route.To.Masked().Contains(m.Client) {
 		return ""
@@ -52,5 +52,5 @@ func (mainRoute) Touches(snap *facts.Snapshot, want MainRouteSpec, _ []resource.
 			return ""
 		}
 	}
-	return fmt.Sprintf("route %s would carry the answers of your SSH connection to %s", want.Route.To, m.Client)
+	return fmt.Sprintf("route %s would carry the replies of your SSH connection to %s", want.Route.To, m.Client)
 }

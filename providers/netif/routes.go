@@ -12,20 +12,20 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// routes are what is found in the places of wanted ones, on one device and in one table.
+// routes holds the found routes for the wanted ones of one device and one table.
 type routes struct {
-	Routes []*host.Route // as the wanted ones; nil where absent
+	Routes []*host.Route // in the order of the wanted ones; nil if absent
 	netdev string        // the device that the routes leave by
 	index  int
 }
 
-// Absent says that none of the routes is there.
+// Absent says whether none of the routes exists.
 func (got *routes) Absent() bool {
 	return !slices.ContainsFunc(got.Routes, func(r *host.Route) bool { return r != nil })
 }
 
-// observeRoutes looks for a route in each wanted place. A route that stands there and is not ours
-// is an error: it has an owner who would be surprised.
+// observeRoutes looks for each wanted route. A route with the same table, destination and metric that is not ours
+// is an error, because somebody else needs it.
 func observeRoutes(snap *facts.Snapshot, nic facts.Selector, table int, want []RouteSpec) (*routes, error) {
 	l, err := snap.Find(nic)
 	if err != nil {
@@ -47,16 +47,16 @@ func observeRoutes(snap *facts.Snapshot, nic facts.Selector, table int, want []R
 	return got, nil
 }
 
-// foreign is the error about a route that is not ours and stands in a wanted one's place.
+// foreign returns the error about a route that conflicts with a wanted one and is not ours.
 func foreign(r host.Route, snap *facts.Snapshot) error {
 	cure := "remove it, or choose another table or metric"
 	switch {
-	case r.Protocol == protocolKernel: // without it the NIC's subnet is out of reach
-		cure = "it came with an address, so leave yours out, or choose another metric"
+	case r.Protocol == protocolKernel: // without it, the subnet of the NIC is unreachable
+		cure = "the kernel added it for an address, so remove your route, or choose another metric"
 	case r.Table == tableMain: // a route block names no table
 		cure = "remove it, or choose another metric"
 	}
-	return fmt.Errorf("route %s in table %d: a route that fabricform did not make stands there (%s, proto %d); %s",
+	return fmt.Errorf("route %s in table %d: fabricform did not add the existing route (%s, proto %d); %s",
 		r.Dst, r.Table, describe(r, snap), r.Protocol, cure)
 }
 
@@ -71,7 +71,7 @@ func (s RouteSpec) route(table, index int) host.Route {
 	return r
 }
 
-// defaultMetric is what the kernel gives a route without a metric.
+// defaultMetric is the kernel's default metric of a route.
 func defaultMetric(dst netip.Prefix) int {
 	if dst.Addr().Is6() {
 		return metricIPv6
@@ -79,12 +79,13 @@ func defaultMetric(dst netip.Prefix) int {
 	return 0
 }
 
-// sameRoute compares where a route leads. Scope follows from the rest, and IPv6 has none.
+// sameRoute compares the targets of two routes. It ignores the scope, which follows from the rest and which IPv6
+// does not have.
 func sameRoute(a, b host.Route) bool {
 	return a.Via == b.Via && a.Src == b.Src && a.OutIndex == b.OutIndex && a.Type == b.Type && a.OnLink == b.OnLink && a.NextHops == 0
 }
 
-// diff adds what is missing and corrects our own routes that lead elsewhere.
+// diff adds the missing routes and corrects our own routes that differ.
 func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Change {
 	var out []resource.Change
 	for i, spec := range want {
@@ -101,7 +102,7 @@ func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Cha
 	return out
 }
 
-// attribute names the route among its resource's changes.
+// attribute names the route in the changes of its resource.
 func (s RouteSpec) attribute() string { return "route " + s.To.Masked().String() }
 
 // changed says whether the route is among the changes.
@@ -140,7 +141,7 @@ func describe(r host.Route, snap *facts.Snapshot) string {
 	return describeRoute(r, name)
 }
 
-// applyRoutes makes those routes that are among the changes.
+// applyRoutes sets the routes that are among the changes.
 func applyRoutes(ctx context.Context, h host.Host, nic facts.Selector, table int, want []RouteSpec, changes []resource.Change) error {
 	snap, err := facts.Gather(ctx, h, "")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// object is one kernel object as rtnetlink sends it. Its bytes are kept and replayed as they are,
-// but for the few that the kernel tells and does not take: what no one here knows is not lost.
+// object is one kernel object as rtnetlink sends it. Its bytes are kept and replayed unchanged, except for the few
+// that the kernel reports but does not accept. So attributes that this program does not know are not lost.
 type object struct {
 	kind  uint16 // host.NewAddr, host.NewRoute, host.NewRule, host.NewNexthop, host.NewNeighbour
 	head  []byte
@@ -26,7 +26,7 @@ type attr struct {
 // attrKind masks NLA_F_NESTED and NLA_F_NET_BYTEORDER (include/uapi/linux/netlink.h).
 const attrKind = 0x3fff
 
-// headSizes are those of struct ifaddrmsg, rtmsg, fib_rule_hdr, nhmsg and ndmsg.
+// headSizes are the sizes of struct ifaddrmsg, rtmsg, fib_rule_hdr, nhmsg and ndmsg.
 var headSizes = map[uint16]int{host.NewAddr: 8, host.NewRoute: 12, host.NewRule: 12, host.NewNexthop: 8, host.NewNeighbour: 12}
 
 func parseObject(kind uint16, body []byte) (object, error) {
@@ -43,13 +43,13 @@ func parseAttrs(b []byte) ([]attr, error) {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
-			return nil, errors.New("kernel object has an attribute that does not end")
+			return nil, errors.New("kernel object has an attribute of invalid length")
 		}
 		out = append(out, attr{binary.NativeEndian.Uint16(b[2:]), bytes.Clone(b[4:n])})
 		b = b[min(len(b), (n+3)&^3):]
 	}
 	if len(b) != 0 {
-		return nil, errors.New("kernel object has half an attribute at its end")
+		return nil, errors.New("kernel object has a truncated attribute at its end")
 	}
 	return out, nil
 }
@@ -67,7 +67,7 @@ func encodeAttrs(attrs []attr) []byte {
 	return out
 }
 
-// get is an attribute's value, nil where it is absent.
+// get returns the value of an attribute; nil if it is absent.
 func (o object) get(kind uint16) []byte {
 	for _, a := range o.attrs {
 		if a.kind&attrKind == kind {
@@ -77,7 +77,7 @@ func (o object) get(kind uint16) []byte {
 	return nil
 }
 
-// number is an attribute of four bytes, 0 where it is absent.
+// number returns an attribute of four bytes; 0 if it is absent.
 func (o object) number(kind uint16) uint32 { return number(o.get(kind)) }
 
 func number(b []byte) uint32 {
@@ -87,7 +87,7 @@ func number(b []byte) uint32 {
 	return binary.NativeEndian.Uint32(b)
 }
 
-// addr is an attribute that is an address; invalid where it is absent.
+// addr returns an attribute that is an address; invalid if it is absent.
 func (o object) addr(kind uint16) netip.Addr {
 	a, _ := netip.AddrFromSlice(o.get(kind))
 	return a
@@ -105,7 +105,7 @@ func (o *object) set(kind uint16, value uint32) {
 	o.attrs = append(o.attrs, attr{kind, raw})
 }
 
-// without leaves attributes out.
+// without returns a copy that lacks the attributes.
 func (o object) without(kinds ...uint16) object {
 	out := object{kind: o.kind, head: bytes.Clone(o.head)}
 	for _, a := range o.attrs {
@@ -122,8 +122,8 @@ func (o object) without(kinds ...uint16) object {
 
 func (o object) family() int { return int(o.head[0]) }
 
-// hops are the parts of RTA_MULTIPATH: struct rtnexthop with attributes behind it. edit may change
-// each header of 8 bytes in place. A part that does not end ends the walk.
+// hops calls edit for each part of RTA_MULTIPATH: struct rtnexthop, followed by attributes. edit may change the
+// header of 8 bytes in place. A part of invalid length ends the loop.
 func hops(multipath []byte, edit func(head, rest []byte)) {
 	for b := multipath; len(b) >= 8; {
 		n := int(binary.NativeEndian.Uint16(b))

@@ -13,8 +13,8 @@ type step struct {
 	object object
 }
 
-// steps lead from the live objects to the wanted ones, place by place: all that is too much or out
-// of order is removed, the latest first, then what is missing is added in its order.
+// steps returns the requests that turn the live objects into the wanted ones, place by place: it removes
+// unexpected objects and those out of order, the latest first, then adds the missing ones in order.
 func steps(want, live []object) []step {
 	var places []string
 	wanted, found := map[string][]object{}, map[string][]object{}
@@ -45,8 +45,8 @@ func steps(want, live []object) []step {
 	return append(removals, additions...)
 }
 
-// made sorts objects of one place as they were made. The kernel puts an IPv6 address before its
-// equals in scope (ipv6_link_dev_addr), and all else behind them.
+// made sorts objects of one place in the order in which they were added. The kernel puts a new IPv6 address before
+// those of the same scope (ipv6_link_dev_addr), and any other object behind its equals.
 func made(objects []object) []object {
 	out := slices.Clone(objects)
 	if len(out) > 0 && out[0].kernels() {
@@ -59,18 +59,18 @@ func made(objects []object) []object {
 	return out
 }
 
-// kernels is a route that only the kernel can make, with an IPv6 address: its metric is 0, which
-// stands for 1024 in a request (ip6_route_info_create). Its order among equals decides nothing.
+// kernels says whether only the kernel can add the route, together with an IPv6 address: its metric is 0, which
+// means 1024 in a request (ip6_route_info_create). Its order among equals does not matter.
 func (o object) kernels() bool {
 	return o.kind == host.NewRoute && o.family() == inet6 && o.table() == tableLocal && o.head[5] == protocolKernel && o.number(rtaPriority) == 0
 }
 
-// reorder tells what to remove of live and what to add behind the rest, so that want results.
+// reorder returns the objects to remove from live and those to append to the rest, so that the result equals want.
 func reorder(want, live []object) (gone, added []object) {
 	left := slices.Clone(want)
 	var stays []object
 	for _, o := range live {
-		if i := slices.IndexFunc(left, func(w object) bool { return standsFor(o, w) }); i >= 0 {
+		if i := slices.IndexFunc(left, func(w object) bool { return matches(o, w) }); i >= 0 {
 			left = slices.Delete(left, i, i+1)
 			stays = append(stays, o)
 		} else {
@@ -78,15 +78,15 @@ func reorder(want, live []object) (gone, added []object) {
 		}
 	}
 	n := 0
-	for n < len(stays) && standsFor(stays[n], want[n]) {
+	for n < len(stays) && matches(stays[n], want[n]) {
 		n++
 	}
 	return append(gone, stays[n:]...), want[n:]
 }
 
-// standsFor says whether the live object is the wanted one. An address that the kernel still probes,
-// or found used elsewhere, does not stand for one that was in use.
-func standsFor(live, want object) bool {
+// matches says whether the live object is the wanted one. An address that the kernel still probes, or that failed
+// duplicate address detection, does not match one that was in use.
+func matches(live, want object) bool {
 	if live.same() != want.same() {
 		return false
 	}

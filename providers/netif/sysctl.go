@@ -16,8 +16,8 @@ type SysctlStatus struct{ Value string }
 
 type sysctl struct{}
 
-// Path is the key below /proc/sys. It turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As sysctl(8) does, a key that already
-// holds a slash is taken as a path, so that interface names with dots can be said.
+// Path is the key below /proc/sys. It turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As with sysctl(8), a key
+// that already has a slash is a path, so that interface names may have dots.
 func (s SysctlSpec) Path() string {
 	if strings.Contains(s.Key, "/") {
 		return s.Key
@@ -36,10 +36,10 @@ func (sysctl) Gather(ctx context.Context, r host.Reader, look resource.Look[Sysc
 	return nil
 }
 
-// Observe reads the key; it is an error where the host lacks it.
+// Observe reads the key. It returns an error if the host lacks it.
 func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, error) {
 	if path.Clean(want.Path()) != want.Path() {
-		return nil, fmt.Errorf("sysctl %q: write the key plainly, as %s", want.Key, path.Clean(want.Path()))
+		return nil, fmt.Errorf("sysctl %q: write the key as %s", want.Key, path.Clean(want.Path()))
 	}
 	v, ok := snap.Sysctls[want.Path()]
 	if !ok {
@@ -48,7 +48,7 @@ func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, err
 	return &SysctlStatus{Value: v}, nil
 }
 
-// Diff compares as the kernel prints.
+// Diff compares the values without regard to white space.
 func (sysctl) Diff(want SysctlSpec, got *SysctlStatus) []resource.Change {
 	if got == nil || sameSysctl(got.Value, want.Value) {
 		return nil
@@ -66,12 +66,12 @@ func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []r
 	return nil
 }
 
-// Touches knows the keys that can cut a connection: IPv6 off, and a reverse path filter on the
+// Touches refuses the keys that can interrupt a connection: disabling IPv6, and a reverse path filter on the
 // management path.
 func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" && strings.HasPrefix(want.Path(), "net/") {
-		return "the path of your own connection could not be found (" + m.Unknown + "), so no network sysctl is changed"
+		return "cannot find the path of your own connection (" + m.Unknown + "), so no network sysctl is changed"
 	}
 	if !m.Client.IsValid() {
 		return ""
