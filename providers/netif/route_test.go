@@ -80,8 +80,8 @@ func TestForeignMainRoutesAreRefused(t *testing.T) {
 		want  MainRouteSpec
 		found host.Route
 	}{
-		"proto 4); remove it, or choose another metric":                                   {v4, ours(v4, func(r *host.Route) { r.Via, r.Protocol = netip.MustParseAddr("192.168.88.5"), 4 })},
-		"proto 9); remove it, or choose another metric":                                   {v6, ours(v6, func(r *host.Route) { r.OutIndex, r.Protocol = 1, 9 })},
+		"proto 4); remove it, or choose another metric":                                                {v4, ours(v4, func(r *host.Route) { r.Via, r.Protocol = netip.MustParseAddr("192.168.88.5"), 4 })},
+		"proto 9); remove it, or choose another metric":                                                {v6, ours(v6, func(r *host.Route) { r.OutIndex, r.Protocol = 1, 9 })},
 		"proto 2); the kernel added it for an address, so remove your route, or choose another metric": {subnet, ours(subnet, func(r *host.Route) { r.Src, r.Protocol = netip.MustParseAddr("192.168.88.1"), 2 })},
 	} {
 		if _, err := (mainRoute{}).Observe(onFF0(c.found), c.want); err == nil || !strings.HasSuffix(err.Error(), says) {
