@@ -106,7 +106,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	t.Run("what others wrote is refused", func(t *testing.T) {
 		plan(pair, 1, confFile+" is there already", "NCCL_DEBUG, NCCL_IB_GID_INDEX", "nccl.replace = true")
 		sh("ln -sf /etc/hostname /etc/nccl-link; mv " + confFile + " /etc/kept; mv /etc/nccl-link " + confFile)
-		plan(pair, 1, "is no plain file")
+		plan(pair, 1, "is not a regular file")
 		sh("mv /etc/kept " + confFile)
 	})
 	t.Run("replaced where that is asked for, and given back", func(t *testing.T) {
@@ -123,12 +123,12 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	t.Run("another file, for NCCL_CONF_FILE", func(t *testing.T) {
 		other := confFabric(t, "nccl {\n  file = \"/etc/nccl-fabricform.conf\"\n}\n")
 		sh("echo NCCL_DEBUG=WARN > /root/.nccl.conf")
-		plan(other, 2, "/root/.nccl.conf is there", "NCCL reads /etc/nccl-fabricform.conf only where NCCL_CONF_FILE names it")
+		plan(other, 2, "/root/.nccl.conf is there", "NCCL reads /etc/nccl-fabricform.conf only if NCCL_CONF_FILE names it")
 		sh("echo 'NCCL_CONF_FILE=\"/etc/nccl-fabricform.conf\"' >> /etc/environment")
 		if a := try(t, state, "plan", "-lab", "-host", "a", other); strings.Contains(a.out, "only where") || strings.Contains(a.out, "/root/.nccl.conf") {
 			t.Error("it is named")
 		}
-		plan(confFabric(t, "nccl {\n  replace = true\n}\n"), 2, `NCCL_CONF_FILE is "/etc/nccl-fabricform.conf" for everybody who logs in`)
+		plan(confFabric(t, "nccl {\n  replace = true\n}\n"), 2, `NCCL_CONF_FILE is "/etc/nccl-fabricform.conf" for all users who log in`)
 		apply(other)
 		apply(confFabric(t, ""))
 		sh("[ ! -e /etc/nccl-fabricform.conf ]")
@@ -157,7 +157,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		sh("for i in $(seq 60); do ls /home >/dev/null 2>&1 & sleep 1; kill -KILL $!; sleep 0.1; kill -0 $! && exit; done; cat /run/serve.err; exit 1")
 		at := time.Now()
 		replace := confFabric(t, "nccl {\n  replace = true\n}\n")
-		plan(replace, 2, "a: no answer from /home/ann: whether an .nccl.conf there wins over "+confFile)
+		plan(replace, 2, "a: no answer from /home/ann: cannot tell whether an .nccl.conf there overrides "+confFile)
 		apply(replace, "✓ a.nccl.file")
 		// Whoever waited for the home would wait until its server ends, with this test.
 		t.Logf("figure: two plans and an apply beside a home that does not answer took %.1f s", time.Since(at).Seconds())

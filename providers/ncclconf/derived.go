@@ -13,14 +13,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Looks has what Derived looks at read. The folder of the file is looked into whether one is written or not:
-// NCCL reads what is there.
+// Looks returns resources that make Gather read the facts for Derived. They include the folder of the file even if no
+// file is written, because NCCL reads any file there.
 func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
-// Derived is the host's file, as it is right once the host is as declared; none where the files ask
-// for none. gone are Soft-RoCE devices that are there and will not be.
+// Derived returns the NCCL file of the host, as it must be once the host is as declared; none if the fabric declares
+// none. gone lists existing Soft-RoCE devices that will be removed.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) []resource.Resource {
 	file := f.NCCLFile(h)
 	if file == "" {
@@ -31,8 +31,8 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
 	var problems []nccl.Problem
 	s.Env, problems = nccl.Derive(f, h, settled)
-	// A wrong GID fails silently and late, so that nothing is written which would choose one. What an
-	// address that is not declared makes of it is not known before: it is said, and verify fails.
+	// A wrong GID fails silently and late, so nothing is written that would choose a wrong one. The effect of an
+	// address that is not declared cannot be known in advance: it is reported, and verify fails.
 	for _, p := range problems {
 		if n := h.NIC(p.NIC); p.Of == nccl.WrongGID && n.AddressesSet {
 			s.Wrong = append(s.Wrong, p.Text)
@@ -48,8 +48,8 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	return []resource.Resource{resource.New(h.Name, Kind, "file", pos, s)}
 }
 
-// elsewhere says what NCCL takes before the file, or instead of it: a process's environment, then the file
-// that NCCL_CONF_FILE names or else the home's, then /etc/nccl.conf.
+// elsewhere reports settings that override the file. NCCL reads the environment of the process, then the file that
+// NCCL_CONF_FILE names or else .nccl.conf of the home, then /etc/nccl.conf.
 func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	named := ""
@@ -59,15 +59,15 @@ func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 			if name == "NCCL_CONF_FILE" {
 				named = value
 			} else {
-				say("%s sets %s to %q, which wins over %s for everybody who logs in", p.Path, name, value, file)
+				say("%s sets %s to %q, which overrides %s for all users who log in", p.Path, name, value, file)
 			}
 		}
 	}
 	switch {
 	case named != "" && named != file:
-		say("NCCL_CONF_FILE is %q for everybody who logs in, and NCCL reads that before %s", named, file)
+		say("NCCL_CONF_FILE is %q for all users who log in, and NCCL reads that file before %s", named, file)
 	case named == "" && file != fabric.NCCLConf:
-		say("NCCL reads %s only where NCCL_CONF_FILE names it: /etc/environment, or what starts a job, has to", file)
+		say("NCCL reads %s only if NCCL_CONF_FILE names it: set NCCL_CONF_FILE in /etc/environment, or in the environment of the job", file)
 	}
 	var silent []string
 	for _, p := range snap.NCCLElse {
@@ -76,14 +76,14 @@ func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 		case p.Unknown:
 			silent = append(silent, path.Dir(p.Path))
 		default:
-			say("%s is there: what it sets wins over %s for its user", p.Path, file)
+			say("%s is there: its settings override %s for its user", p.Path, file)
 		}
 	}
 	if more := len(silent) - maxNamed; more > 0 { // all homes of a file server are silent together
 		silent = append(silent[:maxNamed], fmt.Sprintf("%d more", more))
 	}
 	if silent != nil {
-		say("no answer from %s: whether an .nccl.conf there wins over %s for its user is not known", strings.Join(silent, ", "), file)
+		say("no answer from %s: cannot tell whether an .nccl.conf there overrides %s for its user", strings.Join(silent, ", "), file)
 	}
 	return out
 }

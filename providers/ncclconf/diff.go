@@ -39,7 +39,7 @@ func refusal(want Spec, got *Status) string {
 	case !want.Replace:
 		return foreign(want.File, got.File.Text)
 	case got.Kept != nil && got.Kept.Digest() != got.File.Digest():
-		return fmt.Sprintf("%s was written by somebody else, and cannot be kept: %s keeps another one already, that was there before: move %[1]s away, or %[2]s if it is not to come back", want.File, before(want.File))
+		return fmt.Sprintf("fabricform did not write %s, and cannot back it up, because %s is the backup of an earlier file: move %[1]s away, or move %[2]s away if it need not be restored", want.File, before(want.File))
 	}
 	return ""
 }
@@ -57,7 +57,7 @@ func foreign(file, text string) string {
 	if len(names) > 5 {
 		sets += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	return fmt.Sprintf("%s is there already, and fabricform did not write it (it sets %q): move it away; or take what you need of it into nccl.env and set nccl.replace = true, which keeps it as %s and gives it back; or set nccl.write = false. `fabricform explain` says what is wrong with it", file, sets, before(file))
+	return fmt.Sprintf("%s is there already, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain` says what is wrong with it", file, sets, before(file))
 }
 
 // variables are the differences of two files as NCCL reads them, in the order of the second.

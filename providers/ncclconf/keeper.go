@@ -30,7 +30,7 @@ func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom
 	k := kept{}
 	for _, a := range atoms {
 		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {
-			return nil, fmt.Errorf("%q names nothing that this build can change", a)
+			return nil, fmt.Errorf("%q: this build cannot change such a value", a)
 		}
 		for _, at := range []string{a.Value(), before(a.Value())} {
 			now, err := facts.FileAt(ctx, r, at)

@@ -57,14 +57,14 @@ func (s Spec) text() (string, error) {
 	return header(s.Fabric) + string(body), nil
 }
 
-// before is where a file of somebody else's is kept that ours replaced.
+// before is the path of the backup of another's file that ours replaced.
 func before(file string) string { return file + ".before-fabricform" }
 
 // Observe finds the file, and says why the settings cannot be written: they cannot work, or what is
 // there is no plain file.
 func Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if len(want.Wrong) > 0 {
-		return nil, fmt.Errorf("NCCL's settings cannot work: %s", strings.Join(want.Wrong, "; "))
+		return nil, fmt.Errorf("these NCCL settings cannot work: %s", strings.Join(want.Wrong, "; "))
 	}
 	if err := host.OwnFile(want.File); err != nil {
 		return nil, err
@@ -75,11 +75,11 @@ func Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	got := &Status{Notes: want.Notes}
 	if f, there := snap.Files[want.File]; there {
 		if !f.Mode.IsRegular() {
-			return nil, fmt.Errorf("%s is no plain file (%s): move it away, or set nccl.write = false", want.File, f.Mode)
+			return nil, fmt.Errorf("%s is not a regular file (%s): move it away, or set nccl.write = false", want.File, f.Mode)
 		}
 		got.File, got.Ours = &f, strings.HasPrefix(f.Text, header(want.Fabric))
 		if !got.Ours && want.Replace && (f.UID != 0 || f.GID != 0) {
-			return nil, fmt.Errorf("%s belongs to user %d and group %d, and could not be given back to them: move it away", want.File, f.UID, f.GID)
+			return nil, fmt.Errorf("%s belongs to user %d and group %d, and this ownership could not be restored: move it away", want.File, f.UID, f.GID)
 		}
 	}
 	if f, there := snap.Files[before(want.File)]; there {

@@ -209,7 +209,7 @@ func TestWhatIsKeptIsNeverOverwritten(t *testing.T) {
 	later := facts.File{FileStat: host.FileStat{Mode: 0o640}, Text: "NCCL_DEBUG=TRACE\n"}
 	f.files[host.NCCLConf], f.count = later, 0
 	c := f.plan(t, want).Changes
-	if says := host.NCCLConf + ".before-fabricform keeps another one"; !strings.Contains(c[0].Takes, says) {
+	if says := host.NCCLConf + ".before-fabricform is the backup of an earlier file"; !strings.Contains(c[0].Takes, says) {
 		t.Errorf("%q lacks %q", c[0].Takes, says)
 	}
 	if err := k.Apply(t.Context(), f, raw, c); err == nil || f.count != 0 {
@@ -233,7 +233,7 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 		want  Spec
 		files map[string]facts.File
 	}{
-		"no plain file":                        {wanted(), stat(host.FileStat{Mode: fs.ModeSymlink})},
+		"not a regular file":                   {wanted(), stat(host.FileStat{Mode: fs.ModeSymlink})},
 		"belongs to user 7":                    {edit(func(s *Spec) { s.Replace = true }), stat(host.FileStat{UID: 7})},
 		"settings cannot work: rail0: no":      {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
 		"line break":                           {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},

@@ -98,7 +98,7 @@ func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a r
 	}
 	kept, there := snap.Files[before(a.Value())]
 	if !there || kept.Digest() != to {
-		return fmt.Errorf("give back %s: what was there before should be %s, and is not any more: put the file in order by hand, and apply again", a.Value(), before(a.Value()))
+		return fmt.Errorf("revert %s: the backup %s of the earlier file is missing: repair the file by hand, and apply again", a.Value(), before(a.Value()))
 	}
 	if err := h.PutFile(a.Value(), []byte(kept.Text), kept.Mode.Perm()); err != nil {
 		return err

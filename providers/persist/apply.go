@@ -26,13 +26,13 @@ type step struct {
 	was    *facts.File // nil: there was none
 }
 
-// steps are the changes with the files' texts.
+// steps returns the changes with the texts of the files.
 func steps(got *Status, changes []resource.Change) ([]step, error) {
 	var out []step
 	for _, c := range changes {
 		what, at, _ := strings.Cut(c.Attribute, " ")
 		if what != "file" && what != "folder" {
-			continue // a manager that has not read our file: reading it is what follows
+			continue // a manager that has not read our file yet: apply makes it read the file
 		}
 		s := step{path: at, folder: what == "folder", put: c.To != ""}
 		if f, there := got.Found[at]; there {
@@ -44,15 +44,15 @@ func steps(got *Status, changes []resource.Change) ([]step, error) {
 			}
 		}
 		if s.put && !s.folder && s.text == "" {
-			return nil, fmt.Errorf("%s is wanted no more; plan again", at)
+			return nil, fmt.Errorf("%s is no longer wanted; plan again", at)
 		}
 		out = append(out, s)
 	}
 	return out, nil
 }
 
-// apply writes what the changes say and lets managers take it over. Where one does not, all files are
-// as before, and managers have read them again.
+// apply writes the changed files and makes managers use them. If a manager does not, apply restores all files
+// and makes managers read them again.
 func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, got *Status, changes []resource.Change) (err error) {
 	todo, err := steps(got, changes)
 	if err != nil {
@@ -74,12 +74,12 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		err = awaitTakings(ctx, h, want)
 	}
 	if err != nil {
-		return errors.Join(err, putBack(ctx, h, inverse(todo)))
+		return errors.Join(err, revert(ctx, h, inverse(todo)))
 	}
 	return nil
 }
 
-// inverse is the way back, the last step first.
+// inverse returns the steps that revert the given ones, the last one first.
 func inverse(todo []step) []step {
 	var out []step
 	for i := len(todo) - 1; i >= 0; i-- {
@@ -95,23 +95,23 @@ func inverse(todo []step) []step {
 	return out
 }
 
-// write makes the steps up to one that fails, and has managers read what changed where none does.
+// write makes the steps. If none fails, managers read the changed files.
 func write(ctx context.Context, h host.Host, todo []step) error {
 	for _, s := range todo {
 		if err := s.do(h); err != nil {
 			return err
 		}
 	}
-	return told(ctx, h, todo)
+	return reread(ctx, h, todo)
 }
 
-// putBack makes the steps of a way back: past one that fails, and managers read what was changed.
-func putBack(ctx context.Context, h host.Host, todo []step) error {
+// revert makes the steps even if one fails, and then managers read the changed files.
+func revert(ctx context.Context, h host.Host, todo []step) error {
 	var errs []error
 	for _, s := range todo {
 		errs = append(errs, s.do(h))
 	}
-	return errors.Join(append(errs, told(ctx, h, todo))...)
+	return errors.Join(append(errs, reread(ctx, h, todo))...)
 }
 
 func (s step) do(h host.Host) error {
@@ -124,8 +124,8 @@ func (s step) do(h host.Host) error {
 	return h.RemoveFile(s.path)
 }
 
-// told has systemd, udev and managers read what changed.
-func told(ctx context.Context, h host.Host, todo []step) error {
+// reread makes systemd, udev and managers read the changed files.
+func reread(ctx context.Context, h host.Host, todo []step) error {
 	read := map[*netmanager.Manager]bool{}
 	dirs := map[string]bool{}
 	var dropped []string
@@ -157,7 +157,7 @@ func told(ctx context.Context, h host.Host, todo []step) error {
 	return err
 }
 
-// manager is the one that reads the step's file; nil: none does.
+// manager returns the manager that reads the step's file; nil if none does.
 func (s step) manager() *netmanager.Manager {
 	for _, m := range netmanager.All {
 		if m.Folder == path.Dir(s.path) {
@@ -167,7 +167,7 @@ func (s step) manager() *netmanager.Manager {
 	return nil
 }
 
-// drops are the NICs that a manager empties by a step.
+// drops returns the NICs whose configuration a manager removes because of a step.
 func (s step) drops(m *netmanager.Manager) []string {
 	if s.was == nil || m.Drops == nil {
 		return nil
@@ -175,7 +175,7 @@ func (s step) drops(m *netmanager.Manager) []string {
 	return m.Drops(s.was.Text, s.text)
 }
 
-// unread are the managers that should have read files and have not.
+// unread returns the managers that have not read their files yet.
 func unread(got *Status) map[*netmanager.Manager]bool {
 	read := map[*netmanager.Manager]bool{}
 	for _, t := range got.Taken {
@@ -200,12 +200,11 @@ func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) 
 		if why == "" {
 			return true, nil
 		}
-		return false, fmt.Errorf("the network manager is not done within %s: %s; its status and journal say why", takePatience, why)
+		return false, fmt.Errorf("timed out after %s: %s; read the network manager's status and journal", takePatience, why)
 	})
 }
 
-// awaitTakings waits until each manager that tells so says that it configures the NICs by our files,
-// and is done with it.
+// awaitTakings waits until each manager has configured its NICs from our files, as far as managers report that.
 func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		got, err := Observe(snap, want)
@@ -216,7 +215,7 @@ func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 			l := snap.Link(t.Netdev)
 			done := t.link.By().Done
 			if l != nil && (t.Now != t.Want || done != nil && !done(ctx, h, *l)) {
-				return fmt.Sprintf("%s is configured by %q, and is to be by %s", t.Netdev, t.Now, t.Want)
+				return fmt.Sprintf("%s is configured by %q instead of %s", t.Netdev, t.Now, t.Want)
 			}
 		}
 		return ""

@@ -8,9 +8,8 @@ import (
 	"github.com/fabricform/fabricform/netmanager"
 )
 
-// Check lets each manager's own parser read the wanted files in a staged copy, beside what others
-// wrote. What a manager without a parser makes of a file is seen when it takes it over. A
-// program that is not there has nothing to say.
+// Check runs each manager's own parser on a staged copy of the wanted files, beside the files of others. Errors
+// for a manager without a parser show up only when it reads the files. Missing programs are skipped.
 func Check(ctx context.Context, h netmanager.Asker, wanted []netmanager.File) error {
 	var errs []error
 	for _, f := range wanted {

@@ -11,8 +11,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Desired is what a host keeps, after all that it keeps, and who is to keep off before. NICs that are not
-// to be kept are left out with their routes, rules and Soft-RoCE devices.
+// Desired returns the persistent files of a host, which come after the resources that they persist, and the
+// NICs that the network manager must release first. It omits NICs that are not persistent, with their routes,
+// rules and Soft-RoCE devices.
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
 	left := map[resource.Addr]bool{}
@@ -49,7 +50,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	return append(out, resource.New(h.Name, Kind, "files", h.Pos, s, after...))
 }
 
-// add takes up a resource; nic is the index of the NIC that it stands on.
+// add adds a resource to the spec; nic is the index of its NIC.
 func (s *Spec) add(r resource.Resource, nic int) {
 	switch r.Addr.Kind {
 	case netif.KindNIC:

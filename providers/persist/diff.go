@@ -15,8 +15,8 @@ import (
 // Kind is this room's resource kind: one resource for each host.
 const Kind = "persist"
 
-// Observe computes the wanted files from what is on the host, and finds those that are there. A file
-// that stands in the place of ours and does not have our header is an error.
+// Observe computes the wanted files from the host's facts, and finds the existing ones. A file at one of our paths
+// without our header is an error.
 func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 	wanted, notes, err := Files(snap, s)
 	if err != nil {
@@ -24,7 +24,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 	}
 	got := &Status{Wanted: wanted, Notes: notes, Found: map[string]facts.File{}}
 	if nobody(snap) {
-		return got, nil // a manager that is stopped for a while loses nothing
+		return got, nil // a manager that is stopped for a while keeps its files
 	}
 	for at, f := range snap.Files {
 		if netmanager.Ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
@@ -36,18 +36,18 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 			got.Folders = append(got.Folders, f.Path)
 		}
 		if _, there := snap.Files[f.Path]; there && got.Found[f.Path].Text == "" {
-			return nil, fmt.Errorf("%s is there already, and fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
+			return nil, fmt.Errorf("%s is there already, but fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
 		}
 	}
 	got.takings(snap, s)
 	return got, nil
 }
 
-// takings compares which file each manager says that it configures a NIC by, once ours is there.
+// takings notes which file each manager uses for a NIC, and which one it should use.
 func (got *Status) takings(snap *facts.Snapshot, s Spec) {
 	ls, err := links(snap, s)
 	if err != nil {
-		return // Files has said so
+		return // Files reports the error
 	}
 	for _, l := range ls {
 		if !l.Written() || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
@@ -57,8 +57,8 @@ func (got *Status) takings(snap *facts.Snapshot, s Spec) {
 	}
 }
 
-// Diff is empty when the found files are the wanted ones to the byte, and managers have read them. It
-// is pure.
+// Diff returns no change if the found files equal the wanted ones byte for byte and managers have read them. It is
+// pure.
 func Diff(got *Status) []resource.Change {
 	var out []resource.Change
 	wanted := map[string]bool{}
@@ -94,7 +94,7 @@ func change(what, at, from, to string) resource.Change {
 	return resource.Change{Attribute: what + " " + at, From: from, To: to, Stage: resource.StagePersist, Atom: resource.NewAtom(Kind, what, at)}
 }
 
-// digest names a wanted file's content with its mode and owner, as that of a found one does.
+// digest is the digest of a wanted file's content, mode and owner. It compares with that of a found file.
 func digest(f netmanager.File) string {
 	return facts.File{FileStat: host.FileStat{Mode: f.Mode}, Text: f.Text}.Digest()
 }

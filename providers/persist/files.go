@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/netmanager"
 )
 
-// folders are where files of ours may be.
+// folders are the folders that may hold our files.
 var folders = func() []string {
 	out := []string{"/etc/sysctl.d", rulesFolder, "/etc/modules-load.d", unitFolder, "/etc/systemd/system.conf.d", "/etc/security/limits.d"}
 	for _, m := range netmanager.All {
@@ -21,18 +21,18 @@ var folders = func() []string {
 	return out
 }()
 
-// nobody says that no manager runs on the host.
+// nobody says whether no manager runs on the host.
 func nobody(snap *facts.Snapshot) bool { return len(netmanager.Part.Of(snap).Active) == 0 }
 
-// Files are the files that keep the spec on this host, sorted by path, and what they do not keep. No
-// manager: no files, since nothing says then that the host boots at all. The snapshot has what
-// Gather reads.
+// Files returns the files that persist the spec on this host, sorted by path, and notes on what they cannot
+// persist. Without a manager there are no files, because then nothing shows that the host boots at all. The
+// snapshot must hold the facts that Gather reads.
 func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	if nobody(snap) {
-		return nil, []string{"nothing is kept over a reboot: no network manager runs on this host"}, nil
+		return nil, []string{"nothing survives a reboot: no network manager runs on this host"}, nil
 	}
 	if !plainName.MatchString(s.Fabric) {
-		return nil, nil, fmt.Errorf("fabric %q: the name cannot stand in names of files", s.Fabric)
+		return nil, nil, fmt.Errorf("fabric %q: the name cannot be part of a file name; rename the fabric", s.Fabric)
 	}
 	ls, err := links(snap, s)
 	if err != nil {
@@ -62,7 +62,7 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	return files, notes, nil
 }
 
-// systemFiles are those that no network manager reads.
+// systemFiles returns the files that no network manager reads.
 func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanager.File, error) {
 	devices := make([]device, 0, len(s.RXE))
 	var files []netmanager.File
@@ -72,7 +72,7 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 			return nil, err
 		}
 		if !plainName.MatchString(d.Device) || !plainName.MatchString(l.Name) {
-			return nil, fmt.Errorf("rxe %q on %q: the names cannot stand in a systemd unit", d.Device, l.Name)
+			return nil, fmt.Errorf("rxe %q on %q: the names cannot be part of a systemd unit; rename the device", d.Device, l.Name)
 		}
 		devices = append(devices, device{d, l.Name})
 		files = append(files, devices[len(devices)-1].unitFile(s.Fabric))
@@ -89,7 +89,7 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 	return append(files, limits...), err
 }
 
-// written are the links that a file of ours configures.
+// written returns the links that a file of ours configures.
 func written(ls []netmanager.Link, which func(netmanager.Link) bool) []netmanager.Link {
 	var out []netmanager.Link
 	for _, l := range ls {
@@ -100,14 +100,14 @@ func written(ls []netmanager.Link, which func(netmanager.Link) bool) []netmanage
 	return out
 }
 
-// notesOf say what the NIC's owner cannot keep.
+// notesOf says what the manager of the NIC cannot persist.
 func notesOf(l netmanager.Link) []string {
 	var notes []string
 	switch {
 	case l.Manager == nil:
-		notes = []string{"not kept over a reboot: no network manager runs on this host"}
+		notes = []string{"lost at a reboot: no network manager runs on this host"}
 	case !l.Addressed() && len(l.Routes)+len(l.Policies) > 0:
-		notes = []string{fmt.Sprintf("its routes and rules are not kept over a reboot: %s gets its addresses from elsewhere, and they belong into the same place", l.Link.Name)}
+		notes = []string{fmt.Sprintf("its routes and rules are lost at a reboot: fabricform does not manage the addresses of %s; add the routes and rules where its addresses are configured", l.Link.Name)}
 	case l.By().Notes != nil:
 		notes = l.By().Notes(l)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// KindManager is a network manager that is asked to keep off NICs until its file is written.
-// One that takes every NIC waits for DHCP on it, and then takes all addresses away: what the runtime stage
-// makes would not stay until it is proven. A NIC that it is told not to manage stays up, and nothing on it changes when it may again.
+// KindManager is the kind that makes a network manager release NICs until its file is written. A manager that
+// takes every NIC waits for DHCP on it, and then removes all addresses, so the runtime changes would be lost before
+// they are proven. A released NIC stays up, and nothing on it changes when the manager takes it again.
 const KindManager = "manager"
 
 // The values of a NIC, as changes write them.
@@ -25,12 +25,12 @@ const (
 	keepsOff = "hands off"
 )
 
-// Charge is the NICs that the taker must keep off now, sorted.
+// Charge lists the NICs that the taker must release now, sorted.
 type Charge struct{ NICs []string }
 
 type handsOff struct{}
 
-// Gather reads the same as what is kept, of which its own part is a share.
+// Gather reads the same facts as the kind of the persistent files, which include those of this kind.
 func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	if len(look.Wants) > 0 {
 		return provider{}.Gather(ctx, r, resource.Look[Spec]{Snapshot: look.Snapshot, Wants: look.Wants})
@@ -39,11 +39,11 @@ func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 	return nil
 }
 
-// Part is who configures links.
+// Part holds the managers and the links that they configure.
 func (handsOff) Part() facts.AnyPart { return netmanager.Part }
 
-// Observe finds the NICs that it is in charge of, and that a file of ours configures which is not there yet:
-// its own, or one that keeps it off from the next boot on.
+// Observe finds the NICs that the taker manages and that a missing file of ours will configure: a file for the
+// taker, or one that keeps the taker away from the next boot on.
 func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	got := &Charge{}
 	if nobody(snap) {
@@ -51,7 +51,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	}
 	ls, err := links(snap, want)
 	if err != nil {
-		return got, nil //nolint:nilerr // what is kept tells of it
+		return got, nil //nolint:nilerr // the kind of the persistent files reports it
 	}
 	for _, l := range ls {
 		if l.Written() && (l.By() == taker || l.By().Fences) && !there(snap, l) && slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
@@ -62,13 +62,13 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	return got, nil
 }
 
-// there says whether our file for a NIC is.
+// there says whether our file for a NIC exists.
 func there(snap *facts.Snapshot, l netmanager.Link) bool {
 	f, is := snap.Files[l.Manager.File(l)]
 	return is && netmanager.Ours(f.Text, l.Fabric) && (l.Manager.Holds == nil || l.Manager.Holds(l, f.Text))
 }
 
-// taker is the manager that takes NICs that no file names.
+// taker is the manager that also takes NICs without a file.
 var taker = netmanager.All[slices.IndexFunc(netmanager.All, func(m *netmanager.Manager) bool { return m.Manage != nil })]
 
 func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
@@ -91,20 +91,20 @@ func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resour
 	return nil
 }
 
-// manage makes the taker look after a NIC, or keep off it until the next boot, and waits until it does.
+// manage makes the taker manage a NIC, or release it until the next boot, and waits for the effect.
 func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	if err := taker.Manage(ctx, h, netdev, yes); err != nil {
 		return err
 	}
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		if slices.Contains(netmanager.Part.Of(snap).InCharge, netdev) != yes {
-			return fmt.Sprintf("%s does not say yet whether it manages %s: %t", taker, netdev, yes)
+			return fmt.Sprintf("%s has not confirmed that it manages %s: %t", taker, netdev, yes)
 		}
 		return ""
 	})
 }
 
-// handBack puts the taker in charge again of NICs that it configures by our file.
+// handBack makes the taker manage NICs again that it configures by our file.
 func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) error {
 	ls, err := links(snap, want)
 	if err != nil {
@@ -120,7 +120,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 	return nil
 }
 
-// Claims is for the wanted NICs.
+// Claims says whether the atom is one of the wanted NICs.
 func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return slices.ContainsFunc(want.NICs, func(n netmanager.NIC) bool {
 		l, err := snap.Find(n.Select)
@@ -128,7 +128,7 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	})
 }
 
-// live is who is in charge; nobody is where the taker does not run.
+// live says whether the taker manages the NIC; "" if the taker does not run.
 func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	m := netmanager.Part.Of(snap)
 	switch {
@@ -140,7 +140,7 @@ func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	return keepsOff
 }
 
-// Undo is guarded elsewhere: a NIC that carries the operator's connection is guarded by what would change on it.
+// Undo never touches the operator's connection by itself: the changes of the NIC do.
 func (p handsOff) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	return a.Change(p.live(snap, a), to), ""
 }
@@ -149,14 +149,14 @@ func (handsOff) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a re
 	return manage(ctx, h, a.Thing(), to == inCharge)
 }
 
-// Keeper is the way back of who is in charge.
+// Keeper returns the keeper of the NICs' managers.
 func (handsOff) Keeper() resource.Keeper { return chargeKeeper{} }
 
 type chargeKeeper struct{}
 
 func (chargeKeeper) Room() string { return KindManager }
 
-// Snapshot notes who is in charge, by NIC.
+// Snapshot notes for each NIC whether the taker manages it.
 func (chargeKeeper) Snapshot(_ context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := resource.Gather(context.Background(), r, handsOff{})
 	if err != nil {
@@ -169,11 +169,11 @@ func (chargeKeeper) Snapshot(_ context.Context, r host.Reader, atoms []resource.
 	return json.Marshal(was)
 }
 
-// Restore puts who was in charge back into it.
+// Restore makes the taker manage or release the NICs as before.
 func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
 	var was map[string]string
 	if err := json.Unmarshal(part, &was); err != nil {
-		return nil, fmt.Errorf("decode snapshot of who is in charge: %w", err)
+		return nil, fmt.Errorf("decode the snapshot of managed NICs: %w", err)
 	}
 	snap, err := resource.Gather(ctx, h, handsOff{})
 	if err != nil {
@@ -182,7 +182,7 @@ func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessa
 	for _, netdev := range slices.Sorted(maps.Keys(was)) {
 		now := handsOff{}.live(snap, resource.NewAtom(KindManager, netdev, "charge"))
 		if now == was[netdev] || now == "" || was[netdev] == "" {
-			continue // one that does not run any more takes care of itself when it starts
+			continue // a manager that does not run needs no change
 		}
 		if e := manage(ctx, h, netdev, was[netdev] == inCharge); e != nil {
 			err = errors.Join(err, e)

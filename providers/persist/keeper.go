@@ -14,16 +14,16 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// keeper is the exact way back of files: what they were, or that they were not there.
+// keeper restores files exactly, or their absence.
 type keeper struct{}
 
-// Keeper brings files back, and has managers read them again.
+// Keeper returns a keeper that restores files and makes managers read them again.
 func (provider) Keeper() resource.Keeper { return keeper{} }
 
 // Room names the part.
 func (keeper) Room() string { return "persist" }
 
-// kept is what stood at each path; nil: nothing, or for a folder, that it was not there.
+// kept holds the file at each path; nil if there was no file or folder.
 type kept map[string]*facts.File
 
 // Snapshot reads the files and folders that the atoms name.
@@ -31,7 +31,7 @@ func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom
 	k := kept{}
 	for _, a := range atoms {
 		if a.Kind() != Kind || a.Thing() != "file" && a.Thing() != "folder" {
-			return nil, fmt.Errorf("%q names nothing that this build can change", a)
+			return nil, fmt.Errorf("%q: this build cannot change such a value", a)
 		}
 		f, err := facts.FileAt(ctx, r, a.Value())
 		if err != nil {
@@ -42,7 +42,7 @@ func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom
 	return json.Marshal(k)
 }
 
-// Restore writes what differs. A folder that others have come to use stays, and is said.
+// Restore writes the files that differ. A folder that others use now remains, and is reported.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	var k kept
 	if err := json.Unmarshal(part, &k); err != nil {
@@ -71,7 +71,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		}
 		todo = append(todo, s)
 	}
-	errs = append(errs, putBack(ctx, h, todo))
+	errs = append(errs, revert(ctx, h, todo))
 	for _, s := range slices.Backward(folders) {
 		errs = append(errs, h.RemoveFile(s.path))
 	}

@@ -23,7 +23,7 @@ func links(snap *facts.Snapshot, s Spec) ([]netmanager.Link, error) {
 			return nil, err
 		}
 		if !plainName.MatchString(found.Name) {
-			return nil, fmt.Errorf("nic %s: the name %q of its device cannot stand in files of network managers", n.Name, found.Name)
+			return nil, fmt.Errorf("nic %s: the device name %q cannot be written to files of network managers; rename the device", n.Name, found.Name)
 		}
 		l := netmanager.Link{NIC: n, Link: *found, Fabric: s.Fabric, AddrGen: snap.Sysctls[facts.LinkSysctl(netmanager.AddrGenMode, found.Name)]}
 		l.InCharge = slices.Contains(managers.InCharge, found.Name)

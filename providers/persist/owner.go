@@ -9,14 +9,14 @@ import (
 	"github.com/fabricform/fabricform/netmanager"
 )
 
-// owned finds who keeps a NIC: whoever configures it now; else the one manager that is active. Nobody is
-// no error: the NIC is then not kept.
+// owned finds the manager of a NIC: the one that configures it now, or else the only active one. If there is none,
+// the NIC is not persisted, which is not an error.
 func owned(m netmanager.Found, declared string, l netmanager.Link) (netmanager.Link, error) {
 	if len(m.Active) == 0 {
 		return l, nil
 	}
 	if declared != "" && !slices.Contains(m.Active, declared) && !slices.Contains(m.Idle, declared) {
-		return l, fmt.Errorf("network_manager %q: it is not active here; found: %s", declared, foundManagers(m))
+		return l, fmt.Errorf("network_manager %q is not active here; found: %s", declared, foundManagers(m))
 	}
 	claim, claimed := m.Claims[l.Link.Name]
 	is := declared
@@ -29,7 +29,7 @@ func owned(m netmanager.Found, declared string, l netmanager.Link) (netmanager.L
 			candidates = slices.DeleteFunc(candidates, func(name string) bool { return name == m.Behind })
 		}
 		if len(candidates) > 1 {
-			return l, fmt.Errorf("nic %s: several network managers are active, and none configures %s yet: %s; say which one is to, with `network_manager` on the host",
+			return l, fmt.Errorf("nic %s: several network managers are active, and none configures %s yet: %s; choose one with `network_manager` on the host",
 				l.Name, l.Link.Name, foundManagers(m))
 		}
 		is = candidates[0]
@@ -47,8 +47,8 @@ func owned(m netmanager.Found, declared string, l netmanager.Link) (netmanager.L
 	return l, nil
 }
 
-// conflict is what somebody else's file about the NIC would do to ours. A file for all NICs of a
-// pattern is not one, because ours is found first, unless its name comes before ours.
+// conflict returns an error if another file about the NIC would override ours. A file with a pattern conflicts only
+// if its name sorts before ours.
 func conflict(claim netmanager.Claim, l netmanager.Link) error {
 	name, own := path.Base(claim.File), l.Stem()
 	if by := netmanager.Lookup(claim.Manager); by.Stem != nil {
@@ -58,19 +58,19 @@ func conflict(claim netmanager.Claim, l netmanager.Link) error {
 	case strings.Contains(name, own):
 		return nil
 	case strings.Contains(name, "fabricform-"):
-		return fmt.Errorf("nic %s: %s, of another fabric, configures %s already", l.Name, claim.File, l.Link.Name)
+		return fmt.Errorf("nic %s: %s of another fabric configures %s already; remove the NIC from that fabric, or set `persist = false` here", l.Name, claim.File, l.Link.Name)
 	case claim.Exact && !l.Addressed():
 		return nil // that file stays the one that configures the NIC
 	case claim.Exact:
-		return fmt.Errorf("nic %s: %s configures %s already (%s): take the NIC out of it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
+		return fmt.Errorf("nic %s: %s configures %s already (%s): remove the NIC from it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
 	case l.By().FirstFile && name < path.Base(l.Manager.Takes(l)) && l.Addressed():
-		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: rename it to come later, or leave the NIC out of its pattern",
+		return fmt.Errorf("nic %s: %s matches %s and comes before our file %s, which would never be read: rename the first file to sort later, or exclude the NIC from its pattern",
 			l.Name, claim.File, l.Link.Name, path.Base(l.Manager.Takes(l)))
 	}
 	return nil
 }
 
-// foundManagers says what was found where.
+// foundManagers lists the active managers and the files that configure links.
 func foundManagers(m netmanager.Found) string {
 	var out []string
 	for _, name := range m.Active {

@@ -33,7 +33,7 @@ func TestOwner(t *testing.T) {
 		"a file of others for this NIC":            {both, claim(networkd, "/etc/systemd/network/20-x.network", true), "", "20-x.network configures ens1f0 already"},
 		"a pattern that is read before our file":   {both, claim(networkd, "/etc/systemd/network/00-all.network", false), "", "comes before our file"},
 		"a pattern that is read after our file":    {both, claim(networkd, "/etc/systemd/network/80-all.network", false), "", networkd},
-		"a manager that is not active is named":    {both, nil, ifupdown, "it is not active here"},
+		"a manager that is not active is named":    {both, nil, ifupdown, "is not active here"},
 		"one is named that leaves all to others":   {both, nil, ifcfg, ifcfg},
 		"a claim of a manager that has stopped":    {[]string{networkd}, claim(networkManager, "/etc/NetworkManager/system-connections/any", false), "", networkd},
 		"interfaces.d is not read":                 {[]string{ifupdown}, nil, "", "nic rail0: it does not read interfaces.d"},
@@ -91,7 +91,7 @@ func TestOthersGiveTheAddressesAndGoOn(t *testing.T) {
 func TestNamesThatCannotStandInFiles(t *testing.T) {
 	snap := snapshot(networkd)
 	snap.Links[0].Name, snap.Links[0].AltNames = "eth0;reboot\n", []string{"ens1f0"}
-	if _, _, err := Files(snap, rich()); err == nil || !strings.Contains(err.Error(), "cannot stand in files") {
+	if _, _, err := Files(snap, rich()); err == nil || !strings.Contains(err.Error(), "cannot be written to files") {
 		t.Error(err)
 	}
 	s := rich()

@@ -1,7 +1,6 @@
-// Package persist keeps what is declared over a reboot: it finds out which network manager owns each
-// NIC and says the declared state in that manager's own files, so that the manager neither undoes it
-// nor forgets it. Files and their differences are computed purely from a snapshot; only Apply and
-// Check touch a host.
+// Package persist makes the declared state survive a reboot: it finds the network manager of each NIC and writes
+// the declared state to that manager's own files, so that the manager neither reverts nor loses it. Files and
+// their differences are computed purely from a snapshot; only Apply and Check touch a host.
 package persist
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
-// Spec is all that one fabric keeps on one host.
+// Spec is the state that one fabric persists on one host.
 type Spec struct {
 	Fabric  string             `json:"fabric"`
 	Manager string             `json:"manager,omitempty"` // as declared; "": found out
@@ -22,19 +21,19 @@ type Spec struct {
 	Memlock string             `json:"memlock,omitempty"` // "unlimited", bytes, or "": left alone
 }
 
-// Status is the persisted column of one host: what should be there, and what is.
+// Status compares the wanted files of one host with the found ones.
 type Status struct {
 	Wanted  []netmanager.File // sorted by path
 	Found   map[string]facts.File
 	Folders []string // of the wanted ones, those that are there
 	Taken   []Taking // NICs whose manager tells by which file it configures them
-	Notes   []string // what is not kept, and why
+	Notes   []string // what is not persisted, and why
 }
 
-// Absent says whether nothing is kept, as on a host where no network manager runs.
+// Absent says whether nothing is persisted, as on a host without a network manager.
 func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.Taken) == 0 }
 
-// Taking is by which file a manager configures a NIC, and by which it should.
+// Taking says which file a manager uses to configure a NIC, and which one it should use.
 type Taking struct {
 	Netdev, Now, Want string
 	link              netmanager.Link

@@ -12,14 +12,13 @@ import (
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-// protocolKernel is RTPROT_KERNEL. networkd leaves rules and routes alone that say so.
+// protocolKernel is RTPROT_KERNEL. networkd does not delete rules and routes with this protocol.
 const protocolKernel = 2
 
-// pledge makes a twin of each of our rules until release. networkd deletes every rule that it does
-// not know when it takes up a link, those included that it will add with the next link, and compares
-// the protocol, too (seen with 257): without the twin, traffic would go by the main table for some
-// 30 ms. Rules that differ in the protocol alone may stand side by side in the kernel. With routes it
-// is the same where they are netplan's, which cannot say their protocol.
+// pledge adds a twin of each of our rules until release is called. When networkd takes up a link, it deletes every
+// rule that it does not know, including those that it will add with the next link, and it also compares the
+// protocol (seen with 257). Without the twin, traffic would use the main table for some 30 ms. The kernel allows
+// rules that differ only in their protocol. The same applies to routes of netplan, whose files have no protocol.
 func pledge(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) (release func() error, err error) {
 	ls, err := links(snap, want)
 	if err != nil {
@@ -56,7 +55,7 @@ func pledge(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) (
 	return release, nil
 }
 
-// twinRules are twins of the live rules that a manager will take over which deletes those of others.
+// twinRules returns twins of the live rules that a manager will take over, if it deletes the rules of others.
 func twinRules(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Rule, error) {
 	live, err := h.Rules(ctx)
 	if err != nil {
@@ -77,10 +76,9 @@ func twinRules(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.R
 	return out, nil
 }
 
-// twinRoutes are twins of the live routes that such a manager will make anew, because a front did not tell
-// it their protocol; one metric further:
-// IPv6 knows a route by its metric and not by its protocol. One that is there to the last field was left
-// behind by a helper that was killed, and goes with release.
+// twinRoutes returns twins of the live routes that such a manager will replace, because the front did not pass on
+// their protocol. The twins have the next higher metric, because IPv6 identifies a route by its metric and not by
+// its protocol. An identical twin that exists already was left behind by a killed helper, and release removes it.
 func twinRoutes(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.Route, error) {
 	live, err := h.Routes(ctx)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kinds is the room's table: what lasts, and before it, who keeps off meanwhile.
+// Kinds returns the kinds of this room. The release of NICs comes before the persistent files.
 func Kinds() resource.Kinds {
 	return resource.Kinds{resource.Erase[Spec, Charge](KindManager, handsOff{}), resource.Erase[Spec, Status](Kind, provider{})}
 }
 
 type provider struct{}
 
-// Gather reads who configures links, our own files, and what managers would otherwise overrule.
+// Gather reads the managers of links, our own files, and settings that managers would otherwise override.
 func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	snap := look.Snapshot
 	var in []string
@@ -40,7 +40,7 @@ func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 	return snap.ReadFiles(ctx, r, in...)
 }
 
-// Part is who configures links.
+// Part holds the managers and the links that they configure.
 func (provider) Part() facts.AnyPart { return netmanager.Part }
 
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
@@ -52,13 +52,13 @@ func (provider) Diff(_ Spec, got *Status) []resource.Change {
 	return Diff(got)
 }
 
-// Stage is that of all of the room's changes, of those that give a file back, too.
+// Stage is the stage of all changes of this kind, including those that undo a file.
 func (provider) Stage() string { return resource.StagePersist }
 
-// Notes say what is not kept.
+// Notes says what is not persisted.
 func (provider) Notes(got *Status) []string { return got.Notes }
 
-// Apply makes the changes, once managers have accepted all of the wanted files in a staged copy.
+// Apply makes the changes after managers have accepted a staged copy of all wanted files.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
 	snap, got, err := p.checked(ctx, h, want)
 	if err != nil {
@@ -85,12 +85,12 @@ func (p provider) checked(ctx context.Context, h host.Host, want Spec) (*facts.S
 	return snap, got, Check(ctx, h, got.Wanted)
 }
 
-// Claims is for all files of the fabric: Diff says which of them are too much.
+// Claims claims all files of the fabric: Diff removes the unexpected ones.
 func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	f, there := snap.Files[a.Value()]
 	switch {
 	case !there && a.Thing() == "file":
-		return true // nothing to give back
+		return true // nothing to undo
 	case there:
 		return netmanager.Ours(f.Text, want.Fabric)
 	}
@@ -98,7 +98,7 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return err != nil || slices.ContainsFunc(files, func(f netmanager.File) bool { return f.Path == a.Value() })
 }
 
-// live is the file's digest, or that the folder is there.
+// live is the digest of the file, or says that the folder exists.
 func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() == "folder" && slices.Contains(snap.Folders, a.Value()) {
 		return "made"
@@ -109,15 +109,15 @@ func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Undo is guarded elsewhere: what a file says was guarded when it was made so.
+// Undo never touches the operator's connection: files act only at the next boot or reload.
 func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert takes the file away: there was none before ours. A folder that others use by now stays.
+// Revert removes the file: there was none before ours. A folder that others use now remains.
 func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
-		return fmt.Errorf("%s: there is no earlier file to go back to", a)
+		return fmt.Errorf("%s: there is no earlier file to restore", a)
 	}
 	if a.Thing() == "folder" {
 		if names, err := h.ReadDir(ctx, a.Value()); err == nil && len(names) > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// takeUp puts managers in charge of NICs that they kept off, and activates our file where one uses another.
+// takeUp makes managers manage the NICs again that they released, and activates our file if a manager uses another.
 func takeUp(ctx context.Context, h host.Host, want Spec) error {
 	snap, err := resource.Gather(ctx, h, provider{}, want)
 	if err != nil {
@@ -74,7 +74,7 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 	failed := errors.Join(reload(), awaitDropped(ctx, h, dropped)) // which may have dropped them all the same
 	differs, err := keeper.Restore(ctx, h, part)
 	if err == nil && len(differs) > 0 {
-		err = fmt.Errorf("its manager took away what stood on the NIC: %s", strings.Join(differs, "; "))
+		err = fmt.Errorf("the network manager removed configuration of the NIC: %s", strings.Join(differs, "; "))
 	}
 	return errors.Join(failed, err)
 }
@@ -85,7 +85,7 @@ func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		for _, name := range dropped {
 			if c := netmanager.Part.Of(snap).Claims[name]; strings.Contains(path.Base(c.File), "fabricform-") {
-				return "it configures " + name + " by " + c.File + " still"
+				return "networkd still configures " + name + " by " + c.File
 			}
 		}
 		return ""

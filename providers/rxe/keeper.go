@@ -12,13 +12,13 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// keeper brings back which Soft-RoCE devices there were, of those that a transaction can reach.
+// keeper restores the Soft-RoCE devices that a transaction can affect.
 type keeper struct{}
 
 // Keeper implements resource.Kept.
 func (provider) Keeper() resource.Keeper { return keeper{} }
 
-// kept is where a device was; On is empty where there was none.
+// kept is the netdev of a device; On is empty if there was no device.
 type kept struct {
 	Device string `json:"device"`
 	On     string `json:"on,omitempty"`
@@ -27,7 +27,7 @@ type kept struct {
 // Room names the part.
 func (keeper) Room() string { return Kind }
 
-// Snapshot reads where the atoms' devices are.
+// Snapshot reads the netdevs of the atoms' devices.
 func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := facts.Gather(ctx, r, "")
 	if err != nil {
@@ -43,11 +43,11 @@ func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom
 	return json.Marshal(out)
 }
 
-// Restore removes what was made, and makes again what was removed.
+// Restore removes devices that were added, and adds those that were removed.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
 	var want []kept
 	if err := json.Unmarshal(part, &want); err != nil {
-		return nil, fmt.Errorf("read what RDMA devices there were: %w", err)
+		return nil, fmt.Errorf("decode the snapshot of RDMA devices: %w", err)
 	}
 	now := func() (map[string]string, error) {
 		snap, err := facts.Gather(ctx, h, "")
@@ -79,7 +79,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (l
 	}
 	for _, k := range want {
 		if found[k.Device] != k.On {
-			left = append(left, fmt.Sprintf("RDMA device %s was on %q, and is on %q", k.Device, k.On, found[k.Device]))
+			left = append(left, fmt.Sprintf("RDMA device %s was on %q, but is on %q", k.Device, k.On, found[k.Device]))
 		}
 	}
 	return left, errors.Join(errs...)

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// module carries Soft-RoCE. It stays loaded when the last device goes: others may have come to use it.
+// module is the kernel module of Soft-RoCE. It stays loaded without devices, because others may use it.
 const module = "rdma_rxe"
 
 // ModuleSpec is a kernel module that is to be loaded.
@@ -61,29 +61,29 @@ func (moduleProvider) Gather(ctx context.Context, r host.Reader, look resource.L
 	return nil
 }
 
-// Observe says where a module that is missing would come from.
+// Observe returns an error that names the package of a missing module.
 func (moduleProvider) Observe(snap *facts.Snapshot, want ModuleSpec) (*ModuleStatus, error) {
 	s := &ModuleStatus{State: modules.Of(snap)[want.Name]}
 	switch {
 	case snap.System.Lab && s.State != ModuleLoaded:
-		return nil, fmt.Errorf("a lab of namespaces shares its machine's kernel and loads no %s into it: `fabricform lab up -backend vm` has kernels of its own", want.Name)
+		return nil, fmt.Errorf("a namespace lab shares the kernel of its machine, so it cannot load %s: use `fabricform lab up -backend vm`, whose hosts have their own kernels", want.Name)
 	case s.State == ModuleAbsent:
-		return nil, &resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host has no module %s: %s; or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
+		return nil, &resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host lacks the module %s: %s; or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
 	}
 	return s, nil
 }
 
-// whoHasIt names the package that brings the module, by distribution.
+// whoHasIt names the package that has the module, by distribution.
 func whoHasIt(s facts.System) string {
 	switch {
 	case strings.HasPrefix(s.OS, "Ubuntu"):
-		return "on Ubuntu it comes with the package linux-modules-extra-" + s.Kernel
+		return "on Ubuntu, install the package linux-modules-extra-" + s.Kernel
 	case strings.HasPrefix(s.OS, "Debian"):
-		return "Debian's cloud kernel lacks it, and the package linux-image-" + s.Arch + " has it; boot that kernel"
+		return "Debian's cloud kernel lacks it; install the package linux-image-" + s.Arch + " and boot its kernel"
 	case strings.Contains(s.OS, "Red Hat") || strings.Contains(s.OS, "Rocky") || strings.Contains(s.OS, "Alma"):
-		return "release 8 has it in kernel-modules-extra, and later releases dropped it"
+		return "release 8 has it in the package kernel-modules-extra; later releases do not have it"
 	}
-	return "look for a package with further modules of this kernel"
+	return "look for a package with extra modules for this kernel"
 }
 
 // Diff is empty when it is loaded.

@@ -64,7 +64,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 
 type provider struct{}
 
-// Observe finds the device, and refuses what would stand in its way.
+// Observe finds the device, and refuses conflicts with other RDMA devices.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	l, err := snap.Find(want.On)
 	if err != nil {
@@ -74,13 +74,13 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	for _, d := range snap.RDMA {
 		switch {
 		case d.Name == want.Device && d.Driver != Kind:
-			return nil, fmt.Errorf("an RDMA device named %s is there already, and is not Soft-RoCE: choose another name", d.Name)
+			return nil, fmt.Errorf("RDMA device %s exists already and is not Soft-RoCE: choose another name", d.Name)
 		case d.Name == want.Device:
 			s.On = d.Netdev
 		case d.Netdev == l.Name && !d.Virtual:
-			return nil, fmt.Errorf("%s has RDMA in hardware already (%s): Soft-RoCE on it would only be slower; remove the rxe block", l.Name, d.Name)
+			return nil, fmt.Errorf("%s has an RDMA device in hardware (%s), and Soft-RoCE would be slower: remove the rxe block", l.Name, d.Name)
 		case d.Netdev == l.Name:
-			return nil, fmt.Errorf("%s carries the software RDMA device %s already, and has room for one: `rdma link delete %s`, or name the block so", l.Name, d.Name, d.Name)
+			return nil, fmt.Errorf("%s already has the software RDMA device %s, and only one is possible: run `rdma link delete %s`, or give the block its name", l.Name, d.Name, d.Name)
 		}
 	}
 	return s, nil
@@ -93,7 +93,7 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	}
 	c := resource.Change{Attribute: "netdev", From: got.On, To: got.Netdev, Atom: atom(want.Device)}
 	if got.On != "" {
-		c.Takes = fmt.Sprintf("Soft-RoCE device %s is on %s, and fabricform did not make it: `rdma link delete %s`, or choose another name", want.Device, got.On, want.Device)
+		c.Takes = fmt.Sprintf("Soft-RoCE device %s exists on %s, and fabricform did not add it: run `rdma link delete %s`, or choose another name", want.Device, got.On, want.Device)
 	}
 	return []resource.Change{c}
 }
@@ -116,7 +116,7 @@ func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []res
 	return nil
 }
 
-// remove takes a device away that nobody uses: the kernel would cut its users off.
+// remove removes a device unless a process uses it: the kernel would disconnect its users.
 func remove(ctx context.Context, h host.Host, device string) error {
 	users, err := h.RDMAUsers(ctx, device)
 	if err != nil {
@@ -127,7 +127,7 @@ func remove(ctx context.Context, h host.Host, device string) error {
 		for _, u := range users {
 			names = append(names, u.String())
 		}
-		return fmt.Errorf("RDMA device %s is in use by %s: end them first", device, strings.Join(names, ", "))
+		return fmt.Errorf("RDMA device %s is in use by %s: stop these processes first", device, strings.Join(names, ", "))
 	}
 	return h.DelRDMA(device)
 }
@@ -135,7 +135,7 @@ func remove(ctx context.Context, h host.Host, device string) error {
 // patience with a port: the driver follows its NIC at once, the GIDs a moment later.
 const patience = 5 * time.Second
 
-// awaitActive waits for the port. A NIC without a carrier has a port that is down, and rightly so.
+// awaitActive waits until the port is active. The port of a NIC without a carrier stays down.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
 	return retry.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
 		snap, err := facts.Gather(ctx, h, "")
@@ -148,14 +148,14 @@ func awaitActive(ctx context.Context, h host.Host, device, netdev string) error 
 				return true, nil
 			}
 		}
-		return false, fmt.Errorf("RDMA device %s does not become ACTIVE although %s has a carrier", device, netdev)
+		return false, fmt.Errorf("RDMA device %s did not become ACTIVE, although %s has a carrier", device, netdev)
 	})
 }
 
 // atom is "rxe DEVICE netdev"; its value is the netdev below the device.
 func atom(device string) resource.Atom { return resource.NewAtom(Kind, device, "netdev") }
 
-// Claims is for the one device.
+// Claims says whether the atom is this device.
 func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a.Thing() == want.Device
 }
@@ -170,13 +170,13 @@ func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Undo touches no SSH connection: none goes over RDMA.
+// Undo never touches the operator's connection, because SSH does not use RDMA.
 func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert takes the device away, or back to the NIC where it was. The module stays: others may have come to
-// use it.
+// Revert removes the device, or adds it to its earlier NIC again. The module stays loaded, because others may use
+// it.
 func (provider) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	if err := remove(ctx, h, a.Thing()); err != nil || to == "" {
 		return err

@@ -33,10 +33,10 @@ func TestDevicesAreMadeAndOthersLeftAlone(t *testing.T) {
 		"nothing there":                    {nil, "netdev eth1 is missing", ""},
 		"there":                            {[]facts.RDMADevice{{Name: "rxe0", Driver: Kind, Virtual: true, Netdev: "eth1"}}, "", ""},
 		"on another NIC":                   {[]facts.RDMADevice{{Name: "rxe0", Driver: Kind, Virtual: true, Netdev: "eth2"}}, "netdev is eth2, wanted eth1", ""},
-		"hardware":                         {[]facts.RDMADevice{{Name: "mlx5_0", Driver: "mlx5_core", Netdev: "eth1"}}, "", "eth1 has RDMA in hardware already (mlx5_0)"},
+		"hardware":                         {[]facts.RDMADevice{{Name: "mlx5_0", Driver: "mlx5_core", Netdev: "eth1"}}, "", "eth1 has an RDMA device in hardware (mlx5_0)"},
 		"hardware elsewhere":               {[]facts.RDMADevice{{Name: "mlx5_0", Driver: "mlx5_core", Netdev: "eth2"}}, "netdev eth1 is missing", ""},
 		"a name that is taken by hardware": {[]facts.RDMADevice{{Name: "rxe0", Driver: "mlx5_core", Netdev: "eth2"}}, "", "is not Soft-RoCE"},
-		"another software device":          {[]facts.RDMADevice{{Name: "siw0", Virtual: true, Netdev: "eth1"}}, "", "carries the software RDMA device siw0 already"},
+		"another software device":          {[]facts.RDMADevice{{Name: "siw0", Virtual: true, Netdev: "eth1"}}, "", "already has the software RDMA device siw0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := provider{}.Observe(snapshot(c.devices...), want)
@@ -62,7 +62,7 @@ func TestAMissingModuleNamesThePackageThatHasIt(t *testing.T) {
 	snap := snapshot()
 	modules.Put(snap, map[string]Module{module: ModuleAbsent})
 	for os, hint := range map[string]string{"Debian GNU/Linux 12 (bookworm)": "linux-image-amd64", "Ubuntu 22.04.4 LTS": "linux-modules-extra-6.1.0-cloud",
-		"Rocky Linux 9.3": "later releases dropped it", "Arch Linux": "further modules"} {
+		"Rocky Linux 9.3": "later releases do not have it", "Arch Linux": "extra modules"} {
 		snap.System.OS = os
 		if _, err := (moduleProvider{}).Observe(snap, want); err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%s: %v", os, err)
