@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,7 @@ func What(r validators.Result) string {
 	word, known := map[validators.Item]string{
 		validators.SmallPing: "ping " + r.Object, validators.FullSizePing: "full size", validators.Throughput: "throughput",
 		validators.GroupThroughput: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU", validators.PerftestRelease: "perftest release",
-		validators.PerftestRun: r.Object, validators.NCCLPort: r.Object, validators.GPUPlacement: "GPUs and NICs", validators.SocketInterface: "socket interface",
+		validators.PerftestRun: r.Object, validators.NCCLPort: cmp.Or(r.Object, "HCA and GID"), validators.GPUPlacement: "GPUs and NICs", validators.SocketInterface: "socket interface",
 		validators.Job: "collectives", validators.CollectiveData: r.Object + " values", validators.BusBandwidth: r.Object, validators.RankLog: "log",
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object, validators.CameUp: r.Object,
 		validators.CommonCause: "common cause", validators.MTU: "MTU",

@@ -26,6 +26,7 @@ func TestResultsInWords(t *testing.T) {
 		what, measured, expected string
 	}{
 		{"a carrier", validators.Result{Check: validators.CheckLink, Item: validators.Carrier, Object: "eth0", Found: "no carrier", Wanted: "carrier"}, "carrier", "eth0: no carrier", "carrier"},
+		{"the GID of a host that was not reached", validators.Result{Check: validators.CheckNCCL, Item: validators.NCCLPort, Verdict: validators.Skip}, "HCA and GID", "", ""},
 		{"MTUs that differ", validators.Result{Item: validators.MTU, Wanted: "the same", Values: values(validators.Measurement{Name: validators.MetricMTU, Value: 9000, Unit: validators.Bytes, Of: "a.rail0"}, validators.Measurement{Name: validators.MetricMTU, Value: 1500, Unit: validators.Bytes, Of: "b.rail0"})},
 			"MTU", "a.rail0 9000, b.rail0 1500", "the same"},
 		{"an MTU that drifted", validators.Result{Item: validators.MTU, Values: values(with(v(validators.MetricMTU, 1500, validators.Bytes), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: number(9000)} }))}, "MTU", "1500", "9000"},

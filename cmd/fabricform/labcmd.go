@@ -30,6 +30,7 @@ the lab is up in seconds, with or without KVM, and needs no root.`,
   fabricform lab down examples/roce-pair.hcl
   fabricform lab up -backend vm examples/soft-roce-pair.hcl`,
 	}
+	onlySubcommands(c)
 	c.AddCommand(labUp(a), labStatus(a), labExec(a), labFault(a), labReboot(a), labDown(a), labImage(a))
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 func renderCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "render", Short: "Print settings for other programs"}
+	onlySubcommands(c)
 	c.AddCommand(renderNCCL(a))
 	return c
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -119,6 +121,23 @@ func versionCommand(a *app) *cobra.Command {
 			a.out.Linef("fabricform %s (build %s, %s/%s, %s)", version, id, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return nil
 		},
+	}
+}
+
+// onlySubcommands makes a command that only groups others print its help, and refuse a name that is none of
+// theirs: cobra prints the help and succeeds, so a script with a mistyped name would go on.
+func onlySubcommands(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		err := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+		c.SuggestionsMinimumDistance = 2
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			err += "\n\nDid you mean this?\n\t" + strings.Join(near, "\n\t") + "\n"
+		}
+		return errors.New(err)
 	}
 }
 

@@ -35,6 +35,10 @@ func replace(path string, write func(staged string) error) error {
 		err = os.Rename(staged, path)
 	}
 	if err != nil {
+		var of *fs.PathError
+		if errors.As(err, &of) && of.Path == staged {
+			of.Path = path // the reader knows the file, and not the name that it is staged under
+		}
 		return errors.Join(err, removeAny(staged))
 	}
 	return SyncFolder(filepath.Dir(path))

@@ -3,6 +3,7 @@ package file
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -18,5 +19,9 @@ func TestReplacedFileIsWhole(t *testing.T) {
 	}
 	if err := Replace(filepath.Join(path, "below-a-file"), nil, 0o600); err == nil {
 		t.Error("written below a file")
+	}
+	missing := filepath.Join(path+".d", "report.md")
+	if err := Replace(missing, nil, 0o600); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("the error names another file than %s: %v", missing, err)
 	}
 }
