@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -61,7 +62,11 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		for n := range s {
 			names = append(names, n)
 		}
-		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, each or self.%s", root, suggest(root, names))
+		cure := suggest(root, names)
+		if len(t) == 1 { // a lone word is text more often than a mistyped reference
+			cure = fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
+		}
+		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, each or self.%s", root, cure)
 	}
 }
 

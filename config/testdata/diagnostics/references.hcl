@@ -72,3 +72,6 @@ host "shown" {
 output "secret" {
   value = "${var.secret}-"
 }
+host "unquoted" {
+  address = node1
+}
