@@ -149,16 +149,6 @@ func (p *Plan) Notes() []string {
 	return out
 }
 
-// Acts says whether the plan changes the host.
-func (p *Plan) Acts(host string) bool {
-	for _, h := range p.Hosts {
-		if h.Name == host {
-			return len(h.Actions) > 0
-		}
-	}
-	return false
-}
-
 // Problems returns every host's problems.
 func (p *Plan) Problems() []Problem {
 	var all []Problem

@@ -27,7 +27,7 @@ type Spec struct {
 	TrafficClass uint8 `json:"traffic_class,omitempty"`
 	// ControlPort is the TCP port over which the ends agree.
 	ControlPort uint16 `json:"control_port"`
-	// ControlIPv6 runs that connection over IPv6. See Version.ControlsOverIPv6.
+	// ControlIPv6 runs that connection over IPv6, which releases before 23.07 refuse.
 	ControlIPv6 bool `json:"control_ipv6,omitempty"`
 }
 

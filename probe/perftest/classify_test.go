@@ -87,6 +87,15 @@ func TestRealFailuresAreNamed(t *testing.T) {
 	}
 }
 
+// Both hosts may have the same old release: "the same release on both" is no cure then. The words are those of
+// testdata/failures/real-bad-arguments-4.5-client.txt, with the option of a test over IPv6.
+func TestOldReleasesCannotConnectOverIPv6(t *testing.T) {
+	got, _ := Classify(said(1, gone), said(1, "ib_read_bw: unrecognized option '--ipv6-addr'\n Invalid Command or flag.\n"))
+	if got.Cause != BadArguments || !strings.Contains(got.Sentence, "IPv6") || !strings.Contains(got.Cure, "23.07") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestLongLinesAreShortened(t *testing.T) {
 	got, _ := Classify(said(0, ""), said(1, "Failed status 12: "+strings.Repeat("ü", 500)+"\n"))
 	if len(got.Said) > 210 || !strings.HasSuffix(got.Said, "…") {

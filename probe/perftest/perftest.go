@@ -92,7 +92,3 @@ func (v Version) Compare(w Version) int {
 // WritesJSON is true where --out_json_file writes what ParseJSON can read. Before 24.01.0-0.38, which
 // is 6.20, keys had no quotes and lists ended in commas.
 func (v Version) WritesJSON() bool { return v.Compare(Version{6, 20}) >= 0 }
-
-// ControlsOverIPv6 is true where the control connection can run over IPv6 (--ipv6-addr,
-// since 23.07.0-0.27).
-func (v Version) ControlsOverIPv6() bool { return v.Compare(Version{6, 16}) >= 0 }

@@ -192,7 +192,4 @@ func TestParseVersion(t *testing.T) {
 	if (Version{6, 6}).WritesJSON() || !(Version{6, 24}).WritesJSON() || !(Version{7, 0}).WritesJSON() || (Version{5, 90}).WritesJSON() {
 		t.Error("JSON is valid from 6.20 on")
 	}
-	if (Version{6, 6}).ControlsOverIPv6() || !(Version{6, 16}).ControlsOverIPv6() {
-		t.Error("--ipv6-addr is there from 6.16 on")
-	}
 }

@@ -30,6 +30,13 @@ var peerGone = []string{
 var rules = []rule{
 	{
 		BadArguments,
+		// --ipv6-addr is there since 23.07.0-0.27, which names itself 6.16.
+		[]string{"unrecognized option*--ipv6-addr"},
+		"perftest on the %s is too old for a control connection over IPv6",
+		"install perftest 23.07 or newer on both hosts",
+	},
+	{
+		BadArguments,
 		// parser in perftest_parameters.c and getopt_long of the C library; CHECK_VALUE_IN_RANGE and
 		// its like in perftest_parameters.h.
 		[]string{"Invalid Command or flag", "unrecognized option", "should be between * and ", "Invalid Command line"},
