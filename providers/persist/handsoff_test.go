@@ -1,10 +1,13 @@
 package persist
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -76,5 +79,18 @@ func TestWhatNetworkManagerIsKeptOffIsSaid(t *testing.T) {
 				t.Errorf("%s, in charge %v: %q", name, charge, notes)
 			}
 		}
+	}
+}
+
+// gone is a host whose reads end with their context, as those of a dead file server do.
+type gone struct{ host.Host }
+
+func (gone) Links(ctx context.Context) ([]host.Link, error) { return nil, ctx.Err() }
+
+func TestTheSnapshotOfManagedNICsEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (handsOff{}).Keeper().Snapshot(ctx, gone{}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
