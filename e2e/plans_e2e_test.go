@@ -32,7 +32,7 @@ func TestPlansAsData(t *testing.T) {
 	t.Run("a host that moved is left as it is", func(t *testing.T) {
 		inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "mtu", "2000")
 		a := try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-report", report+".json", plan)
-		a.want(t, 5, "host a moved since the plan was saved", "mtu 1500 → 9000", "mtu 2000 → 9000", "b.nic.rail0")
+		a.want(t, 5, "host a changed since the plan was saved", "mtu 1500 → 9000", "mtu 2000 → 9000", "b.nic.rail0")
 		if strings.Contains(inside(t, state, fabric, "a", "ip", "addr"), "10.1.0.1") {
 			t.Error("a was changed")
 		}
