@@ -45,7 +45,7 @@ var allowed = map[string]struct {
 	"providers/*":        {[]string{"resource", "host", "facts", "fabric", "retry"}, "a provider knows its kind and nothing of plans"},
 	"providers":          {[]string{"resource", "facts", "fabric", "providers/*"}, "the explicit table of kinds"},
 	"planner":            {[]string{"resource", "fabric", "facts"}, "the planner is pure and is handed the table of kinds: no provider, no transport, no host"},
-	"probe":              {[]string{"agent", "host/process", "probe/perftest", "probe/collective", "probe/mpi"}, "a measurement knows addresses and devices, not fabrics; it declares the call that asks for it"},
+	"probe":              {[]string{"agent", "host/process", "probe/perftest", "probe/collective", "probe/mpi", "retry"}, "a measurement knows addresses and devices, not fabrics; it declares the call that asks for it"},
 	"probe/collective":   {nil, "the language of a rank is pure: what it prints means the same wherever it ran"},
 	"probe/mpi":          {nil, "the language of launchers is pure: what they would have done means the same wherever they run"},
 	"probe/perftest":     {nil, "the language of a program is pure: what it prints means the same wherever it ran"},
@@ -53,10 +53,10 @@ var allowed = map[string]struct {
 	"checkpoint":         {[]string{"host", "host/clock", "host/file", "host/lock", "host/process", "resource", "retry"}, "how a host gets back: what is generic is here, a room's own way back comes through resource.Keeper"},
 	"agent":              {nil, "a conversation over any stream does not know what is asked: probe and agent/calls declare that, each beside its types"},
 	"agent/calls":        {[]string{"agent", "resource", "host", "facts", "checkpoint"}, "what a host is asked about itself and about changes: requests and answers are values that apply and agent/helper share, in a room of their own so that apply does not import what changes a host, and measurements do not import what a change is"},
-	"agent/helper":       {[]string{"agent", "agent/calls", "resource", "host", "host/clock", "host/file", "host/lock", "host/process", "facts", "probe", "checkpoint"}, "the other side of the conversation, on the host itself; only cmd starts it"},
+	"agent/helper":       {[]string{"agent", "agent/calls", "resource", "host", "host/clock", "host/file", "host/lock", "host/process", "facts", "probe", "checkpoint", "retry"}, "the other side of the conversation, on the host itself; only cmd starts it"},
 	"validators":         {[]string{"agent", "fabric", "facts", "nccl", "nccl/env", "nccl/explain", "nccl/launch", "probe", "probe/collective", "probe/mpi", "probe/perftest", "host", "retry"}, "judgement measures through one method, agent.Caller; of host, the plain types of links"},
 	"apply":              {[]string{"planner", "agent", "agent/calls", "checkpoint", "transport", "validators", "resource", "facts", "fabric", "host/file", "nccl", "retry"}, "the engine: it is handed kinds, labs and whom to tell; of host, how a file is replaced; of nccl, which device a NIC is"},
-	"lab/site":           {[]string{"host/file"}, "what every lab has, whatever it is made of"},
+	"lab/site":           {[]string{"host/file", "retry"}, "what every lab has, whatever it is made of"},
 	"lab/netns":          {[]string{"fabric", "lab/site", "retry"}, "a lab is built from the model alone"},
 	"lab/vm":             {[]string{"fabric", "host/file", "lab/site", "retry"}, "a lab is built from the model alone"},
 	"lab":                {[]string{"fabric", "lab/site", "lab/netns", "lab/vm"}, "one face for the kinds of labs"},
@@ -129,8 +129,8 @@ func checkFile(t *testing.T, room, path string) {
 		if found && !slices.Contains(rule.rooms, ours) && !slices.Contains(rule.rooms, anyOf(ours)) && !slices.Contains(rule.rooms, "*") {
 			t.Errorf("%s imports %s: not allowed, because %s", path, ours, rule.why)
 		}
-		if name == "os/exec" && !slices.Contains([]string{"host", "host/process", "transport", "lab/netns", "lab/vm"}, room) {
-			t.Errorf("%s imports os/exec: programs are started in host, transport and labs only", path)
+		if name == "os/exec" && !slices.Contains([]string{"host/process", "transport", "lab/netns", "lab/vm"}, room) {
+			t.Errorf("%s imports os/exec: programs are started in host/process, transport and labs only", path)
 		}
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,27 +16,7 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// moduleName is what a kernel module may be called.
-var moduleName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,55}$`)
-
-// LoadModule loads a kernel module and those that it needs, as modprobe(8) does: only it knows the
-// machine's own rules in /etc/modprobe.d.
-func (kernel) LoadModule(name string) error {
-	if !moduleName.MatchString(name) {
-		return fmt.Errorf("%q is no kernel module's name", name)
-	}
-	if process.InLab() {
-		return errors.New("a lab of namespaces shares its machine's kernel, and loads nothing into it")
-	}
-	path, err := process.FindProgram("modprobe")
-	if err != nil {
-		return err
-	}
-	if out, err := exec.Command(path, "--", name).CombinedOutput(); err != nil {
-		return fmt.Errorf("load module %s: %w: %s", name, err, strings.TrimSpace(string(out)))
-	}
-	return nil
-}
+func (kernel) LoadModule(name string) error { return process.LoadModule(name) }
 
 // AddRXE makes a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).
 func (k kernel) AddRXE(device, netdev string) error {

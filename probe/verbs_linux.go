@@ -14,6 +14,7 @@ import (
 
 	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/probe/perftest"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // maxVerbsLimit bounds a test, whatever is asked for.
@@ -56,9 +57,7 @@ func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 	}
 	s.open[id] = collect
 	s.mu.Unlock()
-	for len(ended) == 0 && !listening(port) {
-		time.Sleep(20 * time.Millisecond)
-	}
+	_ = retry.Until(ctx, 20*time.Millisecond, maxVerbsLimit, func() (bool, error) { return len(ended) > 0 || listening(port), nil })
 	return VerbsServeResult{ID: id, Port: port}, nil
 }
 

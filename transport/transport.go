@@ -102,17 +102,3 @@ func (d *Dialer) Start(ctx context.Context, t Target) (io.ReadWriteCloser, error
 	c.started.Store(true)
 	return s, nil
 }
-
-// Login connects, runs `true` and disconnects. Benchmarks compare a plan with it.
-func (d *Dialer) Login(ctx context.Context, t Target) error {
-	c, err := d.connect(ctx, t)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	s, err := c.client.NewSession()
-	if err != nil {
-		return &Error{Host: t.Name, Op: "open session", Err: err}
-	}
-	return s.Run("true")
-}

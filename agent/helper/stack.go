@@ -21,6 +21,7 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // An installation runs in a process of its own that outlives the helper: a package manager that is
@@ -133,28 +134,28 @@ const startPatience = 10 * time.Second
 
 // awaitStart waits until the journal is of the new installation.
 func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{}) (calls.StackState, error) {
-	late := time.After(startPatience)
-	for {
+	var state calls.StackState
+	err := retry.Until(ctx, 100*time.Millisecond, startPatience, func() (bool, error) {
 		over := false
 		select {
 		case <-ended: // looked at before the journal, whose last words come first
 			over = true
 		default:
 		}
-		if state, err := s.stackState(ctx, struct{}{}); err == nil && state.Of(id) {
-			return state, nil
+		var err error
+		if state, err = s.stackState(ctx, struct{}{}); err == nil && state.Of(id) {
+			return true, nil
 		}
-		if over {
-			return calls.StackState{}, fmt.Errorf("the installation did not start: %s", strings.TrimSpace(lastOf(s.stack.said())))
+		within := ""
+		if !over {
+			within = " within " + startPatience.String()
 		}
-		select {
-		case <-ctx.Done():
-			return calls.StackState{}, ctx.Err()
-		case <-late:
-			return calls.StackState{}, fmt.Errorf("the installation did not start within %s: %s", startPatience, strings.TrimSpace(lastOf(s.stack.said())))
-		case <-time.After(100 * time.Millisecond):
-		}
+		return over, fmt.Errorf("the installation did not start%s: %s", within, strings.TrimSpace(lastOf(s.stack.said())))
+	})
+	if err != nil {
+		return calls.StackState{}, err
 	}
+	return state, nil
 }
 
 // installing is an error while an installation runs, or somebody restarts the host.
@@ -171,23 +172,22 @@ func (s *server) installing() error {
 
 // lockStack keeps installations out until unlock is called.
 func (s *server) lockStack() (unlock func(), err error) {
-	who := "somebody"
-	for range 20 {
-		unlock, err := lock.Try(s.stack.lock())
-		if !errors.Is(err, lock.ErrHeld) {
-			return unlock, err
+	ctx := context.Background()
+	err = retry.Until(ctx, 100*time.Millisecond, 2*time.Second, func() (bool, error) { // one that is done is about to end
+		if unlock, err = lock.Try(s.stack.lock()); !errors.Is(err, lock.ErrHeld) {
+			return true, err
 		}
-		state, err := s.stackState(context.Background(), struct{}{})
+		state, err := s.stackState(ctx, struct{}{})
 		if err != nil {
-			return nil, err
+			return true, err
 		}
-		if state.Job != nil && state.Job.Alive {
+		who, alive := "somebody", state.Job != nil && state.Job.Alive
+		if alive {
 			who = state.Job.Who
-			break
 		}
-		time.Sleep(100 * time.Millisecond) // one that is done is about to end
-	}
-	return nil, &agent.Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+		return alive, &agent.Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+	})
+	return unlock, err
 }
 
 func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.Resource) ([]resource.Change, error) {

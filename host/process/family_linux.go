@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/retry"
 )
 
 // familyMark is the variable whose value all descendants of a program inherit.
@@ -24,8 +27,9 @@ const looks = 100
 // within so long, as where a driver holds them, or where they could not be killed.
 func endFamily(mark string, within time.Duration) (left []int) {
 	killed := map[int]*os.File{}
-	began := time.Now()
-	for look := 0; time.Since(began) < within && (len(killed) > 0 || look < looks); look++ {
+	look := 0
+	_ = retry.Until(context.Background(), 20*time.Millisecond, within, func() (bool, error) { // what was killed takes a while to go
+		look++
 		again := killMarked(familyMark+"="+mark, killed)
 		for pid, dir := range killed {
 			if gone(readOf(dir, "stat")) {
@@ -33,11 +37,8 @@ func endFamily(mark string, within time.Duration) (left []int) {
 				delete(killed, pid)
 			}
 		}
-		if !again && len(killed) == 0 {
-			return nil
-		}
-		time.Sleep(20 * time.Millisecond) // what was killed takes a while to go
-	}
+		return len(killed) == 0 && (!again || look == looks), nil
+	})
 	for pid, dir := range killed {
 		_ = dir.Close()
 		left = append(left, pid)

@@ -1,11 +1,14 @@
 package site
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/fabricform/fabricform/retry"
 )
 
 // Process identifies a process of a lab. The PID alone is not enough, because it may be reused.
@@ -47,12 +50,12 @@ func End(all ...Process) error {
 }
 
 func (p Process) awaitEnd() error {
-	for deadline := time.Now().Add(5 * time.Second); p.Alive(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("lab process %d does not exit after SIGKILL", p.PID)
+	return retry.Until(context.Background(), 10*time.Millisecond, 5*time.Second, func() (bool, error) {
+		if p.Alive() {
+			return false, fmt.Errorf("lab process %d does not exit after SIGKILL", p.PID)
 		}
-	}
-	return nil
+		return true, nil
+	})
 }
 
 func startTime(pid int) (string, error) {

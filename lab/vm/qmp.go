@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -23,23 +24,22 @@ type qmp struct {
 
 // dialQMP waits until QEMU listens, and enters command mode.
 func dialQMP(dir, name string, alive func() bool) (*qmp, error) {
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		conn, err := dialUnix(dir, name)
-		if err == nil {
-			q := &qmp{conn: conn, r: bufio.NewReader(conn)}
-			if _, err := q.r.ReadBytes('\n'); err != nil { // the greeting
-				return nil, fmt.Errorf("talk to QEMU: %w", err)
-			}
-			_, err := q.do("qmp_capabilities", nil)
-			return q, err
+	var conn net.Conn
+	err := retry.Until(context.Background(), 20*time.Millisecond, 20*time.Second, func() (done bool, err error) {
+		if conn, err = dialUnix(dir, name); err != nil && !alive() {
+			return true, errors.New("QEMU exited before it accepted a connection")
 		}
-		if !alive() {
-			return nil, fmt.Errorf("QEMU exited before it accepted a connection")
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("talk to QEMU: %w", err)
-		}
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("talk to QEMU: %w", err)
 	}
+	q := &qmp{conn: conn, r: bufio.NewReader(conn)}
+	if _, err := q.r.ReadBytes('\n'); err != nil { // the greeting
+		return nil, fmt.Errorf("talk to QEMU: %w", err)
+	}
+	_, err = q.do("qmp_capabilities", nil)
+	return q, err
 }
 
 // do runs a command. Events that come between are passed over.
@@ -93,23 +93,18 @@ func (q *qmp) status() (string, error) {
 
 // run lets a machine go that was restored.
 func (q *qmp) run() error {
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	return retry.Until(context.Background(), 20*time.Millisecond, 60*time.Second, func() (bool, error) {
 		s, err := q.status()
-		if err != nil {
-			return err
+		if err != nil || s == "running" {
+			return true, err
 		}
-		switch s {
-		case "running":
-			return nil
-		case "paused", "prelaunch", "postmigrate":
+		if s == "paused" || s == "prelaunch" || s == "postmigrate" {
 			if _, err := q.do("cont", nil); err != nil {
-				return err
+				return true, err
 			}
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("QEMU stays %s", s)
-		}
-	}
+		return false, fmt.Errorf("QEMU stays %s", s)
+	})
 }
 
 var forward = regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`)
