@@ -56,7 +56,7 @@ func withEasyChecks(t *testing.T, example string) string {
 func TestExamplesFromPlanToProof(t *testing.T) {
 	e2e(t)
 	for name, says := range map[string][]string{
-		"spark-pair":       {"port group qsfp0", "together", "192.168.100.10/31"},
+		"spark-pair":       {"port group qsfp0", "all links at once", "192.168.100.10/31"},
 		"training-cluster": {"network rail7  16 of them", "10.10.7.16/24", "lookup 107"},
 		"policy-routed":    {"10.245.163.22/24", "priority 10000", "rdma:node0-node1"},
 		"dual-stack":       {"fd00:20::4/64", "storage:node1-node4"},
