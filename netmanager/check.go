@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Asker is what Check needs of a host: it changes nothing but a folder of its own.
+// Asker is the part of a host that Check needs. It writes only to a folder of its own.
 type Asker interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	ReadDir(ctx context.Context, path string) ([]string, error)
@@ -22,7 +22,7 @@ type Asker interface {
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (host.Answer, error)
 }
 
-// Refused turns a parser's answer into an error; a parser too old to know the request says nothing.
+// Refused turns the answer of a parser into an error. It ignores parsers that are too old for the request.
 func Refused(a host.Answer, err error, f, root string) error {
 	if errors.Is(err, host.ErrNoProgram) {
 		return nil
@@ -34,7 +34,7 @@ func Refused(a host.Answer, err error, f, root string) error {
 	return fmt.Errorf("check %s before it is written: exit %d: %s", f, a.Exit, said)
 }
 
-// copyFolder adds a folder's files with that ending; a folder that is not there has none.
+// copyFolder adds the files of a folder with that suffix. A missing folder has none.
 func copyFolder(ctx context.Context, h Asker, dir, ending string, files map[string][]byte) error {
 	names, err := h.ReadDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func readFile(ctx context.Context, h Asker, at string) (text []byte, there bool,
 	return text, err == nil, err
 }
 
-// Run runs a program of a manager, which must end well.
+// Run runs a program of a manager. It returns an error unless the program exits with 0.
 func Run(ctx context.Context, h host.Host, argv ...string) error {
 	a, err := h.Ask(ctx, nil, argv[0], argv[1:]...)
 	if err != nil {

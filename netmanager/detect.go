@@ -9,40 +9,40 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Part is who configures the host's links, as a snapshot holds it.
+// Part is the part of a snapshot that says who configures the host's links.
 const Part = facts.Part[Found]("network managers")
 
-// Found is who configures the host's links at boot.
+// Found says which managers configure the host's links at boot.
 type Found struct {
-	// Active are those that would configure a link of ours, sorted. With a front, the manager behind it is
-	// among them, too.
+	// Active lists the managers that would configure a link of ours, sorted. With a front, it includes the manager
+	// behind it.
 	Active []string `json:"active,omitempty"`
-	// Idle run, and leave all links to others. Declared, each would configure a link of ours.
+	// Idle lists managers that run but leave all links to others. Each can be chosen with network_manager.
 	Idle []string `json:"idle,omitempty"`
-	// Behind is the manager that a front hands new links to.
+	// Behind is the manager that configures new links of a front.
 	Behind string `json:"behind,omitempty"`
-	// Claims are the links that somebody configured, by name.
+	// Claims holds the links that a file configures, by name.
 	Claims map[string]Claim `json:"claims,omitempty"`
-	// InCharge are the links that a manager looks after, whether or not it has a file for them.
+	// InCharge lists the links that a manager manages, with or without a file.
 	InCharge []string `json:"in_charge,omitempty"`
-	// Deaf says of managers why they would not read a file of ours.
+	// Deaf says for each manager why it would not read a file of ours.
 	Deaf map[string]string `json:"deaf,omitempty"`
 
 	renderer string // that a front's files name; "": none
 }
 
-// Claim is who configured a link, and by which file.
+// Claim names the manager that configures a link, and its file.
 type Claim struct {
 	Manager string `json:"manager"`
 	File    string `json:"file"`
 	Exact   bool   `json:"exact,omitempty"` // the file is about this link, not about all of a pattern
 }
 
-// Gather asks each manager's own files of its state. A namespace lab has none: whatever it sees
-// there belongs to the machine that carries it.
+// Gather reads the state files of each manager. It finds no managers in a namespace lab, because everything there
+// belongs to the machine of the lab.
 func Gather(ctx context.Context, r host.Reader, snap *facts.Snapshot) {
 	if Part.Check(snap) == nil {
-		return // another kind has asked
+		return // another kind has read them
 	}
 	f := Found{Claims: map[string]Claim{}}
 	if !snap.System.Lab {
@@ -80,7 +80,7 @@ func (f *Found) detect(ctx context.Context, r host.Reader, links []host.Link) {
 	slices.Sort(f.Idle)
 }
 
-// made gives a front the claims of those behind it by files that it made.
+// made moves the claims of files that a front generated from the manager behind it to the front.
 func (f *Found) made() {
 	for netdev, c := range f.Claims {
 		for _, m := range All {
@@ -92,7 +92,7 @@ func (f *Found) made() {
 	}
 }
 
-// behind is the manager that the front's files name; else the one that runs.
+// behind returns the manager that the front's files name, or else the one that runs.
 func (f *Found) behind(front *Manager) string {
 	var can []string
 	for _, m := range All {
@@ -139,7 +139,7 @@ func unitActive(ctx context.Context, r host.Reader, unit string) bool {
 	return false
 }
 
-// filesIn are a folder's files with that ending, sorted.
+// filesIn returns the files of a folder with that suffix, sorted.
 func filesIn(ctx context.Context, r host.Reader, dir, ending string) []string {
 	names, err := r.ReadDir(ctx, dir)
 	if err != nil {

@@ -65,7 +65,7 @@ const (
 )
 
 func TestManagersAsTheirFilesTell(t *testing.T) {
-	deaf := map[string]string{ifupdownName: "/etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there"}
+	deaf := map[string]string{ifupdownName: "/etc/network/interfaces does not read interfaces.d, the folder of our file: add `source /etc/network/interfaces.d/*` there"}
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  Found

@@ -14,20 +14,20 @@ type File struct {
 	Folder bool
 }
 
-// Header marks a file as ours. The first line names the fabric, and decides whose file it is.
+// Header marks a file as ours. The first line names the fabric that owns the file.
 func Header(fabric string) string {
 	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
 }
 
-// Ours says whether a file's text is of this fabric.
+// Ours says whether this fabric owns a file with that text.
 func Ours(text, fabric string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), Header(fabric))
 }
 
-// Base is how our files of a fabric are called.
+// Base is the common part of the names of a fabric's files.
 func Base(fabric string) string { return "fabricform-" + fabric }
 
-// in are the files that lie in a folder.
+// in returns the files of a folder.
 func in(files []File, folder string) []File {
 	var out []File
 	for _, f := range files {
@@ -38,7 +38,7 @@ func in(files []File, folder string) []File {
 	return out
 }
 
-// named are the names that follow a word of our own files, one a line.
+// named returns the names that follow a word in our files, one for each line.
 func named(text, word string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

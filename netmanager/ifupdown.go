@@ -17,7 +17,7 @@ const (
 	ifupdownFolder = "/etc/network/interfaces.d"
 )
 
-// ifupdown acts when it is called, and reads its files then.
+// ifupdown runs only when called, and reads its files then.
 var ifupdown = &Manager{
 	Name: ifupdownName, Detect: ifupdownDetect, Yields: true, Folder: ifupdownFolder,
 	File: ifupdownPath, Stem: func(l Link) string { return path.Base(ifupdownPath(l)) }, Render: func(ls []Link) []File {
@@ -46,7 +46,7 @@ func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found)
 	}
 	_, err := r.ReadFile(ctx, "/run/network/ifstate")
 	if err == nil && !sourced {
-		f.deaf(ifupdownName, "/etc/network/interfaces does not read interfaces.d, where its file belongs: add `source /etc/network/interfaces.d/*` there")
+		f.deaf(ifupdownName, "/etc/network/interfaces does not read interfaces.d, the folder of our file: add `source /etc/network/interfaces.d/*` there")
 	}
 	return err == nil
 }
@@ -150,8 +150,8 @@ func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	return Refused(a, err, wanted[0].Path, root)
 }
 
-// passedOver says whether ifquery complains of more than it warns of: it tells what it passes over, and
-// ends as if all were well (seen with 0.8.44).
+// passedOver says whether ifquery reports skipped files or lines, other than warnings: it exits with 0 even then
+// (seen with 0.8.44).
 func passedOver(said string) bool {
 	for line := range strings.Lines(said) {
 		if strings.Contains(line, "ifquery: ") && !strings.Contains(line, "warning") {

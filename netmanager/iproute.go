@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-// ipRoute is a route in the words of ip-route(8), for managers that call it.
+// ipRoute writes a route in the syntax of ip-route(8), for managers that call it.
 func ipRoute(r netif.RouteSpec, netdev string, table int) string {
 	words := []string{r.To.Masked().String()}
 	if r.Via.IsValid() {
@@ -29,7 +29,7 @@ func ipRoute(r netif.RouteSpec, netdev string, table int) string {
 	return strings.Join(append(words, fmt.Sprintf("proto %d", netif.Protocol)), " ")
 }
 
-// ipRule is a rule in the words of ip-rule(8).
+// ipRule writes a rule in the syntax of ip-rule(8).
 func ipRule(p netif.PolicyRouteSpec) string {
 	from := "all"
 	if p.From.IsValid() {

@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/providers/netif"
 )
 
-// NIC is one kept NIC with all that stands on it.
+// NIC is one persistent NIC with its routes and rules.
 type NIC struct {
 	Name string `json:"name"` // of its block
 	netif.NICSpec
@@ -15,28 +15,29 @@ type NIC struct {
 	Policies []netif.PolicyRouteSpec `json:"policies,omitempty"`
 }
 
-// Link is a kept NIC as it is on the host, and who keeps it.
+// Link is a persistent NIC as found on the host, with its manager.
 type Link struct {
 	NIC
 	Link     host.Link
 	Fabric   string
-	Manager  *Manager // nil: nobody
-	Behind   *Manager // the one behind a front; nil: Manager is no front
-	InCharge bool     // a manager looks after it now, whether or not it has a file
-	// AddrGen is ipv6.conf.addr_gen_mode where the spec leaves it alone: managers set it whether told
-	// or not, so that leaving it alone means to say what it is.
+	Manager  *Manager // nil if there is none
+	Behind   *Manager // the manager behind a front; nil if Manager is not a front
+	InCharge bool     // a manager manages it now, with or without a file
+	// AddrGen is the live ipv6.conf.addr_gen_mode. Managers always set the mode, so if the spec does not set it, our
+	// file must name the live value.
 	AddrGen string
 }
 
-// Addressed says whether the manager's whole configuration of the NIC is ours to write: where
-// addresses are not declared, somebody else gives them.
+// Addressed says whether we write the whole configuration of the NIC. If its addresses are not declared, somebody
+// else configures them.
 func (l Link) Addressed() bool { return l.AddressesSet }
 
-// Written says whether a manager's file of ours configures the NIC. Where addresses are not declared,
-// its own file goes on giving them.
+// Written says whether a file of ours configures the NIC. If its addresses are not declared, the existing file
+// remains in use.
 func (l Link) Written() bool { return l.Manager != nil && l.Addressed() }
 
-// By is the manager that configures the NIC in the end: behind a front, or itself; nil: nobody.
+// By returns the manager that finally configures the NIC: the one behind a front, or Manager itself; nil if there is
+// none.
 func (l Link) By() *Manager {
 	if l.Behind != nil {
 		return l.Behind
@@ -44,8 +45,8 @@ func (l Link) By() *Manager {
 	return l.Manager
 }
 
-// mac is the address that tells the card from others: the permanent one, which neither a bond nor a
-// hand changes; software devices have none.
+// mac is the address that identifies the card: the permanent one, which neither a bond nor a person changes.
+// Software devices have none.
 func (l Link) mac() string {
 	if l.Link.PermMAC != "" {
 		return l.Link.PermMAC
@@ -56,10 +57,10 @@ func (l Link) mac() string {
 // Stem is the stem of the names of the link's files.
 func (l Link) Stem() string { return Base(l.Fabric) + "-" + l.Link.Name }
 
-// acceptRA is whether router advertisements are taken.
+// acceptRA says whether the NIC accepts router advertisements.
 func (l Link) acceptRA() bool { return l.AcceptRA != nil && *l.AcceptRA }
 
-// AddrGenMode is the sysctl of a link that says how its link-local address is made.
+// AddrGenMode is the sysctl that says how a link gets its link-local address.
 const AddrGenMode = "ipv6.conf.addr_gen_mode"
 
 // linkLocal is the wanted mode of ipv6.conf.addr_gen_mode: eui64, none, stable-privacy or random
@@ -97,7 +98,7 @@ func (l Link) has6() bool {
 	return false
 }
 
-// kernelMetric is what the kernel takes for a route's metric. NetworkManager has defaults of its own.
+// kernelMetric is the metric that the kernel uses for a route. NetworkManager has other defaults.
 func kernelMetric(r netif.RouteSpec) int {
 	if r.Metric == 0 && r.To.Addr().Is6() {
 		return 1024 // IP6_RT_PRIO_USER in the kernel's include/uapi/linux/ipv6_route.h

@@ -1,6 +1,6 @@
-// Package netmanager is the table of network managers. Each is one file and one row of All: how our
-// files say what is declared in its words, how its own parser checks them, how it reads them again, and
-// what it does to a NIC meanwhile. Other rooms ask the row and know no manager's name.
+// Package netmanager is the table of network managers. Each is one file and one row of All, which says how to write
+// its files, how its own parser checks them, how it reloads them, and what it does to a NIC meanwhile. Other
+// packages use the row and do not depend on the name of a manager.
 package netmanager
 
 import (
@@ -10,96 +10,93 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// All is every network manager that files are written for. Managers read files again in this order, and
-// a front comes before those that it writes for.
+// All lists the supported network managers. They reload in this order, and a front comes before the managers that it
+// writes files for.
 var All = []*Manager{netplan, networkd, networkManager, ifupdown, ifcfg}
 
-// Manager is one network manager. A function that is nil has nothing to do.
+// Manager is one network manager. A nil function means that there is nothing to do.
 type Manager struct {
 	Name  string // as `network_manager` writes it
 	Title string // as messages write it; "": Name
 
-	// Detect says whether it runs, and adds what it configures to what was found. It is asked after those
-	// that stand behind it in All, so that its claims replace theirs.
+	// Detect says whether it runs, and adds its claims to Found. Later rows of All run first, so that the claims of a
+	// front replace those of the managers behind it.
 	Detect func(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool
-	// Yields: it leaves NICs that none of its files names to others, where others run.
+	// Yields says that it leaves NICs without a file of its own to other managers, if some run.
 	Yields bool
 
-	// Folder is where it reads files of ours.
+	// Folder is the folder from which it reads our files.
 	Folder string
-	// File is the path of our file for a NIC; one file may be for several NICs.
+	// File returns the path of our file for a NIC; several NICs may share a file.
 	File func(Link) string
-	// Stem is the part of that file's name by which it is known as ours; nil: Link.Stem.
+	// Stem returns the part of the file name that identifies the file as ours; nil for Link.Stem.
 	Stem func(Link) string
-	// Render writes the files for all NICs of a fabric that it keeps, of which there is at least one.
+	// Render returns the files for all its NICs of a fabric. There is at least one NIC.
 	Render func([]Link) []File
-	// Holds says whether our file's text is for that NIC, too; nil: a file is for one NIC.
+	// Holds says whether the text of our file includes that NIC; nil if each NIC has its own file.
 	Holds func(l Link, text string) bool
-	// Scripts is a folder of programs that it runs when something happens; "": none.
+	// Scripts is a folder of programs that it runs on events; "" if there is none.
 	Scripts string
-	// Script is the program of ours there, for the NICs that it configures; false: none is needed.
+	// Script returns our program there, for the NICs that it configures; false if none is needed.
 	Script func(fabric string, ls []Link) (File, bool)
 
-	// Check asks its own parser about all of our files in Folder, beside what others wrote; nil: it has
-	// no parser that can be asked.
+	// Check runs its own parser on all our files in Folder, beside the files of others; nil if it has no such parser.
 	Check func(ctx context.Context, h Asker, wanted []File) error
-	// Notes say what it cannot keep of a NIC that it configures.
+	// Notes says what it cannot persist of a NIC that it configures.
 	Notes func(Link) []string
 
-	// Reload makes it read its files again; nil: it reads them when it is called, at boot.
+	// Reload makes it read its files again; nil if it reads them only when it is called, at boot.
 	Reload []string
 	// Unit is its service.
 	Unit string
-	// Front is a manager that writes files for others, which configure the NICs.
+	// Front says that it writes files for other managers, which configure the NICs.
 	Front bool
 	// Made says whether a front made a file of the manager behind it.
 	Made func(behind *Behind, file string) bool
-	// Behind is what a front must know of it; nil: no front writes for it.
+	// Behind is what a front must know about it; nil if no front writes for it.
 	Behind *Behind
 
-	// Takes is the file by which it says that it configures a NIC; nil: it does not say.
+	// Takes returns the file that it should report for a NIC; nil if it does not report files.
 	Takes func(Link) string
-	// Waits says whether it leaves a NIC alone for now, whatever file it has for it.
+	// Waits says whether it does not configure a NIC yet, whatever its files say.
 	Waits func(Link) bool
-	// Done says whether it has finished configuring a link; nil: it has once it names the file.
+	// Done says whether it has finished configuring a link; nil if it has finished when it reports the file.
 	Done func(context.Context, host.Reader, host.Link) bool
-	// Activate has it configure a NIC by our file where it uses another one.
+	// Activate makes it configure a NIC by our file if it uses another one.
 	Activate func(context.Context, host.Host, Link) error
-	// Manage has it look after a NIC, or keep off it until the next boot; nil: it never touches a NIC that
-	// no file names.
+	// Manage makes it manage a NIC, or release it until the next boot; nil if it never touches a NIC without a file.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
-	// Fences: its files keep a manager with Manage off their NICs, from the next boot on.
+	// Fences says that its files keep a manager with Manage away from their NICs, from the next boot on.
 	Fences bool
 
-	// FirstFile: of all files that match a NIC, it reads the first by name.
+	// FirstFile says that it reads only the first file, by name, that matches a NIC.
 	FirstFile bool
-	// DropsForeign: when it takes a NIC over, it deletes routes and rules that it did not make and that do
-	// not carry the protocol that it would give them.
+	// DropsForeign says that when it takes over a NIC, it deletes routes and rules that it did not add, unless they
+	// have the protocol that it would give them.
 	DropsForeign bool
-	// NoProtocol: its files cannot say a route's protocol.
+	// NoProtocol says that its files cannot set the protocol of a route.
 	NoProtocol bool
-	// Drops are the NICs that it stops to configure, and empties, when our file changes from was to now;
-	// "" is no file.
+	// Drops returns the NICs whose configuration it removes when our file changes from was to now; "" means no file.
 	Drops func(was, now string) []string
 }
 
-// Behind is how a manager configures NICs by files that a front made for it.
+// Behind says how a manager configures NICs by files that a front generated.
 type Behind struct {
 	// Renderer is its name in the front's files.
 	Renderer string
-	// Folder is where the front's files for it are; their names begin and end so.
+	// Folder holds the files that the front generates; Before and After are the prefix and suffix of their names.
 	Folder, Before, After string
-	// Off is the front's word for a NIC that is to stay down.
+	// Off is the front's value for a NIC that must stay down.
 	Off string
-	// KeepsAddresses: it can keep addresses on a NIC without a carrier.
+	// KeepsAddresses says that it can keep addresses on a NIC without a carrier.
 	KeepsAddresses bool
-	// NeedsMetric: it has metrics of its own for routes without one.
+	// NeedsMetric says that its default metrics differ from the kernel's.
 	NeedsMetric bool
-	// EUI64Needs6: it takes an address generation mode only for NICs with IPv6 addresses.
+	// EUI64Needs6 says that it accepts an address generation mode only for NICs with IPv6 addresses.
 	EUI64Needs6 bool
 }
 
-// Lookup returns the manager of that name; nil where there is none.
+// Lookup returns the manager of that name; nil if there is none.
 func Lookup(name string) *Manager {
 	if i := slices.IndexFunc(All, func(m *Manager) bool { return m.Name == name }); i >= 0 {
 		return All[i]
@@ -115,11 +112,11 @@ func (m *Manager) String() string {
 	return m.Name
 }
 
-// Of are the files that lie in the manager's folder.
+// Of returns the files in the manager's folder.
 func (m *Manager) Of(files []File) []File { return in(files, m.Folder) }
 
-// Reload makes managers read their files again, and with a front those that run behind it. None is
-// restarted, and no link is brought down or up.
+// Reload makes managers read their files again, including the managers behind a front. It restarts no manager and
+// takes no link down or up.
 func Reload(ctx context.Context, h host.Host, read map[*Manager]bool) error {
 	for _, m := range All {
 		if m.Front && read[m] {

@@ -16,7 +16,7 @@ const netplanFolder = "/etc/netplan"
 
 var netplanFolders = []string{"/lib/netplan", netplanFolder, "/run/netplan"}
 
-// netplan makes files for the manager behind it. It is read by that one's own word for what it took.
+// netplan generates files for the manager behind it, which reports the files that it uses.
 var netplan = &Manager{
 	Name: "netplan", Front: true, Detect: netplanDetect,
 	Made:   func(behind *Behind, file string) bool { return strings.HasPrefix(file, behind.output()) },
@@ -182,14 +182,14 @@ func netplanRules(l Link) string {
 	return "      routing-policy:\n" + b.String()
 }
 
-// netplanDrops are the NICs that the file does not name any more.
+// netplanDrops returns the NICs that the file no longer names.
 func netplanDrops(was, now string) []string {
 	still := named(now, netplanNames)
 	return slices.DeleteFunc(named(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
 }
 
-// checkNetplan generates into a copy of all of netplan's files, first without ours: one broken file
-// of somebody else's keeps netplan from reading any.
+// checkNetplan runs netplan on a copy of all its files, first without ours: with one broken file of somebody else,
+// netplan reads none.
 func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	f := wanted[0]
 	files := map[string][]byte{}
@@ -209,7 +209,7 @@ func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	}
 	said, err := generate()
 	if said != nil || err != nil {
-		return errors.Join(fmt.Errorf("netplan cannot read what is there already, so that it would not read our file either: %w", errors.Join(said, err)))
+		return errors.Join(fmt.Errorf("netplan cannot read what is there already, so it would not read our file: correct or remove the broken file: %w", errors.Join(said, err)))
 	}
 	files[f.Path] = []byte(f.Text)
 	said, err = generate()

@@ -18,7 +18,7 @@ const (
 	networkdFolder = "/etc/systemd/network"
 )
 
-// networkd reads files when they change, and says in a file for each link which of them it took.
+// networkd reads its files on a reload, and reports in a state file for each link which of them it uses.
 var networkd = &Manager{
 	Name: networkdName, Title: "networkd", Unit: networkdUnit, Detect: networkdDetect, Folder: networkdFolder,
 	File: networkdPath, Render: func(ls []Link) []File {
@@ -190,10 +190,10 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 	return b.String()
 }
 
-// networkdNotes: what the kernel would do, networkd does itself.
+// networkdNotes reports what networkd does instead of the kernel.
 func networkdNotes(l Link) []string {
 	if l.acceptRA() {
-		return []string{"networkd reads router advertisements itself and turns the kernel's reading off: ipv6.conf.accept_ra is 0 after a reboot"}
+		return []string{"networkd handles router advertisements itself and disables them in the kernel: ipv6.conf.accept_ra is 0 after a reboot"}
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func networkdDone(ctx context.Context, r host.Reader, l host.Link) bool {
 	return false
 }
 
-// networkdDrops: it leaves a NIC whose file goes.
+// networkdDrops returns the NIC whose file is removed: networkd then removes its configuration.
 func networkdDrops(was, now string) []string {
 	if now != "" {
 		return nil

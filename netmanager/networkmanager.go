@@ -23,7 +23,7 @@ const (
 	dispatcherFolder   = "/etc/NetworkManager/dispatcher.d"
 )
 
-// networkManager keeps profiles, and makes one of its own for any NIC without.
+// networkManager stores profiles, and creates one for any NIC without a profile.
 var networkManager = &Manager{
 	Name: networkManagerName, Title: "NetworkManager", Unit: networkManagerUnit, Detect: networkManagerDetect, Folder: keyfileFolder,
 	File: keyfilePath, Render: func(ls []Link) []File {
@@ -245,15 +245,15 @@ func profile(l Link) string {
 	return strings.TrimSuffix(path.Base(l.Manager.Takes(l)), ".nmconnection")
 }
 
-// networkManagerNotes: what it does to NICs that it does not manage, and to IPv6.
+// networkManagerNotes reports its limits for NICs that it does not manage, and for IPv6.
 func networkManagerNotes(l Link) []string {
 	var out []string
 	if l.Written() && !l.InCharge {
-		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. Where unmanaged-devices in its configuration or NM_UNMANAGED in udev's rules say so, it does for us until the next boot alone: take the NIC out of them, or set `persist = false` here", l.Link.Name))
+		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. If unmanaged-devices in its configuration or NM_UNMANAGED in udev rules excludes the NIC, NetworkManager will manage it only until the next boot: remove the NIC from them, or set `persist = false` here", l.Link.Name))
 	}
 	has6 := l.has6() || l.Behind == nil && keyfileStands(l, inet6) != ""
 	if l.Written() && has6 && l.linkLocal() == "none" {
-		out = append(out, "NetworkManager gives a NIC with IPv6 addresses or routes a link-local one, too")
+		out = append(out, "NetworkManager also adds a link-local address to a NIC with IPv6 addresses or routes")
 	}
 	return out
 }
@@ -276,7 +276,8 @@ func activateProfile(ctx context.Context, h host.Host, l Link) error {
 	return Run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", profile(l), "ifname", l.Link.Name)
 }
 
-// manageDevice: a NIC that it is told not to manage stays up, and nothing on it changes when it may again.
+// manageDevice makes it manage or release a NIC. A released NIC stays up, and nothing on it changes when it is
+// managed again.
 func manageDevice(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	return Run(ctx, h, "nmcli", "device", "set", netdev, "managed", yesNo(yes))
 }

@@ -34,8 +34,8 @@ var apt = &Manager{
 	},
 	Meanings: []Meaning{
 		{[]string{"Could not get lock"}, busy},
-		{[]string{"404  Not Found", "Failed to fetch"}, "a package could not be fetched: the lists are older than the repository (run `apt-get update` there and plan again), or the repository cannot be reached"},
-		{[]string{"Packages need to be removed but remove is disabled"}, "it would remove packages that the plan did not show: plan again"},
+		{[]string{"404  Not Found", "Failed to fetch"}, "cannot fetch a package: the package lists are out of date (run `apt-get update` on the host and plan again), or the repository is unreachable"},
+		{[]string{"Packages need to be removed but remove is disabled"}, "apt would remove packages that the plan did not show: plan again"},
 	},
 	RDMA:    []string{"ibverbs-providers", "ibverbs-utils", "rdma-core"},
 	Build:   []string{"dkms", "gcc", "lsof", "make", "pciutils", "perl"},
@@ -57,8 +57,8 @@ func aptUpdate() host.Command {
 	return command("apt-get", "--quiet", "-o", "DPkg::Lock::Timeout=300", "update")
 }
 
-// installAPT finishes first what broke off: that may have left dependencies open. apt closes them where it
-// is asked for no package; beside others it refuses.
+// installAPT first finishes an interrupted installation, which may have left unmet dependencies. apt installs them
+// if it gets no package names; with names it refuses.
 func installAPT(o Order) []Step {
 	var out []Step
 	if o.Finish {
@@ -87,14 +87,14 @@ func installAPT(o Order) []Step {
 	return append(out, Step{command("apt-get", aptArguments(append(how, aptInstall(packages)...)...)...), false})
 }
 
-// aptArguments let no question be asked, keep what an administrator changed in configuration files
-// (dpkg(1), confold), and wait for whoever holds the lock.
+// aptArguments suppress questions, keep an administrator's changes in configuration files (dpkg(1), confold), and
+// wait for the lock.
 func aptArguments(args ...string) []string {
 	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"}, args...)
 }
 
-// simulateAPT asks apt. Where an earlier installation left dependencies open, apt takes no other package
-// but together with those that close them, which it finds where it is asked for none.
+// simulateAPT simulates with apt. If an earlier installation left unmet dependencies, apt accepts other packages only
+// together with the missing ones, which it finds if it gets no package names.
 func simulateAPT(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
 	ask := func(packages []string) (host.Answer, error) {
 		return r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, aptInstall(packages)...)...)

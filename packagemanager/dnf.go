@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// dnf is Red Hat's, and yum what came before it.
+// dnf is the package manager of Red Hat, and yum its predecessor.
 var (
 	dnf = redHat("dnf", []string{"--setopt=install_weak_deps=False"}, []string{"--allowerasing"})
 	yum = redHat("yum", nil, nil)
@@ -41,7 +41,7 @@ func redHat(name string, slim, erase []string) *Manager {
 			}
 			if len(o.Install) > 0 {
 				args := []string{"-y"}
-				if len(o.Remove) > 0 { // it takes no word for what goes, and removes what stands in the way
+				if len(o.Remove) > 0 { // it accepts no names to remove, but removes conflicting packages
 					args = append(args, erase...)
 				}
 				out = append(out, Step{command(name, append(args, install(o.Install)...)...), false})

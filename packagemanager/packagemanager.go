@@ -1,6 +1,6 @@
-// Package packagemanager is the table of package managers. Each is one row of All: what it takes for its
-// distribution, which packages are installed, what an installation would do, and the commands that do it.
-// Other rooms ask the row and know no manager's name.
+// Package packagemanager is the table of package managers. Each is one row of All, which says what distributions it
+// serves, which packages are installed, what an installation would do, and which commands do it. Other packages use
+// the row and do not depend on the name of a manager.
 package packagemanager
 
 import (
@@ -15,36 +15,36 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// All is every package manager that is known. A host's is the first that its distribution takes and whose
-// program is there.
+// All lists the supported package managers. A host uses the first one that serves its distribution and whose program
+// exists.
 var All = []*Manager{apt, dnf, yum, zypper}
 
 // Manager is one package manager.
 type Manager struct {
 	Name    string // as messages write it
 	Program string
-	// Of says whether a distribution is managed so: an apt-get on a Red Hat is somebody's experiment.
+	// Of says whether it serves a distribution: an apt-get on Red Hat is an experiment of somebody.
 	Of func(Release) bool
 
-	// Query are the versions of the wanted packages that are installed, and all unfinished ones.
+	// Query returns the installed versions of the wanted packages, and all unfinished packages.
 	Query func(ctx context.Context, r host.Reader, wanted []string) map[string]Package
-	// Simulate asks what an installation of packages would do, "name=version" where one is pinned. It
-	// changes nothing, lists of packages included.
+	// Simulate asks what an installation of packages would do; "name=version" pins one. It changes nothing, not even
+	// the package lists.
 	Simulate func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error)
-	// Parse reads the steps of an answer.
+	// Parse returns the steps in an answer of Simulate.
 	Parse func(said string) []PackageStep
-	// Refuses says whether an answer without an unknown package is a refusal.
+	// Refuses says whether an answer without unknown packages is an error.
 	Refuses func(a host.Answer, steps []PackageStep) bool
-	// Unread is what it says where it has no lists of packages; "": it then knows no package.
+	// Unread is its message if it has no package lists; "" if it reports unknown packages then.
 	Unread string
 
-	// Install are the commands that make an order, in their sequence.
+	// Install returns the commands that carry out an order, in sequence.
 	Install func(Order) []Step
 	// FromBundle installs a package from the repository in a bundle's file.
 	FromBundle func(file, name string) []host.Command
-	// Initramfs makes the kernel's anew; there says whether it has one.
+	// Initramfs rebuilds the initramfs of the kernel; there says whether one exists.
 	Initramfs func(kernel string, there bool) host.Command
-	// Meanings are what its words mean.
+	// Meanings explains its error messages.
 	Meanings []Meaning
 
 	// RDMA are the packages that make RDMA work from the distribution's own. One has the user-space
@@ -60,11 +60,11 @@ type Manager struct {
 	Kernel func(r Release, kernel, arch string) (name string, reboot bool)
 }
 
-// Order is what is to be installed and removed, and what is to be done before.
+// Order lists the packages to install and remove, and the preparations.
 type Order struct {
-	Finish    bool // an earlier installation broke off
+	Finish    bool // an earlier installation was interrupted
 	Reinstall bool // files of a package that is there may be missing
-	Refresh   bool // the lists of packages are read anew
+	Refresh   bool // update the package lists first
 	Install   []string
 	Remove    []string
 }
@@ -72,17 +72,18 @@ type Order struct {
 // Step is a command of an order.
 type Step struct {
 	host.Command
-	// Finishes: it ends an earlier installation. It may lack what a later command brings.
+	// Finishes says that the command completes an earlier installation. It may fail for lack of a package that a later
+	// command installs.
 	Finishes bool
 }
 
-// Meaning is what words of a package manager mean.
+// Meaning explains error messages of a package manager.
 type Meaning struct {
 	Words   []string
 	Meaning string
 }
 
-// Lookup returns the manager of that name; nil where none is known.
+// Lookup returns the manager of that name; nil if it is not supported.
 func Lookup(name string) *Manager {
 	if i := slices.IndexFunc(All, func(m *Manager) bool { return m.Name == name }); i >= 0 {
 		return All[i]
@@ -100,7 +101,7 @@ func Known() string {
 	return strings.Join(out[:last], ", ") + " or " + out[last]
 }
 
-// Find is the host's package manager; nil where none is known.
+// Find returns the host's package manager; nil if none is supported.
 func Find(ctx context.Context, r host.Reader, release Release) *Manager {
 	for _, m := range All {
 		if _, err := r.Stat(ctx, "/usr/bin/"+m.Program); err == nil && m.Of(release) {
@@ -110,7 +111,7 @@ func Find(ctx context.Context, r host.Reader, release Release) *Manager {
 	return nil
 }
 
-// Explain is what a package manager's words mean; "": not known.
+// Explain explains an error message of a package manager; "" if it is not known.
 func Explain(said string) string {
 	for _, m := range All {
 		for _, meaning := range m.Meanings {
@@ -141,7 +142,7 @@ type Release struct {
 // Package is an installed package.
 type Package struct {
 	Version string `json:"version"`
-	// Unfinished is the state in which an installation broke off: "half-configured", "unpacked", …
+	// Unfinished is the state after an interrupted installation: "half-configured", "unpacked", …
 	Unfinished string `json:"unfinished,omitempty"`
 }
 
@@ -173,11 +174,11 @@ func ParseRelease(text string) Release {
 	return r
 }
 
-// Simulation is what a package manager would do, by the lists of packages that it has now.
+// Simulation lists what a package manager would do with its current package lists.
 type Simulation struct {
 	Steps  []PackageStep `json:"steps,omitempty"`
 	Failed string        `json:"failed,omitempty"` // its own words, where it cannot
-	// Unknown are packages that it has not heard of: its lists may be old, or none were ever read.
+	// Unknown lists packages that are not in its package lists, which may be out of date or empty.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -188,15 +189,15 @@ type PackageStep struct {
 	To   string `json:"to,omitempty"`
 }
 
-// Simulate is what a manager would do to install packages; m may be nil.
+// Simulate returns what a manager would do to install packages; m may be nil.
 func Simulate(ctx context.Context, r host.Reader, m *Manager, packages []string) *Simulation {
 	if m == nil {
-		return &Simulation{Failed: "this host has no package manager that is known: " + Known()}
+		return &Simulation{Failed: "this host has no supported package manager; supported are " + Known()}
 	}
 	a, err := m.Simulate(ctx, r, packages)
 	if err != nil {
 		if errors.Is(err, host.ErrNoProgram) {
-			return &Simulation{Failed: m.Name + " is not there"}
+			return &Simulation{Failed: m.Name + " is not installed"}
 		}
 		return &Simulation{Failed: err.Error()}
 	}
@@ -237,7 +238,7 @@ func lastWords(a host.Answer) string {
 	lines := strings.Split(said, "\n")
 	said = strings.Join(lines[max(0, len(lines)-6):], "; ")
 	if said == "" {
-		return fmt.Sprintf("it ended with %d and said nothing", a.Exit)
+		return fmt.Sprintf("exit status %d without output", a.Exit)
 	}
 	return said
 }
@@ -271,9 +272,9 @@ func compact(in []string) []string {
 	return slices.Compact(in)
 }
 
-const busy = "another package manager was busy for five minutes: let it end, and apply again"
+const busy = "another package manager was busy for five minutes: wait until it ends, and apply again"
 
-// command asks nobody anything.
+// command returns a command that asks no questions.
 func command(name string, args ...string) host.Command {
 	return host.Command{Name: name, Args: args, Env: Quiet}
 }

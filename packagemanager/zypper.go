@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// zypper is SUSE's.
+// zypper is the package manager of SUSE.
 var zypper = &Manager{
 	Name: "zypper", Program: "zypper", Of: Release.suse, Query: queryRPM,
 	Simulate: func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {

@@ -222,7 +222,7 @@ func TestAFailureStopsAndSaysWhy(t *testing.T) {
 	for said, want := range map[string]string{
 		"E: Could not get lock /var/lib/dpkg/lock-frontend":             "another package manager was busy",
 		"write error: No space left on device":                          "the disk is full",
-		"Err:1 http://x y\n  404  Not Found":                            "the lists are older than the repository",
+		"Err:1 http://x y\n  404  Not Found":                            "the package lists are out of date",
 		"E: Packages need to be removed but remove is disabled.":        "plan again",
 		"one\ntwo\nE: Sub-process /usr/bin/dpkg returned an error code": "one; two; E: Sub-process",
 	} {
