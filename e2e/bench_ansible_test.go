@@ -52,15 +52,15 @@ func (b *benchLab) ansible(t *testing.T) func(t *testing.T, args ...string) (too
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	inventory := ""
-	for _, h := range b.session.fabric.Hosts {
-		to := b.session.target(h)
+	for _, h := range b.model.Hosts {
+		to := b.target(h)
 		inventory += fmt.Sprintf("%s ansible_host=%s ansible_user=root ansible_ssh_private_key_file=%s rail=%s\n", h.Name, to.Address, to.IdentityFile, h.NICs[0].Addresses[0])
 	}
 	hosts := filepath.Join(home, "hosts")
 	if err := os.WriteFile(hosts, []byte(inventory), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	known := b.session.target(b.session.fabric.Hosts[0]).KnownHosts
+	known := b.target(b.model.Hosts[0]).KnownHosts
 	runs := 0
 	env := append(os.Environ(), "HOME="+home, "ANSIBLE_FORKS=50", "ANSIBLE_PIPELINING=1", "ANSIBLE_PYTHON_INTERPRETER=/usr/bin/python3", "ANSIBLE_NOCOLOR=1",
 		"ANSIBLE_SSH_ARGS=-F none -o ControlMaster=auto -o ControlPersist=60s -o KexAlgorithms=curve25519-sha256 -o UserKnownHostsFile="+known)

@@ -33,9 +33,9 @@ func TestBenchPairs(t *testing.T) {
 			try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0)
 			b.introduce(t)
 			peers := func(i int) (out []netip.Addr) {
-				for j := range b.session.fabric.Hosts {
+				for j := range b.model.Hosts {
 					// Each begins with the host after it, so that not all ask the first at once.
-					if h := b.session.fabric.Hosts[(i+j)%n]; j > 0 {
+					if h := b.model.Hosts[(i+j)%n]; j > 0 {
 						out = append(out, h.NICs[0].Addresses[0].Addr())
 					}
 				}
@@ -97,7 +97,7 @@ func (b *benchLab) introduce(t *testing.T) {
 	fleet := b.connect(t)
 	defer fleet.Close()
 	var batch strings.Builder
-	for _, h := range b.session.fabric.Hosts {
+	for _, h := range b.model.Hosts {
 		snap, err := fleet.Snapshot(context.Background(), h.Name)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func (b *benchLab) introduce(t *testing.T) {
 			}
 		}
 	}
-	for _, h := range b.session.fabric.Hosts {
+	for _, h := range b.model.Hosts {
 		var said bytes.Buffer
 		if code, err := b.lab.Exec(context.Background(), h.Name, []string{"ip", "-force", "-batch", "-"}, strings.NewReader(batch.String()), io.Discard, &said); err != nil || code != 0 {
 			t.Fatal(code, err, said.String())
@@ -161,7 +161,7 @@ func (b *benchLab) pings(t *testing.T, fleet *apply.Fleet, peers func(i int) []n
 func (b *benchLab) roundOfPings(fleet *apply.Fleet, peers func(i int) []netip.Addr) (time.Duration, error) {
 	start := time.Now()
 	var g errgroup.Group
-	for i, h := range b.session.fabric.Hosts {
+	for i, h := range b.model.Hosts {
 		g.Go(func() error {
 			got, err := probe.Ping.Call(context.Background(), fleet, h.Name, probe.PingSpec{Netdev: "eth1", Source: h.NICs[0].Addresses[0].Addr(), Targets: peers(i), Count: 5,
 				Interval: 5 * time.Millisecond, Timeout: 10 * time.Second, Size: 56})
@@ -182,7 +182,7 @@ func (b *benchLab) verify(t *testing.T, fleet *apply.Fleet) time.Duration {
 	t.Helper()
 	return untilSound(t, func() (time.Duration, error) {
 		start := time.Now()
-		results := validators.Run(context.Background(), b.session.fabric, fleet, validators.Options{Only: []validators.Check{validators.CheckPing}, Lab: true})
+		results := validators.Run(context.Background(), b.model, fleet, validators.Options{Only: []validators.Check{validators.CheckPing}, Lab: true})
 		took := time.Since(start)
 		bad := slices.IndexFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Pass })
 		switch {

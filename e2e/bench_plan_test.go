@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -29,7 +30,7 @@ func TestBenchPlan(t *testing.T) {
 			for range 5 {
 				bare := b.bareLogins(t)
 				before := ownCPU(t)
-				plan := onePlan(t, b.session, b.dialer)
+				plan := onePlan(t, b.model, b.lab, b.dialer)
 				planCPU := ownCPU(t) - before
 				ssh, sshCPU, err := b.everywhere(n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} }, addressesSaid)
 				if err != nil {
@@ -66,8 +67,8 @@ func (b *benchLab) bareLogins(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
 	var g errgroup.Group
-	for _, h := range b.session.fabric.Hosts {
-		g.Go(func() error { return b.bareLogin(b.session.target(h)) })
+	for _, h := range b.model.Hosts {
+		g.Go(func() error { return b.bareLogin(b.target(h)) })
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
@@ -110,13 +111,13 @@ func (b *benchLab) bareLogin(to transport.Target) error {
 }
 
 // onePlan is what `fabricform plan` does between reading the files and printing.
-func onePlan(t *testing.T, s *session, d *transport.Dialer) time.Duration {
+func onePlan(t *testing.T, f *fabric.Fabric, l apply.Lab, d *transport.Dialer) time.Duration {
 	t.Helper()
 	start := time.Now()
-	s.fleet = apply.Glance(context.Background(), d.Start, build, 64, members(t, s))
-	p := s.plan(context.Background())
+	s := openSession(f, l, d, true)
+	p := s.Plan(context.Background())
 	took := time.Since(start)
-	if len(p.Unreachable()) > 0 || p.Changes() < len(s.fabric.Hosts) {
+	if len(p.Unreachable()) > 0 || p.Changes() < len(f.Hosts) {
 		t.Fatalf("%d changes; unreachable: %v", p.Changes(), p.Unreachable())
 	}
 	return took

@@ -63,11 +63,10 @@ func TestBenchSimulated(t *testing.T) {
 				return simulatedConn{c, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}, err
 			}}
 			t.Setenv("SSH_AUTH_SOCK", "")
-			s := newSession(f, nil)
 			profile(t, n)
 			forgetPeak(t)
 			before := ownCPU(t)
-			took := onePlan(t, s, d)
+			took := onePlan(t, f, nil, d)
 			cpu := ownCPU(t) - before
 			t.Logf("figure: %d simulated hosts: client CPU %.2f ms a host (≤ 2), %.2f s, peak %d MB (≤ 150)", n, cpu.Seconds()*1000/float64(n), took.Seconds(), peakMB(t))
 		})

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -77,7 +77,7 @@ func (s *series) log(t *testing.T, title string) {
 type benchLab struct {
 	n             int
 	fabric, state string
-	session       *session
+	model         *fabric.Fabric
 	dialer        *transport.Dialer
 	lab           lab.Lab
 	pid           int // has the management network
@@ -104,10 +104,10 @@ func newBenchLab(t *testing.T, n int) *benchLab {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+	b.model = f
 	if b.lab, err = lab.Open(f.Name); err != nil {
 		t.Fatal(err)
 	}
-	b.session = newSession(f, b.lab)
 	b.dialer = &transport.Dialer{NetDial: b.lab.NetDial, Helper: helper{}}
 	raw, err := os.ReadFile(filepath.Join(b.state, "fabricform", "lab", f.Name, "lab.json"))
 	if err != nil {
@@ -136,8 +136,8 @@ func (b *benchLab) everywhere(atOnce int, options []string, argv func(i int) []s
 	var mu sync.Mutex
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for i, h := range b.session.fabric.Hosts {
-		to := b.session.target(h)
+	for i, h := range b.model.Hosts {
+		to := b.target(h)
 		args := append([]string{"ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, options...)
 		args = append(append(args, to.User+"@"+to.Address), argv(i)...)
 		g.Go(func() error {
@@ -174,23 +174,14 @@ func ownCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// members are all hosts of a session.
-func members(t *testing.T, s *session) (out []apply.Member) {
-	t.Helper()
-	for _, h := range s.fabric.Hosts {
-		out = append(out, apply.Member{Target: s.target(h), Looks: s.desired[h.Name]})
-	}
-	return out
-}
-
 // connect opens the helpers of all hosts.
 func (b *benchLab) connect(t *testing.T) *apply.Fleet {
 	t.Helper()
-	fleet := apply.Connect(context.Background(), b.dialer.Start, build, 64, members(t, b.session))
-	if lost := fleet.Unreachable(); len(lost) > 0 {
+	s := openSession(b.model, b.lab, b.dialer, false)
+	if lost := s.Unreachable(); len(lost) > 0 {
 		t.Fatal(lost)
 	}
-	return fleet
+	return s.Fleet
 }
 
 // program runs the program under test and answers what it took.

@@ -37,7 +37,7 @@ func randomBundle(size int) apply.Bundle {
 // everyHost is the same bundle for all hosts.
 func (b *benchLab) everyHost(f apply.Bundle) map[string]apply.Bundle {
 	out := map[string]apply.Bundle{}
-	for _, h := range b.session.fabric.Hosts {
+	for _, h := range b.model.Hosts {
 		out[h.Name] = f
 	}
 	return out
@@ -100,7 +100,7 @@ func TestUploads(t *testing.T) {
 	}
 	arrived := func(t *testing.T) {
 		t.Helper()
-		for _, h := range b.session.fabric.Hosts {
+		for _, h := range b.model.Hosts {
 			sum := inside(t, b.state, b.fabric, h.Name, "sha256sum", host.BundleDir+"/"+f.Name)
 			if !strings.HasPrefix(sum, f.SHA256) {
 				t.Errorf("%s has %s", h.Name, sum)
@@ -121,7 +121,7 @@ func TestUploads(t *testing.T) {
 		arrived(t)
 	})
 	t.Run("a beginning of something else", func(t *testing.T) {
-		for _, h := range b.session.fabric.Hosts {
+		for _, h := range b.model.Hosts {
 			inside(t, b.state, b.fabric, h.Name, "sh", "-c", fmt.Sprintf("rm %s/%s; head -c 30000000 /dev/zero > /var/lib/fabricform/bundles/%s.%s.part", host.BundleDir, f.Name, f.Name, f.SHA256[:16]))
 		}
 		if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
@@ -187,7 +187,7 @@ func TestBenchUpload(t *testing.T) {
 // forget removes what was copied.
 func (b *benchLab) forget(t *testing.T, f apply.Bundle) {
 	t.Helper()
-	for _, h := range b.session.fabric.Hosts {
+	for _, h := range b.model.Hosts {
 		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", host.BundleDir+"/"+f.Name)
 	}
 }
@@ -197,8 +197,8 @@ func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) [
 	t.Helper()
 	start := time.Now()
 	var g errgroup.Group
-	for _, h := range b.session.fabric.Hosts {
-		to := b.session.target(h)
+	for _, h := range b.model.Hosts {
+		to := b.target(h)
 		options := append([]string{"-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, curve25519...)
 		cmd := b.operator(argv(to.User+"@"+to.Address, options)...)
 		g.Go(func() error {
@@ -264,7 +264,7 @@ func TestRelays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range b.session.fabric.Hosts {
+		for _, h := range b.model.Hosts {
 			got := inside(t, b.state, b.fabric, h.Name, "sh", "-c", "cd "+host.BundleDir+" && sha256sum *; true")
 			if _, is := to[h.Name]; is && strings.TrimSpace(got) != f.SHA256+"  "+f.Name || !is && strings.Contains(got, f.SHA256) {
 				t.Errorf("%s has %s", h.Name, got)

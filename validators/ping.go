@@ -74,20 +74,26 @@ type hail struct {
 // hails are a trial's pings in both directions; where there are none, the trial says why.
 func (t *trial) hails() (out []*hail) {
 	ends, res := t.ends, t.both(CheckPing, SmallPing)
-	found := pairs(ends, t.path.Routed)
+	for _, p := range t.measurable(t.path.Validate.Ping.Enabled, res) {
+		out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p}, &hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
+	}
+	return out
+}
+
+// measurable returns the pairs of addresses between which a check can measure. If there are none, res says why.
+func (t *trial) measurable(enabled bool, res Result) []pair {
+	found := pairs(t.ends, t.path.Routed)
 	switch {
-	case !t.path.Validate.Ping.Enabled:
+	case !enabled:
 		t.add(res.skips(Disabled, "disabled in validate"))
 	case len(found) == 0:
 		t.add(res.skips(NoAddressPair, t.noPair()))
-	case !ends[0].link.Carrier || !ends[1].link.Carrier:
+	case !t.ends[0].link.Carrier || !t.ends[1].link.Carrier:
 		t.add(res.unmeasured("there is no carrier on this link (see the link check)", ""))
 	default:
-		for _, p := range found {
-			out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p}, &hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
-		}
+		return found
 	}
-	return out
+	return nil
 }
 
 // stage is what a hail measures: small packets, which find loss and time, and then full-size ones

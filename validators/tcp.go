@@ -33,15 +33,7 @@ func (r *run) tcp(ctx context.Context, trials []*trial) []Result {
 // tcp measures throughput in both directions, one after the other: together they would share CPUs.
 func (t *trial) tcp(ctx context.Context) {
 	ends, res := t.ends, t.both(CheckTCP, Throughput)
-	found := pairs(ends, t.path.Routed)
-	switch {
-	case !t.path.Validate.TCP.Enabled:
-		t.add(res.skips(Disabled, "disabled in validate"))
-	case len(found) == 0:
-		t.add(res.skips(NoAddressPair, t.noPair()))
-	case !ends[0].link.Carrier || !ends[1].link.Carrier:
-		t.add(res.unmeasured("there is no carrier on this link (see the link check)", ""))
-	default:
+	if found := t.measurable(t.path.Validate.TCP.Enabled, res); len(found) > 0 {
 		t.add(t.throughput(ctx, ends[0], ends[1], found[0]))
 		t.add(t.throughput(ctx, ends[1], ends[0], found[0].reverse()))
 	}
