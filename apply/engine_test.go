@@ -439,6 +439,13 @@ func TestRollbackTakesTheLastApplyBack(t *testing.T) {
 		if h := y.hosts["a"].history; len(h) != 2 || h[1].Command != "rollback" {
 			t.Errorf("history %s", fmt.Sprint(h))
 		}
+		// Of hosts that are away, nobody knows whether there is something to take back.
+		y.hosts["a"].down, y.hosts["b"].down = true, true
+		s := Open(t.Context(), y.fabric, y.options())
+		defer s.Close()
+		if r := Rollback(t.Context(), s, "", y.heard); r.Ending != HostsUnreachable || r.Err != nil {
+			t.Errorf("all hosts are away: ending %d, %v", r.Ending, r.Err)
+		}
 	})
 }
 

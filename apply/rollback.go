@@ -24,9 +24,12 @@ func Rollback(ctx context.Context, s *Session, takeOver string, e Events) *Repor
 	if errors.As(err, &others) {
 		ending = max(ending, Held)
 	}
-	if len(s.Unreachable()) > 0 && len(fates) > 0 && others == nil {
+	if len(s.Unreachable()) > 0 && others == nil {
 		e.Unreachable(s.Unreachable())
 		ending = max(ending, HostsUnreachable)
+		if err == nil && len(fates) == 0 {
+			e.Warn("Nothing was rolled back: no host that answered has a transaction of this fabric to roll back.")
+		}
 	}
 	return r.end(ending, err)
 }
@@ -55,7 +58,7 @@ func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]Hos
 	if errors.As(err, &others) {
 		return fates, errors.Join(err, forgotten)
 	}
-	if err == nil && len(fates) == 0 {
+	if err == nil && len(fates) == 0 && len(s.Unreachable()) == 0 {
 		return nil, errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
 	}
 	return fates, errors.Join(err, forgotten, s.enterRollback(ctx, fates))

@@ -18,9 +18,11 @@ const markdownLimit = 60_000
 func PlanMarkdown(p *planner.Plan, notes []string) string {
 	s := Summarise(p)
 	var b strings.Builder
-	switch {
+	switch away := len(s.Unreachable); {
 	case s.Problems > 0:
 		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, Count(s.Problems, "problem"))
+	case s.Changes == 0 && away > 0:
+		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of `%s` on the hosts that answered; %s could not be reached\n\n", p.Fabric, Count(away, "host"))
 	case s.Changes == 0:
 		fmt.Fprintf(&b, "### ✅ fabricform: no changes, `%s` is as declared\n\n", p.Fabric)
 	default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -73,5 +74,15 @@ path rail:h02-h09
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())
+	}
+}
+
+// A plan says nothing of hosts that nobody reached.
+func TestAMarkdownPlanPromisesNothingOfHostsThatAreAway(t *testing.T) {
+	hosts := []planner.HostPlan{{Name: "a"}, {Name: "b", Unreachable: "no route to host"}}
+	for n, asDeclared := range map[int]bool{1: true, 2: false} {
+		if text := PlanMarkdown(&planner.Plan{Fabric: "pair", Hosts: hosts[:n]}, nil); strings.Contains(text, "✅") != asDeclared {
+			t.Errorf("as declared: want %v in\n%s", asDeclared, text)
+		}
 	}
 }

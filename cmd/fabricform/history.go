@@ -19,7 +19,9 @@ func historyCommand(a *app) *cobra.Command {
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
-		a.out.History(applies(s.Fabric.Name, s.Records()))
+		if list := applies(s.Fabric.Name, s.Records()); len(list) > 0 || len(p.Unreachable()) == 0 { // a host that is away may have a history
+			a.out.History(list)
+		}
 		return a.exitOfUnreachable(p.Unreachable())
 	})
 	return c

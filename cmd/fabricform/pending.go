@@ -37,7 +37,7 @@ func pendingCommand(a *app) *cobra.Command {
 			}
 		}
 		if open == 0 {
-			a.out.Linef("No open transactions.")
+			a.out.Linef("No open transactions%s.", amongAnswers(s))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})
@@ -71,9 +71,17 @@ leases expire.`,
 			}
 		}
 		if n == 0 {
-			a.out.Linef("No transaction has a failed rollback.")
+			a.out.Linef("No transaction has a failed rollback%s.", amongAnswers(s))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})
 	return c
+}
+
+// amongAnswers limits a sentence about all hosts to those that were asked.
+func amongAnswers(s *apply.Session) string {
+	if len(s.Unreachable()) == 0 {
+		return ""
+	}
+	return " on the hosts that answered"
 }
