@@ -54,6 +54,28 @@ func TestAnUndoSaysWhatItCosts(t *testing.T) {
 	}
 }
 
+// TestWhatIsReadForAnAtomIsEnoughToGiveItBack: where a host is not in the files any more, and in the helper's
+// last look, nothing is wanted of a kind and its atoms are all that there is to read for.
+func TestWhatIsReadForAnAtomIsEnoughToGiveItBack(t *testing.T) {
+	for _, kind := range Kinds() {
+		if kind.Undo == nil {
+			continue
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			for _, rest := range []string{"it value", "file /etc/systemd/network/05-fabricform-it.network", "folder /etc/netplan", "eth0 charge"} {
+				a := resource.NewAtom(kind.Name, rest)
+				snap, err := resource.Kinds{kind}.Gather(t.Context(), still{}, resource.Query{Atoms: []resource.Atom{a}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := kind.Undo(snap, a, ""); err != nil {
+					t.Errorf("%s: %v", a, err)
+				}
+			}
+		})
+	}
+}
+
 // still is a host with some links and addresses, and nothing else.
 type still struct {
 	host.Reader

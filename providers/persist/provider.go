@@ -22,10 +22,10 @@ type provider struct{}
 // Gather reads the managers of links, our own files, and settings that managers would otherwise override.
 func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	snap := look.Snapshot
+	netmanager.Gather(ctx, r, snap)
 	var in []string
 	if len(look.Wants) > 0 {
 		in = folders
-		netmanager.Gather(ctx, r, snap)
 		for _, l := range snap.Links {
 			snap.ReadSysctls(ctx, r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
 		}
