@@ -70,6 +70,9 @@ func (o *owned) undo() ([]Action, []Problem) {
 // undoAtom adds one atom to the action of its thing.
 func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	kind, _ := o.kinds.Lookup(a.Kind())
+	if kind.Undo == nil {
+		return fmt.Sprintf("the host's ownership record names %q, which this build cannot give back: use the build that wrote it", a)
+	}
 	record := o.mine.Atoms[a]
 	c, touches, err := kind.Undo(o.in.Snapshot, a, record.Earlier)
 	if err != nil {

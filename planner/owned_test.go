@@ -106,3 +106,16 @@ func TestVanishedHostsAndRosters(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 }
+
+// A record is the host's word: one of another build, or of a host that lies, names what this build has no kind for.
+func TestARecordOfAnUnknownKindIsAProblem(t *testing.T) {
+	kinds := append(ownable(), resource.Kind{Name: "made"}) // nothing of it can be given back
+	for _, a := range []resource.Atom{"unheard of", "", " ", "made it"} {
+		p := Make("f", kinds, []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Records: []resource.Record{
+			record("f", map[resource.Atom]resource.Owned{a: {Earlier: "1", Ours: "2"}}),
+		}}})
+		if len(p.Problems()) != 1 {
+			t.Errorf("%q: %+v", a, p.Hosts[0])
+		}
+	}
+}
