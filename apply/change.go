@@ -113,7 +113,7 @@ func (r *run) withoutFailed(ctx context.Context, tx *Transaction, ending Ending,
 			failed = append(failed, h.Host)
 		}
 	}
-	gone, _ := tx.Revert(ctx, failed, firstLine(why)) // the fates say it, host by host
+	gone, _ := tx.Revert(context.WithoutCancel(ctx), failed, firstLine(why)) // the fates say it, host by host
 	tx.Leave(failed)
 	r.enter(gone)
 	ending = max(ending, Undone, fatesEnding(gone))

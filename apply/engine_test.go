@@ -37,6 +37,7 @@ type toyHost struct {
 	forgets  bool   // another program undoes the value at once
 	down     bool   // nobody gets in any more
 	held     bool   // by somebody else
+	mute     bool   // it answers, and says nothing of itself
 	mtu      int    // beyond 1500, of the port
 	fails    map[string]error
 	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
@@ -58,6 +59,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.settle":
 		return calls.TxSettled{}, nil
 	case "snapshot":
+		if h.mute {
+			return nil, nil
+		}
 		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}}, nil
 	case "tx.ready":
 		if h.held {
@@ -301,6 +305,24 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.heard.refusal = errors.New("not today") }},
 		{name: "a host that does not answer is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
 			set: func(y *toys, _ func()) { y.hosts["b"].down = true }},
+		{name: "a host that says nothing of itself is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
+			set: func(y *toys, _ func()) { y.hosts["b"].mute = true }},
+		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "could not be read again",
+			set: func(y *toys, _ func()) {
+				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
+			}},
+		{name: "an interrupt while one goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
+			set: func(y *toys, cancel func()) {
+				y.hosts["b"].fails["act"] = broken
+				y.hosts["b"].on = func(method string) {
+					if method == "tx.revert" {
+						cancel()
+						y.hosts["b"].mu.Unlock()
+						time.Sleep(time.Second) // the answer is late
+						y.hosts["b"].mu.Lock()
+					}
+				}
+			}},
 		{name: "a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
 			set: func(y *toys, _ func()) { y.hosts["b"].mtu = 9000 }},
 	} {

@@ -8,6 +8,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -71,7 +72,7 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, member
 			return err
 		}
 		defer c.Close()
-		r, err := calls.Snapshot.Call(ctx, c, m.Target.Name, calls.SnapshotParams{Resources: m.Looks, Ask: true})
+		r, err := read(ctx, c, m.Target.Name, m.Looks, true)
 		if err != nil {
 			return err
 		}
@@ -213,7 +214,16 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	if seen != nil {
 		return *seen, nil
 	}
-	return calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: looks, Ask: asking})
+	return read(ctx, f, host, looks, asking)
+}
+
+// read expects a snapshot: without one, a host that was not read would look like one without differences.
+func read(ctx context.Context, c agent.Caller, host string, looks []resource.Resource, asking bool) (calls.SnapshotResult, error) {
+	r, err := calls.Snapshot.Call(ctx, c, host, calls.SnapshotParams{Resources: looks, Ask: asking})
+	if err == nil && r.Snapshot == nil {
+		err = errors.New("its answer holds no snapshot")
+	}
+	return r, err
 }
 
 // Snapshot reads a host's facts anew.
