@@ -66,7 +66,10 @@ func (f File) restore() error {
 	case f.Absent:
 		return file.Remove(f.Path)
 	case f.Link != "":
-		return errors.Join(file.ReplaceLink(f.Path, f.Link), os.Lchown(f.Path, f.UID, f.GID))
+		if err := file.ReplaceLink(f.Path, f.Link); err != nil {
+			return err // what stands there is somebody else's
+		}
+		return os.Lchown(f.Path, f.UID, f.GID)
 	}
 	// The file must never be readable by others, not even for a moment.
 	if err := file.Replace(f.Path, f.Content, 0o600); err != nil {
