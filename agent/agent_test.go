@@ -60,7 +60,7 @@ func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
 	t.Cleanup(func() { near.Close(); far.Close() })
 	go func() { // greets, then reads for ever without a word: a path that died one way
 		fw := &frameWriter{w: far}
-		_, _ = io.WriteString(far, Magic)
+		_, _ = io.WriteString(far, magic)
 		_ = fw.write(frame{Hello: &Hello{Version: "b1"}})
 		_, _ = io.Copy(io.Discard, far)
 	}()
@@ -70,7 +70,7 @@ func TestSilentHostIsNoticedWithinThreeSeconds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3500*time.Millisecond)
 	defer cancel()
-	if err := c.Call(ctx, "h", "echo", nil, nil); !errors.Is(err, ErrLinkDead) {
+	if err := c.Call(ctx, "h", "echo", nil, nil); !errors.Is(err, errLinkDead) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestServeEndsWhenTheClientFallsSilent(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, ErrClientLost) {
+			if !errors.Is(err, errClientLost) {
 				t.Fatalf("got %v", err)
 			}
 		case <-time.After(mostPatience + time.Second):
@@ -118,11 +118,11 @@ func FuzzReadFrame(f *testing.F) {
 }
 
 func FuzzSkipToMagic(f *testing.F) {
-	f.Add([]byte("motd\n" + Magic))
-	f.Add([]byte(Magic[:5] + Magic))
+	f.Add([]byte("motd\n" + magic))
+	f.Add([]byte(magic[:5] + magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		noise, err := skipToMagic(bufio.NewReader(bytes.NewReader(b)))
-		if err == nil && !bytes.Contains(b, []byte(Magic)) {
+		if err == nil && !bytes.Contains(b, []byte(magic)) {
 			t.Fatal("found what is not there")
 		}
 		for _, r := range noise {

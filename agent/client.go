@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrLinkDead is why a client ended when the host fell silent.
-var ErrLinkDead = errors.New("the host fell silent: nothing was heard of it for some seconds")
+// errLinkDead is why a client ended when the host fell silent.
+var errLinkDead = errors.New("the host fell silent: nothing was heard of it for some seconds")
 
 // Client asks a helper. Safe for concurrent use.
 type Client struct {
@@ -56,7 +56,7 @@ func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, pat
 	pctx, cancel := context.WithCancel(context.Background())
 	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(patience),
 		wait: map[uint64]chan frame{}, done: make(chan struct{})}
-	go c.pulse.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(ErrLinkDead) })
+	go c.pulse.run(pctx, func() error { return c.fw.write(frame{}) }, func() { c.end(errLinkDead) })
 	go c.read(br)
 	return c, nil
 }

@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// Magic opens the helper's side of the stream. Everything before it is noise of login shells.
-const Magic = "\x00fabricform-agent 1\n"
+// magic opens the helper's side of the stream. Everything before it is noise of login shells.
+const magic = "\x00fabricform-agent 1\n"
 
 // maxFrame bounds one frame, so that a hostile length cannot exhaust memory. A snapshot of a host
 // with 10,000 routes is about 2 MiB.
 const maxFrame = 32 << 20
 
-// maxNoise bounds what is skipped while looking for Magic.
+// maxNoise bounds what is skipped while looking for magic.
 const maxNoise = 256 << 10
 
 // frame is one message in either direction. A frame without a method and an ID is a heartbeat.
@@ -94,7 +94,7 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	return f, nil
 }
 
-// skipToMagic discards login noise up to and including Magic and returns the tail of the noise.
+// skipToMagic discards login noise up to and including magic and returns the tail of the noise.
 func skipToMagic(r *bufio.Reader) (noise string, err error) {
 	var seen []byte
 	for len(seen) < maxNoise {
@@ -103,7 +103,7 @@ func skipToMagic(r *bufio.Reader) (noise string, err error) {
 			return tail(seen), err
 		}
 		seen = append(seen, b)
-		if n := len(seen) - len(Magic); n >= 0 && string(seen[n:]) == Magic {
+		if n := len(seen) - len(magic); n >= 0 && string(seen[n:]) == magic {
 			return tail(seen[:n]), nil
 		}
 	}

@@ -14,15 +14,15 @@ import (
 	"sync"
 )
 
-// ErrClientLost is why Serve ended when the client fell silent.
-var ErrClientLost = errors.New("the client fell silent")
+// errClientLost is why Serve ended when the client fell silent.
+var errClientLost = errors.New("the client fell silent")
 
 // Serve answers requests from r on w until the stream ends or the client falls silent. Requests run
 // side by side; handlers that must not, lock.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table Table) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if _, err := io.WriteString(w, Magic); err != nil {
+	if _, err := io.WriteString(w, magic); err != nil {
 		return fmt.Errorf("greet client: %w", err)
 	}
 	fw := &frameWriter{w: w}
@@ -31,7 +31,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 	}
 	// A helper whose client is gone does no harm for a while: what it has begun, a lease ends.
 	p := newPulse(mostPatience)
-	go p.run(ctx, func() error { return fw.write(frame{}) }, func() { cancel(ErrClientLost) })
+	go p.run(ctx, func() error { return fw.write(frame{}) }, func() { cancel(errClientLost) })
 	frames := make(chan frame)
 	failed := make(chan error, 1)
 	go func() { // ends with the process, or when the stream does: a blocked read cannot be interrupted

@@ -38,7 +38,7 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 			return nil // finished and pruned
 		}
 		if err == nil {
-			switch v, left := Judge(t, now); v {
+			switch v, left := judge(t, now); v {
 			case Leave:
 				return nil
 			case Wait:

@@ -67,8 +67,8 @@ const (
 	Leave // the transaction is over, or not the guardian's business
 )
 
-// Judge decides what a guardian does with a transaction: Wait for at most the returned time, GoBack or Leave.
-func Judge(t *Transaction, now Moment) (Decision, time.Duration) {
+// judge decides what a guardian does with a transaction: Wait for at most the returned time, GoBack or Leave.
+func judge(t *Transaction, now Moment) (Decision, time.Duration) {
 	switch {
 	case !t.State.Open() || t.State == RevertFailed:
 		return Leave, 0

@@ -119,7 +119,7 @@ func TestWallClockDecidesNothing(t *testing.T) {
 	tx := at(Armed, 0, 100*time.Second)
 	for _, years := range []int{-10, 0, 10} {
 		now := Moment{Boot: "b", Uptime: 50 * time.Second, Wall: time.Now().AddDate(years, 0, 0)}
-		if v, left := Judge(tx, now); v != Wait || left != 50*time.Second {
+		if v, left := judge(tx, now); v != Wait || left != 50*time.Second {
 			t.Errorf("%d years: %v %s", years, v, left)
 		}
 	}
@@ -132,22 +132,22 @@ func TestGuardianJudges(t *testing.T) {
 		if !s.Open() || s == RevertFailed {
 			want = Leave
 		}
-		if v, _ := Judge(at(s, 0, 100*time.Second), late); v != want {
+		if v, _ := judge(at(s, 0, 100*time.Second), late); v != want {
 			t.Errorf("%s after the deadline: %v", s, v)
 		}
 		if want == GoBack {
 			want = Wait
 		}
-		if v, _ := Judge(at(s, 0, 100*time.Second), early); v != want {
+		if v, _ := judge(at(s, 0, 100*time.Second), early); v != want {
 			t.Errorf("%s before the deadline: %v", s, v)
 		}
-		if v, _ := Judge(at(s, 0, 100*time.Second), Moment{Boot: "c", Uptime: time.Hour}); v != Leave {
+		if v, _ := judge(at(s, 0, 100*time.Second), Moment{Boot: "c", Uptime: time.Hour}); v != Leave {
 			t.Errorf("%s in another boot: %v", s, v)
 		}
 	}
 	rolled := at(Persisting, 0, 0)
 	rolled.Rebooted = true
-	if v, _ := Judge(rolled, late); v != Leave {
+	if v, _ := judge(rolled, late); v != Leave {
 		t.Errorf("what was proven before a reset: %v", v)
 	}
 }
@@ -164,7 +164,7 @@ func FuzzTransactionFileIsNotBelieved(f *testing.F) {
 		if left := tx.Remaining(now); left < 0 || left > tx.Lease {
 			t.Errorf("%s left of %s", left, tx.Lease)
 		}
-		Judge(tx, now)
+		judge(tx, now)
 		for _, e := range events {
 			if next, err := tx.after(e, now); err == nil && e != Reboot {
 				if err := next.check(tx.ID); err != nil {

@@ -41,7 +41,7 @@ func narrow(f *fabric.Fabric, ports []Port) {
 		}
 		for _, p := range free {
 			p.Select.Range = r
-			p.GID, p.Wrong = Predict(p.gids, p.Select)
+			p.GID, p.Wrong = predict(p.gids, p.Select)
 		}
 		return
 	}
@@ -54,7 +54,7 @@ func narrow(f *fabric.Fabric, ports []Port) {
 
 // right reports whether NCCL would choose a declared address.
 func (p *Port) right(s Selection) bool {
-	index, wrong := Predict(p.gids, s)
+	index, wrong := predict(p.gids, s)
 	return wrong == "" && slices.Contains(p.declared, address(p.gids, index))
 }
 

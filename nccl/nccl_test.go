@@ -47,7 +47,7 @@ func TestPredictFollowsNCCL(t *testing.T) {
 		"no address":                 {[]string{ll + " v1", ll + " v2"}, Selection{}, 0, "link-local"},
 		"empty table":                {nil, Selection{}, 0, "empty"},
 	} {
-		got, wrong := Predict(table(c.slots...), c.s)
+		got, wrong := predict(table(c.slots...), c.s)
 		if got != c.want || (wrong == "") != (c.wrong == "") || !strings.Contains(wrong, c.wrong) {
 			t.Errorf("%s: %d %q, want %d %q", name, got, wrong, c.want, c.wrong)
 		}

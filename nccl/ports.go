@@ -61,7 +61,7 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 			break // InfiniBand uses GID index 0, which does not depend on an IP address
 		}
 		p.gids, p.declared = d.GIDs, ofFamily(n, p.Select.IPv6)
-		p.GID, p.Wrong = Predict(d.GIDs, p.Select)
+		p.GID, p.Wrong = predict(d.GIDs, p.Select)
 		if pin := pinned(f, h, n); pin != nil {
 			p.Wrong = checkPin(d, n, *pin, p.GID)
 			p.GID, p.Pin = *pin, pin

@@ -25,10 +25,10 @@ func (s Selection) version() int {
 	return s.Version
 }
 
-// Predict returns the GID index that NCCL 2.21 and later choose on an Ethernet port, and the problem with
+// predict returns the GID index that NCCL 2.21 and later choose on an Ethernet port, and the problem with
 // that choice, if any. It follows ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7). The
 // table need not be sorted; missing slots are empty.
-func Predict(table []facts.GID, s Selection) (index int, wrong string) {
+func predict(table []facts.GID, s Selection) (index int, wrong string) {
 	s.Version = s.version()
 	slots := map[int]facts.GID{}
 	last := 0

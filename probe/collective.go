@@ -18,7 +18,7 @@ var (
 
 // Ports at which ranks meet begin with torchrun's default, so that one rule of a firewall is enough.
 const (
-	FirstMeetingPort = 29500
+	firstMeetingPort = 29500
 	meetingPorts     = 100
 )
 

@@ -88,7 +88,7 @@ func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 		return out, nil
 	}
 	var err error
-	out.Port, err = freePort(FirstMeetingPort, meetingPorts)
+	out.Port, err = freePort(firstMeetingPort, meetingPorts)
 	return out, err
 }
 

@@ -136,7 +136,7 @@ func TestTheLogComesBackWhateverTheLoginSays(t *testing.T) {
 func TestARankThatHangsIsEndedAtItsLimit(t *testing.T) {
 	t.Setenv("CUDA_STANDIN_HANGS", "0")
 	var c collectives
-	port, err := freePort(FirstMeetingPort, meetingPorts)
+	port, err := freePort(firstMeetingPort, meetingPorts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 		t.Error(got)
 	}
 	t.Setenv("CUDA_STANDIN_GPUS", "0")
-	if got := look(standIn(t)); got.Problem != "" || got.Look.GPUs != 0 || got.Look.Torch != "0+standin" || got.Port < FirstMeetingPort {
+	if got := look(standIn(t)); got.Problem != "" || got.Look.GPUs != 0 || got.Look.Torch != "0+standin" || got.Port < firstMeetingPort {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("CUDA_STANDIN_NO_NCCL", "1")

@@ -91,8 +91,8 @@ const managementNetdev = "mgmt0"
 // shaped is what a lab's port carries, Gb/s: the declared speed up to the cap, and of it the share
 // that is expected, as where two links are halves of one port.
 func shaped(speed, expect float64) float64 {
-	gbps := float64(CapGbps)
-	if speed > 0 && speed < CapGbps {
+	gbps := float64(capGbps)
+	if speed > 0 && speed < capGbps {
 		gbps = speed
 	}
 	if expect > 0 && expect < speed {

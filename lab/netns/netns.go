@@ -52,8 +52,8 @@ type End struct {
 	Bridge string `json:"bridge"`
 }
 
-// CapGbps is the highest rate of a lab's links: two cores cannot simulate more.
-const CapGbps = 1
+// capGbps is the highest rate of a lab's links: two cores cannot simulate more.
+const capGbps = 1
 
 // Open returns the lab in that folder.
 func Open(dir string) (*Lab, error) {
@@ -94,7 +94,7 @@ func (l *Lab) Target(host string) (addr string, port int, user, identityFile, kn
 func (l *Lab) ConnectTimeout() time.Duration { return 0 }
 
 // LinkCapGbps is what links are shaped to at most.
-func (l *Lab) LinkCapGbps() float64 { return CapGbps }
+func (l *Lab) LinkCapGbps() float64 { return capGbps }
 
 // Reboot returns an error: namespaces cannot reboot.
 func (l *Lab) Reboot(context.Context, string, bool) error {

@@ -80,7 +80,7 @@ func TestListsAreReadAsNCCLDoes(t *testing.T) {
 
 func TestLegacyLevels(t *testing.T) {
 	for text, want := range map[string]string{"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "99": "SYS", "PXB": "", "": "", "010": "SYS"} {
-		if got := LegacyLevel(text); got != want {
+		if got := legacyLevel(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -196,7 +196,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		CheckTogether([]Set{{name, value}, {"NCCL_IB_DISABLE", value}, {"NCCL_NSOCKS_PERTHREAD", value}})
 		ParseList(value).Selects(name, 1)
-		LegacyLevel(value)
+		legacyLevel(value)
 	})
 }
 

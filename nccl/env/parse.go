@@ -105,8 +105,8 @@ func (l NameList) Selects(name string, port int) bool {
 // src/graph/paths.cc).
 var legacyLevels = []string{"LOC", "PIX", "PXB", "PHB", "SYS"}
 
-// LegacyLevel returns the level that a number means, or "" if s is not a number.
-func LegacyLevel(s string) string {
+// legacyLevel returns the level that a number means, or "" if s is not a number.
+func legacyLevel(s string) string {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return ""
 	}

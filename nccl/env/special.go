@@ -21,7 +21,7 @@ func (c *check) special() {
 		c.add(Warning, "GID index is pinned", fmt.Sprintf("NCCL_IB_GID_INDEX = %s pins the index of every device of the host.", c.value), costs, "Remove it: NCCL 2.21 and later choose by address. If a NIC has several addresses, select a network with NCCL_IB_ADDR_RANGE.")
 	case "NCCL_IB_TIMEOUT":
 		if n.Value > 22 && n.Value < 32 {
-			c.add(Warning, "NCCL_IB_TIMEOUT is high", fmt.Sprintf("%d means %.0f s for each retry.", n.Value, AckTimeout(int(n.Value)).Seconds()), "A dead link is detected only after minutes.", "Use 20 to 22.")
+			c.add(Warning, "NCCL_IB_TIMEOUT is high", fmt.Sprintf("%d means %.0f s for each retry.", n.Value, ackTimeout(int(n.Value)).Seconds()), "A dead link is detected only after minutes.", "Use 20 to 22.")
 		}
 	case "NCCL_IB_PCI_RELAXED_ORDERING":
 		if n.Value == 1 {
@@ -36,9 +36,9 @@ func (c *check) special() {
 	}
 }
 
-// AckTimeout returns the InfiniBand specification's local ACK timeout for NCCL_IB_TIMEOUT: 4.096 µs · 2^n.
+// ackTimeout returns the InfiniBand specification's local ACK timeout for NCCL_IB_TIMEOUT: 4.096 µs · 2^n.
 // After this time a packet is sent again.
-func AckTimeout(n int) time.Duration {
+func ackTimeout(n int) time.Duration {
 	return time.Duration(4.096 * math.Exp2(float64(min(max(n, 0), 31))) * float64(time.Microsecond))
 }
 

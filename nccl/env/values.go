@@ -83,7 +83,7 @@ func (c *check) level() {
 		return
 	}
 	said := fmt.Sprintf("%s = %q", c.v.Name, c.value)
-	if l := LegacyLevel(c.value); l != "" && c.v.Name != "NCCL_NET_MERGE_LEVEL" {
+	if l := legacyLevel(c.value); l != "" && c.v.Name != "NCCL_NET_MERGE_LEVEL" {
 		c.add(Warning, "Number instead of a level", fmt.Sprintf("%s is an old form that means %s.", said, l), "Readers mistake it for a number of hops.", "Write "+l+", or remove it: NCCL chooses a level automatically.")
 		return
 	}

@@ -74,7 +74,7 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 // be nil.
 func Explain(name, text string, f *fabric.Fabric) Report {
 	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
-	kind := Detect(name, text)
+	kind := detect(name, text)
 	switch kind {
 	case Log:
 		r.log(text)
@@ -96,8 +96,8 @@ func Explain(name, text string, f *fabric.Fabric) Report {
 	return out
 }
 
-// Detect returns the kind of a file, by its name and content.
-func Detect(name, text string) Kind {
+// detect returns the kind of a file, by its name and content.
+func detect(name, text string) Kind {
 	if strings.HasSuffix(name, ".conf") {
 		return Conf
 	}

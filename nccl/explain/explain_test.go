@@ -128,7 +128,7 @@ func TestKindsAreTold(t *testing.T) {
 		{"x", "NCCL_DEBUG=INFO\n", Conf}, {"nccl.conf", "export A=b\n", Conf}, {"/root/.nccl.conf", "", Conf}, {"x", "export A=b\n", Commands}, {"x", "A=b mpirun -x A ls\n", Commands},
 		{"x", "a:1:2 [0] NCCL INFO Using network IB\n", Log}, {"x", "\tGPU0\tmlx5_0\nGPU0\t X \tPIX\n", Topology}, {"x", "", Conf},
 	} {
-		if got := Detect(c.name, c.text); got != c.want {
+		if got := detect(c.name, c.text); got != c.want {
 			t.Errorf("%q: %s, want %s", c.text, got, c.want)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Diff is empty when the file is the wanted one to the byte. Its first change is the file, which is what
+// diff is empty when the file is the wanted one to the byte. Its first change is the file, which is what
 // is owned; the others say what becomes of the variables, as NCCL reads them. It is pure.
-func Diff(want Spec, got *Status) []resource.Change {
+func diff(want Spec, got *Status) []resource.Change {
 	text, err := want.text()
 	if err != nil || got == nil {
 		return nil // Observe has said so

@@ -60,9 +60,9 @@ func (s Spec) text() (string, error) {
 // before is the path of the backup of another's file that ours replaced.
 func before(file string) string { return file + ".before-fabricform" }
 
-// Observe finds the file, and says why the settings cannot be written: they cannot work, or what is
+// observe finds the file, and says why the settings cannot be written: they cannot work, or what is
 // there is no plain file.
-func Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
+func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if len(want.Wrong) > 0 {
 		return nil, fmt.Errorf("these NCCL settings cannot work: %s", strings.Join(want.Wrong, "; "))
 	}

@@ -35,9 +35,9 @@ func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[
 	return look.Snapshot.ReadFiles(ctx, r, in...)
 }
 
-func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return Observe(snap, want) }
+func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { return observe(snap, want) }
 
-func (provider) Diff(want Spec, got *Status) []resource.Change { return Diff(want, got) }
+func (provider) Diff(want Spec, got *Status) []resource.Change { return diff(want, got) }
 
 // Stage is that of what lasts: settings are written once what they speak of was proven.
 func (provider) Stage() string { return resource.StagePersist }
@@ -54,7 +54,7 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resourc
 	if err != nil {
 		return err
 	}
-	got, err := Observe(snap, want)
+	got, err := observe(snap, want)
 	if err != nil {
 		return err
 	}
