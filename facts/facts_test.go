@@ -143,7 +143,7 @@ func TestFindHitsExactlyOne(t *testing.T) {
 		}
 	}
 	for sel, want := range map[Selector]string{
-		{Netdev: "eth9"}: "there are eth0 (02:00:00:00:00:02, pci 0000:27:00.0)", {MAC: "02:00:00:00:00:04"}: "eth1, eth2 all have it", {PCI: "0000:28:00.0"}: "no device has it",
+		{Netdev: "eth9"}: "there are eth0 (02:00:00:00:00:02, pci 0000:27:00.0)", {MAC: "02:00:00:00:00:04"}: "several devices match (eth1, eth2)", {PCI: "0000:28:00.0"}: "no device matches",
 	} {
 		if _, err := s.Find(sel); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", sel, err)

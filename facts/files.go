@@ -17,9 +17,9 @@ import (
 // maxFile bounds a configuration file of ours.
 const maxFile = 1 << 20
 
-// File is a configuration file of fabricform's own. What others wrote may hold secrets, and never
-// is in a snapshot, with one exception: nccl.conf holds settings alone, and NCCL takes them whoever
-// wrote them. One that is no plain file has no text.
+// File is one of fabricform's own configuration files. Files of others may hold secrets and are never in a snapshot,
+// with one exception: nccl.conf, which holds only settings, and which NCCL reads whoever wrote it. Text is empty if
+// it is not a regular file.
 type File struct {
 	host.FileStat
 	Text string `json:"text"`
@@ -35,8 +35,7 @@ func (f File) Digest() string {
 	return out
 }
 
-// ReadFiles reads our own files in the folders. A folder that is not there is absent from
-// Folders, and has none.
+// ReadFiles reads our own files in the folders. A folder that does not exist is absent from Folders.
 func (s *Snapshot) ReadFiles(ctx context.Context, r host.Reader, folders ...string) error {
 	for _, dir := range folders {
 		if slices.Contains(s.Folders, dir) {
@@ -71,7 +70,7 @@ func (s *Snapshot) ReadFiles(ctx context.Context, r host.Reader, folders ...stri
 	return nil
 }
 
-// FileAt is what stands at a path; nil: nothing. A folder, or what is no plain file, has no text.
+// FileAt reads the file at a path; nil if there is none. Only a regular file has text.
 func FileAt(ctx context.Context, r host.Reader, at string) (*File, error) {
 	stat, err := r.Stat(ctx, at)
 	switch {
@@ -87,7 +86,7 @@ func FileAt(ctx context.Context, r host.Reader, at string) (*File, error) {
 		return nil, nil // removed meanwhile
 	}
 	if err == nil && len(text) > maxFile {
-		err = errors.New("it is larger than 1 MiB, as no configuration file is")
+		err = errors.New("it is larger than 1 MiB, the limit for configuration files")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", at, err)

@@ -14,8 +14,8 @@ import (
 // follows from the addresses, so nobody plans on it.
 const tableLocal = 255
 
-// Gather reads what every snapshot holds. sshConnection is the SSH_CONNECTION of the operator's login, or
-// empty where there is none.
+// Gather reads the common facts of a snapshot. sshConnection is the SSH_CONNECTION of the operator's login; "" if there
+// is none.
 func Gather(ctx context.Context, r host.Reader, sshConnection string) (*Snapshot, error) {
 	s := &Snapshot{Sysctls: map[string]string{}}
 	var err error

@@ -16,7 +16,7 @@ type GPU struct {
 	Slot  Slot   `json:"slot,omitzero"`
 }
 
-// Library is an NCCL that is installed.
+// Library is an installed NCCL.
 type Library struct {
 	Version string `json:"version"`
 	Path    string `json:"path"`
@@ -25,7 +25,7 @@ type Library struct {
 // procGPUs is where the driver lists its GPUs by PCI address.
 const procGPUs = "/proc/driver/nvidia/gpus"
 
-// ReadNCCL reads which GPUs there are, their driver, and which NCCL is installed.
+// ReadNCCL reads the GPUs, their driver, and the installed NCCL.
 func (s *Snapshot) ReadNCCL(ctx context.Context, r host.Reader) {
 	s.GPUs, s.GPUDriver, s.NCCL = gpus(ctx, r), host.Text(ctx, r, "/sys/module/nvidia/version"), nccl(ctx, r)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// management finds what carries the operator's connection. Where there should be a path and it
-// cannot be found, Unknown says why, and planners must then assume that any device may carry it.
+// management finds the devices that carry the operator's connection. If they cannot be found, Unknown says why, and
+// the planner must assume that any device may carry the connection.
 func management(ctx context.Context, r host.Reader, s *Snapshot, sshConnection string) Management {
 	if sshConnection == "" {
 		return Management{}
@@ -26,7 +26,7 @@ func management(ctx context.Context, r host.Reader, s *Snapshot, sshConnection s
 		if l := s.Link(zone); l != nil {
 			m.Devices = carriers(s.Links, []int{l.Index})
 		} else {
-			m.Unknown = "SSH_CONNECTION names the device " + zone + ", which is not there"
+			m.Unknown = "SSH_CONNECTION names the device " + zone + ", which does not exist"
 		}
 		return m
 	}

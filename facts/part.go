@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Part names what one kind, or kinds of one room, read on a host for themselves; P is its type. Who reads
-// a part shares this value with who gathered it: nothing else knows the type.
+// Part names the facts that one kind, or the kinds of one room, read for themselves; P is their type. The code that
+// gathers a part and the code that reads it share this value: nothing else knows the type.
 type Part[P any] string
 
 // AnyPart is a Part whose type is hidden.
 type AnyPart interface {
-	// Check says why the snapshot does not hold the part; nil: it does.
+	// Check returns an error unless the snapshot holds the part.
 	Check(s *Snapshot) error
 }
 
@@ -36,7 +36,7 @@ func (p Part[P]) Put(s *Snapshot, v P) {
 	s.Parts[string(p)] = &part{value: &v}
 }
 
-// Of is the snapshot's part; the zero value where Check fails.
+// Of returns the snapshot's part; the zero value if Check fails.
 func (p Part[P]) Of(s *Snapshot) P {
 	v, err := p.read(s)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p Part[P]) Of(s *Snapshot) P {
 	return *v
 }
 
-// Check says why the snapshot does not hold the part; nil: it does.
+// Check returns an error unless the snapshot holds the part.
 func (p Part[P]) Check(s *Snapshot) error {
 	_, err := p.read(s)
 	return err

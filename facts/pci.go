@@ -45,7 +45,7 @@ func far(d string) int {
 	return len(distances)
 }
 
-// Distance is how far two devices are from each other; "" where one of them is not on the PCI tree.
+// Distance returns the distance of two devices; "" if one of them is not on the PCI tree.
 func (s Slot) Distance(t Slot) string {
 	if s.Path == "" || t.Path == "" {
 		return ""

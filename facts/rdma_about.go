@@ -22,7 +22,7 @@ var ethernetOnly = map[string]string{"MT4117": "ConnectX-4 Lx", "MT4125": "Conne
 // ethernetDrivers are drivers of cards that know Ethernet only.
 var ethernetDrivers = []string{"bnxt_en", "bnxt_re", "irdma", "ice", "ionic", "mana", "erdma", "hns3"}
 
-// Kind is what the device does, in a word.
+// Kind is a short name of the kind of device.
 func (d RDMADevice) Kind() string {
 	switch {
 	case d.Driver == "rxe":

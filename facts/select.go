@@ -15,13 +15,13 @@ type Selector struct {
 	RDMA   string `json:"rdma,omitempty"` // name of the RDMA device on it
 }
 
-// Find returns the one link that the selector hits; the error says what there is instead.
+// Find returns the link that the selector matches. The error lists the links of the host.
 func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
 	if s.Netdev != "" {
 		if l := snap.Link(s.Netdev); l != nil {
 			return l, nil
 		}
-		return nil, fmt.Errorf("netdev %q: there is no such device; there are %s", s.Netdev, snap.candidates())
+		return nil, fmt.Errorf("netdev %q does not exist; there are %s", s.Netdev, snap.candidates())
 	}
 	if s.RDMA != "" {
 		return snap.findRDMA(s.RDMA)
@@ -40,13 +40,13 @@ func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
 	case 1:
 		return hits[0], nil
 	case 0:
-		return nil, fmt.Errorf("match %s: no device has it; there are %s", what, snap.candidates())
+		return nil, fmt.Errorf("match %s: no device matches; there are %s", what, snap.candidates())
 	}
 	names := make([]string, 0, len(hits))
 	for _, l := range hits {
 		names = append(names, l.Name)
 	}
-	return nil, fmt.Errorf("match %s: %s all have it; name one with netdev", what, strings.Join(names, ", "))
+	return nil, fmt.Errorf("match %s: several devices match (%s); choose one with netdev", what, strings.Join(names, ", "))
 }
 
 // findRDMA follows an RDMA device to its netdev.
@@ -57,7 +57,7 @@ func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 			if l := snap.Link(d.Netdev); l != nil {
 				return l, nil
 			}
-			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; is it in another one, or InfiniBand without IPoIB?", name)
+			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; check whether it is in another namespace, or InfiniBand without IPoIB", name)
 		}
 		if d.Netdev == "" {
 			there = append(there, d.Name)
@@ -68,10 +68,10 @@ func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 	if there == nil {
 		return nil, fmt.Errorf("match rdma %s: this host has no RDMA device", name)
 	}
-	return nil, fmt.Errorf("match rdma %s: there is no such device; there are %s", name, strings.Join(there, ", "))
+	return nil, fmt.Errorf("match rdma %s: the device does not exist; there are %s", name, strings.Join(there, ", "))
 }
 
-// matches leaves out VLANs, bridges and bonds, which wear the MAC of the device below them.
+// matches skips VLANs, bridges and bonds, which have the MAC of the device below them.
 func matches(l *host.Link, s Selector) bool {
 	if s.PCI != "" {
 		return l.PCI == s.PCI

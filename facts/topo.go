@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Topology is how far each GPU is from each RDMA device.
+// Topology holds the distances between GPUs and RDMA devices.
 type Topology struct {
 	GPUs    []string                     `json:"gpus"` // in nvidia-smi's order: GPU0, GPU1, …
 	Devices []string                     `json:"devices"`
@@ -35,8 +35,7 @@ func (s *Snapshot) Topology() Topology {
 	return t
 }
 
-// Nearest are those of the devices that are nearest to the GPU, and how near; none where no distance
-// is known.
+// Nearest returns the devices nearest to the GPU and their distance; none if no distance is known.
 func (t Topology) Nearest(gpu string, devices []string) (nearest []string, distance string) {
 	best := len(distances)
 	for _, d := range devices {
@@ -81,7 +80,7 @@ func ParseTopology(output string) (Topology, error) {
 		}
 	}
 	if len(t.GPUs) == 0 {
-		return Topology{}, errors.New("this is no output of nvidia-smi topo -m: it has no row of a GPU")
+		return Topology{}, errors.New("this is not the output of nvidia-smi topo -m: it has no row for a GPU")
 	}
 	t.rename(columns, names)
 	return t, nil

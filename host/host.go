@@ -1,5 +1,5 @@
-// Package host is what code may touch on the machine it runs on: Reader looks, Host changes.
-// Planning is handed a Reader only, so the compiler keeps it read-only.
+// Package host is the interface to the machine: a Reader reads its state, a Host also changes it. Planning gets only
+// a Reader, so that the compiler keeps it read-only.
 package host
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Reader looks at a machine. Implementations retry interrupted netlink dumps. A read of a file that hangs, as
-// on a dead file server, ends soon after its context.
+// Reader reads the state of a machine. Implementations retry interrupted netlink dumps. A file read that hangs, such
+// as on a dead file server, returns soon after its context ends.
 type Reader interface {
 	Links(ctx context.Context) ([]Link, error)
 	Addrs(ctx context.Context) ([]Addr, error)
@@ -23,20 +23,19 @@ type Reader interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	ReadDir(ctx context.Context, path string) ([]string, error)
 	Readlink(ctx context.Context, path string) (string, error)
-	Stat(ctx context.Context, path string) (FileStat, error) // of the thing itself, not of what a link leads to
+	Stat(ctx context.Context, path string) (FileStat, error) // does not follow a symbolic link
 	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
 	Sysctl(ctx context.Context, path string) (string, error)
-	// RDMAUsers are the processes that have an RDMA device open; of "", those with any file of
-	// /dev/infiniband. It looks through what every process has open, so ask only where it matters.
+	// RDMAUsers returns the processes that have an RDMA device open; for "", those with any file of /dev/infiniband
+	// open. It reads the open files of every process, so call it only when needed.
 	RDMAUsers(ctx context.Context, device string) ([]RDMAUser, error)
-	// Dump lists the bodies of all kernel objects that a request such as GetRoutes asks for, as
-	// rtnetlink sends them: a header, then attributes, in the machine's byte order. Nothing is lost
-	// that the kernel tells, whether this program knows it or not.
+	// Dump returns the bodies of all kernel objects that a request such as GetRoutes lists, as rtnetlink sends them: a
+	// header, then attributes, in the machine's byte order. It keeps attributes that this program does not know.
 	Dump(ctx context.Context, get uint16) ([][]byte, error)
-	// Inquire runs one of the few programs that only look (Inquiry) to its end, without a shell; the
-	// error is ErrNoProgram where the machine has none of that name.
+	// Inquire runs one of the few read-only programs (Inquiry) to its end, without a shell. The error is ErrNoProgram
+	// if the machine has no such program.
 	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
-	// Records are what SaveRecord kept, by name.
+	// Records returns the records that SaveRecord wrote, by name.
 	Records(ctx context.Context) (map[string][]byte, error)
 }
 
@@ -66,23 +65,22 @@ type Host interface {
 	DelRDMA(device string) error        // a software RDMA device; hardware is refused
 	// Send makes one rtnetlink request, such as NewRoute with a body that Dump gave. flags are NLM_F_*.
 	Send(request, flags uint16, body []byte) error
-	// PutFile replaces a configuration file of our own (OwnFile), whole and synced.
+	// PutFile replaces one of our own configuration files (OwnFile) atomically and syncs it.
 	PutFile(path string, text []byte, perm fs.FileMode) error
-	// PutFolder makes one folder, synced, whose own parent is there.
+	// PutFolder makes one folder and syncs it. Its parent must exist.
 	PutFolder(path string) error
-	// RemoveFile removes a file of our own, or an empty folder below /etc; what is gone is no error.
+	// RemoveFile removes a file of our own, or an empty folder below /etc. It is not an error if it does not exist.
 	RemoveFile(path string) error
-	// Stage lays files out below a new folder of their own, for a program to look at. The caller
-	// calls discard.
+	// Stage writes files below a new temporary folder, for a program to check. The caller must call discard.
 	Stage(files map[string][]byte) (root string, discard func() error, err error)
-	// Ask runs a program of the machine to its end, without a shell, and answers what it printed.
+	// Ask runs a program of the machine to its end, without a shell, and returns its output.
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer, error)
-	// Run runs a program that installs something, without a shell and to its end. What it prints goes
-	// to log, too, as it comes, from two goroutines. A lab of namespaces refuses.
+	// Run runs a program that installs something to its end, without a shell. Its output also goes to log at once, from
+	// two goroutines. A namespace lab refuses.
 	Run(ctx context.Context, c Command, log io.Writer) (Answer, error)
-	// Reboot restarts the machine; it returns before it goes down. A lab of namespaces refuses.
+	// Reboot restarts the machine, and returns before the machine goes down. A namespace lab refuses.
 	Reboot(ctx context.Context) error
-	// SaveRecord keeps what a fabric made here, whole or not at all; nil text removes it.
+	// SaveRecord writes a fabric's ownership record atomically; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }
 
@@ -128,7 +126,7 @@ type FileStat struct {
 	GID  int         `json:"gid"`
 }
 
-// Answer is what a program printed, and its exit status.
+// Answer is the output of a program, and its exit status.
 type Answer struct {
 	Stdout, Stderr string
 	Exit           int
@@ -192,5 +190,5 @@ type Rule struct {
 	IIF      string       `json:"iif,omitempty"`
 	OIF      string       `json:"oif,omitempty"`
 	Mark     uint32       `json:"mark,omitempty"`
-	Other    bool         `json:"other,omitempty"` // has selectors or an action that this type cannot say
+	Other    bool         `json:"other,omitempty"` // has selectors or an action that this type cannot express
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ErrNoProgram is why Ask or Inquire failed where the machine has no such program.
-var ErrNoProgram = errors.New("there is no such program")
+// ErrNoProgram is the error of Ask and Inquire if the machine has no such program.
+var ErrNoProgram = errors.New("no such program")
 
-// inquiries are the programs that only look, each with what its arguments must begin with: package
-// managers that would install without it simulate by it.
+// inquiries are the read-only programs, each with the arguments that it must begin with: without these, package
+// managers would install instead of simulate.
 var inquiries = map[string][]string{
 	"apt-get":   {"--simulate"},
 	"dnf":       {"--assumeno"},
@@ -22,11 +22,11 @@ var inquiries = map[string][]string{
 	"zypper":    {"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"},
 }
 
-// Inquiry says why a program may not be run by who only looks; nil: it may.
+// Inquiry returns an error unless the program is on the read-only allow-list.
 func Inquiry(name string, args []string) error {
 	first, known := inquiries[name]
 	if !known || len(args) < len(first) || !slices.Equal(args[:len(first)], first) {
-		return fmt.Errorf("%s is not among the programs that only look", strings.Join(append([]string{name}, args...), " "))
+		return fmt.Errorf("%s is not on the list of read-only programs", strings.Join(append([]string{name}, args...), " "))
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// errLabInstalls is why a lab of namespaces installs nothing and does not restart: packages, modules
-// and units would be those of the machine that carries it.
-var errLabInstalls = errors.New("a lab of namespaces shares its machine's packages and kernel, and changes neither: `fabricform lab up -backend vm` has its own")
+// errLabInstalls is the error of Run and Reboot in a namespace lab: packages, modules and units would be those of the
+// lab's machine.
+var errLabInstalls = errors.New("a namespace lab shares the packages and the kernel of its machine and cannot change them: use `fabricform lab up -backend vm`")
 
-// Run runs a program to its end; what it prints goes to log, too, as it comes.
+// Run runs a program to its end. Its output also goes to log at once.
 func (kernel) Run(ctx context.Context, c Command, log io.Writer) (Answer, error) {
 	if process.InLab() {
 		return Answer{}, errLabInstalls
@@ -27,7 +27,7 @@ func (kernel) Reboot(ctx context.Context) error {
 		return errLabInstalls
 	}
 	if !process.HasSystemd() {
-		return errors.New("restart the host: it does not run systemd; restart it by hand and apply again")
+		return errors.New("cannot restart the host, because it does not run systemd: restart it by hand and apply again")
 	}
 	return process.Systemd(ctx, []string{"systemctl", "--no-block", "reboot"})
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// NCCLConf is the one file without our name in its own that is written: NCCL reads no other by itself.
+// NCCLConf is the only file without our name in its name that we write, because NCCL reads no other by itself.
 const NCCLConf = "/etc/nccl.conf"
 
-// OwnFile says why a path is not one of our own configuration files; nil: it is. Only files below
-// /etc with our name in theirs, and NCCLConf, are ever written or removed, so that no mistake of a
-// caller reaches what others wrote.
+// OwnFile returns an error unless a path is one of our own configuration files. We write and remove only NCCLConf and
+// files below /etc with our name in theirs, so that a mistake of a caller cannot affect the files of others.
 func OwnFile(path string) error {
 	if path == NCCLConf {
 		return nil
 	}
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") || !strings.Contains(filepath.Base(path), "fabricform") {
-		return fmt.Errorf("%q is no configuration file of fabricform's own", path)
+		return fmt.Errorf("%q is not one of fabricform's own configuration files", path)
 	}
 	return nil
 }
@@ -39,7 +38,7 @@ func putFile(root, path string, text []byte, perm fs.FileMode) error {
 
 func putFolder(root, path string) error {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") {
-		return fmt.Errorf("%q is no folder below /etc", path)
+		return fmt.Errorf("%q is not a folder below /etc", path)
 	}
 	err := os.Mkdir(filepath.Join(root, path), 0o755)
 	if err == nil {
@@ -62,7 +61,7 @@ func removeFile(root, path string) error {
 	case err == nil && !info.IsDir():
 		err = OwnFile(path)
 	case err == nil && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")):
-		err = errors.New("it is no folder below /etc")
+		err = errors.New("it is not a folder below /etc")
 	}
 	if err == nil {
 		err = file.Remove(full)

@@ -30,11 +30,11 @@ func fileStat(path string) (FileStat, error) {
 	return s, nil
 }
 
-// errLabKeeps is why a lab of namespaces has no files of managers: it does not boot.
-var errLabKeeps = errors.New("a lab of namespaces does not boot, and keeps nothing: `fabricform lab up -backend vm` does")
+// errLabKeeps is the error for files of managers in a namespace lab, which does not boot.
+var errLabKeeps = errors.New("a namespace lab does not boot, so it has no persistent files: use `fabricform lab up -backend vm`")
 
-// errNotLabs is why a file is not written from namespaces whose /etc is the machine's.
-var errNotLabs = errors.New("this helper runs in namespaces, and /etc is not their own")
+// errNotLabs is the error for files in namespaces whose /etc belongs to the machine.
+var errNotLabs = errors.New("this helper runs in namespaces, but /etc belongs to the machine")
 
 // labRefuses says why a file is not written in a lab of namespaces; nil: it is. What managers
 // read means nothing without a boot; what stands right in /etc, as NCCL's settings do, is read without
@@ -48,7 +48,7 @@ func labRefuses(path string) error {
 	}
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return fmt.Errorf("look whose /etc it is: %w", err)
+		return fmt.Errorf("find the owner of /etc: %w", err)
 	}
 	if !ownEtc(string(table)) {
 		return errNotLabs
@@ -112,7 +112,7 @@ func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 	case ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ctx.Err())
 	case e.Signal != "":
-		return Answer{}, fmt.Errorf("run %s: it was ended by %s", name, e.Signal)
+		return Answer{}, fmt.Errorf("run %s: killed by signal %s", name, e.Signal)
 	}
 	return Answer{Stdout: string(e.Stdout), Stderr: string(e.Stderr), Exit: e.Exit}, nil
 }

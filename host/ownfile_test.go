@@ -23,7 +23,7 @@ func TestOnlyOurOwnFilesAreWrittenOrRemoved(t *testing.T) {
 	if err := os.WriteFile(others, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"/etc/netplan/50-others.yaml": "no configuration file of fabricform's own", "/etc/netplan": "not empty", "/home": "no folder below /etc"} {
+	for path, want := range map[string]string{"/etc/netplan/50-others.yaml": "not one of fabricform's own configuration files", "/etc/netplan": "not empty", "/home": "not a folder below /etc"} {
 		if err := removeFile(root, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -22,7 +22,7 @@ func (kernel) LoadModule(name string) error { return process.LoadModule(name) }
 func (k kernel) AddRXE(device, netdev string) error {
 	err := k.h.RdmaLinkAdd(device, "rxe", netdev)
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("make RDMA device %s on %s: an RDMA device of that name, or one on that netdev, is there already", device, netdev)
+		return fmt.Errorf("make RDMA device %s on %s: an RDMA device of that name, or one on that netdev, exists already", device, netdev)
 	}
 	if err != nil {
 		return fmt.Errorf("make RDMA device %s on %s: %w", device, netdev, err)

@@ -21,7 +21,7 @@ const maxRecord = 16 << 20
 // RecordPath is the file of a fabric's record, for those who keep a copy of it.
 func RecordPath(name string) (string, error) {
 	if !recordName.MatchString(name) {
-		return "", fmt.Errorf("ownership record %q: not a fabric's name", name)
+		return "", fmt.Errorf("ownership record %q: not a valid name of a fabric", name)
 	}
 	return filepath.Join(recordDir, name+".json"), nil
 }
@@ -45,7 +45,7 @@ func records(dir string) (map[string][]byte, error) {
 			continue
 		}
 		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
-			return nil, fmt.Errorf("read ownership record %s: it is larger than 16 MiB, or gone; look at %s", name, filepath.Join(dir, e.Name()))
+			return nil, fmt.Errorf("read ownership record %s: it is larger than 16 MiB, or was removed; check %s", name, filepath.Join(dir, e.Name()))
 		}
 		if out[name], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
 			return nil, fmt.Errorf("read ownership record %s: %w", name, err)
@@ -57,7 +57,7 @@ func records(dir string) (map[string][]byte, error) {
 // saveRecord replaces a record whole: a crash leaves the old one or the new one.
 func saveRecord(dir, name string, text []byte) error {
 	if !recordName.MatchString(name) {
-		return fmt.Errorf("ownership record %q: not a fabric's name", name)
+		return fmt.Errorf("ownership record %q: not a valid name of a fabric", name)
 	}
 	path := filepath.Join(dir, name+".json")
 	if text == nil {
@@ -67,10 +67,10 @@ func saveRecord(dir, name string, text []byte) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keep ownership record: %w", err)
+		return fmt.Errorf("write ownership record: %w", err)
 	}
 	if err := file.Replace(path, text, 0o600); err != nil {
-		return fmt.Errorf("keep ownership record: %w", err)
+		return fmt.Errorf("write ownership record: %w", err)
 	}
 	return nil
 }

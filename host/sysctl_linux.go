@@ -17,7 +17,7 @@ const procSys = "/proc/sys"
 func below(path string) (string, error) {
 	full := filepath.Join(procSys, path)
 	if !strings.HasPrefix(full, procSys+"/") || strings.Contains(path, "..") {
-		return "", fmt.Errorf("sysctl %q is no path below %s", path, procSys)
+		return "", fmt.Errorf("sysctl %q is not a path below %s", path, procSys)
 	}
 	return full, nil
 }
@@ -41,7 +41,7 @@ func (kernel) SetSysctl(path, value string) error {
 	}
 	// Outside net/, a namespace shares its sysctls with the machine that carries it.
 	if process.InLab() && !strings.HasPrefix(full, procSys+"/net/") {
-		return errors.New("set sysctl " + path + ": this host is a lab: only network sysctls are its own")
+		return errors.New("set sysctl " + path + ": a namespace lab has only network sysctls of its own")
 	}
 	if err := os.WriteFile(full, []byte(value), 0o644); err != nil {
 		return fmt.Errorf("set sysctl: %w", err)

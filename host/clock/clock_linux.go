@@ -1,4 +1,4 @@
-// Package clock tells the time in a way that nobody can set: since boot, sleep included.
+// Package clock reads the time since boot, including sleep, which nobody can set.
 package clock
 
 import (
@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime is the time since boot, sleep included (CLOCK_BOOTTIME). No one can set it: a wall clock
-// that is stepped by years leaves it alone.
+// Uptime is the time since boot, including sleep (CLOCK_BOOTTIME). Setting the wall clock does not change it.
 func Uptime() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -22,7 +21,7 @@ func Uptime() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// BootID names this boot: uptimes of different boots do not compare.
+// BootID identifies this boot. Uptimes of different boots cannot be compared.
 func BootID() (string, error) {
 	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -31,8 +30,8 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// SleepUntil returns at that uptime, or when ctx ends. Go's own timers stand still while a machine
-// sleeps; this one does not.
+// SleepUntil returns at that uptime, or when ctx ends. Unlike Go's own timers, it also counts the time during which
+// the machine sleeps.
 func SleepUntil(ctx context.Context, uptime time.Duration) error {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

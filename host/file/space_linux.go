@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreeSpace is how many bytes a user may still write to the file system of a folder.
+// FreeSpace returns the number of bytes that a user may still write to the file system of a folder.
 func FreeSpace(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, fmt.Errorf("look at the space of %s: %w", dir, err)
+		return 0, fmt.Errorf("read the free space of %s: %w", dir, err)
 	}
 	return int64(s.Bavail) * s.Bsize, nil
 }

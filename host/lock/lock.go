@@ -1,7 +1,7 @@
-// Package lock has exclusive locks between processes, on files.
+// Package lock provides exclusive file locks between processes.
 package lock
 
 import "errors"
 
-// ErrHeld is why Try failed when somebody holds the lock.
-var ErrHeld = errors.New("somebody holds the lock")
+// ErrHeld is the error of Try if another process holds the lock.
+var ErrHeld = errors.New("another process holds the lock")

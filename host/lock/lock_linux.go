@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Acquire waits for the exclusive lock on a file, which it makes where there is none. The kernel gives
-// the lock back when its holder dies. unlock must be called once.
+// Acquire waits for the exclusive lock on a file, which it creates if needed. The kernel releases the lock when its
+// process ends. unlock must be called once.
 func Acquire(path string) (unlock func(), err error) { return acquire(path, unix.LOCK_EX) }
 
-// Try is Acquire that does not wait: it fails with ErrHeld.
+// Try is Acquire without waiting: it fails with ErrHeld.
 func Try(path string) (unlock func(), err error) { return acquire(path, unix.LOCK_EX|unix.LOCK_NB) }
 
 func acquire(path string, how int) (func(), error) {
-	// Read only: a disk that has become that must still be locked by who goes back.
+	// Open read-only: a rollback must work on a read-only file system.
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)

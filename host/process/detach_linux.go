@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Detach starts a program in a session of its own, with no terminal, no open files and the root as
-// its folder: it outlives this process and its login. The caller waits for the process or releases it.
+// Detach starts a program in a session of its own, without a terminal or open files, in the root folder. The program
+// outlives this process and its login. The caller must wait for the process or release it.
 func Detach(argv []string) (*os.Process, error) { return detach(argv, nil) }
 
-// DetachUnit is Detach where the end of a login must not end the program: systemd kills what is left in
-// a login's scope (logind.conf(5), KillUserProcesses=), so that it gets one of its own where systemd
-// runs. What it says on stderr goes to the file.
+// DetachUnit is Detach for a program that must survive the end of a login. systemd kills the processes of a login's
+// scope (logind.conf(5), KillUserProcesses=), so the program gets a scope of its own if systemd runs. Its stderr
+// goes to the file.
 func DetachUnit(unit string, argv []string, stderr *os.File) (*os.Process, error) {
 	if HasSystemd() {
 		argv = scopeArguments(unit, argv)
@@ -55,7 +55,7 @@ func HasSystemd() bool {
 // systemdPatience is how long systemd may take to answer.
 const systemdPatience = 10 * time.Second
 
-// StartTimer has systemd start a program once, after that time, whatever becomes of this process.
+// StartTimer makes systemd start a program once, after that time, even if this process ends.
 // The unit's name has no suffix.
 func StartTimer(ctx context.Context, unit string, after time.Duration, argv []string) error {
 	return Systemd(ctx, timerArguments(unit, after, argv))
@@ -69,7 +69,7 @@ func timerArguments(unit string, after time.Duration, argv []string) []string {
 		"--"}, argv...)
 }
 
-// StopTimer takes a timer away that StartTimer set. One that fired or was never set is gone already.
+// StopTimer removes a timer that StartTimer set. It is not an error if the timer has fired or was never set.
 func StopTimer(ctx context.Context, unit string) error {
 	if _, err := os.Lstat(filepath.Join("/run/systemd/transient", unit+".timer")); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -77,7 +77,7 @@ func StopTimer(ctx context.Context, unit string) error {
 	return Systemd(ctx, []string{"systemctl", "--quiet", "stop", unit + ".timer"})
 }
 
-// Systemd runs a program that asks systemd for something, and waits for its answer.
+// Systemd runs a client program of systemd and waits for it.
 func Systemd(ctx context.Context, argv []string) error {
 	if !HasSystemd() {
 		return errors.New(argv[0] + ": this host does not run systemd")

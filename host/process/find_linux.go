@@ -29,14 +29,14 @@ func FindProgram(name string) (string, error) {
 // ownProgram is a program that we unpacked: below our own folder, with nothing that leads out of it.
 func ownProgram(path string) (string, error) {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, file.StateDir+"/") {
-		return "", fmt.Errorf("%s is no program of the machine", path)
+		return "", fmt.Errorf("%s is not a program of the machine", path)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", err
 	}
 	if info, err := os.Stat(real); err != nil || !strings.HasPrefix(real, file.StateDir+"/") || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no program below %s", path, file.StateDir)
+		return "", fmt.Errorf("%s is not a program below %s", path, file.StateDir)
 	}
 	return real, nil
 }

@@ -14,32 +14,32 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// Self is the process that asks.
+// Self returns the ID of this process.
 func Self() (ID, error) { return Find(os.Getpid()) }
 
-// Find reads when a process started.
+// Find returns the ID of the process with that PID.
 func Find(pid int) (ID, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return ID{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return ID{}, fmt.Errorf("read state of process %d: %w", pid, err)
 	}
 	// The second field is the program's name in brackets, and may hold spaces and brackets itself.
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 20 {
-		return ID{}, fmt.Errorf("look at process %d: its stat has %d fields after the name", pid, len(fields))
+		return ID{}, fmt.Errorf("read state of process %d: its stat has %d fields after the name", pid, len(fields))
 	}
 	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
 	if err != nil {
-		return ID{}, fmt.Errorf("look at process %d: %w", pid, err)
+		return ID{}, fmt.Errorf("read state of process %d: %w", pid, err)
 	}
 	return ID{PID: pid, Start: start}, nil
 }
 
-// Stop kills the process (SIGKILL) and waits until it is gone, until ctx ends. A process that is
-// gone already is none to stop, and so is another one that has its number now.
+// Stop kills the process (SIGKILL) and waits until it ends, or until ctx ends. It does nothing if the process has ended
+// already, even if another one has its PID now.
 func (p ID) Stop(ctx context.Context) error {
 	if p.PID <= 1 || p.PID == os.Getpid() {
-		return fmt.Errorf("stop process %d: that is no helper", p.PID)
+		return fmt.Errorf("stop process %d: it is not a helper", p.PID)
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -84,13 +84,13 @@ func (p ID) stopByNumber(ctx context.Context) error {
 func (p ID) awaitEnd(ctx context.Context, done func() bool) error {
 	for !done() {
 		if err := retry.Pause(ctx, 2*time.Millisecond); err != nil {
-			return fmt.Errorf("stop process %d: it was killed and has not ended: %w", p.PID, err)
+			return fmt.Errorf("stop process %d: still alive after SIGKILL: %w", p.PID, err)
 		}
 	}
 	return nil
 }
 
-// Session is the session that this process belongs to (getsid(2)).
+// Session returns the session of this process (getsid(2)).
 func Session() int {
 	sid, err := unix.Getsid(0)
 	if err != nil {
@@ -99,6 +99,5 @@ func Session() int {
 	return sid
 }
 
-// SpareMe asks the kernel to kill other programs before this one where memory runs out. It is a
-// wish: one who may not utter it is no worse off.
+// SpareMe asks the kernel to kill other processes first when memory runs out. Without the permission it has no effect.
 func SpareMe() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("-900"), 0o644) }
