@@ -461,6 +461,9 @@ func TestRollbackTakesTheLastApplyBack(t *testing.T) {
 		if h := y.hosts["a"].history; len(h) != 2 || h[1].Command != "rollback" {
 			t.Errorf("history %s", fmt.Sprint(h))
 		}
+		if a, b := y.hosts["a"].history, y.hosts["b"].history; a[len(a)-1].Plan != b[len(b)-1].Plan {
+			t.Error("one rollback of two hosts is two in the history")
+		}
 		// Of hosts that are away, nobody knows whether there is something to take back.
 		y.hosts["a"].down, y.hosts["b"].down = true, true
 		s := Open(t.Context(), y.fabric, y.options())

@@ -67,10 +67,10 @@ func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]Hos
 // enterRollback keeps in the hosts' histories that they went back; their records are those from
 // before the transaction. A host without anything of ours has none.
 func (s *Session) enterRollback(ctx context.Context, fates map[string]HostOutcome) error {
-	p, entries := s.Plan(ctx), map[string]resource.Entry{}
+	p, entries, id := s.Plan(ctx), map[string]resource.Entry{}, NewID() // one rollback on all its hosts
 	for host, f := range fates {
 		if f.Fate == Reverted {
-			entries[host] = s.entry("rollback", NewID())
+			entries[host] = s.entry("rollback", id)
 		}
 	}
 	return s.Enrol(ctx, s.Fabric.Name, p.Roster, slices.Sorted(maps.Keys(entries)), entries)

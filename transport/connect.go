@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,7 +201,7 @@ func (r resolved) classifyDial(addr string, err error) error {
 		e.Err, e.Hint = fmt.Errorf("cannot resolve the name %q", dns.Name), "set the host's address, or a HostName in ~/.ssh/config"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Err, e.Hint = errors.New("connection refused"), "check that sshd is running and that the port is right"
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the dialer returns either
 		e.Err, e.Hint = fmt.Errorf("no answer within %s", r.ConnectTimeout.Round(time.Second)), "check that the host is up and that no firewall drops the port"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		e.Err, e.Hint = errors.New("no route to that address"), "check that the host is up and that its cable is plugged in"

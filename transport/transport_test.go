@@ -1,8 +1,12 @@
 package transport
 
 import (
+	"context"
+	"net"
+	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestHostileTargetsAreRefused(t *testing.T) {
@@ -98,4 +102,14 @@ func FuzzParseMissing(f *testing.F) {
 		}
 		_, _ = a.goarch()
 	})
+}
+
+// The same silence reads the same, whichever of the two timeouts the dialer returns.
+func TestAHostThatDoesNotAnswerIsNamedInOneWay(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, os.ErrDeadlineExceeded} {
+		got := resolved{Target: Target{ConnectTimeout: 2 * time.Second}}.classifyDial("h:22", &net.OpError{Op: "dial", Err: err})
+		if !strings.Contains(got.Error(), "no answer within 2s") {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
 }

@@ -102,7 +102,7 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	i := slices.IndexFunc(t.snapshots[s.host].RDMA, func(d facts.RDMADevice) bool { return d.Netdev == s.link.Name })
 	switch {
 	case i < 0 && !t.declaresRDMA(s):
-		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none is declared")
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none is declared; an rxe block declares a Soft-RoCE device")
 		return p, &res
 	case i < 0:
 		return fail(noDevice(s), "declare an rxe block for Soft-RoCE; a card needs its driver")

@@ -56,7 +56,7 @@ func Measured(r validators.Result) string {
 	found := r.Found
 	switch {
 	case r.Item == validators.Carrier:
-		found = r.Object + ": " + found
+		found = r.Object + " has " + found
 	case r.Item == validators.ConfVariable && r.Place != nil:
 		found = r.Object + " is " + found
 	}
@@ -194,6 +194,9 @@ func setup(r validators.Result) (out []string) {
 func Expected(r validators.Result) string {
 	if r.Unmeasured {
 		return ""
+	}
+	if r.Item == validators.FullSizePing && len(r.Values) > 0 { // one that is lost was too large for a hop
+		return "all answered, unfragmented"
 	}
 	out := nonEmpty(r.Wanted)
 	for _, v := range r.Values {

@@ -25,7 +25,7 @@ func TestResultsInWords(t *testing.T) {
 		r                        validators.Result
 		what, measured, expected string
 	}{
-		{"a carrier", validators.Result{Check: validators.CheckLink, Item: validators.Carrier, Object: "eth0", Found: "no carrier", Wanted: "carrier"}, "carrier", "eth0: no carrier", "carrier"},
+		{"a carrier", validators.Result{Check: validators.CheckLink, Item: validators.Carrier, Object: "eth0", Found: "no carrier", Wanted: "carrier"}, "carrier", "eth0 has no carrier", "carrier"},
 		{"the GID of a host that was not reached", validators.Result{Check: validators.CheckNCCL, Item: validators.NCCLPort, Verdict: validators.Skip}, "HCA and GID", "", ""},
 		{"MTUs that differ", validators.Result{Item: validators.MTU, Wanted: "the same", Values: values(validators.Measurement{Name: validators.MetricMTU, Value: 9000, Unit: validators.Bytes, Of: "a.rail0"}, validators.Measurement{Name: validators.MetricMTU, Value: 1500, Unit: validators.Bytes, Of: "b.rail0"})},
 			"MTU", "a.rail0 9000, b.rail0 1500", "the same"},
@@ -37,7 +37,9 @@ func TestResultsInWords(t *testing.T) {
 			with(v(validators.MetricRTT, 14, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Min: 13, Max: 15} }),
 			with(v(validators.MetricMaxRTT, 15, validators.Micros), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(100)} }))},
 			"ping 10.0.0.2", "9 of 10, 13 / 14 / 15 µs", "loss ≤ 0 %, max ≤ 100 µs"},
-		{"full-size pings", validators.Result{Item: validators.FullSizePing, Object: "10.0.0.2", Setup: &validators.Setup{MessageBytes: 4200}}, "full size 4200", "", ""},
+		{"full-size pings", validators.Result{Item: validators.FullSizePing, Object: "10.0.0.2", Setup: &validators.Setup{MessageBytes: 4200}, Values: values(
+			with(v(validators.MetricPackets, 0, ""), func(m *validators.Measurement) { m.OutOf = 3 }), with(v(validators.MetricLoss, 100, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(0)} }))},
+			"full size 4200", "0 of 3", "all answered, unfragmented"},
 		{"throughput in a lab", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 0.95, validators.Gbps), func(m *validators.Measurement) {
 			m.Threshold = &validators.Threshold{AtLeast: number(0.9), LabGbps: 1, DeclaredGbps: 25}
 		}), v(validators.MetricRetransmits, 1, "")), Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}}, "throughput", "0.95 Gb/s, 1 retransmit, 4 streams, cubic", "≥ 0.90 Gb/s; lab link, 25 Gb/s scaled to 1"},
