@@ -1,0 +1,69 @@
+package helper
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// TestTheHelperLooksAgainBeforeItActsAndUndoes: the plan may be old, and its client wrong. The helper itself
+// refuses what touches the operator's own path and was not shown so, what moved, and what no open transaction is for.
+func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
+	x := newStage(t)
+	if _, err := x.store.Persist(x.tx.ID, x.tx.Token); err != nil {
+		t.Fatal(err)
+	}
+	live, touches, unknown, done := "1", "", "", 0
+	change := func(to string) resource.Change { return resource.NewAtom("set", "it").Change(live, to) }
+	x.kinds = resource.Kinds{{Name: "set",
+		Gather: func(_ context.Context, _ host.Reader, snap *facts.Snapshot, _ []json.RawMessage, _ []resource.Atom, _ bool) error {
+			snap.Management.Unknown = unknown
+			return nil
+		},
+		Plan: func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+			return resource.Difference{Exists: true, Changes: []resource.Change{change("2")}, Touches: touches}, nil
+		},
+		Apply: func(context.Context, host.Host, json.RawMessage, []resource.Change) error { done++; return nil },
+		Undo: func(_ *facts.Snapshot, _ resource.Atom, to string) (resource.Change, string, error) {
+			return change(to), touches, nil
+		},
+		Revert: func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { done++; return nil },
+	}}
+	shown := change("2")
+	act := func(tx calls.TxRef, management bool) error {
+		_, err := x.act(t.Context(), calls.ActParams{Fabric: "f", Tx: tx, Management: management, Changes: []resource.Change{shown}, Resource: resource.Resource{Addr: resource.Addr{Kind: "set"}}})
+		return err
+	}
+	undo := func(tx calls.TxRef, management bool) error {
+		_, err := x.undo(t.Context(), calls.UndoParams{Fabric: "f", Tx: tx, Management: management, Changes: []resource.Change{shown}})
+		return err
+	}
+	for name, do := range map[string]func(calls.TxRef, bool) error{"act": act, "undo": undo} {
+		for _, c := range []struct {
+			name, live, touches, unknown string
+			tx                           calls.TxRef
+			management                   bool
+			refused                      string // "": it is done
+		}{
+			{name: "as shown", live: "1", tx: x.tx},
+			{name: "it moved", live: "7", tx: x.tx, refused: "moved since the plan was made"},
+			{name: "no transaction", live: "1", refused: "transaction"},
+			{name: "another's transaction", live: "1", tx: calls.TxRef{ID: x.tx.ID, Token: "guessed"}, refused: "another client"},
+			{name: "the operator's own path", live: "1", touches: "your own path", tx: x.tx, refused: "your own path"},
+			{name: "that path, and it is allowed", live: "1", touches: "your own path", tx: x.tx, management: true},
+			{name: "that path is not known", live: "1", touches: "your own path", unknown: "no route", tx: x.tx, management: true, refused: "your own path"},
+		} {
+			live, touches, unknown, done = c.live, c.touches, c.unknown, 0
+			err := do(c.tx, c.management)
+			if c.refused == "" && (err != nil || done != 1) || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused) || done != 0) {
+				t.Errorf("%s, %s: %v, done %d times", name, c.name, err, done)
+			}
+		}
+	}
+}
