@@ -19,12 +19,12 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	}
 	baseline := r.baseline(ctx)
 	r.e.Progress("opening a transaction on %d hosts", acting(r.p))
-	tx, err := r.s.Begin(ctx, r.p, TxOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: r.id, Lease: r.o.Lease})
-	var held *HeldError
+	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: r.id, Lease: r.o.Lease})
+	var held *heldError
 	if errors.As(err, &held) {
 		return Held, fmt.Errorf("nothing was changed: %w", err)
 	}
-	if IsHeld(err) {
+	if isHeld(err) {
 		return Held, err
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func acting(p *planner.Plan) (n int) {
 }
 
 // commit makes the changes final, and enters them into the hosts' histories.
-func (r *run) commit(ctx context.Context, tx *Transaction, ending Ending, why error) (Ending, error) {
+func (r *run) commit(ctx context.Context, tx *transaction, ending Ending, why error) (Ending, error) {
 	if why != nil { // stopped half-way: what was done is kept as it is
 		if err := tx.Prepare(ctx); err != nil {
 			return r.back(ctx, tx, ending, errors.Join(why, err))
@@ -78,7 +78,7 @@ func (r *run) commit(ctx context.Context, tx *Transaction, ending Ending, why er
 
 // persist writes what lasts over a reboot, and sees that hosts are still reached and as declared: a
 // network manager that takes over a NIC could undo what was proven.
-func (r *run) persist(ctx context.Context, tx *Transaction, why error) error {
+func (r *run) persist(ctx context.Context, tx *transaction, why error) error {
 	lasting := r.p.Has(resource.StagePersist)
 	if lasting {
 		r.e.Progress("%s", "writing what lasts over a reboot")
@@ -94,7 +94,7 @@ func (r *run) persist(ctx context.Context, tx *Transaction, why error) error {
 }
 
 // back takes all hosts to what they were.
-func (r *run) back(ctx context.Context, tx *Transaction, ending Ending, why error) (Ending, error) {
+func (r *run) back(ctx context.Context, tx *transaction, ending Ending, why error) (Ending, error) {
 	fates, _ := tx.Revert(context.WithoutCancel(ctx), tx.Hosts(), firstLine(why)) // the fates say it, host by host
 	tx.Close()
 	r.enter(fates)
@@ -106,7 +106,7 @@ func (r *run) back(ctx context.Context, tx *Transaction, ending Ending, why erro
 }
 
 // withoutFailed takes the failed hosts back, and goes on with the others.
-func (r *run) withoutFailed(ctx context.Context, tx *Transaction, ending Ending, why error, baseline []validators.Result) (Ending, error) {
+func (r *run) withoutFailed(ctx context.Context, tx *transaction, ending Ending, why error, baseline []validators.Result) (Ending, error) {
 	var failed []string
 	for _, h := range r.report.Outcomes {
 		if h.Err() != nil {

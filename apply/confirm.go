@@ -16,7 +16,7 @@ import (
 
 // leaveOpen ends an apply that waits for its confirmation. What it enters into the hosts' records
 // goes with the rest, should the confirmation not come.
-func (r *run) leaveOpen(ctx context.Context, tx *Transaction) (Ending, error) {
+func (r *run) leaveOpen(ctx context.Context, tx *transaction) (Ending, error) {
 	declared := *r.s.Fabric
 	declared.Outputs = nil // they may be sensitive, and are nothing that hosts have
 	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &awaited{Fabric: &declared, Destroy: r.s.Options.Destroy}}
@@ -116,7 +116,7 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 	if len(gone) > 0 && w.over(endedIn(told)) {
 		return nil, false, k.remove(w)
 	}
-	tx := s.Resume(ctx, f.Name, on)
+	tx := s.resume(ctx, f.Name, on)
 	defer tx.Close()
 	if takeOver {
 		tx.Moved = k.follow(w, func(err error) { warn(e, err) })
@@ -167,7 +167,7 @@ func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *
 }
 
 // persistAndProve writes what lasts, and sees as apply does that the hosts are reached and as declared.
-func (s *Session) persistAndProve(ctx context.Context, tx *Transaction) error {
+func (s *Session) persistAndProve(ctx context.Context, tx *transaction) error {
 	if err := tx.Persist(ctx, nil); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // gate is what must hold before anything is final: new connections get in, the hosts read as
 // declared, and no carrier or ping that was there before is gone.
-func (r *run) gate(ctx context.Context, tx *Transaction, baseline []validators.Result) error {
+func (r *run) gate(ctx context.Context, tx *transaction, baseline []validators.Result) error {
 	r.e.Progress("%s", "checking that every host is still reached by a new connection, and as declared")
 	if err := tx.Reach(ctx); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 		return Failed, err
 	}
 	r.e.Progress("%s", "installing driver stacks")
-	r.report.Outcomes = r.s.Stacks(ctx, r.p.Stack(), StackOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Apart: r.apart(), Patience: rebootPatience, Bundles: bundles,
+	r.report.Outcomes = r.s.installAll(ctx, r.p.Stack(), stackOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Apart: r.apart(), Patience: rebootPatience, Bundles: bundles,
 		Started: func(host, what string) { r.e.Progress("%s: %s", host, what) }})
 	r.stacks = r.report.Outcomes
 	ending, err := r.failures(ctx)

@@ -24,7 +24,7 @@ func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
 
 // Persist writes on all hosts what lasts, and enters into the outcomes of the walk how that ended;
 // nil: nobody asks. A host whose walk stopped half-way keeps what runs, and nothing is written there.
-func (t *Transaction) Persist(ctx context.Context, outcomes []HostOutcome) error {
+func (t *transaction) Persist(ctx context.Context, outcomes []HostOutcome) error {
 	var mu sync.Mutex
 	return eachHost(t.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })

@@ -19,7 +19,7 @@ import (
 )
 
 // scripted is a fleet of one host whose helper answers by a script, and notes what it was asked.
-func scripted(t *testing.T, handlers map[string]agent.Handler) (*Transaction, func() []string) {
+func scripted(t *testing.T, handlers map[string]agent.Handler) (*transaction, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var asked []string
@@ -41,7 +41,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*Transaction, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &Transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
+	return &transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked

@@ -24,14 +24,14 @@ type hold struct {
 }
 
 // move gives a hold its new token; it is called with the hold locked.
-func (t *Transaction) move(host string, to calls.TxRef) {
+func (t *transaction) move(host string, to calls.TxRef) {
 	t.refs[host].ref = to
 	if t.Moved != nil {
 		t.Moved(host, to)
 	}
 }
 
-func (t *Transaction) renew(ctx context.Context, host string, h *hold) error {
+func (t *transaction) renew(ctx context.Context, host string, h *hold) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := calls.Beat.Call(ctx, t.fleet, host, h.ref)
@@ -41,7 +41,7 @@ func (t *Transaction) renew(ctx context.Context, host string, h *hold) error {
 // reconnect comes in by a new connection, through another address where one is given, and goes on
 // over that one: its helper takes the transaction over, and the earlier connection is closed. It
 // takes half a lease at most, so that the host is still there to be told to go back.
-func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr) error {
+func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, min(t.lease/2, 20*time.Second))
 	defer cancel()
 	t.fleet.mu.Lock()
@@ -78,7 +78,7 @@ func (t *Transaction) reconnect(ctx context.Context, host string, via netip.Addr
 
 // TakeOver makes this program the holder of a transaction that another one opened, on those hosts: the
 // earlier one's steps are refused from here on.
-func (t *Transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
+func (t *transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
 	return eachHost(hosts, func(host string) error {
 		h := t.refs[host]
 		h.mu.Lock()

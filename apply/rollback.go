@@ -20,7 +20,7 @@ func Rollback(ctx context.Context, s *Session, takeOver string, e Events) *Repor
 		tellFates(e, r.Outcomes)
 	}
 	ending := fatesEnding(fates)
-	var others *HeldError
+	var others *heldError
 	if errors.As(err, &others) {
 		ending = max(ending, Held)
 	}
@@ -51,10 +51,10 @@ func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]Hos
 		return nil, err
 	}
 	before := endedIn(told) // hosts that went back by themselves have no fate below
-	fates, err := s.UndoLast(ctx, s.Fabric.Name, "", s.Hosts(), "rollback by "+s.Options.User, held(shown, before))
+	fates, err := s.undoLast(ctx, s.Fabric.Name, "", s.Hosts(), "rollback by "+s.Options.User, held(shown, before))
 	now := endedBy(fates)
 	forgotten := k.forget(mine, func(host string, on calls.TxRef) bool { return before(host, on) || now(host, on) })
-	var others *HeldError
+	var others *heldError
 	if errors.As(err, &others) {
 		return fates, errors.Join(err, forgotten)
 	}

@@ -279,7 +279,7 @@ func (r *run) acceptance(ctx context.Context, ending Ending, committed []string)
 	if ending != CheckFailed || !r.o.CheckRollback || len(committed) == 0 {
 		return ending, nil
 	}
-	fates, err := r.s.UndoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
+	fates, err := r.s.undoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
 	r.enter(fates)
 	tellFates(r.e, r.report.Outcomes)
 	return max(ending, fatesEnding(fates)), err
@@ -301,9 +301,9 @@ func (r *run) failures(ctx context.Context) (ending Ending, why error) {
 		if err := h.Err(); err != nil {
 			kind := Failed
 			switch {
-			case IsStale(err):
+			case isStale(err):
 				kind = Stale
-			case IsHeld(err):
+			case isHeld(err):
 				kind = Held
 			}
 			ending, why = max(ending, kind), errors.Join(why, fmt.Errorf("host %s: %w", h.Host, err))

@@ -16,8 +16,8 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// StackOptions steer the stack stage.
-type StackOptions struct {
+// stackOptions steer the stack stage.
+type stackOptions struct {
 	Fabric, Plan string
 	User         string                  // user@machine of the operator
 	Apart        func(a, b string) bool  // hosts that are not to go down at once, such as the two ends of a link
@@ -26,11 +26,11 @@ type StackOptions struct {
 	Bundles      map[string]calls.Bundle // what was sent, by host
 }
 
-// Stacks installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
+// installAll installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
 // on the others in waves without two hosts of one link. After a failure no other host begins. A host
 // where it failed, or that was not heard of any more, goes on or stops by itself, and its journal
 // tells the next plan.
-func (f *Fleet) Stacks(ctx context.Context, p *planner.Plan, o StackOptions) []HostOutcome {
+func (f *Fleet) installAll(ctx context.Context, p *planner.Plan, o stackOptions) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	index := map[string]int{}
 	for i, h := range p.Hosts {
@@ -78,7 +78,7 @@ next:
 	return out
 }
 
-func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOptions) HostOutcome {
+func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o stackOptions) HostOutcome {
 	out := HostOutcome{Host: h.Name}
 	for _, a := range h.Actions {
 		res := Outcome{Action: a}
@@ -103,7 +103,7 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o StackOption
 }
 
 // installOn installs, waits for the end, and restarts the host where the changes say so.
-func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o StackOptions) error {
+func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o stackOptions) error {
 	// A plan may be carried out twice: each time is an order of its own.
 	order := calls.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
 	if b, sent := o.Bundles[host]; sent {
@@ -162,7 +162,7 @@ func askAgain[P, R any](ctx context.Context, f *Fleet, m agent.Method[P, R], hos
 }
 
 // awaitStack asks until the installation has ended; it goes on without a connection.
-func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.StackState, o StackOptions) error {
+func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.StackState, o stackOptions) error {
 	step := ""
 	for {
 		j := state.Job

@@ -139,7 +139,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.adopt("a", client)
-		err = f.installOn(t.Context(), "a", planner.Action{Changes: c.changes}, StackOptions{Plan: "p", Patience: time.Minute, Started: func(string, string) {}})
+		err = f.installOn(t.Context(), "a", planner.Action{Changes: c.changes}, stackOptions{Plan: "p", Patience: time.Minute, Started: func(string, string) {}})
 		if fmt.Sprint(err) != c.err && (err != nil || c.err != "") || len(h.orders) != c.orders || h.boot != c.boots || h.early {
 			t.Errorf("%s: %v, %d orders and %d restarts after %q", name, err, len(h.orders), h.boot, h.asked)
 		}
@@ -187,7 +187,7 @@ func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.adopt("a", client)
-		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, StackOptions{Plan: "p", Bundles: map[string]calls.Bundle{"a": {Name: "b.tgz"}}, Started: func(string, string) {}}); err != nil {
+		if err := f.installOn(t.Context(), "a", planner.Action{Changes: []resource.Change{{Attribute: "stack"}}}, stackOptions{Plan: "p", Bundles: map[string]calls.Bundle{"a": {Name: "b.tgz"}}, Started: func(string, string) {}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -227,7 +227,7 @@ func replacedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef
 
 // keepTokens leaves them on this machine while the apply runs: should its program die, another run
 // can end what it began. Without them that only takes as long as the lease.
-func (r *run) keepTokens(tx *Transaction) (drop func()) {
+func (r *run) keepTokens(tx *transaction) (drop func()) {
 	k, w := r.s.Options.Tokens, tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
 	others, err := k.all("")
 	warn(r.e, err)

@@ -73,7 +73,7 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &awaited{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
 	saveTokens(t, k, w)
 	r := runOn(k)
-	tx := r.s.Resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
+	tx := r.s.resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
 	t.Cleanup(tx.Close)
 	drop := r.keepTokens(tx)
 	r.report.Outcomes = []HostOutcome{{Host: "a", Fate: Committed}}
@@ -124,7 +124,7 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 	k := storeIn(t.TempDir())
 	began := func(hosts map[string]calls.TxRef) (*run, func()) {
 		r := runOn(k)
-		tx := r.s.Resume(t.Context(), "f", hosts)
+		tx := r.s.resume(t.Context(), "f", hosts)
 		t.Cleanup(tx.Close)
 		return r, r.keepTokens(tx)
 	}

@@ -34,18 +34,18 @@ const (
 // String is the fate as people read it.
 func (f Fate) String() string { return strings.ReplaceAll(string(f), "_", " ") }
 
-// TxOptions say who opens a transaction, and how long hosts wait for a client that fell silent.
-type TxOptions struct {
+// txOptions say who opens a transaction, and how long hosts wait for a client that fell silent.
+type txOptions struct {
 	Fabric, Plan string
 	User         string // user@machine of the operator
 	Client       string // names this run
 	Lease        time.Duration
 }
 
-// HeldError is why hosts were not changed: another transaction is open there.
-type HeldError struct{ Hosts map[string]string }
+// heldError is why hosts were not changed: another transaction is open there.
+type heldError struct{ Hosts map[string]string }
 
-func (e *HeldError) Error() string {
+func (e *heldError) Error() string {
 	var lines []string
 	for _, h := range slices.Sorted(maps.Keys(e.Hosts)) {
 		lines = append(lines, "host "+h+": "+e.Hosts[h])
@@ -53,12 +53,12 @@ func (e *HeldError) Error() string {
 	return strings.Join(lines, "; ") + "; see `fabricform pending`"
 }
 
-// Transaction is one open on every host that a plan changes. An open one is the lock: nobody else
+// transaction is one open on every host that a plan changes. An open one is the lock: nobody else
 // changes these hosts meanwhile, and each goes back by itself once its lease is not renewed.
-type Transaction struct {
+type transaction struct {
 	fleet  *Fleet
 	fabric string
-	who    TxOptions
+	who    txOptions
 	lease  time.Duration
 	refs   map[string]*hold   // by host
 	stop   context.CancelFunc // of the beats
@@ -69,13 +69,13 @@ type Transaction struct {
 }
 
 // Hosts are those that the transaction is open on, sorted.
-func (t *Transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs)) }
+func (t *transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs)) }
 
-// Begin asks every host that the plan changes whether it can go back by itself, and then opens a
+// begin asks every host that the plan changes whether it can go back by itself, and then opens a
 // transaction on each. Where one cannot, nothing is changed anywhere; the error is a *HeldError
 // where another transaction is open.
-func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Transaction, error) {
-	t := &Transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*hold{}}
+func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*transaction, error) {
+	t := &transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*hold{}}
 	acting := map[string][]resource.Atom{}
 	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
@@ -84,7 +84,7 @@ func (f *Fleet) Begin(ctx context.Context, p *planner.Plan, o TxOptions) (*Trans
 		}
 	}
 	var mu sync.Mutex
-	held := &HeldError{Hosts: map[string]string{}}
+	held := &heldError{Hosts: map[string]string{}}
 	err := eachHost(slices.Sorted(maps.Keys(acting)), func(host string) error {
 		r, err := calls.Ready.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Held != nil {
@@ -160,7 +160,7 @@ const beatEvery = time.Second
 
 // beat keeps the leases while this program lives. A host that refuses is found by its next action;
 // one that cannot be asked may be reached by another connection soon.
-func (t *Transaction) beat() {
+func (t *transaction) beat() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	for host, h := range t.refs {
@@ -183,14 +183,14 @@ func (t *Transaction) beat() {
 }
 
 // Leave forgets hosts whose transaction has ended.
-func (t *Transaction) Leave(hosts []string) {
+func (t *transaction) Leave(hosts []string) {
 	for _, h := range hosts {
 		delete(t.refs, h)
 	}
 }
 
 // Refs are the holds on the hosts' transactions, for whoever is to go on with them.
-func (t *Transaction) Refs() map[string]calls.TxRef {
+func (t *transaction) Refs() map[string]calls.TxRef {
 	out := map[string]calls.TxRef{}
 	for host, h := range t.refs {
 		out[host] = h.ref
@@ -199,7 +199,7 @@ func (t *Transaction) Refs() map[string]calls.TxRef {
 }
 
 // Close lets go of the hosts: leases that are still open run out.
-func (t *Transaction) Close() {
+func (t *transaction) Close() {
 	if t.stop != nil {
 		t.stop()
 	}
@@ -208,7 +208,7 @@ func (t *Transaction) Close() {
 
 // Reach proves that the operator still gets in: a new connection to every host of the transaction,
 // with patience for a blip.
-func (t *Transaction) Reach(ctx context.Context) error {
+func (t *transaction) Reach(ctx context.Context) error {
 	return eachHost(t.Hosts(), func(host string) error {
 		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
 		defer cancel()
@@ -222,7 +222,7 @@ func (t *Transaction) Reach(ctx context.Context) error {
 }
 
 // Prepare says on all hosts that their changes are made and checked.
-func (t *Transaction) Prepare(ctx context.Context) error {
+func (t *transaction) Prepare(ctx context.Context) error {
 	return eachHost(t.Hosts(), func(host string) error {
 		_, err := calls.Prepare.Call(ctx, t.fleet, host, t.refs[host].ref)
 		return err
@@ -231,7 +231,7 @@ func (t *Transaction) Prepare(ctx context.Context) error {
 
 // Commit ends the transaction on all hosts, with what was changed. fates says how it ended where it
 // is not open any more; a host that was not heard of between its preparation and its commit is lost.
-func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
+func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
 	err = eachHost(t.Hosts(), func(host string) error {
@@ -254,7 +254,7 @@ func (t *Transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 
 // Revert takes hosts back to what they were. A host that cannot be asked goes back by itself; its
 // end is awaited.
-func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
+func (t *transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
 	fates := map[string]HostOutcome{}
 	var mu sync.Mutex
 	err := eachHost(hosts, func(host string) error {
@@ -270,7 +270,7 @@ func (t *Transaction) Revert(ctx context.Context, hosts []string, why string) (m
 	return fates, err
 }
 
-func (t *Transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
+func (t *transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
 	p := calls.TxRevert{TxRef: t.refs[host].ref, Why: why}
 	i, err := calls.Revert.Call(ctx, t.fleet, host, p)
 	if err != nil {
@@ -294,10 +294,10 @@ func ended(host string, i calls.TxInfo) HostOutcome {
 	return o
 }
 
-// Resume is a transaction that another run opened and prepared. Its leases are kept from now on.
-func (f *Fleet) Resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *Transaction {
+// resume is a transaction that another run opened and prepared. Its leases are kept from now on.
+func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *transaction {
 	all, _ := f.Transactions(ctx) // whoever does not answer is found by the next step
-	t := &Transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
+	t := &transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
 	for host, ref := range refs {
 		t.refs[host] = &hold{ref: ref}
 		for _, i := range all[host] {
@@ -328,16 +328,16 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, er
 	return out, err
 }
 
-// UndoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
+// undoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
 // back already, or never had one, has no fate. refs are holds on transactions that may be open; the
 // error is a *HeldError where one is open that somebody else holds. Where a plan is named, what
 // another one committed is left as it is, and an error.
-func (f *Fleet) UndoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]calls.TxRef) (map[string]HostOutcome, error) {
+func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]calls.TxRef) (map[string]HostOutcome, error) {
 	all, err := f.Transactions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fates, held := map[string]HostOutcome{}, &HeldError{Hosts: map[string]string{}}
+	fates, held := map[string]HostOutcome{}, &heldError{Hosts: map[string]string{}}
 	var mu sync.Mutex
 	err = eachHost(hosts, func(host string) error {
 		i := last(all[host], fabric)

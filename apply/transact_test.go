@@ -39,7 +39,7 @@ func TestUndoLastOfAPlanLeavesOthers(t *testing.T) {
 					return calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, State: checkpoint.Reverted}, nil
 				},
 			})
-			fates, err := tx.fleet.UndoLast(t.Context(), "f", c.plan, []string{"h"}, "a check failed", nil)
+			fates, err := tx.fleet.undoLast(t.Context(), "f", c.plan, []string{"h"}, "a check failed", nil)
 			if d := cmp.Diff(c.asked, asked()); d != "" {
 				t.Error(d)
 			}
@@ -84,7 +84,7 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 // TestUndoLastFollowsTheHostBack: the connection that asks for it may stand on what goes back.
 func TestUndoLastFollowsTheHostBack(t *testing.T) {
 	last := calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
-	var tx *Transaction
+	var tx *transaction
 	tx, _ = scripted(t, map[string]agent.Handler{
 		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
 		"tx.revert": func(context.Context, json.RawMessage) (any, error) {
@@ -112,7 +112,7 @@ func TestUndoLastFollowsTheHostBack(t *testing.T) {
 		there, _ := scripted(t, back)
 		return there.fleet.client("h"), nil
 	}
-	fates, err := tx.fleet.UndoLast(t.Context(), "f", "", []string{"h"}, "rollback", nil)
+	fates, err := tx.fleet.undoLast(t.Context(), "f", "", []string{"h"}, "rollback", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,14 +40,14 @@ func (h HostOutcome) Err() error {
 	return nil
 }
 
-// IsStale says whether an action was refused because the host moved since the plan was made.
-func IsStale(err error) bool {
+// isStale says whether an action was refused because the host moved since the plan was made.
+func isStale(err error) bool {
 	var e *agent.Error
 	return errors.As(err, &e) && e.Stale
 }
 
-// IsHeld says whether an action was refused because somebody else is at work on the host.
-func IsHeld(err error) bool {
+// isHeld says whether an action was refused because somebody else is at work on the host.
+func isHeld(err error) bool {
 	var e *agent.Error
 	return errors.As(err, &e) && e.Held
 }
@@ -55,7 +55,7 @@ func IsHeld(err error) bool {
 // Walk makes the plan's changes of the runtime stage under a transaction: hosts side by side, each
 // host's actions in order. After a failure no host begins another action, unless others are to go on. Started is told
 // of every action before it begins, from several goroutines; it may be nil.
-func (t *Transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
+func (t *transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	var failed atomic.Bool
 	_ = sideBySide(0, p.Hosts, func(i int, h planner.HostPlan) error {
@@ -68,7 +68,7 @@ func (t *Transaction) Walk(ctx context.Context, p *planner.Plan, others bool, st
 	return out
 }
 
-func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped func() bool, started func(planner.Action)) HostOutcome {
+func (t *transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped func() bool, started func(planner.Action)) HostOutcome {
 	out := HostOutcome{Host: h.Name}
 	failed := false
 	for _, a := range h.Actions {
@@ -89,7 +89,7 @@ func (t *Transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	return out
 }
 
-func (t *Transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (calls.ActResult, error) {
+func (t *transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (calls.ActResult, error) {
 	if a.Op == planner.Reconnect {
 		return calls.ActResult{}, t.reconnect(ctx, h.Name, a.Via)
 	}

@@ -16,7 +16,7 @@ const markdownLimit = 60_000
 // PlanMarkdown is a plan for a pull request: the summary first, each group of hosts folded. What
 // would not fit is left out, and counted.
 func PlanMarkdown(p *planner.Plan, notes []string) string {
-	s := Summarise(p)
+	s := summarise(p)
 	var b strings.Builder
 	switch away := len(s.Unreachable); {
 	case s.Problems > 0:
@@ -87,8 +87,8 @@ func groupMarkdown(g planner.Group) string {
 		html.EscapeString(clean(planner.Names(g.Hosts))), Count(n, "change"), Count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
 }
 
-// ResultsMarkdown is a table of the checks that say something: failures and warnings first.
-func ResultsMarkdown(results []validators.Result) string {
+// resultsMarkdown is a table of the checks that say something: failures and warnings first.
+func resultsMarkdown(results []validators.Result) string {
 	n := tally(results)
 	var b strings.Builder
 	sign := "✅"

@@ -44,7 +44,7 @@ func (r *Report) Bytes(file string) ([]byte, error) {
 		}
 	}
 	if len(r.Results) > 0 {
-		b.WriteString("\n" + ResultsMarkdown(r.Results))
+		b.WriteString("\n" + resultsMarkdown(r.Results))
 	}
 	return []byte(b.String()), nil
 }

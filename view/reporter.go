@@ -63,8 +63,8 @@ type PlanSummary struct {
 	Worst       string            `json:"worst_disruption,omitempty"`
 }
 
-// Summarise counts a plan.
-func Summarise(p *planner.Plan) PlanSummary {
+// summarise counts a plan.
+func summarise(p *planner.Plan) PlanSummary {
 	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable()}
 	for _, m := range p.Vanished {
 		s.Vanished = append(s.Vanished, m.Name)
@@ -91,7 +91,7 @@ func (e *Events) Plan(p *planner.Plan, notes []string) {
 	for _, n := range notes {
 		e.emit(event{Type: "note", Note: n})
 	}
-	e.emit(event{Type: "plan", Fabric: p.Fabric, Summary: Summarise(p)})
+	e.emit(event{Type: "plan", Fabric: p.Fabric, Summary: summarise(p)})
 }
 
 // Walk writes a line for each host.
