@@ -14,6 +14,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -135,7 +136,7 @@ func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
 		var p calls.SnapshotParams
 		err := json.Unmarshal(raw, &p)
 		asked = append(asked, p.Ask)
-		return calls.SnapshotResult{}, err
+		return calls.SnapshotResult{Snapshot: new(facts.Snapshot)}, err
 	}})
 	for _, asking := range []bool{true, false} {
 		if _, err := tx.fleet.Read(t.Context(), "h", asking); err != nil {
