@@ -59,6 +59,14 @@ func Output(path string, text []byte, perm fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, text, perm)
 	}
+	// The kernel decides whether this user may write through a link: in a shared folder it refuses another
+	// user's (fs.protected_symlinks, proc_sys_fs(5)), which resolving the link here would bypass.
+	switch f, err := os.OpenFile(path, os.O_WRONLY, 0); {
+	case err == nil:
+		f.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to // the link stays one
 	}

@@ -67,3 +67,31 @@ func TestReplacementsSurviveACrashedLink(t *testing.T) {
 		t.Errorf("removed twice: %v", err)
 	}
 }
+
+// TestOutputFollowsNoLinkThatTheKernelWouldNot: in a shared folder another user's link leads nowhere.
+func TestOutputFollowsNoLinkThatTheKernelWouldNot(t *testing.T) {
+	if raw, err := os.ReadFile("/proc/sys/fs/protected_symlinks"); err != nil || raw[0] != '1' || os.Getuid() != 0 {
+		t.Skip("needs root, to make another user's link, and a kernel with fs.protected_symlinks=1")
+	}
+	shared, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	link := filepath.Join(shared, "link")
+	if err := os.WriteFile(to, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(shared, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(to, link); err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	if err := os.Lchown(link, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := Output(link, []byte("overwritten"), 0o600); err == nil {
+		t.Error("another user's link in a shared folder was followed")
+	}
+	if raw, err := os.ReadFile(to); err != nil || string(raw) != "mine" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
