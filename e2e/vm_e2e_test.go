@@ -172,7 +172,7 @@ func foreignDevices(t *testing.T, state string) {
 		}
 	}
 	write("  rxe \"rxe9\" {\n    netdev = \"eth1\"\n  }\n")
-	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, "eth1 carries the software RDMA device rxe0 already")
+	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, "eth1 already has the software RDMA device rxe0")
 	write("  rxe \"rxe0\" {\n    netdev = \"eth1\"\n  }\n")
 	try(t, state, "plan", "-lab=soft-roce-pair", fabric).want(t, 1, `owned by fabric "soft-roce-pair"`)
 	write("  nic \"rail0\" {\n    match = { rdma = \"rxe0\" }\n    mtu = 4200\n  }\n")

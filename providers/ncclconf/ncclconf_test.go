@@ -238,7 +238,7 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 		"settings cannot work: rail0: no":      {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
 		"line break":                           {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},
 		"not a variable name":                  {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
-		"no configuration file of fabricform'": {edit(func(s *Spec) { s.File = "/etc/passwd" }), nil},
+		"not one of fabricform's own configuration": {edit(func(s *Spec) { s.File = "/etc/passwd" }), nil},
 	} {
 		k, raw := kind(t, c.want)
 		f := &fake{files: c.files}
