@@ -233,11 +233,11 @@ func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
 		want  Spec
 		files map[string]facts.File
 	}{
-		"not a regular file":                   {wanted(), stat(host.FileStat{Mode: fs.ModeSymlink})},
-		"belongs to user 7":                    {edit(func(s *Spec) { s.Replace = true }), stat(host.FileStat{UID: 7})},
-		"settings cannot work: rail0: no":      {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
-		"line break":                           {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},
-		"not a variable name":                  {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
+		"not a regular file":                        {wanted(), stat(host.FileStat{Mode: fs.ModeSymlink})},
+		"belongs to user 7":                         {edit(func(s *Spec) { s.Replace = true }), stat(host.FileStat{UID: 7})},
+		"settings cannot work: rail0: no":           {edit(func(s *Spec) { s.Wrong = []string{"rail0: no"} }), nil},
+		"line break":                                {edit(func(s *Spec) { s.Env[0].Value = "a\nB=1" }), nil},
+		"not a variable name":                       {edit(func(s *Spec) { s.Env[0].Name = "A=B" }), nil},
 		"not one of fabricform's own configuration": {edit(func(s *Spec) { s.File = "/etc/passwd" }), nil},
 	} {
 		k, raw := kind(t, c.want)
