@@ -17,6 +17,10 @@ import (
 // patience with the first boot: emulated, it takes 35 s on a quiet machine, and minutes on a busy one.
 const patience = 10 * time.Minute
 
+// kvmPatience is less: with KVM the first boot takes seconds. Where this machine is itself a guest, KVM may
+// start a kernel and never get on with it, and emulation is waiting.
+const kvmPatience = 90 * time.Second
+
 // freeze boots the image and keeps the memory of the guest, from which labs start in seconds.
 func freeze(ctx context.Context, dir, accel string) (err error) {
 	runtime.LockOSThread() // the machine ends with the thread that started it
@@ -26,7 +30,11 @@ func freeze(ctx context.Context, dir, accel string) (err error) {
 	if out, err := overlay.CombinedOutput(); err != nil {
 		return fmt.Errorf("make disk: %w: %s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	limit := patience
+	if accel == "kvm" {
+		limit = kvmPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m := machine{image: ".", disk: diskFile, console: "console", monitor: "monitor", accel: accel}
 	cmd := exec.CommandContext(ctx, program, m.args()...)
