@@ -22,10 +22,10 @@ func TestDisruptionsWantToBeAllowed(t *testing.T) {
 		want    string
 	}{
 		{resource.LinkFlap, plan(resource.Live, resource.LinkFlap), ""},
-		{resource.LinkFlap, plan(resource.DriverReload), "a driver reload of a; run with -allow=driver-reload"},
-		{resource.LinkFlap, plan(resource.DriverReload, resource.Reboot), "a reboot of b and a driver reload of a; run with -allow=reboot"},
+		{resource.LinkFlap, plan(resource.DriverReload), "a driver reload of a. To allow this, run with -allow=driver-reload"},
+		{resource.LinkFlap, plan(resource.DriverReload, resource.Reboot), "a reboot of b and a driver reload of a. To allow this, run with -allow=reboot"},
 		{resource.DriverReload, plan(resource.DriverReload), ""},
-		{resource.DriverReload, plan(resource.DriverReload, resource.Reboot), "a reboot of b; run with -allow=reboot"},
+		{resource.DriverReload, plan(resource.DriverReload, resource.Reboot), "a reboot of b. To allow this, run with -allow=reboot"},
 		{resource.Reboot, plan(resource.DriverReload, resource.Reboot), ""},
 	} {
 		err := disruptive(c.plan, c.allowed)

@@ -10,13 +10,13 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// afterReboot judges what is on hosts that were started anew since the fabric was last applied there: all
-// that a plan would change did not come up.
+// afterReboot checks whether hosts came up as declared, if they rebooted since the fabric was last applied
+// there: everything that a plan would still change did not come up.
 func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map[string]*facts.Snapshot) []validators.Result {
 	var out []validators.Result
 	for _, h := range p.Hosts {
 		if h.Unreachable != "" || seen[h.Name] == nil {
-			continue // the checks that follow say so
+			continue // the later checks report it
 		}
 		say := func(v validators.Verdict, r validators.Result) {
 			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
@@ -32,15 +32,15 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			say(validators.Warn, reboot)
 			continue
 		case !ok:
-			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run fabricform apply first"})
+			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run `fabricform apply` first"})
 			continue
 		case applied.Boot == "":
 			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not known to have rebooted since " + last, Wanted: "a reboot since the last apply",
-				Cause: "no boot ID was recorded when the fabric was applied", Cure: "apply it, reboot the host, and verify again"})
+				Cause: "no boot ID was recorded when the fabric was applied", Cure: "run `fabricform apply`, reboot the host, and verify again"})
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
 			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not rebooted since " + last, Wanted: "a reboot since the last apply",
-				Cause: "the host has not rebooted since the last apply, so persistence is untested", Cure: "reboot it, and verify again"})
+				Cause: "the host has not rebooted since the last apply, so persistence is untested", Cure: "reboot the host, and verify again"})
 			continue
 		}
 		for _, q := range h.Problems {
@@ -50,7 +50,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			for _, c := range a.Changes {
 				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
 					Found: c.Attribute + " " + orAbsent(c.From), Wanted: c.Attribute + " " + orAbsent(c.To),
-					Cause: "it did not come up as declared", Cure: "`fabricform plan` shows all that differs, and `fabricform apply` corrects it"})
+					Cause: "it did not come up as declared", Cure: "run `fabricform plan` to see all differences, and `fabricform apply` to correct them"})
 			}
 		}
 		if asDeclared {
@@ -61,7 +61,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 	return out
 }
 
-// lastApplied is the latest entry of the fabric that changed the host.
+// lastApplied returns the latest history entry in which the fabric changed the host.
 func lastApplied(fabric string, records []resource.Record) (last resource.Entry, ok bool) {
 	for _, r := range records {
 		for _, e := range r.History {

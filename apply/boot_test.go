@@ -27,7 +27,7 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 		says    string
 	}{
 		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up as declared"},
-		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot it, and verify again"},
+		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot the host, and verify again"},
 		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
 		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources as declared"},
 		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to have rebooted since"},

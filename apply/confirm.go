@@ -14,12 +14,12 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// leaveOpen ends an apply that waits for its confirmation. What it enters into the hosts' records
-// goes with the rest, should the confirmation not come.
+// leaveOpen ends an apply whose transaction stays open until it is confirmed. If it is not confirmed,
+// what leaveOpen writes into the hosts' records reverts with the rest.
 func (r *run) leaveOpen(ctx context.Context, tx *transaction) (Ending, error) {
 	declared := *r.s.Fabric
-	declared.Outputs = nil // they may be sensitive, and are nothing that hosts have
-	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &awaited{Fabric: &declared, Destroy: r.s.Options.Destroy}}
+	declared.Outputs = nil // outputs may be sensitive, and hosts do not have them
+	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy}}
 	until := time.Now().Add(r.o.Lease).Format("15:04:05")
 	for i := range r.report.Outcomes {
 		if _, open := w.Hosts[r.report.Outcomes[i].Host]; open {
@@ -27,27 +27,27 @@ func (r *run) leaveOpen(ctx context.Context, tx *transaction) (Ending, error) {
 		}
 	}
 	if err := r.s.Options.Tokens.save(w); err != nil {
-		return r.back(ctx, tx, Failed, err)
+		return r.revert(ctx, tx, Failed, err)
 	}
 	err := r.enrolLate(ctx)
 	tx.Close()
 	r.open = true
-	r.e.Note("The changes are made and wait until %s: `fabricform confirm` keeps them; without it the hosts go back by themselves.", until)
+	r.e.Note("The changes are made, but pending until %s. To keep them, run `fabricform confirm`; otherwise the hosts revert by themselves.", until)
 	return Done, err
 }
 
-// Confirm ends what an apply with Manual left open on the chosen hosts: it is kept on all of an apply's
-// hosts, or reverted on all. f says how the hosts are reached. takeOver is a file of tokens that another
-// machine kept; "": those of this one. An interrupt does not part the hosts.
+// Confirm ends the pending applies (Options.Manual) on the chosen hosts: each is committed on all of its
+// hosts, or reverted on all. f says how to reach the hosts. takeOver is a token file from another machine;
+// "" uses this machine's tokens. An interrupt does not stop Confirm between two hosts.
 func Confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, takeOver string, e Events) *Report {
 	report := &Report{Command: "confirm", Fabric: f.Name, Build: o.Build, Who: o.User, Started: time.Now()}
-	waiting, err := o.Tokens.waiting(takeOver, o.Chosen)
+	pending, err := o.Tokens.pending(takeOver, o.Chosen)
 	if err != nil {
 		return report.end(Failed, err)
 	}
 	late, fates, ending := context.WithoutCancel(ctx), map[string]HostOutcome{}, Done
 	var whys error
-	for _, w := range waiting {
+	for _, w := range pending {
 		ended, reverted, err := confirm(late, f, o, w, takeOver != "", e)
 		maps.Copy(fates, ended)
 		whys = errors.Join(whys, err)
@@ -56,14 +56,14 @@ func Confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, takeOver s
 		}
 	}
 	if whys == nil && len(fates) == 0 {
-		return report.end(Failed, o.Tokens.noneWaits())
+		return report.end(Failed, o.Tokens.nonePending())
 	}
 	report.Outcomes = sorted(fates)
-	tellFates(e, report.Outcomes)
+	reportFates(e, report.Outcomes)
 	return report.end(max(ending, fatesEnding(fates)), whys)
 }
 
-// sorted are the fates in the order of their hosts.
+// sorted returns the fates in the order of their hosts.
 func sorted(fates map[string]HostOutcome) (out []HostOutcome) {
 	for _, h := range slices.Sorted(maps.Keys(fates)) {
 		out = append(out, fates[h])
@@ -71,14 +71,14 @@ func sorted(fates map[string]HostOutcome) (out []HostOutcome) {
 	return out
 }
 
-// waiting are the applies that wait for a confirmation from here, and wholly on the chosen hosts.
-func (k TokenStore) waiting(from string, chosen map[string]bool) ([]tokens, error) {
+// pending returns the pending applies that this machine can confirm and whose hosts are all chosen.
+func (k TokenStore) pending(from string, chosen map[string]bool) ([]tokens, error) {
 	all, err := k.all(from)
 	if err != nil {
 		return nil, err
 	}
 	if from != "" && all[0].Waits == nil {
-		return nil, fmt.Errorf("%s is of an apply that does not wait; `fabricform rollback -takeover %s` ends it", from, from)
+		return nil, fmt.Errorf("%s belongs to an apply that is not pending. To roll it back, run `fabricform rollback -takeover %s`", from, from)
 	}
 	all = slices.DeleteFunc(all, func(w tokens) bool {
 		for host := range w.Hosts {
@@ -89,22 +89,22 @@ func (k TokenStore) waiting(from string, chosen map[string]bool) ([]tokens, erro
 		return w.Waits == nil
 	})
 	if len(all) == 0 {
-		return nil, k.noneWaits()
+		return nil, k.nonePending()
 	}
 	return all, nil
 }
 
-func (k TokenStore) noneWaits() error {
-	return fmt.Errorf("no apply of fabric %q waits for a confirmation from this machine", k.Fabric)
+func (k TokenStore) nonePending() error {
+	return fmt.Errorf("this machine has no pending apply of fabric %q to confirm", k.Fabric)
 }
 
-// confirm ends one apply: it is kept on all of its hosts, or reverted on all. There are no fates where it
-// has ended everywhere, and hosts have gone on since.
+// confirm ends one pending apply: it is committed on all of its hosts, or reverted on all. fates is empty if
+// the apply has already ended on all hosts, and newer transactions have started there.
 func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, takeOver bool, e Events) (fates map[string]HostOutcome, reverted bool, err error) {
 	s := resume(ctx, f, o, w)
 	defer s.Close()
-	told, _ := s.Transactions(ctx) // whoever does not answer is found by the next step
-	k, on, replaced := o.Tokens, map[string]calls.TxRef{}, replacedIn(told)
+	reported, _ := s.Transactions(ctx) // the next step finds hosts that do not answer
+	k, on, replaced := o.Tokens, map[string]calls.TxRef{}, replacedIn(reported)
 	var gone []string
 	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
 		if ref := w.Hosts[host]; replaced(host, ref) {
@@ -113,46 +113,46 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 			on[host] = ref
 		}
 	}
-	if len(gone) > 0 && w.over(endedIn(told)) {
+	if len(gone) > 0 && w.endedOnAll(endedIn(reported)) {
 		return nil, false, k.remove(w)
 	}
 	tx := s.resume(ctx, f.Name, on)
 	defer tx.Close()
 	if takeOver {
 		tx.Moved = k.follow(w, func(err error) { warn(e, err) })
-		ended := endedIn(told) // nobody holds those, and they are told of like others that went back
+		ended := endedIn(reported) // only open transactions can be taken over
 		open := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return ended(host, on[host]) })
 		if err := tx.TakeOver(ctx, open, o.User, NewID()); err != nil {
-			return nil, false, fmt.Errorf("take the transaction over: %w; hosts that were taken over are held from this machine now: `fabricform confirm` and `fabricform rollback` go on with them, without -takeover", err)
+			return nil, false, fmt.Errorf("take the transaction over: %w. This machine now holds the tokens of the hosts that were taken over: continue with `fabricform confirm` or `fabricform rollback`, without -takeover", err)
 		}
 	}
 	if len(gone) > 0 {
-		err = fmt.Errorf("it has ended on %s, and another transaction came there since", strings.Join(gone, ", "))
+		err = fmt.Errorf("it has already ended on %s, and a newer transaction has started there", strings.Join(gone, ", "))
 	} else {
 		err = s.persistAndProve(ctx, tx)
 	}
 	if err == nil {
 		fates, err = tx.Commit(ctx)
-	} else { // some cannot be committed any more: then none is
+	} else { // one host cannot commit, so none does
 		reverted = true
 		fates, _ = tx.Revert(ctx, tx.Hosts(), firstLine(err)) // the fates say it, host by host
 	}
 	return fates, reverted, errors.Join(err, k.keepRest(w, fates, replaced))
 }
 
-// keepRest leaves what a confirmation did not end to the next one: what is lost may still be kept where
-// others are, and goes back where others did.
+// keepRest saves the tokens of hosts whose transaction has not ended, for the next confirm: a lost host can
+// still commit if the others did, and reverts if they did.
 func (k TokenStore) keepRest(w tokens, fates map[string]HostOutcome, replaced func(host string, on calls.TxRef) bool) error {
 	maps.DeleteFunc(w.Hosts, func(host string, _ calls.TxRef) bool { return fates[host].Fate == Committed })
 	ended := endedBy(fates)
-	if w.over(func(host string, on calls.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
+	if w.endedOnAll(func(host string, on calls.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
 		return k.remove(w)
 	}
 	return k.save(w)
 }
 
-// resume opens a session on the hosts of an apply that waits. They are reached as the files say now: an
-// address may have moved, and another machine may have another way in.
+// resume opens a session on the hosts of a pending apply. It connects to them as the files say now: an
+// address may have changed, and another machine may use another SSH configuration.
 func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *Session {
 	for _, h := range w.Waits.Fabric.Hosts {
 		if now := f.Host(h.Name); now != nil {
@@ -166,7 +166,8 @@ func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *
 	return Open(ctx, w.Waits.Fabric, o)
 }
 
-// persistAndProve writes what lasts, and sees as apply does that the hosts are reached and as declared.
+// persistAndProve writes the persistent configuration and checks, as apply does, that the hosts are
+// reachable and as declared.
 func (s *Session) persistAndProve(ctx context.Context, tx *transaction) error {
 	if err := tx.Persist(ctx, nil); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// destroy gives everything back.
+// destroy undoes everything that the fabric made.
 func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 	r.p.Roster, r.p.Vanished, r.p.Enrol = r.s.remaining(r.p), nil, r.s.Hosts()
 	r.e.Plan(r.p, nil)
@@ -30,7 +30,7 @@ func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 	return max(ending, changed), err
 }
 
-// remaining is the roster once the plan is carried out: without the hosts that are given back.
+// remaining returns the roster without the hosts that are being destroyed.
 func (s *Session) remaining(p *planner.Plan) (out []resource.Member) {
 	for _, m := range p.Roster {
 		if s.LeftOut(m.Name) {
@@ -40,7 +40,7 @@ func (s *Session) remaining(p *planner.Plan) (out []resource.Member) {
 	return out
 }
 
-// enrolOthers takes the destroyed hosts off the rosters of those that remain.
+// enrolOthers removes the destroyed hosts from the rosters of the other hosts.
 func (r *run) enrolOthers(ctx context.Context) error {
 	if !slices.ContainsFunc(r.s.Fabric.Hosts, func(h *fabric.Host) bool { return r.s.LeftOut(h.Name) }) {
 		return nil
@@ -50,7 +50,7 @@ func (r *run) enrolOthers(ctx context.Context) error {
 	return others.Enrol(ctx, r.p.Fabric, r.p.Roster, others.Hosts(), nil)
 }
 
-// WithVanished adds hosts that the files no longer name, as the rosters of the others know them.
+// WithVanished adds hosts that the files no longer name but the other hosts' rosters still list.
 func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, asked []string) (*fabric.Fabric, error) {
 	o.Chosen, o.Destroy = nil, false
 	s := Open(ctx, f, o)
@@ -60,7 +60,7 @@ func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, asked
 	for _, name := range asked {
 		i := slices.IndexFunc(known, func(m resource.Member) bool { return m.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("-host %s: neither the files nor the hosts' own records know such a host", name)
+			return nil, fmt.Errorf("-host %s: no such host in the files or in the hosts' records", name)
 		}
 		whole.Hosts = append(slices.Clone(whole.Hosts), &fabric.Host{Name: name, BlockName: name, Address: known[i].Address, SSH: f.SSH})
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// Ending is how a run ended. A higher one is what its caller has to know first: where several fit,
-// the highest is the run's.
+// Ending is the result of a run. If several apply, the run has the highest.
 type Ending int
 
 // The endings.
 const (
 	Done Ending = iota
 	CheckFailed
-	HostsUnreachable // the rest is done
+	HostsUnreachable // the other hosts succeeded
 	Failed
-	Stale  // a host moved since the plan was made, or the plan was applied already
+	Stale  // a host changed since the plan was made, or the plan was applied already
 	Held   // another transaction is open
-	Undone // it failed, and every host that it touched was rolled back and checked
-	// OutcomeUnknown is where a rollback failed or a host's end is not known: a person is needed.
+	Undone // the run failed; every host that it changed was rolled back and checked
+	// OutcomeUnknown means that a rollback failed, or that the state of a host is unknown: an operator
+	// must intervene.
 	OutcomeUnknown
 )
 
-// Report is everything about one run.
+// Report is the full account of one run.
 type Report struct {
 	Command  string                     `json:"command"`
 	Fabric   string                     `json:"fabric"`
@@ -41,10 +41,10 @@ type Report struct {
 	After    map[string]*facts.Snapshot `json:"after,omitempty"`
 
 	Ending Ending `json:"-"`
-	Err    error  `json:"-"` // why it ended so, where the events have not said it
+	Err    error  `json:"-"` // why the run failed, unless the events have reported it
 }
 
-// end completes a report. An error without an ending of its own is a failure.
+// end completes a report. An error makes the ending Failed at least.
 func (r *Report) end(ending Ending, err error) *Report {
 	if err != nil {
 		ending = max(ending, Failed)
@@ -53,35 +53,36 @@ func (r *Report) end(ending Ending, err error) *Report {
 	return r
 }
 
-// Events hears of a run while it goes on, and is asked for approval. Progress, Warn and Unreachable
-// are called from several goroutines.
+// Events receives what happens during a run and approves its plan. Progress, Warn and Unreachable are
+// called from several goroutines.
 type Events interface {
-	// Progress is a step that begins.
+	// Progress reports the start of a step.
 	Progress(format string, args ...any)
-	// Warn is what a person should know, and what keeps nothing from going on.
+	// Warn reports a problem that does not stop the run.
 	Warn(format string, args ...any)
-	// Note is a sentence that belongs to the answer.
+	// Note adds a sentence to the results.
 	Note(format string, args ...any)
-	// Drifted is a host that moved since the plan was saved, and is left as it is.
+	// Drifted reports a host that changed since the plan was saved, and is skipped.
 	Drifted(host string, how []string)
 	Unreachable(hosts map[string]string)
 	Plan(p *planner.Plan, notes []string)
-	// Walk is what was done on the hosts, and how they ended. Fates is how they ended since.
+	// Walk reports the outcome of each action and the fate of each host. Fates reports fates that changed
+	// later.
 	Walk(hosts []HostOutcome)
 	Fates(hosts []HostOutcome)
 	Results(results []validators.Result)
-	// Approve asks whether the plan that was shown last may be carried out; the error says why not.
+	// Approve asks whether the plan that was shown last may be applied. The error says why not.
 	Approve(p *planner.Plan) error
 }
 
-// warn says what failed and keeps nobody from going on.
+// warn reports an error that does not stop the run.
 func warn(e Events, err error) {
 	if err != nil {
 		e.Progress("%v", err)
 	}
 }
 
-// fatesEnding is OutcomeUnknown where a person is needed.
+// fatesEnding returns OutcomeUnknown if an operator must intervene on any host, otherwise Done.
 func fatesEnding(fates map[string]HostOutcome) Ending {
 	for _, f := range fates {
 		if f.Fate == RevertFailed || f.Fate == Lost {
@@ -91,7 +92,7 @@ func fatesEnding(fates map[string]HostOutcome) Ending {
 	return Done
 }
 
-// PlanEnding is what a plan by itself stands for.
+// PlanEnding returns the ending of a run that only plans.
 func PlanEnding(p *planner.Plan) Ending {
 	switch {
 	case len(p.Problems()) > 0:

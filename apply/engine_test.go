@@ -57,7 +57,7 @@ func (h *toyHost) snapshot() *facts.Snapshot {
 func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	switch method {
 	case "tx.settle":
-		return calls.TxSettled{}, nil
+		return calls.TxFinished{}, nil
 	case "snapshot":
 		if h.mute {
 			return nil, nil
@@ -265,9 +265,9 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			}},
 		{name: "a change that does not stay", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "did not stay",
 			set: func(y *toys, _ func()) { y.hosts["b"].forgets = true }},
-		{name: "a carrier is lost", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke what worked before: carrier eth0 of b on rail0",
+		{name: "a carrier is lost", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke checks that passed before: carrier eth0 of b on rail0",
 			set: func(y *toys, _ func()) { y.hosts["b"].dark = true }},
-		{name: "no new connection gets in", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "cannot be reached by a new connection",
+		{name: "no new connection gets in", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no longer accepts a new connection",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) {
 					if method == "act" {
@@ -375,7 +375,7 @@ func TestTheOrderOfAnApply(t *testing.T) {
 				t.Errorf("host %s has the history %+v", name, h.history)
 			}
 		}
-		if d := cmp.Diff([]string{"plan: 2", "asked for 2", "walk: a committed", "walk: b committed", "note: Live checks left out, as -no-verify asks: nothing was proven."}, y.heard.lines); d != "" {
+		if d := cmp.Diff([]string{"plan: 2", "asked for 2", "walk: a committed", "walk: b committed", "note: Live checks skipped (-no-verify): nothing was verified."}, y.heard.lines); d != "" {
 			t.Error(d)
 		}
 		if left, err := storeIn(y.state).all(""); err != nil || len(left) != 0 {
@@ -400,7 +400,7 @@ func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 		}
 		y.hosts["a"].value, y.hosts["b"].value = "1", "1"
 		r := y.run(t.Context(), Options{Saved: saved})
-		if r.Ending != Stale || r.Err == nil || !strings.Contains(r.Err.Error(), "this plan was applied at") || r.Plan != nil || y.values() != "11" {
+		if r.Ending != Stale || r.Err == nil || !strings.Contains(r.Err.Error(), "this plan was already applied at") || r.Plan != nil || y.values() != "11" {
 			t.Errorf("again: ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
 	})

@@ -1,9 +1,9 @@
 // Package apply is the engine. Open connects a Session to a fabric's hosts; Run, Destroy, Verify, Confirm and
 // Rollback report to Events while they work and end in a Report with an Ending.
 //
-// Run changes hosts in this order: driver stacks, each in a transaction of its own; then one transaction on all
-// hosts: the runtime stage, the gate (new connections get in, the hosts read as declared, no carrier or ping is
-// lost), the persist stage, the commit; then the live checks. What fails before the commit reverts.
+// Run works in this order: first driver stacks; then one transaction on all hosts, with the runtime stage, the
+// gate (every host accepts a new connection and is as declared, and no carrier or ping was lost), the persist
+// stage and the commit; then the live checks. A failure before the commit reverts the transaction.
 package apply
 
 import (
@@ -23,31 +23,31 @@ import (
 
 // Fleet is one open helper per reachable host. It implements agent.Caller and validators.Fleet.
 type Fleet struct {
-	open  func(context.Context, transport.Target) (*agent.Client, error) // another connection with its helper
-	mu    sync.Mutex                                                     // of the hosts and all that they have
+	open  func(context.Context, transport.Target) (*agent.Client, error) // opens another connection, with its own helper
+	mu    sync.Mutex                                                     // guards hosts
 	hosts map[string]*hostConn
 }
 
 // hostConn is one host and the connection to it.
 type hostConn struct {
 	target transport.Target
-	former *transport.Target // as the host was reached before a plan moved it
+	former *transport.Target // how to reach the host after a revert, if the plan changed its address
 	client *agent.Client
-	seen   *calls.SnapshotResult // by Glance, whose helper has ended
+	seen   *calls.SnapshotResult // set by Glance, which has closed the helper
 	looks  []resource.Resource   // see Member
-	why    error                 // there is no helper
+	why    error                 // why the host has no helper
 }
 
 // Member is one host to connect to.
 type Member struct {
 	Target transport.Target
-	// Looks are what each read of the host is for: the resources that are wanted there, and those whose
-	// kinds have to look before anything can be wanted.
+	// Looks are the resources that each read of the host covers: those that are wanted, and those that
+	// other resources are derived from.
 	Looks []resource.Resource
 }
 
-// Connect opens helpers on all members side by side, at most parallelism at once. It never fails as
-// a whole: Unreachable names the hosts without a helper.
+// Connect opens helpers on all members, at most parallelism at once. It returns no error: Unreachable names
+// the hosts without a helper.
 func Connect(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
 	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
@@ -61,9 +61,9 @@ func Connect(ctx context.Context, d Dial, version string, parallelism int, membe
 	return f
 }
 
-// Glance reads all members once and ends each helper when it has answered, so that a plan of ten
-// thousand hosts holds as many connections as parallelism allows. Its fleet answers Read, and can
-// neither change nor measure.
+// Glance reads all members once and closes each helper after its answer, so that a plan of ten thousand
+// hosts needs at most parallelism connections at once. Its fleet supports Read, but cannot change or
+// measure anything.
 func Glance(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
 	f := newFleet(members)
 	f.each(parallelism, members, func(m Member) error {
@@ -92,7 +92,7 @@ func newFleet(members []Member) *Fleet {
 	return f
 }
 
-// host is what the fleet knows of a host. The caller holds the lock.
+// host returns the entry of a host. The caller must hold f.mu.
 func (f *Fleet) host(name string) *hostConn {
 	if f.hosts[name] == nil {
 		f.hosts[name] = &hostConn{}
@@ -100,7 +100,7 @@ func (f *Fleet) host(name string) *hostConn {
 	return f.hosts[name]
 }
 
-// each does something to all members side by side; where it fails, the host is unreachable.
+// each calls do for all members in parallel. If it fails, the host counts as unreachable.
 func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
 	_ = sideBySide(parallelism, members, func(_ int, m Member) error {
 		if err := do(m); err != nil {
@@ -121,7 +121,7 @@ func open(ctx context.Context, d Dial, version string, t transport.Target) (*age
 	return agent.Connect(ctx, s, version, agent.Patience(time.Since(began), t.ConnectTimeout))
 }
 
-// adopt makes a helper the host's, and answers the one from before.
+// adopt sets the host's helper, and returns the previous one.
 func (f *Fleet) adopt(host string, c *agent.Client) (before *agent.Client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *Fleet) client(host string) *agent.Client {
 	return f.host(host).client
 }
 
-// redial opens another connection to a host: a new TCP connection, login and helper.
+// redial opens another connection to a host: a new TCP connection, a new login and a new helper.
 func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) {
 	f.mu.Lock()
 	target := f.host(host).target
@@ -144,7 +144,7 @@ func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) 
 	return f.open(ctx, target)
 }
 
-// Close ends all helpers.
+// Close closes all helpers.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +155,7 @@ func (f *Fleet) Close() {
 	}
 }
 
-// Hosts are the hosts that answered, sorted.
+// Hosts returns the reachable hosts, sorted.
 func (f *Fleet) Hosts() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *Fleet) Hosts() []string {
 	return names
 }
 
-// Unreachable says by host why there is no helper.
+// Unreachable says, for each host without a helper, why it has none.
 func (f *Fleet) Unreachable() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,7 +182,7 @@ func (f *Fleet) Unreachable() map[string]string {
 	return out
 }
 
-// reached is the client of a host, or why there is none.
+// reached returns the client of a host, or why there is none.
 func (f *Fleet) reached(host string) (*agent.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,7 +195,7 @@ func (f *Fleet) reached(host string) (*agent.Client, error) {
 	return nil, fmt.Errorf("host %s is not connected", host)
 }
 
-// Call implements agent.Caller: it asks the helper of a host.
+// Call implements agent.Caller: it calls a host's helper.
 func (f *Fleet) Call(ctx context.Context, host, method string, params, result any) error {
 	c, err := f.reached(host)
 	if err != nil {
@@ -204,9 +204,8 @@ func (f *Fleet) Call(ctx context.Context, host, method string, params, result an
 	return c.Call(ctx, host, method, params, result)
 }
 
-// Read reads a host's facts, and what fabrics made on it. asking is for what is to be shown before
-// anything changes: homes are looked into, and the host's own programs are asked whether they would
-// take what differs.
+// Read reads a host's facts and ownership records. With asking, for a plan that will be shown, it also looks
+// into home directories and asks the host's own programs whether they would accept the changes.
 func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.SnapshotResult, error) {
 	f.mu.Lock()
 	seen, looks := f.host(host).seen, f.host(host).looks
@@ -232,8 +231,8 @@ func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, err
 	return r.Snapshot, err
 }
 
-// Enrol tells hosts which hosts their fabric has and what was done there, all side by side; the
-// errors are joined. A host without an entry was not changed.
+// Enrol writes the fabric's roster, and the history entry of each changed host, to the hosts in parallel. It
+// joins their errors.
 func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string, entries map[string]resource.Entry) error {
 	return sideBySide(0, hosts, func(_ int, h string) error {
 		p := calls.EnrolParams{Fabric: fabric, Roster: roster}
@@ -241,7 +240,7 @@ func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Memb
 			p.Entry = &e
 		}
 		if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
-			return fmt.Errorf("keep the roster on host %s: %w", h, err)
+			return fmt.Errorf("write the roster on host %s: %w", h, err)
 		}
 		return nil
 	})

@@ -16,24 +16,24 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// gate is what must hold before anything is final: new connections get in, the hosts read as
-// declared, and no carrier or ping that was there before is gone.
+// gate checks what must be true before the changes become final: every host accepts a new connection and
+// is as declared, and no carrier or ping that worked before is lost.
 func (r *run) gate(ctx context.Context, tx *transaction, baseline []validators.Result) error {
-	r.e.Progress("%s", "checking that every host is still reached by a new connection, and as declared")
+	r.e.Progress("%s", "checking that every host accepts a new connection and is as declared")
 	if err := tx.Reach(ctx); err != nil {
 		return err
 	}
-	if err := r.s.converge(ctx, acted(r.p), resource.StageRuntime); err != nil {
+	if err := r.s.converge(ctx, plannedHosts(r.p), resource.StageRuntime); err != nil {
 		return err
 	}
-	if err := r.regressed(ctx, baseline); err != nil {
+	if err := r.checkRegression(ctx, baseline); err != nil {
 		return err
 	}
 	return tx.Prepare(ctx)
 }
 
-// acted are the hosts that a plan looked at, and whether it changes them.
-func acted(p *planner.Plan) map[string]bool {
+// plannedHosts returns the hosts that a plan covers, and whether it changes them.
+func plannedHosts(p *planner.Plan) map[string]bool {
 	out := map[string]bool{}
 	for _, h := range p.Hosts {
 		if h.Unreachable == "" {
@@ -43,22 +43,22 @@ func acted(p *planner.Plan) map[string]bool {
 	return out
 }
 
-// convergeEvery is the pause between two looks at hosts that have not converged yet.
+// convergeEvery is the pause between two reads of hosts that have not converged yet.
 const convergeEvery = 500 * time.Millisecond
 
-// converge re-reads hosts until all are read in full and those that acted have nothing left of the stage
-// and those before it, with patience for links that come up: a change that another program undoes is
-// not a success. The stack stage is left out: what a package manager changes meanwhile does not undo
-// the network's changes, and would not be undone with them.
-func (s *Session) converge(ctx context.Context, acted map[string]bool, stage string) error {
+// converge re-reads hosts until all can be read and the changed ones need no more changes of the given or
+// an earlier stage: a change that another program undoes is not a success. It retries, because links take
+// time to come up. It ignores the stack stage: a package manager's work is independent of the network's
+// changes and is not rolled back with them.
+func (s *Session) converge(ctx context.Context, changed map[string]bool, stage string) error {
 	due := func(a planner.Action) bool {
 		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
 	var hosts []planner.HostPlan
 	for try := 0; try < 6; try++ {
-		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, looked := acted[h.Name]; return !looked })
+		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, covered := changed[h.Name]; return !covered })
 		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
-			return h.Unreachable != "" || len(h.Problems) > 0 || acted[h.Name] && slices.ContainsFunc(h.Actions, due)
+			return h.Unreachable != "" || len(h.Problems) > 0 || changed[h.Name] && slices.ContainsFunc(h.Actions, due)
 		}) {
 			return nil
 		}
@@ -68,16 +68,16 @@ func (s *Session) converge(ctx context.Context, acted map[string]bool, stage str
 	}
 	for _, h := range hosts {
 		for _, act := range h.Actions {
-			if acted[h.Name] && due(act) && len(act.Changes) > 0 {
-				return fmt.Errorf("the changes were made, but did not stay: %s: %s; another program on %s may own this device", act.Resource.Addr, act.Changes[0], h.Name)
+			if changed[h.Name] && due(act) && len(act.Changes) > 0 {
+				return fmt.Errorf("the changes were made, but did not stay: %s: %s. Another program on %s may manage this device", act.Resource.Addr, act.Changes[0], h.Name)
 			}
 		}
 	}
-	return errors.New("the changes were made, but the fabric could not be read again in full; run plan")
+	return errors.New("the changes were made, but not all hosts could be read again: run `fabricform plan`")
 }
 
-// baseline measures what already works on the paths that the plan touches, so that the gate can tell
-// what the changes broke from what never worked: that is left to the checks afterwards.
+// baseline measures what works before the changes, on the paths that the plan affects. So the gate can
+// distinguish what the changes broke from what never worked; the later checks report that.
 func (r *run) baseline(ctx context.Context) []validators.Result {
 	touched := map[fabric.NICRef]bool{}
 	for _, h := range r.p.Hosts {
@@ -88,7 +88,7 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 		}
 	}
 	seen := r.s.Facts()
-	// Where one end has no carrier, nothing works that could break.
+	// A path without carrier at one end cannot break.
 	lit := func(ref fabric.NICRef) bool {
 		h, snap := r.s.Fabric.Host(ref.Host), seen[ref.Host]
 		if h == nil || snap == nil || h.NIC(ref.NIC) == nil {
@@ -103,11 +103,11 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 	if r.s.Options.Destroy || !slices.ContainsFunc(r.s.Fabric.Paths(), where) {
 		return nil
 	}
-	return r.works(ctx, where)
+	return r.passing(ctx, where)
 }
 
-// works are the carriers and pings that pass.
-func (r *run) works(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
+// passing returns the carrier and ping checks that pass.
+func (r *run) passing(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
 	all := validators.Run(ctx, r.s.Fabric, r.s.Fleet, validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Lab: r.s.Options.Lab != nil,
 		Unreachable: r.s.Unreachable(), LeftOut: r.s.LeftOut})
 	return slices.DeleteFunc(all, func(v validators.Result) bool {
@@ -115,9 +115,9 @@ func (r *run) works(ctx context.Context, where func(fabric.Path) bool) []validat
 	})
 }
 
-// regressed says what passed before the changes and does not any more, with patience for links that
-// come up again.
-func (r *run) regressed(ctx context.Context, before []validators.Result) error {
+// checkRegression returns an error if a check that passed before the changes no longer passes. It retries,
+// because links take time to come up again.
+func (r *run) checkRegression(ctx context.Context, before []validators.Result) error {
 	if len(before) == 0 {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (r *run) regressed(ctx context.Context, before []validators.Result) error {
 	var lost []string
 	for range 4 {
 		now := map[validators.Key]bool{}
-		for _, v := range r.works(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] }) {
+		for _, v := range r.passing(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] }) {
 			now[v.Key()] = true
 		}
 		lost = nil
@@ -144,5 +144,5 @@ func (r *run) regressed(ctx context.Context, before []validators.Result) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the changes broke what worked before: %s", strings.Join(lost, "; "))
+	return fmt.Errorf("the changes broke checks that passed before: %s", strings.Join(lost, "; "))
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/fabricform/fabricform/transport"
 )
 
-// rebootPatience is how long a host may take to restart: a server checks its memory first.
+// rebootPatience is how long a host may take to reboot: a server checks its memory first.
 const rebootPatience = 20 * time.Minute
 
-// installStacks makes the plan's changes of driver stacks, and plans the rest anew: a package manager's work
-// is not undone with the network's, and names of devices may have changed through it. saved plans
-// are bound to what they showed.
+// installStacks installs the plan's driver stacks, and then plans the rest again, because the names of
+// devices may have changed. The rest of a saved plan must still be as saved. If the rest is rolled back,
+// installed packages stay.
 func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	if !r.p.Has(resource.StageStack) {
 		return Done, nil
 	}
 	shown := r.p.Rest()
-	bundles, err := r.send(ctx)
+	bundles, err := r.sendBundles(ctx)
 	if err != nil {
 		return Failed, err
 	}
@@ -38,8 +38,8 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	r.stacks = r.report.Outcomes
 	ending, err := r.failures(ctx)
 	if err != nil {
-		// What failed stands above, with the ends of logs.
-		return ending, errors.Join(r.enrolLate(ctx), fmt.Errorf("driver stacks are not whole on %s; nothing else was changed: the next apply finishes them", strings.Join(r.unfinished(), ", ")))
+		// The failures were reported above, with the ends of their logs.
+		return ending, errors.Join(r.enrolLate(ctx), fmt.Errorf("driver stacks are incomplete on %s; nothing else was changed. Run apply again to complete them", strings.Join(r.unfinished(), ", ")))
 	}
 	if err := r.enrolLate(ctx); err != nil {
 		return Failed, err
@@ -48,10 +48,10 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	switch {
 	case len(r.p.Problems()) > 0:
 		r.e.Plan(r.p, r.p.Notes())
-		return PlanEnding(r.p), errors.New("the driver stacks are as declared; the rest cannot be planned with them")
+		return PlanEnding(r.p), errors.New("the driver stacks are installed as declared, but the rest cannot be planned with them")
 	case r.p.Has(resource.StageStack):
 		r.e.Plan(r.p, r.p.Notes())
-		return Failed, errors.New("the driver stacks were installed, and still differ from what is declared")
+		return Failed, errors.New("the driver stacks were installed, but still differ from the files")
 	}
 	moved := planner.Moved(shown, r.p)
 	if len(moved) == 0 {
@@ -60,8 +60,9 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	return r.approveRest(moved)
 }
 
-// send uploads the bundles that the plan installs, and tells each host's. Nothing is changed yet where it fails.
-func (r *run) send(ctx context.Context) (map[string]calls.Bundle, error) {
+// sendBundles uploads the bundles that the plan installs, and returns each host's. If it fails, nothing
+// has been changed.
+func (r *run) sendBundles(ctx context.Context) (map[string]calls.Bundle, error) {
 	bundles, err := bundlesOf(r.p.Stack(), func(path string) { r.e.Progress("hashing %s", path) })
 	if err != nil || len(bundles) == 0 {
 		return nil, err
@@ -71,7 +72,7 @@ func (r *run) send(ctx context.Context) (map[string]calls.Bundle, error) {
 		sent[host] = b.Bundle
 	}
 	err = r.s.Send(ctx, bundles, func(s Sent) {
-		r.e.Progress("sending to %d hosts: %d of %d MB, %.0f MB/s, %s left", s.Hosts, s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
+		r.e.Progress("sending to %s: %d of %d MB, %.0f MB/s, %s left", countHosts(s.Hosts), s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
 	}, func(host, what string) { r.e.Warn("! host %s %s", host, what) })
 	if err != nil {
 		return nil, fmt.Errorf("nothing was installed: %w", err)
@@ -79,7 +80,8 @@ func (r *run) send(ctx context.Context) (map[string]calls.Bundle, error) {
 	return sent, nil
 }
 
-// bundlesOf are the bundles that hosts of a plan get, each file hashed and opened once. The process's end closes them.
+// bundlesOf returns the bundle of each host that a plan gives one. It hashes and opens each file once;
+// the files stay open until the process exits.
 func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]Bundle, error) {
 	out, open := map[string]Bundle{}, map[string]Bundle{}
 	for _, h := range p.Hosts {
@@ -99,7 +101,7 @@ func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]Bundle, e
 				open[payload.Path] = b
 			}
 			if payload.SHA256 != "" && payload.SHA256 != b.SHA256 {
-				return nil, fmt.Errorf("nothing was changed: %s has the SHA-256 %s, and the %s block of host %s says %s: fetch it again", payload.Path, b.SHA256, a.Resource.Addr.Kind, h.Name, payload.SHA256)
+				return nil, fmt.Errorf("nothing was changed: %s has SHA-256 %s, but the %s block of host %s declares %s: download the file again", payload.Path, b.SHA256, a.Resource.Addr.Kind, h.Name, payload.SHA256)
 			}
 			b.Relay = payload.Relay
 			out[h.Name] = b
@@ -108,7 +110,7 @@ func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]Bundle, e
 	return out, nil
 }
 
-// unreadable says why a declared file cannot be sent from here; it matters where a host is to get it.
+// unreadable says why a declared bundle cannot be sent from here, or "" if it can.
 func unreadable(p *resource.Payload) string {
 	if p == nil {
 		return ""
@@ -118,12 +120,12 @@ func unreadable(p *resource.Payload) string {
 	case err != nil:
 		return fmt.Sprintf("the bundle %s cannot be read: %v; %s", p.Path, err, p.Origin)
 	case !info.Mode().IsRegular() || info.Size() == 0:
-		return fmt.Sprintf("the bundle %s is no file, or an empty one", p.Path)
+		return fmt.Sprintf("the bundle %s is not a regular file, or is empty", p.Path)
 	}
 	return ""
 }
 
-// openBundle opens a local file, and hashes it.
+// openBundle opens and hashes a local file.
 func openBundle(path string) (f *os.File, size int64, sum string, err error) {
 	if sum, size, err = transport.HashFile(path); err != nil {
 		return nil, 0, "", fmt.Errorf("nothing was changed: %w", err)
@@ -132,7 +134,7 @@ func openBundle(path string) (f *os.File, size int64, sum string, err error) {
 	return f, size, sum, err
 }
 
-// unfinished are the hosts whose stack stage did not come to its end.
+// unfinished returns the hosts whose stack stage did not complete.
 func (r *run) unfinished() (hosts []string) {
 	for _, h := range r.stacks {
 		if slices.ContainsFunc(h.Outcomes, func(o Outcome) bool { return !o.Done }) {
@@ -142,17 +144,17 @@ func (r *run) unfinished() (hosts []string) {
 	return hosts
 }
 
-// approveRest asks again where the rest is not what was shown: after a reboot runtime settings are gone,
-// and with a driver come devices.
+// approveRest asks again if the rest of the plan is no longer as shown: a reboot clears runtime settings,
+// and a driver adds devices.
 func (r *run) approveRest(moved map[string][]string) (Ending, error) {
 	if r.o.Saved != nil {
-		var said []string
+		var differences []string
 		for _, host := range slices.Sorted(maps.Keys(moved)) {
-			said = append(said, fmt.Sprintf("host %s: %s", host, strings.Join(moved[host], "; ")))
+			differences = append(differences, fmt.Sprintf("host %s: %s", host, strings.Join(moved[host], "; ")))
 		}
-		return Stale, fmt.Errorf("the driver stacks are as declared; the rest differs by now from the saved plan, and was left: plan again\n    %s", strings.Join(said, "\n    "))
+		return Stale, fmt.Errorf("the driver stacks are installed as declared; the rest no longer matches the saved plan and was not applied. Plan again:\n    %s", strings.Join(differences, "\n    "))
 	}
-	r.e.Note("With the driver stacks in place, the rest is:")
+	r.e.Note("The driver stacks are installed. The rest of the plan:")
 	r.e.Plan(r.p, r.p.Notes())
 	if err := r.approve(r.p); err != nil {
 		return Failed, r.ofTheRest(err)
@@ -160,15 +162,16 @@ func (r *run) approveRest(moved map[string][]string) (Ending, error) {
 	return Done, nil
 }
 
-// ofTheRest says of what an error tells, such as that nothing was changed, where driver stacks were.
+// ofTheRest adds to an error that driver stacks were installed: "nothing was changed" is then true of
+// the rest only.
 func (r *run) ofTheRest(err error) error {
 	if err == nil || r.stacks == nil {
 		return err
 	}
-	return fmt.Errorf("the driver stacks are as declared; of the rest: %w", err)
+	return fmt.Errorf("the driver stacks are installed as declared; for the rest of the plan: %w", err)
 }
 
-// apart says whether two hosts share a link: one end stays up while the other restarts.
+// apart reports whether two hosts share a link: one end must stay up while the other reboots.
 func (r *run) apart() func(a, b string) bool {
 	shared := map[[2]string]bool{}
 	for _, p := range r.s.Fabric.Paths() {
@@ -178,7 +181,7 @@ func (r *run) apart() func(a, b string) bool {
 	return func(a, b string) bool { return shared[[2]string{a, b}] }
 }
 
-// withStacks puts what was done to driver stacks before what was done after it.
+// withStacks puts the outcomes of the stack stage before those of the later stages.
 func (r *run) withStacks(rest []HostOutcome) []HostOutcome {
 	for _, s := range r.stacks {
 		if len(s.Outcomes) == 0 {

@@ -45,7 +45,7 @@ func TestBundlesGoAsDeclared(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte("y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bundlesOf(p, func(string) {}); err == nil || !strings.Contains(err.Error(), "the ofed block of host a says "+sum) {
+	if _, err := bundlesOf(p, func(string) {}); err == nil || !strings.Contains(err.Error(), "the ofed block of host a declares "+sum) {
 		t.Error(err)
 	}
 }

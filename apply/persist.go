@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// persistSteps are a host's actions of the persist stage, which the host keeps.
+// persistSteps returns a host's actions of the persist stage, which the host stores.
 func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
 	var out []calls.TxStep
 	for _, a := range h.Actions {
@@ -22,8 +22,8 @@ func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
 	return out
 }
 
-// Persist writes on all hosts what lasts, and enters into the outcomes of the walk how that ended;
-// nil: nobody asks. A host whose walk stopped half-way keeps what runs, and nothing is written there.
+// Persist writes the persistent configuration on all hosts and records the results in outcomes, unless
+// outcomes is nil. On a host whose walk stopped half-way it writes nothing.
 func (t *transaction) Persist(ctx context.Context, outcomes []HostOutcome) error {
 	var mu sync.Mutex
 	return eachHost(t.Hosts(), func(host string) error {
@@ -36,22 +36,22 @@ func (t *transaction) Persist(ctx context.Context, outcomes []HostOutcome) error
 		if i >= 0 && !p.Partial {
 			mu.Lock()
 			defer mu.Unlock()
-			outcomes[i].persisted(r)
+			outcomes[i].recordPersisted(r)
 		}
 		if r.Failed != nil {
-			return fmt.Errorf("write what lasts over a reboot: %w", r.Failed)
+			return fmt.Errorf("write the persistent configuration: %w", r.Failed)
 		}
 		return nil
 	})
 }
 
-// walked says whether the whole runtime stage was made.
+// walked reports whether the whole runtime stage was done.
 func (h HostOutcome) walked() bool {
 	return !slices.ContainsFunc(h.Outcomes, func(o Outcome) bool { return o.Action.Stage == resource.StageRuntime && !o.Done })
 }
 
-// persisted enters the host's answers, which come in the order of its actions.
-func (h *HostOutcome) persisted(r calls.TxPersisted) {
+// recordPersisted adds the host's results to its outcomes; both are in the order of its actions.
+func (h *HostOutcome) recordPersisted(r calls.TxPersisted) {
 	for i := range h.Outcomes {
 		o := &h.Outcomes[i]
 		switch {
@@ -65,12 +65,13 @@ func (h *HostOutcome) persisted(r calls.TxPersisted) {
 	}
 }
 
-// Settle has all hosts end what a reset left, and says by host what was ended so.
-func (f *Fleet) Settle(ctx context.Context) (map[string]calls.TxInfo, error) {
+// FinishInterrupted makes all hosts finish transactions that a reset interrupted, and returns these by
+// host.
+func (f *Fleet) FinishInterrupted(ctx context.Context) (map[string]calls.TxInfo, error) {
 	out := map[string]calls.TxInfo{}
 	var mu sync.Mutex
 	err := eachHost(f.Hosts(), func(host string) error {
-		r, err := calls.Settle.Call(ctx, f, host, struct{}{})
+		r, err := calls.FinishInterrupted.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Ended != nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -42,7 +42,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*transaction, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &transaction{fleet: f, fabric: "f", refs: map[string]*hold{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
+	return &transaction{fleet: f, fabric: "f", refs: map[string]*lockedRef{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked
@@ -93,7 +93,7 @@ func TestStagesAreMadeOneAfterTheOther(t *testing.T) {
 	if d := cmp.Diff([]string{"nic done", "route done", "files", "units"}, lines(outcomes[0])); d != "" {
 		t.Errorf("after the runtime stage:\n%s", d)
 	}
-	if err := tx.Persist(t.Context(), outcomes); err == nil || !strings.Contains(err.Error(), "host h: write what lasts over a reboot: no space") {
+	if err := tx.Persist(t.Context(), outcomes); err == nil || !strings.Contains(err.Error(), "host h: write the persistent configuration: no space") {
 		t.Errorf("got %v", err)
 	}
 	if d := cmp.Diff([]string{"nic done", "route done", "files done, also folder", "units failed: no space"}, lines(outcomes[0])); d != "" {

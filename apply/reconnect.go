@@ -16,14 +16,14 @@ import (
 	"github.com/fabricform/fabricform/transport"
 )
 
-// hold is this program's hold on one host's transaction. Its token changes when another helper of
-// the same host takes over.
-type hold struct {
-	mu  sync.Mutex // a beat and a change of the token exclude each other
+// lockedRef is the reference to one host's transaction. Its token changes when another helper of the
+// same host takes over.
+type lockedRef struct {
+	mu  sync.Mutex // serialises heartbeats and token changes
 	ref calls.TxRef
 }
 
-// move gives a hold its new token; it is called with the hold locked.
+// move sets a new token. The caller must hold the lock of the ref.
 func (t *transaction) move(host string, to calls.TxRef) {
 	t.refs[host].ref = to
 	if t.Moved != nil {
@@ -31,31 +31,31 @@ func (t *transaction) move(host string, to calls.TxRef) {
 	}
 }
 
-func (t *transaction) renew(ctx context.Context, host string, h *hold) error {
+func (t *transaction) renew(ctx context.Context, host string, h *lockedRef) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := calls.Beat.Call(ctx, t.fleet, host, h.ref)
 	return err
 }
 
-// reconnect comes in by a new connection, through another address where one is given, and goes on
-// over that one: its helper takes the transaction over, and the earlier connection is closed. It
-// takes half a lease at most, so that the host is still there to be told to go back.
+// reconnect opens a new connection, to the address via if it is valid, lets its helper take the
+// transaction over, and closes the earlier connection. It takes at most half a lease, so that the host
+// can still be told to revert.
 func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, min(t.lease/2, 20*time.Second))
 	defer cancel()
 	t.fleet.mu.Lock()
 	before := t.fleet.host(host).target
 	t.fleet.mu.Unlock()
-	target, where := before, "by a new connection"
+	target, where := before, "over a new connection"
 	if via.IsValid() {
-		target.Via, where = via.String(), "through "+via.String()
+		target.Via, where = via.String(), "at "+via.String()
 	}
-	c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) {
+	c, err := t.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) {
 		return t.fleet.open(ctx, target)
 	})
 	if err != nil {
-		return fmt.Errorf("it cannot be reached %s: %w", where, err)
+		return fmt.Errorf("the host is unreachable %s: %w", where, err)
 	}
 	h := t.refs[host]
 	h.mu.Lock()
@@ -63,7 +63,7 @@ func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	i, err := calls.TakeOver.Call(ctx, c, host, calls.TxTakeOver{TxRef: h.ref, User: t.who.User, Client: t.who.Client})
 	if err != nil {
 		c.Close()
-		return fmt.Errorf("go on over the connection %s: %w", where, err)
+		return fmt.Errorf("take the transaction over, %s: %w", where, err)
 	}
 	t.move(host, i.TxRef)
 	t.fleet.mu.Lock()
@@ -76,8 +76,8 @@ func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr
 	return nil
 }
 
-// TakeOver makes this program the holder of a transaction that another one opened, on those hosts: the
-// earlier one's steps are refused from here on.
+// TakeOver makes this program the holder of a transaction that another program opened. The hosts then
+// refuse that program's steps.
 func (t *transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
 	return eachHost(hosts, func(host string) error {
 		h := t.refs[host]
@@ -91,8 +91,8 @@ func (t *transaction) TakeOver(ctx context.Context, hosts []string, user, client
 	})
 }
 
-// insist tries until it works or ctx ends, with patience for a blip. A wrong host key is none.
-func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
+// retryConnect retries until a connection succeeds or ctx ends. It does not retry after a wrong host key.
+func (f *Fleet) retryConnect(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
 	for {
 		c, err := try(ctx)
 		var key *transport.HostKeyError
@@ -105,9 +105,9 @@ func (f *Fleet) insist(ctx context.Context, try func(context.Context) (*agent.Cl
 	}
 }
 
-// goesBackTo enters where a host is found once it has gone back from that transaction, as its opener
-// may have come in by another address than this program did.
-func (f *Fleet) goesBackTo(host string, i calls.TxInfo) {
+// rememberFormer records the address at which the host will be reachable after a revert of that
+// transaction: its opener may have used another address than this program.
+func (f *Fleet) rememberFormer(host string, i calls.TxInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := f.host(host)
@@ -119,13 +119,13 @@ func (f *Fleet) goesBackTo(host string, i calls.TxInfo) {
 	at.former = &before
 }
 
-// headStart is how long a host is asked as it is reached now, before it is asked at its former address
-// as well: it may have both for good.
+// headStart is how long only the current address is tried, before the former one is tried as well: the
+// host may have both.
 const headStart = 3 * time.Second
 
-// anyway opens a connection to a host of which it is not known whether it went back: as it is
-// reached now, and as it was before a plan moved it. The first that answers is taken.
-func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transport.Target, error) {
+// dialEither opens a connection to a host that may or may not have reverted: at its current address and at
+// its former one. It returns the first that answers.
+func (f *Fleet) dialEither(ctx context.Context, host string) (*agent.Client, transport.Target, error) {
 	f.mu.Lock()
 	at := f.host(host)
 	ways := []transport.Target{at.target}
@@ -164,7 +164,7 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 			errs = append(errs, a.err)
 			continue
 		}
-		go func() { // the others come to nothing, or too late
+		go func() { // close connections that are too late
 			for range len(ways) - n {
 				if late := <-answers; late.c != nil {
 					late.c.Close()
@@ -176,9 +176,10 @@ func (f *Fleet) anyway(ctx context.Context, host string) (*agent.Client, transpo
 	return nil, transport.Target{}, errors.Join(errs...)
 }
 
-// resolve finds out how a host ended that does not answer: it is asked anew until a lease has run out
-// for certain, and then some. Where p says why, it is told to go back as soon as it hears.
-func (f *Fleet) resolve(ctx context.Context, host string, p calls.TxRevert, lease time.Duration) HostOutcome {
+// awaitEnd finds out how the transaction of a host that does not answer has ended. It asks until the lease
+// must have expired, and a little longer. If p has a reason, it asks the host to revert as soon as it
+// answers.
+func (f *Fleet) awaitEnd(ctx context.Context, host string, p calls.TxRevert, lease time.Duration) HostOutcome {
 	for end := time.Now().Add(lease + 15*time.Second); ctx.Err() == nil && time.Now().Before(end); {
 		try, cancel := context.WithTimeout(ctx, headStart+10*time.Second)
 		o, ok := f.askAnew(try, host, p)
@@ -188,17 +189,17 @@ func (f *Fleet) resolve(ctx context.Context, host string, p calls.TxRevert, leas
 		}
 		_ = retry.Pause(ctx, time.Second)
 	}
-	o := HostOutcome{Host: host, Fate: Lost, Why: "it does not answer; it goes back by itself when its lease runs out"}
+	o := HostOutcome{Host: host, Fate: Lost, Why: "the host does not answer; it reverts by itself when its lease expires"}
 	if p.Undo {
-		o.Why = "it was told to go back and does not answer since; call `fabricform rollback` again once it is reached"
+		o.Why = "the host was asked to revert and has not answered since. When it is reachable again, run `fabricform rollback`"
 	}
 	return o
 }
 
-// askAnew asks by a new connection, which becomes the host's; it is not ok while the transaction has
-// not ended, or nobody answers.
+// askAnew asks over a new connection, which it keeps for the host. ok is false if the transaction has not
+// ended, or the host does not answer.
 func (f *Fleet) askAnew(ctx context.Context, host string, p calls.TxRevert) (o HostOutcome, ok bool) {
-	c, by, err := f.anyway(ctx, host)
+	c, by, err := f.dialEither(ctx, host)
 	if err != nil {
 		return o, false
 	}
@@ -212,11 +213,11 @@ func (f *Fleet) askAnew(ctx context.Context, host string, p calls.TxRevert) (o H
 		}
 	}
 	for _, i := range all {
-		lasts := i.State.Open() && i.State != checkpoint.RevertFailed || i.State == checkpoint.Committed && p.Undo
-		if i.ID != p.ID || lasts {
+		stillOpen := i.State.Open() && i.State != checkpoint.RevertFailed || i.State == checkpoint.Committed && p.Undo
+		if i.ID != p.ID || stillOpen {
 			continue
 		}
-		o = ended(host, i)
+		o = outcomeOf(host, i)
 		f.mu.Lock()
 		if at := f.host(host); o.Fate == Reverted && at.target.Via != by.Via {
 			at.target, o.Via = by, cmp.Or(by.Via, by.Address)

@@ -11,25 +11,25 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 )
 
-// relay is a host that hands a bundle to others.
+// relay is a host that serves a bundle to other hosts.
 type relay struct {
 	name   string
 	bundle Bundle
-	own    bool     // it is to have the bundle itself, too
-	hosts  []string // behind it
+	own    bool     // the relay host also installs the bundle itself
+	hosts  []string // the hosts that fetch from the relay
 	note   func(host, what string)
 
 	at   calls.Relay
 	mu   sync.Mutex
-	left []string // of hosts, those that got nothing: a firewall between hosts is no reason to install nothing
+	left []string // hosts that could not fetch, for example because of a firewall: they get a direct upload
 }
 
-// feed has the hosts behind a relay fetch from it.
+// feed makes the hosts behind a relay fetch from it.
 func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	var err error
 	r.at, err = calls.StartRelay.Call(ctx, f, r.name, r.bundle.Bundle)
 	if err != nil {
-		err = fmt.Errorf("%s hands out nothing: %w", r.name, err)
+		err = fmt.Errorf("relay %s cannot serve the bundle: %w", r.name, err)
 	}
 	_ = sideBySide(sendersAtOnce, r.hosts, func(_ int, host string) error {
 		why := err
@@ -40,7 +40,7 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 			return nil
 		}
 		if ctx.Err() == nil {
-			r.note(host, fmt.Sprintf("gets its bundle from here, not from its relay: %v", why))
+			r.note(host, fmt.Sprintf("could not fetch its bundle from the relay, and gets it from this machine: %v", why))
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -49,11 +49,11 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	})
 }
 
-// endPatience is how long the end of a relaying may take, also when the apply was interrupted.
+// endPatience limits how long the end of a relay may take, also if the apply was interrupted.
 const endPatience = 10 * time.Second
 
-// end stops a relaying, and removes what the relay had for others only. Where the connection is gone,
-// its helper is, and the port with it.
+// end stops a relay, and removes a bundle that the relay had only for others. If the connection is lost,
+// its helper has exited and closed the port.
 func (r *relay) end(ctx context.Context, f *Fleet) {
 	if f.client(r.name) == nil {
 		return
@@ -65,13 +65,13 @@ func (r *relay) end(ctx context.Context, f *Fleet) {
 		end.Remove = r.bundle.Bundle
 	}
 	if _, err := calls.EndRelay.Call(ctx, f, r.name, end); err != nil {
-		r.note(r.name, fmt.Sprintf("may still have %s, which it had for others: %v", r.bundle.Name, err))
+		r.note(r.name, fmt.Sprintf("may still hold %s, cached for other hosts: %v", r.bundle.Name, err))
 	}
 }
 
-// fetch has a host fetch from a relay until it has all.
+// fetch makes a host fetch the whole bundle from a relay.
 func (f *Fleet) fetch(ctx context.Context, host string, b calls.Bundle, from calls.Relay, p *progress) error {
-	// It makes room and looks what is there, as before an upload.
+	// As before an upload, MakeRoom also says how much is already there.
 	room, err := calls.MakeRoom.Call(ctx, f, host, b)
 	if err != nil {
 		return err
@@ -91,11 +91,11 @@ func (f *Fleet) fetch(ctx context.Context, host string, b calls.Bundle, from cal
 			failures, have = 0, got.Have
 			p.set(host, have)
 			if got.From.IsValid() {
-				from.Addresses = []netip.Addr{got.From} // the others were tried before
+				from.Addresses = []netip.Addr{got.From} // the other addresses did not work
 			}
 			continue
-		case err == nil: // another hash again, and all of it was removed
-			return fmt.Errorf("what it hands out is not %s any more", b.Name)
+		case err == nil: // the hash was wrong again, and the file was removed
+			return fmt.Errorf("the relay no longer serves %s", b.Name)
 		}
 		if failures++; failures > 1 || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())

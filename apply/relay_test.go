@@ -101,13 +101,13 @@ func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 		"fetched": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty}, fetched: []calls.Fetched{{Have: 30, From: from}, {Have: 70, From: from}, {Whole: true}}}, false, "", "", []int{2, 1, 1}},
 		"there already, and the relay is for others": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "", "", nil},
 		"another content": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fetched: []calls.Fetched{{Have: 0}}}, false,
-			"b gets its bundle from here, not from its relay: what it hands out is not b.tgz any more", "", []int{2, 2}},
+			"b could not fetch its bundle from the relay, and gets it from this machine: the relay no longer serves b.tgz", "", []int{2, 2}},
 		"a firewall": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fails: map[string]string{"relay.fetch": "timeout"}}, false,
-			"b gets its bundle from here, not from its relay: timeout", "", nil},
+			"b could not fetch its bundle from the relay, and gets it from this machine: timeout", "", nil},
 		"a relay without space, for others": {&neighbour{fails: map[string]string{"bundle.room": "make space", "relay.serve": "not there"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true,
-			"a is no relay: host a: send b.tgz: make space; b gets its bundle from here, not from its relay: a hands out nothing: not there", "", nil},
+			"a cannot be used as a relay: host a: send b.tgz: make space; b could not fetch its bundle from the relay, and gets it from this machine: relay a cannot serve the bundle: not there", "", nil},
 		"a relay without space":      {&neighbour{fails: map[string]string{"bundle.room": "make space"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, false, "", "host a: send b.tgz: make space", nil},
-		"the end of it is not heard": {&neighbour{rooms: []calls.BundleRoom{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "a may still have b.tgz, which it had for others: gone", "", nil},
+		"the end of it is not heard": {&neighbour{rooms: []calls.BundleRoom{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "a may still hold b.tgz, cached for other hosts: gone", "", nil},
 	} {
 		f := neighbours(t, map[string]*neighbour{"a": c.relay, "b": c.behind})
 		bundles := map[string]Bundle{"b": {Bundle: bundle, Relay: "a"}}

@@ -10,14 +10,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Rollback takes the session's hosts back from the fabric's last transaction, open or committed.
-// takeOver is a file of tokens that another machine kept; "": those of this one.
+// Rollback reverts the fabric's last transaction, open or committed, on the session's hosts. takeOver is a
+// token file from another machine; "" uses this machine's tokens.
 func Rollback(ctx context.Context, s *Session, takeOver string, e Events) *Report {
 	r := s.newReport("rollback")
 	fates, err := s.rollback(ctx, takeOver)
 	r.Outcomes = sorted(fates)
 	if len(fates) > 0 {
-		tellFates(e, r.Outcomes)
+		reportFates(e, r.Outcomes)
 	}
 	ending := fatesEnding(fates)
 	var others *heldError
@@ -36,7 +36,7 @@ func Rollback(ctx context.Context, s *Session, takeOver string, e Events) *Repor
 
 func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]HostOutcome, error) {
 	k := s.Options.Tokens
-	mine, err := k.all("") // before the hosts are asked: of what opens meanwhile they do not tell
+	mine, err := k.all("") // before the hosts report: a transaction that opens later is in neither
 	if err != nil {
 		return nil, err
 	}
@@ -46,26 +46,26 @@ func (s *Session) rollback(ctx context.Context, takeOver string) (map[string]Hos
 			return nil, err
 		}
 	}
-	told, err := s.Transactions(ctx)
+	reported, err := s.Transactions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	before := endedIn(told) // hosts that went back by themselves have no fate below
-	fates, err := s.undoLast(ctx, s.Fabric.Name, "", s.Hosts(), "rollback by "+s.Options.User, held(shown, before))
+	before := endedIn(reported) // hosts that have already reverted get no fate below
+	fates, err := s.undoLast(ctx, s.Fabric.Name, "", s.Hosts(), "rollback by "+s.Options.User, openRefs(shown, before))
 	now := endedBy(fates)
-	forgotten := k.forget(mine, func(host string, on calls.TxRef) bool { return before(host, on) || now(host, on) })
+	forgotten := k.removeEnded(mine, func(host string, on calls.TxRef) bool { return before(host, on) || now(host, on) })
 	var others *heldError
 	if errors.As(err, &others) {
 		return fates, errors.Join(err, forgotten)
 	}
 	if err == nil && len(fates) == 0 && len(s.Unreachable()) == 0 {
-		return nil, errors.New("there is nothing to go back from: no host keeps a transaction of this fabric that is not back already")
+		return nil, errors.New("nothing to roll back: no host has an open or committed transaction of this fabric")
 	}
 	return fates, errors.Join(err, forgotten, s.enterRollback(ctx, fates))
 }
 
-// enterRollback keeps in the hosts' histories that they went back; their records are those from
-// before the transaction. A host without anything of ours has none.
+// enterRollback adds the rollback to the hosts' histories; their records are those from before the
+// transaction. A host that has no record of this fabric gets none.
 func (s *Session) enterRollback(ctx context.Context, fates map[string]HostOutcome) error {
 	p, entries, id := s.Plan(ctx), map[string]resource.Entry{}, NewID() // one rollback on all its hosts
 	for host, f := range fates {

@@ -16,32 +16,32 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// OnFailure is what to do when an apply fails on a host.
+// OnFailure says what to do when an apply fails on a host.
 type OnFailure string
 
-// The ways to go on.
+// The values of OnFailure.
 const (
 	RollbackAll  OnFailure = "rollback-all"
-	RollbackHost OnFailure = "rollback-host" // the others go on
-	Stop         OnFailure = "stop"          // what was done stays
+	RollbackHost OnFailure = "rollback-host" // the other hosts continue
+	Stop         OnFailure = "stop"          // keep what was done
 )
 
-// Options say what a run may do, and what it does where something fails.
+// Options say what a run may do, and what it does on a failure.
 type Options struct {
-	// Allowed is the worst disruption that nobody has to be asked for again.
+	// Allowed is the worst disruption that the operator has allowed.
 	Allowed   resource.Disruption
 	OnFailure OnFailure
-	// Manual leaves the transaction open for Confirm; it goes back by itself when the lease has run out.
+	// Manual leaves the transaction open for Confirm. Without it, the hosts revert when the lease expires.
 	Manual bool
-	Lease  time.Duration // that hosts wait for a client that fell silent
-	// Unverified leaves out the live checks afterwards.
+	Lease  time.Duration // how long hosts wait for a client that fell silent
+	// Unverified skips the live checks afterwards.
 	Unverified bool
-	// CheckRollback goes back where a live check fails.
+	// CheckRollback rolls back if a live check fails.
 	CheckRollback bool
-	Saved         *planner.Saved // the plan to carry out; nil: one that is made now
+	Saved         *planner.Saved // the plan to apply; nil to make one now
 }
 
-// run is one apply or destroy, from the plan to the proof.
+// run is one apply or destroy, from the plan to the live checks.
 type run struct {
 	s      *Session
 	o      Options
@@ -49,19 +49,19 @@ type run struct {
 	p      *planner.Plan
 	id     string
 	report *Report
-	open   bool          // the transaction waits for a person's confirmation
+	open   bool          // the transaction is pending, until the operator confirms it
 	stacks []HostOutcome // of the stack stage
 }
 
-// NewID names a plan or a run.
+// NewID returns a random name for a plan or a run.
 func NewID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails, by its documentation
 	return hex.EncodeToString(b[:])
 }
 
-// Run makes the planned difference, and proves the fabric. The report's Plan is nil where it did not
-// come to one.
+// Run makes the planned changes, and verifies the fabric. The report's Plan is nil if the run failed
+// before it had one.
 func Run(ctx context.Context, s *Session, o Options, e Events) *Report {
 	r := newRun("apply", s, o, e)
 	ending, err := r.prepare(ctx)
@@ -71,7 +71,8 @@ func Run(ctx context.Context, s *Session, o Options, e Events) *Report {
 	return r.finish(ending, err)
 }
 
-// Destroy gives back what the fabric made on the session's hosts, which was opened to do so.
+// Destroy undoes what the fabric made on the session's hosts. The session must have been opened with
+// SessionOptions.Destroy.
 func Destroy(ctx context.Context, s *Session, o Options, e Events) *Report {
 	r := newRun("destroy", s, o, e)
 	ending, err := r.prepare(ctx)
@@ -98,12 +99,12 @@ func (r *run) finish(ending Ending, err error) *Report {
 	return r.report.end(ending, err)
 }
 
-// prepare makes the plan. Hosts end first what a reset cut short: else the plan would be of a state
-// between two. Of a saved plan, hosts that moved since are left out.
+// prepare makes the plan. Hosts first finish transactions that a reset interrupted: otherwise the plan
+// would start from a half-changed state. With a saved plan, it skips hosts that have changed since.
 func (r *run) prepare(ctx context.Context) (Ending, error) {
-	ended, err := r.s.Settle(ctx)
+	ended, err := r.s.FinishInterrupted(ctx)
 	for _, host := range slices.Sorted(maps.Keys(ended)) {
-		r.e.Warn("host %s was reset in the middle of a transaction of fabric %q; it is %s now.", host, ended[host].Fabric, ended[host].State)
+		r.e.Warn("host %s was reset during a transaction of fabric %q; the transaction is now %s.", host, ended[host].Fabric, ended[host].State)
 	}
 	if err != nil {
 		return Failed, err
@@ -119,12 +120,12 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 	return ending, nil
 }
 
-// bind keeps of the live plan what equals the saved one. Hosts that moved are named and left out.
+// bind compares the live plan with the saved one. It reports and skips hosts that have changed.
 func (r *run) bind(saved *planner.Saved) (Ending, error) {
 	for host, records := range r.s.Records() {
 		for _, rec := range records {
 			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {
-				return Stale, fmt.Errorf("this plan was applied at %s by %s (host %s keeps it in its history); plan again", e.Time.Format(time.RFC3339), e.Who, host)
+				return Stale, fmt.Errorf("this plan was already applied at %s by %s (in the history of host %s): plan again", e.Time.Format(time.RFC3339), e.Who, host)
 			}
 		}
 	}
@@ -143,7 +144,7 @@ func (r *run) bind(saved *planner.Saved) (Ending, error) {
 	return Stale, nil
 }
 
-// apply carries the plan out and proves the fabric.
+// apply makes the plan's changes and verifies the fabric.
 func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	p := r.p
 	r.e.Plan(p, p.Notes())
@@ -161,7 +162,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	r.report.Outcomes = nil
 	changed, err := r.change(ctx)
 	err = r.ofTheRest(err)
-	committed := r.committed() // of the network alone: a driver stack is not undone
+	committed := r.committed() // without driver stacks, which are not rolled back
 	r.report.Outcomes = r.withStacks(r.report.Outcomes)
 	r.e.Walk(r.report.Outcomes)
 	r.noteMoved()
@@ -172,7 +173,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return ending, nil
 	}
 	if r.o.Unverified {
-		r.e.Note("Live checks left out, as -no-verify asks: nothing was proven.")
+		r.e.Note("Live checks skipped (-no-verify): nothing was verified.")
 		return ending, nil
 	}
 	proof, results := r.s.prove(ctx, VerifyOptions{}, nil, r.e)
@@ -181,7 +182,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	return max(ending, proof), err
 }
 
-// approve says why the plan is not carried out.
+// approve asks for approval of the plan. The error says why it must not be applied.
 func (r *run) approve(p *planner.Plan) error {
 	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 {
 		return err
@@ -189,7 +190,7 @@ func (r *run) approve(p *planner.Plan) error {
 	return r.e.Approve(p)
 }
 
-// disruptive says which hosts a plan disrupts more than is allowed; nil: none.
+// disruptive returns an error that names the hosts which a plan disrupts more than is allowed.
 func disruptive(p *planner.Plan, allowed resource.Disruption) error {
 	hosts := map[resource.Disruption][]string{}
 	for _, h := range p.Hosts {
@@ -200,30 +201,31 @@ func disruptive(p *planner.Plan, allowed resource.Disruption) error {
 	if len(hosts) == 0 {
 		return nil
 	}
-	var said []string
+	var disruptions []string
 	worst := slices.SortedFunc(maps.Keys(hosts), func(a, b resource.Disruption) int { return cmp.Compare(b, a) })
 	for _, d := range worst {
-		said = append(said, fmt.Sprintf("a %s of %s", d, planner.Names(hosts[d])))
+		disruptions = append(disruptions, fmt.Sprintf("%s of %s", d, planner.Names(hosts[d])))
 	}
-	return fmt.Errorf("nothing was changed: the plan has %s; run with -allow=%s to let it", strings.Join(said, " and "), strings.ReplaceAll(worst[0].String(), " ", "-"))
+	return fmt.Errorf("nothing was changed: the plan needs a %s. To allow this, run with -allow=%s", strings.Join(disruptions, " and a "), strings.ReplaceAll(worst[0].String(), " ", "-"))
 }
 
-// reachedAt tells where a host is reached from now on.
-const reachedAt = "Host %s is reached at %s from now on: write that as its address"
+// reachedAt says at which address a host is now reachable.
+const reachedAt = "Host %s is now reachable at %s: set this as its address in the files"
 
-// noteMoved tells where hosts are reached from now on.
+// noteMoved reports the new addresses of hosts whose management address has changed.
 func (r *run) noteMoved() {
 	for _, o := range r.report.Outcomes {
 		for _, h := range r.p.Hosts {
 			if to := h.MovesTo(); h.Name == o.Host && to.IsValid() && (o.Fate == Committed || o.Fate == Waiting) {
-				r.e.Note(reachedAt+", and enter it into known_hosts beside %s.", h.Name, to, h.Management.Server)
+				r.e.Note(reachedAt+", and add it to known_hosts next to %s.", h.Name, to, h.Management.Server)
 			}
 		}
 	}
 }
 
-// tellFates says how hosts ended, and where they are reached that went back from where they had moved to.
-func tellFates(e Events, fates []HostOutcome) {
+// reportFates reports how the hosts' transactions ended, and the address of each host that reverted to
+// another address.
+func reportFates(e Events, fates []HostOutcome) {
 	e.Fates(fates)
 	for _, h := range fates {
 		if h.Via != "" {
@@ -232,26 +234,26 @@ func tellFates(e Events, fates []HostOutcome) {
 	}
 }
 
-// enrol keeps the roster on hosts whose record has another one, and the history where something was
+// enrol writes the roster to hosts whose record has another one, and the history to hosts that were
 // changed.
 func (r *run) enrol(ctx context.Context) error {
 	hosts, entries := slices.Clone(r.p.Enrol), map[string]resource.Entry{}
 	for _, h := range r.report.Outcomes {
 		e := r.s.entry(r.report.Command, r.id)
 		for _, o := range h.Outcomes {
-			// What waits for a confirmation is entered now: without one, the entry goes back with the rest.
+			// A pending change is recorded now. If it is not confirmed, the record reverts with the rest.
 			if o.Done || h.Fate == Waiting && o.Action.Stage == resource.StagePersist {
 				e.Changes += len(o.Action.Changes) + len(o.Also)
 			}
 		}
 		if len(h.Outcomes) == 0 || h.Fate == "" || h.Fate == Untouched {
-			continue // nothing was done there
+			continue // nothing was changed there
 		}
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()
 		}
 		if h.Fate != Committed && h.Fate != Waiting && h.Fate != Unfinished {
-			e.Changes, e.Failed = 0, "went back: "+h.Why
+			e.Changes, e.Failed = 0, "rolled back: "+h.Why
 		}
 		entries[h.Host] = e
 		if !slices.Contains(hosts, h.Host) {
@@ -261,31 +263,31 @@ func (r *run) enrol(ctx context.Context) error {
 	return r.s.Enrol(ctx, r.p.Fabric, r.p.Roster, hosts, entries)
 }
 
-// entry is a line of a host's history.
+// entry returns a new entry for a host's history.
 func (s *Session) entry(command, plan string) resource.Entry {
 	return resource.Entry{Time: time.Now().UTC(), Command: command, Who: s.Options.User, Plan: plan, Source: s.Options.Source, Build: s.Options.Build}
 }
 
-// enrolLate writes the histories even of an interrupted apply.
+// enrolLate writes the histories, even if the apply was interrupted.
 func (r *run) enrolLate(ctx context.Context) error {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return r.enrol(late)
 }
 
-// acceptance is the outcome of the checks after a commit; where it is asked for, a failed one takes
-// the hosts back to the kept snapshot.
+// acceptance rolls the committed hosts back to their snapshots if a check failed after the commit and
+// the options ask for it.
 func (r *run) acceptance(ctx context.Context, ending Ending, committed []string) (Ending, error) {
 	if ending != CheckFailed || !r.o.CheckRollback || len(committed) == 0 {
 		return ending, nil
 	}
 	fates, err := r.s.undoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
-	r.enter(fates)
-	tellFates(r.e, r.report.Outcomes)
+	r.recordFates(fates)
+	reportFates(r.e, r.report.Outcomes)
 	return max(ending, fatesEnding(fates)), err
 }
 
-// committed are the hosts whose transaction was.
+// committed returns the hosts whose transaction was committed.
 func (r *run) committed() (hosts []string) {
 	for _, h := range r.report.Outcomes {
 		if h.Fate == Committed {
@@ -295,7 +297,7 @@ func (r *run) committed() (hosts []string) {
 	return hosts
 }
 
-// failures is what kept the walk from its end.
+// failures joins the errors of all hosts, and returns the ending that they cause.
 func (r *run) failures(ctx context.Context) (ending Ending, why error) {
 	for _, h := range r.report.Outcomes {
 		if err := h.Err(); err != nil {

@@ -80,7 +80,7 @@ func TestHistoryIsOfHostsWhereSomethingWasDone(t *testing.T) {
 func TestAStackStageThatEndsTheApplyIsReported(t *testing.T) {
 	r := runOn(storeIn(t.TempDir()), actionOf(resource.StageStack, "package p"))
 	ending, err := r.apply(t.Context(), Done)
-	if ending != Failed || err == nil || !strings.Contains(err.Error(), "driver stacks are not whole on a") {
+	if ending != Failed || err == nil || !strings.Contains(err.Error(), "driver stacks are incomplete on a") {
 		t.Errorf("ending %d, %v", ending, err)
 	}
 	if got := r.e.(*heard).lines; !slices.Equal(got, []string{"plan: 1", "asked for 1", "walk: a unfinished"}) {
@@ -98,12 +98,12 @@ func TestTheRestIsAskedForOnlyWhereThereIsOne(t *testing.T) {
 		t.Errorf("nothing is left: ending %d, %v", ending, err)
 	}
 	r.p.Hosts[0].Actions = []planner.Action{actionOf("", "mtu")}
-	const want = "the driver stacks are as declared; of the rest: nothing was changed: no"
+	const want = "the driver stacks are installed as declared; for the rest of the plan: nothing was changed: no"
 	if ending, err := r.approveRest(moved); ending != Failed || err == nil || err.Error() != want {
 		t.Errorf("ending %d, %v", ending, err)
 	}
 	r.p.Hosts[0].Actions[0].Changes[0].Disruption = resource.Reboot
-	if _, err := r.approveRest(moved); err == nil || !strings.HasPrefix(err.Error(), "the driver stacks are as declared; of the rest: nothing was changed: the plan has a reboot of") {
+	if _, err := r.approveRest(moved); err == nil || !strings.HasPrefix(err.Error(), "the driver stacks are installed as declared; for the rest of the plan: nothing was changed: the plan needs a reboot of") {
 		t.Errorf("got %v", err)
 	}
 }

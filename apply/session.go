@@ -17,36 +17,37 @@ import (
 	"github.com/fabricform/fabricform/transport"
 )
 
-// Dial starts a helper on a host, and answers the stream to it.
+// Dial starts a helper on a host, and returns the stream to it.
 type Dial func(ctx context.Context, to transport.Target) (io.ReadWriteCloser, error)
 
-// Resources is the table of kinds, and what they make of a host.
+// Resources is the table of kinds, and the resources that they derive for a host.
 type Resources struct {
 	Kinds   resource.Kinds
 	Desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
-	// Derived follows from what the host is, too, and from what fabrics made there.
+	// Derived returns resources that also depend on the host's facts and on its records.
 	Derived func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource
-	// Looks are for reading alone: what Derived looks at, and what hosts are compared by with each other.
+	// Looks returns resources that are only read: those that Derived needs, and, if comparing, those by
+	// which hosts are compared with each other.
 	Looks func(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource
 }
 
-// Lab is where a fabric is rehearsed.
+// Lab runs the hosts of a fabric on this machine.
 type Lab interface {
 	Target(host string) (addr string, port int, user, identityFile, knownHosts string)
-	// ConnectTimeout is how long hosts may take to let somebody in, where their files do not say.
+	// ConnectTimeout applies to hosts whose files declare none.
 	ConnectTimeout() time.Duration
-	// LinkCapGbps is what links are shaped to at most; 0: they are not shaped.
+	// LinkCapGbps is the highest rate of the lab's links; 0 if they are not limited.
 	LinkCapGbps() float64
 }
 
-// SessionOptions say how hosts are reached and who asks.
+// SessionOptions say how to reach the hosts, and on whose behalf.
 type SessionOptions struct {
 	Dial        Dial
 	Resources   Resources
 	Lab         Lab             // nil: the declared hosts
 	Chosen      map[string]bool // nil: all hosts
-	Parallelism int             // hosts to connect to side by side
-	// Glance reads each host once and leaves it: the session can make a plan, and nothing else.
+	Parallelism int             // maximum number of hosts to connect to in parallel
+	// Glance reads each host once and disconnects: the session can only make a plan.
 	Glance bool
 	Tokens TokenStore
 	Build  string // of this program and of the helpers
@@ -54,10 +55,10 @@ type SessionOptions struct {
 	User   string // user@machine of the operator
 	// Management allows changes of the operator's own path.
 	Management bool
-	Destroy    bool // give everything back
+	Destroy    bool // undo everything that the fabric made
 }
 
-// Session is a fabric with a helper on every host that answers.
+// Session is a fabric with a helper on every reachable host.
 type Session struct {
 	*Fleet
 	Fabric  *fabric.Fabric
@@ -67,10 +68,10 @@ type Session struct {
 	known map[string]*state // by host
 }
 
-// state is what a session knows of a host.
+// state is what a session knows about a host.
 type state struct {
 	desired  []resource.Resource
-	derived  []resource.Resource // of the plan that was proposed last
+	derived  []resource.Resource // of the latest proposed plan
 	proposed bool
 	snapshot *facts.Snapshot   // as read last
 	records  []resource.Record // as read last
@@ -85,7 +86,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		if s.LeftOut(h.Name) {
 			continue
 		}
-		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan compares no hosts with each other
+		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan does not compare hosts with each other
 		members = append(members, Member{Target: s.target(h), Looks: looks})
 	}
 	reach := Connect
@@ -96,12 +97,12 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	return s
 }
 
-// LeftOut says whether the host was not chosen.
+// LeftOut reports whether the operator left the host out with -host or -exclude.
 func (s *Session) LeftOut(host string) bool {
 	return s.Options.Chosen != nil && !s.Options.Chosen[host]
 }
 
-// target is how a host is reached.
+// target says how to reach a host.
 func (s *Session) target(h *fabric.Host) transport.Target {
 	if lab := s.Options.Lab; lab != nil {
 		addr, port, user, identity, known := lab.Target(h.Name)
@@ -113,7 +114,7 @@ func (s *Session) target(h *fabric.Host) transport.Target {
 	}
 }
 
-// Facts are the hosts' snapshots, as they were read last.
+// Facts returns the latest snapshot of each host.
 func (s *Session) Facts() map[string]*facts.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *Session) Facts() map[string]*facts.Snapshot {
 	return out
 }
 
-// Records are what fabrics made on the hosts, as they were read last.
+// Records returns the latest ownership records of each host.
 func (s *Session) Records() map[string][]resource.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,15 +138,16 @@ func (s *Session) Records() map[string][]resource.Record {
 	return out
 }
 
-// Propose is a plan that is to be shown or carried out: the hosts' own programs are asked about it.
+// Propose makes a plan to show or apply. Unlike Plan, it also asks the hosts' own programs whether they
+// would accept the changes.
 func (s *Session) Propose(ctx context.Context) *planner.Plan {
 	return s.compare(ctx, !s.Options.Destroy)
 }
 
-// Plan reads all hosts side by side and compares.
+// Plan reads all hosts in parallel and compares them with the files.
 func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx, false) }
 
-// compare is the plan. With Destroy nothing is wanted any more.
+// compare makes the plan. With Destroy, no resources are wanted.
 func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
 	_ = sideBySide(0, s.Fabric.Hosts, func(i int, h *fabric.Host) error {
@@ -155,7 +157,7 @@ func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
 	return planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
 }
 
-// input reads one host.
+// input reads one host for the planner.
 func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planner.HostInput {
 	known := s.known[h.Name]
 	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, LeftOut: s.LeftOut(h.Name), Management: s.Options.Management}
@@ -182,8 +184,8 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	return in
 }
 
-// derive is what follows from the host's facts. Once a plan was proposed, it stands for the rest of the
-// session: what is written is what was shown.
+// derive returns the resources that depend on the host's facts. After a plan was proposed, they stay the
+// same for the rest of the session: apply writes what the plan showed.
 func (s *Session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bool) []resource.Resource {
 	known := s.known[h.Name]
 	s.mu.Lock()
@@ -201,7 +203,7 @@ func (s *Session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bo
 	return out
 }
 
-// Snapshots reads the hosts that answer.
+// Snapshots reads all reachable hosts.
 func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, error) {
 	out := map[string]*facts.Snapshot{}
 	for _, name := range s.Hosts() {
@@ -214,7 +216,7 @@ func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, er
 	return out, nil
 }
 
-// others opens a session on hosts that this one left out.
+// others opens a session on the hosts that this one left out.
 func (s *Session) others(ctx context.Context) *Session {
 	f, o := *s.Fabric, s.Options
 	f.Hosts = slices.DeleteFunc(slices.Clone(f.Hosts), func(h *fabric.Host) bool { return !s.LeftOut(h.Name) })

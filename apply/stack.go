@@ -20,16 +20,15 @@ import (
 type stackOptions struct {
 	Fabric, Plan string
 	User         string                  // user@machine of the operator
-	Apart        func(a, b string) bool  // hosts that are not to go down at once, such as the two ends of a link
-	Started      func(host, what string) // told of each step; from several goroutines
-	Patience     time.Duration           // with a host that restarts
-	Bundles      map[string]calls.Bundle // what was sent, by host
+	Apart        func(a, b string) bool  // reports whether two hosts must not go down at once, such as the two ends of a link
+	Started      func(host, what string) // called for each step, from several goroutines
+	Patience     time.Duration           // how long a host may take to reboot
+	Bundles      map[string]calls.Bundle // the bundles that were sent, by host
 }
 
-// installAll installs driver stacks: first, side by side, on hosts whose traffic does not feel it; then
-// on the others in waves without two hosts of one link. After a failure no other host begins. A host
-// where it failed, or that was not heard of any more, goes on or stops by itself, and its journal
-// tells the next plan.
+// installAll installs driver stacks: first, in parallel, on hosts whose traffic is not interrupted; then on the
+// others in waves, never on both ends of a link at once. After a failure it starts no other host. An
+// installation continues without its client, and its journal tells the next plan how it ended.
 func (f *Fleet) installAll(ctx context.Context, p *planner.Plan, o stackOptions) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	index := map[string]int{}
@@ -51,7 +50,7 @@ func (f *Fleet) installAll(ctx context.Context, p *planner.Plan, o stackOptions)
 	return out
 }
 
-// waves are the hosts that act at the same time.
+// waves groups the hosts that are changed at the same time.
 func waves(p *planner.Plan, apart func(a, b string) bool) [][]planner.HostPlan {
 	var calm []planner.HostPlan
 	var out [][]planner.HostPlan
@@ -94,7 +93,7 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o stackOption
 		out.Fate, out.Why = Unfinished, err.Error()
 		var failed *installError
 		if errors.As(err, &failed) {
-			out.Why = failed.why // the outcome has the log, too
+			out.Why = failed.why // the outcome also has the log
 		}
 	} else {
 		out.Fate = Committed
@@ -102,9 +101,9 @@ func (f *Fleet) stackHost(ctx context.Context, h planner.HostPlan, o stackOption
 	return out
 }
 
-// installOn installs, waits for the end, and restarts the host where the changes say so.
+// installOn installs, waits for the end, and reboots the host if the changes need it.
 func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o stackOptions) error {
-	// A plan may be carried out twice: each time is an order of its own.
+	// A plan may be applied twice: each time needs its own order.
 	order := calls.StackOrder{ID: o.Plan + "-" + rand.Text(), Fabric: o.Fabric, Who: o.User, Resource: a.Resource, Changes: a.Changes}
 	if b, sent := o.Bundles[host]; sent {
 		order.Bundle = &b
@@ -120,7 +119,7 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 	if err != nil {
 		return err
 	}
-	order.Boot = state.Boot // somebody's restart after it counts
+	order.Boot = state.Boot // any later reboot counts
 	if installs {
 		if err := f.awaitStack(ctx, host, order.ID, state, o); err != nil {
 			return err
@@ -129,10 +128,10 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 	if a.Disruption() < resource.Reboot {
 		return nil
 	}
-	o.Started(host, "restarting it")
+	o.Started(host, "rebooting")
 	// The answer may be lost with the connection, as the host goes down.
 	state, err = askAgain(ctx, f, calls.Reboot, host, order, o.Patience)
-	if err != nil || state.Boot != order.Boot { // it is back already
+	if err != nil || state.Boot != order.Boot { // the host has already rebooted
 		return err
 	}
 	return f.awaitBoot(ctx, host, order.Boot, o.Patience)
@@ -142,17 +141,16 @@ func (f *Fleet) installOn(ctx context.Context, host string, a planner.Action, o 
 type installError struct{ why, tail string }
 
 func (e *installError) Error() string {
-	return fmt.Sprintf("%s; its log %s ends so:\n%s", e.why, calls.StackLog, indent(e.tail))
+	return fmt.Sprintf("%s; the end of its log %s:\n%s", e.why, calls.StackLog, indent(e.tail))
 }
 
-// askAgain asks for what does no harm when it is asked for twice: a connection that breaks is made
-// anew, and the host's own answer, also a refusal, is waited for. A host that was not reached to begin
-// with has no connection to break.
+// askAgain makes an idempotent call. If the connection breaks, it reconnects and repeats the call until the
+// host answers, even with a refusal. It does not retry on a host that was never connected.
 func askAgain[P, R any](ctx context.Context, f *Fleet, m agent.Method[P, R], host string, params P, patience time.Duration) (R, error) {
 	for breaks := 0; ; breaks++ {
 		r, err := m.Call(ctx, f, host, params)
 		var refused *agent.Error
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == breaksBorne || f.client(host) == nil {
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == maxBreaks || f.client(host) == nil {
 			return r, err
 		}
 		if back := f.comeBack(ctx, host, patience); back != nil {
@@ -161,47 +159,47 @@ func askAgain[P, R any](ctx context.Context, f *Fleet, m agent.Method[P, R], hos
 	}
 }
 
-// awaitStack asks until the installation has ended; it goes on without a connection.
+// awaitStack waits until the installation has ended. The installation continues without a connection.
 func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.StackState, o stackOptions) error {
 	step := ""
 	for {
 		j := state.Job
 		switch {
 		case j == nil || j.ID != id:
-			return errors.New("its journal is of another installation: plan again")
+			return errors.New("the host's journal belongs to another installation: plan again")
 		case j.State == resource.JobDone:
 			return nil
 		case j.State == resource.JobFailed:
 			return &installError{why: j.Why, tail: state.Tail}
 		case !j.Alive:
-			return fmt.Errorf("the installation was interrupted in: %s; the next apply finishes it", j.Step)
+			return fmt.Errorf("the installation was interrupted during: %s. Run apply again to complete it", j.Step)
 		}
 		if j.Step != step {
 			step = j.Step
 			o.Started(host, step)
 		}
 		if err := retry.Pause(ctx, 500*time.Millisecond); err != nil {
-			return fmt.Errorf("not waited for any more (%w): the installation goes on there by itself", err)
+			return fmt.Errorf("gave up waiting (%w); the installation continues on the host", err)
 		}
 		next, err := askAgain(ctx, f, calls.ReadStack, host, struct{}{}, time.Minute)
 		if err != nil {
-			return fmt.Errorf("%w: the installation goes on there by itself", err)
+			return fmt.Errorf("%w; the installation continues on the host", err)
 		}
 		state = next
 	}
 }
 
-// awaitBoot waits until the host answers under another boot id.
+// awaitBoot waits until the host answers with another boot ID.
 func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(asked, patience)
 	defer cancel()
 	late := func() error {
 		if err := asked.Err(); err != nil {
-			return fmt.Errorf("it was told to restart, and is not waited for any more: %w", err)
+			return fmt.Errorf("reboot requested; gave up waiting: %w", err)
 		}
-		return fmt.Errorf("it was told to restart, and has not within %s", patience)
+		return fmt.Errorf("reboot requested, but the host did not reboot within %s", patience)
 	}
-	// The helper that restarts it keeps others from beginning anything as long as it lives.
+	// While the helper that reboots the host is alive, the host refuses other changes.
 	if c := f.client(host); c != nil {
 		select {
 		case <-c.Dead():
@@ -210,12 +208,12 @@ func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience t
 		}
 	}
 	for {
-		// The old boot may still answer for a while; each try is a connection of its own.
+		// The old boot may still answer for a while; each attempt uses a new connection.
 		if err := f.comeBack(ctx, host, patience); err != nil {
 			if asked.Err() != nil {
 				return late()
 			}
-			return fmt.Errorf("it was told to restart, and does not come back: %w", err)
+			return fmt.Errorf("reboot requested, but the host does not come back: %w", err)
 		}
 		state, err := calls.ReadStack.Call(ctx, f, host, struct{}{})
 		if err == nil && state.Boot != before {
@@ -227,7 +225,7 @@ func (f *Fleet) awaitBoot(asked context.Context, host, before string, patience t
 	}
 }
 
-// comeBack makes a new connection to a host, with patience.
+// comeBack reconnects to a host, with retries.
 func (f *Fleet) comeBack(ctx context.Context, host string, patience time.Duration) error {
 	for end := time.Now().Add(patience); ; {
 		try, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -240,7 +238,7 @@ func (f *Fleet) comeBack(ctx context.Context, host string, patience time.Duratio
 			return nil
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
-			return fmt.Errorf("it cannot be reached any more: %w", err)
+			return fmt.Errorf("the host is no longer reachable: %w", err)
 		}
 		if err := retry.Pause(ctx, time.Second); err != nil {
 			return err

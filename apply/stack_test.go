@@ -163,7 +163,7 @@ func TestAnInterruptIsNoLateRestart(t *testing.T) {
 	if err := f.awaitBoot(ctx, "a", "0", time.Minute); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "within") {
 		t.Errorf("got %v", err)
 	}
-	if err := f.awaitBoot(t.Context(), "a", "0", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "has not within 50ms") {
+	if err := f.awaitBoot(t.Context(), "a", "0", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not reboot within 50ms") {
 		t.Errorf("got %v", err)
 	}
 	h.ends(h.conn)()
@@ -199,7 +199,7 @@ func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 // TestRateCountsWhatWasSent: a break does not begin the count anew, and what was there before is none of it.
 func TestRateCountsWhatWasSent(t *testing.T) {
 	var last Sent
-	p := &progress{began: time.Now().Add(-10 * time.Second), size: 2000, at: map[string]int64{}, from: map[string]int64{}, told: func(s Sent) { last = s }}
+	p := &progress{began: time.Now().Add(-10 * time.Second), size: 2000, at: map[string]int64{}, from: map[string]int64{}, onProgress: func(s Sent) { last = s }}
 	for _, at := range []int64{500, 1000, 900} { // there before, sent, and torn at its end
 		p.last = time.Time{}
 		p.set("a", at)

@@ -17,29 +17,29 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// tokens are the holds on one apply's open transaction. Who has them can end it: keep it or go back.
+// tokens authorise a client to end one apply's open transaction on each host: to commit it or to revert it.
 type tokens struct {
-	ID     string                 `json:"id"` // of the apply: of one saved plan there may be several
+	ID     string                 `json:"id"` // of the apply; a saved plan may have several
 	Fabric string                 `json:"fabric"`
 	Plan   string                 `json:"plan"`
 	Hosts  map[string]calls.TxRef `json:"hosts"`
-	Waits  *awaited               `json:"waits,omitempty"` // for a confirmation; nil: the apply runs, or its program died
+	Waits  *pendingApply          `json:"waits,omitempty"` // nil if the apply is running, or its program died
 }
 
-// awaited is what an apply made that waits for its confirmation: which it is, neither the files nor the
-// command line of the confirmation say for certain.
-type awaited struct {
+// pendingApply is what an apply made that is pending. It is stored because the files may differ by the time
+// of the confirm.
+type pendingApply struct {
 	Fabric  *fabric.Fabric `json:"fabric"`
 	Destroy bool           `json:"destroy,omitempty"`
 }
 
-// TokenStore is where a fabric's tokens are kept on the operator's machine: a file for each apply, as
-// several may be open, each on hosts of its own. Only the apply, or who confirms it, writes its file;
-// others remove it whole, once it has ended on all of its hosts: so nobody needs a lock.
+// TokenStore keeps a fabric's tokens on the operator's machine, in one file for each apply: several may be
+// open, each on its own hosts. Only the apply and its confirm write the file. Other commands remove it once
+// the apply has ended on all of its hosts. So no lock is needed.
 type TokenStore struct {
 	Fabric string
-	Lab    string // "" is none: hosts of labs have the names of the real ones, and of each other's
-	// State is the folder in which programs keep what they have to remember.
+	Lab    string // "" for real hosts; a lab's hosts have the same names as the real ones
+	// State returns the directory for the program's state.
 	State func() (string, error)
 }
 
@@ -67,7 +67,7 @@ func (k TokenStore) path(w tokens) (string, error) {
 	return filepath.Join(dir, name+".json"), nil
 }
 
-// save writes the file whole or not at all.
+// save replaces the file atomically.
 func (k TokenStore) save(w tokens) error {
 	path, err := k.path(w)
 	if err != nil {
@@ -81,7 +81,7 @@ func (k TokenStore) save(w tokens) error {
 		err = file.Replace(path, raw, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the transaction's tokens: %w", err)
+		return fmt.Errorf("save the transaction's tokens: %w", err)
 	}
 	return nil
 }
@@ -92,12 +92,12 @@ func (k TokenStore) remove(w tokens) error {
 		return err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the transaction's tokens: %w", err)
+		return fmt.Errorf("remove the transaction's tokens: %w", err)
 	}
 	return nil
 }
 
-// read reads the tokens of one file, which must be of this fabric.
+// read reads the tokens of one file, which must belong to this fabric.
 func (k TokenStore) read(path string) (tokens, error) {
 	var w tokens
 	raw, err := os.ReadFile(path)
@@ -105,10 +105,10 @@ func (k TokenStore) read(path string) (tokens, error) {
 		err = json.Unmarshal(raw, &w)
 	}
 	if err == nil && w.Fabric != k.Fabric {
-		err = fmt.Errorf("it is of fabric %q, not %q", w.Fabric, k.Fabric)
+		err = fmt.Errorf("the file belongs to fabric %q, not %q", w.Fabric, k.Fabric)
 	}
 	if err == nil {
-		err = w.whole()
+		err = w.check()
 	}
 	if err != nil {
 		return tokens{}, fmt.Errorf("read the transaction's tokens in %s: %w", path, err)
@@ -116,25 +116,25 @@ func (k TokenStore) read(path string) (tokens, error) {
 	return w, nil
 }
 
-// whole says what a file lacks that whoever goes on with its apply needs.
-func (w tokens) whole() error {
+// check returns an error if the tokens lack what is needed to end the apply.
+func (w tokens) check() error {
 	switch {
 	case w.ID == "" || len(w.Hosts) == 0:
-		return errors.New("it is not whole: the apply's id or its hosts are missing")
+		return errors.New("the token file is incomplete: the apply's id or its hosts are missing")
 	case w.Waits == nil:
 		return nil
 	case w.Waits.Fabric == nil || slices.Contains(w.Waits.Fabric.Hosts, nil):
-		return errors.New("it is not whole: what the apply made is missing")
+		return errors.New("the token file is incomplete: the applied fabric is missing")
 	}
 	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
 		if w.Waits.Fabric.Host(host) == nil {
-			return fmt.Errorf("it is not whole: what the apply made on host %q is missing", host)
+			return fmt.Errorf("the token file is incomplete: the applied fabric has no host %q", host)
 		}
 	}
 	return nil
 }
 
-// all are those of this machine, or of a file that was named.
+// all returns the tokens in the named file, or all tokens of this machine.
 func (k TokenStore) all(named string) ([]tokens, error) {
 	if named != "" {
 		w, err := k.read(named)
@@ -155,18 +155,18 @@ func (k TokenStore) all(named string) ([]tokens, error) {
 		}
 		w, err := k.read(filepath.Join(dir, f.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // its apply ends just now
+			continue // its apply has just ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w; remove the file to go on without them: hosts that are still held go back by themselves", err)
+			return nil, fmt.Errorf("%w. To continue without them, remove the file: hosts with an open transaction revert by themselves", err)
 		}
 		out = append(out, w)
 	}
 	return out, nil
 }
 
-// held are the holds on transactions that have not ended: a host has one at a time.
-func held(all []tokens, ended func(host string, on calls.TxRef) bool) map[string]calls.TxRef {
+// openRefs returns the references to transactions that have not ended: a host has at most one.
+func openRefs(all []tokens, ended func(host string, on calls.TxRef) bool) map[string]calls.TxRef {
 	out := map[string]calls.TxRef{}
 	for _, w := range all {
 		for host, on := range w.Hosts {
@@ -178,20 +178,20 @@ func held(all []tokens, ended func(host string, on calls.TxRef) bool) map[string
 	return out
 }
 
-// forget removes those of all that have ended on all of their hosts. Until then none is left out: what
-// went back on one host by itself must not be kept on the others.
-func (k TokenStore) forget(all []tokens, ended func(host string, on calls.TxRef) bool) error {
+// removeEnded removes the tokens of applies that have ended on all of their hosts. Until then the file keeps
+// all hosts: if one host reverted by itself, the others must not commit.
+func (k TokenStore) removeEnded(all []tokens, ended func(host string, on calls.TxRef) bool) error {
 	var errs []error
 	for _, w := range all {
-		if w.over(ended) {
+		if w.endedOnAll(ended) {
 			errs = append(errs, k.remove(w))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// over says whether the apply has ended on all of its hosts.
-func (w tokens) over(ended func(host string, on calls.TxRef) bool) bool {
+// endedOnAll reports whether the apply has ended on all of its hosts.
+func (w tokens) endedOnAll(ended func(host string, on calls.TxRef) bool) bool {
 	for host, on := range w.Hosts {
 		if !ended(host, on) {
 			return false
@@ -200,8 +200,8 @@ func (w tokens) over(ended func(host string, on calls.TxRef) bool) bool {
 	return true
 }
 
-// endedBy says which transactions have, by their fates: a host without one may still be held, and a
-// lost one may answer again before its lease runs out.
+// endedBy returns a test whether a transaction has ended, by its fate. Without a fate, or if the host is
+// lost, the transaction may still be open.
 func endedBy(fates map[string]HostOutcome) func(host string, on calls.TxRef) bool {
 	return func(host string, _ calls.TxRef) bool {
 		f, has := fates[host]
@@ -209,31 +209,32 @@ func endedBy(fates map[string]HostOutcome) func(host string, on calls.TxRef) boo
 	}
 }
 
-// endedIn says which have by what the hosts themselves tell; of a host that did not, nothing is known.
-func endedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
+// endedIn returns a test whether a transaction has ended, by the host's own report. Without a report, it
+// counts as open.
+func endedIn(reported map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
 	return func(host string, on calls.TxRef) bool {
-		kept, reached := told[host]
+		kept, reached := reported[host]
 		return reached && !slices.ContainsFunc(kept, func(i calls.TxInfo) bool { return i.ID == on.ID && i.State.Open() })
 	}
 }
 
-// replacedIn says which were followed by another one on their host, and so have ended.
-func replacedIn(told map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
+// replacedIn returns a test whether a newer transaction followed on the host: then the older one has ended.
+func replacedIn(reported map[string][]calls.TxInfo) func(host string, on calls.TxRef) bool {
 	return func(host string, on calls.TxRef) bool {
-		kept, reached := told[host]
+		kept, reached := reported[host]
 		return reached && (len(kept) == 0 || kept[len(kept)-1].ID != on.ID)
 	}
 }
 
-// keepTokens leaves them on this machine while the apply runs: should its program die, another run
-// can end what it began. Without them that only takes as long as the lease.
+// keepTokens stores the tokens on this machine while the apply runs: if its program dies, another run can
+// end the transaction without waiting for the lease to expire.
 func (r *run) keepTokens(tx *transaction) (drop func()) {
 	k, w := r.s.Options.Tokens, tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
 	others, err := k.all("")
 	warn(r.e, err)
 	warn(r.e, k.save(w))
 	// A host has one transaction at a time.
-	warn(r.e, k.forget(others, func(host string, on calls.TxRef) bool {
+	warn(r.e, k.removeEnded(others, func(host string, on calls.TxRef) bool {
 		mine, has := w.Hosts[host]
 		return has && mine.ID != on.ID
 	}))
@@ -243,7 +244,7 @@ func (r *run) keepTokens(tx *transaction) (drop func()) {
 		for _, o := range r.report.Outcomes {
 			fates[o.Host] = o
 		}
-		maps.DeleteFunc(w.Hosts, endedBy(fates)) // those that wait are kept by leaveOpen
+		maps.DeleteFunc(w.Hosts, endedBy(fates)) // leaveOpen stores the tokens of pending hosts
 		if len(w.Hosts) == 0 {
 			warn(r.e, k.remove(w))
 			return
@@ -252,13 +253,13 @@ func (r *run) keepTokens(tx *transaction) (drop func()) {
 	}
 }
 
-// follow saves the tokens anew whenever a host has another one.
-func (k TokenStore) follow(w tokens, told func(error)) func(host string, to calls.TxRef) {
+// follow returns a function that saves the tokens whenever a host has a new one.
+func (k TokenStore) follow(w tokens, onError func(error)) func(host string, to calls.TxRef) {
 	var mu sync.Mutex
 	return func(host string, to calls.TxRef) {
 		mu.Lock()
 		defer mu.Unlock()
 		w.Hosts[host] = to
-		told(k.save(w))
+		onError(k.save(w))
 	}
 }

@@ -49,7 +49,7 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 			}
 			late := tokens{ID: "2", Fabric: "f", Hosts: map[string]calls.TxRef{"c": {ID: "1"}}}
 			saveTokens(t, k, late) // an apply that opens meanwhile: what was asked for is not of it
-			if err := k.forget(all, c.ended); err != nil {
+			if err := k.removeEnded(all, c.ended); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]calls.TxRef{"c": {ID: "1"}}
@@ -70,7 +70,7 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	hosts := func() map[string]calls.TxRef {
 		return map[string]calls.TxRef{"a": {ID: "1", Token: "x"}, "b": {ID: "1", Token: "y"}}
 	}
-	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &awaited{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
+	w := tokens{ID: "1", Fabric: "f", Hosts: hosts(), Waits: &pendingApply{Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}}}}
 	saveTokens(t, k, w)
 	r := runOn(k)
 	tx := r.s.resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
@@ -156,18 +156,18 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 	for text, says := range map[string]string{
 		``:                                    "unexpected end",
 		`{"fabric": "f`:                       "unexpected end",
-		`null`:                                "it is of fabric",
+		`null`:                                "the file belongs to fabric",
 		`[]`:                                  "cannot unmarshal",
-		`{"fabric": "g"}`:                     `it is of fabric "g", not "f"`,
+		`{"fabric": "g"}`:                     `the file belongs to fabric "g", not "f"`,
 		`{"fabric": "f", "hosts": 1}`:         "cannot unmarshal",
 		`{"fabric": "f", "hosts": {"a": {}}}`: "the apply's id or its hosts are missing",
 		`{"id": "1", "fabric": "f"}`:          "the apply's id or its hosts are missing",
 		`{"id": "1", "fabric": "f", "hosts": {}, "waits": {}}`:       "the apply's id or its hosts are missing",
-		whole + `, "waits": {}}`:                                     "what the apply made is missing",
-		whole + `, "waits": {"fabric": null}}`:                       "what the apply made is missing",
-		whole + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "what the apply made is missing",
-		whole + `, "waits": {"fabric": {}}}`:                         `what the apply made on host "a" is missing`,
-		whole + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `what the apply made on host "a" is missing`,
+		whole + `, "waits": {}}`:                                     "the applied fabric is missing",
+		whole + `, "waits": {"fabric": null}}`:                       "the applied fabric is missing",
+		whole + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "the applied fabric is missing",
+		whole + `, "waits": {"fabric": {}}}`:                         `the applied fabric has no host "a"`,
+		whole + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `the applied fabric has no host "a"`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 		if _, err := k.all(""); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := k.waiting(path, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := k.pending(path, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s, when named: %v", text, err)
 		}
 	}
@@ -189,8 +189,8 @@ func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.waiting(path, nil)
-	if want := path + " is of an apply that does not wait; `fabricform rollback -takeover " + path + "` ends it"; err == nil || err.Error() != want {
+	_, err = k.pending(path, nil)
+	if want := path + " belongs to an apply that is not pending. To roll it back, run `fabricform rollback -takeover " + path + "`"; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }
@@ -213,5 +213,5 @@ func heldBy(t *testing.T, k TokenStore) map[string]calls.TxRef {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return held(all, endedBy(nil))
+	return openRefs(all, endedBy(nil))
 }

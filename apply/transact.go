@@ -17,24 +17,24 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Fate is how a host's transaction ended.
+// Fate is how a transaction ended on one host.
 type Fate string
 
-// The fates, as programs read them.
+// The fates, as in JSON.
 const (
 	Committed    Fate = "committed"
 	Reverted     Fate = "reverted" // and proven equal to the state from before
 	RevertFailed Fate = "revert_failed"
 	Untouched    Fate = "untouched"
-	Lost         Fate = "lost"                     // not heard of any more; it goes back by itself when its lease runs out
-	Waiting      Fate = "waiting_for_confirmation" // or for the end of its lease
-	Unfinished   Fate = "unfinished"               // a driver stack, which the next apply finishes
+	Lost         Fate = "lost"                     // the host does not answer; it reverts by itself when its lease expires
+	Waiting      Fate = "waiting_for_confirmation" // pending: the host reverts if its lease expires first
+	Unfinished   Fate = "unfinished"               // an incomplete driver stack; the next apply completes it
 )
 
-// String is the fate as people read it.
+// String returns the fate for people.
 func (f Fate) String() string { return strings.ReplaceAll(string(f), "_", " ") }
 
-// txOptions say who opens a transaction, and how long hosts wait for a client that fell silent.
+// txOptions say who opens a transaction, and how long its lease is.
 type txOptions struct {
 	Fabric, Plan string
 	User         string // user@machine of the operator
@@ -42,7 +42,7 @@ type txOptions struct {
 	Lease        time.Duration
 }
 
-// heldError is why hosts were not changed: another transaction is open there.
+// heldError says that hosts were not changed because another transaction is open there.
 type heldError struct{ Hosts map[string]string }
 
 func (e *heldError) Error() string {
@@ -50,32 +50,32 @@ func (e *heldError) Error() string {
 	for _, h := range slices.Sorted(maps.Keys(e.Hosts)) {
 		lines = append(lines, "host "+h+": "+e.Hosts[h])
 	}
-	return strings.Join(lines, "; ") + "; see `fabricform pending`"
+	return strings.Join(lines, "; ") + "; run `fabricform pending`"
 }
 
-// transaction is one open on every host that a plan changes. An open one is the lock: nobody else
-// changes these hosts meanwhile, and each goes back by itself once its lease is not renewed.
+// transaction is open on every host that a plan changes. While it is open, it locks these hosts for other
+// clients. A host whose lease is not renewed reverts by itself.
 type transaction struct {
 	fleet  *Fleet
 	fabric string
 	who    txOptions
 	lease  time.Duration
-	refs   map[string]*hold   // by host
-	stop   context.CancelFunc // of the beats
+	refs   map[string]*lockedRef // by host
+	stop   context.CancelFunc    // stops the heartbeats
 	beats  sync.WaitGroup
-	// Moved is told of a hold that has a new token: the one that Refs said before is dead. It is called
-	// from several goroutines, is set before the first step, and may be nil.
+	// Moved is called when a host's transaction has a new token: the token that Refs returned before is
+	// invalid. It is called from several goroutines, must be set before the first step, and may be nil.
 	Moved func(host string, to calls.TxRef)
 }
 
-// Hosts are those that the transaction is open on, sorted.
+// Hosts returns the hosts on which the transaction is open, sorted.
 func (t *transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs)) }
 
-// begin asks every host that the plan changes whether it can go back by itself, and then opens a
-// transaction on each. Where one cannot, nothing is changed anywhere; the error is a *HeldError
-// where another transaction is open.
+// begin asks every host that the plan changes whether it can revert by itself, and then opens a transaction
+// on each. If one host cannot, nothing is changed on any; the error is a *heldError if another transaction
+// is open.
 func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*transaction, error) {
-	t := &transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*hold{}}
+	t := &transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*lockedRef{}}
 	acting := map[string][]resource.Atom{}
 	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
@@ -109,12 +109,12 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*trans
 			held.Hosts[host] = refused.Message
 		}
 		if err == nil {
-			t.refs[host] = &hold{ref: i.TxRef}
+			t.refs[host] = &lockedRef{ref: i.TxRef}
 		}
 		return err
 	}
-	// The first host decides between two who come at once: if each had half of the hosts, neither
-	// would win.
+	// If two clients start at once, the first host decides: otherwise each could get half of the hosts, and
+	// neither would succeed.
 	hosts := slices.Sorted(maps.Keys(acting))
 	if err = eachHost(hosts[:1], open); err == nil {
 		err = eachHost(hosts[1:], open)
@@ -123,14 +123,14 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*trans
 		t.beat()
 		return t, nil
 	}
-	_, back := t.Revert(context.WithoutCancel(ctx), t.Hosts(), "it could not be opened on all hosts")
+	_, back := t.Revert(context.WithoutCancel(ctx), t.Hosts(), "the transaction could not be opened on all hosts")
 	if len(held.Hosts) > 0 {
 		return nil, errors.Join(held, back)
 	}
 	return nil, errors.Join(fmt.Errorf("nothing was changed on any host: %w", err), back)
 }
 
-// atoms are all that a host's plan sets or gives back.
+// atoms returns all atoms that a host's plan changes.
 func atoms(h planner.HostPlan) []resource.Atom {
 	var out []resource.Atom
 	for _, a := range h.Actions {
@@ -139,27 +139,27 @@ func atoms(h planner.HostPlan) []resource.Atom {
 				out = append(out, c.Atom)
 			}
 		}
-		// What an earlier action disturbs is put back by one that has no changes of its own.
+		// An action without changes of its own restores what an earlier action disturbed.
 		out = append(out, a.Forget...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// Describe is a transaction of somebody else, for people.
+// Describe describes an open transaction for people.
 func Describe(i calls.TxInfo) string {
 	s := fmt.Sprintf("a transaction of fabric %q is open, by %s from %s since %s (%s)", i.Fabric, i.Holder.User, i.Holder.From, i.Since.Local().Format("15:04:05"), i.State)
 	if i.State == checkpoint.RevertFailed {
-		return s + ": a person is needed; `fabricform unlock` when the host is in order"
+		return s + ": an operator must intervene. Repair the host, then run `fabricform unlock`"
 	}
-	return s + fmt.Sprintf("; it goes back by itself in %s", i.Left.Round(time.Second))
+	return s + fmt.Sprintf("; the host reverts by itself in %s", i.Left.Round(time.Second))
 }
 
-// beatEvery renews the lease. A beat is written to the host's disk.
+// beatEvery is how often the lease is renewed. The host writes each heartbeat to its disk.
 const beatEvery = time.Second
 
-// beat keeps the leases while this program lives. A host that refuses is found by its next action;
-// one that cannot be asked may be reached by another connection soon.
+// beat renews the leases while this program runs. It stops for a host that refuses, because the next
+// action reports that; it continues for an unreachable host, because a new connection may reach it.
 func (t *transaction) beat() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
@@ -182,14 +182,14 @@ func (t *transaction) beat() {
 	}
 }
 
-// Leave forgets hosts whose transaction has ended.
+// Leave removes hosts whose transaction has ended.
 func (t *transaction) Leave(hosts []string) {
 	for _, h := range hosts {
 		delete(t.refs, h)
 	}
 }
 
-// Refs are the holds on the hosts' transactions, for whoever is to go on with them.
+// Refs returns the references to the hosts' transactions, with which another client can continue them.
 func (t *transaction) Refs() map[string]calls.TxRef {
 	out := map[string]calls.TxRef{}
 	for host, h := range t.refs {
@@ -198,7 +198,7 @@ func (t *transaction) Refs() map[string]calls.TxRef {
 	return out
 }
 
-// Close lets go of the hosts: leases that are still open run out.
+// Close stops the heartbeats: leases of open transactions then expire.
 func (t *transaction) Close() {
 	if t.stop != nil {
 		t.stop()
@@ -206,22 +206,21 @@ func (t *transaction) Close() {
 	t.beats.Wait()
 }
 
-// Reach proves that the operator still gets in: a new connection to every host of the transaction,
-// with patience for a blip.
+// Reach checks that every host of the transaction accepts a new connection. It retries for a while.
 func (t *transaction) Reach(ctx context.Context) error {
 	return eachHost(t.Hosts(), func(host string) error {
 		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
 		defer cancel()
-		c, err := t.fleet.insist(ctx, func(ctx context.Context) (*agent.Client, error) { return t.fleet.redial(ctx, host) })
+		c, err := t.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) { return t.fleet.redial(ctx, host) })
 		if err != nil {
-			return fmt.Errorf("it cannot be reached by a new connection any more: %w", err)
+			return fmt.Errorf("the host no longer accepts a new connection: %w", err)
 		}
 		c.Close()
 		return nil
 	})
 }
 
-// Prepare says on all hosts that their changes are made and checked.
+// Prepare records on all hosts that their changes were made and checked.
 func (t *transaction) Prepare(ctx context.Context) error {
 	return eachHost(t.Hosts(), func(host string) error {
 		_, err := calls.Prepare.Call(ctx, t.fleet, host, t.refs[host].ref)
@@ -229,8 +228,8 @@ func (t *transaction) Prepare(ctx context.Context) error {
 	})
 }
 
-// Commit ends the transaction on all hosts, with what was changed. fates says how it ended where it
-// is not open any more; a host that was not heard of between its preparation and its commit is lost.
+// Commit ends the transaction on all hosts and keeps the changes. fates says how it ended on each host. A
+// host that fell silent between its preparation and its commit is Lost.
 func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
@@ -238,7 +237,7 @@ func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		_, err := calls.Commit.Call(ctx, t.fleet, host, t.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
-			o = t.fleet.resolve(ctx, host, calls.TxRevert{TxRef: t.refs[host].ref}, t.lease)
+			o = t.fleet.awaitEnd(ctx, host, calls.TxRevert{TxRef: t.refs[host].ref}, t.lease)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -252,8 +251,8 @@ func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	return fates, err
 }
 
-// Revert takes hosts back to what they were. A host that cannot be asked goes back by itself; its
-// end is awaited.
+// Revert restores the previous state of the hosts. An unreachable host reverts by itself; Revert waits until
+// its lease must have expired.
 func (t *transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
 	fates := map[string]HostOutcome{}
 	var mu sync.Mutex
@@ -274,12 +273,13 @@ func (t *transaction) revertHost(ctx context.Context, host, why string) HostOutc
 	p := calls.TxRevert{TxRef: t.refs[host].ref, Why: why}
 	i, err := calls.Revert.Call(ctx, t.fleet, host, p)
 	if err != nil {
-		return t.fleet.resolve(ctx, host, p, t.lease)
+		return t.fleet.awaitEnd(ctx, host, p, t.lease)
 	}
-	return ended(host, i)
+	return outcomeOf(host, i)
 }
 
-func ended(host string, i calls.TxInfo) HostOutcome {
+// outcomeOf returns how a host's transaction ended. If it is still open, the host is Lost.
+func outcomeOf(host string, i calls.TxInfo) HostOutcome {
 	o := HostOutcome{Host: host, Why: i.Why, Left: i.Remain}
 	switch i.State {
 	case checkpoint.Committed:
@@ -294,15 +294,15 @@ func ended(host string, i calls.TxInfo) HostOutcome {
 	return o
 }
 
-// resume is a transaction that another run opened and prepared. Its leases are kept from now on.
+// resume continues a transaction that another run opened and prepared, and renews its leases from now on.
 func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *transaction {
-	all, _ := f.Transactions(ctx) // whoever does not answer is found by the next step
-	t := &transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*hold{}}
+	all, _ := f.Transactions(ctx) // the next step finds hosts that do not answer
+	t := &transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*lockedRef{}}
 	for host, ref := range refs {
-		t.refs[host] = &hold{ref: ref}
+		t.refs[host] = &lockedRef{ref: ref}
 		for _, i := range all[host] {
 			if i.ID == ref.ID {
-				f.goesBackTo(host, i)
+				f.rememberFormer(host, i)
 			}
 		}
 	}
@@ -310,8 +310,8 @@ func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls
 	return t
 }
 
-// Transactions are those that each host keeps, the latest last. A host that does not answer has no
-// entry, and the error names it.
+// Transactions returns the transactions that each host keeps, the latest last. A host that does not answer
+// has no entry, and the error names it.
 func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, error) {
 	out := map[string][]calls.TxInfo{}
 	var mu sync.Mutex
@@ -328,10 +328,10 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, er
 	return out, err
 }
 
-// undoLast takes hosts back from the fabric's latest transaction, open or committed. A host that is
-// back already, or never had one, has no fate. refs are holds on transactions that may be open; the
-// error is a *HeldError where one is open that somebody else holds. Where a plan is named, what
-// another one committed is left as it is, and an error.
+// undoLast reverts the fabric's latest transaction on the hosts, open or committed. A host that has already
+// reverted, or never had a transaction, gets no fate. refs authorise the revert of open transactions; the
+// error is a *heldError if one is open that is not in refs. If plan is not "", it is an error if another plan
+// has committed since, and the host is not changed.
 func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]calls.TxRef) (map[string]HostOutcome, error) {
 	all, err := f.Transactions(ctx)
 	if err != nil {
@@ -345,19 +345,19 @@ func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []strin
 			return nil
 		}
 		if plan != "" && i.Plan != plan && i.State == checkpoint.Committed {
-			return fmt.Errorf("it is left as it is: its last transaction is not of this apply, but of one by %s from %s at %s", i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339))
+			return fmt.Errorf("not rolled back: its last transaction belongs to another apply, by %s from %s at %s", i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339))
 		}
 		ref := calls.TxRef{ID: i.ID}
 		if refs[host].ID == i.ID {
 			ref = refs[host]
 		}
-		f.goesBackTo(host, *i)
+		f.rememberFormer(host, *i)
 		p := calls.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
 		now, err := calls.Revert.Call(ctx, f, host, p)
-		o := ended(host, now)
+		o := outcomeOf(host, now)
 		var refused *agent.Error
-		if err != nil && !errors.As(err, &refused) { // the connection may have stood on what goes back
-			o = f.resolve(ctx, host, p, checkpoint.DefaultLease)
+		if err != nil && !errors.As(err, &refused) { // the revert may have removed the connection
+			o = f.awaitEnd(ctx, host, p, checkpoint.DefaultLease)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -26,7 +26,7 @@ func TestUndoLastOfAPlanLeavesOthers(t *testing.T) {
 		says             string
 	}{
 		{"its own", "mine", "mine", checkpoint.Committed, []string{"tx.list", "tx.revert"}, ""},
-		{"an earlier apply's", "mine", "earlier", checkpoint.Committed, []string{"tx.list"}, "not of this apply, but of one by anna"},
+		{"an earlier apply's", "mine", "earlier", checkpoint.Committed, []string{"tx.list"}, "belongs to another apply, by anna"},
 		{"whatever it is", "", "earlier", checkpoint.Committed, []string{"tx.list", "tx.revert"}, ""},
 		{"back already", "mine", "earlier", checkpoint.Reverted, []string{"tx.list"}, ""},
 	} {
@@ -147,7 +147,7 @@ func TestAHostIsFoundWhereItIsFirst(t *testing.T) {
 			want = before
 		}
 		began := time.Now()
-		if c, by, err := f.anyway(t.Context(), "h"); err != nil || c == nil || by != want {
+		if c, by, err := f.dialEither(t.Context(), "h"); err != nil || c == nil || by != want {
 			t.Errorf("gone is %v: %+v, %v", gone, by, err)
 		}
 		t.Logf("gone is %v: %s", gone, time.Since(began))

@@ -14,38 +14,37 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 )
 
-// Bundle is a local file that hosts get.
+// Bundle is a local file that is sent to hosts.
 type Bundle struct {
 	calls.Bundle
 	From io.ReaderAt
-	// Relay is the host that gets it first and hands it on; "": it is sent from here.
+	// Relay is the host that gets the bundle first and serves it to others; "" to send it from here.
 	Relay string
 }
 
-// sendersAtOnce bounds how many hosts are sent to at a time: a laptop's own link is the limit, and a
-// host that is done can begin to install.
+// sendersAtOnce limits the number of parallel uploads: the operator's own link is the bottleneck, and a host
+// that has its bundle can start to install.
 const sendersAtOnce = 8
 
-// breaksBorne is how often an upload may break without a byte more before it is given up.
-const breaksBorne = 5
+// maxBreaks is how often an upload may break without progress before it fails.
+const maxBreaks = 5
 
-// Sent is how far the uploads are.
+// Sent is the progress of the uploads.
 type Sent struct {
-	Bytes, Size int64         // of all hosts together
-	Rate        float64       // bytes per second since the beginning
-	Left        time.Duration // by that rate
+	Bytes, Size int64         // for all hosts together
+	Rate        float64       // bytes per second since the start
+	Left        time.Duration // at that rate
 	Hosts       int
 }
 
-// Send brings to each host the bundle that it is to get: by SFTP over the open connections and several
-// at once, or from its relay once that has it. A connection that breaks is made anew, and the upload
-// goes on where it was; the hosts check the hash. told hears of the progress about once a second; note
-// hears what did not go by a relay as declared, and was done otherwise. Both may be nil.
-func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(Sent), note func(host, what string)) error {
+// Send sends each host its bundle: by SFTP over the open connections, several in parallel, or from its relay.
+// If a connection breaks, Send reconnects and resumes the upload. The hosts check the hash. Send calls
+// onProgress about once a second, and note when a host cannot use its declared relay. Both may be nil.
+func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, onProgress func(Sent), note func(host, what string)) error {
 	if note == nil {
 		note = func(string, string) {}
 	}
-	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, told: told}
+	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, onProgress: onProgress}
 	direct, relays := map[string]Bundle{}, map[string]*relay{}
 	for host, b := range bundles {
 		if b.Relay == "" {
@@ -69,12 +68,12 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 	}
 	names := slices.Sorted(maps.Keys(relays))
 	defer func() {
-		_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].end(ctx, f); return nil }) // which notes what fails
+		_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].end(ctx, f); return nil }) // end notes failures
 	}()
 	err := sideBySide(sendersAtOnce, slices.Sorted(maps.Keys(direct)), func(_ int, host string) error {
 		err := f.send(ctx, host, direct[host], p)
 		if _, asked := bundles[host]; err != nil && !asked {
-			note(host, fmt.Sprintf("is no relay: %v", err)) // those behind it are sent to
+			note(host, fmt.Sprintf("cannot be used as a relay: %v", err)) // its hosts get a direct upload
 			return nil
 		}
 		return err
@@ -82,7 +81,7 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, told func(S
 	if err != nil {
 		return err
 	}
-	_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].feed(ctx, f, p); return nil }) // and who got nothing is sent to
+	_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].feed(ctx, f, p); return nil }) // hosts that could not fetch get a direct upload
 	var left []string
 	for _, r := range relays {
 		left = append(left, r.left...)
@@ -119,14 +118,14 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 			if err == nil && room.Whole {
 				return nil
 			}
-			if err == nil { // the hash differs: what was there before is not what we send
+			if err == nil { // the hash differs: the part that was there is from another file
 				if wrong++; wrong > 1 {
-					return errors.New("what arrived has another SHA-256, twice: does the file change while it is sent?")
+					return errors.New("the SHA-256 is wrong after two uploads: does the file change during the upload?")
 				}
 				continue
 			}
 		}
-		if breaks++; breaks > breaksBorne || ctx.Err() != nil {
+		if breaks++; breaks > maxBreaks || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
 		if back := f.comeBack(ctx, host, time.Minute); back != nil {
@@ -135,19 +134,19 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 	}
 }
 
-// upload goes over the connection that the host's helper runs on.
+// upload uses the connection of the host's helper.
 func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.BundleRoom, p *progress) error {
 	c := f.client(host)
 	if c == nil {
-		return errors.New("it is not connected")
+		return errors.New("the host is not connected")
 	}
 	carrier, ok := c.Stream().(interface {
 		Upload(ctx context.Context, to string, from io.ReaderAt, offset, size int64, progress func(int64)) error
 	})
 	if !ok {
-		return errors.New("the connection carries no files")
+		return errors.New("the connection does not support file uploads")
 	}
-	// A connection that fell silent ends the helper's client first.
+	// If the connection falls silent, the helper's client ends first.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -160,18 +159,19 @@ func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.Bu
 	return carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) { p.set(host, sent) })
 }
 
-// progress adds up what all hosts have.
+// progress adds up the progress of all hosts.
 type progress struct {
-	mu    sync.Mutex
-	began time.Time
-	last  time.Time
-	size  int64
-	at    map[string]int64 // by host
-	from  map[string]int64 // what was there before: it has no rate
-	told  func(Sent)
+	mu         sync.Mutex
+	began      time.Time
+	last       time.Time
+	size       int64
+	at         map[string]int64 // by host
+	from       map[string]int64 // what was already there, which does not count for the rate
+	onProgress func(Sent)
 }
 
-// set notes how far a host is. What it has at first, before anything was sent, has no rate.
+// set records how many bytes a host has. The first value was there before the upload and does not count for
+// the rate.
 func (p *progress) set(host string, at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *progress) set(host string, at int64) {
 	if _, known := p.from[host]; !known {
 		p.from[host] = at
 	}
-	if p.told == nil || time.Since(p.last) < time.Second {
+	if p.onProgress == nil || time.Since(p.last) < time.Second {
 		return
 	}
 	p.last = time.Now()
@@ -193,5 +193,5 @@ func (p *progress) set(host string, at int64) {
 		s.Rate = float64(s.Bytes-began) / spent
 		s.Left = time.Duration(float64(s.Size-s.Bytes) / s.Rate * float64(time.Second))
 	}
-	p.told(s)
+	p.onProgress(s)
 }

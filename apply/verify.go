@@ -6,11 +6,11 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// VerifyOptions narrow the live checks.
+// VerifyOptions select the live checks.
 type VerifyOptions struct {
-	Only        []validators.Check // nil: all
-	Link        string             // a link, a network or a path of one; "": all
-	AfterReboot bool               // compare first what came up with what is declared
+	Only        []validators.Check // nil for all
+	Link        string             // a link, a network or a path of a network; "" for all
+	AfterReboot bool               // first compare what came up after a reboot with the files
 }
 
 // Verify runs the live checks; it changes nothing.
@@ -26,7 +26,7 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 	return r.end(ending, nil)
 }
 
-// prove runs the live checks and tells their verdicts after those that are there already.
+// prove runs the live checks and reports their results after those in already.
 func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
 	unreachable := s.Unreachable()
 	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut,

@@ -11,11 +11,11 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Outcome is how one action ended. Actions after a failed one on the same host are not done.
+// Outcome is the result of one action. After a failed action, the host's later actions are not tried.
 type Outcome struct {
 	Action planner.Action    `json:"action"`
 	Done   bool              `json:"done"`
-	Also   []resource.Change `json:"also,omitempty"` // put back because an earlier action had disturbed it
+	Also   []resource.Change `json:"also,omitempty"` // restored, because an earlier action had disturbed it
 	Err    error             `json:"-"`              // nil and not Done: not tried
 	Failed string            `json:"failed,omitempty"`
 }
@@ -25,12 +25,12 @@ type HostOutcome struct {
 	Host     string    `json:"host"`
 	Outcomes []Outcome `json:"outcomes"`
 	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
-	Why      string    `json:"why,omitempty"`  // it ended so
-	Left     []string  `json:"left,omitempty"` // what a revert could not bring back
-	Via      string    `json:"via,omitempty"`  // the address that it went back to, where that is not the one that it was reached by
+	Why      string    `json:"why,omitempty"`  // the reason for the fate
+	Left     []string  `json:"left,omitempty"` // what a revert could not restore
+	Via      string    `json:"via,omitempty"`  // the address that the host reverted to, if it was reached at another one
 }
 
-// Err is the host's first failure, or nil.
+// Err returns the host's first failure, or nil.
 func (h HostOutcome) Err() error {
 	for _, o := range h.Outcomes {
 		if o.Err != nil {
@@ -40,21 +40,21 @@ func (h HostOutcome) Err() error {
 	return nil
 }
 
-// isStale says whether an action was refused because the host moved since the plan was made.
+// isStale reports whether an action was refused because the host changed since the plan was made.
 func isStale(err error) bool {
 	var e *agent.Error
 	return errors.As(err, &e) && e.Stale
 }
 
-// isHeld says whether an action was refused because somebody else is at work on the host.
+// isHeld reports whether an action was refused because another transaction is open on the host.
 func isHeld(err error) bool {
 	var e *agent.Error
 	return errors.As(err, &e) && e.Held
 }
 
-// Walk makes the plan's changes of the runtime stage under a transaction: hosts side by side, each
-// host's actions in order. After a failure no host begins another action, unless others are to go on. Started is told
-// of every action before it begins, from several goroutines; it may be nil.
+// Walk makes the plan's changes of the runtime stage in the transaction: hosts in parallel, each host's
+// actions in order. After a failure, no host starts another action; with others, only the failed host
+// stops. Walk calls started before each action, from several goroutines; started may be nil.
 func (t *transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	var failed atomic.Bool
@@ -63,7 +63,7 @@ func (t *transaction) Walk(ctx context.Context, p *planner.Plan, others bool, st
 		if out[i].Err() != nil {
 			failed.Store(true)
 		}
-		return nil // it is in the outcome
+		return nil // the outcome has the error
 	})
 	return out
 }
@@ -77,7 +77,7 @@ func (t *transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 			if started != nil {
 				started(a)
 			}
-			// Not with ctx: an action is never cut in the middle.
+			// Without cancel: an action must not be interrupted.
 			r, err := t.carryOut(context.WithoutCancel(ctx), h, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			if failed = err != nil; failed {
@@ -102,7 +102,7 @@ func (t *transaction) carryOut(ctx context.Context, h planner.HostPlan, a planne
 	return calls.Act.Call(ctx, t.fleet, h.Name, *s.Act)
 }
 
-// step is an action as a helper is asked for it.
+// step returns the request to a helper for an action.
 func step(fabric string, h planner.HostPlan, a planner.Action) calls.TxStep {
 	if a.Op == planner.Undo {
 		return calls.TxStep{Undo: &calls.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}

@@ -156,7 +156,7 @@ func TestStandInBundle(t *testing.T) {
 		}
 	}
 	try(t, state, "lab", "reboot", "-hard", fabric, "node1").want(t, 0)
-	(<-done).want(t, 1, "interrupted in: mlnxofedinstall", "the next apply finishes it")
+	(<-done).want(t, 1, "interrupted during: mlnxofedinstall", "Run apply again to complete it")
 	on("node1", "rm /root/stand-in-waits")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, unfinished...)
 

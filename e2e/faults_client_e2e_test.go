@@ -23,7 +23,7 @@ func clientRows() (rows []faultRow) {
 			l.apply(n, func(*os.Process) {
 				inside(l.t, l.state, pair, "a", "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
-			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
+			}).want(l.t, 6, "reverted", "every host that it changed was rolled back")
 			l.back(at, byItsLease)
 		})
 		add(fmt.Sprintf("both killed at value %d", n), n == 7, func(l *faultLab) {
@@ -65,9 +65,9 @@ func clientRows() (rows []faultRow) {
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)
 		}
-		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "it goes back by itself in")
+		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "the host reverts by itself in")
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 8, "only who shows its token may end it before")
-		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "is of an apply that does not wait", "rollback -takeover "+elsewhere)
+		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "belongs to an apply that is not pending", "rollback -takeover "+elsewhere)
 		try(l.t, l.state, "rollback", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(at, 5*time.Minute) // of the lease's 10
 		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")

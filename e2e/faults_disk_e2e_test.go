@@ -51,7 +51,7 @@ func diskRows() (rows []faultRow) {
 			case 1:
 				a.want(l.t, 1, "nothing was changed on any host", "no space left on device")
 			default:
-				a.want(l.t, 6, "reverted", "every host that it touched is as it was before", "no space left on device")
+				a.want(l.t, 6, "reverted", "every host that it changed was rolled back", "no space left on device")
 			}
 			l.unchanged()
 			remove()

@@ -18,7 +18,7 @@ func fleetRows() (rows []faultRow) {
 			f.applyOf(fabric, 1, func(*os.Process) {
 				inside(f.t, f.state, fabric, victim, "pkill", "-KILL", "-f", " agent")
 				at = time.Now()
-			}).want(l.t, 6, "reverted", "every host that it touched is as it was before")
+			}).want(l.t, 6, "reverted", "every host that it changed was rolled back")
 			f.back(at, 120*time.Second)
 		}})
 	}

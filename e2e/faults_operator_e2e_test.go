@@ -34,7 +34,7 @@ func operatorRows() (rows []faultRow) {
 	})
 	add("confirmed by hand, or not", true, func(l *faultLab) {
 		l.manual("10m")
-		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, `a transaction of fabric "roce-pair" is open`, "goes back by itself in")
+		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, `a transaction of fabric "roce-pair" is open`, "reverts by itself in")
 		try(l.t, l.state, "destroy", "-lab", "-auto-approve", pair).want(l.t, 8, "nothing was changed", "is open, by")
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(time.Now(), time.Second)
@@ -49,10 +49,10 @@ func operatorRows() (rows []faultRow) {
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)
 		}
-		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no apply of fabric")
+		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no pending apply of fabric")
 		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, pair).want(l.t, 0, "a, b  committed")
 		try(l.t, l.state, "history", "-lab", pair).want(l.t, 0, "apply   26 changes on a, b")
-		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no apply of fabric")
+		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 1, "no pending apply of fabric")
 		try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", pair).want(l.t, 0)
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0)
 	})
@@ -79,7 +79,7 @@ func lastRows() (rows []faultRow) {
 		if err := os.WriteFile(fabric, []byte(text), 0o600); err != nil {
 			l.t.Fatal(err)
 		}
-		try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(l.t, 6, "the changes broke what worked before: ping", "reverted")
+		try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(l.t, 6, "the changes broke checks that passed before: ping", "reverted")
 		try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", pair).want(l.t, 0)
 	})
 	return rows

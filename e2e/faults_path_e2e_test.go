@@ -116,7 +116,7 @@ func pathRows() (rows []faultRow) {
 				l.t.Errorf("no connection was reset: %q", cut)
 			}
 			at = time.Now()
-		}, "-lease", longLease.String()).want(l.t, 6, "a, b  reverted", "every host that it touched is as it was before")
+		}, "-lease", longLease.String()).want(l.t, 6, "a, b  reverted", "every host that it changed was rolled back")
 		l.back(at, byItsLease)
 	})
 	// Nobody reaches the host until it went back. A try to reach it again is to end soon.

@@ -46,7 +46,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	t.Run("an address that nobody reaches is taken back", func(t *testing.T) {
 		o.t = t
 		at := time.Now()
-		apply(o.fabric(old, "", nic("10.77.0.9", "")), "-allow=management").want(t, 6, "moved to 10.77.0.9", "✗ b.connection.10.77.0.9: it cannot be reached through 10.77.0.9", "b  reverted")
+		apply(o.fabric(old, "", nic("10.77.0.9", "")), "-allow=management").want(t, 6, "moved to 10.77.0.9", "✗ b.connection.10.77.0.9: the host is unreachable at 10.77.0.9", "b  reverted")
 		t.Logf("back %.2f s after apply was called", time.Since(at).Seconds())
 		same(t)
 	})
@@ -72,7 +72,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		fabric := o.fabric(old, "", nic(moved, ""))
 		plan := filepath.Join(t.TempDir(), "move.plan")
 		o.try("plan", "-allow=management", "-out", plan, fabric).want(t, 0, "moved to "+moved, "connection."+moved)
-		o.try("apply", "-auto-approve", "-no-verify", plan).want(t, 0, "✓ b.connection."+moved, "b is reached at "+moved+" from now on", "a new connection came in here")
+		o.try("apply", "-auto-approve", "-no-verify", plan).want(t, 0, "✓ b.connection."+moved, "b is now reachable at "+moved, "a new connection came in here")
 		if out := inside(t, o.state, pair, "b", "ip", "-o", "-4", "addr", "show", "mgmt0"); strings.Contains(out, old+"/") || !strings.Contains(out, moved+"/24") {
 			t.Fatalf("mgmt0 has %s", out)
 		}
@@ -82,7 +82,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	})
 	t.Run("rollback goes where the host goes", func(t *testing.T) {
 		o.t = t
-		o.try("rollback", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "b  reverted", "b is reached at "+old+" from now on")
+		o.try("rollback", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "b  reverted", "b is now reachable at "+old)
 		same(t)
 		o.try("history", o.fabric(old, "", "")).want(t, 0, "rollback")
 	})
@@ -93,7 +93,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 			if command == "confirm" { // nothing is kept of what is not as that apply made it
 				inside(t, o.state, pair, "b", "ip", "addr", "del", o.addr["b"]+"/31", "dev", "mgmt0")
 			}
-			o.try(command, o.fabric(moved, "", nic(moved, ""))).want(t, code, "b  reverted", "b is reached at "+old+" from now on")
+			o.try(command, o.fabric(moved, "", nic(moved, ""))).want(t, code, "b  reverted", "b is now reachable at "+old)
 			same(t)
 		}
 	})

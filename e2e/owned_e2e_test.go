@@ -96,7 +96,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
 		alone := lifeFabric(t, t.TempDir(), "life", "{ a = 1 }", lifeSysctl+lifeRail0+lifeRail1)
 		try(t, state, "plan", "-lab", alone).want(t, 0, "host b (b) was in this fabric", "fabricform destroy -host b")
-		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "c", alone).want(t, 1, "neither the files nor")
+		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "c", alone).want(t, 1, "no such host in the files")
 		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "b", alone).want(t, 0)
 		if s := kernelState(t, state, full, "b"); strings.Contains(s, "10.1.0.2") || strings.Contains(s, "lookup 100") {
 			t.Errorf("b was not cleaned:\n%s", s)

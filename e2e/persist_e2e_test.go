@@ -113,7 +113,7 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 	}
 	k.settled()
 	row("a reboot", func(k kept) {
-		try(k.T, k.state, "verify", "-lab", "-after-reboot", "-host", "node1", "-only", "ping", twoRail).want(k.T, 3, "reboot it, and verify again")
+		try(k.T, k.state, "verify", "-lab", "-after-reboot", "-host", "node1", "-only", "ping", twoRail).want(k.T, 3, "reboot the host, and verify again")
 		try(k.T, k.state, "lab", "reboot", twoRail, "node1").want(k.T, 0)
 		k.settled()
 		if limits := k.on("sh", "-c", "ulimit -l"); strings.TrimSpace(limits) != "unlimited" {
@@ -194,7 +194,7 @@ func resetsInThePersistStage(k kept, all bool) {
 			}
 			// The other host goes back by itself meanwhile.
 			try(t, k.state, "apply", "-lab", "-auto-approve", "-no-verify", twoRail).want(t, 0,
-				`host node1 was reset in the middle of a transaction of fabric "tworail"; it is committed now`)
+				`host node1 was reset during a transaction of fabric "tworail"; the transaction is now committed`)
 			k.settled()
 			try(t, k.state, "destroy", "-lab", "-auto-approve", twoRail).want(t, 0)
 			try(t, k.state, "lab", "reboot", twoRail, "node1").want(t, 0)

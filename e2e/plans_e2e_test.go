@@ -51,7 +51,7 @@ func TestPlansAsData(t *testing.T) {
 		}
 	})
 	t.Run("a plan is applied once", func(t *testing.T) {
-		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", plan).want(t, 5, "this plan was applied at")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", plan).want(t, 5, "this plan was already applied at")
 	})
 	t.Run("the facts that a plan was made from count, not only the difference", func(t *testing.T) {
 		try(t, state, "plan", "-lab", "-out", plan, fabric).want(t, 0)

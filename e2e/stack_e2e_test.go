@@ -131,7 +131,7 @@ func TestInboxStack(t *testing.T) {
 	})
 	t.Run("the package manager refuses", func(t *testing.T) {
 		on("node1", "dpkg --purge perftest && rm /srv/packages/perftest_*.deb")
-		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", inbox).want(t, 1, "✗ node1.ofed.inbox", "apt-get ended with 100", "the next apply finishes them", "unfinished")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", inbox).want(t, 1, "✗ node1.ofed.inbox", "apt-get ended with 100", "Run apply again to complete them", "unfinished")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 2, "installation", "broke off in: apt-get")
 		repository(t, state, inbox, "node1", newer)
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", inbox).want(t, 0, "✓ node1.ofed.inbox")
@@ -148,7 +148,7 @@ func TestInboxStack(t *testing.T) {
 			}
 		}
 		try(t, state, "lab", "reboot", "-hard", inbox, "node1").want(t, 0)
-		(<-done).want(t, 1, "interrupted", "the next apply finishes it")
+		(<-done).want(t, 1, "interrupted", "Run apply again to complete it")
 		if got := on("node1", "rm /root/waits; "+perftestState); got != "half-configured" {
 			t.Errorf("perftest is %s after the cut", got)
 		}

@@ -36,7 +36,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
 		inside(t, state, pair, "b", "ip", "link", "set", "ens19f1np1", "mtu", "1400")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "mtu is 1400", "a, b  reverted: the changes were made, but did not stay")
-		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
@@ -45,7 +45,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "down")
-		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 1, "take the transaction over: host b", "held from this machine now")
+		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 1, "take the transaction over: host b", "This machine now holds the tokens")
 		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "up")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		if left := tokensIn(t, file); len(left) != 2 || left["a"].Token == tokensIn(t, elsewhere)["a"].Token {
@@ -60,7 +60,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
-		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 		apply(t, "-confirm", "manual").want(t, 0, "wait until") // and from another machine
 		elsewhere := filepath.Join(t.TempDir(), "tokens.json")
 		if err := os.Rename(tokenFile(t, state, "roce-pair/lab/roce-pair", false), elsewhere); err != nil {
@@ -71,25 +71,25 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "wait until")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		apply(t, "-host", "b").want(t, 0, "b  committed")
-		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has ended on b, and another transaction came there since")
-		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has already ended on b, and a newer transaction has started there")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
 	})
 	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
 		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "wait until")
-		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "goes back by itself"); time.Sleep(time.Second) {
+		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "reverts by itself"); time.Sleep(time.Second) {
 			if time.Now().After(end) {
 				t.Fatal("it did not go back")
 			}
 		}
-		try(t, state, "rollback", "-lab", pair).want(t, 1, "nothing to go back from")
-		try(t, state, "confirm", "-lab", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "rollback", "-lab", pair).want(t, 1, "nothing to roll back")
+		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {
 		apply(t, "-confirm", "manual", "-host", "a").want(t, 0, "wait until")
 		apply(t, "-confirm", "manual", "-host", "b").want(t, 0, "wait until")
 		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 0, "a  committed")
-		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 1, "no apply of fabric")
+		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 1, "no pending apply of fabric")
 		try(t, state, "confirm", "-lab", pair).want(t, 0, "b  committed")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
 	})

@@ -328,7 +328,7 @@ func TestRelays(t *testing.T) {
 		g := to["h01"]
 		g.Relay = "gone"
 		to["h01"] = g
-		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01 gets its bundle from here, not from its relay: gone hands out nothing") {
+		if notes := send(t, to); len(notes) != 1 || !strings.Contains(notes[0], "h01 could not fetch its bundle from the relay, and gets it from this machine: relay gone cannot serve the bundle") {
 			t.Errorf("%q", notes)
 		}
 	})

@@ -11,37 +11,37 @@ import (
 
 // The steps of a transaction.
 var (
-	// Ready rehearses the timer, and says whether a transaction is open.
+	// Ready tests the timer, and says whether a transaction is open.
 	Ready = agent.Method[struct{}, TxReady]("tx.ready")
-	// Open keeps the way back and starts the lease.
+	// Open stores the host's state and starts the lease.
 	Open = agent.Method[TxOpen, TxInfo]("tx.open")
 	// Beat renews the lease.
 	Beat = agent.Method[TxRef, TxInfo]("tx.beat")
-	// Prepare says that the runtime stage was made and checked.
+	// Prepare records that the runtime stage was done and checked.
 	Prepare = agent.Method[TxRef, TxInfo]("tx.prepare")
 	// Persist runs the persist stage.
 	Persist = agent.Method[TxPersist, TxPersisted]("tx.persist")
 	// Commit ends a transaction and keeps its changes.
 	Commit = agent.Method[TxRef, TxInfo]("tx.commit")
-	// Revert ends a transaction and takes its changes back.
+	// Revert ends a transaction and reverts its changes.
 	Revert = agent.Method[TxRevert, TxInfo]("tx.revert")
 	// TakeOver moves a transaction to another client.
 	TakeOver = agent.Method[TxTakeOver, TxInfo]("tx.takeover")
 	// Release ends a transaction whose revert failed.
 	Release = agent.Method[TxTakeOver, TxInfo]("tx.release")
-	// Settle ends what a reset left.
-	Settle = agent.Method[struct{}, TxSettled]("tx.settle")
+	// FinishInterrupted finishes a transaction that a reset interrupted.
+	FinishInterrupted = agent.Method[struct{}, TxFinished]("tx.settle")
 	// Transactions lists those that the host keeps, the latest last.
 	Transactions = agent.Method[struct{}, []TxInfo]("tx.list")
 )
 
-// TxRef is a client's hold on a transaction: the token is known to nobody else.
+// TxRef identifies a transaction and authorises its client: only the client knows the token.
 type TxRef struct {
 	ID    string `json:"id"`
 	Token string `json:"token"`
 }
 
-// TxInfo is a transaction as a host tells of it.
+// TxInfo is a transaction as a host reports it.
 type TxInfo struct {
 	TxRef
 	State  checkpoint.State  `json:"state"`
@@ -51,12 +51,12 @@ type TxInfo struct {
 	Since  time.Time         `json:"since"`
 	Left   time.Duration     `json:"left"` // of the lease
 	Why    string            `json:"why,omitempty"`
-	Remain []string          `json:"remain,omitempty"` // what a revert could not bring back
-	// Former is the host's address that the opener came in by, where this connection came in by another.
+	Remain []string          `json:"remain,omitempty"` // what a revert could not restore
+	// Former is the host's address over which the transaction was opened, if this connection uses another.
 	Former netip.Addr `json:"former,omitzero"`
 }
 
-// TxOpen asks for a transaction over all that a plan can reach on this host.
+// TxOpen asks for a transaction that covers everything a plan can change on this host.
 type TxOpen struct {
 	Fabric string          `json:"fabric"`
 	Plan   string          `json:"plan"`
@@ -67,47 +67,47 @@ type TxOpen struct {
 	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order
 }
 
-// TxStep is one action of the persist stage, of which one is not nil. The host keeps all of them
-// before its first change, so that it can end the stage without its client.
+// TxStep is one action of the persist stage: exactly one field is set. The host stores all steps before
+// its first change, so that it can finish the stage without its client.
 type TxStep struct {
 	Act  *ActParams  `json:"act,omitempty"`
 	Undo *UndoParams `json:"undo,omitempty"`
 }
 
-// TxReady is whether a transaction can be opened here.
+// TxReady says whether a transaction can be opened on this host.
 type TxReady struct {
-	Held *TxInfo `json:"held,omitempty"` // by whom it is not
+	Held *TxInfo `json:"held,omitempty"` // the open transaction that prevents it
 }
 
-// TxPersist asks for the persist stage. Partial: the runtime stage stopped half-way and is kept as it
-// is; nothing is written.
+// TxPersist asks for the persist stage. With Partial, the runtime stage stopped half-way: it is kept, and
+// nothing is written.
 type TxPersist struct {
 	TxRef
 	Partial bool `json:"partial,omitempty"`
 }
 
-// TxPersisted is how far the persist stage came: the answers of the steps that were done, in their
-// order, and why the next one failed.
+// TxPersisted is the result of the persist stage: the results of the completed steps, in order, and the
+// error of the next one.
 type TxPersisted struct {
 	TxInfo
 	Done   []ActResult  `json:"done"`
 	Failed *agent.Error `json:"failed,omitempty"`
 }
 
-// TxSettled is what the first contact after a reset ended.
-type TxSettled struct {
+// TxFinished is the transaction that the first contact after a reset finished, if any.
+type TxFinished struct {
 	Ended *TxInfo `json:"ended,omitempty"`
 }
 
-// TxRevert asks to go back. An open transaction whose lease still runs is its holder's, who shows the
-// token; nobody need show one where the lease has run out. Undo is of a committed transaction.
+// TxRevert asks for a revert. To revert an open transaction before its lease expires, the token is needed.
+// With Undo, a committed transaction is reverted.
 type TxRevert struct {
 	TxRef
 	Why  string `json:"why"`
 	Undo bool   `json:"undo,omitempty"`
 }
 
-// TxTakeOver asks to go on with another client's transaction.
+// TxTakeOver asks to continue another client's transaction.
 type TxTakeOver struct {
 	TxRef
 	User   string `json:"user"`

@@ -40,7 +40,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 		calls.Revert.Serve(s.txRevert),
 		calls.TakeOver.Serve(s.txTakeOver),
 		calls.Release.Serve(s.txRelease),
-		calls.Settle.Serve(s.txSettle),
+		calls.FinishInterrupted.Serve(s.txFinishInterrupted),
 		calls.Transactions.Serve(s.txList),
 		calls.MakeRoom.Serve(s.bundleRoom),
 		calls.CheckBundle.Serve(s.bundleCheck),

@@ -71,11 +71,12 @@ func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.Tx
 	return calls.ActResult{}, errors.New("a step of the persist stage is empty")
 }
 
-// txSettle ends what a reset left: a revert goes on, and what was proven is written.
-func (s *server) txSettle(ctx context.Context, _ struct{}) (calls.TxSettled, error) {
+// txFinishInterrupted finishes a transaction that a reset interrupted: a revert continues, and a prepared
+// transaction is rolled forward.
+func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxFinished, error) {
 	before, _, err := s.store.Pending()
 	if err != nil || before == nil {
-		return calls.TxSettled{}, err
+		return calls.TxFinished{}, err
 	}
 	open, err := s.store.Settle(func(t *checkpoint.Transaction) error {
 		if _, err := s.forward(ctx, t); err != nil {
@@ -85,17 +86,17 @@ func (s *server) txSettle(ctx context.Context, _ struct{}) (calls.TxSettled, err
 		return nil
 	})
 	if err != nil {
-		return calls.TxSettled{}, err
+		return calls.TxFinished{}, err
 	}
 	if open != nil && open.State == checkpoint.Reverting {
 		if _, err := s.store.Revert(ctx, open.ID, checkpoint.Revert, open.Why, s.restore); err != nil {
-			return calls.TxSettled{}, fmt.Errorf("finish a revert that was cut short: %w", err)
+			return calls.TxFinished{}, fmt.Errorf("finish a revert that was cut short: %w", err)
 		}
 	}
 	after, err := s.store.Read(before.ID)
 	if err != nil || after.State.Open() {
-		return calls.TxSettled{}, err
+		return calls.TxFinished{}, err
 	}
 	i := info(after, 0)
-	return calls.TxSettled{Ended: &i}, nil
+	return calls.TxFinished{Ended: &i}, nil
 }

@@ -206,7 +206,7 @@ func TestPersistStageOfAPartialTransactionWritesNothing(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	x.boot = "boot-2" // and stays so over a reset
-	if _, err := x.txSettle(t.Context(), struct{}{}); err != nil {
+	if _, err := x.txFinishInterrupted(t.Context(), struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Committed)
@@ -229,12 +229,12 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 			}
 			x.is(t, checkpoint.Persisting, names[:i:i]...)
 			x.boot, x.fault = "boot-2", func(string) error { return nil }
-			r, err := x.txSettle(t.Context(), struct{}{})
+			r, err := x.txFinishInterrupted(t.Context(), struct{}{})
 			if err != nil || r.Ended == nil || r.Ended.State != checkpoint.Committed {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			x.is(t, checkpoint.Committed, names...)
-			if again, err := x.txSettle(t.Context(), struct{}{}); err != nil || again.Ended != nil {
+			if again, err := x.txFinishInterrupted(t.Context(), struct{}{}); err != nil || again.Ended != nil {
 				t.Errorf("settled twice: %+v, %v", again, err)
 			}
 		})
@@ -244,7 +244,7 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 func TestResetBeforeThePersistStageIsTheOldState(t *testing.T) {
 	x := newStage(t)
 	x.boot = "boot-2"
-	r, err := x.txSettle(t.Context(), struct{}{})
+	r, err := x.txFinishInterrupted(t.Context(), struct{}{})
 	if err != nil || r.Ended == nil || r.Ended.State != checkpoint.Reverted {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -269,14 +269,14 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	}
 	x.boot = "boot-2"
 	// It is told as what it is, and not as a plan that has gone stale: nobody has made one.
-	_, err := x.txSettle(t.Context(), struct{}{})
+	_, err := x.txFinishInterrupted(t.Context(), struct{}{})
 	var told *agent.Error
 	if !errors.As(err, &told) || told.Stale || told.Message != "finish what was proven before the reset: no space left on device; put it right, or `fabricform rollback`" {
 		t.Fatalf("got %v", err)
 	}
 	x.is(t, checkpoint.Persisting)
 	full = false
-	if _, err := x.txSettle(t.Context(), struct{}{}); err != nil {
+	if _, err := x.txFinishInterrupted(t.Context(), struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Committed, names...)
@@ -295,7 +295,7 @@ func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.boot = "boot-2"
-	if _, err := x.txSettle(t.Context(), struct{}{}); err == nil {
+	if _, err := x.txFinishInterrupted(t.Context(), struct{}{}); err == nil {
 		t.Fatal("it was rolled forward")
 	}
 	x.is(t, checkpoint.Persisting, "first")
