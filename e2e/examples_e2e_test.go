@@ -68,14 +68,14 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 			plan := try(t, state, "plan", "-lab", "-detailed-exitcode", fabric)
 			plan.want(t, 2)
 			proof := try(t, state, "apply", "-lab", "-auto-approve", fabric)
-			proof.want(t, 0, "Fabric proven")
+			proof.want(t, 0, "Fabric verified")
 			for _, text := range says {
 				if !strings.Contains(plan.out+proof.out, text) {
 					t.Errorf("neither plan nor proof says %q", text)
 				}
 			}
 			try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
-			try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 0, "Fabric proven")
+			try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 0, "Fabric verified")
 		})
 	}
 }
@@ -86,7 +86,7 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 	e2e(t)
 	fabric := withEasyChecks(t, "../examples/dual-stack.hcl")
 	state := labUpFor(t, fabric)
-	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric proven")
+	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric verified")
 	try(t, state, "lab", "fault", fabric, "storage:node2", "cut").want(t, 0)
 	a := try(t, state, "verify", "-lab", "-only", "link,ping", fabric)
 	a.want(t, 3, "ens1f0: no carrier", "all 3 paths of node2.rdma fail")
@@ -97,5 +97,5 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 		}
 	}
 	try(t, state, "lab", "fault", fabric, "storage:node2", "none").want(t, 0)
-	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Fabric proven")
+	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Fabric verified")
 }

@@ -59,7 +59,7 @@ func TestLifeOfAFleet(t *testing.T) {
 
 	try(t, state, "plan", "-lab", "-markdown", fabric).want(t, 0, "16 hosts", "<b>h[00-15]</b>", "10.9.0.1/24 … 10.9.0.16/24")
 	try(t, state, "plan", "-lab", "-out", plan, fabric).want(t, 0, "h[00-15]  (16 hosts")
-	try(t, state, "apply", "-lab", "-auto-approve", "-report", filepath.Join(dir, "r.md"), plan).want(t, 0, "Fabric proven", "network rail  16 of them")
+	try(t, state, "apply", "-lab", "-auto-approve", "-report", filepath.Join(dir, "r.md"), plan).want(t, 0, "Fabric verified", "network rail  16 of them")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "h[00-15] as declared", "No changes")
 
 	for _, h := range []string{"h03", "h04", "h05"} {
@@ -72,7 +72,7 @@ func TestLifeOfAFleet(t *testing.T) {
 	inside(t, state, fabric, "h07", "ip", "link", "set", "eth1", "mtu", "1500")
 	inside(t, state, fabric, "h09", "ip", "link", "set", "mgmt0", "down")
 	gone := try(t, state, "apply", "-lab", "-auto-approve", fabric)
-	gone.want(t, 4, "h09: left out, with its links", "h07.nic.rail", "unreachable h09", "Proven in part")
+	gone.want(t, 4, "h09: unreachable; skipped with its links", "h07.nic.rail", "unreachable h09", "Partly verified")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-exclude", "h09", fabric).want(t, 0, "No changes")
 
 	// A path is measured without those that are not at its ends.
@@ -85,7 +85,7 @@ func TestLifeOfAFleet(t *testing.T) {
 
 	// Fewer hosts in the files: the last four vanish and are named; one is given back.
 	fewer := fleetFabric(t, "fleet", 12, 9000)
-	try(t, state, "plan", "-lab", "-exclude", "h09", fewer).want(t, 0, "host h12 (h12) was in this fabric", "destroy -host h15")
+	try(t, state, "plan", "-lab", "-exclude", "h09", fewer).want(t, 0, "host h12 (h12) was removed from the files", "destroy -host h15")
 	try(t, state, "destroy", "-lab", "-auto-approve", "-host", "h15", fewer)
 	if out := inside(t, state, fabric, "h15", "ip", "addr", "show", "eth1"); strings.Contains(out, "10.9.0.16") {
 		t.Errorf("h15 keeps what was made there: %s", out)

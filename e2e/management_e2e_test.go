@@ -72,7 +72,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		fabric := o.fabric(old, "", nic(moved, ""))
 		plan := filepath.Join(t.TempDir(), "move.plan")
 		o.try("plan", "-allow=management", "-out", plan, fabric).want(t, 0, "moved to "+moved, "connection."+moved)
-		o.try("apply", "-auto-approve", "-no-verify", plan).want(t, 0, "✓ b.connection."+moved, "b is now reachable at "+moved, "a new connection came in here")
+		o.try("apply", "-auto-approve", "-no-verify", plan).want(t, 0, "✓ b.connection."+moved, "b is now reachable at "+moved, "accepted a new connection")
 		if out := inside(t, o.state, pair, "b", "ip", "-o", "-4", "addr", "show", "mgmt0"); strings.Contains(out, old+"/") || !strings.Contains(out, moved+"/24") {
 			t.Fatalf("mgmt0 has %s", out)
 		}

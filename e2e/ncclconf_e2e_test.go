@@ -94,7 +94,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	})
 	t.Run("the block goes, and the file with it", func(t *testing.T) {
 		none := confFabric(t, "")
-		plan(none, 2, "no longer declared: given back")
+		plan(none, 2, "no longer declared: restored")
 		apply(none)
 		sh("[ ! -e " + confFile + " ]")
 		off := confFabric(t, "nccl {\n  write = false\n}\n")
@@ -136,7 +136,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	t.Run("an apply that is not confirmed leaves what was there", func(t *testing.T) {
 		replace := confFabric(t, "nccl {\n  replace = true\n}\n")
 		a := try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", "-confirm-timeout", "10m", replace)
-		a.want(t, 0, "a.nccl.file  written when it is confirmed")
+		a.want(t, 0, "a.nccl.file  pending: written by fabricform confirm")
 		sh("grep -q 'by hand' " + confFile)
 		try(t, state, "rollback", "-lab", replace).want(t, 0)
 		if got := sh("cat " + confFile); got != theirs {

@@ -50,7 +50,7 @@ func TestDualStackPolicyRoutesSettleAndSurviveABounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := labUpFor(t, fabric)
-	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "fd00:7::2", "full size 4200", "from 10.7.0.1/32 lookup 107 priority 10107", "Fabric proven")
+	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "fd00:7::2", "full size 4200", "from 10.7.0.1/32 lookup 107 priority 10107", "Fabric verified")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
 	rules := inside(t, state, fabric, "left", "ip", "rule")
 	if !strings.Contains(rules, "10107:\tfrom 10.7.0.1 lookup 107 proto 251") {
@@ -59,7 +59,7 @@ func TestDualStackPolicyRoutesSettleAndSurviveABounce(t *testing.T) {
 	// A bounce empties the table: the kernel drops routes of a link that goes down.
 	inside(t, state, fabric, "left", "sh", "-c", "ip link set rail down && ip link set rail up")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "route 10.8.0.0/16", "fd00:7::1/64")
-	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric proven")
+	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric verified")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0)
 	// A foreign route in the declared place is refused, not replaced.
 	inside(t, state, fabric, "right", "ip", "route", "replace", "10.8.0.0/16", "dev", "rail", "table", "107", "proto", "static")

@@ -53,7 +53,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 
 	t.Run("an attribute goes", func(t *testing.T) {
 		fabric := lifeFabric(t, t.TempDir(), "life", both, lifeSysctl+strings.Replace(lifeRail0, "    mtu       = 9000\n", "", 1)+lifeRail1)
-		try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "no longer declared: given back", "9000 → 1500")
+		try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, "no longer declared: restored", "9000 → 1500")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0)
 		if !strings.Contains(inside(t, state, full, "a", "ip", "link", "show", "eth1"), "mtu 1500") {
 			t.Error("the MTU was not given back")
@@ -64,7 +64,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		inside(t, state, full, "a", "ip", "link", "set", "eth2", "mtu", "4000")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", full).want(t, 2, "4000 → 9000", "drifted")
 		fabric := lifeFabric(t, t.TempDir(), "life", both, lifeSysctl+lifeRail0)
-		try(t, state, "plan", "-lab", fabric).want(t, 0, "mtu is no longer as fabricform set it, and stays as it is", "172.16.0.1/24")
+		try(t, state, "plan", "-lab", fabric).want(t, 0, "mtu was changed by someone else since, and is kept", "172.16.0.1/24")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
 	})
 	t.Run("blocks go", func(t *testing.T) {
@@ -95,13 +95,13 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 	t.Run("a host vanishes from the files", func(t *testing.T) {
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
 		alone := lifeFabric(t, t.TempDir(), "life", "{ a = 1 }", lifeSysctl+lifeRail0+lifeRail1)
-		try(t, state, "plan", "-lab", alone).want(t, 0, "host b (b) was in this fabric", "fabricform destroy -host b")
+		try(t, state, "plan", "-lab", alone).want(t, 0, "host b (b) was removed from the files", "fabricform destroy -host b")
 		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "c", alone).want(t, 1, "no such host in the files")
 		try(t, state, "destroy", "-lab", "-auto-approve", "-host", "b", alone).want(t, 0)
 		if s := kernelState(t, state, full, "b"); strings.Contains(s, "10.1.0.2") || strings.Contains(s, "lookup 100") {
 			t.Errorf("b was not cleaned:\n%s", s)
 		}
-		if a := try(t, state, "plan", "-lab", "-detailed-exitcode", alone); a.code != 0 || strings.Contains(a.out, "was in this fabric") {
+		if a := try(t, state, "plan", "-lab", "-detailed-exitcode", alone); a.code != 0 || strings.Contains(a.out, "was removed from the files") {
 			t.Errorf("b is still on the roster")
 		}
 	})

@@ -103,7 +103,7 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 		resetsInThePersistStage(k, all)
 	}
 	if o.name == "networkmanager" {
-		try(t, k.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", twoRail).want(t, 0, "node1.persist.files  written when it is confirmed")
+		try(t, k.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", twoRail).want(t, 0, "node1.persist.files  pending: written by fabricform confirm")
 		if early := k.on("sh", "-c", `find /etc -name "*fabricform*"`); early != "" {
 			t.Errorf("written before it was confirmed:\n%s", early)
 		}

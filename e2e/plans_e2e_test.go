@@ -96,7 +96,7 @@ func TestPlansAsData(t *testing.T) {
 	t.Run("some hosts only", func(t *testing.T) {
 		a := try(t, state, "plan", "-lab", "-host", "b", fabric)
 		a.want(t, 0)
-		if strings.Contains(a.out, "a.") || strings.Contains(a.out, "vanished") || strings.Contains(a.out, "was in this fabric") {
+		if strings.Contains(a.out, "a.") || strings.Contains(a.out, "vanished") || strings.Contains(a.out, "was removed from the files") {
 			t.Error("a is spoken of")
 		}
 		try(t, state, "plan", "-lab", "-exclude", "z*", fabric).want(t, 1, `"z*" names no host`)

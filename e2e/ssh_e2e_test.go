@@ -132,7 +132,7 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	t.Run("sudo that asks for a password", func(t *testing.T) {
 		o.t = t
 		o.script("b", "rm /etc/sudoers.d/tutu")
-		apply(o.fabric("192.0.2.1", "  connect_timeout = \"1s\"", "")).want(t, 4, "b: left out")
+		apply(o.fabric("192.0.2.1", "  connect_timeout = \"1s\"", "")).want(t, 4, "b: unreachable")
 		o.try("plan", o.fabric(b, "", "")).want(t, 4, "sudo", "NOPASSWD")
 		o.script("b", "echo 'tutu ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/tutu && chmod 0440 /etc/sudoers.d/tutu")
 		o.try("apply", "-auto-approve", "-no-verify", o.fabric(b, "", "")).want(t, 0)
@@ -182,7 +182,7 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	})
 	t.Run("unreachable host", func(t *testing.T) {
 		o.t = t
-		o.try("plan", o.fabric("192.0.2.1", "", "")).want(t, 4, "b: left out")
+		o.try("plan", o.fabric("192.0.2.1", "", "")).want(t, 4, "b: unreachable")
 		o.try("verify", o.fabric("192.0.2.1", "", "")).want(t, 4, "unreachable")
 	})
 	t.Run("the management path is refused", func(t *testing.T) {

@@ -9,23 +9,23 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// Capture is what was recorded on one end of a link while a test ran.
+// Capture is what was recorded at one end of a link during a test.
 type Capture struct {
 	Format  int                 `json:"format"` // EventFormat
 	Link    string              `json:"link"`
 	Host    string              `json:"host"`
 	Netdev  string              `json:"netdev"`
 	Packets int                 `json:"packets"`
-	Dropped int                 `json:"dropped,omitempty"` // by the kernel, for want of room
-	Full    bool                `json:"full,omitempty"`    // as many were recorded as were asked for
-	Others  int                 `json:"others,omitempty"`  // that are no RoCE v2
+	Dropped int                 `json:"dropped,omitempty"` // by the kernel, because its buffer was full
+	Full    bool                `json:"full,omitempty"`    // the limit was reached
+	Others  int                 `json:"others,omitempty"`  // packets that are not RoCE v2
 	Rows    []CaptureRow        `json:"rows"`
 	Flows   []roce.Flow         `json:"flows"`
 	File    string              `json:"file,omitempty"`
 	Results []validators.Result `json:"results"`
 }
 
-// CaptureRow is one packet, by its time since the first.
+// CaptureRow is one packet, with its time since the first.
 type CaptureRow struct {
 	After time.Duration `json:"after_ns"`
 	roce.Row
@@ -37,7 +37,7 @@ func (p *Printer) CaptureJSON(c Capture) error {
 	return p.indented(c)
 }
 
-// Capture prints packets as a table, and what they add up to.
+// Capture prints packets as a table, and a summary for each queue pair.
 func (p *Printer) Capture(c Capture) {
 	p.Results(c.Results)
 	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), Count(c.Packets, "packet"), c.Netdev, c.Host)
@@ -55,18 +55,18 @@ func (p *Printer) Capture(c Capture) {
 	}
 	switch {
 	case c.Packets == 0:
-		p.Linef("  %s no RoCE v2 packet passed here", p.bad("✗"))
+		p.Linef("  %s no RoCE v2 packets were seen", p.bad("✗"))
 	case c.Full:
-		p.Linef("  %s as many packets were recorded as were asked for; more passed", p.warn("!"))
+		p.Linef("  %s reached the limit of -packets; later packets were not recorded", p.warn("!"))
 	}
 	if c.Dropped > 0 {
-		p.Linef("  %s the kernel had no room for %s more", p.warn("!"), Count(c.Dropped, "packet"))
+		p.Linef("  %s the kernel's buffer was full and dropped %s", p.warn("!"), Count(c.Dropped, "packet"))
 	}
 	if c.Others > 0 {
-		p.Linef("  %s %s to UDP port 4791 are no RoCE v2", p.warn("!"), Count(c.Others, "packet"))
+		p.Linef("  %s not RoCE v2: %s to UDP port 4791", p.warn("!"), Count(c.Others, "packet"))
 	}
 	if c.File != "" {
-		p.Linef("  all packets are in %s", c.File)
+		p.Linef("  all packets were written to %s", c.File)
 	}
 }
 
@@ -79,7 +79,7 @@ func (p *Printer) flow(f roce.Flow) {
 	for _, t := range []struct {
 		n    uint64
 		what string
-	}{{f.Retransmitted, "sent again"}, {f.NAKs, "NAKs"}, {f.RNRs, "receiver not ready"}, {f.Marked, "congestion marked"}, {f.CNPs, "congestion notifications"}, {f.BadICRC, "with a wrong ICRC"}} {
+	}{{f.Retransmitted, "retransmitted"}, {f.NAKs, "NAKs"}, {f.RNRs, "receiver not ready"}, {f.Marked, "congestion marked"}, {f.CNPs, "congestion notifications"}, {f.BadICRC, "with a wrong ICRC"}} {
 		if t.n > 0 {
 			symbol = p.warn("!")
 			about = append(about, fmt.Sprintf("%d %s", t.n, t.what))

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Diagnostics prints problems of fabric files with place and snippet.
+// Diagnostics prints problems of fabric files with their positions and source lines.
 func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics) error {
 	if len(diags) == 0 {
 		return nil
@@ -38,10 +38,10 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 	return nil
 }
 
-// widest is how much of a source line is shown; some are megabytes.
+// widest limits how much of a source line is shown: a line may have megabytes.
 const widest = 400
 
-// reset ends a colour whose own end was cut off.
+// reset ends a colour whose end was cut off.
 func reset(line string) string {
 	if strings.Contains(line, "\x1b") {
 		return "\x1b[0m"
@@ -56,7 +56,7 @@ func clip(line string) string {
 	return line
 }
 
-// place is a range of a file; lines and columns count from 1, bytes from 0.
+// place is a range in a file; lines and columns count from 1, bytes from 0.
 type place struct {
 	File  string `json:"file"`
 	Start point  `json:"start"`
@@ -69,7 +69,7 @@ type point struct {
 	Byte   int `json:"byte"`
 }
 
-// problem is one diagnostic as programs read it.
+// problem is one diagnostic, in JSON.
 type problem struct {
 	Severity string `json:"severity"` // "error" or "warning"
 	Summary  string `json:"summary"`
@@ -103,7 +103,7 @@ func (p *Printer) DiagnosticsJSON(files map[string]*hcl.File, diags hcl.Diagnost
 	return p.indented(out)
 }
 
-// snippet is the source lines that a range touches.
+// snippet returns the source lines of a range.
 func snippet(f *hcl.File, r hcl.Range) string {
 	if f == nil {
 		return ""

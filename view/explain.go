@@ -11,7 +11,7 @@ import (
 // ExplainedJSON prints a report as JSON.
 func (p *Printer) ExplainedJSON(r explain.Report) error { return p.indented(r) }
 
-// Explained prints what is wrong with a file, line by line, and a summary.
+// Explained prints the problems of a file, line by line, and a summary.
 func (p *Printer) Explained(name string, r explain.Report) {
 	about := string(r.Kind)
 	if r.Version != "" {
@@ -39,7 +39,7 @@ func (p *Printer) Explained(name string, r explain.Report) {
 		p.Linef("  … and %d more", r.More)
 	}
 	if len(r.Findings) == 0 {
-		p.Linef("%s nothing is wrong that can be seen here", p.good("✓"))
+		p.Linef("%s no problems found", p.good("✓"))
 		return
 	}
 	p.Linef("%s, %s, %s", Count(counts[env.Error], "error"), Count(counts[env.Warning], "warning"), Count(counts[env.Note], "note"))

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/planner"
 )
 
-// Graph is boxes and lines, in the order in which they are drawn.
+// Graph has boxes and lines, in the order in which they are drawn.
 type Graph struct {
 	Title    string
 	Boxes    []Box
@@ -18,16 +18,16 @@ type Graph struct {
 	Directed bool
 }
 
-// Box is one node. Row says where a picture places it, 0 above.
+// Box is one node. Row is its row in a picture; 0 is the top row.
 type Box struct {
 	ID, Label string
 	Row       int
 }
 
-// Line joins two boxes.
+// Line connects two boxes.
 type Line struct{ From, To, Label string }
 
-// Topology is a fabric's hosts, cables and networks.
+// Topology returns the graph of a fabric's hosts, cables and networks.
 func Topology(f *fabric.Fabric) Graph {
 	g := Graph{Title: f.Name}
 	for _, h := range f.Hosts {
@@ -52,7 +52,7 @@ func speed(gbps float64) string {
 	return fmt.Sprintf(" %g Gb/s", gbps)
 }
 
-// Order is a plan's actions, each after what it refers to.
+// Order returns the graph of a plan's actions, each after those that it depends on.
 func Order(p *planner.Plan) Graph {
 	g := Graph{Title: p.Fabric, Directed: true}
 	for _, h := range p.Hosts {
@@ -71,10 +71,10 @@ func Order(p *planner.Plan) Graph {
 	return g
 }
 
-// GraphFormats are what a graph can be written as.
+// GraphFormats are the formats of Graph.Text.
 var GraphFormats = []string{"mermaid", "dot", "svg"}
 
-// Text writes the graph.
+// Text formats the graph.
 func (g Graph) Text(format string) string {
 	switch format {
 	case "dot":

@@ -14,10 +14,10 @@ type Applied struct {
 	Total int // changes on all hosts
 }
 
-// History prints what was applied, the oldest first.
+// History prints the applies, the oldest first.
 func (p *Printer) History(list []Applied) {
 	if len(list) == 0 {
-		p.Linef("Nothing was applied yet, or all of it was given back.")
+		p.Linef("Nothing has been applied, or everything was destroyed since.")
 		return
 	}
 	for _, a := range list {

@@ -25,7 +25,7 @@ func (p *Printer) Lab(s site.Status) {
 			symbol, fault = p.warn("!"), c.Fault
 		}
 		if c.Gbps > 0 {
-			fault = fmt.Sprintf("shaped to %g Gb/s, %s", c.Gbps, fault)
+			fault = fmt.Sprintf("limited to %g Gb/s, %s", c.Gbps, fault)
 		}
 		p.Linef("  %s link %-16s %s — %s, %s", symbol, c.Name, c.A, c.B, fault)
 	}

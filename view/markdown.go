@@ -9,12 +9,12 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// markdownLimit keeps a comment below what code hosts take: 65,536 characters at GitHub, 1,000,000
-// at GitLab.
+// markdownLimit keeps a comment below the limits of code hosts: 65,536 characters at GitHub, 1,000,000 at
+// GitLab.
 const markdownLimit = 60_000
 
-// PlanMarkdown is a plan for a pull request: the summary first, each group of hosts folded. What
-// would not fit is left out, and counted.
+// PlanMarkdown formats a plan for a pull request: the summary first, then each group of hosts, folded. It
+// leaves out groups that do not fit, and counts them.
 func PlanMarkdown(p *planner.Plan, notes []string) string {
 	s := summarise(p)
 	var b strings.Builder
@@ -33,11 +33,11 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 			fmt.Fprintf(&b, "- ❌ `%s` %s\n", q.Addr, escape(q.Message))
 		}
 		if h.Unreachable != "" {
-			fmt.Fprintf(&b, "- ⚠️ `%s` could not be reached, and is left out with its links: %s\n", h.Name, escape(h.Unreachable))
+			fmt.Fprintf(&b, "- ⚠️ `%s` is unreachable and was skipped with its links: %s\n", h.Name, escape(h.Unreachable))
 		}
 	}
 	for _, m := range p.Vanished {
-		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) is no longer in the files; what was made there stays until `fabricform destroy -host %s`\n", m.Name, escape(m.Address), m.Name)
+		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) was removed from the files, but its changes remain; to undo them, run `fabricform destroy -host %s`\n", m.Name, escape(m.Address), m.Name)
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", escape(n))
@@ -46,7 +46,7 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for i, g := range groups {
 		part := groupMarkdown(g)
 		if b.Len()+len(part) > markdownLimit {
-			fmt.Fprintf(&b, "\n%s more did not fit: `fabricform plan` shows them.\n", Count(len(groups)-i, "group"))
+			fmt.Fprintf(&b, "\n%s more did not fit; run `fabricform plan` to see them.\n", Count(len(groups)-i, "group"))
 			break
 		}
 		b.WriteString(part)
@@ -62,7 +62,7 @@ func groupMarkdown(g planner.Group) string {
 			continue
 		}
 		if a.Op == planner.Reconnect {
-			fmt.Fprintf(&d, "! %s.%s: a new connection must come in before what follows\n", a.Kind, a.Name)
+			fmt.Fprintf(&d, "! %s.%s: must accept a new connection before the following changes\n", a.Kind, a.Name)
 			continue
 		}
 		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
@@ -87,7 +87,7 @@ func groupMarkdown(g planner.Group) string {
 		html.EscapeString(clean(planner.Names(g.Hosts))), Count(n, "change"), Count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
 }
 
-// resultsMarkdown is a table of the checks that say something: failures and warnings first.
+// resultsMarkdown formats the checks as a table, failures and warnings first.
 func resultsMarkdown(results []validators.Result) string {
 	n := tally(results)
 	var b strings.Builder
@@ -107,13 +107,13 @@ func resultsMarkdown(results []validators.Result) string {
 				return b.String()
 			}
 			symbol := map[validators.Verdict]string{validators.Pass: "✅", validators.Fail: "❌", validators.Warn: "⚠️"}[r.Verdict]
-			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(heading(r)), escape(who(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
+			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(heading(r)), escape(where(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
 		}
 	}
 	return b.String()
 }
 
-// escape keeps a text from being Markdown or HTML.
+// escape escapes the characters that Markdown and HTML interpret.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "\\|", "`", "'", "\n", " ", "[", "\\[", "*", "\\*", "_", "\\_", "@", "@\u200b").Replace(clean(s))
 }

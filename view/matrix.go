@@ -10,12 +10,12 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// foldFrom is how many groups of results are printed in full. Of more, culprits come first, then
-// what failed or warned: the paths of a network as rows of hosts, everything else in full. The rest
-// takes a line for each network.
+// foldFrom is how many groups of results are printed in full. If there are more, common causes come first,
+// then failures and warnings: the paths of a network as rows of hosts, everything else in full. The rest
+// gets one line for each network.
 const foldFrom = 12
 
-// rowFrom is how many failing paths of one host in a network are a row together.
+// rowFrom is how many failing paths of one host in a network make a row.
 const rowFrom = 3
 
 func (p *Printer) folded(groups [][]validators.Result) {
@@ -55,7 +55,7 @@ func (p *Printer) folded(groups [][]validators.Result) {
 	}
 }
 
-// part is what a folded group counts to.
+// part names the folded line that a group belongs to.
 func part(r validators.Result) string {
 	switch r.Subject.Kind {
 	case validators.SubjectNetwork:
@@ -66,7 +66,7 @@ func part(r validators.Result) string {
 	return "hosts"
 }
 
-// fold is groups of results that are one line together.
+// fold is a set of groups that share one line.
 type fold struct{ groups, passed, skipped int }
 
 func (f *fold) add(n Tally) {
@@ -83,7 +83,7 @@ func (f *fold) String() string {
 	return fmt.Sprintf("%s%d checks passed, %d skipped", of, f.passed, f.skipped)
 }
 
-// path is a path's results and the hosts at its ends.
+// path has a path's results and the hosts at its ends.
 type path struct {
 	results []validators.Result
 	hosts   []string
@@ -100,8 +100,8 @@ func pathOf(g []validators.Result) path {
 	return path{g, slices.Sorted(maps.Keys(hosts))}
 }
 
-// matrix prints the failing paths of a network as few rows: the host that most of them have in
-// common with all its peers, then the next of what is left.
+// matrix prints the failing paths of a network in few rows: first the host that most of them have in common,
+// with all its peers, then the next host of the remaining paths.
 func (p *Printer) matrix(network string, bad []path) {
 	for len(bad) > 0 {
 		count := map[string]int{}
@@ -134,7 +134,7 @@ func (p *Printer) matrix(network string, bad []path) {
 	}
 }
 
-// row prints what is wrong with the first path, and whom the same host fails with.
+// row prints the first failing path of a host in full, and the peers of the others.
 func (p *Printer) row(network, host string, paths []path) {
 	peers := map[string]bool{}
 	for _, b := range paths {
@@ -144,7 +144,7 @@ func (p *Printer) row(network, host string, paths []path) {
 			}
 		}
 	}
-	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first of them:", network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
+	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first:", network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
 	for _, r := range paths[0].results {
 		if r.Verdict == validators.Fail || r.Verdict == validators.Warn {
 			p.result(r)

@@ -9,8 +9,8 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// Outputs prints a fabric's outputs, or the one of that name. As text a single string stands bare,
-// so that a shell can take it, and sensitive values are left out unless they are asked for by name.
+// Outputs prints a fabric's outputs, or the one with that name. As text, a single string has no quotes, for
+// use in a shell, and sensitive values are hidden unless requested by name.
 func (p *Printer) Outputs(all []fabric.Output, name string, asJSON bool) error {
 	names := make([]string, 0, len(all))
 	whole := map[string]json.RawMessage{}

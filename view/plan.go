@@ -10,14 +10,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Plan prints what would be done, host by host, and what this build leaves out.
+// Plan prints the planned changes of each group of hosts, and a summary.
 func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	var settled []string
 	resources := 0
 	for _, h := range plan.Hosts {
 		switch {
 		case h.Unreachable != "":
-			p.Linef("%s %s: left out, with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
+			p.Linef("%s %s: unreachable; skipped with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
 		case len(h.Problems) > 0:
 			p.problems(h)
 		case len(h.Actions) == 0:
@@ -32,7 +32,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		p.group(g)
 	}
 	for _, m := range plan.Vanished {
-		p.Linef("%s host %s (%s) was in this fabric and is no longer in its files. What was made there stays: `fabricform destroy -host %s` gives it back.", p.warn("!"), p.bold(m.Name), m.Address, m.Name)
+		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run `fabricform destroy -host %s`.", p.warn("!"), p.bold(m.Name), m.Address, m.Name)
 	}
 	for _, n := range notes {
 		p.Linef("%s %s", p.warn("!"), n)
@@ -43,11 +43,11 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	}
 	switch changes := plan.Changes(); {
 	case len(problems) > 0:
-		p.Linef("%s %s: nothing can be applied until the files or the hosts are mended.", p.bad("Plan refused."), Count(len(problems), "problem"))
+		p.Linef("%s %s: correct the files or the hosts before you apply.", p.bad("Plan refused."), Count(len(problems), "problem"))
 	case changes == 0 && len(unreachable) == 0:
 		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
 	case changes == 0:
-		p.Linef("%s on the hosts that answered; %s could not be reached.", p.warn("No changes"), Count(len(unreachable), "host"))
+		p.Linef("%s on the reachable hosts; unreachable: %s.", p.warn("No changes"), Count(len(unreachable), "host"))
 	default:
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
@@ -62,7 +62,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	}
 }
 
-// problems prints what keeps a host from being planned.
+// problems prints why a host cannot be planned.
 func (p *Printer) problems(h planner.HostPlan) {
 	p.Linef("%s%s", p.bold(h.Name), p.dim(management(h)))
 	for _, q := range h.Problems {
@@ -76,13 +76,13 @@ func (p *Printer) problems(h planner.HostPlan) {
 	p.Linef("")
 }
 
-// group prints what hosts need that need the same.
+// group prints the changes of a group of hosts that need the same changes.
 func (p *Printer) group(g planner.Group) {
-	what := "not touched"
+	what := "unchanged"
 	if slices.ContainsFunc(g.Actions, func(a planner.GroupAction) bool { return a.Op == planner.Reconnect }) {
 		what = "changed below"
 	}
-	about := fmt.Sprintf("  (%d hosts; the paths of your own connections are %s)", len(g.Hosts), what)
+	about := fmt.Sprintf("  (%d hosts; paths of your SSH connections: %s)", len(g.Hosts), what)
 	if g.Management != nil {
 		about = management(*g.Management)
 	}
@@ -98,23 +98,23 @@ func management(h planner.HostPlan) string {
 	if !m.Client.IsValid() {
 		return ""
 	}
-	what := "not touched"
+	what := "unchanged"
 	switch to := h.MovesTo(); {
 	case to.IsValid():
 		what = "moved to " + to.String()
 	case h.Moves():
 		what = "changed below"
 	}
-	return fmt.Sprintf("  (you come from %s to %s on %s: %s)", m.Client, m.Server, strings.Join(m.Devices, ", "), what)
+	return fmt.Sprintf("  (your SSH connection: %s → %s via %s, %s)", m.Client, m.Server, strings.Join(m.Devices, ", "), what)
 }
 
 func (p *Printer) action(a planner.GroupAction) {
 	if a.Op == planner.Reconnect {
-		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name, p.dim("a new connection must come in here before what follows is changed; otherwise the host goes back"))
+		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name, p.dim("must accept a new connection before the following changes; otherwise the host reverts"))
 		return
 	}
 	if a.Op == planner.Keep {
-		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and put back where it differs"))
+		p.Linef("  %s %s.%s  %s", p.dim("·"), a.Kind, a.Name, p.dim("checked again after the change above, and restored if it differs"))
 		return
 	}
 	symbol, style, word := "~", p.warn, ""
@@ -122,7 +122,7 @@ func (p *Printer) action(a planner.GroupAction) {
 	case planner.Create:
 		symbol, style = "+", p.good
 	case planner.Undo:
-		symbol, style, word = "-", p.bad, "no longer declared: given back  "
+		symbol, style, word = "-", p.bad, "no longer declared: restored  "
 	}
 	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, p.dim("["+a.Worst.String()+"]"))
 	width := 0
@@ -133,7 +133,7 @@ func (p *Printer) action(a planner.GroupAction) {
 		name := c.Attribute + strings.Repeat(" ", width-len(c.Attribute))
 		why := ""
 		if c.Drift {
-			why = p.dim("  drifted: changed since it was applied")
+			why = p.dim("  drifted: changed since the last apply")
 		}
 		switch {
 		case c.From == "":
@@ -145,7 +145,7 @@ func (p *Printer) action(a planner.GroupAction) {
 		}
 	}
 	for _, a := range a.Forget {
-		p.Linef("      %s", p.dim("· "+a.Value()+" is no longer as fabricform set it, and stays as it is"))
+		p.Linef("      %s", p.dim("· "+a.Value()+" was changed by someone else since, and is kept"))
 	}
 }
 
@@ -157,7 +157,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Unreachable prints why hosts could not be reached, one line each, in name order.
+// Unreachable prints why hosts are unreachable, one line for each, in the order of names.
 func (p *Printer) Unreachable(hosts map[string]string) {
 	names := make([]string, 0, len(hosts))
 	for n := range hosts {

@@ -10,25 +10,25 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// Walk prints what an apply did and did not do.
+// Walk prints the outcome of each action, then the fates.
 func (p *Printer) Walk(hosts []apply.HostOutcome) {
 	for _, h := range hosts {
 		for _, o := range h.Outcomes {
 			addr := o.Action.Resource.Addr
 			switch {
 			case o.Done && o.Action.Op == planner.Reconnect:
-				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("a new connection came in here"))
+				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("accepted a new connection"))
 			case o.Done && o.Action.Op == planner.Keep && len(o.Also) == 0:
-				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("as it was"))
+				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("unchanged"))
 			case o.Done:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(Count(len(o.Action.Changes), "change")))
 				for _, c := range o.Also {
-					p.Linef("    also put back, dropped by the kernel meanwhile: %s", c.Attribute)
+					p.Linef("    also restored, after the kernel had dropped it: %s", c.Attribute)
 				}
 			case o.Err != nil:
 				p.Linef("%s %s: %s", p.bad("✗"), addr, o.Err)
 			case h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist:
-				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("written when it is confirmed"))
+				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("pending: written by fabricform confirm"))
 			default:
 				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("not tried"))
 			}
@@ -37,7 +37,7 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 	p.Fates(hosts)
 }
 
-// Fates prints how each host's transaction ended; hosts that ended alike are one line.
+// Fates prints how each host's transaction ended, on one line for hosts with the same fate.
 func (p *Printer) Fates(hosts []apply.HostOutcome) {
 	type end struct {
 		fate apply.Fate
@@ -73,7 +73,7 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 	}
 }
 
-// Results prints the verdicts of live checks, grouped by what they are about, as they come.
+// Results prints the results of live checks, grouped by subject, in their order.
 func (p *Printer) Results(results []validators.Result) {
 	groups := group(results)
 	n := tally(results)
@@ -88,17 +88,17 @@ func (p *Printer) Results(results []validators.Result) {
 	sum := fmt.Sprintf("%d passed, %d failed, %d warned, %d skipped", n.Pass, n.Fail, n.Warn, n.Skip)
 	switch {
 	case n.Fail > 0:
-		p.Linef("%s %s", p.bad("✗ Fabric not proven:"), sum)
+		p.Linef("%s %s", p.bad("✗ Fabric not verified:"), sum)
 	case slices.ContainsFunc(results, func(r validators.Result) bool { return r.Skipped == validators.HostUnreachable }):
-		p.Linef("%s %s; what could not be reached was not proven", p.warn("! Proven in part:"), sum)
+		p.Linef("%s %s; unreachable hosts were not verified", p.warn("! Partly verified:"), sum)
 	case n.Pass == 0:
-		p.Linef("%s %s", p.warn("Nothing was proven:"), sum)
+		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
 	default:
-		p.Linef("%s %s", p.good("✓ Fabric proven:"), sum)
+		p.Linef("%s %s", p.good("✓ Fabric verified:"), sum)
 	}
 }
 
-// group splits results where what they are about changes.
+// group splits results where the subject changes.
 func group(results []validators.Result) [][]validators.Result {
 	var out [][]validators.Result
 	for _, r := range results {
@@ -137,7 +137,7 @@ func tally(results []validators.Result) (n Tally) {
 func heading(r validators.Result) string {
 	switch s := r.Subject; s.Kind {
 	case validators.SubjectHosts:
-		return "hosts beside each other"
+		return "hosts compared"
 	case validators.SubjectNetwork:
 		return "path " + s.Path
 	case validators.SubjectGroup:
@@ -154,8 +154,8 @@ func (p *Printer) checked(g []validators.Result) {
 	}
 }
 
-// who is where a result was measured.
-func who(r validators.Result) string {
+// where names the hosts on which a result was measured.
+func where(r validators.Result) string {
 	switch {
 	case r.Subject.Kind == validators.SubjectHosts:
 		return planner.Names(r.Hosts)
@@ -169,7 +169,7 @@ func (p *Printer) result(r validators.Result) {
 	symbol := map[validators.Verdict]string{
 		validators.Pass: p.good("✓"), validators.Fail: p.bad("✗"), validators.Warn: p.warn("!"), validators.Skip: p.dim("-"),
 	}[r.Verdict]
-	line := fmt.Sprintf("  %s %-5s %-14s %-18s", symbol, r.Check, who(r), What(r))
+	line := fmt.Sprintf("  %s %-5s %-14s %-18s", symbol, r.Check, where(r), What(r))
 	if measured := Measured(r); measured != "" {
 		line += " " + measured
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/fabricform/fabricform/apply"
 )
 
-// Report is everything about one apply or verify, to be kept.
+// Report is the saved report of one run.
 type Report struct {
 	Format int `json:"format"` // EventFormat
 	Exit   int `json:"exit"`
 	apply.Report
 }
 
-// Bytes writes the report in the form that the file's name asks for: .md is Markdown, all else JSON.
+// Bytes formats the report: as Markdown if the file's name ends in .md, otherwise as JSON.
 func (r *Report) Bytes(file string) ([]byte, error) {
 	if !strings.HasSuffix(file, ".md") {
 		raw, err := json.MarshalIndent(r, "", " ")

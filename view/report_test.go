@@ -62,7 +62,7 @@ func TestAHostThatFailsWithAllIsOneRow(t *testing.T) {
 	want := `host h04
   ✗ culprit h04            common cause       all 11 paths of h04.rail fail
       look at NIC h04.rail first
-network rail: h04 with h[00-03], h[05-11], 11 paths; the first of them:
+network rail: h04 with h[00-03], h[05-11], 11 paths; the first:
   ✗ ping  h00 → h04      ping               0 of 5
       no answer
 path rail:h02-h09
@@ -70,7 +70,7 @@ path rail:h02-h09
       no answer
 ✓ network rail  54 of them: 54 checks passed, 0 skipped
 
-✗ Fabric not proven: 54 passed, 13 failed, 0 warned, 0 skipped
+✗ Fabric not verified: 54 passed, 13 failed, 0 warned, 0 skipped
 `
 	if b.String() != want {
 		t.Errorf("got\n%s", b.String())

@@ -8,8 +8,8 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// Reporter tells what a command found and did: as text for people, or as lines of JSON for
-// programs, from the same values.
+// Reporter prints what a command found and did, from the same values: as text for people, or as lines of
+// JSON for programs.
 type Reporter interface {
 	Plan(p *planner.Plan, notes []string)
 	Walk(hosts []apply.HostOutcome)
@@ -21,14 +21,14 @@ type Reporter interface {
 // Note prints a line for people.
 func (p *Printer) Note(format string, args ...any) { p.Linef(format, args...) }
 
-// EventFormat is the version of the JSON lines and reports. Within one, fields and types are only ever
-// added; docs/json.md lists them.
+// EventFormat is the version of the JSON lines and reports. Within one version, fields and types may be
+// added, but not changed or removed; docs/json.md lists them.
 const EventFormat = 2
 
-// Events writes one JSON object a line.
+// Events is a Reporter that writes one JSON object per line.
 type Events struct{ p *Printer }
 
-// JSON answers a reporter that writes lines of JSON to the printer's stream.
+// JSON returns a reporter that writes lines of JSON to the printer's stream.
 func (p *Printer) JSON() *Events { return &Events{p} }
 
 type event struct {
@@ -49,7 +49,7 @@ func (e *Events) emit(v event) {
 		e.p.Errorf("write JSON: %s", err)
 		return
 	}
-	// A closed pipe is no news to the writer of a report.
+	// The reader may close the pipe early, as `head` does.
 	_ = e.p.Raw(append(raw, '\n'))
 }
 
@@ -101,10 +101,10 @@ func (e *Events) Walk(hosts []apply.HostOutcome) {
 	}
 }
 
-// Fates writes the lines anew, of hosts that ended otherwise since.
+// Fates writes new lines for hosts whose fate has changed.
 func (e *Events) Fates(hosts []apply.HostOutcome) { e.Walk(hosts) }
 
-// Results writes a line for each check, and their count.
+// Results writes a line for each check, and the counts.
 func (e *Events) Results(results []validators.Result) {
 	for i := range results {
 		e.emit(event{Type: "result", Result: &results[i]})
@@ -112,7 +112,7 @@ func (e *Events) Results(results []validators.Result) {
 	e.emit(event{Type: "verify", Summary: tally(results)})
 }
 
-// Note writes a line for people as one for programs.
+// Note writes a note as a line of JSON.
 func (e *Events) Note(format string, args ...any) {
 	e.emit(event{Type: "note", Note: plainText(format, args...)})
 }

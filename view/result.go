@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/validators"
 )
 
-// What names what a result judges, for people.
+// What names the item that a result is about, for people.
 func What(r validators.Result) string {
 	word, known := map[validators.Item]string{
 		validators.SmallPing: "ping " + r.Object, validators.FullSizePing: "full size", validators.Throughput: "throughput",
@@ -34,13 +34,13 @@ func What(r validators.Result) string {
 	switch s := r.Setup; {
 	case s == nil || s.MessageBytes == 0:
 		return word
-	case r.Item == validators.FullSizePing: // an MTU is known by its number
+	case r.Item == validators.FullSizePing: // an MTU is shown as a plain number
 		return fmt.Sprintf("%s %d", word, s.MessageBytes)
 	}
 	return word + " " + bytesText(r.Setup.MessageBytes)
 }
 
-// Measured is what was measured or found, for people.
+// Measured describes what was measured or found, for people.
 func Measured(r validators.Result) string {
 	if r.Unmeasured {
 		return "not measured"
@@ -82,7 +82,7 @@ func Measured(r validators.Result) string {
 	return strings.Join(append(parts, setup(r)...), ", ")
 }
 
-// value is one value with its unit. The last figure is small beside what such measurements differ by.
+// value formats a value with its unit. More digits would be below the noise of such measurements.
 func value(v validators.Measurement) string {
 	text := ""
 	switch v.Name {
@@ -128,7 +128,7 @@ func value(v validators.Measurement) string {
 	return text
 }
 
-// sweep is bandwidth over sizes: that of the largest first.
+// sweep formats the bandwidth by message size, the largest size first.
 func sweep(values []validators.Measurement) (out []string) {
 	var sizes, beyond []string
 	var largest validators.Measurement
@@ -146,7 +146,7 @@ func sweep(values []validators.Measurement) (out []string) {
 	return append([]string{fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)", figure(largest.Value), bytesText(largest.MessageBytes), strings.Join(sizes, ", "))}, beyond...)
 }
 
-// correct is what a collective's values were.
+// correct says whether the values of a collective were correct.
 func correct(r validators.Result) []string {
 	var wrong, sizes validators.Measurement
 	for _, v := range r.Values {
@@ -170,7 +170,7 @@ func correct(r validators.Result) []string {
 	return nil
 }
 
-// setup is how it was measured.
+// setup describes how a result was measured.
 func setup(r validators.Result) (out []string) {
 	s := r.Setup
 	if s == nil {
@@ -190,7 +190,7 @@ func setup(r validators.Result) (out []string) {
 	return out
 }
 
-// Expected is what the result was held against, for people; empty where that was nothing.
+// Expected describes what the result was compared with, for people; "" if with nothing.
 func Expected(r validators.Result) string {
 	if r.Unmeasured {
 		return ""
@@ -207,12 +207,12 @@ func Expected(r validators.Result) string {
 	return strings.Join(out, ", ")
 }
 
-// threshold is what a value must meet, and where that comes from.
+// threshold describes the limit for a value, and its origin.
 func threshold(v validators.Measurement) string {
 	t, of := v.Threshold, ""
 	if why, none := map[validators.NotJudged]string{
-		validators.NothingDeclared: "no speed or threshold is declared", validators.NoLatencyDeclared: "no max_latency is declared",
-		validators.NoBusbwDeclared: "sockets, and no min_busbw_gbs is declared", validators.VirtualMachines: "virtual machines", validators.SharedLabLinks: "a lab's links are shared",
+		validators.NothingDeclared: "no speed or threshold declared", validators.NoLatencyDeclared: "no max_latency declared",
+		validators.NoBusbwDeclared: "sockets, and no min_busbw_gbs declared", validators.VirtualMachines: "virtual machines", validators.SharedLabLinks: "a lab's links are shared",
 	}[t.NotJudged]; none {
 		return "reported only: " + why + carries(t)
 	}
@@ -234,11 +234,11 @@ func threshold(v validators.Measurement) string {
 	text := strings.Join(out, ", ")
 	switch {
 	case t.Fraction > 0:
-		return text + fmt.Sprintf(", %g %% of what the links carry", 100*t.Fraction)
+		return text + fmt.Sprintf(", %g %% of the links' capacity", 100*t.Fraction)
 	case t.LabGbps > 0 && t.DeclaredGbps > 0:
 		return text + fmt.Sprintf("; lab link, %g Gb/s scaled to %g", t.DeclaredGbps, t.LabGbps)
 	case t.LabGbps > 0:
-		return text + fmt.Sprintf("; lab link of %g Gb/s, no speed is declared", t.LabGbps)
+		return text + fmt.Sprintf("; lab link of %g Gb/s, no speed declared", t.LabGbps)
 	}
 	return text + carries(t)
 }
@@ -247,7 +247,7 @@ func carries(t *validators.Threshold) string {
 	if t.Ceiling == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the links carry %s GB/s", figure(t.Ceiling))
+	return fmt.Sprintf("; capacity of the links: %s GB/s", figure(t.Ceiling))
 }
 
 func bound(v validators.Measurement, b float64) string {
@@ -267,7 +267,7 @@ func unit(v validators.Measurement) validators.Unit {
 	return v.Unit
 }
 
-// figure is a value of about three digits.
+// figure formats a value with about three digits.
 func figure(v float64) string {
 	switch {
 	case v >= 100 || v == float64(int(v)):
@@ -278,7 +278,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// bytesText is a size, for people.
+// bytesText formats a size, for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:
@@ -289,7 +289,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Why is the cause and what to do, for people.
+// Why joins the cause and the cure, for people.
 func Why(r validators.Result) string {
 	return strings.Join(nonEmpty(r.Cause, r.Cure), "; ")
 }

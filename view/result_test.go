@@ -45,7 +45,7 @@ func TestResultsInWords(t *testing.T) {
 		}), v(validators.MetricRetransmits, 1, "")), Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}}, "throughput", "0.95 Gb/s, 1 retransmit, 4 streams, cubic", "≥ 0.90 Gb/s; lab link, 25 Gb/s scaled to 1"},
 		{"throughput that nobody judges", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 3, validators.Gbps), func(m *validators.Measurement) {
 			m.Threshold = &validators.Threshold{NotJudged: validators.NothingDeclared}
-		}))}, "throughput", "3.00 Gb/s", "reported only: no speed or threshold is declared"},
+		}))}, "throughput", "3.00 Gb/s", "reported only: no speed or threshold declared"},
 		{"latency", validators.Result{Check: validators.CheckVerbs, Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.83, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Average: 1.9, P99: 2.5, P999: 4} })),
 			Setup: &validators.Setup{MessageBytes: 2, RDMAMTU: 4096, From: &validators.RDMAPort{Device: "mlx5_0", GIDIndex: 3}, To: &validators.RDMAPort{Device: "mlx5_1", GIDIndex: 1}}},
 			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096", ""},
@@ -60,7 +60,7 @@ func TestResultsInWords(t *testing.T) {
 		{"wrong values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 2, ""), func(m *validators.Measurement) { m.OutOf = 9 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "2 of 9 wrong", ""},
 		{"a sweep", validators.Result{Item: validators.BusBandwidth, Object: "all_reduce", Setup: &validators.Setup{Ranks: 4}, Values: values(size(validators.MetricBusBandwidth, 0.03, validators.GBps, 1024), with(size(validators.MetricBusBandwidth, 15, validators.GBps, 512<<20), func(m *validators.Measurement) {
 			m.Threshold = &validators.Threshold{AtLeast: number(5), Fraction: 0.8, Ceiling: 6.25}
-		}), size(validators.MetricPassTime, 20.5, validators.Seconds, 1<<30))}, "all_reduce", "15 GB/s bus bandwidth at 512 MiB (1 KiB 0.03, 512 MiB 15), ended before 1024 MiB: one pass would take 20.5 s", "≥ 5 GB/s, 80 % of what the links carry"},
+		}), size(validators.MetricPassTime, 20.5, validators.Seconds, 1<<30))}, "all_reduce", "15 GB/s bus bandwidth at 512 MiB (1 KiB 0.03, 512 MiB 15), ended before 1024 MiB: one pass would take 20.5 s", "≥ 5 GB/s, 80 % of the links' capacity"},
 		{"versions", validators.Result{Item: validators.Version, Object: "kernel", FoundOn: []validators.FoundOn{{Value: "6.12", Hosts: []string{"h1", "h2", "h3"}}, {Hosts: []string{"h4"}}}, Wanted: "the same on all hosts"}, "kernel", "6.12 on h[1-3], none on h4", "the same on all hosts"},
 		{"a reboot", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: "came up as declared", Values: values(v(validators.MetricResources, 7, ""))}, "reboot", "7 resources came up as declared", ""},
 		{"a culprit", validators.Result{Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Values: values(with(v(validators.MetricPathsFailed, 11, ""), func(m *validators.Measurement) { m.OutOf = 11 }))}, "common cause", "all 11 paths of h04.rail fail", ""},
@@ -76,8 +76,8 @@ func TestResultsInWords(t *testing.T) {
 // The summary decides by typed values: every sentence can be reworded.
 func TestTheSummaryReadsNoSentence(t *testing.T) {
 	for want, r := range map[string]validators.Result{
-		"what could not be reached was not proven": {Verdict: validators.Skip, Skipped: validators.HostUnreachable, Cause: "x"},
-		"Nothing was proven":                       {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
+		"unreachable hosts were not verified": {Verdict: validators.Skip, Skipped: validators.HostUnreachable, Cause: "x"},
+		"Nothing was verified":                       {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
 	} {
 		var b strings.Builder
 		if New(&b).Results([]validators.Result{r}); !strings.Contains(b.String(), want) {

@@ -10,25 +10,25 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Shown is one host for Show.
+// Shown is one host, for Show.
 type Shown struct {
 	Name    string            `json:"name"`
 	NICs    map[string]string `json:"nics,omitempty"` // netdev -> NIC of the files
 	Facts   *facts.Snapshot   `json:"facts"`
 	Records []resource.Record `json:"records,omitempty"`
-	// Findings are what is good to know of GPUs and NICs.
+	// Findings are remarks on GPUs and NICs.
 	Findings []string `json:"findings,omitempty"`
 }
 
 // ShowJSON prints one host as a line of JSON.
 func (p *Printer) ShowJSON(s Shown) error { return p.indented(s) }
 
-// Show prints what a host is.
+// Show prints a host's facts, findings and records.
 func (p *Printer) Show(s Shown) {
 	f := s.Facts
 	p.Linef("%s  %s", p.bold(s.Name), p.dim(strings.Join(nonEmpty(f.System.OS, "Linux "+f.System.Kernel, f.System.Arch, "host name "+f.System.Hostname), ", ")))
 	if m := f.Management; m.Client.IsValid() {
-		p.Linef("  you come from %s to %s, over %s", m.Client, m.Server, strings.Join(m.Devices, ", "))
+		p.Linef("  your SSH connection: %s → %s via %s", m.Client, m.Server, strings.Join(m.Devices, ", "))
 	}
 	for _, l := range f.Links {
 		if !l.Loopback {
@@ -86,9 +86,9 @@ func (p *Printer) link(l host.Link, nic string, f *facts.Snapshot) {
 		flags := ""
 		switch {
 		case a.DADFailed:
-			flags = p.bad("  another machine uses it")
+			flags = p.bad("  duplicate: another machine uses this address")
 		case a.Tentative:
-			flags = p.warn("  still being checked for duplicates")
+			flags = p.warn("  tentative: duplicate address detection is running")
 		case a.Dynamic:
 			flags = p.dim("  dynamic")
 		}
@@ -123,7 +123,7 @@ func (p *Printer) rdma(d facts.RDMADevice, f *facts.Snapshot) {
 	}
 }
 
-// gpus prints the GPUs with how far each RDMA device is, as nvidia-smi topo -m does, and what drives them.
+// gpus prints the GPUs with their distance to each RDMA device, as nvidia-smi topo -m does, and their driver.
 func (p *Printer) gpus(f *facts.Snapshot) {
 	t := f.Topology()
 	for i, g := range f.GPUs {

@@ -1,4 +1,4 @@
-// Package view prints plans, progress and reports. Nothing else prints. Symbols carry the meaning;
+// Package view prints plans, progress and reports; no other package prints. Symbols carry the meaning, and
 // colour only repeats it.
 package view
 
@@ -19,11 +19,11 @@ type Printer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	r    *lipgloss.Renderer
-	live bool // a terminal: progress may be shown
+	live bool // a terminal, which may show progress
 
 	began    time.Time // of the first progress line
-	pending  bool      // a progress line stands on the terminal
-	progress *Printer  // whose progress line may stand there
+	pending  bool      // the terminal shows a progress line
+	progress *Printer  // the printer whose progress line the terminal may show
 }
 
 // New returns a printer; colour is used on terminals unless NO_COLOR is set.
@@ -52,7 +52,7 @@ func (p *Printer) Linef(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	// A closed pipe (`| head`) is no news to the writer of a report.
+	// The reader may close the pipe early, as `head` does.
 	_, _ = fmt.Fprintln(p.w, clean(fmt.Sprintf(format, args...)))
 }
 
@@ -65,8 +65,8 @@ func (p *Printer) Raw(b []byte) error {
 	return err
 }
 
-// Progressf shows what is going on, and for how long since the first such line, in one line that the
-// next output takes away. Where there is no terminal, nothing is shown.
+// Progressf shows the current step, and the time since the first one, in a line that the next output
+// replaces. It shows nothing if the stream is not a terminal.
 func (p *Printer) Progressf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *Printer) Progressf(format string, args ...any) {
 	_, _ = fmt.Fprint(p.w, "\r\x1b[K"+p.dim(text))
 }
 
-// erase takes the progress line away. The caller holds the lock.
+// erase removes the progress line. The caller must hold the lock.
 func (p *Printer) erase() {
 	if p.pending {
 		p.pending = false
@@ -94,11 +94,10 @@ func (p *Printer) erase() {
 	}
 }
 
-// Below makes this printer take the other's progress line away before it prints: both may be on one
-// terminal.
+// Below makes this printer remove the other's progress line before it prints: both may share a terminal.
 func (p *Printer) Below(progress *Printer) { p.progress = progress }
 
-// clear makes room for output of this printer. The caller holds its lock.
+// clear removes progress lines before this printer's output. The caller must hold its lock.
 func (p *Printer) clear() {
 	p.erase()
 	if p.progress != nil {
@@ -113,8 +112,8 @@ func (p *Printer) Errorf(format string, args ...any) {
 	p.Linef("%s %s", p.bad("✗ error:"), fmt.Sprintf(format, args...))
 }
 
-// clean makes control characters visible, so that no host's text can drive the terminal. ESC stays
-// only in the colour sequences that this package writes (ESC [ digits ; m).
+// clean makes control characters visible, so that text from a host cannot control the terminal. It keeps
+// ESC only in the colour sequences that this package writes (ESC [ digits ; m).
 func clean(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -139,7 +138,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// colour is the length of the colour sequence that s begins with, or 0.
+// colour returns the length of the colour sequence at the start of s, or 0.
 func colour(s string) int {
 	if !strings.HasPrefix(s, "\x1b[") {
 		return 0
