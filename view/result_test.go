@@ -77,7 +77,7 @@ func TestResultsInWords(t *testing.T) {
 func TestTheSummaryReadsNoSentence(t *testing.T) {
 	for want, r := range map[string]validators.Result{
 		"unreachable hosts were not verified": {Verdict: validators.Skip, Skipped: validators.HostUnreachable, Cause: "x"},
-		"Nothing was verified":                       {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
+		"Nothing was verified":                {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
 	} {
 		var b strings.Builder
 		if New(&b).Results([]validators.Result{r}); !strings.Contains(b.String(), want) {
