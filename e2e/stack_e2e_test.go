@@ -124,7 +124,7 @@ func TestInboxStack(t *testing.T) {
 
 	t.Run("a package that is half installed is finished", func(t *testing.T) {
 		on("node1", "dpkg --purge perftest && dpkg --unpack /srv/packages/perftest_*.deb")
-		try(t, state, "verify", "-lab", "-only", "parity", inbox).want(t, 3, "unpacked", "an installation broke off there")
+		try(t, state, "verify", "-lab", "-only", "parity", inbox).want(t, 3, "unpacked", "an installation was interrupted on this host")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 2, "package perftest", "unpacked → 25.01")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", inbox).want(t, 0, "✓ node1.ofed.inbox")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", inbox).want(t, 0, "No changes")

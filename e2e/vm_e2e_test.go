@@ -122,7 +122,7 @@ func verbsCauses(t *testing.T, state string) {
 	t.Run("UDP 4791 is dropped", func(t *testing.T) {
 		node2(t, "nft", "add table inet lab; add chain inet lab in { type filter hook input priority 0; }; add rule inet lab in udp dport 4791 drop")
 		defer node2(t, "nft", "delete", "table", "inet", "lab")
-		verbs(t).want(t, 3, "let UDP port 4791 pass", "skipped: send_lat was not measured in either direction")
+		verbs(t).want(t, 3, "allow UDP port 4791", "skipped: send_lat could not be measured in either direction")
 	})
 	inFull(t, "one end's MTU is smaller", func(t *testing.T) {
 		node2(t, "ip", "link", "set", "eth1", "mtu", "1500")
@@ -139,11 +139,11 @@ func verbsCauses(t *testing.T, state string) {
 		verbs(t).want(t, 3, "the port of rxe0 is DOWN")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", softRoCE).want(t, 0)
 	})
-	inFull(t, "nobody answers ARP", func(t *testing.T) {
+	inFull(t, "no ARP answer", func(t *testing.T) {
 		node2(t, "ip", "link", "set", "eth1", "arp", "off")
 		inside(t, state, softRoCE, "node1", "ip", "neigh", "flush", "dev", "eth1")
 		defer node2(t, "ip", "link", "set", "eth1", "arp", "on")
-		verbs(t).want(t, 3, "nobody answers ARP for 10.20.0.2")
+		verbs(t).want(t, 3, "no ARP answer for 10.20.0.2")
 	})
 	t.Run("memory cannot be locked", func(t *testing.T) {
 		dropIn := "[Service]\nLimitMEMLOCK=16K\nCapabilityBoundingSet=~CAP_IPC_LOCK CAP_SYS_RESOURCE\n"

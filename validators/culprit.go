@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// CheckCulprit is what failures of several paths have in common.
+// CheckCulprit finds a NIC or host that the failures of several paths have in common.
 const (
 	CheckCulprit Check = "culprit"
 
@@ -18,13 +18,13 @@ const (
 	MetricPathsFailed Metric = "paths_failed"
 )
 
-// tally is how the paths of one NIC, or of one host, ended.
+// tally counts the paths of one NIC or host, and how many of them failed.
 type tally struct{ paths, failed int }
 
 func (t tally) bad() bool { return t.paths > 1 && t.failed == t.paths }
 
-// culprits names the NIC or host behind failures that have it in common: where every path of it
-// fails and the paths without it pass, the others need no look.
+// culprits names the NIC or host that causes several failures: all of its paths fail, and all other paths
+// pass.
 func culprits(trials []*trial) []Result {
 	nics, hosts := map[fabric.NICRef]*tally{}, map[fabric.NICRef]*tally{}
 	failing := 0
@@ -42,15 +42,15 @@ func culprits(trials []*trial) []Result {
 		}
 	}
 	if failing == 0 || failing == len(trials) {
-		return nil // what all have in common is no NIC and no host
+		return nil // every path failed: the common cause is neither a NIC nor a host
 	}
 	var out []Result
 	explained := 0
 	blame := func(suspects map[fabric.NICRef]*tally) {
 		for _, ref := range worstFirst(suspects) {
 			t, whole := suspects[ref], hosts[fabric.NICRef{Host: ref.Host}]
-			// One end of a cable is as suspect as the other: a culprit has several paths, and is
-			// the only thing that they share.
+			// Both ends of one cable are equally suspect. A culprit has several paths, and is all that
+			// they share.
 			if !t.bad() || explained >= failing || ref.NIC != "" && whole.bad() && whole.paths > t.paths {
 				continue
 			}
@@ -61,12 +61,12 @@ func culprits(trials []*trial) []Result {
 	blame(several(hosts, nics))
 	blame(nics)
 	if explained < failing {
-		return nil // something else is wrong too, and a guess would lead away from it
+		return nil // there is another cause as well; a guess would mislead
 	}
 	return out
 }
 
-// count enters a path's end.
+// count adds a path's end to the tally.
 func count(m map[fabric.NICRef]*tally, ref fabric.NICRef, failed bool) {
 	if m[ref] == nil {
 		m[ref] = &tally{}
@@ -77,7 +77,7 @@ func count(m map[fabric.NICRef]*tally, ref fabric.NICRef, failed bool) {
 	}
 }
 
-// common is the result that names a culprit: a NIC, or a host where none is named.
+// common returns the result that names a culprit: a NIC, or a host if ref names no NIC.
 func common(ref fabric.NICRef, t *tally) Result {
 	res := Result{Check: CheckCulprit, Item: CommonCause, Subject: onHost(ref.Host), Host: ref.Host,
 		Values: []Measurement{{Name: MetricPathsFailed, Value: float64(t.failed), OutOf: float64(t.paths)}}}
@@ -85,10 +85,10 @@ func common(ref fabric.NICRef, t *tally) Result {
 	if res.Subject.NIC = ref.NIC; ref.NIC != "" {
 		what = "NIC " + ref.String()
 	}
-	return res.fails("the failures have "+what+" in common, and all paths without it pass", "look at "+what+" first: its port, cable and settings")
+	return res.fails("all failures share "+what+"; all other paths pass", "check "+what+" first: its port, cable and settings")
 }
 
-// several keeps the hosts that have paths over more than one NIC: of the others, the NIC is named.
+// several keeps the hosts that have paths over more than one NIC; for the others, the NIC is the culprit.
 func several(hosts, nics map[fabric.NICRef]*tally) map[fabric.NICRef]*tally {
 	ports := map[string]int{}
 	for ref := range nics {
@@ -99,7 +99,7 @@ func several(hosts, nics map[fabric.NICRef]*tally) map[fabric.NICRef]*tally {
 	return out
 }
 
-// worstFirst are the suspects, those with most failures first: they explain most.
+// worstFirst sorts the suspects, those with most failures first.
 func worstFirst(m map[fabric.NICRef]*tally) []fabric.NICRef {
 	return slices.SortedFunc(maps.Keys(m), func(a, b fabric.NICRef) int {
 		return cmp.Or(m[b].failed-m[a].failed, strings.Compare(a.String(), b.String()))

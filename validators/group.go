@@ -7,8 +7,8 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
-// portGroups measures links that share a physical port together: each half alone says nothing of
-// what the port carries.
+// portGroups measures together the links that share a physical port: each link alone does not show the
+// port's throughput.
 func (r *run) portGroups(ctx context.Context, trials []*trial) []Result {
 	groups := map[string][]*trial{}
 	var order []string
@@ -46,7 +46,7 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 		case t.skip != "":
 			return res.skips(t.skip, t.path.Name+": "+t.why)
 		case !t.path.Validate.TCP.Enabled:
-			return res.skips(Disabled, t.path.Name+": disabled in validate")
+			return res.skips(Disabled, t.path.Name+": disabled in the validate block")
 		case len(found) == 0:
 			return res.skips(NoAddressPair, t.path.Name+": "+t.noPair())
 		}
@@ -65,12 +65,12 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 	}
 	res.Values = append([]Measurement{sum}, parts...)
 	if res.Verdict == Pass && !sum.Met() {
-		return res.fails("the links together are slower than declared: one of them is not used, or the port, its PCIe lanes or the CPUs are shared by more than this", "")
+		return res.fails("the links together are slower than declared: one of them is not used, or other traffic shares the port, its PCIe lanes or the CPUs", "")
 	}
 	return res
 }
 
-// share is one link's part of a group's measurement; cause is not empty where it does not count.
+// share is one link's part of a group's measurement; cause says why it does not count, if so.
 type share struct {
 	gbps     float64
 	cause    string
@@ -102,8 +102,8 @@ func (t *trial) share(ctx context.Context, p pair, backwards bool) share {
 	return share{gbps: got.Gbps, counters: port.counters}
 }
 
-// groupThreshold is what the group must carry in Gb/s: the sum of what its links are expected to, and
-// never more than the port negotiates.
+// groupThreshold returns the least throughput of the group in Gb/s: the sum of its links' thresholds, but at
+// most the port's negotiated speed.
 func (r *run) groupThreshold(group []*trial) *Threshold {
 	if r.options.Lab && r.options.LabCapGbps == 0 {
 		return notJudged(VirtualMachines)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What the check judges.
+// The items and metrics of the check.
 const (
 	Carrier Item = "carrier"
 	Speed   Item = "speed"
@@ -15,7 +15,7 @@ const (
 	MetricMTU   Metric = "mtu"
 )
 
-// links judges what the two ports say of the cable, or the switch, between them: light, speed, MTU.
+// links checks carrier, speed and MTU of the two ports of each path.
 func (r *run) links(ctx context.Context, trials []*trial) []Result {
 	r.check(ctx, trials, CheckLink, false, (*trial).link)
 	return nil
@@ -29,7 +29,7 @@ func (t *trial) link(context.Context) {
 		switch {
 		case !s.link.Up:
 			res.Found, res.Wanted = "down", "up"
-			res = res.fails("the interface is switched off", "run fabricform plan, then apply")
+			res = res.fails("the interface is down", "run `fabricform plan`, then `fabricform apply`")
 		case !s.link.Carrier:
 			res.Found, res.Wanted = "no carrier", "carrier"
 			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
@@ -48,18 +48,18 @@ func (t *trial) speed(s side, lit bool) Result {
 	got := float64(s.link.SpeedMbps) / 1000
 	switch {
 	case t.path.SpeedGbps == 0:
-		return res.skips(NotDeclared, "no speed_gbps is declared")
+		return res.skips(NotDeclared, "no speed_gbps declared")
 	case t.options.Lab:
 		return res.skips(InLab, "lab link")
 	case !lit:
-		return res.skips(NoCarrier, "there is no carrier")
+		return res.skips(NoCarrier, "no carrier")
 	case got == 0:
 		return res.skips(SpeedUnknown, "the driver of "+s.link.Name+" does not report its speed")
 	}
 	m := Measurement{Name: MetricSpeed, Value: got, Unit: Gbps, Threshold: exactly(t.path.SpeedGbps)}
 	res.Values = []Measurement{m}
 	if !m.Met() {
-		return res.fails("the port negotiated another speed: a module or cable of another kind, autonegotiation off at one end, or FEC that differs", "")
+		return res.fails("the port negotiated another speed: wrong type of module or cable, autonegotiation off at one end, or different FEC", "")
 	}
 	return res
 }
@@ -74,12 +74,12 @@ func (t *trial) mtus() Result {
 			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(s.link.MTU), Unit: Bytes, Of: s.port()})
 		}
 		res.Wanted = "the same MTU at both ends"
-		return res.fails("small pings pass such a pair, and large RDMA writes fail", "run fabricform plan, then apply")
+		return res.fails("with different MTUs, small pings pass, but large RDMA writes fail", "run `fabricform plan`, then `fabricform apply`")
 	}
 	for _, s := range t.ends {
 		if s.spec.MTU != 0 && s.spec.MTU != s.link.MTU {
 			res.Values[0].Threshold = exactly(float64(s.spec.MTU))
-			res = res.fails(s.port()+" drifted from the files", "run fabricform plan, then apply")
+			res = res.fails(s.port()+" drifted from the files", "run `fabricform plan`, then `fabricform apply`")
 		}
 	}
 	return res

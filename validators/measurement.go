@@ -1,6 +1,6 @@
 package validators
 
-// Measurement is one value, with what it is held against.
+// Measurement is one value and its threshold.
 type Measurement struct {
 	Name         Metric     `json:"name"`
 	Value        float64    `json:"value"`
@@ -12,7 +12,7 @@ type Measurement struct {
 	Threshold    *Threshold `json:"threshold,omitempty"`
 }
 
-// Metric is what a value measures. Each check names its own, in its file.
+// Metric names what a value measures. Each check defines its metrics in its file.
 type Metric string
 
 // Unit is the unit of a value.
@@ -28,7 +28,8 @@ const (
 	Percent Unit = "%"
 )
 
-// Spread is how the single measurements behind a value lie; 0: not known, or the value itself.
+// Spread is the distribution of the single measurements behind a value; 0 means unknown, or equal to the
+// value.
 type Spread struct {
 	Min     float64 `json:"min,omitempty"`
 	Average float64 `json:"average,omitempty"`
@@ -38,22 +39,22 @@ type Spread struct {
 	P999    float64 `json:"p99_9,omitempty"`
 }
 
-// Threshold is what a value must meet, in its unit, and where that comes from.
+// Threshold is the limit for a value, in its unit, and its origin.
 type Threshold struct {
 	AtLeast *float64 `json:"at_least,omitempty"`
 	AtMost  *float64 `json:"at_most,omitempty"`
 	Exactly *float64 `json:"exactly,omitempty"`
-	// NotJudged is why nothing is asked of the value.
+	// NotJudged is why the value has no limit.
 	NotJudged NotJudged `json:"not_judged,omitempty"`
-	// Ceiling is what the links can carry; Fraction of it is asked where it is not 0.
+	// Ceiling is the capacity of the links. If Fraction is not 0, the limit is that fraction of it.
 	Ceiling  float64 `json:"ceiling,omitempty"`
 	Fraction float64 `json:"fraction,omitempty"`
-	// A lab's links are shaped to LabGbps, and thresholds shrink by LabGbps / DeclaredGbps.
+	// A lab's links are limited to LabGbps, and thresholds are scaled by LabGbps / DeclaredGbps.
 	LabGbps      float64 `json:"lab_gbps,omitempty"`
-	DeclaredGbps float64 `json:"declared_gbps,omitempty"` // 0: no speed is declared
+	DeclaredGbps float64 `json:"declared_gbps,omitempty"` // 0 if no speed is declared
 }
 
-// NotJudged is why a value is reported and not judged.
+// NotJudged is why a value is only reported.
 type NotJudged string
 
 // The reasons.
@@ -71,10 +72,10 @@ func exactly(v float64) *Threshold { return &Threshold{Exactly: &v} }
 
 func notJudged(why NotJudged) *Threshold { return &Threshold{NotJudged: why} }
 
-// met says whether a value meets the threshold.
+// met reports whether a value meets the threshold.
 func (t *Threshold) met(v float64) bool {
 	return t == nil || (t.AtLeast == nil || v >= *t.AtLeast) && (t.AtMost == nil || v <= *t.AtMost) && (t.Exactly == nil || v == *t.Exactly)
 }
 
-// Met says whether the value meets its threshold.
+// Met reports whether the value meets its threshold.
 func (m Measurement) Met() bool { return m.Threshold.met(m.Value) }

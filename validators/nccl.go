@@ -7,9 +7,9 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// What the check judges on each host.
+// The items of the check on each host.
 const (
-	NCCLPort        Item = "gid" // the RDMA device and GID that NCCL takes
+	NCCLPort        Item = "gid" // the RDMA device and GID that NCCL uses
 	GPUPlacement    Item = "gpu_placement"
 	SocketInterface Item = "socket_interface"
 	NCCLSettings    Item = "settings"
@@ -21,7 +21,7 @@ const (
 	MetricFindingsOmitted Metric = "findings_omitted"
 )
 
-// nccl judges what NCCL would choose on each host, and runs it where the files ask for that.
+// nccl checks what NCCL would choose on each host, and runs NCCL itself if the files ask for it.
 func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
 	for _, h := range r.fabric.Hosts {
 		if !r.options.leftOut(h.Name) {
@@ -31,14 +31,14 @@ func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
 	return append(out, r.collectives(ctx)...)
 }
 
-// chooses judges what NCCL would choose on a host: a wrong GID fails silently and late.
+// chooses checks what NCCL would choose on a host: with a wrong GID, NCCL fails late and without a message.
 func (r *run) chooses(h *fabric.Host) (out []Result) {
 	result := func(item Item) Result {
 		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Verdict: Pass}
 	}
 	snap := r.snapshots[h.Name]
 	if snap == nil {
-		return []Result{result(NCCLPort).skips(HostUnreachable, "host could not be reached: "+r.options.Unreachable[h.Name])}
+		return []Result{result(NCCLPort).skips(HostUnreachable, "host unreachable: "+r.options.Unreachable[h.Name])}
 	}
 	for _, p := range nccl.Ports(r.fabric, h, snap) {
 		res := result(NCCLPort)

@@ -10,11 +10,11 @@ import (
 	"github.com/fabricform/fabricform/nccl/explain"
 )
 
-// maxSaid bounds what is said of one file.
+// maxSaid limits the number of findings in one file.
 const maxSaid = 10
 
-// confFile judges the file that NCCL reads on a host, by NCCL's own reading of it: what the fabric has
-// written must say what is derived; what others wrote is looked through, and is theirs.
+// confFile checks the file that NCCL reads on a host, and parses it as NCCL does. A file that the fabric
+// wrote must have the derived values; for a file of someone else it reports findings only.
 func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Result) {
 	file := f.NCCLFile(h)
 	at := file
@@ -60,12 +60,12 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 	return out
 }
 
-// compareConf are the variables in which a file is not what is derived, as NCCL reads it.
+// compareConf returns the variables whose value in the file, as NCCL reads it, is not the derived one.
 func compareConf(res Result, derived nccl.Env, text string) (out []Result) {
 	fail := func(variable, found, wanted, cause string) {
 		r := res
 		r.Object, r.Found, r.Wanted = variable, found, wanted
-		out = append(out, r.fails(cause, "run fabricform apply: it writes what is derived"))
+		out = append(out, r.fails(cause, "run `fabricform apply` to write the derived values"))
 	}
 	live := map[string]string{}
 	for _, s := range env.ReadConf(text) {
@@ -83,7 +83,7 @@ func compareConf(res Result, derived nccl.Env, text string) (out []Result) {
 	for _, s := range env.ReadConf(text) {
 		if v, more := live[s.Name]; more {
 			delete(live, s.Name)
-			fail(s.Name, fmt.Sprintf("%q", v), "not set", "nothing derives it, and nccl.env does not name it")
+			fail(s.Name, fmt.Sprintf("%q", v), "not set", "it is neither derived nor declared in nccl.env")
 		}
 	}
 	return out

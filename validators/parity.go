@@ -10,19 +10,20 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
-// What the check judges.
+// The items of the check.
 const (
 	Version    Item = "version"  // of a kernel, a library, a driver
 	Firmware   Item = "firmware" // of RDMA devices with one board
 	Installing Item = "installation"
 )
 
-// aspect is what hosts that work together have in common. of is empty where a host has none of it.
+// aspect is a property that hosts which work together should share. of returns "" if a host does not have
+// it.
 type aspect struct {
 	item Item
 	name string
 	of   func(*facts.Snapshot) string
-	// optional: hosts without it are no difference, because not every host needs it.
+	// optional: hosts without it are ignored, because not every host needs it.
 	optional bool
 	verdict  Verdict // of a difference
 	cause    string  // what a difference leads to
@@ -45,8 +46,8 @@ var aspects = []aspect{
 		"a CUDA release that runs on one host may not start on the other", "install the same driver everywhere"},
 }
 
-// version is that of a driver stack or a package. Vendors' stacks have an rdma-core of their own: where stacks
-// differ, it differs, too.
+// version returns the version of a driver stack or a package. Vendors' stacks include their own rdma-core, so
+// it differs wherever the stacks differ.
 func version(name string) func(*facts.Snapshot) string {
 	return func(s *facts.Snapshot) string { return s.Versions[name].Installed }
 }
@@ -60,7 +61,7 @@ func libraries(ls []facts.Library) string {
 	return strings.Join(slices.Compact(out), " and ")
 }
 
-// parity holds the hosts against each other.
+// parity compares the hosts with each other.
 func (r *run) parity(context.Context, []*trial) []Result {
 	hosts := slices.Sorted(maps.Keys(r.snapshots))
 	if len(hosts) < 2 {
@@ -83,7 +84,7 @@ func (r *run) parity(context.Context, []*trial) []Result {
 	return slices.Concat(out, r.firmware(hosts), r.unfinished(hosts))
 }
 
-// firmware compares cards with the same PSID: the firmware of another board is another program.
+// firmware compares cards with the same PSID: other boards have other firmware.
 func (r *run) firmware(hosts []string) (out []Result) {
 	boards := map[string]map[string][]string{}
 	for _, h := range hosts {
@@ -106,21 +107,21 @@ func (r *run) firmware(hosts []string) (out []Result) {
 	return out
 }
 
-// unfinished are hosts on which an installation of what matters here broke off.
+// unfinished returns the hosts on which an installation of such a package was interrupted.
 func (r *run) unfinished(hosts []string) (out []Result) {
 	for _, h := range hosts {
 		versions := r.snapshots[h].Versions
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			if v := versions[name]; v.Unfinished != "" {
 				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: v.Unfinished, Wanted: "installed"}
-				out = append(out, res.fails("an installation broke off there", "`fabricform apply` finishes it where an ofed block is declared; by hand: dpkg --configure -a"))
+				out = append(out, res.fails("an installation was interrupted on this host", "if an ofed block is declared, run `fabricform apply`; otherwise run `dpkg --configure -a`"))
 			}
 		}
 	}
 	return out
 }
 
-// compare judges the hosts by value; there is no result where no host has any.
+// compare groups the hosts by value. It returns no result if no host has a value.
 func compare(a aspect, by map[string][]string) []Result {
 	values := slices.SortedFunc(maps.Keys(by), func(x, y string) int {
 		return cmp.Or(len(by[y])-len(by[x]), strings.Compare(x, y))

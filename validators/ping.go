@@ -10,10 +10,10 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
-// What the check judges.
+// The items and metrics of the check.
 const (
 	SmallPing    Item = "ping"
-	FullSizePing Item = "full_size_ping" // as large as the MTU, and not to be fragmented
+	FullSizePing Item = "full_size_ping" // as large as the MTU, unfragmented
 
 	MetricPackets Metric = "packets_received"
 	MetricLoss    Metric = "packet_loss"
@@ -33,8 +33,8 @@ type pair struct{ a, b netip.Addr }
 
 func (p pair) reverse() pair { return pair{p.b, p.a} }
 
-// pairs matches the ends' declared addresses: each with one of the same subnet, or on a routed
-// path the first of each family.
+// pairs matches the ends' declared addresses: those in the same subnet, or on a routed path the first of
+// each family.
 func pairs(ends [2]side, routed bool) []pair {
 	var out []pair
 	seen := map[bool]bool{}
@@ -52,7 +52,7 @@ func pairs(ends [2]side, routed bool) []pair {
 	return out
 }
 
-// noPair says why there is nothing to measure between.
+// noPair says why there is no pair of addresses to measure between.
 func (t *trial) noPair() string {
 	if t.path.Routed {
 		return "the ends have no addresses of one family"
@@ -60,18 +60,18 @@ func (t *trial) noPair() string {
 	return "the ends have no addresses in one subnet"
 }
 
-// hail is the pings from one end of a path to the other, by one pair of addresses. It is settled
-// stage by stage, by a volley or alone.
+// hail is the pings from one end of a path to the other, between one pair of addresses. Each stage gets its
+// result in a volley or alone.
 type hail struct {
 	*trial
 	from, to side
 	pair     pair
-	met      bool             // the two ends found each other
-	got      probe.PingResult // of finding each other
-	results  []Result         // of the stages that are settled
+	met      bool             // neighbour resolution succeeded
+	got      probe.PingResult // of neighbour resolution
+	results  []Result         // of the completed stages
 }
 
-// hails are a trial's pings in both directions; where there are none, the trial says why.
+// hails returns a trial's pings in both directions. If there are none, it adds the reason to the trial.
 func (t *trial) hails() (out []*hail) {
 	ends, res := t.ends, t.both(CheckPing, SmallPing)
 	for _, p := range t.measurable(t.path.Validate.Ping.Enabled, res) {
@@ -85,19 +85,19 @@ func (t *trial) measurable(enabled bool, res Result) []pair {
 	found := pairs(t.ends, t.path.Routed)
 	switch {
 	case !enabled:
-		t.add(res.skips(Disabled, "disabled in validate"))
+		t.add(res.skips(Disabled, "disabled in the validate block"))
 	case len(found) == 0:
 		t.add(res.skips(NoAddressPair, t.noPair()))
 	case !t.ends[0].link.Carrier || !t.ends[1].link.Carrier:
-		t.add(res.unmeasured("there is no carrier on this link (see the link check)", ""))
+		t.add(res.unmeasured("no carrier on this link (see the link check)", ""))
 	default:
 		return found
 	}
 	return nil
 }
 
-// stage is what a hail measures: small packets, which find loss and time, and then full-size ones
-// that may not be fragmented, which find a smaller MTU on the way.
+// stage is one measurement of a hail: first small packets, which show loss and round-trip time, then
+// full-size ones that must not be fragmented, which show a smaller MTU on the way.
 type stage int
 
 const (
@@ -106,7 +106,7 @@ const (
 	stages
 )
 
-// spec is what the hail's sender is asked for in a stage.
+// spec returns the request to the hail's sender in a stage.
 func (h *hail) spec(s stage) probe.PingSpec {
 	spec := probe.PingSpec{Netdev: h.from.link.Name, Source: h.pair.a, Targets: []netip.Addr{h.pair.b}, Count: h.path.Validate.Ping.Count,
 		Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload}
@@ -120,14 +120,14 @@ func (h *hail) spec(s stage) probe.PingSpec {
 	return spec
 }
 
-// echoes is what one stage of a hail measured.
+// echoes is the measurement of one stage of a hail.
 type echoes struct {
 	got  probe.PingResult
-	err  error // it could not be measured
+	err  error // the measurement failed
 	port proof
 }
 
-// judge is the result of a stage.
+// judge returns the result of a stage.
 func (h *hail) judge(s stage, e echoes) Result {
 	want := h.path.Validate.Ping
 	maxLoss, maxRTT := want.MaxLossPercent, want.MaxRTT
@@ -159,12 +159,12 @@ func (h *hail) judge(s stage, e echoes) Result {
 	case !loss.Met() || e.got.Received == 0:
 		return res.fails(h.lost(s, e.got), "")
 	case !slowest.Met():
-		return res.fails("slower than declared: a longer path than a cable, or a host that is busy or saves power", "")
+		return res.fails("slower than declared: the path is longer than one cable, or a host is busy or in power saving", "")
 	}
 	return res
 }
 
-// lost says why packets did not come back.
+// lost says why packets were lost.
 func (h *hail) lost(s stage, got probe.PingResult) string {
 	why := strings.Join(got.Errors, "; ")
 	switch {
@@ -180,18 +180,18 @@ func (h *hail) lost(s stage, got probe.PingResult) string {
 	return why
 }
 
-// alone measures the stages that are not settled yet, while nothing else is sent between the two hosts.
+// alone measures the remaining stages, while nothing else is sent between the two hosts.
 func (h *hail) alone(ctx context.Context) {
 	for s := stage(len(h.results)); s < stages; s++ {
 		res := h.judge(s, h.echo(ctx, h.spec(s)))
 		h.results = append(h.results, res)
 		if res.Verdict == Fail {
-			return // a larger packet would only say the same again
+			return // a larger packet would fail for the same reason
 		}
 	}
 }
 
-// one sends to one peer.
+// one pings one peer.
 func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
 	got, err := probe.Ping.Call(ctx, r.fleet, host, s)
 	if err == nil && len(got) != 1 {
@@ -203,7 +203,7 @@ func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.Pin
 	return got[0], nil
 }
 
-// echo measures alone, with the counters from before and after.
+// echo measures one stage, and reads the counters before and after.
 func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
 	before, err := h.ports(ctx, [2]side{h.from, h.to})
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// ports are the counters of all fabric NICs of two hosts, before and after a test. Only they say
-// which cable carried it: two cables in one subnet answer each other's pings.
+// ports has the counters of all fabric NICs of two hosts, before and after a test. Only counters show which
+// cable carried the test: of two cables in one subnet, one can answer the other's pings.
 type ports map[fabric.NICRef]probe.Counters
 
-// minimum is what a test must have moved at least.
+// minimum is the least traffic that a test must cause.
 type minimum struct{ packets, bytes uint64 }
 
 func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
@@ -37,17 +37,17 @@ func (r *run) ports(ctx context.Context, ends [2]side) (ports, error) {
 	return out, nil
 }
 
-// lateCounters is how long a driver may take to show what it moved: bnxt copies its statistics
-// once a second by default (BNXT_DEF_STATS_COAL_TICKS).
+// lateCounters is how long a driver may take to update its counters: bnxt copies its statistics once a
+// second by default (BNXT_DEF_STATS_COAL_TICKS).
 const lateCounters = 2200 * time.Millisecond
 
-// proof is what counters say of a test; denied is why they do not show it, "" where they do.
+// proof is the evidence of the counters for a test. denied says why they do not show it; "" if they do.
 type proof struct {
 	denied   string
 	counters []Movement
 }
 
-// prove reads the counters after a test until they show it, or a driver has had its time.
+// prove reads the counters after a test, until they show it or lateCounters is over.
 func (r *run) prove(ctx context.Context, before ports, from, to side, least minimum) (proof, error) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := r.ports(ctx, [2]side{from, to})
@@ -64,7 +64,7 @@ func (r *run) prove(ctx context.Context, before ports, from, to side, least mini
 	}
 }
 
-// grown is a counter's growth. One that was reset meanwhile proves nothing.
+// grown returns a counter's growth; 0 if the counter was reset in between.
 func grown(before, after uint64) uint64 {
 	if after < before {
 		return 0
@@ -72,7 +72,7 @@ func grown(before, after uint64) uint64 {
 	return after - before
 }
 
-// movement is what the sender's port sent and the receiver's received.
+// movement returns how much the sender's port sent and the receiver's port received.
 func movement(before, after ports, from, to side, least minimum) []Movement {
 	tx, rx := from.ref(), to.ref()
 	return []Movement{
@@ -83,8 +83,8 @@ func movement(before, after ports, from, to side, least minimum) []Movement {
 	}
 }
 
-// moved says whether the sender's port sent and the receiver's port received the test; where not,
-// it tells which ports moved instead.
+// moved checks that the sender's port sent the test and the receiver's port received it. If not, the proof
+// says which ports did.
 func moved(before, after ports, from, to side, least minimum) proof {
 	p := proof{counters: movement(before, after, from, to, least)}
 	sent, received := p.counters[0].Rise, p.counters[2].Rise
@@ -98,7 +98,7 @@ func moved(before, after ports, from, to side, least minimum) proof {
 	return p
 }
 
-// elsewhere names the ports of the receiving host that took what was meant for another.
+// elsewhere names the other ports of the receiving host that received the test.
 func elsewhere(before, after ports, to side, least minimum) string {
 	var others []fabric.NICRef
 	for ref, c := range after {
@@ -112,8 +112,8 @@ func elsewhere(before, after ports, to side, least minimum) string {
 	return ""
 }
 
-// stranger looks for a port of the receiving host that heard the sender although the right one did
-// not: even unanswered, address resolution moves the counters of the port at the cable's end.
+// stranger looks for another port of the receiving host that received the sender's packets: even without
+// an answer, neighbour resolution moves the counters of the port at the cable's end.
 func stranger(before, after ports, from, to side) string {
 	tx, rx := from.ref(), to.ref()
 	if after[tx].TxPackets == before[tx].TxPackets || after[rx].RxPackets != before[rx].RxPackets {

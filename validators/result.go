@@ -1,6 +1,6 @@
-// Package validators judges a settled fabric: one file per check, and one row for each in a table. It
-// measures through the small interface Fleet, and never passes what it did not see on the right port's
-// counters. A result holds values and no sentences about them: package view writes those.
+// Package validators checks a converged fabric with live measurements: one file per check, and one row for each
+// in a table. It measures through the interface Fleet. A measurement passes only if the counters of the right
+// port show it. A result holds typed values; package view formats them.
 package validators
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
-// Fleet measures on hosts by their fabric names. Implementations are safe for concurrent use.
+// Fleet calls hosts by their names in the fabric. Implementations must be safe for concurrent use.
 type Fleet interface {
 	agent.Caller
-	// Snapshot reads a host. The fleet knows what each host's plan looks at.
+	// Snapshot reads a host's facts.
 	Snapshot(ctx context.Context, host string) (*facts.Snapshot, error)
 }
 
-// Verdict is how a check ended. A check that did not run is skipped, with the reason.
+// Verdict is the outcome of a check. A check that did not run is skipped, with a reason.
 type Verdict string
 
 // The verdicts.
@@ -31,11 +31,11 @@ const (
 	Skip Verdict = "skip"
 )
 
-// Result is what one check found out about one subject. Programs decide by its typed fields; Cause and
-// Cure are for people, and nothing reads them.
+// Result is the finding of one check about one subject. Programs decide by its typed fields; Cause and Cure
+// are for people only.
 type Result struct {
 	Check   Check   `json:"check"`
-	Item    Item    `json:"item,omitempty"` // what of the check this result judges; empty: all of it
+	Item    Item    `json:"item,omitempty"` // the part of the check that this result is about; empty for the whole check
 	Subject Subject `json:"subject"`
 	Verdict Verdict `json:"verdict"`
 
@@ -46,19 +46,19 @@ type Result struct {
 	Place  *Place   `json:"place,omitempty"`  // in a file of the host
 
 	Values   []Measurement `json:"values,omitempty"`
-	Found    string        `json:"found,omitempty"`    // a value that is no number
-	Wanted   string        `json:"wanted,omitempty"`   // instead of it
+	Found    string        `json:"found,omitempty"`    // a value that is not a number
+	Wanted   string        `json:"wanted,omitempty"`   // the expected value
 	FoundOn  []FoundOn     `json:"found_on,omitempty"` // values that hosts have
 	Setup    *Setup        `json:"setup,omitempty"`
 	Counters []Movement    `json:"counters,omitempty"`
 
-	Unmeasured bool       `json:"unmeasured,omitempty"` // it failed before there was a value
+	Unmeasured bool       `json:"unmeasured,omitempty"` // the measurement failed
 	Skipped    SkipReason `json:"skip_reason,omitempty"`
 	Cause      string     `json:"cause,omitempty"`
 	Cure       string     `json:"cure,omitempty"`
 }
 
-// SubjectKind is a kind of things that results are about.
+// SubjectKind is the kind of a subject.
 type SubjectKind string
 
 // The kinds of subjects.
@@ -89,7 +89,7 @@ func OnPath(p fabric.Path) Subject {
 	return Subject{Kind: SubjectLink, Name: p.Name}
 }
 
-// Key tells the same measurement of two runs from all others.
+// Key identifies the same measurement in two runs.
 type Key struct {
 	Check      Check
 	Item       Item
@@ -98,7 +98,7 @@ type Key struct {
 	Object     string
 }
 
-// Key is the result's.
+// Key returns the key of the result.
 func (r Result) Key() Key { return Key{r.Check, r.Item, r.Subject, r.Host, r.Peer, r.Object} }
 
 // String names the measurement in an error.
@@ -110,7 +110,7 @@ func (k Key) String() string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s of %s on %s", k.Item, k.Object, k.Host, on)), " ")
 }
 
-// Item is what of a check a result judges.
+// Item is the part of a check that a result is about.
 type Item string
 
 // SkipReason is why a check did not run.
@@ -138,7 +138,7 @@ type Place struct {
 	Line int    `json:"line,omitempty"`
 }
 
-// FoundOn is a value, and the hosts that have it.
+// FoundOn is a value and the hosts that have it.
 type FoundOn struct {
 	Value string   `json:"value"` // empty: none
 	Hosts []string `json:"hosts"`
@@ -174,19 +174,19 @@ type Movement struct {
 	Shared  int    `json:"shared,omitempty"`   // tests that ran at once and moved it together; 0: this one alone
 }
 
-// fails is the result as a failure with values.
+// fails returns the result as a failure with values.
 func (r Result) fails(cause, cure string) Result {
 	r.Verdict, r.Cause, r.Cure = Fail, cause, cure
 	return r
 }
 
-// unmeasured is the result as a failure before there was a value.
+// unmeasured returns the result as a failure without a value.
 func (r Result) unmeasured(cause, cure string) Result {
 	r.Unmeasured = true
 	return r.fails(cause, cure)
 }
 
-// skips is the result as a check that did not run.
+// skips returns the result as a check that did not run.
 func (r Result) skips(why SkipReason, cause string) Result {
 	r.Verdict, r.Skipped, r.Cause = Skip, why, cause
 	return r

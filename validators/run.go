@@ -13,16 +13,16 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// Options narrow and steer a run.
+// Options select and control the checks of a run.
 type Options struct {
 	Only        []Check                // of the table; empty: all
 	Tests       []string               // of perftest, instead of those that the files declare; nil: those
 	Where       func(fabric.Path) bool // nil: every path
 	Link        string                 // name of one link, network or path; "": all
-	Lab         bool                   // links are shaped to LabCapGbps, and thresholds with them
-	LabCapGbps  float64                // Gb/s; 0: they are not shaped, and no speed is judged
+	Lab         bool                   // links are limited to LabCapGbps, and thresholds are scaled
+	LabCapGbps  float64                // Gb/s; 0 if links are not limited: speeds are then not judged
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
-	LeftOut     func(host string) bool // hosts that nobody asks about, and their links; nil: none
+	LeftOut     func(host string) bool // hosts to leave out with their links; nil for none
 	Progress    func(string)           // nil: quiet
 }
 
@@ -34,7 +34,7 @@ func (o Options) progress(what string) {
 
 func (o Options) leftOut(host string) bool { return o.LeftOut != nil && o.LeftOut(host) }
 
-// side is one end of a link, resolved on its host.
+// side is one end of a link and its device on the host.
 type side struct {
 	host, nic string
 	spec      *fabric.NIC
@@ -45,7 +45,7 @@ func (s side) ref() fabric.NICRef { return fabric.NICRef{Host: s.host, NIC: s.ni
 
 func (s side) port() string { return s.ref().String() }
 
-// run is one validation.
+// run is one run of the checks.
 type run struct {
 	fabric    *fabric.Fabric
 	nics      map[fabric.NICRef]*fabric.NIC
@@ -54,16 +54,15 @@ type run struct {
 	options   Options
 	snapshots map[string]*facts.Snapshot
 
-	lateDriver bool // some port's counters were seen to lag behind
+	lateDriver bool // some port's counters lag behind
 }
 
-// trial is the checks of one path. Trials of one round have no host in common, and run side by
-// side.
+// trial is the checks of one path. The trials of one round have no host in common and run in parallel.
 type trial struct {
 	*run
 	path fabric.Path
 	ends [2]side
-	// skip and why are set where the path cannot be checked.
+	// skip and why are set if the path cannot be checked.
 	skip SkipReason
 	why  string
 	out  []Result
@@ -71,20 +70,19 @@ type trial struct {
 
 func (t *trial) add(res Result) { t.out = append(t.out, res) }
 
-// result is one about the path, passed so far. Peer may be empty.
+// result returns a passing result about the path. Peer may be empty.
 func (t *trial) result(check Check, item Item, host, peer string) Result {
 	return Result{Check: check, Item: item, Subject: OnPath(t.path), Host: host, Peer: peer, Verdict: Pass}
 }
 
-// both is a result about both ends.
+// both returns a result about both ends.
 func (t *trial) both(check Check, item Item) Result {
 	return t.result(check, item, t.path.Endpoints[0].Host, t.path.Endpoints[1].Host)
 }
 
-// Run checks every link and every network's pairs, then groups of links that share a port, then
-// every host's NCCL view, and NCCL itself where that is asked for, then what differs between hosts. It
-// answers with results only: what could not be measured is a failure or
-// a skip with its reason.
+// Run checks every link and every pair of each network, then groups of links that share a port, then each
+// host's NCCL settings, NCCL itself if the files ask for it, and the differences between hosts. It returns no
+// error: a failed measurement is a failure, or a skip with its reason.
 func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result {
 	r := &run{fabric: f, nics: map[fabric.NICRef]*fabric.NIC{}, hosts: map[string]*fabric.Host{}, fleet: fleet, options: o, snapshots: map[string]*facts.Snapshot{}}
 	for _, h := range f.Hosts {
@@ -103,7 +101,7 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	return slices.Concat(out, culprits(trials), ofHosts)
 }
 
-// trials resolves what is to be checked.
+// trials returns the paths to check, with both ends resolved.
 func (r *run) trials() []*trial {
 	var out []*trial
 	for _, p := range r.fabric.Paths() {
@@ -120,15 +118,15 @@ func (r *run) trials() []*trial {
 	return out
 }
 
-// sideBySide bounds how many trials run at a time.
+// sideBySide limits the number of trials that run in parallel.
 const sideBySide = 64
 
-// check runs one check on all trials, round by round; single leaves each alone.
+// check runs one check on all trials, round by round; with single, one trial at a time.
 func (r *run) check(ctx context.Context, trials []*trial, name Check, single bool, do func(*trial, context.Context)) {
 	r.inRounds(ctx, ready(trials, name), name, single, do)
 }
 
-// ready are the trials that can be checked; the others say why they are skipped.
+// ready returns the trials that can be checked. The others get a skipped result.
 func ready(trials []*trial, name Check) []*trial {
 	var out []*trial
 	for _, t := range trials {
@@ -141,7 +139,7 @@ func ready(trials []*trial, name Check) []*trial {
 	return out
 }
 
-// inRounds does something to all trials, round by round; single leaves each alone.
+// inRounds calls do for all trials, round by round; with single, one trial at a time.
 func (r *run) inRounds(ctx context.Context, trials []*trial, name Check, single bool, do func(*trial, context.Context)) {
 	done := 0
 	for _, round := range rounds(trials, single) {
@@ -171,7 +169,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// rounds puts each trial into the first round that has neither of its hosts yet.
+// rounds puts each trial into the first round that does not use either of its hosts.
 func rounds(trials []*trial, single bool) [][]*trial {
 	var out [][]*trial
 	var busy []map[string]bool
@@ -191,7 +189,7 @@ next:
 	return out
 }
 
-// look reads every host once. A host that falls away here is treated as one that never answered.
+// look reads every host once. A host that fails here counts as unreachable.
 func (r *run) look(ctx context.Context) {
 	lost := map[string]string{}
 	for name, why := range r.options.Unreachable {
@@ -218,7 +216,7 @@ func (r *run) look(ctx context.Context) {
 	r.options.Unreachable = lost
 }
 
-// ends resolves both ends; skip is not empty where one cannot be used.
+// ends resolves both ends. skip is set if one cannot be used.
 func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 	for i, ref := range p.Endpoints {
 		snap := r.snapshots[ref.Host]

@@ -18,7 +18,7 @@ const (
 	CheckParity Check = "parity"
 )
 
-// CheckBoot is what came up after a reboot; it is no row of the table, because it needs a plan.
+// CheckBoot checks what came up after a reboot. It is not in the table, because it needs a plan.
 const (
 	CheckBoot Check = "boot"
 
@@ -33,24 +33,24 @@ type Row struct {
 	Name   Check
 	Proves string // what it proves, for help and documents
 	Needs  string // what the hosts need for it
-	// OfHosts: it judges hosts and not paths, and is left out where one link or network is asked for.
+	// OfHosts: the check is about hosts, not paths, and is skipped if one link or network is selected.
 	OfHosts bool
 
-	// run judges; results about one path are added to its trial, and all others returned.
+	// run does the check. It adds results about one path to its trial, and returns all others.
 	run func(r *run, ctx context.Context, trials []*trial) []Result
 }
 
 // Table has all checks, in the order in which they run. A new check is a file and a row here.
 var Table = []Row{
 	{CheckLink, "carrier at both ends, the declared speed, one MTU", "nothing", false, (*run).links},
-	{CheckPing, "small and full-size packets come back, by the declared ports", "addresses in one subnet, or a route", false, (*run).pings},
+	{CheckPing, "small and full-size packets come back, over the declared ports", "addresses in one subnet, or a route", false, (*run).pings},
 	{CheckTCP, "throughput in both directions; links that share a port also together", "the same", false, (*run).tcp},
 	{CheckVerbs, "RDMA bandwidth and latency with perftest", "RDMA devices at both ends, perftest", false, (*run).verbs},
-	{CheckNCCL, "the device, GID and interface that NCCL takes; with `run`, collectives on all GPUs", "nothing; with `run`, GPUs and torch or nccl-tests", true, (*run).nccl},
+	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs", "nothing; with `run`, GPUs and torch or nccl-tests", true, (*run).nccl},
 	{CheckParity, "hosts have the same kernel, driver stack, firmware and libraries", "several hosts", true, (*run).parity},
 }
 
-// judge runs the checks that are asked for; each trial has its own results, and what is left is returned.
+// judge runs the selected checks. Results about one path are added to its trial; judge returns all others.
 func (r *run) judge(ctx context.Context, trials []*trial) (out []Result) {
 	for _, row := range Table {
 		if (len(r.options.Only) == 0 || slices.Contains(r.options.Only, row.Name)) && !(row.OfHosts && r.options.Link != "") {

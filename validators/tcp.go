@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/probe"
 )
 
-// What the check judges.
+// The items and metrics of the check.
 const (
 	Throughput      Item = "throughput"
 	GroupThroughput Item = "throughput_of_port" // of links that share a port, at once
@@ -20,11 +20,11 @@ const (
 	MetricDuration    Metric = "duration" // how long data flowed
 )
 
-// defaultFraction of a declared speed is what TCP must reach; headers take 1 to 6 %.
+// defaultFraction is the fraction of a declared speed that TCP must reach; headers take 1 to 6 %.
 const defaultFraction = 0.9
 
-// tcp measures the throughput of all paths, and then of links that share a port together. A lab's hosts
-// share one machine's processors, so that its throughput is measured one path at a time.
+// tcp measures the throughput of all paths, and then of links that share a port together. In a lab it
+// measures one path at a time, because the hosts share one machine's processors.
 func (r *run) tcp(ctx context.Context, trials []*trial) []Result {
 	r.check(ctx, trials, CheckTCP, r.options.Lab && r.options.LabCapGbps > 0, (*trial).tcp)
 	return r.portGroups(ctx, trials)
@@ -59,13 +59,13 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
 	res.Counters = port.counters
 	switch {
 	case got.Bytes == 0:
-		return res.fails("the streams were opened, and no payload arrived: small packets pass and full-size ones do not, or the cable was cut", "")
+		return res.fails("the connections opened, but no payload arrived: full-size packets do not pass, or the cable was cut", "")
 	case port.denied != "":
 		return res.fails("measured, but not over this cable: "+port.denied, "")
 	case got.Elapsed < t.path.Validate.TCP.Duration*8/10:
-		return res.fails(fmt.Sprintf("the streams stopped after %s of %s: the cable was cut or the link flapped meanwhile", got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration), "")
+		return res.fails(fmt.Sprintf("the streams stopped after %s of %s: the cable was cut, or the link flapped", got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration), "")
 	case !rate.Met():
-		return res.fails("slower than declared: too small an MTU, a port that negotiated less, a PCIe slot with too few lanes, busy CPUs, or retransmits", "")
+		return res.fails("slower than declared: possible causes are a small MTU, a lower negotiated speed, too few PCIe lanes, busy CPUs, or retransmits", "")
 	}
 	return res
 }
@@ -87,8 +87,8 @@ func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p 
 	return sent, got, err
 }
 
-// threshold is the least Gb/s that passes. A lab's links carry less than declared, and what is
-// asked of them shrinks by the same factor.
+// threshold returns the least Gb/s that passes. A lab's links carry less than declared, so the threshold is
+// scaled by the same factor.
 func (r *run) threshold(l fabric.Path) *Threshold {
 	if r.options.Lab && r.options.LabCapGbps == 0 {
 		return notJudged(VirtualMachines)

@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/probe/perftest"
 )
 
-// What the check judges.
+// The items and metrics of the check.
 const (
 	RDMADevice      Item = "rdma_device"
 	RDMAMTU         Item = "rdma_mtu"
@@ -24,7 +24,7 @@ const (
 	MetricLatency   Metric = "latency" // the median, or the average where a release of perftest prints no median
 )
 
-// What perftest is asked for where the files do not say it.
+// The defaults for perftest.
 const (
 	latencySize       = 2        // bytes
 	bandwidthSize     = 64 << 10 // bytes
@@ -33,7 +33,7 @@ const (
 	verbsFraction     = 0.95 // of the goodput that the link's speed allows
 )
 
-// port is one end of a path as RDMA sees it.
+// port is the RDMA port at one end of a path.
 type port struct {
 	side
 	device facts.RDMADevice
@@ -41,13 +41,13 @@ type port struct {
 	mtu    int // bytes, of RDMA
 }
 
-// setup is the port as results name it.
+// setup describes the port in results.
 func (p port) setup() *RDMAPort {
 	return &RDMAPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
 }
 
-// verbs runs perftest on all paths; a lab's virtual machines share processors, so that one path is
-// measured at a time there.
+// verbs runs perftest on all paths; in a lab one path at a time, because its virtual machines share
+// processors.
 func (r *run) verbs(ctx context.Context, trials []*trial) []Result {
 	r.check(ctx, trials, CheckVerbs, r.options.Lab, (*trial).verbs)
 	return nil
@@ -59,7 +59,7 @@ func (t *trial) verbs(ctx context.Context) {
 	found := pairs(t.ends, t.path.Routed)
 	switch {
 	case !t.path.Validate.Verbs.Enabled:
-		t.add(res.skips(Disabled, "disabled in validate"))
+		t.add(res.skips(Disabled, "disabled in the validate block"))
 	case len(found) == 0:
 		t.add(res.skips(NoAddressPair, t.noPair()))
 	default:
@@ -72,8 +72,8 @@ func (t *trial) verbs(ctx context.Context) {
 	}
 }
 
-// rdmaPorts resolves both ends by the addresses of the family that their GIDs are meant to have. A
-// side whose RDMA is declared and missing comes before one that never meant to have any.
+// rdmaPorts resolves both ends by addresses of the declared GID's family. A failure, RDMA declared but
+// missing, comes before a skip.
 func (t *trial) rdmaPorts(found []pair) (ends [2]port, why *Result) {
 	at := found[0]
 	for _, p := range found {
@@ -91,8 +91,8 @@ func (t *trial) rdmaPorts(found []pair) (ends [2]port, why *Result) {
 	return ends, why
 }
 
-// rdmaPort finds a side's device and the GID of its address. The result says why there is none: a
-// skip where nobody declares RDMA there, a failure where somebody does.
+// rdmaPort finds a side's device and the GID of its address. If there is none, the result is a failure if
+// RDMA is declared, otherwise a skip.
 func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	p := port{side: s, mtu: facts.ActiveMTU(s.link.MTU)}
 	fail := func(cause, cure string) (port, *Result) {
@@ -102,17 +102,17 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 	i := slices.IndexFunc(t.snapshots[s.host].RDMA, func(d facts.RDMADevice) bool { return d.Netdev == s.link.Name })
 	switch {
 	case i < 0 && !t.declaresRDMA(s):
-		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none is declared; an rxe block declares a Soft-RoCE device")
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none declared; declare an rxe block for a Soft-RoCE device")
 		return p, &res
 	case i < 0:
 		return fail(noDevice(s), "declare an rxe block for Soft-RoCE; a card needs its driver")
 	}
 	p.device = t.snapshots[s.host].RDMA[i]
 	if p.device.State != "ACTIVE" {
-		return fail(fmt.Sprintf("the port of %s is %s (%s)", p.device.Name, p.device.State, p.device.PhysState), fmt.Sprintf("it follows %s, which needs to be up with a carrier", s.link.Name))
+		return fail(fmt.Sprintf("the port of %s is %s (%s)", p.device.Name, p.device.State, p.device.PhysState), fmt.Sprintf("make sure that %s is up and has a carrier", s.link.Name))
 	}
 	if p.device.LinkLayer == "InfiniBand" {
-		return p, nil // index 0, and no address stands behind it
+		return p, nil // index 0, which belongs to no address
 	}
 	version := s.spec.GID.Version
 	if version == 0 {
@@ -124,12 +124,12 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 			return p, nil
 		}
 	}
-	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s", p.device.Name, version, addr), fmt.Sprintf("see that the address is on %s, and was added after the device appeared", s.link.Name))
+	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s", p.device.Name, version, addr), fmt.Sprintf("make sure that %s has the address, and that it was added after the device appeared", s.link.Name))
 }
 
-func noDevice(s side) string { return "there is no RDMA device on " + s.link.Name }
+func noDevice(s side) string { return "no RDMA device on " + s.link.Name }
 
-// declaresRDMA says whether the files want RDMA on the NIC.
+// declaresRDMA reports whether the files declare RDMA on the NIC.
 func (t *trial) declaresRDMA(s side) bool {
 	h := t.hosts[s.host]
 	return slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.NIC == s.spec.Ref() || x.Netdev == s.link.Name }) ||
@@ -138,13 +138,13 @@ func (t *trial) declaresRDMA(s side) bool {
 
 func (t *trial) rdma(ctx context.Context, ends [2]port) {
 	if ends[0].mtu != ends[1].mtu {
-		// perftest takes the smaller of both without a word, and so does NCCL.
+		// perftest and NCCL silently use the smaller of both.
 		res := t.both(CheckVerbs, RDMAMTU)
 		for _, e := range ends {
 			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(e.mtu), Unit: Bytes, Of: e.key().String()})
 		}
 		res.Wanted = "the same"
-		t.add(res.fails(fmt.Sprintf("it follows the MTU of %s (%d) and %s (%d)", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU), "set the same MTU on both"))
+		t.add(res.fails(fmt.Sprintf("the RDMA MTU depends on the MTU of %s (%d) and %s (%d)", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU), "set the same MTU on both"))
 	}
 	t.sameRelease(ctx, ends)
 	tests := t.path.Validate.Verbs.Tests
@@ -153,10 +153,10 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 	}
 	dead := ""
 	for _, name := range tests {
-		if dead != "" { // each more would take its whole time to say the same
+		if dead != "" { // further tests would time out for the same reason
 			res := t.both(CheckVerbs, PerftestRun)
 			res.Object = name
-			t.add(res.skips(EarlierFailure, dead+" was not measured in either direction"))
+			t.add(res.skips(EarlierFailure, dead+" could not be measured in either direction"))
 			continue
 		}
 		test := perftest.Test(name)
@@ -169,13 +169,13 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 	}
 }
 
-// sameRelease warns of perftests that differ, and so may not understand each other.
+// sameRelease warns about different releases of perftest, which may be incompatible.
 func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 	var got [2]perftest.Version
 	for i, e := range ends {
 		v, err := probe.VerbsVersion.Call(ctx, t.fleet, e.host, perftest.SendLat)
 		if err != nil || v == (perftest.Version{}) {
-			return // what is wrong is found and said by the test
+			return // the test itself reports the error
 		}
 		got[i] = v
 	}
@@ -185,12 +185,12 @@ func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 			res.FoundOn = append(res.FoundOn, FoundOn{got[i].String(), []string{e.host}})
 		}
 		res.Verdict, res.Wanted = Warn, "the same"
-		res.Cause, res.Cure = "the ends may not understand each other, and their numbers may not be comparable", "install the same release of perftest on both"
+		res.Cause, res.Cure = "the two releases may be incompatible, and their results may not be comparable", "install the same release of perftest on both"
 		t.add(res)
 	}
 }
 
-// spec is what both ends are asked for, and how long the test may take.
+// spec returns the request to both ends, and how long the test may take.
 func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration) {
 	c := t.path.Validate.Verbs
 	s := perftest.Spec{Test: test, Size: c.Size, ControlIPv6: v6}
@@ -212,8 +212,8 @@ func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration)
 	return s, 15 * time.Second
 }
 
-// perftest measures in one direction: data goes from one port to the other. A read's data comes
-// to the client.
+// perftest measures in one direction: data goes from one port to the other. In a read test, data goes to
+// the client.
 func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port) Result {
 	res := t.result(CheckVerbs, PerftestRun, from.host, to.host)
 	client, server := from, to
@@ -235,10 +235,10 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	}
 	m, err := measured(out[0])
 	if err != nil {
-		return res.unmeasured("perftest's report cannot be read: "+err.Error(), "")
+		return res.unmeasured("cannot parse perftest's report: "+err.Error(), "")
 	}
 	if m.count == 0 {
-		return res.unmeasured("the time was over and no message had come through", "let UDP port 4791 pass in both hosts' firewalls, and compare both ends' MTU with what lies between them")
+		return res.unmeasured("timed out before any message arrived", "allow UDP port 4791 in both hosts' firewalls, and compare both ends' MTU with that of the switches between them")
 	}
 	res.Setup.RDMAMTU = m.report.MTU
 	m.value.Threshold = t.verbsThreshold(test, from, to)
@@ -253,18 +253,18 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	case wrong != "":
 		return res.fails(wrong, "")
 	case !m.value.Met() && test.Bandwidth():
-		return res.fails("slower than declared: a PCIe slot with too few lanes, a port that negotiated less, an RDMA MTU below 4096, or congestion", "")
+		return res.fails("slower than declared: possible causes are too few PCIe lanes, a lower negotiated speed, an RDMA MTU below 4096, or congestion", "")
 	case !m.value.Met():
-		return res.fails("slower than declared: a switch or a longer path between, power saving, or a busy CPU", "")
+		return res.fails("slower than declared: possible causes are a switch or a longer path, power saving, or a busy CPU", "")
 	case len(errors) > 0 && t.options.Lab:
-		res.Verdict, res.Cause = Warn, rose(errors)+"; emulated machines answer late, so that a lab does not fail for it"
+		res.Verdict, res.Cause = Warn, rose(errors)+"; only a warning in a lab, because emulated machines answer late"
 	case len(errors) > 0:
-		return res.fails(rose(errors)+": packets were lost or came late", "look at cables, flow control and MTU")
+		return res.fails(rose(errors)+": packets were lost or late", "check cables, flow control and MTU")
 	}
 	return res
 }
 
-// bothEnds runs the server and then the client; out[0] is the client's.
+// bothEnds runs the server and then the client; out[0] is the client's report.
 func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration, client, server port) (out [2]probe.VerbsOutcome, err error) {
 	for try := range 2 {
 		began := time.Now()
@@ -291,8 +291,8 @@ func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Dur
 	return out, nil
 }
 
-// controlAddress is the server's own on this path, so that what the test needs beside RDMA is
-// proven on the same cable. InfiniBand has no such address: the first declared one serves.
+// controlAddress returns the server's address on this path, so that the test's control connection also uses
+// this cable. InfiniBand may have no such address: then the first declared one is used.
 func controlAddress(server port) netip.Addr {
 	if a := server.gid.Addr.Unmap(); a.IsValid() {
 		return a
@@ -303,10 +303,10 @@ func controlAddress(server port) netip.Addr {
 	return netip.Addr{}
 }
 
-// explain puts the hosts' names into a failure, and what else is known of this path.
+// explain adds the hosts' names, and what else is known about this path, to a failure.
 func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure string) {
-	if f.Cause == perftest.NoControl { // both ends were started by us, and the server was seen to listen
-		return fmt.Sprintf("%s does not reach TCP port %d and those after it of %s on this link: nobody answers ARP for %s (see the ping check), or a firewall on %s refuses the port",
+	if f.Cause == perftest.NoControl { // both ends are ours, and the server was listening
+		return fmt.Sprintf("%s cannot connect to TCP port %d or the following ports of %s on this link: no ARP answer for %s (see the ping check), or a firewall on %s blocks the port",
 			client.host, probe.FirstControlPort, server.host, controlAddress(server), server.host), ""
 	}
 	cause, cure = f.Text(map[perftest.Side]string{perftest.Client: client.host, perftest.Server: server.host})
@@ -315,17 +315,17 @@ func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure st
 		cure += `; or declare it: ofed { stack = "inbox", packages = ["perftest"] }`
 	case perftest.SilentData, perftest.RetriesExceeded:
 		if client.mtu != server.mtu {
-			cause += fmt.Sprintf("; the ends' MTUs differ too (%d and %d)", client.link.MTU, server.link.MTU)
+			cause += fmt.Sprintf("; the MTUs of the two ends also differ (%d and %d)", client.link.MTU, server.link.MTU)
 		}
 	}
 	return cause, cure
 }
 
-// wrongGID compares what perftest says it used with what it was to use.
+// wrongGID compares the GID that perftest used with the requested one.
 func wrongGID(r perftest.Report, client port) string {
 	for _, l := range r.Local {
 		if l.GID.IsValid() && client.gid.Addr.IsValid() && l.GID.Unmap() != client.gid.Addr.Unmap() {
-			return fmt.Sprintf("perftest used GID %s, not %s: the table of %s moved meanwhile", l.GID.Unmap(), client.gid.Addr.Unmap(), client.device.Name)
+			return fmt.Sprintf("perftest used GID %s instead of %s: the GID table of %s changed during the test", l.GID.Unmap(), client.gid.Addr.Unmap(), client.device.Name)
 		}
 	}
 	return ""

@@ -14,15 +14,15 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// measurement is what a perftest program measured: its one row.
+// measurement is the one row of results of a perftest program.
 type measurement struct {
 	report perftest.Report
 	value  Measurement
-	bytes  int64 // that were sent at least
+	bytes  int64 // the least number that was sent
 	count  int64 // messages
 }
 
-// measured reads a client's report: JSON where the release writes it well, and always the text.
+// measured parses a client's report: the text, and JSON if the release writes it correctly.
 func measured(o probe.VerbsOutcome) (measurement, error) {
 	r, err := perftest.ParseText(o.Stdout)
 	if err != nil {
@@ -49,13 +49,13 @@ func measured(o probe.VerbsOutcome) (measurement, error) {
 			m.value.Value, m.value.Spread.Average = l.AverageUs, 0
 		}
 	default:
-		return m, errors.New("it has no row of results")
+		return m, errors.New("no row of results")
 	}
 	return m, nil
 }
 
-// verbsThreshold is what is declared for a test. Without a declaration a bandwidth must reach its share
-// of the goodput that the link's speed leaves.
+// verbsThreshold returns the declared threshold of a test. Without one, a bandwidth must reach a fraction of
+// the goodput at the link's speed.
 func (t *trial) verbsThreshold(test perftest.Test, from, to port) *Threshold {
 	c := t.path.Validate.Verbs
 	switch {
@@ -107,7 +107,7 @@ func (k rdmaKey) String() string {
 
 func (p port) key() rdmaKey { return rdmaKey{p.host, p.device.Name, p.device.Port} }
 
-// counted are the counters of all RDMA devices of two hosts.
+// counted has the counters of all RDMA devices of two hosts.
 type counted map[rdmaKey]probe.RDMACounters
 
 func (t *trial) devices(ctx context.Context, ends ...port) (counted, error) {
@@ -131,7 +131,7 @@ var (
 	packetsIn  = []string{"port_rcv_packets", "rcvd_pkts"}
 )
 
-// rise is how far the first of the counters that is there has risen.
+// rise returns how far the first existing counter has risen.
 func rise(before, after probe.RDMACounters, names []string) (name string, n uint64, there bool) {
 	for _, name := range names {
 		if v, ok := after[name]; ok {
@@ -141,7 +141,7 @@ func rise(before, after probe.RDMACounters, names []string) (name string, n uint
 	return "", 0, false
 }
 
-// trouble are counters that do not rise on a sound path (counters.c of mlx5, rxe_hw_counters.c,
+// trouble are counters that do not rise on a healthy path (counters.c of mlx5, rxe_hw_counters.c,
 // and the port error counters of the InfiniBand specification).
 var trouble = []string{
 	"out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "implied_nak_seq_err", "duplicate_request",
@@ -151,8 +151,8 @@ var trouble = []string{
 	"local_link_integrity_errors", "excessive_buffer_overrun_errors", "link_error_recovery",
 }
 
-// carried reads the counters after a test until both ports show it, or a driver has had its time;
-// errors are the error counters that rose.
+// carried reads the counters after a test, until both ports show it or lateCounters is over. errors are the
+// error counters that rose.
 func (t *trial) carried(ctx context.Context, before counted, m measurement, from, to port) (p proof, errors []Movement, err error) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := t.devices(ctx, from, to)
@@ -168,7 +168,7 @@ func (t *trial) carried(ctx context.Context, before counted, m measurement, from
 	}
 }
 
-// shown says whether the sender's port sent what was measured and the receiver's received it.
+// shown checks that the sender's port sent the test and the receiver's port received it.
 func shown(before, after counted, m measurement, from, to port) proof {
 	least := uint64(m.count)
 	if m.bytes > 0 && m.report.MTU > 0 {
@@ -177,7 +177,7 @@ func shown(before, after counted, m measurement, from, to port) proof {
 	nameOut, out, knowsOut := rise(before[from.key()], after[from.key()], packetsOut)
 	nameIn, in, knowsIn := rise(before[to.key()], after[to.key()], packetsIn)
 	if !knowsOut || !knowsIn {
-		return proof{denied: fmt.Sprintf("%s or %s has no counters of packets, so nothing proves which port carried the test", from.key(), to.key())}
+		return proof{denied: fmt.Sprintf("%s or %s has no packet counters, so it is unknown which port carried the test", from.key(), to.key())}
 	}
 	p := proof{counters: []Movement{{Port: from.key().String(), Counter: nameOut, Rise: out, AtLeast: least}, {Port: to.key().String(), Counter: nameIn, Rise: in, AtLeast: least}}}
 	if out >= least && in >= least {
@@ -192,7 +192,7 @@ func shown(before, after counted, m measurement, from, to port) proof {
 	return p
 }
 
-// faults are the error counters that rose.
+// faults returns the error counters that rose.
 func faults(before, after counted, ends ...port) (out []Movement) {
 	for _, e := range ends {
 		for _, name := range trouble {
@@ -205,7 +205,7 @@ func faults(before, after counted, ends ...port) (out []Movement) {
 	return out
 }
 
-// rose names error counters.
+// rose describes error counters that rose.
 func rose(errors []Movement) string {
 	var out []string
 	for _, m := range errors {

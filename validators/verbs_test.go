@@ -102,7 +102,7 @@ func TestVerbs(t *testing.T) {
 			"rail1 verbs: latency 1.83 no_max_latency: measured, but not by this port: a.rdma1 sent 0 packets and b.rdma1 received 0, of at least 1000; they arrived at b.rdma0", ""},
 		"the sender's counters rest":                {func(v *verbs, _ *fabric.Fabric) { v.deaf = "sender" }, "a.rdma0 sent 0 packets and b.rdma0 received 1000", ""},
 		"the receiver's counters rest":              {func(v *verbs, _ *fabric.Fabric) { v.deaf = "receiver" }, "a.rdma0 sent 1000 packets and b.rdma0 received 0", ""},
-		"slower than the goodput of 25 Gb/s allows": {func(v *verbs, _ *fabric.Fabric) { v.gbps = 22 }, "slower than declared: a PCIe slot", ""},
+		"slower than the goodput of 25 Gb/s allows": {func(v *verbs, _ *fabric.Fabric) { v.gbps = 22 }, "slower than declared: possible causes are too few PCIe lanes", ""},
 		"as fast as an RDMA MTU of 1024 can be": {func(v *verbs, _ *fabric.Fabric) {
 			for _, s := range v.snaps {
 				s.Links[0].MTU, s.Links[1].MTU = 1500, 1500
@@ -110,10 +110,10 @@ func TestVerbs(t *testing.T) {
 			v.gbps = 23.1
 		}, "", ""},
 		"error counters": {func(v *verbs, _ *fabric.Fabric) { v.errors = "out_of_sequence" }, "error counters rose: b.rdma0 out_of_sequence +7", ""},
-		"no traffic":     {func(v *verbs, _ *fabric.Fabric) { v.count = 0 }, "no message had come through", ""},
+		"no traffic":     {func(v *verbs, _ *fabric.Fabric) { v.count = 0 }, "before any message arrived", ""},
 		"late":           {func(_ *verbs, f *fabric.Fabric) { f.Links[0].Validate.Verbs.MaxLatency = &one }, "rail0 verbs: latency 1.83 ≤ 1", ""},
 		"in time":        {func(_ *verbs, f *fabric.Fabric) { f.Links[0].Validate.Verbs.MaxLatency = &five }, "", ""},
-		"MTUs differ":    {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].Links[1].MTU = 1500 }, "rail1 verbs: a.rdma1 mtu 4096, b.rdma1 mtu 1024: it follows the MTU of a.rail1 (9000) and b.rail1 (1500)", ""},
+		"MTUs differ":    {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].Links[1].MTU = 1500 }, "rail1 verbs: a.rdma1 mtu 4096, b.rdma1 mtu 1024: the RDMA MTU depends on the MTU of a.rail1 (9000) and b.rail1 (1500)", ""},
 		"releases differ": {func(v *verbs, _ *fabric.Fabric) {
 			v.releases = map[string]perftest.Version{"a": {Major: 6, Minor: 10}, "b": {Major: 6, Minor: 23}}
 		}, "", "6.10 on a, 6.23 on b"},
@@ -122,13 +122,13 @@ func TestVerbs(t *testing.T) {
 		"declared and not there": {func(v *verbs, f *fabric.Fabric) {
 			f.Hosts[1].RXE = []*fabric.RXE{{Name: "rxe0", Host: "b", NIC: fabric.NICRef{Host: "b", NIC: "rail0"}}}
 			v.snaps["b"].RDMA = v.snaps["b"].RDMA[1:]
-		}, "there is no RDMA device on eth0", ""},
+		}, "no RDMA device on eth0", ""},
 		"nobody meant it":  {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].RDMA, v.snaps["a"].RDMA = nil, nil }, "", ""},
 		"port down":        {func(v *verbs, _ *fabric.Fabric) { v.snaps["a"].RDMA[1].State = "DOWN" }, "the port of rdma1 is DOWN", ""},
 		"perftest missing": {func(v *verbs, _ *fabric.Fabric) { v.outcome.Missing = true }, `perftest is not installed on a; install`, ""},
 		"silence after all": {func(v *verbs, _ *fabric.Fabric) {
 			v.outcome = perftest.Outcome{TimedOut: true, Stdout: []byte(" remote address: LID 0000 QPN 0x1 PSN 0x1\n")}
-		}, "let UDP port 4791 pass", ""},
+		}, "allow UDP port 4791", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, f := newVerbs(), rdmaFabric()

@@ -13,8 +13,8 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// pings runs the pings of all trials. They are light, so that all go at once, in volleys; what a
-// volley does not prove is measured alone, as anything else is.
+// pings runs the pings of all trials. They are light, so they run many at a time, in volleys. A ping that a
+// volley does not prove is measured again alone.
 func (r *run) pings(ctx context.Context, trials []*trial) []Result {
 	var hails []*hail
 	for _, t := range ready(trials, CheckPing) {
@@ -33,8 +33,8 @@ func (r *run) pings(ctx context.Context, trials []*trial) []Result {
 	return nil
 }
 
-// alone measures hails one by one: those of two hosts while nothing else is sent between them, and
-// where hosts could answer for each other, while nothing else is sent at all.
+// alone measures hails one by one: while nothing else is sent between the two hosts, or, if hosts could
+// answer for each other, while nothing else is sent at all.
 func (r *run) alone(ctx context.Context, hails []*hail) {
 	left, doubtful := map[*trial][]*hail{}, map[*trial]bool{}
 	var order []*trial
@@ -55,9 +55,8 @@ func (r *run) alone(ctx context.Context, hails []*hail) {
 	}
 }
 
-// volleys puts each hail into the first volley in which neither of its hosts uses another port: a
-// packet that arrives at the wrong port of a host is then missing at the right one, and nothing else
-// makes up for it.
+// volleys puts each hail into the first volley in which its hosts use no other port: a packet that arrives at
+// the wrong port of a host is then missing at the right one, and no other packet hides that.
 func volleys(hails []*hail) [][]*hail {
 	var out [][]*hail
 	var ports []map[string]string // by host
@@ -84,12 +83,12 @@ next:
 	return out
 }
 
-// silentAlone is how many hails of a port that nobody answers are measured alone, for the cause. Of
-// a dead host in a large network the others would take minutes, and say the same.
+// silentAlone is how many unanswered hails of a port are measured alone, to find the cause. For a dead host in
+// a large network, the others would take minutes and show the same.
 const silentAlone = 4
 
-// leftOver are the hails to measure alone. Silent ones beyond the first of a port are settled by
-// their volley's word.
+// leftOver returns the hails to measure alone. Unanswered ones beyond the first of a port keep the result of
+// their volley.
 func leftOver(hails []*hail) []*hail {
 	var out []*hail
 	silent := map[string]int{}
@@ -110,8 +109,8 @@ func leftOver(hails []*hail) []*hail {
 	return out
 }
 
-// volley measures hails at once, each host asked once for all its peers. It settles what it proves,
-// and nothing else.
+// volley measures many hails at once, with one call to each host for all its peers. It gives results only to
+// hails that it proves.
 func (r *run) volley(ctx context.Context, hails []*hail) {
 	var met []*hail
 	for _, h := range hails {
@@ -130,13 +129,13 @@ func (r *run) volley(ctx context.Context, hails []*hail) {
 	}
 }
 
-// certain says whether only the hosts that are meant can send and answer.
+// certain reports whether only the intended hosts can send and answer.
 func (h *hail) certain() bool {
 	return h.sole(h.pair.a, h.from.host) && h.sole(h.pair.b, h.to.host)
 }
 
-// sole says whether no other host of the fabric has the address: else two hosts could answer for
-// each other, and the counters of both would look right.
+// sole reports whether no other host of the fabric has the address: otherwise two hosts could answer for each
+// other, and the counters of both would look right.
 func (r *run) sole(a netip.Addr, host string) bool {
 	for name, snap := range r.snapshots {
 		if name == host {
@@ -151,11 +150,11 @@ func (r *run) sole(a netip.Addr, host string) bool {
 	return true
 }
 
-// patience is how many seconds the two ends are given to find each other.
+// patience is how many seconds neighbour resolution may take.
 const patience = 5
 
-// acquaint lets the ends learn each other's hardware addresses before anything is counted, and
-// unlearn those from before a cable was moved.
+// acquaint runs neighbour resolution before anything is counted, so that entries from before a cable was moved
+// are replaced.
 func (r *run) acquaint(ctx context.Context, hails []*hail) {
 	for try := range patience {
 		var missing []*hail
@@ -173,26 +172,26 @@ func (r *run) acquaint(ctx context.Context, hails []*hail) {
 			return s
 		})
 		for i, h := range missing {
-			// What is wrong where nothing could be sent is found and said by the measurement.
+			// If nothing could be sent, the measurement reports why.
 			h.met = errs[i] != nil || got[i].Received > 0
 			h.got.Sent, h.got.Errors = h.got.Sent+got[i].Sent, got[i].Errors
 		}
 	}
 }
 
-// salvo measures one stage of hails at once. Proven are those of which every packet came back once,
-// that pass, and whose ports, at both ends, counted all that the salvo must have moved over them;
-// unproven are the others of which every packet came back once.
+// salvo measures one stage of hails at once. A hail is proven if every packet came back once, its result passes,
+// and the ports at both ends counted all the packets that the salvo must have sent over them. unproven are the
+// other hails of which every packet came back once.
 //
-// Counters that a driver shows late would count what went before for what is missing now. So they
-// must show all at once, or, where late is set, the salvo begins after they have come to rest.
+// If a driver updates its counters late, earlier packets could hide lost ones. So the counters must show all
+// packets at once or, with late, the salvo starts only after the counters have stopped changing.
 func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (proven, unproven []*hail) {
 	if len(hails) == 0 || late && retry.Pause(ctx, lateCounters) != nil {
 		return nil, nil
 	}
 	before, err := r.counters(ctx, hails)
 	if err != nil {
-		return nil, nil // each hail says so when it is measured alone
+		return nil, nil // each hail reports the error when it is measured alone
 	}
 	got, errs := r.fire(ctx, hails, func(h *hail) probe.PingSpec { return h.spec(s) })
 	need, blurred := map[fabric.NICRef]minimum{}, map[fabric.NICRef]bool{}
@@ -200,7 +199,7 @@ func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (pro
 	for i, h := range hails {
 		spec := h.spec(s)
 		if errs[i] != nil || got[i].Received != spec.Count || got[i].Sent != spec.Count || got[i].Duplicates > 0 || len(got[i].Errors) > 0 {
-			// How many packets it moved is not known, and they would hide what others did not.
+			// The number of its packets is unknown, and they could hide lost ones of others.
 			blurred[h.from.ref()], blurred[h.to.ref()] = true, true
 			continue
 		}
@@ -227,7 +226,7 @@ func (r *run) salvo(ctx context.Context, hails []*hail, s stage, late bool) (pro
 	return proven, unproven
 }
 
-// shared is what a hail's ports moved together with all others of its salvo.
+// shared returns what a hail's ports moved, together with all other hails of its salvo.
 func shared(before, after ports, need map[fabric.NICRef]minimum, h *hail, n int) []Movement {
 	sent, received := movement(before, after, h.from, h.to, need[h.from.ref()]), movement(before, after, h.from, h.to, need[h.to.ref()])
 	out := append(sent[:2:2], received[2:]...)
@@ -237,8 +236,8 @@ func shared(before, after ports, need map[fabric.NICRef]minimum, h *hail, n int)
 	return out
 }
 
-// short are the ports whose counters do not show what they must have moved; where late is set, after
-// the time that a driver may take to show it.
+// short returns the ports whose counters show too few packets; with late, after the time that a driver may take
+// to update them.
 func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[fabric.NICRef]minimum, late bool) (after ports, short map[fabric.NICRef]bool) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		short = map[fabric.NICRef]bool{}
@@ -256,7 +255,7 @@ func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[f
 	}
 }
 
-// counters reads the counters of the hails' own ports, all hosts side by side.
+// counters reads the counters of the hails' own ports, on all hosts in parallel.
 func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
 	ends := map[fabric.NICRef]side{}
 	for _, h := range hails {
@@ -281,8 +280,8 @@ func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
 	return out, failed
 }
 
-// fire sends the hails' pings at once, those that differ in their target only by one request. Answers
-// and errors stand in the order of the hails.
+// fire sends the hails' pings at once, with one request for those that differ only in their target. Results and
+// errors are in the order of the hails.
 func (r *run) fire(ctx context.Context, hails []*hail, of func(*hail) probe.PingSpec) ([]probe.PingResult, []error) {
 	type key struct {
 		host, netdev string

@@ -175,8 +175,8 @@ func silent(client, server *end) Failure {
 		if _, ok := e.find([]string{"remote address:"}); ok {
 			return Failure{Cause: SilentData, Side: Client,
 				Sentence: "both ends agreed on the test over TCP, and then no RDMA traffic came through in time",
-				Cure: "let UDP port 4791 pass in both hosts' firewalls and in what lies between them, and compare both ends' MTU: " +
-					"a frame larger than what the path carries vanishes without a word"}
+				Cure: "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
+					"a frame larger than what the path carries is dropped silently"}
 		}
 	}
 	if _, ok := server.find([]string{"Waiting for client"}); ok && server.TimedOut && !client.TimedOut && client.ended() {

@@ -30,8 +30,8 @@ func statusFailure(e *end, status int) Failure {
 	case retryExcErr:
 		f.Cause = RetriesExceeded
 		f.Sentence = fmt.Sprintf("the %s sent again and again, and the %s acknowledged nothing: %s", e.side, e.other(), name)
-		f.Cure = "let UDP port 4791 pass in both hosts' firewalls and in what lies between them, and compare both ends' MTU: " +
-			"a frame larger than what the path carries vanishes without a word"
+		f.Cure = "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
+			"a frame larger than what the path carries is dropped silently"
 	case rnrRetryExcErr:
 		f.Cause = ReceiverNotReady
 		f.Sentence = fmt.Sprintf("the %s sent to a queue of the %s that had no receive buffers: %s", e.side, e.other(), name)
