@@ -152,12 +152,12 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 		if err := os.WriteFile(known, []byte(string(raw)+at2222), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o.try("plan", o.fabric(b, "", "  ssh {\n    port = 2222\n  }")).want(t, 4, "no SFTP", "Subsystem sftp")
+		o.try("plan", o.fabric(b, "", "  ssh {\n    port = 2222\n  }")).want(t, 4, "does not offer SFTP", "Subsystem sftp")
 	})
 	t.Run("full disk", func(t *testing.T) {
 		o.t = t
 		o.script("b", "mkdir -p /home/tutu/.cache /run/user/$(id -u tutu) && for d in /home/tutu/.cache /var/tmp /run/user/$(id -u tutu); do mount -t tmpfs -o size=1m,mode=0777 tmpfs $d; done")
-		o.try("plan", o.fabric(b, "", "")).want(t, 4, "no directory can take it", "disk full")
+		o.try("plan", o.fabric(b, "", "")).want(t, 4, "no suitable directory", "disk full")
 		left := inside(t, o.state, pair, "b", "sh", "-c", "find /home/tutu/.cache /var/tmp /run/user -type f")
 		if left != "" {
 			t.Fatalf("the upload left %s", left)
