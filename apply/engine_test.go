@@ -307,7 +307,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.hosts["b"].down = true }},
 		{name: "a host that says nothing of itself is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
 			set: func(y *toys, _ func()) { y.hosts["b"].mute = true }},
-		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "could not be read again",
+		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
 			}},
