@@ -53,7 +53,9 @@ var Table = []Row{
 // judge runs the selected checks. Results about one path are added to its trial; judge returns all others.
 func (r *run) judge(ctx context.Context, trials []*trial) (out []Result) {
 	for _, row := range Table {
-		if (len(r.options.Only) == 0 || slices.Contains(r.options.Only, row.Name)) && !(row.OfHosts && r.options.Link != "") {
+		asked := len(r.options.Only) == 0 || slices.Contains(r.options.Only, row.Name)
+		beyond := row.OfHosts && r.options.Link != "" // one link is asked for
+		if asked && !beyond {
 			out = append(out, row.run(r, ctx, trials)...)
 		}
 	}
