@@ -89,7 +89,7 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "Fabric verified")
 	try(t, state, "lab", "fault", fabric, "storage:node2", "cut").want(t, 0)
 	a := try(t, state, "verify", "-lab", "-only", "link,ping", fabric)
-	a.want(t, 3, "ens1f0: no carrier", "all 3 paths of node2.rdma fail")
+	a.want(t, 3, "ens1f0 has no carrier", "all 3 paths of node2.rdma fail")
 	for _, part := range strings.Split(a.out, "path storage:")[1:] {
 		path, rest, _ := strings.Cut(part, "\n")
 		if failed := strings.Contains(rest, "✗ ping") || strings.Contains(rest, "✗ link"); failed != strings.Contains(path, "node2") {

@@ -40,7 +40,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	t.Run("without the flag it is refused", func(t *testing.T) {
 		o.t = t
 		apply(o.fabric(old, "", nic(moved, ""))).want(t, 1, "carries your SSH connection", "-allow=management adds the new path", "Plan refused")
-		apply(o.fabric(old, "", nic(moved, "")), "-allow=everything").want(t, 1, "-allow everything: there are management, driver-reload, reboot")
+		apply(o.fabric(old, "", nic(moved, "")), "-allow=everything").want(t, 1, "unknown -allow everything; use one of management, driver-reload, reboot")
 		same(t)
 	})
 	t.Run("an address that nobody reaches is taken back", func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 	})
 	t.Run("destroy", func(t *testing.T) {
 		try(t, state, "destroy", "-lab", full).want(t, 1, "no terminal to ask on")
-		try(t, state, "destroy", "-lab", "-auto-approve", full).want(t, 0, "given back")
+		try(t, state, "destroy", "-lab", "-auto-approve", full).want(t, 0, "no longer declared: restored")
 		if after := kernelState(t, state, full, "a"); after != before {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}
