@@ -164,20 +164,25 @@ func (h *hail) judge(s stage, e echoes) Result {
 	return res
 }
 
-// lost says why packets were lost.
+// lost says why packets were lost. Full-size packets are sent only where small ones pass, so that for them
+// a wrong cable or a firewall is not the reason.
 func (h *hail) lost(s stage, got probe.PingResult) string {
 	why := strings.Join(got.Errors, "; ")
 	switch {
 	case why != "":
 	case got.Received > 0:
 		why = "some are lost: a bad cable or module, a queue that is full on the way, or a busy host"
-	default:
+	case s != full:
 		why = "no answer: a wrong cable, an address that is not there, or a firewall on the peer"
 	}
-	if s == full {
-		return fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes; %s", h.from.port(), h.to.port(), h.from.link.MTU, why)
+	if s != full {
+		return why
 	}
-	return why
+	text := fmt.Sprintf("%s and %s, or a switch between them, do not both take %d bytes", h.from.port(), h.to.port(), h.from.link.MTU)
+	if why != "" {
+		text += "; " + why
+	}
+	return text
 }
 
 // alone measures the remaining stages, while nothing else is sent between the two hosts.
