@@ -9,15 +9,15 @@ import (
 )
 
 // short is for the large cluster: its 128 paths are measured one after the other on one machine, and
-// a burst of 300 ms says as much there as 3 s.
+// a burst of 1 s says as much there as 3 s.
 const short = `validate {
   ping {
     count = 3
   }
   tcp {
-    duration     = "300ms"
+    duration     = "1s"
     streams      = 2
-    min_fraction = 0.2
+    min_fraction = 0.05
   }
 }
 `
@@ -37,10 +37,10 @@ func withEasyChecks(t *testing.T, example string) string {
 	}
 	text := fraction.ReplaceAllString(string(raw), "")
 	if !full() { // the length of a burst proves nothing more
-		text = burst.ReplaceAllString(text, `duration$1= "500ms"`)
+		text = burst.ReplaceAllString(text, `duration$1= "1s"`)
 	}
 	if strings.Contains(text, "tcp {\n") {
-		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.2\n")
+		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.05\n")
 	} else {
 		text += short
 	}

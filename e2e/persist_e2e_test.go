@@ -39,7 +39,7 @@ var owners = []owner{
 	{"networkmanager", "/etc/NetworkManager/system-connections/fabricform-tworail-eth1.nmconnection",
 		"systemctl restart NetworkManager; sleep 8; nmcli connection reload",
 		"nmcli connection add type ethernet ifname eth1 con-name other ipv4.method manual ipv4.addresses 10.9.9.9/24; nmcli connection up other",
-		"/etc/NetworkManager/system-connections/other.nmconnection configures eth1 already", "nmcli connection delete other", true},
+		"/etc/NetworkManager/system-connections/other.nmconnection configures eth1 already", "nmcli connection delete other", false},
 	{"netplan-networkd", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 5; networkctl reload",
 		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
 	{"netplan-networkmanager", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 8; nmcli connection reload",
