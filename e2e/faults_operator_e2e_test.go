@@ -10,7 +10,7 @@ import (
 // manual leaves an apply open until somebody confirms it in time.
 func (l *faultLab) manual(timeout string) {
 	l.t.Helper()
-	try(l.t, l.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", "-confirm-timeout", timeout, pair).want(l.t, 0, "wait until", "fabricform confirm")
+	try(l.t, l.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", "-confirm-timeout", timeout, pair).want(l.t, 0, "pending until", "fabricform confirm")
 }
 
 // operatorRows: what people, and other programs, do at the same time.

@@ -118,7 +118,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 		g.run("pending").want(g.t, 0, "No open transactions")
 	})
 	row("a reset while prepared", func(g *guest) {
-		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "5m").want(g.t, 0, "wait until")
+		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "5m").want(g.t, 0, "pending until")
 		if got := g.tx(); got != "prepared" {
 			g.t.Fatalf("it is %s", got)
 		}
@@ -130,7 +130,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 		}
 	})
 	row("the guardian is killed", func(g *guest) {
-		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "60s").want(g.t, 0, "wait until")
+		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", "60s").want(g.t, 0, "pending until")
 		g.on("pkill -KILL -f 'guard watc[h]' && sleep 1 && ! pgrep -f 'guard watc[h]' && systemctl list-timers --all | grep -q fabricform-0")
 		g.t.Logf("back %.1f s after the guardian was killed", g.until("reverted", 3*time.Minute).Seconds())
 		g.old()
@@ -138,7 +138,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 	row("the clock is set by years", func(g *guest) {
 		const lease = 40 * time.Second
 		began := time.Now()
-		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", lease.String()).want(g.t, 0, "wait until")
+		g.run("apply", "-auto-approve", "-confirm", "manual", "-confirm-timeout", lease.String()).want(g.t, 0, "pending until")
 		opened := time.Since(began)
 		for _, date := range []string{"2046-01-01", "2006-01-01"} {
 			g.on("timedatectl set-ntp false 2>/dev/null; date -s " + date + " && sleep 2 && date +%Y | grep -q " + date[:4])

@@ -89,7 +89,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	t.Run("so it does while the apply waits", func(t *testing.T) {
 		for command, code := range map[string]int{"rollback": 0, "confirm": 6} {
 			o.t = t
-			apply(o.fabric(old, "", nic(moved, "")), "-allow=management", "-confirm", "manual").want(t, 0, "wait until")
+			apply(o.fabric(old, "", nic(moved, "")), "-allow=management", "-confirm", "manual").want(t, 0, "pending until")
 			if command == "confirm" { // nothing is kept of what is not as that apply made it
 				inside(t, o.state, pair, "b", "ip", "addr", "del", o.addr["b"]+"/31", "dev", "mgmt0")
 			}

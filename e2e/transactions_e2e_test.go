@@ -33,13 +33,13 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
 	})
 	t.Run("what is not as declared any more is not confirmed", func(t *testing.T) {
-		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		inside(t, state, pair, "b", "ip", "link", "set", "ens19f1np1", "mtu", "1400")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "mtu is 1400", "a, b  reverted: the changes were made, but did not stay")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("a transaction that was taken over in part is ended from here", func(t *testing.T) {
-		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		file, elsewhere := tokenFile(t, state, "roce-pair/lab/roce-pair", false), filepath.Join(t.TempDir(), "tokens.json")
 		if err := os.Rename(file, elsewhere); err != nil {
 			t.Fatal(err)
@@ -57,18 +57,18 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		}
 	})
 	t.Run("what is back on one host is not kept on the other", func(t *testing.T) {
-		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
-		apply(t, "-confirm", "manual").want(t, 0, "wait until") // and from another machine
+		apply(t, "-confirm", "manual").want(t, 0, "pending until") // and from another machine
 		elsewhere := filepath.Join(t.TempDir(), "tokens.json")
 		if err := os.Rename(tokenFile(t, state, "roce-pair/lab/roce-pair", false), elsewhere); err != nil {
 			t.Fatal(err)
 		}
 		try(t, state, "rollback", "-lab", "-takeover", elsewhere, "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
-		apply(t, "-confirm", "manual").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
 		apply(t, "-host", "b").want(t, 0, "b  committed")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has already ended on b, and a newer transaction has started there")
@@ -76,7 +76,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
 	})
 	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
-		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "pending until")
 		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "reverts by itself"); time.Sleep(time.Second) {
 			if time.Now().After(end) {
 				t.Fatal("it did not go back")
@@ -86,8 +86,8 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {
-		apply(t, "-confirm", "manual", "-host", "a").want(t, 0, "wait until")
-		apply(t, "-confirm", "manual", "-host", "b").want(t, 0, "wait until")
+		apply(t, "-confirm", "manual", "-host", "a").want(t, 0, "pending until")
+		apply(t, "-confirm", "manual", "-host", "b").want(t, 0, "pending until")
 		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 0, "a  committed")
 		try(t, state, "confirm", "-lab", "-host", "a", pair).want(t, 1, "no pending apply of fabric")
 		try(t, state, "confirm", "-lab", pair).want(t, 0, "b  committed")
@@ -96,7 +96,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "tonight.plan")
 	t.Run("a saved plan that gives everything back is confirmed", func(t *testing.T) {
 		try(t, state, "plan", "-lab", "-destroy", "-out", saved, pair).want(t, 0, "Saved")
-		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "pending until")
 		try(t, state, "confirm", "-lab", pair).want(t, 0, "a, b  committed")
 		inside(t, state, pair, "a", "test", "!", "-e", confFile)
 	})
@@ -111,7 +111,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-out", saved, fabric).want(t, 0, "Saved")
-		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "wait until")
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", saved).want(t, 0, "pending until")
 		try(t, state, "confirm", "-lab", fabric).want(t, 0, "a, b  committed")
 		try(t, state, "plan", "-lab", "-var", "mtu=8000", "-detailed-exitcode", fabric).want(t, 0, "No changes")
 	})
@@ -138,7 +138,7 @@ func TestTokensFollowAMoveOfTheManagementPath(t *testing.T) {
 		o.try("apply", "-auto-approve", "-no-verify", "-allow=management", o.fabric(moved, "", "")).want(t, 0, "moved to "+old)
 	}
 
-	o.try("apply", "-auto-approve", "-no-verify", "-allow=management", "-confirm", "manual", o.fabric(old, "", nic)).want(t, 0, "wait until")
+	o.try("apply", "-auto-approve", "-no-verify", "-allow=management", "-confirm", "manual", o.fabric(old, "", nic)).want(t, 0, "pending until")
 	isHosts(tokensIn(t, tokenFile(t, o.state, "default", false))["b"].Token)
 	o.try("confirm", o.fabric(moved, "", nic)).want(t, 0, "a, b  committed")
 	back()
