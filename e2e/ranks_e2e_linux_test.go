@@ -97,7 +97,7 @@ func TestCollectivesWithAStandInForTorch(t *testing.T) {
 	if err != nil || !strings.Contains(string(log), "=rail0") {
 		t.Errorf("the rank was not told its interface: %s %v", log, err)
 	}
-	check("missing-interface", `socket_ifname = "rail7"`, true, `socket_ifname is "rail7", and this host has no such interface`, "skip a collectives: ", "cannot work")
+	check("missing-interface", `socket_ifname = "rail7"`, true, `socket_ifname is "rail7", but this host has no such interface`, "skip a collectives: ", "cannot work")
 	fleet.address(t, "b", "rail0", "10.77.9.2/30")
 	check("wrong-subnet", alone+`"rail0"`, true, "fail a collectives: not measured", "10.77.0.2")
 	fleet.address(t, "b", "rail0", "10.77.0.2/30")
