@@ -85,7 +85,7 @@ func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err er
 		return true, nil
 	}
 	if after != nil && after.State == RevertFailed {
-		err = errors.Join(err, fmt.Errorf("transaction %s could not be reverted completely; a person is needed", t.ID))
+		err = errors.Join(err, fmt.Errorf("transaction %s could not be reverted completely; an operator must intervene", t.ID))
 	}
 	written, unread := g.Store.Read(t.ID) // the state on disk decides, because writing the last state may have failed
 	done = unread == nil && (!written.State.Open() || written.State == RevertFailed)

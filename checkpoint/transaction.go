@@ -118,7 +118,7 @@ func (e *HeldError) Error() string {
 		e.ID, e.Fabric, e.Holder.User, e.Holder.From, e.Since.Format(time.RFC3339), e.State)
 	switch e.State {
 	case RevertFailed:
-		return text + "; a person is needed"
+		return text + "; an operator must intervene"
 	case Reverting:
 		return text
 	}
