@@ -68,6 +68,9 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 			plan := try(t, state, "plan", "-lab", "-detailed-exitcode", fabric)
 			plan.want(t, 2)
 			proof := try(t, state, "apply", "-lab", "-auto-approve", fabric)
+			if proof.code == 3 { // a busy processor may hold a cable up for a moment: measure once more
+				proof = try(t, state, "verify", "-lab", fabric)
+			}
 			proof.want(t, 0, "Fabric verified")
 			for _, text := range says {
 				if !strings.Contains(plan.out+proof.out, text) {
