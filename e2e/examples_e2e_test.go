@@ -17,7 +17,7 @@ const short = `validate {
   tcp {
     duration     = "1s"
     streams      = 2
-    min_fraction = 0.05
+    min_fraction = 0.2
   }
 }
 `
@@ -40,7 +40,7 @@ func withEasyChecks(t *testing.T, example string) string {
 		text = burst.ReplaceAllString(text, `duration$1= "1s"`)
 	}
 	if strings.Contains(text, "tcp {\n") {
-		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.05\n")
+		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.2\n")
 	} else {
 		text += short
 	}
@@ -68,9 +68,6 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 			plan := try(t, state, "plan", "-lab", "-detailed-exitcode", fabric)
 			plan.want(t, 2)
 			proof := try(t, state, "apply", "-lab", "-auto-approve", fabric)
-			if proof.code == 3 { // a busy processor may hold a cable up for a moment: measure once more
-				proof = try(t, state, "verify", "-lab", fabric)
-			}
 			proof.want(t, 0, "Fabric verified")
 			for _, text := range says {
 				if !strings.Contains(plan.out+proof.out, text) {
