@@ -139,7 +139,7 @@ func TestUploads(t *testing.T) {
 	t.Run("a hostile name", func(t *testing.T) {
 		bad := f
 		bad.Name = "../etc/passwd"
-		if err := fleet.Send(t.Context(), b.everyHost(bad), nil, nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
+		if err := fleet.Send(t.Context(), b.everyHost(bad), nil, nil); err == nil || !strings.Contains(err.Error(), "is not a valid bundle") {
 			t.Error(err)
 		}
 	})

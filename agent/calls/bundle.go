@@ -36,7 +36,7 @@ var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // Check refuses what could not be a bundle's file, size or hash.
 func (b Bundle) Check() error {
 	if !name.MatchString(b.Name) || !hash.MatchString(b.SHA256) || b.Size <= 0 {
-		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is no bundle", b.Name, b.Size, b.SHA256)
+		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is not a valid bundle", b.Name, b.Size, b.SHA256)
 	}
 	return nil
 }

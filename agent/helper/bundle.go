@@ -97,7 +97,7 @@ func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom
 	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
 		room.Have = max(0, min(info.Size(), b.Size)-torn)
 	} else if err == nil {
-		return calls.BundleRoom{}, fmt.Errorf("%s is no file: remove it", room.Path)
+		return calls.BundleRoom{}, fmt.Errorf("%s is not a regular file: remove it", room.Path)
 	}
 	free, err := file.FreeSpace(s.arrivals)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	if !orderID.MatchString(p.ID) {
-		return calls.StackState{}, fmt.Errorf("%q is no order's id", p.ID)
+		return calls.StackState{}, fmt.Errorf("%q is not the ID of an installation", p.ID)
 	}
 	if state, err := s.stackState(ctx, struct{}{}); err != nil || state.Of(p.ID) {
 		return state, err

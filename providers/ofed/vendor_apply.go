@@ -32,7 +32,7 @@ func applyVendor(ctx context.Context, h host.Host, snap *facts.Snapshot, want Sp
 	var todo []host.Command
 	if has(stackOf) {
 		if !ok {
-			return fmt.Errorf("%q is no bundle", want.Bundle)
+			return fmt.Errorf("%q is not a valid bundle", want.Bundle)
 		}
 		if packagemanager.Lookup(part.Of(snap).Manager) == nil {
 			return errors.New("this host has no package manager that is known any more: plan again")
