@@ -186,7 +186,7 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 	l.check(t, "something else is asked for", good, true, "host b: refused what mpirun asks for", "is none of orted, prted, hydra_pmi_proxy")
 	l.asksFor = nil
 	l.nft(t, "a", "add table inet t; add chain inet t in { type filter hook input priority 0; }; add rule inet t in iifname rail0 tcp flags & (syn | ack) == syn reject")
-	l.check(t, "firewall", good, true, "fail a collectives: not measured", "b (10.77.0.2 on rail0) does not reach TCP port", "of a (10.77.0.1 on rail0)")
+	l.check(t, "firewall", good, true, "fail a collectives: not measured", "b (10.77.0.2 on rail0) cannot connect to TCP port", "of a (10.77.0.1 on rail0)")
 	l.nft(t, "a", "delete table inet t")
 	l.abandoned(t, l.fabric(t, standInTests(t, "-DHANGS=3")), 4)
 }

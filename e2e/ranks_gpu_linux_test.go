@@ -208,7 +208,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 		g.file(t, nil)
 	})
 	t.Run("wrong interface", func(t *testing.T) {
-		f := g.prove(t, "wrong-interface", `socket_ifname = "rail7"`, true, `"rail7", and this host has no such interface`, "skip a collectives")
+		f := g.prove(t, "wrong-interface", `socket_ifname = "rail7"`, true, `"rail7", but this host has no such interface`, "skip a collectives")
 		if got := g.force(t, "wrong-interface", f, map[string]string{"NCCL_SOCKET_IFNAME": "=rail7"}); !strings.Contains(got, "error a") || !strings.Contains(got, "No interface for bootstrap") {
 			t.Error("the log's cause is not named")
 		}

@@ -18,9 +18,9 @@ import (
 	"github.com/fabricform/fabricform/probe/mpi"
 )
 
-// What the check judges where NCCL itself runs.
+// The items and metrics of the check when it runs collectives.
 const (
-	Job            Item = "job" // of ranks that run collectives
+	Job            Item = "job" // one run of collectives as a whole
 	Ranks          Item = "ranks"
 	CollectiveData Item = "collective_data"
 	BusBandwidth   Item = "bus_bandwidth"
@@ -31,38 +31,38 @@ const (
 	MetricValuesWrong  Metric = "values_wrong"
 	MetricSizes        Metric = "sizes" // of messages
 	MetricBusBandwidth Metric = "bus_bandwidth"
-	MetricPassTime     Metric = "pass_time" // that one pass of a size would take, which was left out for it
+	MetricPassTime     Metric = "pass_time" // estimated for one pass of the first size that was left out
 	MetricProcesses    Metric = "processes"
 )
 
-// What a job of ranks is asked for, and how long it may take.
+// The parameters of a job, and its time limits.
 const (
-	valueCount      = 1<<20 + 1 // odd, so that ends of buffers are met
+	valueCount      = 1<<20 + 1 // odd, so that the ends of buffers are tested, too
 	meetingLimit    = time.Minute
 	operationLimit  = 2 * time.Minute
 	sizeBudget      = 8 * time.Second
 	collectiveLimit = 9 * time.Minute
-	untilStopped    = 10 * time.Second // what other hosts get to say why they failed, too
+	untilStopped    = 10 * time.Second // for other hosts to report their own failure before they are stopped
 )
 
-// sweepSizes are the bytes of the sweep: latency at one end, and bandwidth at the other.
+// sweepSizes are the sizes of the sweep in bytes. Small ones show latency, large ones bandwidth.
 var sweepSizes = []int64{8, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 512 << 20}
 
-// labSizes are those of a lab, whose links carry little.
+// labSizes are the sizes in a lab, whose links are slow.
 var labSizes = []int64{8, 64 << 10, 1 << 20}
 
-// jobs are the hosts that collectives connect, each with what the files ask of them: hosts whose
-// training paths hang together are one job.
+// job is one run of collectives on a set of hosts. Hosts that training paths connect, directly or through
+// other hosts, are in the same job.
 type job struct {
 	*run
 	check fabric.NCCLCheck
 	hosts []launch.Host
-	gpus  []int // of each host: as many ranks
+	gpus  []int // per host; each GPU runs one rank
 	has   []probe.CollectiveHas
 	mpi   mpi.Release
 }
 
-// collectives runs NCCL itself wherever the files ask for it.
+// collectives runs the jobs that the files declare.
 func (r *run) collectives(ctx context.Context) (out []Result) {
 	for _, j := range r.jobs() {
 		out = append(out, j.prove(ctx)...)
@@ -70,14 +70,16 @@ func (r *run) collectives(ctx context.Context) (out []Result) {
 	return out
 }
 
+// jobs groups the hosts of training paths that declare a run into jobs.
 func (r *run) jobs() (out []*job) {
-	root := map[string]string{}
+	root := map[string]string{} // union-find: a host without an entry is the root of its group
 	find := func(h string) string {
 		for root[h] != "" {
 			h = root[h]
 		}
 		return h
 	}
+
 	var asked []fabric.Path
 	for _, p := range r.fabric.Paths() {
 		c := p.Validate.NCCL
@@ -90,6 +92,7 @@ func (r *run) jobs() (out []*job) {
 			root[b] = a
 		}
 	}
+
 	for _, h := range r.fabric.Hosts {
 		if root[h.Name] != "" {
 			continue
@@ -112,7 +115,7 @@ func (r *run) jobs() (out []*job) {
 	return out
 }
 
-// wants adds up what paths of one job ask for: the highest threshold, and the last word of the rest.
+// wants merges a path's check into the job's: the highest threshold wins, and the last path sets the rest.
 func (j *job) wants(c fabric.NCCLCheck) {
 	if least := j.check.MinBusbwGBs; least != nil && (c.MinBusbwGBs == nil || *c.MinBusbwGBs < *least) {
 		c.MinBusbwGBs = least
@@ -120,7 +123,7 @@ func (j *job) wants(c fabric.NCCLCheck) {
 	j.check = c
 }
 
-// result is about the job, under its hosts.
+// result returns a passing result about the job and its hosts.
 func (j *job) result(item Item) Result {
 	return Result{Check: CheckNCCL, Item: item, Subject: Subject{Kind: SubjectHosts}, Hosts: j.names(), Verdict: Pass}
 }
@@ -133,7 +136,7 @@ func (j *job) unmeasured(cause, cure string) []Result {
 	return []Result{j.result(Job).unmeasured(cause, cure)}
 }
 
-// prove looks whether the job can run, then runs it and judges what its ranks tell.
+// prove checks whether the job can run, then runs it and judges the ranks' reports.
 func (j *job) prove(ctx context.Context) []Result {
 	for i, h := range j.hosts {
 		snap := j.snapshots[h.Name]
@@ -153,7 +156,7 @@ func (j *job) prove(ctx context.Context) []Result {
 	if out := look(ctx); out != nil {
 		return out
 	}
-	j.options.progress("nccl: do ranks reach each other")
+	j.options.progress("nccl: checking that ranks can reach each other")
 	if why := j.meets(ctx); why != "" {
 		return j.unmeasured(why, "")
 	}
@@ -168,7 +171,7 @@ func (j *job) names() (out []string) {
 	return out
 }
 
-// world is how many ranks the job has: one for each GPU.
+// world returns the number of ranks: one for each GPU.
 func (j *job) world() (n int) {
 	for _, gpus := range j.gpus {
 		n += gpus
@@ -176,7 +179,7 @@ func (j *job) world() (n int) {
 	return n
 }
 
-// each asks all hosts side by side.
+// each calls do for all hosts in parallel.
 func (j *job) each(do func(i int, host string)) {
 	var all sync.WaitGroup
 	for i, h := range j.hosts {
@@ -185,7 +188,7 @@ func (j *job) each(do func(i int, host string)) {
 	all.Wait()
 }
 
-// look asks every host what it has; the results say why the job cannot run.
+// look asks every host for its GPUs, torch and NCCL. It returns results only if the job cannot run.
 func (j *job) look(ctx context.Context) []Result {
 	j.has, j.gpus = make([]probe.CollectiveHas, len(j.hosts)), make([]int, len(j.hosts))
 	errs := make([]error, len(j.hosts))
@@ -205,7 +208,7 @@ func (j *job) look(ctx context.Context) []Result {
 		case has.Problem != "":
 			problem = append(problem, fmt.Sprintf("host %s: %s; install torch there, or name another Python with validate.nccl.python", h.Name, has.Problem))
 		case has.Look.GPUs == 0:
-			problem = append(problem, fmt.Sprintf("host %s: the driver has %d GPUs, and torch %s sees none: is it a build without CUDA, or too new for the driver?", h.Name, gpus, has.Look.Torch))
+			problem = append(problem, fmt.Sprintf("host %s: the driver lists GPUs (%d), but torch %s cannot use them: torch was built without CUDA, or is too new for the driver", h.Name, gpus, has.Look.Torch))
 		default:
 			j.gpus[i] = has.Look.GPUs
 			versions = append(versions, has.Look.NCCL)
@@ -216,19 +219,19 @@ func (j *job) look(ctx context.Context) []Result {
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 1 {
-		return j.unmeasured("the hosts' torch have different NCCLs ("+strings.Join(versions, ", ")+"), which cannot talk to each other", "install one version everywhere")
+		return j.unmeasured("torch uses different NCCL versions on the hosts ("+strings.Join(versions, ", ")+"), which cannot talk to each other", "install the same version everywhere")
 	}
 	return nil
 }
 
-// lacking says why the job cannot run: hosts without GPUs, while some have them, and other problems.
+// lacking returns results if the job cannot run, because hosts have no GPU or another problem.
 func (j *job) lacking(without []string, gpuThere bool, problem []string) []Result {
 	switch {
 	case len(without) == len(j.hosts):
-		return j.skip(NoGPU, "no host has a GPU that CUDA shows")
+		return j.skip(NoGPU, "no host has a GPU that CUDA can use")
 	case gpuThere:
 		for _, name := range without {
-			problem = append(problem, "host "+name+" has no GPU that CUDA shows, and others have: is its driver loaded? `nvidia-smi` tells")
+			problem = append(problem, "host "+name+" has no GPU that CUDA can use, but other hosts do: check its driver with `nvidia-smi`")
 		}
 	}
 	if problem != nil {
@@ -237,12 +240,13 @@ func (j *job) lacking(without []string, gpuThere bool, problem []string) []Resul
 	return nil
 }
 
-// meets opens a port on each host's socket interface, as NCCL will, and connects to it: from the host
-// before, for NCCL's ring, and from all to the first, where ranks meet.
+// meets checks that the ranks can connect to each other, and returns why they cannot. It opens a TCP port on
+// each host's socket interface, as NCCL will. The previous host connects to the port, as in NCCL's ring, and
+// all hosts connect to the first one's, because ranks meet there.
 func (j *job) meets(ctx context.Context) string {
 	for _, h := range j.hosts {
 		if !h.SocketAddr.IsValid() {
-			return fmt.Sprintf("host %s has no address on the interface that ranks meet over (%q): set nccl.socket_ifname to one that reaches all hosts", h.Name, h.Socket)
+			return fmt.Sprintf("host %s has no address on NCCL's socket interface (%q): set nccl.socket_ifname to an interface that reaches all hosts", h.Name, h.Socket)
 		}
 	}
 	n := len(j.hosts)
@@ -264,14 +268,14 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	const little = 50 * time.Millisecond
 	listen, err := probe.ListenTCP.Call(ctx, j.fleet, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
 	if err != nil {
-		return fmt.Sprintf("host %s: %s: `fabricform plan` tells whether the address is on it", to.Name, err)
+		return fmt.Sprintf("host %s: %s; run `fabricform plan` to see whether the host has this address", to.Name, err)
 	}
-	// NCCL binds what it sends from to neither a device nor an address (ncclSocketConnect in its
-	// src/misc/socket.cc): a check that did would pass between subnets that share a cable.
+	// NCCL does not bind its sending socket to a device or an address (ncclSocketConnect in its
+	// src/misc/socket.cc). A check that did so would pass between subnets that share a cable.
 	_, err = probe.SendTCP.Call(ctx, j.fleet, from.Name, probe.TCPSendSpec{Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
 		Token: listen.Token, Streams: 1, Duration: little})
 	if err != nil {
-		return fmt.Sprintf("%s (%s on %s) does not reach TCP port %d of %s (%s on %s), and NCCL's ranks meet there: both ends belong into one subnet, or need a route, and firewalls have to let the hosts' ports through (%s)",
+		return fmt.Sprintf("%s (%s on %s) cannot connect to TCP port %d of %s (%s on %s), as NCCL's ranks must: put both ends into one subnet or add a route, and allow the hosts' ports in their firewalls (%s)",
 			from.Name, from.SocketAddr, from.Socket, listen.Port, to.Name, to.SocketAddr, to.Socket, err)
 	}
 	if _, err = probe.CollectTCP.Call(ctx, j.fleet, to.Name, listen.ID); err != nil {
@@ -280,7 +284,7 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	return ""
 }
 
-// spec is what one host is asked for.
+// spec returns the request to one host.
 func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
 	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.gpus[i], Limit: collectiveLimit, Env: j.settings(j.hosts[i]),
 		Job: collective.Job{World: j.world(), Master: netip.AddrPortFrom(j.hosts[0].SocketAddr, j.has[0].Port), Count: valueCount, Sizes: sweepSizes,
@@ -291,12 +295,12 @@ func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
 	return s
 }
 
-// settings are what a host's ranks are given. NCCL reads its file by itself; where none is written, the
-// settings go along.
+// settings returns the environment of a host's ranks. NCCL reads its own configuration file. If fabricform
+// does not write one, the environment has the settings.
 func (j *job) settings(h launch.Host) map[string]string {
 	out := map[string]string{}
 	switch {
-	case h.File == "" || j.options.Lab: // a lab is often asked before anything is applied to it
+	case h.File == "" || j.options.Lab: // a lab is often validated before anything is applied to it
 		for _, v := range h.Env {
 			if strings.HasPrefix(v.Name, "NCCL_") {
 				out[v.Name] = v.Value
@@ -308,7 +312,7 @@ func (j *job) settings(h launch.Host) map[string]string {
 	return out
 }
 
-// rails are the ports that NCCL may use on a host: those that are up, and that its list of devices selects.
+// rails returns the ports that NCCL may use on a host: those that are up and that its device list selects.
 func (j *job) rails(h launch.Host) (out []facts.RDMADevice) {
 	if !usesRDMA(h) {
 		return nil

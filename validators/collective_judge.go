@@ -16,12 +16,12 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// collectiveFraction of the links' ceiling is what RDMA must reach where no threshold is declared.
+// collectiveFraction is the fraction of the links' ceiling that RDMA must reach if no threshold is declared.
 // Headers take 2 % at an RDMA MTU of 4096, and 7 % at 1024.
 const collectiveFraction = 0.8
 
-// operations are checked on every rank, in this order; a broadcast once from the first and once from
-// the last rank.
+// operations are checked on every rank, in this order. A broadcast is checked from the first rank and from
+// the last one.
 var operations = []string{"all_reduce", "broadcast", "send_recv"}
 
 // values judges each operation's results on all ranks.
@@ -32,6 +32,7 @@ func (j *job) values(ranks []ended) (out []Result) {
 	return out
 }
 
+// operation judges one operation. It stops at the first rank with wrong values.
 func (j *job) operation(op string, ranks []ended) Result {
 	res := j.result(CollectiveData)
 	res.Object, res.Setup = op, &Setup{Ranks: len(ranks)}
@@ -44,12 +45,12 @@ func (j *job) operation(op string, ranks []ended) Result {
 			}
 			if mine += v.Count; v.Wrong > 0 {
 				res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(v.Wrong), OutOf: float64(v.Count), Threshold: exactly(0)}}
-				return res.fails(fmt.Sprintf("rank %d on host %s: %d of %d values are wrong; the first is number %d, %d instead of %d: data is damaged on its way", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want),
-					"look at memory, PCIe and GPUDirect of that host")
+				return res.fails(fmt.Sprintf("rank %d on host %s: %d of %d values are wrong, the first at index %d (%d instead of %d): data is corrupted on the way", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want),
+					"check memory, PCIe and GPUDirect of that host")
 			}
 		}
 		if mine == 0 {
-			return res.unmeasured(fmt.Sprintf("rank %d on host %s did not report it", e.Rank, e.host), "")
+			return res.unmeasured(fmt.Sprintf("rank %d on host %s did not report this operation", e.Rank, e.host), "")
 		}
 		checked += mine
 	}
@@ -57,13 +58,13 @@ func (j *job) operation(op string, ranks []ended) Result {
 	return res
 }
 
-// bandwidth judges the largest size of the sweep, if the hosts' ports show that they carried it.
+// bandwidth judges the largest size of the sweep. It passes only if the hosts' ports show that they carried it.
 func (j *job) bandwidth(ctx context.Context, told account, before []moves) Result {
 	res := j.result(BusBandwidth)
 	sweep, world := told.sweep, j.world()
 	res.Object, res.Setup = "all_reduce", &Setup{Ranks: world}
 	if len(sweep) == 0 {
-		return res.unmeasured("rank 0 reported no size", "")
+		return res.unmeasured("rank 0 reported no bandwidth", "")
 	}
 	for _, s := range sweep {
 		res.Values = append(res.Values, Measurement{Name: MetricBusBandwidth, Value: collective.BusBandwidth(s, world), Unit: GBps, MessageBytes: s.Bytes})
@@ -82,14 +83,14 @@ func (j *job) bandwidth(ctx context.Context, told account, before []moves) Resul
 	case port.denied != "":
 		return res.fails("measured, but not over the fabric: "+port.denied, "")
 	case !met:
-		return res.fails("slower than that: a rail that is not used, sockets instead of RDMA, memory copies for want of GPUDirect, or a NIC far from its GPU", "see the log's findings and `fabricform show`")
+		return res.fails("slower than required: possible causes are an unused rail, sockets instead of RDMA, copies through host memory because GPUDirect is missing, or a NIC far from its GPU", "see the findings from the log, and run `fabricform show`")
 	}
 	return res
 }
 
-// ceiling is what the narrowest host's links carry in GB/s; 0: no speed is declared.
+// ceiling returns the GB/s that the links of the slowest host can carry, or 0 if no speed is declared.
 func (j *job) ceiling() float64 {
-	speed := map[string]float64{} // host.netdev's NIC
+	speed := map[string]float64{} // Gb/s by host.nic
 	for _, p := range j.fabric.Paths() {
 		gbps := p.ExpectGbps
 		if gbps == 0 {
@@ -114,7 +115,7 @@ func (j *job) ceiling() float64 {
 	return least
 }
 
-// threshold is the least GB/s that passes.
+// threshold returns the least GB/s that passes.
 func (j *job) threshold() *Threshold {
 	top := j.ceiling()
 	out := &Threshold{Ceiling: top}
@@ -134,12 +135,13 @@ func (j *job) threshold() *Threshold {
 	return out
 }
 
-// moves is what a host's ports have sent: bytes of the socket interface, or packets of RDMA devices' ports.
+// moves has the traffic counters of a host: of its socket interface, and of its RDMA ports.
 type moves struct {
 	socket probe.Counters
 	rdma   map[rdmaKey]probe.RDMACounters
 }
 
+// traffic reads the counters of all hosts.
 func (j *job) traffic(ctx context.Context) ([]moves, error) {
 	out := make([]moves, len(j.hosts))
 	for i, h := range j.hosts {
@@ -157,8 +159,8 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 	return out, nil
 }
 
-// carried reads the counters until they show what every host has sent at the very least: of an
-// all-reduce, what the other hosts do not have yet.
+// carried reads the counters until they show what every host must have sent, or until lateCounters is over.
+// In an all-reduce over n hosts, each host sends at least (n-1)/n of the payload.
 func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sweep) (all proof, err error) {
 	payload := 0.0
 	for _, s := range sweep {
@@ -187,13 +189,13 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 	}
 }
 
-// sent says whether a host's ports sent what they should. An RDMA packet has 4096 bytes at the
-// most; a port that carried less than a hundredth of its share carried nothing of it.
+// sent checks that a host's ports sent the payload. An RDMA packet has at most 4096 bytes. A port that sent
+// less than a hundredth of its share counts as idle.
 func sent(h launch.Host, before, after moves, payload float64) (p proof) {
 	if !usesRDMA(h) {
 		n := grown(before.socket.TxBytes, after.socket.TxBytes)
 		if p.counters = []Movement{{Port: h.Name + "." + h.Socket, Counter: "tx_bytes", Rise: n, AtLeast: uint64(payload)}}; float64(n) < payload {
-			p.denied = fmt.Sprintf("%s sent %d bytes, of at least %.0f", h.Socket, n, payload)
+			p.denied = fmt.Sprintf("%s sent %d bytes instead of at least %.0f", h.Socket, n, payload)
 		}
 		return p
 	}
@@ -202,7 +204,7 @@ func sent(h launch.Host, before, after moves, payload float64) (p proof) {
 		name, n, there := rise(before.rdma[port], after.rdma[port], packetsOut)
 		at := fmt.Sprintf("%s:%d", port.device, port.port)
 		if !there {
-			return proof{denied: at + " has no counters of packets, so nothing proves what it carried"}
+			return proof{denied: at + " has no packet counters, so it is unknown whether it carried the traffic"}
 		}
 		p.counters = append(p.counters, Movement{Port: port.String(), Counter: name, Rise: n})
 		if total += float64(n); float64(n) < payload/4096/float64(len(after.rdma))/100 {
@@ -211,9 +213,9 @@ func sent(h launch.Host, before, after moves, payload float64) (p proof) {
 	}
 	switch {
 	case total < payload/4096:
-		p.denied = fmt.Sprintf("its RDMA devices sent %.0f packets, of at least %.0f", total, payload/4096)
+		p.denied = fmt.Sprintf("its RDMA devices sent %.0f packets instead of at least %.0f", total, payload/4096)
 	case idle != "":
-		p.denied = idle + " carried nothing of it, and is one of the ports that NCCL may use"
+		p.denied = idle + " carried none of the traffic, although NCCL may use this port"
 	}
 	return p
 }

@@ -24,43 +24,44 @@ type launching struct {
 	limit time.Duration
 
 	mu      sync.Mutex
-	began   map[int]bool // hosts whose daemon was asked for
-	refused []string     // why a daemon did not run
-	broken  []string     // how a daemon ended badly
-	late    *lateStop    // once one part has ended
+	began   map[int]bool // hosts whose daemon was requested
+	refused []string     // why daemons did not start
+	broken  []string     // how daemons failed
+	late    *lateStop    // begins once one part has ended
 	logs    []log
 	held    []Result
 }
 
-// launched is how it ended.
+// launched is the outcome of a launch.
 type launched struct {
 	probe.LaunchEnded
 	refused, broken []string
 	logs            []log
-	held            []Result // processes that have not ended; also with an error
+	held            []Result // processes that are still alive; also set with an error
 }
 
-// launch has mpirun start a program of nccl-tests on all hosts. Where it would ask a remote shell, it asks the helper,
-// which asks here; a daemon is started by its own host's helper.
+// launch runs a program of nccl-tests on all hosts with mpirun. mpirun starts its daemons on the other hosts
+// through a remote shell. Here that shell is the helper on the first host: it passes each request to this
+// process, which has the helper on the daemon's own host start the daemon.
 func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (launched, error) {
 	id := rand.Text()
 	l := &launching{job: j, id: id, limit: limit, began: map[int]bool{}, late: j.lateStop(ctx, id)}
 	first := j.hosts[0]
-	asking, enough := context.WithCancel(ctx)
-	defer enough()
+	asking, stopAsking := context.WithCancel(ctx)
+	defer stopAsking()
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
 			ask, err := probe.AwaitShell.Call(asking, j.fleet, first.Name, l.id)
 			if err != nil || ask.Over {
-				return // if the host is lost, Launch says so
+				return // if the host was lost, Launch returns the error
 			}
 			all.Go(func() { l.answer(ctx, ask) })
 		}
 	})
 	e, err := probe.Launch.Call(ctx, j.fleet, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
-	enough()
-	l.late.begin() // daemons end when mpirun has
+	stopAsking()
+	l.late.begin() // the daemons end soon after mpirun
 	all.Wait()
 	l.late.end()
 	l.held = append(held(first.Name, e.Left), l.held...)
@@ -71,7 +72,7 @@ func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Dur
 	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: l.held}, nil
 }
 
-// held names processes of a launch that a host has not ended.
+// held returns a warning about processes of a launch that are still alive on a host.
 func held(host string, pids []int) []Result {
 	if len(pids) == 0 {
 		return nil
@@ -79,10 +80,10 @@ func held(host string, pids []int) []Result {
 	return []Result{{Check: CheckNCCL, Item: Leftovers, Subject: onHost(host), Host: host, Verdict: Warn,
 		Values: []Measurement{{Name: MetricProcesses, Value: float64(len(pids)), Threshold: exactly(0)}},
 		Cause:  fmt.Sprintf("mpirun processes still alive %s after SIGKILL: %s; they may hold GPUs", probe.GoneWithin, strings.Trim(fmt.Sprint(pids), "[]")),
-		Cure:   "look again with ps; if they stay, dmesg may say what in the kernel holds them, and a reboot frees them"}}
+		Cure:   "check again with ps; if the processes are still there, look for the reason in dmesg, and reboot the host"}}
 }
 
-// answer does what mpirun asks for, if it is for another host of the job that has no daemon yet.
+// answer starts the daemon that mpirun asks for. It refuses hosts outside the job, and a second daemon on a host.
 func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 	told := probe.LaunchTold{ID: l.id, Number: ask.Number, Exit: 1}
 	i := slices.IndexFunc(l.hosts, func(h launch.Host) bool { return h.SocketAddr.String() == ask.Host })
@@ -91,7 +92,7 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 	l.began[i] = true
 	l.mu.Unlock()
 	if i < 1 || again {
-		told.Text = fmt.Sprintf("refused: %.80q is no host of this job that waits for a daemon", ask.Host)
+		told.Text = fmt.Sprintf("refused: %.80q is not a host of this job, or its daemon was already started", ask.Host)
 	} else {
 		h := l.hosts[i]
 		e, err := probe.RunDaemon.Call(ctx, l.fleet, h.Name, probe.DaemonSpec{ID: l.id, TestPrograms: l.programs(), RankSettings: l.rankSettings(h), Words: ask.Words, Limit: l.limit})
@@ -114,19 +115,19 @@ func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
 		l.mu.Unlock()
 	}
 	if told.Text != "" {
-		l.late.begin() // Hydra's mpirun would wait for a daemon that never comes
+		l.late.begin() // otherwise Hydra's mpirun would wait forever for this daemon
 	}
-	_, _ = probe.AnswerShell.Call(ctx, l.fleet, l.hosts[0].Name, told) // an mpirun that has ended needs no answer
+	_, _ = probe.AnswerShell.Call(ctx, l.fleet, l.hosts[0].Name, told) // an error here means only that mpirun has ended
 }
 
-// how is how a daemon ended that failed, in words.
+// how describes how a failed daemon ended.
 func how(e probe.LaunchEnded) string {
-	text := fmt.Sprintf("ended with status %d", e.Exit)
+	text := fmt.Sprintf("exited with status %d", e.Exit)
 	switch {
 	case e.TimedOut:
-		text = "hung until its time was over"
+		text = "timed out"
 	case e.Signal != "":
-		text = "was ended by " + e.Signal
+		text = "was ended by a signal (" + e.Signal + ")"
 	}
 	if reason := mpi.Reason(nil, e.Err, 400); reason != "" {
 		text += ": " + reason
@@ -142,7 +143,7 @@ func (j *job) rankSettings(h launch.Host) probe.RankSettings {
 	return probe.RankSettings{Netdev: h.Socket, Env: j.settings(h)}
 }
 
-// mpiJob is the job in MPI's terms: its own traffic goes where ranks of NCCL meet.
+// mpiJob returns the job in MPI's terms. MPI uses the networks on which NCCL's ranks meet.
 func (j *job) mpiJob() mpi.Launch {
 	l := mpi.Launch{Release: j.mpi}
 	for i, h := range j.hosts {
@@ -160,10 +161,10 @@ func (j *job) mpiJob() mpi.Launch {
 	return l
 }
 
-// ipv4 are addresses in what mpirun says: it was told no other names of the hosts.
+// ipv4 matches the addresses in mpirun's output, which knows the hosts only by their addresses.
 var ipv4 = regexp.MustCompile(`\d+(?:\.\d+){3}`)
 
-// why is how a launch failed; "": it did not. Values that are wrong are a result, not a failure.
+// why returns why a launch failed, or "" if it did not. Wrong values are a result, not a failure.
 func (l launched) why(j *job, t collective.Table) string {
 	all := make([]int, j.world())
 	for i := range all {
@@ -175,14 +176,14 @@ func (l launched) why(j *job, t collective.Table) string {
 		}
 		return address
 	})
-	failures := slices.Concat(t.Failures, collective.ParseTable(l.Err).Failures) // the loader complains there
+	failures := slices.Concat(t.Failures, collective.ParseTable(l.Err).Failures) // the dynamic loader writes its errors there
 	switch {
 	case len(l.refused) > 0:
 		return strings.Join(l.refused, "; ")
 	case len(t.Ranks) > 0 && t.Ranks[len(t.Ranks)-1] == 0 && len(all) > 1:
-		return "its ranks do not know of each other: build nccl-tests with MPI=1, for the MPI whose mpirun this is"
+		return "the ranks do not find each other: build nccl-tests with MPI=1, against the MPI that this mpirun belongs to"
 	case l.TimedOut:
-		return fmt.Sprintf("it hung until its time of %s was over", collectiveLimit)
+		return fmt.Sprintf("timed out after %s", collectiveLimit)
 	case t.OutOfBounds != nil && (l.Exit == 0 || *t.OutOfBounds > 0) && slices.Equal(t.Ranks, all):
 		return ""
 	case l.Stopped && len(l.broken) > 0:
@@ -190,11 +191,11 @@ func (l launched) why(j *job, t collective.Table) string {
 	case len(failures) > 0:
 		return failures[0]
 	case l.Signal != "":
-		return "mpirun was ended by " + l.Signal
+		return "mpirun was ended by a signal (" + l.Signal + ")"
 	case said != "":
 		return said
 	case t.OutOfBounds != nil:
-		return fmt.Sprintf("%d of %d ranks told of themselves", len(t.Ranks), len(all))
+		return fmt.Sprintf("only %d of %d ranks reported", len(t.Ranks), len(all))
 	}
-	return fmt.Sprintf("mpirun ended with status %d and did not say why", l.Exit)
+	return fmt.Sprintf("mpirun exited with status %d and gave no reason", l.Exit)
 }

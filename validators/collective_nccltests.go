@@ -12,8 +12,7 @@ import (
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
-// What programs of nccl-tests are asked for. Sizes begin small, so that the larger ones are known to take
-// no longer than sizeBudget.
+// The parameters of nccl-tests. Small sizes run first: their times show which large ones fit into sizeBudget.
 const (
 	testIterations = 20
 	smallMax       = 16 << 20
@@ -24,10 +23,10 @@ const (
 	labMax         = 1 << 20
 	smallFactor    = 128
 	labIterations  = 5
-	valueBytes     = 8 * valueCount // as much as torch's ranks check
+	valueBytes     = 8 * valueCount // as many values as torch's ranks check
 )
 
-// lookForPrograms asks every host for nccl-tests and MPI; the results say why the job cannot run.
+// lookForPrograms asks every host for nccl-tests and MPI. It returns results only if the job cannot run.
 func (j *job) lookForPrograms(ctx context.Context) []Result {
 	has, errs := make([]probe.LaunchHas, len(j.hosts)), make([]error, len(j.hosts))
 	j.gpus = make([]int, len(j.hosts))
@@ -44,9 +43,9 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 		case has[i].GPUs == 0:
 			without = append(without, h.Name)
 		case has[i].Problem != "":
-			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, or say where they are with validate.nccl.nccl_tests and .mpirun", h.Name, has[i].Problem))
+			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, or set their paths with validate.nccl.nccl_tests and validate.nccl.mpirun", h.Name, has[i].Problem))
 		case h.SocketAddr.Is6():
-			problem = append(problem, fmt.Sprintf("host %s: ranks meet at %s, and MPI's launchers need IPv4: set nccl.socket_ifname to an interface that has it, or run torch", h.Name, h.SocketAddr))
+			problem = append(problem, fmt.Sprintf("host %s: ranks meet at %s, but MPI's launchers need IPv4: set nccl.socket_ifname to an interface with an IPv4 address, or set validate.nccl.run to \"torch\"", h.Name, h.SocketAddr))
 		default:
 			j.gpus[i] = has[i].GPUs
 			releases = append(releases, has[i].MPI.String())
@@ -58,12 +57,12 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 	j.mpi = has[0].MPI
 	slices.Sort(releases)
 	if releases = slices.Compact(releases); len(releases) > 1 {
-		return j.unmeasured("the hosts have different MPIs ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other", "install one release everywhere")
+		return j.unmeasured("the hosts have different MPI releases ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other", "install the same release everywhere")
 	}
 	return nil
 }
 
-// ncclTests runs NVIDIA's programs one after another.
+// ncclTests runs NVIDIA's nccl-tests programs one after another.
 func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 	deadline := time.Now().Add(collectiveLimit)
 	tables := map[string][]collective.Table{}
@@ -92,7 +91,7 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 	a.software = j.runTests(run, &a)
 	for _, h := range j.hosts {
 		if text := logs[h.Name]; text != nil {
-			a.logs = append(a.logs, log{h.Name, "its ranks", text.String(), a.failed == ""})
+			a.logs = append(a.logs, log{h.Name, "the ranks", text.String(), a.failed == ""})
 		}
 	}
 	for _, op := range operations {
@@ -101,7 +100,7 @@ func (j *job) ncclTests(ctx context.Context) (a account, err error) {
 	return a, err
 }
 
-// runTests runs all tests until one fails, and answers with their releases.
+// runTests runs all tests until one fails, and returns the releases of the software.
 func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Table, bool), a *account) (software []string) {
 	small := collective.TestRun{Program: collective.AllReducePerf, Min: 8, Max: smallMax, Factor: smallFactor, Iterations: testIterations}
 	if j.options.Lab {
@@ -134,14 +133,14 @@ func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Tab
 	return software
 }
 
-// large is the run of the largest sizes that do not take too long, by the time of the largest small one; beyond is the
-// first that would.
+// large returns the run of the large sizes that fit into sizeBudget, estimated from the time of the largest
+// small size. beyond is the first size that does not fit.
 func (j *job) large(sweep []collective.Sweep) (r collective.TestRun, beyond *collective.Sweep) {
 	if len(sweep) == 0 {
 		return r, nil
 	}
 	last := sweep[len(sweep)-1]
-	each := func(bytes int64) float64 {
+	each := func(bytes int64) float64 { // seconds
 		return last.Seconds / float64(last.Iterations) * float64(bytes) / float64(last.Bytes)
 	}
 	r = collective.TestRun{Program: collective.AllReducePerf, Min: largeMin, Factor: largeFactor}
@@ -149,13 +148,13 @@ func (j *job) large(sweep []collective.Sweep) (r collective.TestRun, beyond *col
 		if each(bytes) > sizeBudget.Seconds() {
 			return r, &collective.Sweep{Op: "all_reduce", Bytes: bytes, Seconds: each(bytes)}
 		}
-		// Out of place and in place.
+		// Each iteration runs twice: out of place and in place.
 		r.Max, r.Iterations = bytes, max(1, min(testIterations, int(sizeBudget.Seconds()/2/each(bytes))))
 	}
 	return r, nil
 }
 
-// tableValues judges what programs of nccl-tests found wrong; they do not say on which rank.
+// tableValues judges the values that nccl-tests checked. Its programs do not report the rank of a wrong value.
 func (j *job) tableValues(op string, tables []collective.Table) Result {
 	res := j.result(CollectiveData)
 	res.Object, res.Setup = op, &Setup{Ranks: j.world()}
@@ -166,19 +165,19 @@ func (j *job) tableValues(op string, tables []collective.Table) Result {
 		switch {
 		case wrong > 0 || t.OutOfBounds != nil && *t.OutOfBounds > 0:
 			res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(wrong), MessageBytes: at, Threshold: exactly(0)}}
-			return res.fails("nccl-tests found wrong values: data is damaged on its way", "look at memory, PCIe and GPUDirect; run = \"torch\" names the rank and the place")
+			return res.fails("nccl-tests found wrong values: data is corrupted on the way", "check memory, PCIe and GPUDirect; set run = \"torch\" to learn the rank and the index")
 		case !checked:
 			return res.unmeasured("nccl-tests did not check the values", "")
 		}
 	}
 	if sizes == 0 {
-		return res.unmeasured("nccl-tests reported no size", "")
+		return res.unmeasured("nccl-tests reported no results", "")
 	}
 	res.Values = []Measurement{{Name: MetricValuesWrong, Threshold: exactly(0)}, {Name: MetricSizes, Value: float64(sizes)}}
 	return res
 }
 
-// release writes NCCL's number as it is known: 22809 is 2.28.9 (NCCL_VERSION in its nccl.h).
+// release formats NCCL's version number: 22809 is 2.28.9 (NCCL_VERSION in its nccl.h).
 func release(number string) string {
 	n, err := strconv.Atoi(number)
 	switch {

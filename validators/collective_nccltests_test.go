@@ -179,20 +179,20 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			}
 		}, nil, []string{"fail a+b all_reduce collective_data: values_wrong 28 at 8 B = 0", "fail a+b send_recv collective_data: values_wrong"}},
 		"not of MPI":  {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0)+printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 1, 0), probe.LaunchEnded{}), nil, []string{"fail a+b job: unmeasured", "build nccl-tests with MPI=1"}},
-		"a rank less": {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 3, 0), probe.LaunchEnded{}), nil, []string{"fail a+b job: unmeasured", "3 of 4 ranks told of themselves"}},
+		"a rank less": {says(printed(collective.TestRun{Min: 8, Max: 8, Factor: 2}, 3, 0), probe.LaunchEnded{}), nil, []string{"fail a+b job: unmeasured", "only 3 of 4 ranks reported"}},
 		"a rank dies": {says("", probe.LaunchEnded{Exit: 137, Err: []byte("---\nmpirun noticed that process rank 3 with PID 9 on node 192.168.88.2 exited on signal 9 (Killed), not on 192.168.88.21.\n")}), nil,
 			[]string{"fail a+b job: unmeasured", "process rank 3 with PID 9 on node b exited on signal 9 (Killed), not on 192.168.88.21."}},
 		"no GPU's kernel": {says("h: Test CUDA failure common.cu:1 'invalid device function'\n", probe.LaunchEnded{Exit: 2, Err: []byte("noise")}), nil, []string{"fail a+b job: unmeasured", "all_reduce_perf: h: Test CUDA failure common.cu:1 'invalid device function'"}},
-		"hangs":           {says("", probe.LaunchEnded{TimedOut: true}), nil, []string{"it hung until its time of 9m0s was over"}},
-		"silent":          {says("\n", probe.LaunchEnded{Exit: 1}), nil, []string{"mpirun ended with status 1 and did not say why"}},
+		"hangs":           {says("", probe.LaunchEnded{TimedOut: true}), nil, []string{"all_reduce_perf: timed out after 9m0s"}},
+		"silent":          {says("\n", probe.LaunchEnded{Exit: 1}), nil, []string{"mpirun exited with status 1 and gave no reason"}},
 		"refused": {func(o *orchestra) {
 			o.refuses = "there is no orted beside mpirun"
 			says("", probe.LaunchEnded{Exit: 1})(o)
 		}, nil, []string{"fail a+b job: unmeasured", "host b: there is no orted beside mpirun"}},
-		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen;")}), nil, []string{"fail a+b job: unmeasured", "host b: mpirun's daemon ended with status 1: cannot listen;"}},
-		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon ended with status 3;"}},
-		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by killed;"}},
-		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon hung until its time was over;"}},
+		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen;")}), nil, []string{"fail a+b job: unmeasured", "host b: mpirun's daemon exited with status 1: cannot listen;"}},
+		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon exited with status 3;"}},
+		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by a signal (killed);"}},
+		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon timed out;"}},
 		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a+b all_reduce collective_data", "warn b processes: processes 2 = 0 () mpirun processes still alive 30s after SIGKILL: 12 34;"}},
 		"a rank is held where the first host is lost": {func(o *orchestra) { o.daemon.Left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
 			[]string{"fail a+b job: unmeasured", "host a: it does not answer any more", "warn b processes: processes 1 = 0"}},
@@ -205,8 +205,8 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			[]string{"fail a+b job: unmeasured", "host b: there is no /opt/nccl-tests/build/sendrecv_perf; build nccl-tests with MPI=1 there"}},
 		"two MPIs": {func(o *orchestra) {
 			o.has["b"] = probe.LaunchHas{GPUs: 2, MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
-		}, nil, []string{"fail a+b job: unmeasured", "different MPIs (MPICH 4.0.2, Open MPI 4.1.4)"}},
-		"no GPUs": {func(o *orchestra) { o.snaps["a"].GPUs, o.snaps["b"].GPUs = nil, nil }, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA shows"}},
+		}, nil, []string{"fail a+b job: unmeasured", "different MPI releases (MPICH 4.0.2, Open MPI 4.1.4)"}},
+		"no GPUs": {func(o *orchestra) { o.snaps["a"].GPUs, o.snaps["b"].GPUs = nil, nil }, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA can use"}},
 	} {
 		o := newOrchestra()
 		if c.orchestra != nil {
@@ -256,7 +256,7 @@ func TestOnlyHostsOfTheJobGetADaemon(t *testing.T) {
 	o.asks = []probe.LaunchAsk{{Number: 1, Host: "192.168.88.2", Words: []string{"orted"}}, {Number: 2, Host: "192.168.88.2", Words: []string{"orted", "again"}}, {Number: 3, Host: "10.0.0.9"}, {Number: 4, Host: "192.168.88.1"}, {Number: 5, Host: "b"}}
 	o.play(t, nil)
 	refused := slices.DeleteFunc(slices.Clone(o.told), func(t probe.LaunchTold) bool { return t.Exit == 0 })
-	if len(o.daemons) != len(o.runs) || len(refused) != 4*len(o.runs) || !strings.Contains(refused[0].Text, "no host of this job") {
+	if len(o.daemons) != len(o.runs) || len(refused) != 4*len(o.runs) || !strings.Contains(refused[0].Text, "not a host of this job") {
 		t.Errorf("%s %+v", o.daemons, refused)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
-// ended is one rank's end, with what it told.
+// ended is the outcome of one rank, with its report.
 type ended struct {
 	host string
 	probe.CollectiveRank
 	collective.Report
 }
 
-// why is how the rank failed; "": it did not.
+// why returns why the rank failed, or "" if it did not.
 func (e ended) why() string {
 	when := "before all ranks had connected"
 	if e.Connected {
@@ -32,39 +32,39 @@ func (e ended) why() string {
 	case e.Done && e.Exit == 0:
 		return ""
 	case e.Failure != nil && e.Failure.Stage == "meet":
-		return "it did not reach the port where ranks meet: " + e.Failure.Text
+		return "cannot connect to the port where ranks meet: " + e.Failure.Text
 	case e.Failure != nil:
 		return fmt.Sprintf("%s: %s", e.Failure.Kind, e.Failure.Text)
 	case e.TimedOut:
-		return fmt.Sprintf("it hung until its time of %s was over, %s", collectiveLimit, when)
+		return fmt.Sprintf("timed out after %s, %s", collectiveLimit, when)
 	case e.Stopped:
-		return "it was stopped, because another rank had ended"
+		return "stopped because another rank had ended"
 	case e.Signal != "":
-		return fmt.Sprintf("it was ended by %s, %s", e.Signal, when)
+		return fmt.Sprintf("ended by a signal (%s) %s", e.Signal, when)
 	}
-	text := fmt.Sprintf("it ended with status %d and did not say why, %s", e.Exit, when)
+	text := fmt.Sprintf("exited with status %d %s and gave no reason", e.Exit, when)
 	if e.Strange > 0 {
-		text += fmt.Sprintf("; %d lines of its output are not the script's", e.Strange)
+		text += fmt.Sprintf("; unexpected lines in its output: %d", e.Strange)
 	}
 	return text
 }
 
-// account is what a job's ranks told, whatever started them.
+// account is the report of a job's ranks, from torch or nccl-tests.
 type account struct {
-	software []string // that ran them, each with its release
-	failed   string   // why they did not come to their end; "": they did
+	software []string // the programs that ran the ranks, each with its release
+	failed   string   // why the ranks did not finish; "" if they did
 	values   []Result
 	sweep    []collective.Sweep
-	beyond   *collective.Sweep // the size before which the sweep ended
+	beyond   *collective.Sweep // the first size that was left out, because it would take too long
 	logs     []log
-	held     []Result // processes that have not ended; also with an error
+	held     []Result // processes that are still alive; also set with an error
 }
 
-// log is NCCL's, of ranks on a host.
+// log is NCCL's log from ranks on a host.
 type log struct {
-	host, who string // who is "rank 3", or "its ranks"
+	host, who string // who is "rank 3", or "the ranks"
 	text      string
-	well      bool // they came to their end
+	well      bool // the ranks finished
 }
 
 // measure runs all ranks and judges them.
@@ -100,8 +100,8 @@ func (j *job) torch(ctx context.Context) (account, error) {
 	return a, nil
 }
 
-// lateStop ends a job's parts on all hosts a while after one has ended, in which the others may end by themselves and
-// say why.
+// lateStop stops a job on all hosts some time after one part has ended. Until then, the other parts may end
+// on their own and report why.
 type lateStop struct {
 	once  sync.Once
 	all   sync.WaitGroup
@@ -114,23 +114,22 @@ func (j *job) lateStop(ctx context.Context, id string) *lateStop {
 	return &lateStop{over: over, after: func() {
 		select {
 		case <-time.After(untilStopped):
-			j.each(func(_ int, host string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) }) // a host that is lost ends them by itself
+			j.each(func(_ int, host string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) }) // a host that cannot be reached stops its part when the connection breaks
 		case <-ctx.Done():
 		}
 	}}
 }
 
-// begin starts the while; again it does nothing.
+// begin starts the timer. Further calls do nothing.
 func (l *lateStop) begin() { l.once.Do(func() { l.all.Go(l.after) }) }
 
-// end is due when all parts have ended.
+// end cancels the timer. Call it when all parts have ended.
 func (l *lateStop) end() {
 	l.over()
 	l.all.Wait()
 }
 
-// ranks runs the job on all hosts at once. Where one fails, the others are stopped after a while in
-// which they may say why themselves.
+// ranks runs the job on all hosts at once. If one host fails, lateStop stops the others.
 func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	id := rand.Text()
 	var mu sync.Mutex
@@ -161,7 +160,7 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	return out, err
 }
 
-// failed names the first rank that has a reason of its own, and what its log says of it.
+// failed describes the first rank that failed for a reason of its own, or returns "" if no rank failed.
 func (j *job) failed(ranks []ended) string {
 	var bad []ended
 	for _, e := range ranks {
@@ -184,7 +183,7 @@ func (j *job) failed(ranks []ended) string {
 	return text
 }
 
-// met is who took part, and over what.
+// met returns the result that names the number of ranks, their software and their transport.
 func (j *job) met(software []string) Result {
 	res := j.result(Ranks)
 	res.Values = []Measurement{{Name: MetricRanks, Value: float64(j.world())}}
@@ -196,7 +195,7 @@ func (j *job) met(software []string) Result {
 	return res
 }
 
-// logged are the findings in all logs, each once for a host.
+// logged returns the findings in all logs, each once per host.
 func (j *job) logged(logs []log) (out []Result) {
 	warning := func(host string) Result {
 		return Result{Check: CheckNCCL, Item: RankLog, Subject: onHost(host), Host: host, Verdict: Warn}
@@ -209,11 +208,11 @@ func (j *job) logged(logs []log) (out []Result) {
 		if e.well && !informs && !silent[e.host] {
 			silent[e.host] = true
 			res := warning(e.host)
-			res.Unmeasured, res.Cause = true, e.who+" ended well, and the log has no line of NCCL's: nothing says which NICs and interfaces NCCL chose. Was this NCCL built without logging?"
+			res.Unmeasured, res.Cause = true, e.who+" finished, but the log has no line from NCCL, so it is unknown which NICs and interfaces NCCL chose; NCCL may have been built without logging"
 			out = append(out, res)
 		}
 		if !informs && !warns {
-			continue // torch's words alone
+			continue // the log has only torch's messages
 		}
 		for _, f := range explain.Explain("rank.log", e.text, j.fabric).Findings {
 			key := said{e.host, f.Summary, f.Wrong}

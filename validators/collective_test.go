@@ -173,17 +173,17 @@ func TestCollectivesAreJudged(t *testing.T) {
 		"sound": {nil, nil, []string{"pass a+b ranks: ranks 4 (4 ranks, torch 2.7.0, NCCL 2.26.2, sockets eth0)", "pass a+b broadcast collective_data: values_wrong 0 of 72 = 0 (4 ranks",
 			"pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B no_min_busbw"}},
 		"fast enough": {nil, demands(14.9), []string{"pass a+b all_reduce bus_bandwidth: ", "≥ 14.9"}},
-		"too slow":    {nil, demands(15.1), []string{"fail a+b all_reduce bus_bandwidth: ", "≥ 15.1", "slower than that"}},
+		"too slow":    {nil, demands(15.1), []string{"fail a+b all_reduce bus_bandwidth: ", "≥ 15.1", "slower than required"}},
 		"elsewhere":   {func(c *choir) { c.silent = true }, nil, []string{"fail a+b all_reduce bus_bandwidth: ", "measured, but not over the fabric: host a: eth0 sent "}},
 		"wrong values": {func(c *choir) {
 			c.says = replace(`"op":"send_recv","count":9,"wrong":0`, `"op":"send_recv","count":9,"wrong":2,"at":7,"got":5,"want":6`)
-		}, nil, []string{"fail a+b send_recv collective_data: values_wrong 2 of 9", "rank 2 on host b: 2 of 9 values are wrong; the first is number 7, 5 instead of 6", "pass a+b all_reduce collective_data"}},
+		}, nil, []string{"fail a+b send_recv collective_data: values_wrong 2 of 9", "rank 2 on host b: 2 of 9 values are wrong, the first at index 7 (5 instead of 6)", "pass a+b all_reduce collective_data"}},
 		"silent on an operation": {func(c *choir) { c.says = replace(`"op":"all_reduce","count"`, `"op":"other","count"`) }, nil,
-			[]string{"fail a+b all_reduce collective_data: unmeasured", "rank 2 on host b did not report it"}},
-		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a+b job: unmeasured", "rank 2 on host b: it ended with status 0 and did not say why, after all ranks had connected"}},
+			[]string{"fail a+b all_reduce collective_data: unmeasured", "rank 2 on host b did not report this operation"}},
+		"not done": {func(c *choir) { c.says = replace(`{"event":"done"}`, ``) }, nil, []string{"fail a+b job: unmeasured", "rank 2 on host b: exited with status 0 after all ranks had connected and gave no reason"}},
 		"not begun": {func(c *choir) {
 			c.says = func(string, int) (string, string, int) { return "hello\n", soundLog, 7 }
-		}, nil, []string{"rank 0 on host a: it ended with status 7 and did not say why, before all ranks had connected; 1 lines of its output are not the script's"}},
+		}, nil, []string{"rank 0 on host a: exited with status 7 before all ranks had connected and gave no reason; unexpected lines in its output: 1"}},
 		"a sweep that ends early": {func(c *choir) {
 			c.says = func(string, int) (string, string, int) {
 				return strings.Replace(sound, `{"event":"done"}`, `{"event":"stopped","bytes":536870912,"seconds":20.5}`+"\n"+`{"event":"done"}`, 1), soundLog, 0
@@ -193,7 +193,7 @@ func TestCollectivesAreJudged(t *testing.T) {
 			c.says = func(host string, _ int) (string, string, int) {
 				return sound, map[string]string{"a": soundLog, "b": "torch says hello\n"}[host], 0
 			}
-		}, nil, []string{"warn b log: unmeasured () rank 2 ended well, and the log has no line of NCCL's"}},
+		}, nil, []string{"warn b log: unmeasured () rank 2 finished, but the log has no line from NCCL"}},
 		"one fails": {func(c *choir) {
 			c.hangs = "a"
 			c.says = func(_ string, rank int) (string, string, int) {
@@ -202,13 +202,13 @@ func TestCollectivesAreJudged(t *testing.T) {
 		}, nil, []string{"fail a+b job: unmeasured () rank 2 on host b: DistBackendError: rank 2 cannot (4 of 4 ranks failed)", "fail b log: Bootstrap over a local interface"}},
 		"no GPU": {func(c *choir) {
 			c.has["a"], c.has["b"] = probe.CollectiveHas{}, probe.CollectiveHas{Problem: "python3 is not installed"}
-		}, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA shows"}},
+		}, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA can use"}},
 		"no GPU on one": {func(c *choir) { c.has["b"] = probe.CollectiveHas{Problem: "python3 is not installed"} }, nil,
-			[]string{"fail a+b job: unmeasured", "host b has no GPU that CUDA shows, and others have"}},
+			[]string{"fail a+b job: unmeasured", "host b has no GPU that CUDA can use, but other hosts do"}},
 		"no GPU, and a problem": {func(c *choir) {
 			c.has["a"], c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}, probe.CollectiveHas{}
 			c.snaps["a"].GPUs = []facts.GPU{{}}
-		}, nil, []string{"fail a+b job: unmeasured", "host a: this Python has no torch", "host b has no GPU that CUDA shows"}},
+		}, nil, []string{"fail a+b job: unmeasured", "host a: this Python has no torch", "host b has no GPU that CUDA can use"}},
 		"no torch": {func(c *choir) {
 			c.has["b"] = probe.CollectiveHas{Problem: "this Python has no torch"}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
@@ -216,13 +216,13 @@ func TestCollectivesAreJudged(t *testing.T) {
 		"blind torch": {func(c *choir) {
 			c.has["b"] = probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0+cpu", HasNCCL: true}}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
-		}, nil, []string{"fail a+b job: unmeasured", "the driver has 1 GPUs, and torch 2.7.0+cpu sees none"}},
+		}, nil, []string{"fail a+b job: unmeasured", "the driver lists GPUs (1), but torch 2.7.0+cpu cannot use them"}},
 		"two NCCLs": {func(c *choir) {
 			h := c.has["b"]
 			h.Look.NCCL = "2.21.5"
 			c.has["b"] = h
-		}, nil, []string{"fail a+b job: unmeasured", "different NCCLs (2.21.5, 2.26.2)"}},
-		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a+b job: unmeasured", "b (192.168.88.2 on eth0) does not reach TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
+		}, nil, []string{"fail a+b job: unmeasured", "different NCCL versions on the hosts (2.21.5, 2.26.2)"}},
+		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a+b job: unmeasured", "b (192.168.88.2 on eth0) cannot connect to TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
 		"storage":     {nil, func(f *fabric.Fabric) { f.Links[0].Role, f.Links[1].Role = "storage", "storage" }, []string{""}},
 		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a+b job:  () host_unreachablehost b could not be reached"}},
 		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a+b job:  () bad_settingsthe settings of host a cannot work: socket_ifname is \"eth7\""}},
@@ -269,9 +269,9 @@ func TestCollectivesOverRDMAAreJudged(t *testing.T) {
 		"sound":               {nil, nil, "pass a+b ranks: ranks 4 (4 ranks, torch 2.7.0, NCCL 2.26.2, RDMA rdma0,rdma1)"},
 		"fast enough":         {takes("2.99"), nil, "pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 5.017 at 1000000000 B ≥ 5 (4 ranks"},
 		"79 %":                {takes("3.04"), nil, "fail a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 4.934 at 1000000000 B ≥ 5"},
-		"idle rail":           {func(c *choir) { c.idle = "rdma1:1" }, nil, "measured, but not over the fabric: host a: its RDMA devices sent 700000 packets, of at least 12207"},
-		"idle rail, named":    {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma1:1 carried nothing of it"},
-		"idle port":           {func(c *choir) { dual(c); c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma0:2 carried nothing of it"},
+		"idle rail":           {func(c *choir) { c.idle = "rdma1:1" }, nil, "measured, but not over the fabric: host a: its RDMA devices sent 700000 packets instead of at least 12207"},
+		"idle rail, named":    {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma1:1 carried none of the traffic"},
+		"idle port":           {func(c *choir) { dual(c); c.packets = 14e5 }, nil, "measured, but not over the fabric: host a: rdma0:2 carried none of the traffic"},
 		"a rail that is left": {func(c *choir) { c.idle = "rdma1:1"; c.packets = 14e5 }, only("=rdma0"), "pass a+b all_reduce bus_bandwidth: bus_bandwidth 0.03072 at 1024 B, bus_bandwidth 15 at 1000000000 B ≥ 2.5"},
 		"a rail that is down": {func(c *choir) {
 			c.idle = "rdma1:1"
@@ -346,8 +346,8 @@ func TestARailThatCarriesNothingIsNamed(t *testing.T) {
 	}
 	const payload = 4096 * 1e6
 	for want, after := range map[string]moves{
-		"": counts(7e5, 7e5), "mlx5_1:1 carried nothing": counts(14e5, 1000), "sent 800000 packets, of at least 1000000": counts(4e5, 4e5),
-		"no counters of packets": {rdma: map[rdmaKey]probe.RDMACounters{{"a", "mlx5_0", 1}: {}}},
+		"": counts(7e5, 7e5), "mlx5_1:1 carried none of the traffic": counts(14e5, 1000), "sent 800000 packets instead of at least 1000000": counts(4e5, 4e5),
+		"no packet counters": {rdma: map[rdmaKey]probe.RDMACounters{{"a", "mlx5_0", 1}: {}}},
 	} {
 		if got := sent(h, counts(0, 0), after, payload).denied; !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q, want %q", got, want)

@@ -183,7 +183,7 @@ func shown(before, after counted, m measurement, from, to port) proof {
 	if out >= least && in >= least {
 		return p
 	}
-	p.denied = fmt.Sprintf("%s sent %d packets and %s received %d, of at least %d", from.key(), out, to.key(), in, least)
+	p.denied = fmt.Sprintf("%s sent %d packets and %s received %d instead of at least %d", from.key(), out, to.key(), in, least)
 	for key := range after {
 		if _, n, _ := rise(before[key], after[key], packetsIn); key.host == to.host && key != to.key() && n >= least {
 			p.denied += "; they arrived at " + key.String()

@@ -99,7 +99,7 @@ func TestVerbs(t *testing.T) {
 	}{
 		"all is well": {func(*verbs, *fabric.Fabric) {}, "", ""},
 		"the other device carried it": {func(v *verbs, _ *fabric.Fabric) { v.device = func(string) string { return "rdma0" } },
-			"rail1 verbs: latency 1.83 no_max_latency: measured, but not by this port: a.rdma1 sent 0 packets and b.rdma1 received 0, of at least 1000; they arrived at b.rdma0", ""},
+			"rail1 verbs: latency 1.83 no_max_latency: measured, but not by this port: a.rdma1 sent 0 packets and b.rdma1 received 0 instead of at least 1000; they arrived at b.rdma0", ""},
 		"the sender's counters rest":                {func(v *verbs, _ *fabric.Fabric) { v.deaf = "sender" }, "a.rdma0 sent 0 packets and b.rdma0 received 1000", ""},
 		"the receiver's counters rest":              {func(v *verbs, _ *fabric.Fabric) { v.deaf = "receiver" }, "a.rdma0 sent 1000 packets and b.rdma0 received 0", ""},
 		"slower than the goodput of 25 Gb/s allows": {func(v *verbs, _ *fabric.Fabric) { v.gbps = 22 }, "slower than declared: possible causes are too few PCIe lanes", ""},
