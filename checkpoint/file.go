@@ -62,20 +62,14 @@ func (f File) restore() error {
 	if now, err := takeFile(f.Path); err == nil && now.equal(f) {
 		return nil
 	}
+	owner := file.Owner{UID: f.UID, GID: f.GID}
 	switch {
 	case f.Absent:
 		return file.Remove(f.Path)
 	case f.Link != "":
-		if err := file.ReplaceLink(f.Path, f.Link); err != nil {
-			return err // what stands there is somebody else's
-		}
-		return os.Lchown(f.Path, f.UID, f.GID)
+		return file.ReplaceLink(f.Path, f.Link, owner)
 	}
-	// The file must never be readable by others, not even for a moment.
-	if err := file.Replace(f.Path, f.Content, 0o600); err != nil {
-		return err
-	}
-	return errors.Join(os.Lchown(f.Path, f.UID, f.GID), os.Chmod(f.Path, f.Mode))
+	return file.ReplaceOwned(f.Path, f.Content, f.Mode, owner)
 }
 
 func owner(info fs.FileInfo) (uid, gid int) {

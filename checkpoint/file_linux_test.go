@@ -1,9 +1,15 @@
 package checkpoint
 
 import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestFilesComeBackAsTheyWere(t *testing.T) {
@@ -78,5 +84,58 @@ func TestFileThatCannotComeBackDoesNotKeepOthers(t *testing.T) {
 	}
 	if _, err := takeFile(dir); err == nil {
 		t.Error("a folder was taken for a file")
+	}
+}
+
+// TestARestoredFileHasItsOwnerBeforeItsName: the kernel sees each name appear, and no change of an owner or a mode
+// under that name.
+func TestARestoredFileHasItsOwnerBeforeItsName(t *testing.T) {
+	dir := t.TempDir()
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 12, 34
+	}
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_MOVED_TO|unix.IN_ATTRIB); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []File{
+		{Path: filepath.Join(dir, "file"), Mode: 0o751 | fs.ModeSetgid, UID: uid, GID: gid, Content: []byte("text")},
+		{Path: filepath.Join(dir, "link"), Link: "file", UID: uid, GID: gid},
+	} {
+		if err := f.restore(); err != nil {
+			t.Fatal(err)
+		}
+		if now := must[File](t)(takeFile(f.Path)); !now.equal(f) {
+			t.Errorf("%+v, want %+v", now, f)
+		}
+	}
+	var moved []string
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := unix.Read(fd, buf)
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rest := buf[:n]; len(rest) > 0; { // inotify(7)
+			mask, length := binary.NativeEndian.Uint32(rest[4:]), binary.NativeEndian.Uint32(rest[12:])
+			name := strings.TrimRight(string(rest[16:16+length]), "\x00")
+			rest = rest[16+length:]
+			if mask&unix.IN_MOVED_TO != 0 {
+				moved = append(moved, name)
+			} else if !strings.HasPrefix(name, ".") {
+				t.Errorf("%s had another owner or mode for a moment", name)
+			}
+		}
+	}
+	if strings.Join(moved, " ") != "file link" {
+		t.Errorf("the names appeared as %q", moved)
 	}
 }

@@ -17,12 +17,25 @@ const StateDir = "/var/lib/fabricform"
 // moment, after a crash too, finds all of the old content or all of the new. The file has exactly this
 // mode, whatever the umask. Two writers of one path must hold a lock. It leaves nothing behind where it fails.
 func Replace(path string, text []byte, perm fs.FileMode) error {
-	return replace(path, func(staged string) error { return writeSynced(staged, text, perm) })
+	return replace(path, func(staged string) error { return writeSynced(staged, text, perm, nil) })
 }
 
-// ReplaceLink is Replace for a symbolic link.
-func ReplaceLink(path, target string) error {
-	return replace(path, func(staged string) error { return os.Symlink(target, staged) })
+// Owner is the user and the group of a file.
+type Owner struct{ UID, GID int }
+
+// ReplaceOwned is Replace for a file of this owner: it has its owner and its mode before it has its name.
+func ReplaceOwned(path string, text []byte, perm fs.FileMode, owner Owner) error {
+	return replace(path, func(staged string) error { return writeSynced(staged, text, perm, &owner) })
+}
+
+// ReplaceLink is ReplaceOwned for a symbolic link, which has no mode.
+func ReplaceLink(path, target string, owner Owner) error {
+	return replace(path, func(staged string) error {
+		if err := os.Symlink(target, staged); err != nil {
+			return err
+		}
+		return os.Lchown(staged, owner.UID, owner.GID)
+	})
 }
 
 func replace(path string, write func(staged string) error) error {
@@ -79,14 +92,17 @@ func stagedName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
 
-func writeSynced(path string, text []byte, perm fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+func writeSynced(path string, text []byte, perm fs.FileMode, owner *Owner) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm&0o600)
 	if err != nil {
 		return err
 	}
-	err = f.Chmod(perm) // open's is subject to the umask
+	_, err = f.Write(text)
+	if err == nil && owner != nil {
+		err = f.Chown(owner.UID, owner.GID)
+	}
 	if err == nil {
-		_, err = f.Write(text)
+		err = f.Chmod(perm) // open's is subject to the umask, and a change of the owner clears bits
 	}
 	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -1,6 +1,8 @@
 package file
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -53,7 +55,7 @@ func TestReplacementsSurviveACrashedLink(t *testing.T) {
 		if err := os.Symlink("left", stagedName(path)); err != nil {
 			t.Fatal(err)
 		}
-		if err := ReplaceLink(path, target); err != nil {
+		if err := ReplaceLink(path, target, Owner{os.Getuid(), os.Getgid()}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.Readlink(path); err != nil || got != target {
@@ -65,6 +67,53 @@ func TestReplacementsSurviveACrashedLink(t *testing.T) {
 	}
 	if err := Remove(path); err != nil {
 		t.Errorf("removed twice: %v", err)
+	}
+}
+
+// TestAReplacementFollowsNothingInItsWay: a staged file that a crash left, or that somebody put there as a link, is
+// removed, and what it led to is not written.
+func TestAReplacementFollowsNothingInItsWay(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "f"), filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, left := range map[string]func(staged string) error{
+		"a link":                func(staged string) error { return os.Symlink(other, staged) },
+		"half a file":           func(staged string) error { return os.WriteFile(staged, []byte("a longer text"), 0o666) },
+		"a second name of it":   func(staged string) error { return os.Link(other, staged) },
+		"a file for its reader": func(staged string) error { return os.WriteFile(staged, nil, 0o000) },
+	} {
+		if err := left(stagedName(path)); err != nil {
+			t.Fatal(err)
+		}
+		// Whoever stages first makes the file, so that what comes between the removal and the writing is refused.
+		if err := writeSynced(stagedName(path), []byte("text"), 0o600, nil); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s was written: %v", name, err)
+		}
+		if err := Replace(path, []byte("text"), 0o640); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if raw, err := os.ReadFile(path); err != nil || string(raw) != "text" {
+			t.Errorf("%s: %q, %v", name, raw, err)
+		}
+		if raw, err := os.ReadFile(other); err != nil || string(raw) != "other" {
+			t.Errorf("%s: the other file is %q, %v", name, raw, err)
+		}
+	}
+}
+
+// TestModesAreExact: the umask takes nothing away, and what stood there before adds nothing.
+func TestModesAreExact(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	path := filepath.Join(t.TempDir(), "f")
+	for _, mode := range []fs.FileMode{0o644, 0o600, 0o775, 0o444 | fs.ModeSetuid} {
+		if err := Replace(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
+			t.Errorf("%v, want %v: %v", info.Mode(), mode, err)
+		}
 	}
 }
 
