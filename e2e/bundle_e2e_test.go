@@ -125,7 +125,7 @@ func TestStandInBundle(t *testing.T) {
 	t.Run("what does not fit is not sent", func(t *testing.T) {
 		other := filepath.Join(dir, strings.Replace(standIn, "debian13.0", "ubuntu22.04", 1)+".tgz")
 		write(other)
-		try(t, state, "plan", "-lab", fabric).want(t, 1, "it is for ubuntu22.04, and this host is debian 13")
+		try(t, state, "plan", "-lab", fabric).want(t, 1, "the bundle is for ubuntu22.04, but this host runs debian 13")
 		write(filepath.Join(t.TempDir(), standIn+".tgz"))
 		try(t, state, "plan", "-lab", fabric).want(t, 1, "cannot be read")
 		write(bundle)
@@ -140,12 +140,12 @@ func TestStandInBundle(t *testing.T) {
 	}
 	on("node1", "echo 172 > /root/stand-in-exit")
 	a := apply()
-	a.want(t, 1, "mlnxofedinstall ended with 172: packages that it needs are missing", "required packages for installing the stand-in are missing", "unfinished")
+	a.want(t, 1, "mlnxofedinstall exited with status 172: required packages are missing", "required packages for installing the stand-in are missing", "unfinished")
 	if got := on("node2", "ls /root"); strings.Contains(got, "installations") {
 		t.Errorf("node2 went on after node1 had failed: %s", got)
 	}
 	on("node1", "rm /root/stand-in-exit; touch /root/stand-in-waits")
-	unfinished := []string{"broke off in: mlnxofedinstall --without-fw-update", "mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0", "[reboot]"}
+	unfinished := []string{"interrupted during: mlnxofedinstall --without-fw-update", "mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0", "[reboot]"}
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 2, unfinished...)
 
 	done := make(chan answer, 1)

@@ -44,11 +44,11 @@ var apt = &Manager{
 		if r.ID == "ubuntu" {
 			return "linux-modules-extra-" + kernel, false
 		}
-		return "linux-image-" + arch, true // Debian's cloud kernels lack what its usual ones have
+		return "linux-image-" + arch, true // Debian's cloud kernels lack modules that its standard kernels have
 	},
 }
 
-// aptInstall are the arguments that name packages, before any that make it simulate.
+// aptInstall returns apt-get's arguments that install packages, for a simulation too.
 func aptInstall(packages []string) []string {
 	return append([]string{"install", "--no-install-recommends", "--"}, packages...)
 }
@@ -81,13 +81,13 @@ func installAPT(o Order) []Step {
 	if o.Reinstall {
 		how = append(how, "--reinstall")
 	}
-	if len(o.Remove) == 0 { // what the plan does not show, stays
+	if len(o.Remove) == 0 { // the plan shows no removal, so apt must not remove anything
 		how = append(how, "--no-remove")
 	}
 	return append(out, Step{command("apt-get", aptArguments(append(how, aptInstall(packages)...)...)...), false})
 }
 
-// aptArguments suppress questions, keep an administrator's changes in configuration files (dpkg(1), confold), and
+// aptArguments adds options that suppress questions, keep an administrator's changes in configuration files (dpkg(1), confold), and
 // wait for the lock.
 func aptArguments(args ...string) []string {
 	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"}, args...)
@@ -134,10 +134,10 @@ func parseAPT(said string) []PackageStep {
 	return sorted(out)
 }
 
-// parseDpkg reads /var/lib/dpkg/status, and behind it what dpkg has not entered there yet: the packages
-// that are asked for, where they are installed, and all whose installation broke off.
+// parseDpkg parses /var/lib/dpkg/status, followed by the updates that dpkg has not merged into it yet. It returns the
+// wanted packages that are installed, and all packages whose installation was interrupted.
 func parseDpkg(status string, wanted []string) map[string]Package {
-	states := map[[2]string]Package{} // by name and architecture: one may be there for two
+	states := map[[2]string]Package{} // by name and architecture: a package may be installed for two
 	for stanza := range strings.SplitSeq(status, "\n\n") {
 		var k [2]string
 		var state, version string
@@ -172,18 +172,18 @@ func parseDpkg(status string, wanted []string) map[string]Package {
 	return out
 }
 
-// dpkgStatus is dpkg's file, and the notes from which dpkg makes it anew at its end: they stay where it was
-// cut off before (dpkg's modstatdb).
+// dpkgStatus returns dpkg's status file, followed by the files in its updates folder. dpkg merges these when it ends,
+// so they are left over when it was interrupted (dpkg's modstatdb).
 func dpkgStatus(ctx context.Context, r host.Reader) string {
 	const dir = "/var/lib/dpkg"
 	all := []string{host.Text(ctx, r, dir+"/status")}
-	notes, err := r.ReadDir(ctx, dir+"/updates")
+	updates, err := r.ReadDir(ctx, dir+"/updates")
 	if err != nil {
-		return all[0] // none were ever written
+		return all[0] // dpkg has never written an update
 	}
-	slices.Sort(notes) // numbers with leading zeros
-	for _, n := range notes {
-		if n[0] >= '0' && n[0] <= '9' { // another one is half written
+	slices.Sort(updates) // the names are numbers with leading zeros
+	for _, n := range updates {
+		if n[0] >= '0' && n[0] <= '9' { // any other file is still being written
 			all = append(all, host.Text(ctx, r, path.Join(dir, "updates", n)))
 		}
 	}

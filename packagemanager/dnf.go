@@ -7,18 +7,18 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// dnf is the package manager of Red Hat, and yum its predecessor.
+// dnf is the package manager of Red Hat, and yum is its predecessor.
 var (
 	dnf = redHat("dnf", []string{"--setopt=install_weak_deps=False"}, []string{"--allowerasing"})
 	yum = redHat("yum", nil, nil)
 )
 
-// redHat is a manager with dnf's words; slim keeps it from packages that nobody asked for, and erase lets
-// it remove what stands in the way.
+// redHat returns a manager with the command line of dnf. The options in slim leave out weak dependencies, and those
+// in erase let the manager remove conflicting packages.
 func redHat(name string, slim, erase []string) *Manager {
 	install := func(packages []string) []string {
 		out := append(append([]string{"install"}, slim...), "--")
-		for _, p := range packages { // a version stands behind a hyphen
+		for _, p := range packages { // dnf writes a version after a hyphen
 			out = append(out, strings.Replace(p, "=", "-", 1))
 		}
 		return out
@@ -27,11 +27,12 @@ func redHat(name string, slim, erase []string) *Manager {
 		Name: name, Program: name, Of: func(r Release) bool { return !r.debian() && !r.suse() },
 		Query: queryRPM,
 		Simulate: func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
-			// Without -C it would fetch lists, which is no looking; with -q it says nothing of what it would do.
+			// Without -C, dnf would fetch package lists, and a simulation must not change anything. With -q, it
+			// would not print the steps.
 			return r.Inquire(ctx, name, append([]string{"--assumeno", "-C"}, install(packages)...)...)
 		},
-		Parse: parseDNF, Unread: "Cache-only enabled but no cache", // it has read no list yet
-		Refuses: func(a host.Answer, steps []PackageStep) bool { // --assumeno ends with 1 where there is something to do
+		Parse: parseDNF, Unread: "Cache-only enabled but no cache", // printed before any list was fetched
+		Refuses: func(a host.Answer, steps []PackageStep) bool { // with --assumeno, dnf exits with 1 if there is anything to do
 			return a.Exit != 0 && len(steps) == 0
 		},
 		Install: func(o Order) []Step {
@@ -41,7 +42,7 @@ func redHat(name string, slim, erase []string) *Manager {
 			}
 			if len(o.Install) > 0 {
 				args := []string{"-y"}
-				if len(o.Remove) > 0 { // it accepts no names to remove, but removes conflicting packages
+				if len(o.Remove) > 0 { // install accepts no names to remove, but can remove conflicting packages
 					args = append(args, erase...)
 				}
 				out = append(out, Step{command(name, append(args, install(o.Install)...)...), false})
@@ -64,7 +65,7 @@ func redHat(name string, slim, erase []string) *Manager {
 	}
 }
 
-// rpmKernel is a kernel's version as its packages write it: uname's has the architecture behind it.
+// rpmKernel returns the version of a kernel's packages: the release that uname prints, without the architecture.
 func rpmKernel(kernel string) string {
 	if at := strings.LastIndexByte(kernel, '.'); at > 0 {
 		return kernel[:at]
@@ -72,8 +73,7 @@ func rpmKernel(kernel string) string {
 	return kernel
 }
 
-// parseDNF reads the table of dnf and yum. A name that is too long for its column stands on a line of
-// its own.
+// parseDNF parses the table of dnf and yum. A name that is too long for its column is alone on its line.
 func parseDNF(said string) []PackageStep {
 	var out []PackageStep
 	section, name := "", ""

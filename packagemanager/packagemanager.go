@@ -23,7 +23,8 @@ var All = []*Manager{apt, dnf, yum, zypper}
 type Manager struct {
 	Name    string // as messages write it
 	Program string
-	// Of says whether it serves a distribution: an apt-get on Red Hat is an experiment of somebody.
+	// Of reports whether the manager serves a distribution. The program alone is no proof: apt-get can be installed
+	// on Red Hat, too.
 	Of func(Release) bool
 
 	// Query returns the installed versions of the wanted packages, and all unfinished packages.
@@ -33,37 +34,37 @@ type Manager struct {
 	Simulate func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error)
 	// Parse returns the steps in an answer of Simulate.
 	Parse func(said string) []PackageStep
-	// Refuses says whether an answer without unknown packages is an error.
+	// Refuses reports whether an answer without unknown packages is an error.
 	Refuses func(a host.Answer, steps []PackageStep) bool
-	// Unread is its message if it has no package lists; "" if it reports unknown packages then.
+	// Unread is the manager's message when it has no package lists; "" if it reports unknown packages instead.
 	Unread string
 
 	// Install returns the commands that carry out an order, in sequence.
 	Install func(Order) []Step
-	// FromBundle installs a package from the repository in a bundle's file.
+	// FromBundle returns the commands that install a package from the repository in a bundle's file.
 	FromBundle func(file, name string) []host.Command
-	// Initramfs rebuilds the initramfs of the kernel; there says whether one exists.
+	// Initramfs returns the command that rebuilds the initramfs of a kernel; there says whether one exists.
 	Initramfs func(kernel string, there bool) host.Command
-	// Meanings explains its error messages.
+	// Meanings explain the manager's error messages.
 	Meanings []Meaning
 
-	// RDMA are the packages that make RDMA work from the distribution's own. One has the user-space
-	// drivers: without it "no IB devices found" (rdma-core's packaging).
+	// RDMA are the distribution's packages for RDMA. One of them has the user-space drivers; without it, programs
+	// report "no IB devices found" (rdma-core's packaging).
 	RDMA []string
-	// Build are what vendors' installers need beside the kernel's headers: what compiles modules, and what
-	// their tools are written in (MLNX_OFED's user manual, software prerequisites).
+	// Build are the packages that vendors' installers need in addition to the kernel's headers: to compile modules
+	// and to run their own tools (MLNX_OFED's user manual, software prerequisites).
 	Build []string
-	// Headers is the package that has a kernel's headers, "name=version" where its name says no kernel.
+	// Headers returns the package with a kernel's headers, as "name=version" if the name does not contain the kernel.
 	Headers func(kernel string) string
-	// Kernel is the package that has kernel modules which the running kernel lacks, and whether the host
-	// must boot another kernel for them; "" where none is known.
+	// Kernel returns the package with the kernel modules that the running kernel lacks, and whether the host
+	// must boot another kernel to use them. The name is "" when no such package is known.
 	Kernel func(r Release, kernel, arch string) (name string, reboot bool)
 }
 
 // Order lists the packages to install and remove, and the preparations.
 type Order struct {
 	Finish    bool // an earlier installation was interrupted
-	Reinstall bool // files of a package that is there may be missing
+	Reinstall bool // an installed package may lack files
 	Refresh   bool // update the package lists first
 	Install   []string
 	Remove    []string
@@ -91,7 +92,7 @@ func Lookup(name string) *Manager {
 	return nil
 }
 
-// Known names all managers.
+// Known returns the names of all managers as a phrase: "apt, dnf, yum or zypper".
 func Known() string {
 	var out []string
 	for _, m := range All {
@@ -111,7 +112,7 @@ func Find(ctx context.Context, r host.Reader, release Release) *Manager {
 	return nil
 }
 
-// Explain explains an error message of a package manager; "" if it is not known.
+// Explain explains an error message of a package manager; "" if the message is not known.
 func Explain(said string) string {
 	for _, m := range All {
 		for _, meaning := range m.Meanings {
@@ -123,15 +124,15 @@ func Explain(said string) string {
 	return ""
 }
 
-// Quiet keeps package managers from asking: of debconf, of needrestart (Ubuntu), of apt-listchanges,
-// and zypper waits for its lock.
+// Quiet are environment variables that suppress the questions of debconf, needrestart (Ubuntu) and apt-listchanges,
+// and that make zypper wait for its lock.
 var Quiet = []string{"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_SUSPEND=1", "APT_LISTCHANGES_FRONTEND=none", "ZYPP_LOCK_TIMEOUT=300"}
 
-// HalfInstalled is the state of a package whose files were being unpacked. `dpkg --configure` passes
-// it over, and `apt-get --fix-broken` removes it where nobody asks for it by name.
+// HalfInstalled is the state of a package whose unpacking was interrupted. `dpkg --configure` skips such a package,
+// and `apt-get --fix-broken` removes it unless the command names it.
 const HalfInstalled = "half-installed"
 
-// Release is the distribution, by os-release(5).
+// Release is the distribution, from os-release(5).
 type Release struct {
 	ID      string   `json:"id"`                // "debian", "ubuntu", "rhel", …
 	Version string   `json:"version,omitempty"` // VERSION_ID: "12", "22.04", "9.4"
@@ -146,12 +147,12 @@ type Package struct {
 	Unfinished string `json:"unfinished,omitempty"`
 }
 
-// debian says whether packages are .deb files.
+// debian reports whether the distribution's packages are .deb files.
 func (r Release) debian() bool {
 	return r.ID == "debian" || r.ID == "ubuntu" || slices.Contains(r.Like, "debian") || slices.Contains(r.Like, "ubuntu")
 }
 
-// ParseRelease reads os-release(5).
+// ParseRelease parses os-release(5).
 func ParseRelease(text string) Release {
 	var r Release
 	for line := range strings.Lines(text) {
@@ -177,7 +178,7 @@ func ParseRelease(text string) Release {
 // Simulation lists what a package manager would do with its current package lists.
 type Simulation struct {
 	Steps  []PackageStep `json:"steps,omitempty"`
-	Failed string        `json:"failed,omitempty"` // its own words, where it cannot
+	Failed string        `json:"failed,omitempty"` // the manager's message, if it cannot install the packages
 	// Unknown lists packages that are not in its package lists, which may be out of date or empty.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -208,19 +209,19 @@ func Simulate(ctx context.Context, r host.Reader, m *Manager, packages []string)
 	return s
 }
 
-// parseSimulation reads the manager's answer.
+// parseSimulation parses the manager's answer.
 func (m *Manager) parseSimulation(a host.Answer) *Simulation {
-	s := &Simulation{Unknown: unknown(html.UnescapeString(a.Stdout + "\n" + a.Stderr)), Steps: m.Parse(a.Stdout)} // some write XML
+	s := &Simulation{Unknown: unknown(html.UnescapeString(a.Stdout + "\n" + a.Stderr)), Steps: m.Parse(a.Stdout)} // zypper writes XML
 	if m.Refuses(a, s.Steps) && len(s.Unknown) == 0 {
 		s.Failed = lastWords(a)
 	}
 	return s
 }
 
-// ended says whether a program ended badly.
+// ended reports whether a program failed. It is Manager.Refuses of managers whose exit status is reliable.
 func ended(a host.Answer, _ []PackageStep) bool { return a.Exit != 0 }
 
-// names are packages without the versions that are pinned.
+// names returns the packages' names without pinned versions.
 func names(packages []string) []string {
 	out := make([]string, 0, len(packages))
 	for _, p := range packages {
@@ -243,7 +244,7 @@ func lastWords(a host.Answer) string {
 	return said
 }
 
-// unknownPackage are the ways in which package managers say that they have not heard of one.
+// unknownPackage matches the messages of package managers about a package that is not in their lists.
 var unknownPackage = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^E: Unable to locate package (\S+)$`),
 	regexp.MustCompile(`(?m)^E: Package '?([^\s']+)'? has no installation candidate$`),

@@ -7,10 +7,10 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// rpmRDMA are the packages of Manager.RDMA where packages are .rpm files.
+// rpmRDMA is Manager.RDMA of distributions with .rpm packages.
 var rpmRDMA = []string{"libibverbs", "libibverbs-utils", "rdma-core"}
 
-// rpmFormat has an epoch only where there is one.
+// rpmFormat prints an epoch only for packages that have one.
 const rpmFormat = `%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\n`
 
 func queryRPM(ctx context.Context, r host.Reader, wanted []string) map[string]Package {
@@ -21,8 +21,8 @@ func queryRPM(ctx context.Context, r host.Reader, wanted []string) map[string]Pa
 	return parseRPM(a.Stdout)
 }
 
-// parseRPM reads the answer of `rpm -q` with the format of rpmFormat; what is not installed is told
-// in a sentence, which has no tab.
+// parseRPM parses the output of `rpm -q` in rpmFormat. For a package that is not installed, rpm prints a sentence,
+// which has no tab.
 func parseRPM(answer string) map[string]Package {
 	out := map[string]Package{}
 	for line := range strings.Lines(answer) {

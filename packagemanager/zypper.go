@@ -21,7 +21,7 @@ var zypper = &Manager{
 		if o.Refresh {
 			out = append(out, Step{command("zypper", "--non-interactive", "refresh"), false})
 		}
-		if len(o.Install) > 0 { // it takes no word for what goes, and removes what stands in the way
+		if len(o.Install) > 0 { // install accepts no names to remove, but removes conflicting packages
 			out = append(out, Step{command("zypper", append([]string{"--non-interactive", "install", "--auto-agree-with-licenses", "--oldpackage"}, zypperInstall(o.Install)...)...), false})
 		}
 		return out

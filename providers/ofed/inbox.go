@@ -11,24 +11,24 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Attributes of changes, which Apply reads again.
+// Attributes of changes. Diff writes them and Apply reads them.
 const (
 	installation = "installation"
 	lists        = "package lists"
 	rebooting    = "reboot"
-	packagePart  = "package " // before its name
+	packagePart  = "package " // prefix of the package's name
 	newest       = "the newest that its repositories have"
-	ofBundle     = "the bundle's" // what a vendor's installer brings
+	ofBundle     = "the bundle's" // a package that the vendor's installer brings
 )
 
-// refuseInbox says why the distribution's stack cannot be had here.
+// refuseInbox returns an error when the distribution's stack cannot be installed on this host.
 func refuseInbox(got *Status, want Spec) error {
 	s := got.Stack
 	switch {
 	case s.Name != Inbox:
-		return fmt.Errorf("%s is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
+		return fmt.Errorf("%s is installed on this host, and its packages conflict with the distribution's. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
-		return fmt.Errorf("this host (%s %s) has no package manager that is known: %s", s.Release.ID, s.Release.Version, packagemanager.Known())
+		return fmt.Errorf("this host (%s %s) has no supported package manager: fabricform knows %s", s.Release.ID, s.Release.Version, packagemanager.Known())
 	}
 	if err := refusePackages(s); err != nil {
 		return err
@@ -39,16 +39,16 @@ func refuseInbox(got *Status, want Spec) error {
 	name, reboot := s.KernelPackage(got.System)
 	switch {
 	case name == "":
-		return fmt.Errorf("the kernel %s of this host has no module %s, and no package of %s %s is known that has it", got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
+		return fmt.Errorf("the kernel %s of this host has no module %s, and fabricform knows no package of %s %s that has it", got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
 	case reboot && !want.Reboot:
-		return fmt.Errorf("the module %s comes with another kernel (package %s), which the host must boot: set reboot = \"allow\" in its ofed block", strings.Join(s.Missing, ", "), name)
+		return fmt.Errorf("the module %s needs another kernel (package %s), and the host must boot it: set reboot = \"allow\" in its ofed block", strings.Join(s.Missing, ", "), name)
 	case s.Has(name) && !reboot:
-		return fmt.Errorf("the package %s is installed, and the kernel %s still has no module %s: is it broken, or no part of this kernel?", name, got.System.Kernel, strings.Join(s.Missing, ", "))
+		return fmt.Errorf("the package %s is installed, but the kernel %s still has no module %s: check that the package is intact and that it belongs to this kernel", name, got.System.Kernel, strings.Join(s.Missing, ", "))
 	}
 	return nil
 }
 
-// refusePackages says why the package manager would not.
+// refusePackages returns an error when the package manager's simulation failed.
 func refusePackages(s *Stack) error {
 	if s.Simulated != nil && s.Simulated.Failed != "" {
 		return fmt.Errorf("%s cannot install %s: %s", s.Manager, strings.Join(s.Wanted, ", "), s.Simulated.Failed)
@@ -56,7 +56,7 @@ func refusePackages(s *Stack) error {
 	return nil
 }
 
-// rebootPending says whether the plan itself has the reboot that a module needs.
+// rebootPending reports whether the plan already contains the reboot that a module needs.
 func rebootPending(got *Status) bool {
 	if got.Want.Stack != Inbox {
 		return false
@@ -65,7 +65,7 @@ func rebootPending(got *Status) bool {
 	return len(got.Stack.Missing) > 0 && reboot
 }
 
-// diffInbox is what makes the stack whole.
+// diffInbox returns the changes that complete the distribution's stack.
 func diffInbox(got *Status) []resource.Change {
 	s := got.Stack
 	out := diffPackages(s, false)
@@ -75,7 +75,8 @@ func diffInbox(got *Status) []resource.Change {
 	return out
 }
 
-// diffPackages is what the package manager would do; bundled: before a bundle is installed.
+// diffPackages returns the changes that the package manager would make. Bundled is true when a bundle is
+// installed after them.
 func diffPackages(s *Stack, bundled bool) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
@@ -85,7 +86,7 @@ func diffPackages(s *Stack, bundled bool) []resource.Change {
 	}
 	if sim := s.Simulated; sim != nil {
 		if len(sim.Unknown) > 0 {
-			out = append(out, resource.Change{Attribute: lists, From: "do not know " + strings.Join(sim.Unknown, ", "), To: "read anew"})
+			out = append(out, resource.Change{Attribute: lists, From: "do not list " + strings.Join(sim.Unknown, ", "), To: "refreshed"})
 			out = append(out, blind(s)...)
 		}
 		for _, step := range sim.Steps {
@@ -97,8 +98,8 @@ func diffPackages(s *Stack, bundled bool) []resource.Change {
 	return out
 }
 
-// finished is the version in which an unfinished package ends. One that is half installed is installed
-// anew, which may be in a later one, and dpkg may not know yet which it was. A vendor's is in no
+// finished returns the version that an unfinished package has after apply. A half-installed package is installed
+// again, possibly in a later version, and dpkg may not know yet which version it was. A vendor's package is in no
 // repository until its bundle is installed.
 func finished(s *Stack, name string, bundled bool) string {
 	p := s.Packages[name]
@@ -117,7 +118,8 @@ func finished(s *Stack, name string, bundled bool) string {
 	return cmp.Or(p.Version, newest)
 }
 
-// blind is what is installed where the package manager cannot say more before its lists were read.
+// blind returns the wanted packages that are missing. The package manager cannot simulate their installation until
+// its lists are refreshed, so their dependencies are unknown.
 func blind(s *Stack) (out []resource.Change) {
 	for _, w := range s.Wanted {
 		if name, version, pinned := strings.Cut(w, "="); !s.Has(w) {

@@ -66,7 +66,7 @@ func TestInboxDifferences(t *testing.T) {
 			delete(s.Packages, "perftest")
 			s.Wanted = append(s.Wanted, "infiniband-diags=50.0")
 			s.Simulated = &packagemanager.Simulation{Unknown: []string{"perftest"}}
-		}, []string{"package lists: do not know perftest → read anew [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
+		}, []string{"package lists: do not list perftest → refreshed [live]", "package perftest:  → " + newest + " [live]", "package infiniband-diags:  → 50.0 [live]"}, false},
 		{"unpacked", func(s *Stack) {
 			s.Packages["perftest"] = packagemanager.Package{Version: "25.01", Unfinished: "unpacked"}
 		},
@@ -81,22 +81,22 @@ func TestInboxDifferences(t *testing.T) {
 			[]string{"package perftest: half-installed → " + newest + " [live]"}, false},
 		{"broke off", func(s *Stack) {
 			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install"}
-		}, []string{"installation: broke off in: apt-get install → finished [live]"}, false},
+		}, []string{"installation: interrupted during: apt-get install → finished [live]"}, false},
 		{"it failed", func(s *Stack) {
 			s.Job = &resource.Job{State: resource.JobFailed, Step: "apt-get update"}
-		}, []string{"installation: broke off in: apt-get update → finished [live]"}, false},
+		}, []string{"installation: interrupted during: apt-get update → finished [live]"}, false},
 		{"one is under way", func(s *Stack) {
 			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
-		}, []string{`refused: an installation by eve@laptop of fabric "f" is under way here (apt-get install): wait for its end, and plan again`}, false},
+		}, []string{`refused: eve@laptop is installing the stack of fabric "f" on this host (apt-get install): wait until that ends, and plan again`}, false},
 		{"a kernel without the module, and no reboot", func(s *Stack) { s.Missing = []string{"rdma_rxe"} },
-			[]string{`refused: the module rdma_rxe comes with another kernel (package linux-image-amd64), which the host must boot: set reboot = "allow" in its ofed block`}, false},
+			[]string{`refused: the module rdma_rxe needs another kernel (package linux-image-amd64), and the host must boot it: set reboot = "allow" in its ofed block`}, false},
 		{"a kernel without the module", func(s *Stack) {
 			s.Missing = []string{"rdma_rxe"}
 			s.Simulated = &packagemanager.Simulation{Steps: []packagemanager.PackageStep{{Name: "linux-image-amd64", To: "6.12"}}}
 		}, []string{"package linux-image-amd64:  → 6.12 [live]", "reboot: kernel 6.12.1-cloud-amd64 → a kernel with rdma_rxe [reboot]"}, true},
 		{"a vendor's stack", func(s *Stack) { s.Name, s.Version = MLNXOFED, "24.10" },
-			[]string{"refused: mlnx_ofed 24.10 is installed here: its packages and the distribution's exclude each other. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}, false},
-		{"no manager", func(s *Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no package manager that is known: apt, dnf, yum or zypper"}, false},
+			[]string{"refused: mlnx_ofed 24.10 is installed on this host, and its packages conflict with the distribution's. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}, false},
+		{"no manager", func(s *Stack) { s.Manager = "" }, []string{"refused: this host (debian 13) has no supported package manager: fabricform knows apt, dnf, yum or zypper"}, false},
 		{"it cannot be", func(s *Stack) { s.Simulated = &packagemanager.Simulation{Failed: "held broken packages"} },
 			[]string{"refused: apt cannot install perftest, rdma-core: held broken packages"}, false},
 		{"Ubuntu's module is in a package of the same kernel", func(s *Stack) {
@@ -121,7 +121,7 @@ func TestALabOfNamespacesInstallsNothing(t *testing.T) {
 }
 
 // changes are those of a plan with all that package managers are asked for.
-var changes = []resource.Change{{Attribute: installation, From: "broke off in: x", To: "finished"}, {Attribute: lists, From: "do not know b", To: "read anew"},
+var changes = []resource.Change{{Attribute: installation, From: "interrupted during: x", To: "finished"}, {Attribute: lists, From: "do not list b", To: "refreshed"},
 	{Attribute: "package a", From: "1", To: "2"}, {Attribute: "package b", To: newest}, {Attribute: "package c", From: "1"}}
 
 // apt is how it is told to ask nothing.
@@ -229,7 +229,7 @@ func TestAFailureStopsAndSaysWhy(t *testing.T) {
 		m := &machine{answer: host.Answer{Exit: 100, Stderr: said}}
 		var log steps
 		err := applyPackages(t.Context(), m, debian(nil), changes, &log)
-		if err == nil || !strings.Contains(err.Error(), "apt-get ended with 100: ") || !strings.Contains(err.Error(), want) || len(m.ran) != 2 {
+		if err == nil || !strings.Contains(err.Error(), "apt-get exited with status 100: ") || !strings.Contains(err.Error(), want) || len(m.ran) != 2 {
 			t.Errorf("%v after %v", err, m.ran)
 		}
 		if !slices.Equal(log.said, []string{dpkg, "apt-get --quiet -o DPkg::Lock::Timeout=300 update"}) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// order is what the changes ask of the package manager.
+// order translates changes into an order for the package manager.
 func order(s *Stack, changes []resource.Change) packagemanager.Order {
 	var o packagemanager.Order
 	for _, c := range changes {
@@ -40,7 +40,7 @@ func order(s *Stack, changes []resource.Change) packagemanager.Order {
 	return o
 }
 
-// commands are what makes the changes, in order.
+// commands returns the package manager's commands that make the changes, in order.
 func commands(s *Stack, changes []resource.Change) []packagemanager.Step {
 	m := packagemanager.Lookup(s.Manager)
 	if m == nil {
@@ -49,15 +49,15 @@ func commands(s *Stack, changes []resource.Change) []packagemanager.Step {
 	return m.Install(order(s, changes))
 }
 
-// applyPackages makes the changes of the distribution's packages.
+// applyPackages makes the changes to the distribution's packages.
 func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, changes []resource.Change, log resource.StepLog) error {
 	todo := commands(part.Of(snap), changes)
 	for i, c := range todo {
 		if err := log.Step(step(c.Command)); err != nil {
 			return err
 		}
-		// What finishes the earlier installation may lack what only comes with the command behind it, or with
-		// the bundle.
+		// Finishing an earlier installation may fail because a dependency comes only with the next command or
+		// with the bundle, so only the last command's failure counts.
 		last := i == len(todo)-1 && !installsBundle(changes)
 		if err := run(ctx, h, c.Command, log); err != nil && (last || !c.Finishes) {
 			return err
@@ -66,26 +66,26 @@ func applyPackages(ctx context.Context, h host.Host, snap *facts.Snapshot, chang
 	return nil
 }
 
-// run runs one command; the log gets what it says.
+// run runs one command and writes its output to the log.
 func run(ctx context.Context, h host.Host, c host.Command, log io.Writer) error {
 	a, err := h.Run(ctx, c, log)
 	if err != nil {
 		return err
 	}
 	if a.Exit != 0 {
-		return fmt.Errorf("%s ended with %d: %s", c.Name, a.Exit, sentence(c.Name, a))
+		return fmt.Errorf("%s exited with status %d: %s", c.Name, a.Exit, sentence(c.Name, a))
 	}
 	return nil
 }
 
-// step is how a command is announced.
+// step returns the line that announces a command in the log.
 func step(c host.Command) string { return path.Base(c.Name) + " " + strings.Join(c.Args, " ") }
 
-// sentence is what an answer means, or its last words.
+// sentence explains a failed command: the known meaning of its output, or else its last lines.
 func sentence(name string, a host.Answer) string {
 	said := a.Stdout + "\n" + a.Stderr
 	if strings.Contains(said, "No space left on device") {
-		return "the disk is full: make space, and apply again"
+		return "the disk is full: free some space, and apply again"
 	}
 	if meaning := packagemanager.Explain(said); meaning != "" {
 		return meaning

@@ -1,7 +1,7 @@
-// Package ofed provides RDMA driver stacks: the distribution's own (inbox) through its package
-// manager, and vendors' from a bundle. All of its changes are of the stack stage, which has a
-// transaction of its own before the network's: a host's stack is installed whole, or is found
-// unfinished by the next plan and finished by the next apply.
+// Package ofed provides RDMA driver stacks: the distribution's own (inbox), installed by its package
+// manager, and a vendor's, installed from a bundle. All its changes belong to the stack stage, which has its
+// own transaction before the network's. The next plan reports an interrupted installation, and the next apply
+// completes it.
 package ofed
 
 import (
@@ -16,35 +16,35 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kind is this room's resource kind: one resource for each host.
+// Kind is the resource kind "ofed": at most one resource for each host.
 const Kind = "ofed"
 
-// Spec is a host's wanted stack.
+// Spec is the stack that the files declare for a host.
 type Spec struct {
 	Stack    string   `json:"stack"`              // Inbox, …
-	Version  string   `json:"version,omitempty"`  // of a vendor's stack; of rdma-core for the inbox one
-	Packages []string `json:"packages,omitempty"` // further ones of the distribution; "name=version" pins one
+	Version  string   `json:"version,omitempty"`  // of the vendor's stack; for inbox, of rdma-core
+	Packages []string `json:"packages,omitempty"` // more packages of the distribution; "name=version" pins one
 	Modules  []string `json:"modules,omitempty"`  // kernel modules that the host's other blocks need
-	Reboot   bool     `json:"reboot,omitempty"`   // the host may be restarted
-	Bundle   string   `json:"bundle,omitempty"`   // name of the vendor's file, without its folder
+	Reboot   bool     `json:"reboot,omitempty"`   // the host may be rebooted
+	Bundle   string   `json:"bundle,omitempty"`   // file name of the vendor's bundle
 	Firmware bool     `json:"firmware,omitempty"` // the installer may change the cards' firmware
 }
 
-// Status is what is there.
+// Status is the stack found on a host, and the parts of the snapshot that decide whether it can be changed.
 type Status struct {
 	Stack  *Stack
 	System facts.System
 	Want   Spec
-	Path   []string // devices of the stack's drivers that the operator's own connection may go over
+	Path   []string // NICs of the stack's drivers that may carry the operator's own connection
 	RXE    []string // Soft-RoCE devices
 }
 
-// Kinds is the room's table.
+// Kinds returns the kind that this package provides.
 func Kinds() resource.Kinds {
 	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})}
 }
 
-// Desired turns what the files declare for one host into resources.
+// Desired returns the resource that the files declare for one host; nil without an ofed block.
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	o := h.OFED
 	if o == nil {
@@ -63,28 +63,28 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	r := resource.New(h.Name, Kind, o.Stack, o.Pos, s)
 	if o.Bundle != "" {
 		r.Payload = &resource.Payload{Path: o.Bundle, SHA256: o.SHA256, Relay: o.Relay, Attribute: stackOf,
-			Origin: "NVIDIA's page gives it to a browser, and here it must be a local file"}
+			Origin: "NVIDIA offers the bundle for download in a browser only, so it must be a local file here"}
 	}
 	return []resource.Resource{r}
 }
 
 type provider struct{}
 
-// Stage is that of all of the room's changes.
+// Stage returns the stage of all changes of this kind.
 func (provider) Stage() string { return resource.StageStack }
 
-// Looks has the versions read that hosts are compared by, whether a stack is wanted or not.
+// Looks asks for the versions by which hosts are compared, whether or not a host declares a stack.
 func Looks(h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "versions", fabric.Pos{}, Spec{})}
 }
 
-// part is the driver stack.
+// part is the snapshot's part with the driver stack.
 const part = facts.Part[*Stack](Kind)
 
-// Part is the driver stack.
+// Part returns the snapshot's part with the driver stack.
 func (provider) Part() facts.AnyPart { return part }
 
-// Gather reads all of the stack where one is wanted, and else its versions.
+// Gather reads the whole stack if one is declared, and only its versions otherwise.
 func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	n := &needs{}
 	for _, want := range look.Wants {
@@ -106,15 +106,15 @@ func needsOf(want Spec) *needs {
 	return n
 }
 
-// Observe refuses what could not be carried out.
+// Observe returns the stack that was found, or an error when the declared one cannot be installed.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	s := &Status{Stack: part.Of(snap), System: snap.System, Want: want, Path: pathOf(snap), RXE: softRoCE(snap)}
 	switch {
 	case snap.System.Lab:
-		return nil, fmt.Errorf("a lab of namespaces shares its machine's packages and kernel, and installs nothing: `fabricform lab up -backend vm` has its own")
+		return nil, fmt.Errorf("a namespace lab shares its machine's packages and kernel, so nothing can be installed in it: use `fabricform lab up -backend vm`")
 	case s.Stack.Job != nil && s.Stack.Job.Alive && s.Stack.Job.State == resource.JobRunning:
 		j := s.Stack.Job
-		return nil, fmt.Errorf("an installation by %s of fabric %q is under way here (%s): wait for its end, and plan again", j.Who, j.Fabric, j.Step)
+		return nil, fmt.Errorf("%s is installing the stack of fabric %q on this host (%s): wait until that ends, and plan again", j.Who, j.Fabric, j.Step)
 	}
 	if want.Stack != Inbox {
 		return s, refuseVendor(s, want)
@@ -122,11 +122,11 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	return s, refuseInbox(s, want)
 }
 
-// Diff is what an installation would do.
+// Diff returns the changes that an installation would make.
 func (provider) Diff(want Spec, got *Status) []resource.Change {
 	var out []resource.Change
 	if step := got.Stack.Job.Interrupted(); step != "" {
-		out = append(out, resource.Change{Attribute: installation, From: "broke off in: " + step, To: "finished"})
+		out = append(out, resource.Change{Attribute: installation, From: "interrupted during: " + step, To: "finished"})
 	}
 	if want.Stack == Inbox {
 		out = append(out, diffInbox(got)...)
@@ -139,36 +139,37 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	return out
 }
 
-// Notes say what is no change and still matters.
+// Notes returns facts that need no change but that the operator should know.
 func (provider) Notes(got *Status) []string {
 	var out []string
 	s := got.Stack
 	if s.SecureBoot == "on" && got.Want.Stack == DOCAOFED && !installed(got.Want, s) {
-		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host and signed by nobody: they load only with a machine owner key that is enrolled (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
+		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host without a trusted signature. They load only with an enrolled machine owner key (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
 	}
 	if s.RebootDue != "" && !rebootPending(got) {
 		out = append(out, "A reboot is due: "+s.RebootDue+".")
 	}
 	for _, m := range s.Modules {
 		if s.SecureBoot == "on" && m.Origin() != "" && m.Origin() != "kernel" && m.Signer == "" {
-			out = append(out, fmt.Sprintf("Secure Boot is on, and the module %s (%s) is signed by nobody: the kernel refuses it. Sign it with a machine owner key that is enrolled.", m.Name, m.File))
+			out = append(out, fmt.Sprintf("Secure Boot is on, and the module %s (%s) is not signed: the kernel refuses to load it. Sign it with an enrolled machine owner key.", m.Name, m.File))
 		}
 		if m.Differs() {
-			out = append(out, fmt.Sprintf("The module %s that runs is not the one of its file (%s): it takes a reboot, or a reload of the driver.", m.Name, m.Origin()))
+			out = append(out, fmt.Sprintf("The loaded module %s differs from the installed file (%s): reboot the host, or reload the driver.", m.Name, m.Origin()))
 		}
 	}
 	return out
 }
 
-// Stable leaves out what moves by itself: who uses the driver, the journal's process, and who asks.
+// Stable returns the status without the parts that change on their own: users of the driver and the installer's
+// journal. A saved plan stays valid when only these have changed.
 func (provider) Stable(got *Status) any {
 	s := *got.Stack
 	s.Modules, s.Job, s.Reload = nil, nil, nil
 	return s
 }
 
-// Apply makes the changes, the reboot aside, which the one who asks makes: both ends of a link are
-// not to go down at once.
+// Apply makes all changes except the reboot. The caller reboots hosts itself, because both ends of a link must not
+// go down at once.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
 	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
-// own are the modules that openibd unloads and that are the stack's own: of UNLOAD_MODULES in
-// ofed_scripts/mod_load_funcs of Mellanox's mlnx-ofa_kernel (2025). Any other one that holds the driver makes openibd
-// fail. Left out here is what it unloads under somebody's feet and does not load again: storage (ib_iser, ib_srp,
-// rnbd_client, rnbd_server, rds), virtual machines (eth_ipoib, mlx4_vnic, mlx5_vdpa, mlx5_vfio_pci, vfio_mdev), and
-// the drivers of other makers' cards (cxgb4, hns_roce, mana_ib). Whom the loss of rdma_rxe hurts, its devices tell.
+// own are the stack's own modules that openibd unloads: from UNLOAD_MODULES in ofed_scripts/mod_load_funcs of
+// Mellanox's mlnx-ofa_kernel (2025). Any other module that holds the driver makes openibd fail. The list leaves out
+// modules that openibd unloads while they are in use and does not load again: storage (ib_iser, ib_srp, rnbd_client,
+// rnbd_server, rds), virtual machines (eth_ipoib, mlx4_vnic, mlx5_vdpa, mlx5_vfio_pci, vfio_mdev), and drivers of
+// other vendors' cards (cxgb4, hns_roce, mana_ib). Users of rdma_rxe are found by its devices instead.
 var own = []string{"auxiliary", "ib_addr", "ib_cm", "ib_core", "ib_ipoib", "ib_mad", "ib_netlink", "ib_sa", "ib_ucm", "ib_umad", "ib_uverbs", "iw_cm", "mlx4_ib",
 	"mlx5_core", "mlx5_dpll", "mlx5_fpga_tools", "mlx5_fwctl", "mlx5_ib", "mlxdevm", "mlxfw", "rdma_cm", "rdma_rxe", "rdma_ucm"}
 
-// stopped are the programs that openibd stops by itself before it looks who has a device open.
+// stopped are the programs that openibd stops before it looks for processes with an open device.
 var stopped = []string{"ibacm", "srp_daemon"}
 
-// most bounds how many of a kind are named: a job of NCCL's has a process for each GPU.
+// most is how many items a message names: an NCCL job has one process for each GPU.
 const most = 3
 
-// refuseReload says who keeps the driver from being reloaded, where the host may not be restarted. openibd would
-// say most of it, but only after the packages were installed.
+// refuseReload returns an error when something prevents a reload of the driver and the host may not be rebooted.
+// openibd reports most of this too, but only after the packages are installed.
 func refuseReload(got *Status, want Spec) error {
 	if want.Reboot || installed(want, got.Stack) && !reloads(got.Stack) {
 		return nil
@@ -32,12 +32,12 @@ func refuseReload(got *Status, want Spec) error {
 		return fmt.Errorf("the driver cannot be reloaded while %s: do that first, or set reboot = \"allow\" in the ofed block", strings.Join(why, ", and while "))
 	}
 	if len(got.Path) > 0 {
-		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: set reboot = \"allow\" in the ofed block, or come in by another card", strings.Join(got.Path, ", "))
+		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: set reboot = \"allow\" in the ofed block, or connect over another NIC", strings.Join(got.Path, ", "))
 	}
 	return nil
 }
 
-// inTheWay are who uses the driver, each with what to do about it.
+// inTheWay lists the users of the driver, each with its cure.
 func inTheWay(got *Status) (why []string) {
 	var busy []string
 	for _, m := range got.Stack.Modules {
@@ -61,20 +61,21 @@ func inTheWay(got *Status) (why []string) {
 		if len(open) > 0 {
 			why = append(why, fmt.Sprintf("%s (stop %s)", some(open), number(open, "it", "them")))
 		}
-		if len(r.Functions) > 0 { // openibd itself refuses only those that libvirt has given to guests
-			why = append(why, fmt.Sprintf("%s %s virtual functions, which would be gone (release their users, and write 0 to sriov_numvfs)", some(r.Functions), number(r.Functions, "has", "have")))
+		if len(r.Functions) > 0 { // openibd refuses only those that libvirt has assigned to guests
+			why = append(why, fmt.Sprintf("%s %s virtual functions, which a reload would remove (release their users, and write 0 to sriov_numvfs)", some(r.Functions), number(r.Functions, "has", "have")))
 		}
 		if r.Forbidden {
-			why = append(why, reloadConfig+" forbids it, as it should where the root file system is on remote storage (set ALLOW_STOP=yes there if it is not)")
+			why = append(why, reloadConfig+" forbids it (this is right if the root file system is on remote storage; otherwise set ALLOW_STOP=yes there)")
 		}
 	}
-	if len(got.RXE) > 0 { // the vendors' rdma_rxe is an empty one: drivers/infiniband/sw/rxe/rdma_rxe_dummy.c of mlnx-ofa_kernel
-		why = append(why, fmt.Sprintf("Soft-RoCE runs on %s, which vendors' stacks do not have (remove %s)", some(got.RXE), number(got.RXE, "it", "them")))
+	// The vendors' rdma_rxe is empty: drivers/infiniband/sw/rxe/rdma_rxe_dummy.c of mlnx-ofa_kernel.
+	if len(got.RXE) > 0 {
+		why = append(why, fmt.Sprintf("Soft-RoCE runs on %s, and vendors' stacks do not support it (remove %s)", some(got.RXE), number(got.RXE, "it", "them")))
 	}
 	return why
 }
 
-// number is the form of a word for one of the things, or for several.
+// number picks the singular or the plural of a word by how many things there are.
 func number(things []string, one, several string) string {
 	if len(things) == 1 {
 		return one
@@ -82,7 +83,7 @@ func number(things []string, one, several string) string {
 	return several
 }
 
-// some names the first few.
+// some names the first things, and the count of the others.
 func some(things []string) string {
 	if len(things) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(things[:most], ", "), len(things)-most)
@@ -90,11 +91,11 @@ func some(things []string) string {
 	return strings.Join(things, ", ")
 }
 
-// drivers are those of the links that a reload takes down: IPoIB's go over mlx4_core, too.
+// drivers are the drivers whose links a reload takes down: IPoIB links of ConnectX-3 use mlx4_core.
 var drivers = []string{"mlx4_core", "mlx5_core"}
 
-// pathOf are the devices under the operator's connection that the stack drives; where the path is not
-// known, all that it drives.
+// pathOf returns the NICs of the stack's drivers that carry the operator's connection, or all of them when the path
+// is unknown.
 func pathOf(snap *facts.Snapshot) (names []string) {
 	for _, l := range snap.Links {
 		if slices.Contains(drivers, l.Driver) && (snap.Management.Unknown != "" || slices.Contains(snap.Management.Devices, l.Name)) {
@@ -105,7 +106,7 @@ func pathOf(snap *facts.Snapshot) (names []string) {
 	return names
 }
 
-// softRoCE are the host's Soft-RoCE devices.
+// softRoCE returns the names of the host's Soft-RoCE devices.
 func softRoCE(snap *facts.Snapshot) (names []string) {
 	for _, d := range snap.RDMA { // one port each
 		if d.Driver == "rxe" {

@@ -36,10 +36,10 @@ func TestAReloadThatOpenibdWouldRefuseIsRefusedInThePlan(t *testing.T) {
 		{"a job", Stack{Reload: &Reload{Users: []host.RDMAUser{rank(1), rank(2), rank(3), rank(4), rank(5)}}}, nil,
 			"process python3 (pid 1) has /dev/infiniband/uverbs0 open, process python3 (pid 2) has /dev/infiniband/uverbs0 open, process python3 (pid 3) has /dev/infiniband/uverbs0 open and 2 more (stop them)"},
 		{"virtual functions", Stack{Reload: &Reload{Functions: []string{"0000:17:00.0", "0000:17:00.1"}}}, nil,
-			"0000:17:00.0, 0000:17:00.1 have virtual functions, which would be gone (release their users, and write 0 to sriov_numvfs)"},
+			"0000:17:00.0, 0000:17:00.1 have virtual functions, which a reload would remove (release their users, and write 0 to sriov_numvfs)"},
 		{"openibd is forbidden to", Stack{Reload: &Reload{Forbidden: true}}, nil,
-			"/etc/infiniband/openib.conf forbids it, as it should where the root file system is on remote storage (set ALLOW_STOP=yes there if it is not)"},
-		{"Soft-RoCE", Stack{Modules: held("rdma_rxe")}, []string{"rxe0"}, "Soft-RoCE runs on rxe0, which vendors' stacks do not have (remove it)"},
+			"/etc/infiniband/openib.conf forbids it (this is right if the root file system is on remote storage; otherwise set ALLOW_STOP=yes there)"},
+		{"Soft-RoCE", Stack{Modules: held("rdma_rxe")}, []string{"rxe0"}, "Soft-RoCE runs on rxe0, and vendors' stacks do not support it (remove it)"},
 		{"several", Stack{Modules: held("nvidia_peermem"), Reload: &Reload{Users: []host.RDMAUser{opensm}}}, nil,
 			"nvidia_peermem uses it (unload it), and while process opensm (pid 812) has /dev/infiniband/umad0 open (stop it)"},
 	} {

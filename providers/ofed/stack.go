@@ -13,27 +13,28 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// The driver stacks, as `ofed.stack` names them.
+// Names of the driver stacks in `ofed.stack`.
 const (
 	Inbox    = "inbox"
 	MLNXOFED = "mlnx_ofed"
 	DOCAOFED = "doca_ofed"
 )
 
-// needs is what of the driver stack is to be read. Asking package managers takes up to some
-// seconds, so that only a host with an `ofed` block is asked for all.
+// needs says which facts of the driver stack to read. A query to a package manager can take seconds, so
+// everything is read only on hosts with an `ofed` block.
 type needs struct {
-	// Inbox: the distribution's own stack is wanted, and what lacks of it is simulated.
+	// Inbox: the distribution's own stack is declared; the installation of its missing packages is simulated.
 	Inbox bool
-	// Vendor is the vendor's stack that is wanted: where it is not there whole, what builds it is simulated.
+	// Vendor is the vendor's stack that is declared. If its installation is incomplete, the installation of its
+	// build dependencies is simulated.
 	Vendor string
-	// Install are further packages; "name=version" pins one.
+	// Install are additional packages; "name=version" pins one.
 	Install []string
 	// Modules are kernel modules that the host needs.
 	Modules []string
-	// Full: beside versions, what an installation depends on.
+	// Full: read everything that an installation depends on, not only versions.
 	Full bool
-	// Reload: the driver may be reloaded, and who is in the way of that is looked for.
+	// Reload: the driver may be reloaded, so look for its users.
 	Reload bool
 }
 
@@ -46,43 +47,43 @@ func compact(a, b []string) []string {
 // Stack is a host's RDMA driver stack.
 type Stack struct {
 	Name     string                            `json:"name"`               // Inbox, MLNXOFED or DOCAOFED
-	Version  string                            `json:"version,omitempty"`  // of a vendor's stack, as ofed_info says it
+	Version  string                            `json:"version,omitempty"`  // of a vendor's stack, as ofed_info prints it
 	Release  packagemanager.Release            `json:"release"`            // of the distribution
-	Manager  string                            `json:"manager,omitempty"`  // of packages; "": none that is known
-	Packages map[string]packagemanager.Package `json:"packages,omitempty"` // those that are looked at, where installed, and all unfinished ones
+	Manager  string                            `json:"manager,omitempty"`  // the package manager; "" when none is supported
+	Packages map[string]packagemanager.Package `json:"packages,omitempty"` // the watched ones that are installed, and all unfinished ones
 	Modules  []Module                          `json:"modules,omitempty"`  // those that are loaded or have a file
 
-	// What follows is read with Full only.
-	Missing    []string                   `json:"missing,omitempty"`     // needed modules that the running kernel has not
-	Wanted     []string                   `json:"wanted,omitempty"`      // packages of the inbox stack, or those that build a vendor's
-	Initramfs  bool                       `json:"initramfs,omitempty"`   // the running kernel has one
-	Headers    bool                       `json:"headers,omitempty"`     // those of the running kernel are there, by which modules are built
-	SecureBoot string                     `json:"secure_boot,omitempty"` // "on", "off"; "": not known, as without UEFI
-	RebootDue  string                     `json:"reboot_due,omitempty"`  // why; "": it is not
-	Simulated  *packagemanager.Simulation `json:"simulated,omitempty"`   // of installing what was needed
-	Job        *resource.Job              `json:"job,omitempty"`         // the last installation, as its journal says
+	// The following fields are read only with needs.Full.
+	Missing    []string                   `json:"missing,omitempty"`     // needed modules that the running kernel lacks
+	Wanted     []string                   `json:"wanted,omitempty"`      // packages of the inbox stack, or build dependencies of a vendor's
+	Initramfs  bool                       `json:"initramfs,omitempty"`   // the running kernel has an initramfs
+	Headers    bool                       `json:"headers,omitempty"`     // the running kernel's headers are installed, so modules can be built
+	SecureBoot string                     `json:"secure_boot,omitempty"` // "on", "off", or "" when unknown, for example without UEFI
+	RebootDue  string                     `json:"reboot_due,omitempty"`  // the reason; "" when no reboot is due
+	Simulated  *packagemanager.Simulation `json:"simulated,omitempty"`   // installation of Wanted
+	Job        *resource.Job              `json:"job,omitempty"`         // the last installation, from its journal
 
-	// Reload is who is in the way of a reload; nil: not asked for, or no driver is loaded.
+	// Reload lists what prevents a reload of the driver; nil when not needed or when no driver is loaded.
 	Reload *Reload `json:"reload,omitempty"`
 }
 
-// Module is a kernel module of the stack: the one that runs, and the file that would be loaded.
+// Module is a kernel module of the stack: the loaded one, and the file that would be loaded next.
 type Module struct {
 	Name   string   `json:"name"`
-	Loaded string   `json:"loaded,omitempty"` // srcversion of the running one; "": not loaded, or it says none
+	Loaded string   `json:"loaded,omitempty"` // srcversion of the loaded module; "" when not loaded or when it has none
 	Is     bool     `json:"is,omitempty"`     // loaded
-	File   string   `json:"file,omitempty"`   // "": none for the running kernel
+	File   string   `json:"file,omitempty"`   // "" when the running kernel has none
 	Source string   `json:"source,omitempty"` // srcversion of the file
-	Signer string   `json:"signer,omitempty"` // of the file; "": nobody
+	Signer string   `json:"signer,omitempty"` // of the file; "" when not signed
 	Users  []string `json:"users,omitempty"`  // modules that hold it
 }
 
-// Differs says whether another module runs than would be loaded.
+// Differs reports whether the loaded module differs from the file that would be loaded.
 func (m Module) Differs() bool {
 	return m.Is && m.Loaded != "" && m.Source != "" && m.Loaded != m.Source
 }
 
-// Origin is where a module's file comes from, by the folder that depmod.d(5) prefers.
+// Origin returns where a module's file comes from ("kernel", "dkms" or "vendor"), by its folder under /lib/modules.
 func (m Module) Origin() string {
 	switch {
 	case m.File == "":
@@ -95,13 +96,13 @@ func (m Module) Origin() string {
 	return "vendor"
 }
 
-// stackModules are the modules by which stacks differ.
+// stackModules are the modules that tell stacks apart.
 var stackModules = []string{"ib_core", "mlx5_core", "mlx5_ib", "nvidia_peermem", "rdma_rxe"}
 
-// watched are the packages whose versions matter between hosts.
+// watched are the packages whose versions should be the same on all hosts.
 var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
 
-// versions are the stack's and those of the watched packages.
+// versions returns the version of the stack and those of the watched packages.
 func (s *Stack) versions() map[string]facts.Version {
 	out := map[string]facts.Version{facts.DriverStack: {Installed: s.String()}}
 	for _, name := range watched {
@@ -112,10 +113,10 @@ func (s *Stack) versions() map[string]facts.Version {
 	return out
 }
 
-// stackPatience bounds all questions of one reading to programs of the host.
+// stackPatience bounds the time that all programs of the host together may take to answer.
 const stackPatience = 60 * time.Second
 
-// readStack reads the driver stack. A namespace lab shares its machine's, and is told so by facts.System.Lab.
+// readStack reads the driver stack. In a namespace lab this is the machine's own; facts.System.Lab says so.
 func readStack(ctx context.Context, r host.Reader, sys facts.System, needs *needs) *Stack {
 	ctx, cancel := context.WithTimeout(ctx, stackPatience)
 	defer cancel()
@@ -148,7 +149,8 @@ func readStack(ctx context.Context, r host.Reader, sys facts.System, needs *need
 	if manager != nil {
 		s.Packages = manager.Query(ctx, r, compact(asked, nil))
 	}
-	if s.Lacking() || needs.Full && s.unfinished() { // also what finishes others may bring further ones
+	// Finishing an unfinished package may install others, so that is simulated too.
+	if s.Lacking() || needs.Full && s.unfinished() {
 		s.Simulated = packagemanager.Simulate(ctx, r, manager, s.Wanted)
 	}
 	return s
@@ -164,7 +166,7 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys facts.System, n
 		}
 	}
 	s.Job = resource.ReadJob(ctx, r, sys.BootID)
-	// What tells of a vendor's stack may be there, and what builds its modules not.
+	// ofed_info may already name the vendor's stack although its build dependencies are missing.
 	if needs.Inbox || needs.Vendor != "" && (s.Name != needs.Vendor || s.Job.InterruptedFor(needs.Vendor) != "") {
 		s.Wanted = s.wantedPackages(sys, needs)
 	}
@@ -178,7 +180,7 @@ func (s *Stack) readFull(ctx context.Context, r host.Reader, sys facts.System, n
 	s.RebootDue = rebootDue(ctx, r, sys.Kernel)
 }
 
-// unfinished says whether an installation of any package broke off.
+// unfinished reports whether the installation of any package was interrupted.
 func (s *Stack) unfinished() bool {
 	for _, p := range s.Packages {
 		if p.Unfinished != "" {
@@ -188,12 +190,12 @@ func (s *Stack) unfinished() bool {
 	return false
 }
 
-// Lacking says whether a wanted package is not there whole.
+// Lacking reports whether a wanted package is missing or unfinished.
 func (s *Stack) Lacking() bool {
 	return slices.ContainsFunc(s.Wanted, func(p string) bool { return !s.Has(p) })
 }
 
-// Module is the stack's module of that name; nil where it is neither loaded nor installed.
+// Module returns the stack's module of that name, or nil when it is neither loaded nor installed.
 func (s *Stack) Module(name string) *Module {
 	for i := range s.Modules {
 		if s.Modules[i].Name == name {
@@ -203,7 +205,7 @@ func (s *Stack) Module(name string) *Module {
 	return nil
 }
 
-// String names the stack as people do.
+// String returns the stack's name and version.
 func (s *Stack) String() string {
 	switch {
 	case s == nil:
@@ -214,8 +216,8 @@ func (s *Stack) String() string {
 	return s.Name
 }
 
-// KernelPackage is the package that has kernel modules which the running kernel lacks, and whether
-// the host must boot another kernel for them; "" where none is known.
+// KernelPackage returns the package with the kernel modules that the running kernel lacks, and whether
+// the host must boot another kernel to use them. The name is "" when no such package is known.
 func (s *Stack) KernelPackage(sys facts.System) (name string, reboot bool) {
 	if m := packagemanager.Lookup(s.Manager); m != nil {
 		return m.Kernel(s.Release, sys.Kernel, sys.Arch)
@@ -223,7 +225,8 @@ func (s *Stack) KernelPackage(sys facts.System) (name string, reboot bool) {
 	return "", false
 }
 
-// wantedPackages are all that the wanted stack needs here of the distribution, "name=version" where one is pinned.
+// wantedPackages returns all packages of the distribution that the declared stack needs on this host,
+// "name=version" for a pinned one.
 func (s *Stack) wantedPackages(sys facts.System, needs *needs) []string {
 	pinned := map[string]bool{}
 	for _, p := range needs.Install {
@@ -250,7 +253,7 @@ func (s *Stack) wantedPackages(sys facts.System, needs *needs) []string {
 	return compact(out, nil)
 }
 
-// Has says whether a package is installed whole, in the version that is pinned behind "=".
+// Has reports whether a package is completely installed, and in the version after "=" if one is given.
 func (s *Stack) Has(wanted string) bool {
 	name, version, pinned := strings.Cut(wanted, "=")
 	p, there := s.Packages[name]

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ofedLine is what `ofed_info -s` prints: MLNX_OFED names itself, and DOCA-OFED is the internal one.
+// ofedLine is the line that `ofed_info -s` prints. DOCA-OFED calls itself OFED-internal.
 var ofedLine = regexp.MustCompile(`^(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]{0,62}?):?$`)
 
-// parseOFED reads the answer of `ofed_info -s`; false where no line says a stack.
+// parseOFED parses the output of `ofed_info -s`; ok is false when no line names a stack.
 func parseOFED(answer string) (stack, version string, ok bool) {
 	for line := range strings.Lines(answer) {
 		m := ofedLine.FindStringSubmatch(strings.TrimSpace(line))
@@ -24,7 +24,7 @@ func parseOFED(answer string) (stack, version string, ok bool) {
 	return "", "", false
 }
 
-// parseModinfo reads what modinfo(8) prints of several modules; each begins with its file's name.
+// parseModinfo parses the output of modinfo(8) for several modules; each begins with its file name.
 func parseModinfo(answer string) []Module {
 	var out []Module
 	for line := range strings.Lines(answer) {

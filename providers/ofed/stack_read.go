@@ -12,7 +12,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// loadedModules are those of the names that run, with who holds them.
+// loadedModules returns the named modules that are loaded, with the modules that hold them.
 func loadedModules(ctx context.Context, r host.Reader, names []string) []Module {
 	var out []Module
 	for _, name := range names {
@@ -29,7 +29,7 @@ func loadedModules(ctx context.Context, r host.Reader, names []string) []Module 
 	return out
 }
 
-// withFiles adds what modules' files say to those that run.
+// withFiles adds the facts of module files to the loaded modules.
 func withFiles(loaded, files []Module) []Module {
 	for _, f := range files {
 		at := slices.IndexFunc(loaded, func(m Module) bool { return m.Name == f.Name })
@@ -44,8 +44,8 @@ func withFiles(loaded, files []Module) []Module {
 	return loaded
 }
 
-// secureBootVariable holds four bytes of attributes and one that is 1 where it is on (efivarfs in the
-// kernel's Documentation/filesystems; the GUID is the UEFI specification's EFI_GLOBAL_VARIABLE).
+// secureBootVariable holds four bytes of attributes and one byte that is 1 when Secure Boot is on (efivarfs in the
+// kernel's Documentation/filesystems; the GUID is EFI_GLOBAL_VARIABLE of the UEFI specification).
 const secureBootVariable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 func secureBoot(ctx context.Context, r host.Reader) string {
@@ -59,16 +59,16 @@ func secureBoot(ctx context.Context, r host.Reader) string {
 	return "off"
 }
 
-// rebootDue is why a host should be restarted: its packages say so, or its kernel's modules are gone,
-// or a later kernel of the running one's flavour is installed. Which of two flavours a restart brings,
-// the boot loader decides.
+// rebootDue returns why a host should be rebooted, or "": a package asks for it, the modules of its kernel are gone,
+// or a later kernel of the same flavour is installed. Kernels of other flavours do not count, because the boot loader
+// decides which flavour boots.
 func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
 	if _, err := r.Stat(ctx, "/run/reboot-required"); err == nil {
 		if by := strings.Fields(host.Text(ctx, r, "/run/reboot-required.pkgs")); len(by) > 0 {
 			slices.Sort(by)
-			return "asked for by " + strings.Join(slices.Compact(by), ", ")
+			return "requested by " + strings.Join(slices.Compact(by), ", ")
 		}
-		return "asked for by a package"
+		return "requested by a package"
 	}
 	kernels, err := r.ReadDir(ctx, "/lib/modules")
 	if err != nil || kernel == "" {
@@ -86,21 +86,21 @@ func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
 	if latest == kernel {
 		return ""
 	}
-	return "kernel " + latest + " is installed, and " + kernel + " runs"
+	return "kernel " + latest + " is installed, but " + kernel + " is running"
 }
 
-// debianTag is of a release of Debian's, or of its backports, and not of a flavour: 6.1.0-18-amd64 of Debian 12 is
-// followed by 6.12.57+deb13-amd64.
+// debianTag matches the tag of a Debian release or of its backports, which is not a flavour: after 6.1.0-18-amd64 of
+// Debian 12 comes 6.12.57+deb13-amd64.
 var debianTag = regexp.MustCompile(`[+.](deb[0-9]+|bpo)[^-]*`)
 
-// flavour is what tells kernels apart that are built from the same version: the words of a release
-// without its numbers. 5.14.0-427.el9_4.x86_64+debug is another than 5.14.0-503.el9_5.x86_64.
+// flavour returns the words of a kernel release without its numbers. They tell apart kernels that are built from the
+// same version: 5.14.0-427.el9_4.x86_64+debug has another flavour than 5.14.0-503.el9_5.x86_64.
 func flavour(release string) string {
 	words := strings.FieldsFunc(debianTag.ReplaceAllString(release, ""), func(r rune) bool { return !unicode.IsLetter(r) })
 	return strings.Join(words, " ")
 }
 
-// compareVersions orders versions by their numbers: 6.12.9 is before 6.12.48.
+// compareVersions compares versions number by number: 6.12.9 is before 6.12.48.
 func compareVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, y := chunk(a), chunk(b)
@@ -118,7 +118,7 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// chunk is the digits, or the other characters, that a text begins with.
+// chunk returns the leading run of digits, or of other characters.
 func chunk(s string) string {
 	number := isNumber(s[:1])
 	for i := range len(s) {

@@ -28,7 +28,7 @@ func TestARebootIsDueForALaterKernelOfTheSameFlavour(t *testing.T) {
 		}
 		want := ""
 		if c.later != "" {
-			want = "kernel " + c.later + " is installed, and " + running + " runs"
+			want = "kernel " + c.later + " is installed, but " + running + " is running"
 		}
 		if got := rebootDue(t.Context(), files(t, texts), running); got != want {
 			t.Errorf("%s: %q, want %q", running, got, want)

@@ -10,19 +10,19 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Reload is who is in the way of a driver's reload, beside modules that hold it.
+// Reload lists what prevents a reload of the driver, except modules that hold it.
 type Reload struct {
-	Users     []host.RDMAUser `json:"users,omitempty"`     // processes that have a file of /dev/infiniband open
-	Functions []string        `json:"functions,omitempty"` // PCI functions of the driver that have virtual functions
+	Users     []host.RDMAUser `json:"users,omitempty"`     // processes with an open file in /dev/infiniband
+	Functions []string        `json:"functions,omitempty"` // PCI functions of the driver with virtual functions
 	Forbidden bool            `json:"forbidden,omitempty"` // reloadConfig forbids openibd to unload the driver
 }
 
-// reloadConfig is openibd's own.
+// reloadConfig is the configuration file of openibd.
 const reloadConfig = "/etc/infiniband/openib.conf"
 
 func stackReload(ctx context.Context, r host.Reader) *Reload {
 	s := &Reload{Forbidden: stopForbidden(host.Text(ctx, r, reloadConfig))}
-	if users, err := r.RDMAUsers(ctx, ""); err == nil { // else openibd finds them
+	if users, err := r.RDMAUsers(ctx, ""); err == nil { // on an error, openibd finds them later
 		s.Users = users
 	}
 	for _, driver := range []string{"mlx4_core", "mlx5_core"} {
@@ -31,7 +31,7 @@ func stackReload(ctx context.Context, r host.Reader) *Reload {
 		if err != nil {
 			continue // not loaded
 		}
-		for _, e := range entries { // its functions, and files of the driver's own
+		for _, e := range entries { // PCI functions, and other files of the driver
 			if n, err := strconv.Atoi(host.Text(ctx, r, path.Join(dir, e, "sriov_numvfs"))); err == nil && n > 0 {
 				s.Functions = append(s.Functions, e)
 			}
@@ -41,8 +41,8 @@ func stackReload(ctx context.Context, r host.Reader) *Reload {
 	return s
 }
 
-// stopForbidden reads ALLOW_STOP, which is yes where it is not there. The file is a shell's: the last line
-// that sets it holds.
+// stopForbidden reports whether ALLOW_STOP forbids openibd to unload the driver. The default is yes. A shell reads
+// the file, so the last line that sets it counts.
 func stopForbidden(config string) bool {
 	allow := "yes"
 	for line := range strings.Lines(config) {

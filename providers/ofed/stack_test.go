@@ -134,7 +134,7 @@ func TestStackIsReadFromFiles(t *testing.T) {
 		t.Error(s.Wanted)
 	}
 	if s.Name != Inbox || s.Manager != "apt" || s.Packages["rdma-core"] != (packagemanager.Package{Version: "40.0-1", Unfinished: "unpacked"}) || s.Packages["perftest"] != (packagemanager.Package{Version: "1"}) || !s.Headers || s.SecureBoot != "on" ||
-		s.RebootDue != "kernel 5.15.0-101 is installed, and 5.15.0-91 runs" || s.Module("mlx5_core") == nil || !slices.Equal(s.Module("mlx5_core").Users, []string{"mlx5_ib"}) ||
+		s.RebootDue != "kernel 5.15.0-101 is installed, but 5.15.0-91 is running" || s.Module("mlx5_core") == nil || !slices.Equal(s.Module("mlx5_core").Users, []string{"mlx5_ib"}) ||
 		s.Simulated.Failed != "apt is not installed" {
 		t.Errorf("%+v %+v", s, s.Simulated)
 	}

@@ -36,7 +36,7 @@ func TestVendorDifferences(t *testing.T) {
 	firmware.Firmware = true
 	installed := func(s *facts.Snapshot) { part.Of(s).Name, part.Of(s).Version = MLNXOFED, "24.10-2.1.8.0" }
 	const stack, gone = "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "distribution's packages: rdma-core → the bundle's [live]"
-	const reload = "driver: the running one → the installed one [driver reload]"
+	const reload = "driver: the loaded one → the installed one [driver reload]"
 	for _, c := range []struct {
 		name   string
 		want   Spec
@@ -45,7 +45,7 @@ func TestVendorDifferences(t *testing.T) {
 	}{
 		{"installed, driver reloaded", mlnx, nil, []string{stack, gone, reload}},
 		{"installed, restarted", reboot, nil, []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
-		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, where it has a later one [live]", reload}},
+		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, if it is newer [live]", reload}},
 		{"there", mlnx, installed, nil},
 		{"an older one is there", mlnx, func(s *facts.Snapshot) { installed(s); part.Of(s).Version = "5.8-1.0.1.1" }, []string{"stack: mlnx_ofed 5.8-1.0.1.1 → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"there, and the old driver runs", mlnx, func(s *facts.Snapshot) {
@@ -58,38 +58,38 @@ func TestVendorDifferences(t *testing.T) {
 		{"cut off once ofed_info was there", mlnx, func(s *facts.Snapshot) {
 			installed(s)
 			part.Of(s).Job = &resource.Job{State: resource.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
-		}, []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
+		}, []string{"installation: interrupted during: mlnxofedinstall --without-fw-update → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"cut off in the initramfs, and to be restarted", reboot, func(s *facts.Snapshot) {
 			installed(s)
 			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
-		}, []string{"installation: broke off in: dracut --force → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
+		}, []string{"installation: interrupted during: dracut --force → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"only the reload failed", mlnx, func(s *facts.Snapshot) {
 			installed(s)
 			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "systemctl restart openibd.service"}
-		}, []string{"installation: broke off in: systemctl restart openibd.service → finished [live]", reload}},
+		}, []string{"installation: interrupted during: systemctl restart openibd.service → finished [live]", reload}},
 		{"another stack's installation was cut off", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
 			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Stack: Inbox, Step: "dnf -y install"}
-		}, []string{"installation: broke off in: dnf -y install → finished [live]"}},
+		}, []string{"installation: interrupted during: dnf -y install → finished [live]"}},
 		{"cut off, and no bundle to finish it from", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
 			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
-		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 broke off here, and the block names no bundle to finish it from"}},
+		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 was interrupted on this host, and the ofed block names no bundle: set bundle to finish it"}},
 		{"storage uses the driver", mlnx, func(s *facts.Snapshot) {
 			part.Of(s).Modules = []Module{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
 		}, []string{`refused: the driver cannot be reloaded while ib_iser, ib_isert, ib_srpt, mlx5_vfio_pci use it (unload them): do that first, or set reboot = "allow" in the ofed block`}},
-		{"the operator comes in by it", mlnx, behind("eno1", ""), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
+		{"the operator comes in by it", mlnx, behind("eno1", ""), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or connect over another NIC`}},
 		{"the operator comes in by another card", mlnx, behind("eno2", ""), []string{stack, gone, reload}},
-		{"nobody knows by what the operator comes in", mlnx, behind("", "no route"), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or come in by another card`}},
+		{"nobody knows by what the operator comes in", mlnx, behind("", "no route"), []string{`refused: a reload of the driver would cut your own connection to this host, which may go over eno1: set reboot = "allow" in the ofed block, or connect over another NIC`}},
 		{"the operator comes in by it, and it is restarted", reboot, behind("eno1", ""), []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"somebody uses the driver", mlnx, func(s *facts.Snapshot) {
 			part.Of(s).Modules = []Module{{Name: "ib_core", Is: true, Users: []string{"ib_uverbs", "mlx5_ib", "nvidia_peermem"}}}
 		}, []string{`refused: the driver cannot be reloaded while nvidia_peermem uses it (unload it): do that first, or set reboot = "allow" in the ofed block`}},
-		{"no bundle", Spec{Stack: MLNXOFED}, nil, []string{"refused: this host has inbox, and the block names no bundle to install mlnx_ofed from"}},
+		{"no bundle", Spec{Stack: MLNXOFED}, nil, []string{"refused: this host has inbox, and the ofed block names no bundle: set bundle to install mlnx_ofed"}},
 		{"no bundle is needed", Spec{Stack: MLNXOFED}, installed, nil},
 		{"the other vendor's stack is there", mlnx, func(s *facts.Snapshot) { part.Of(s).Name, part.Of(s).Version = DOCAOFED, "25.10-1.7.1" },
-			[]string{"refused: doca_ofed 25.10-1.7.1 is installed here: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}},
-		{"another machine", mlnx, func(s *facts.Snapshot) { s.System.Arch = "arm64" }, []string{"refused: " + note000 + " does not fit this host: it is for amd64, and this host is arm64"}},
+			[]string{"refused: doca_ofed 25.10-1.7.1 is installed on this host: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again"}},
+		{"another machine", mlnx, func(s *facts.Snapshot) { s.System.Arch = "arm64" }, []string{"refused: " + note000 + " cannot be installed on this host: the bundle is for amd64, but this host is arm64"}},
 	} {
 		if got := difference(t, note000Host(c.change), c.want); !slices.Equal(got, c.diff) {
 			t.Errorf("%s:\n%q, want\n%q", c.name, got, c.diff)
@@ -118,8 +118,8 @@ func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
 			Simulated: &packagemanager.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
 			Job:       &resource.Job{State: resource.JobFailed, Step: "mlnxofedinstall --without-fw-update"}})
 	}
-	if got, diff := difference(t, note000Host(cut), want), []string{"installation: broke off in: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
-		"package mlnx-tools: unpacked → 24.10 [live]", "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "driver: the running one → the installed one [driver reload]"}; !slices.Equal(got, diff) {
+	if got, diff := difference(t, note000Host(cut), want), []string{"installation: interrupted during: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
+		"package mlnx-tools: unpacked → 24.10 [live]", "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "driver: the loaded one → the installed one [driver reload]"}; !slices.Equal(got, diff) {
 		t.Errorf("%q, want\n%q", got, diff)
 	}
 	lacking := func(s *facts.Snapshot) { cut(s); delete(part.Of(s).Packages, "dkms") }
@@ -154,7 +154,7 @@ func TestModulesAreBuiltWithHeaders(t *testing.T) {
 		}
 		want := Spec{Stack: DOCAOFED, Bundle: file}
 		got := difference(t, note000Host(rhel), want)
-		if strings.Contains(got[0], "the headers of its kernel 5.14.0-503.el9.x86_64 are not there (/lib/modules/5.14.0-503.el9.x86_64/build)") != refused {
+		if strings.Contains(got[0], "the headers of its kernel 5.14.0-503.el9.x86_64 are missing (/lib/modules/5.14.0-503.el9.x86_64/build)") != refused {
 			t.Errorf("%s: %q", file, got)
 		}
 		const devel = "kernel-devel=5.14.0-503.el9"
@@ -179,7 +179,7 @@ func TestModulesAreBuiltWithHeaders(t *testing.T) {
 			}, false},
 		} {
 			got := difference(t, note000Host(func(s *facts.Snapshot) { rhel(s); c.change(part.Of(s)) }), want)
-			if strings.Contains(got[0], "no package of the plan brings them") != (refused && !c.come) {
+			if strings.Contains(got[0], "no package of the plan has them") != (refused && !c.come) {
 				t.Errorf("%s: %s: %q", file, name, got)
 			}
 		}
@@ -192,19 +192,19 @@ func TestBundlesFitTheirSystems(t *testing.T) {
 		want                               string
 	}{
 		{note000, "openEuler", "22.03", "22.03 (LTS-SP3)", "5.10.oe2203sp3.x86_64", ""},
-		{note000, "openEuler", "22.03", "22.03 (LTS-SP1)", "5.10.oe2203sp1.x86_64", "it is for openeuler22.03sp3, and this host is openEuler 22.03"},
-		{note000, "openEuler", "22.03", "22.03 (LTS-SP3)", "6.9.1", "is not one of openEuler's own"},
+		{note000, "openEuler", "22.03", "22.03 (LTS-SP1)", "5.10.oe2203sp1.x86_64", "the bundle is for openeuler22.03sp3, but this host runs openEuler 22.03"},
+		{note000, "openEuler", "22.03", "22.03 (LTS-SP3)", "6.9.1", "has modules only for kernels of openEuler, and this host runs 6.9.1"},
 		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "ubuntu", "22.04", "", "6.8.0-45-generic", ""},
-		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "ubuntu", "24.04", "", "6.8.0-45-generic", "this host is ubuntu 24.04"},
-		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "debian", "12", "", "6.1", "this host is debian 12"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "ubuntu", "24.04", "", "6.8.0-45-generic", "this host runs ubuntu 24.04"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz", "debian", "12", "", "6.1", "this host runs debian 12"},
 		{"MLNX_OFED_LINUX-24.10-2.1.8.0-debian12.5-x86_64.tgz", "debian", "12", "", "6.1", ""},
 		{"MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.tgz", "rocky", "9.4", "", "5.14.0-427.el9.x86_64", ""},
-		{"MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.tgz", "rhel", "9.5", "", "5.14.0-503.el9.x86_64", "this host is rhel 9.5"},
+		{"MLNX_OFED_LINUX-24.10-2.1.8.0-rhel9.4-x86_64.tgz", "rhel", "9.5", "", "5.14.0-503.el9.x86_64", "this host runs rhel 9.5"},
 		{"MLNX_OFED_LINUX-24.10-2.1.8.0-ol9.x-x86_64.tgz", "ol", "9.4", "", "5.14.0.el9uek.x86_64", ""},
 		{"MLNX_OFED_LINUX-24.10-2.1.8.0-sles15sp5-x86_64.tgz", "sles", "15.5", "", "5.14.21-default", ""},
 		{"doca-host_2.9.1-018000-24.10-ubuntu2204_amd64.deb", "ubuntu", "22.04", "", "5.15", ""},
 		{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm", "rhel", "9.6", "", "5.14.el9.x86_64", ""},
-		{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm", "rhel", "8.10", "", "4.18.el8.x86_64", "this host is rhel 8.10"},
+		{"doca-host-3.3.0-091000_26.01_rhel9.x86_64.rpm", "rhel", "8.10", "", "4.18.el8.x86_64", "this host runs rhel 8.10"},
 	} {
 		b, ok := fabric.ParseBundle(c.file)
 		if !ok {
@@ -261,7 +261,7 @@ func TestDOCAByEachManager(t *testing.T) {
 
 func TestExitsAreSentences(t *testing.T) {
 	changes := []resource.Change{{Attribute: stackOf, To: "x"}}
-	for exit, want := range map[int]string{0: "", 2: "", 1: "failed", 22: "options", 28: "no space", 171: "no card", 172: "missing", 173: "mst", 9: "ended with 9"} {
+	for exit, want := range map[int]string{0: "", 2: "", 1: "failed", 22: "options", 28: "no space", 171: "no NVIDIA card", 172: "missing", 173: "mst", 9: "exited with status 9"} {
 		m := &installs{exit: exit}
 		err := applyVendor(t.Context(), m, note000Host(nil), Spec{Bundle: note000}, changes, &steps{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
