@@ -62,8 +62,6 @@ type Events interface {
 	Warn(format string, args ...any)
 	// Note adds a sentence to the results.
 	Note(format string, args ...any)
-	// Drifted reports a host that changed since the plan was saved, and is skipped.
-	Drifted(host string, how []string)
 	Unreachable(hosts map[string]string)
 	Plan(p *planner.Plan, notes []string)
 	// Walk reports the outcome of each action and the fate of each host. Fates reports fates that changed
@@ -97,6 +95,8 @@ func PlanEnding(p *planner.Plan) Ending {
 	switch {
 	case len(p.Problems()) > 0:
 		return Failed
+	case len(p.Stale()) > 0:
+		return Stale
 	case len(p.Unreachable()) > 0:
 		return HostsUnreachable
 	}

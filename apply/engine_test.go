@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,7 +194,38 @@ func (y *toys) options() SessionOptions {
 
 // run is an apply without its live checks.
 func (y *toys) run(ctx context.Context, o Options) *Report {
-	s := Open(ctx, y.fabric, y.options())
+	return y.runIn(ctx, Open(ctx, y.fabric, y.options()), o)
+}
+
+// runSaved is run with a saved plan.
+func (y *toys) runSaved(ctx context.Context, saved *planner.Saved) *Report {
+	y.t.Helper()
+	s, err := OpenSaved(ctx, saved, y.options())
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return y.runIn(ctx, s, Options{})
+}
+
+// save makes a plan of the hosts that are chosen (nil: all), and reads it back from the text of its file.
+func (y *toys) save(ctx context.Context, chosen map[string]bool) *planner.Saved {
+	y.t.Helper()
+	o := y.options()
+	o.Chosen = chosen
+	s := Open(ctx, y.fabric, o)
+	defer s.Close()
+	text, err := s.Save(s.Propose(ctx)).Encode()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	saved, err := planner.ReadSaved(bytes.NewReader(text), o.Build)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return saved
+}
+
+func (y *toys) runIn(ctx context.Context, s *Session, o Options) *Report {
 	defer s.Close()
 	o.Allowed, o.Unverified = resource.LinkFlap, !o.CheckRollback
 	if o.Lease == 0 {
@@ -388,22 +420,80 @@ func TestTheOrderOfAnApply(t *testing.T) {
 func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
-		s := Open(t.Context(), y.fabric, y.options())
-		saved := &planner.Saved{ID: "p", Build: "b", Fabric: y.fabric, Plan: s.Propose(t.Context())}
-		s.Close()
+		saved := y.save(t.Context(), nil)
 		y.hosts["b"].value = "7"
-		if r := y.run(t.Context(), Options{Saved: saved}); r.Ending != Stale || r.Err != nil || y.values() != "27" {
+		r := y.runSaved(t.Context(), saved)
+		if r.Ending != Stale || r.Err != nil || y.values() != "27" {
 			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
-		if !slices.Contains(y.heard.lines, "drifted: b") || slices.Contains(y.heard.lines, "drifted: a") {
-			t.Errorf("%q", y.heard.lines)
+		for _, h := range r.Plan.Hosts {
+			if (h.Name == "b") != (len(h.Stale) > 0) {
+				t.Errorf("host %s is stale: %q", h.Name, h.Stale)
+			}
+		}
+		if slices.Contains(y.hosts["b"].asked, "enrol") {
+			t.Error("the roster was written on a host that was left out")
 		}
 		y.hosts["a"].value, y.hosts["b"].value = "1", "1"
-		r := y.run(t.Context(), Options{Saved: saved})
+		r = y.runSaved(t.Context(), saved)
 		if r.Ending != Stale || r.Err == nil || !strings.Contains(r.Err.Error(), "this plan was already applied at") || r.Plan != nil || y.values() != "11" {
 			t.Errorf("again: ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
 	})
+}
+
+// TestASavedPlanTouchesNoHostThatItDoesNotHold: fault 27. Such a host is not even asked.
+func TestASavedPlanTouchesNoHostThatItDoesNotHold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		save   func(y *toys, ctx context.Context) *planner.Saved
+		ending Ending
+	}{
+		{"b was unreachable when the plan was made", func(y *toys, ctx context.Context) *planner.Saved {
+			y.hosts["b"].down = true
+			defer func() { y.hosts["b"].down = false }()
+			return y.save(ctx, nil)
+		}, HostsUnreachable},
+		{"b was not chosen", func(y *toys, ctx context.Context) *planner.Saved {
+			return y.save(ctx, map[string]bool{"a": true})
+		}, Done},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				saved := c.save(y, t.Context())
+				y.hosts["a"].asked, y.hosts["b"].asked = nil, nil
+				r := y.runSaved(t.Context(), saved)
+				if r.Ending != c.ending || r.Err != nil || y.values() != "21" {
+					t.Errorf("ending %d, want %d: %v, values %s", r.Ending, c.ending, r.Err, y.values())
+				}
+				if asked := y.hosts["b"].asked; len(asked) > 0 {
+					t.Errorf("b was asked for %v", asked)
+				}
+				if why := r.Plan.Unreachable()["b"]; (why != "") != (c.ending == HostsUnreachable) || why != "" && !strings.Contains(why, "unreachable when the plan was saved") {
+					t.Errorf("b is unreachable: %q", why)
+				}
+			})
+		})
+	}
+}
+
+// TestASavedPlanIsForTheHostsThatItWasMadeOn: the real ones, or those of one lab.
+func TestASavedPlanIsForTheHostsThatItWasMadeOn(t *testing.T) {
+	for _, c := range []struct{ saved, lab, says string }{
+		{"", "pair", "made for the declared hosts, not for lab \"pair\": run it without -lab"},
+		{"pair", "", "made for lab \"pair\", not for the declared hosts: run it with -lab=pair"},
+		{"pair", "other", "made for lab \"pair\", not for lab \"other\": run it with -lab=pair"},
+	} {
+		y := newToys(t)
+		saved := y.save(t.Context(), nil)
+		saved.Lab = c.saved
+		o := y.options()
+		o.Tokens.Lab = c.lab
+		if _, err := OpenSaved(t.Context(), saved, o); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("a plan of %q on %q: %v", c.saved, c.lab, err)
+		}
+	}
 }
 
 // TestWhatWaitsIsConfirmedOnAllHostsOrNone: with the tokens that the apply left.

@@ -147,7 +147,7 @@ func (r *run) unfinished() (hosts []string) {
 // approveRest asks again if the rest of the plan is no longer as shown: a reboot clears runtime settings,
 // and a driver adds devices.
 func (r *run) approveRest(moved map[string][]string) (Ending, error) {
-	if r.o.Saved != nil {
+	if r.s.saved != nil {
 		var differences []string
 		for _, host := range slices.Sorted(maps.Keys(moved)) {
 			differences = append(differences, fmt.Sprintf("host %s: %s", host, strings.Join(moved[host], "; ")))

@@ -38,7 +38,6 @@ type Options struct {
 	Unverified bool
 	// CheckRollback rolls back if a live check fails.
 	CheckRollback bool
-	Saved         *planner.Saved // the plan to apply; nil to make one now
 }
 
 // run is one apply or destroy, from the plan to the live checks.
@@ -84,8 +83,8 @@ func Destroy(ctx context.Context, s *Session, o Options, e Events) *Report {
 
 func newRun(command string, s *Session, o Options, e Events) *run {
 	r := &run{s: s, o: o, e: e, id: NewID(), report: s.newReport(command)}
-	if o.Saved != nil {
-		r.id = o.Saved.ID
+	if s.saved != nil {
+		r.id = s.saved.ID
 	}
 	return r
 }
@@ -110,38 +109,32 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 		return Failed, err
 	}
 	r.p = r.s.Propose(ctx)
-	ending := Done
-	if r.o.Saved != nil {
-		if ending, err = r.bind(r.o.Saved); err != nil {
-			return ending, err
+	if r.s.saved != nil {
+		if err := r.bind(r.s.saved); err != nil {
+			return Stale, err
 		}
 	}
 	r.report.Plan, r.report.Before = r.p, r.s.Facts()
-	return ending, nil
+	return Done, nil
 }
 
-// bind compares the live plan with the saved one. It reports and skips hosts that have changed.
-func (r *run) bind(saved *planner.Saved) (Ending, error) {
+// bind compares the live plan with the saved one. Hosts that have changed are skipped.
+func (r *run) bind(saved *planner.Saved) error {
 	for host, records := range r.s.Records() {
 		for _, rec := range records {
 			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {
-				return Stale, fmt.Errorf("this plan was already applied at %s by %s (in the history of host %s): plan again", e.Time.Format(time.RFC3339), e.Who, host)
+				return fmt.Errorf("this plan was already applied at %s by %s (in the history of host %s): plan again", e.Time.Format(time.RFC3339), e.Who, host)
 			}
 		}
 	}
 	moved := planner.Moved(saved.Plan, r.p)
-	for _, host := range slices.Sorted(maps.Keys(moved)) {
-		r.e.Drifted(host, moved[host])
-	}
-	if len(moved) == 0 {
-		return Done, nil
-	}
 	for i := range r.p.Hosts {
-		if moved[r.p.Hosts[i].Name] != nil {
-			r.p.Hosts[i].Actions, r.p.Hosts[i].Problems = nil, nil
+		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
+			h.Actions, h.Problems, h.Notes, h.Settled, h.Stale = nil, nil, nil, 0, moved[h.Name]
 		}
 	}
-	return Stale, nil
+	r.p.Enrol = slices.DeleteFunc(r.p.Enrol, func(host string) bool { return moved[host] != nil })
+	return nil
 }
 
 // apply makes the plan's changes and verifies the fabric.

@@ -30,7 +30,6 @@ func (h *heard) say(format string, args ...any) {
 func (h *heard) Progress(string, ...any)          {}
 func (h *heard) Warn(format string, args ...any)  { h.say("warn: "+format, args...) }
 func (h *heard) Note(format string, args ...any)  { h.say("note: "+format, args...) }
-func (h *heard) Drifted(host string, _ []string)  { h.say("drifted: %s", host) }
 func (h *heard) Unreachable(m map[string]string)  { h.say("unreachable: %d", len(m)) }
 func (h *heard) Results(all []validators.Result)  { h.say("results: %d", len(all)) }
 func (h *heard) Plan(p *planner.Plan, _ []string) { h.say("plan: %d", p.Changes()) }

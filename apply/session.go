@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -42,11 +43,13 @@ type Lab interface {
 
 // SessionOptions say how to reach the hosts, and on whose behalf.
 type SessionOptions struct {
-	Dial        Dial
-	Resources   Resources
-	Lab         Lab             // nil: the declared hosts
-	Chosen      map[string]bool // nil: all hosts
-	Parallelism int             // maximum number of hosts to connect to in parallel
+	Dial      Dial
+	Resources Resources
+	Lab       Lab             // nil: the declared hosts
+	Chosen    map[string]bool // nil: all hosts
+	// Away says why chosen hosts count as unreachable without being contacted.
+	Away        map[string]string
+	Parallelism int // maximum number of hosts to connect to in parallel
 	// Glance reads each host once and disconnects: the session can only make a plan.
 	Glance bool
 	Tokens TokenStore
@@ -63,6 +66,8 @@ type Session struct {
 	*Fleet
 	Fabric  *fabric.Fabric
 	Options SessionOptions
+
+	saved *planner.Saved // the plan to apply; nil to make one now
 
 	mu    sync.Mutex
 	known map[string]*state // by host
@@ -83,7 +88,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	var members []Member
 	for _, h := range f.Hosts {
 		s.known[h.Name] = &state{desired: o.Resources.Desired(f, h)}
-		if s.LeftOut(h.Name) {
+		if s.LeftOut(h.Name) || o.Away[h.Name] != "" {
 			continue
 		}
 		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan does not compare hosts with each other
@@ -94,7 +99,48 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		reach = Glance
 	}
 	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, members)
+	for name, why := range o.Away {
+		s.hosts[name] = &hostConn{why: errors.New(why)}
+	}
 	return s
+}
+
+// Save returns a plan that this session made, to be applied later by OpenSaved and Run.
+func (s *Session) Save(p *planner.Plan) *planner.Saved {
+	declared := *s.Fabric
+	declared.Outputs = nil // outputs may be sensitive, and no host needs them
+	o := s.Options
+	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab, Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: p}
+}
+
+// OpenSaved connects to the hosts that a saved plan holds, and to no other: a host that was unreachable when the plan was
+// saved still counts as unreachable. The plan must have been made on the hosts that the options select: the declared
+// ones, or those of one lab.
+func OpenSaved(ctx context.Context, saved *planner.Saved, o SessionOptions) (*Session, error) {
+	if on := o.Tokens.Lab; on != saved.Lab {
+		cure := "with -lab=" + saved.Lab
+		if saved.Lab == "" {
+			cure = "without -lab"
+		}
+		return nil, fmt.Errorf("nothing was changed: this plan was made for %s, not for %s: run it %s", target(saved.Lab), target(on), cure)
+	}
+	o.Source, o.Destroy, o.Management = saved.Source, saved.Destroy, saved.Management
+	chosen, unreachable := saved.Covered()
+	o.Chosen, o.Away = chosen, map[string]string{}
+	for host, why := range unreachable {
+		o.Away[host] = "it was unreachable when the plan was saved: " + why
+	}
+	s := Open(ctx, saved.Fabric, o)
+	s.saved = saved
+	return s, nil
+}
+
+// target names the declared hosts, or those of a lab.
+func target(lab string) string {
+	if lab == "" {
+		return "the declared hosts"
+	}
+	return fmt.Sprintf("lab %q", lab)
 }
 
 // LeftOut reports whether the operator left the host out with -host or -exclude.
@@ -220,6 +266,6 @@ func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, er
 func (s *Session) others(ctx context.Context) *Session {
 	f, o := *s.Fabric, s.Options
 	f.Hosts = slices.DeleteFunc(slices.Clone(f.Hosts), func(h *fabric.Host) bool { return !s.LeftOut(h.Name) })
-	o.Chosen, o.Destroy = nil, false
+	o.Chosen, o.Away, o.Destroy = nil, nil, false
 	return Open(ctx, &f, o)
 }

@@ -29,6 +29,9 @@ func TestPlansAsData(t *testing.T) {
 		t.Fatalf("%v", last)
 	}
 
+	t.Run("it is shown again", func(t *testing.T) {
+		try(t, state, "show", plan).want(t, 0, "10.1.0.1/24", "Saved by ", `for lab "plans"`)
+	})
 	t.Run("a host that moved is left as it is", func(t *testing.T) {
 		inside(t, state, fabric, "a", "ip", "link", "set", "eth1", "mtu", "2000")
 		a := try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-report", report+".json", plan)
@@ -82,7 +85,7 @@ func TestPlansAsData(t *testing.T) {
 		}
 		for name, text := range map[string]string{
 			"cut":     string(raw[:len(raw)/2]),
-			"version": strings.Replace(string(raw), "plan 2", "plan 9", 1),
+			"version": strings.Replace(string(raw), "plan 3", "plan 9", 1),
 			"build":   strings.Replace(string(raw), `"build":"`, `"build":"x`, 1),
 			"empty":   string(raw[:bytes.IndexByte(raw, '\n')+1]) + "{}",
 		} {

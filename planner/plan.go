@@ -90,13 +90,15 @@ func (p Problem) String() string {
 
 // HostPlan lists the actions that one host needs, in order.
 type HostPlan struct {
-	Name        string           `json:"name"`
-	Actions     []Action         `json:"actions,omitempty"`
-	Problems    []Problem        `json:"problems,omitempty"`
-	Notes       []string         `json:"notes,omitempty"` // remarks that are not about a change
-	Unreachable string           `json:"unreachable,omitempty"`
-	Settled     int              `json:"settled"` // resources that are as wanted
-	Management  facts.Management `json:"management"`
+	Name        string    `json:"name"`
+	Actions     []Action  `json:"actions,omitempty"`
+	Problems    []Problem `json:"problems,omitempty"`
+	Notes       []string  `json:"notes,omitempty"` // remarks that are not about a change
+	Unreachable string    `json:"unreachable,omitempty"`
+	// Stale lists how the host changed since the plan was saved. Such a host is skipped.
+	Stale      []string         `json:"stale,omitempty"`
+	Settled    int              `json:"settled"` // resources that are as wanted
+	Management facts.Management `json:"management"`
 }
 
 // Plan is the whole fabric's difference. Hosts are in the order of the input.
@@ -167,6 +169,16 @@ func (p *Plan) Unreachable() map[string]string {
 		}
 	}
 	return out
+}
+
+// Stale returns the hosts that changed since the plan was saved, and are skipped.
+func (p *Plan) Stale() (hosts []string) {
+	for _, h := range p.Hosts {
+		if len(h.Stale) > 0 {
+			hosts = append(hosts, h.Name)
+		}
+	}
+	return hosts
 }
 
 // Make compares every host. It never fails as a whole: an error of one resource becomes a Problem of its

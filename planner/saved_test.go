@@ -8,9 +8,11 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// A saved plan is read by the build that wrote it, and refused with a sentence that says what to do by any other.
-func TestSavedPlansOfOtherBuildsAreRefused(t *testing.T) {
-	saved := Saved{ID: "1", Build: "b1", Fabric: &fabric.Fabric{Name: "f"}, Plan: &Plan{Fabric: "f"}}
+// TestOnlyWhatWasSavedIsRead: a saved plan is read by the build that wrote it. Another build, and a plan that is not as it
+// was saved or does not fit together, get a sentence that says what to do (fault 28).
+func TestOnlyWhatWasSavedIsRead(t *testing.T) {
+	sealed := func(raw string) string { return string(seal([]byte(raw))) }
+	saved := Saved{ID: "1", Build: "b1", Fabric: &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}}}, Plan: &Plan{Fabric: "f", Hosts: []HostPlan{{Name: "a"}}}}
 	raw, err := saved.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -20,12 +22,22 @@ func TestSavedPlansOfOtherBuildsAreRefused(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"the format before":               {strings.Replace(text, "plan 2", "plan 1", 1), "saved by another version of fabricform: save it again"},
-		"a later format":                  {strings.Replace(text, "plan 2", "plan 9", 1), "saved by another version of fabricform: save it again"},
-		"another build":                   {strings.Replace(text, `"b1"`, `"b0"`, 1), "saved by another build of fabricform (b0): save it again"},
-		"another build with other types":  {savedHead + `{"build":"b0","plan":7}`, "saved by another build of fabricform (b0): save it again"},
-		"cut":                             {text[:len(text)-9], "corrupt"},
-		"of this build, but not complete": {savedHead + "{}", "incomplete: save it again"},
+		"the format before":               {"fabricform plan 2\n{}", "saved by another version of fabricform: save it again"},
+		"a later format":                  {strings.Replace(text, "plan 3", "plan 9", 1), "saved by another version of fabricform: save it again"},
+		"a first line that never ends":    {savedKind + strings.Repeat("3", 1<<20), "saved by another version of fabricform: save it again"},
+		"another build":                   {sealed(`{"build":"b0","id":"1","fabric":{"Name":"f"},"plan":{"fabric":"f"}}`), "saved by another build of fabricform (b0): save it again"},
+		"another build with other types":  {sealed(`{"build":"b0","plan":7}`), "saved by another build of fabricform (b0): save it again"},
+		"cut":                             {text[:len(text)-9], "it was edited, or is incomplete"},
+		"edited by hand":                  {strings.Replace(text, `"a"`, `"b"`, 1), "it was edited, or is incomplete"},
+		"with another digest":             {strings.Replace(text, "plan 3 ", "plan 3 0", 1), "it was edited, or is incomplete"},
+		"not JSON":                        {sealed(`{"id":`), "corrupt"},
+		"of this build, but not complete": {sealed("{}"), "it is incomplete; save it again"},
+		"of another fabric":               {sealed(`{"id":"1","fabric":{"Name":"f"},"plan":{"fabric":"g"}}`), `it plans fabric "g", but holds the files of "f"`},
+		"of a host without a block":       {sealed(`{"id":"1","fabric":{"Name":"f"},"plan":{"fabric":"f","hosts":[{"name":"z"}]}}`), `it plans host "z", which is not declared`},
+		"of another host's resource": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","actions":[{"resource":{"addr":{"host":"z","kind":"nic","name":"r"}}}]}]}}`),
+			`it plans z.nic.r on host "a"`},
+		"of files that do not pass": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[{"Host":"a","Name":"r","Addresses":["127.0.0.1/8"]}]}]},"plan":{"fabric":"f"}}`), "Not a host address"},
+		"that was refused":          {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","problems":[{"message":"no such device"}]}]}}`), "no such device"},
 	} {
 		if _, err := ReadSaved(strings.NewReader(c.text), "b1"); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

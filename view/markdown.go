@@ -18,11 +18,11 @@ const markdownLimit = 60_000
 func PlanMarkdown(p *planner.Plan, notes []string) string {
 	s := summarise(p)
 	var b strings.Builder
-	switch away := len(s.Unreachable); {
+	switch {
 	case s.Problems > 0:
 		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, Count(s.Problems, "problem"))
-	case s.Changes == 0 && away > 0:
-		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of `%s` on the hosts that answered; %s could not be reached\n\n", p.Fabric, Count(away, "host"))
+	case s.Changes == 0 && len(s.Unreachable)+len(s.Stale) > 0:
+		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of `%s`%s\n\n", p.Fabric, except(p))
 	case s.Changes == 0:
 		fmt.Fprintf(&b, "### ✅ fabricform: no changes, `%s` is as declared\n\n", p.Fabric)
 	default:
@@ -31,6 +31,9 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for _, h := range p.Hosts {
 		for _, q := range h.Problems {
 			fmt.Fprintf(&b, "- ❌ `%s` %s\n", q.Addr, escape(q.Message))
+		}
+		if len(h.Stale) > 0 {
+			fmt.Fprintf(&b, "- ❌ `%s` changed since the plan was saved, and was skipped: %s\n", h.Name, escape(strings.Join(h.Stale, "; ")))
 		}
 		if h.Unreachable != "" {
 			fmt.Fprintf(&b, "- ⚠️ `%s` is unreachable and was skipped with its links: %s\n", h.Name, escape(h.Unreachable))

@@ -18,6 +18,11 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		switch {
 		case h.Unreachable != "":
 			p.Linef("%s %s: unreachable; skipped with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
+		case len(h.Stale) > 0:
+			p.Linef("%s host %s changed since the plan was saved, and is skipped:", p.bad("✗"), p.bold(h.Name))
+			for _, how := range h.Stale {
+				p.Linef("    %s", how)
+			}
 		case len(h.Problems) > 0:
 			p.problems(h)
 		case len(h.Actions) == 0:
@@ -37,17 +42,17 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, n := range notes {
 		p.Linef("%s %s", p.warn("!"), n)
 	}
-	problems, unreachable := plan.Problems(), plan.Unreachable()
-	if len(problems)+len(unreachable)+len(notes)+len(plan.Vanished) > 0 {
+	problems, unreachable, stale := plan.Problems(), plan.Unreachable(), plan.Stale()
+	if len(problems)+len(unreachable)+len(stale)+len(notes)+len(plan.Vanished) > 0 {
 		p.Linef("")
 	}
 	switch changes := plan.Changes(); {
 	case len(problems) > 0:
 		p.Linef("%s %s: correct the files or the hosts before you apply.", p.bad("Plan refused."), Count(len(problems), "problem"))
-	case changes == 0 && len(unreachable) == 0:
+	case changes == 0 && len(unreachable)+len(stale) == 0:
 		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
 	case changes == 0:
-		p.Linef("%s on the reachable hosts; unreachable: %s.", p.warn("No changes"), Count(len(unreachable), "host"))
+		p.Linef("%s%s.", p.warn("No changes"), except(plan))
 	default:
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
@@ -60,6 +65,23 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		}
 		p.Linef("%s %s on %s; worst disruption: %s.", p.bold("Plan:"), Count(changes, "change"), Count(actions, "resource"), worst)
 	}
+}
+
+// except says which hosts a statement about the fabric does not cover.
+func except(plan *planner.Plan) string {
+	var all, parts []string
+	for _, h := range plan.Hosts {
+		all = append(all, h.Name)
+	}
+	if n := len(plan.Unreachable()); n == len(all) {
+		return ": no host could be read"
+	} else if n > 0 {
+		parts = append(parts, Count(n, "host")+" could not be read")
+	}
+	if n := len(plan.Stale()); n > 0 {
+		parts = append(parts, Count(n, "host")+" changed since the plan was saved and was skipped")
+	}
+	return " on the other hosts; " + strings.Join(parts, ", ")
 }
 
 // problems prints why a host cannot be planned.

@@ -77,12 +77,35 @@ path rail:h02-h09
 	}
 }
 
-// A plan says nothing of hosts that nobody reached.
-func TestAMarkdownPlanPromisesNothingOfHostsThatAreAway(t *testing.T) {
-	hosts := []planner.HostPlan{{Name: "a"}, {Name: "b", Unreachable: "no route to host"}}
-	for n, asDeclared := range map[int]bool{1: true, 2: false} {
-		if text := PlanMarkdown(&planner.Plan{Fabric: "pair", Hosts: hosts[:n]}, nil); strings.Contains(text, "✅") != asDeclared {
-			t.Errorf("as declared: want %v in\n%s", asDeclared, text)
+// TestAPlanPromisesNothingOfHostsThatItDoesNotCover: in text and in Markdown.
+func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
+	read, away := planner.HostPlan{Name: "a", Settled: 4}, planner.HostPlan{Name: "b", Unreachable: "no route to host"}
+	moved := planner.HostPlan{Name: "c", Stale: []string{"nic.rail0: planned mtu 1500 → 9000; now it would be mtu 2000 → 9000"}}
+	for _, c := range []struct {
+		hosts      []planner.HostPlan
+		asDeclared bool
+		says       []string
+	}{
+		{[]planner.HostPlan{read}, true, nil},
+		{[]planner.HostPlan{read, away}, false, []string{"on the other hosts; 1 host could not be read", "no route to host"}},
+		{[]planner.HostPlan{away}, false, []string{"no host could be read"}},
+		{[]planner.HostPlan{read, moved}, false, []string{"on the other hosts; 1 host changed since the plan was saved and was skipped", "now it would be mtu 2000 → 9000"}},
+	} {
+		plan := &planner.Plan{Fabric: "pair", Hosts: c.hosts}
+		var b bytes.Buffer
+		New(&b).Plan(plan, nil)
+		for form, text := range map[string]string{"fabric \"pair\" is as declared": b.String(), "### ✅": PlanMarkdown(plan, nil)} {
+			if strings.Contains(text, form) != c.asDeclared {
+				t.Errorf("as declared: want %v in\n%s", c.asDeclared, text)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in\n%s", want, text)
+				}
+			}
+		}
+		if strings.Contains(b.String(), "✓ b") || strings.Contains(b.String(), "✓ c") || strings.Contains(b.String(), "✓ a, c") {
+			t.Errorf("a host that was skipped is as declared:\n%s", b.String())
 		}
 	}
 }

@@ -122,17 +122,27 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		}
 		s.Options.Management = o.allow.management()
 	} else {
+		if err := a.noChoice(path); err != nil {
+			return nil, err
+		}
 		so, err := a.session(saved.Fabric, saved.Source)
 		if err != nil {
 			return nil, err
 		}
-		so.Chosen, so.Destroy, so.Management = saved.Chosen, saved.Destroy, saved.Management
-		s = apply.Open(ctx, saved.Fabric, so)
+		if s, err = apply.OpenSaved(ctx, saved, so); err != nil {
+			return nil, err
+		}
 	}
 	defer s.Close()
-	run := o.run()
-	run.Saved = saved
-	return apply.Run(ctx, s, run, a.events(o.approve)), nil
+	return apply.Run(ctx, s, o.run(), a.events(o.approve)), nil
+}
+
+// noChoice refuses flags that select hosts or values: a saved plan holds both.
+func (a *app) noChoice(path string) error {
+	if len(a.Hosts)+len(a.Exclude)+len(a.inputs) > 0 {
+		return fmt.Errorf("%s is a saved plan: its hosts and its values are fixed, so -host, -exclude, -var and -var-file cannot be used with it. Set them when you run fabricform plan -out", path)
+	}
+	return nil
 }
 
 // run returns the engine's options for these flags.

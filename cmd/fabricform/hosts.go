@@ -148,10 +148,6 @@ func (e events) Warn(format string, args ...any) { e.err.Linef(format, args...) 
 
 func (e events) Unreachable(hosts map[string]string) { e.err.Unreachable(hosts) }
 
-func (e events) Drifted(host string, how []string) {
-	e.err.Errorf("host %s changed since the plan was saved, and was skipped:\n    %s", host, strings.Join(how, "\n    "))
-}
-
 // Approve asks the operator. Without a terminal it refuses; it never assumes yes.
 func (e events) Approve(*planner.Plan) error {
 	if e.approve {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,8 +51,7 @@ func planCommand(a *app) *cobra.Command {
 		p := s.Propose(cmd.Context())
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
-			saved := &planner.Saved{ID: apply.NewID(), Build: s.Options.Build, Created: time.Now().UTC(), Source: s.Options.Source, Destroy: destroy, Management: s.Options.Management, Chosen: s.Options.Chosen, Fabric: s.Fabric, Plan: p}
-			text, err := saved.Encode()
+			text, err := s.Save(p).Encode()
 			if err == nil {
 				err = file.Output(out, text, 0o600)
 			}
@@ -62,16 +60,21 @@ func planCommand(a *app) *cobra.Command {
 			}
 			notes = append(notes, fmt.Sprintf("Saved. To make exactly these changes, run `fabricform apply %s`.", out))
 		}
-		if markdown {
-			if err := a.out.Raw([]byte(view.PlanMarkdown(p, notes))); err != nil {
-				return err
-			}
-		} else {
-			a.report().Plan(p, notes)
+		if err := a.printPlan(p, notes, markdown); err != nil {
+			return err
 		}
 		return planExit(p, detailed)
 	}
 	return c
+}
+
+// printPlan prints a plan as text, JSON or Markdown.
+func (a *app) printPlan(p *planner.Plan, notes []string, markdown bool) error {
+	if markdown {
+		return a.out.Raw([]byte(view.PlanMarkdown(p, notes)))
+	}
+	a.report().Plan(p, notes)
+	return nil
 }
 
 // planExit returns the exit code of a plan that was shown.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/view"
+)
+
+// TestWhatIsSavedIsWhatIsRead: the fabric of every example comes back whole, and passes the checks of its files.
+func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.hcl")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		f, _, diags := config.Load(path, config.Options{Version: version})
+		if diags.HasErrors() {
+			continue // it needs variables
+		}
+		text, err := (&planner.Saved{ID: "1", Build: "b", Fabric: f, Plan: &planner.Plan{Fabric: f.Name}}).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved, err := planner.ReadSaved(bytes.NewReader(text), "b")
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if d := cmp.Diff(f, saved.Fabric, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(fabric.Block{}, "AttrPos"), cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); d != "" {
+			t.Errorf("%s: %s", path, d)
+		}
+	}
+}
+
+// TestASavedPlanIsShown: as plan printed it, with when and for whom it was made, in all three forms.
+func TestASavedPlanIsShown(t *testing.T) {
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mtu := planner.Action{Op: planner.Update, Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "nic", Name: "rail0"}}, Changes: []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}}}
+	saved := planner.Saved{ID: "1", Build: build, Created: time.Now(), User: "anna@desk", Source: "commit 1234", Lab: "pair", Fabric: &fabric.Fabric{Name: "pair", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}},
+		Plan: &planner.Plan{Fabric: "pair", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{mtu}}}}}
+	text, err := saved.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, edited := filepath.Join(t.TempDir(), "tonight.plan"), filepath.Join(t.TempDir(), "edited.plan")
+	for name, text := range map[string][]byte{path: text, edited: bytes.Replace(text, []byte("9000"), []byte("4200"), 1)} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, wants := range map[string][]string{
+		"show " + path:                         {"mtu", "1500 → 9000", "Saved by anna@desk at ", `for lab "pair", from commit 1234.`, "b not chosen: left as it is"},
+		"show -markdown " + path:               {"### 📋 fabricform: 1 change on 1 host of `pair`", "Saved by anna"},
+		"show -json " + path:                   {`"type":"host_plan"`, `"to":"9000"`, `"type":"plan"`},
+		"show " + edited:                       {"it was edited, or is incomplete"},
+		"apply " + edited:                      {"it was edited, or is incomplete"},
+		"show -host b " + path:                 {"is a saved plan: its hosts and its values are fixed"},
+		"apply -exclude b " + path:             {"is a saved plan: its hosts and its values are fixed"},
+		"apply -var x=1 -auto-approve " + path: {"is a saved plan: its hosts and its values are fixed"},
+		"apply -auto-approve " + path:          {`made for lab "pair", not for the declared hosts: run it with -lab=pair`},
+		"show -markdown ../../examples":        {"-markdown prints a saved plan: name its file"},
+	} {
+		var out bytes.Buffer
+		root := rootCommand(&app{out: view.New(&out), err: view.New(io.Discard)})
+		root.SetArgs(longFlags(strings.Fields(line)))
+		if err := root.Execute(); err != nil {
+			out.WriteString(err.Error())
+		}
+		for _, want := range wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is missing in\n%s", line, want, out.String())
+			}
+		}
+	}
+}
