@@ -41,9 +41,9 @@ var owners = []owner{
 		"nmcli connection add type ethernet ifname eth1 con-name other ipv4.method manual ipv4.addresses 10.9.9.9/24; nmcli connection up other",
 		"/etc/NetworkManager/system-connections/other.nmconnection configures eth1 already", "nmcli connection delete other", false},
 	{"netplan-networkd", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 5; networkctl reload",
-		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
+		brokenNeighbour, "netplan cannot read its existing files", "rm /etc/netplan/50-broken.yaml", false},
 	{"netplan-networkmanager", "/etc/netplan/90-fabricform-tworail.yaml", "netplan apply; sleep 8; nmcli connection reload",
-		brokenNeighbour, "netplan cannot read what is there already", "rm /etc/netplan/50-broken.yaml", false},
+		brokenNeighbour, "netplan cannot read its existing files", "rm /etc/netplan/50-broken.yaml", false},
 	// It acts when it is called: what the kernel drops when somebody else takes the link down is gone.
 	{"ifupdown", "/etc/network/interfaces.d/fabricform-tworail-eth1", "ifdown eth1 && sleep 2 && ifup eth1",
 		"printf 'iface eth1 inet static\\n  address 10.9.9.9/24\\n' > /etc/network/interfaces.d/other", "/etc/network/interfaces.d/other configures eth1 already",

@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Asker is the part of a host that Check needs. It writes only to a folder of its own.
+// Asker is the part of a host that Check needs. Its only writes go to temporary folders that it makes.
 type Asker interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	ReadDir(ctx context.Context, path string) ([]string, error)
@@ -34,7 +34,7 @@ func Refused(a host.Answer, err error, f, root string) error {
 	return fmt.Errorf("check %s before it is written: exit %d: %s", f, a.Exit, said)
 }
 
-// copyFolder adds the files of a folder with that suffix. A missing folder has none.
+// copyFolder adds the files of a folder that end in ending. A missing folder counts as empty.
 func copyFolder(ctx context.Context, h Asker, dir, ending string, files map[string][]byte) error {
 	names, err := h.ReadDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,7 @@ func copyFolder(ctx context.Context, h Asker, dir, ending string, files map[stri
 	return nil
 }
 
-// readFile reads a file, or the one that a link leads to.
+// readFile reads a file, following symbolic links; there is false if the file is missing or not a regular file.
 func readFile(ctx context.Context, h Asker, at string) (text []byte, there bool, err error) {
 	stat, err := h.Stat(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !stat.Mode.IsRegular() && stat.Mode.Type() != fs.ModeSymlink {

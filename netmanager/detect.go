@@ -28,14 +28,14 @@ type Found struct {
 	// Deaf says for each manager why it would not read a file of ours.
 	Deaf map[string]string `json:"deaf,omitempty"`
 
-	renderer string // that a front's files name; "": none
+	renderer string // the renderer that a front's files name; "" if they name none
 }
 
 // Claim names the manager that configures a link, and its file.
 type Claim struct {
 	Manager string `json:"manager"`
 	File    string `json:"file"`
-	Exact   bool   `json:"exact,omitempty"` // the file is about this link, not about all of a pattern
+	Exact   bool   `json:"exact,omitempty"` // the file names this link, rather than matching a pattern
 }
 
 // Gather reads the state files of each manager. It finds no managers in a namespace lab, because everything there
@@ -128,8 +128,8 @@ func (f *Found) deaf(manager, why string) {
 	f.Deaf[manager] = why
 }
 
-// unitActive says whether a service of systemd runs. It asks the control groups, which systemd makes for each service that runs and removes
-// after it (systemd.resource-control(5)); there are two places, by the kernel's version of them.
+// unitActive reports whether a systemd service is running. systemd has a control group for each running service and
+// removes it afterwards (systemd.resource-control(5)). Its place depends on the version of control groups.
 func unitActive(ctx context.Context, r host.Reader, unit string) bool {
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd"} {
 		if _, err := r.ReadDir(ctx, root+"/system.slice/"+unit); err == nil {
@@ -139,11 +139,11 @@ func unitActive(ctx context.Context, r host.Reader, unit string) bool {
 	return false
 }
 
-// filesIn returns the files of a folder with that suffix, sorted.
+// filesIn returns the names of a folder's files that end in ending, sorted.
 func filesIn(ctx context.Context, r host.Reader, dir, ending string) []string {
 	names, err := r.ReadDir(ctx, dir)
 	if err != nil {
-		return nil // most managers are not there
+		return nil // most managers are not installed
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ending) || strings.HasPrefix(n, ".") })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// File is a wanted file of our own. A folder has no text and is made only where it is missing.
+// File is a file that fabricform writes. A folder has no text and is created only if it is missing.
 type File struct {
 	Path   string
 	Mode   fs.FileMode
@@ -19,7 +19,7 @@ func Header(fabric string) string {
 	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
 }
 
-// Ours says whether this fabric owns a file with that text.
+// Ours reports whether this fabric owns a file with that text.
 func Ours(text, fabric string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), Header(fabric))
 }

@@ -15,8 +15,8 @@ const (
 	ifcfgFolder = "/etc/sysconfig/network-scripts"
 )
 
-// ifcfg is the service "network" of Red Hat's network-scripts. It acts when it is called, and reads its
-// files then (sysconfig.txt of initscripts, and its scripts). Not run on a real system.
+// ifcfg is the service "network" of Red Hat's network-scripts. It runs only when called, and reads its files then
+// (sysconfig.txt of initscripts, and its scripts). Not run on a real system.
 var ifcfg = &Manager{
 	Name: ifcfgName, Detect: ifcfgDetect, Yields: true, Fences: true, Folder: ifcfgFolder,
 	File: func(l Link) string { return ifcfgPath("ifcfg", l) }, Stem: ifcfgStem, Render: func(ls []Link) []File {
@@ -28,8 +28,8 @@ var ifcfg = &Manager{
 	},
 }
 
-// ifcfgDetect: the service leaves a lock behind when it has started. Where NetworkManager runs, the
-// service has it configure what is not kept from it.
+// ifcfgDetect looks for the lock that the service leaves when it has started. If NetworkManager is running, the
+// service leaves all files without NM_CONTROLLED=no to it.
 func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
 	if _, err := r.ReadFile(ctx, "/var/lock/subsys/network"); err != nil {
 		return false
@@ -56,18 +56,18 @@ func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found
 	return true
 }
 
-// ifcfgPassedOver: aliases, ranges, and what editors and rpm leave behind.
+// ifcfgPassedOver reports whether the scripts skip a file: aliases, ranges, and leftovers of editors and rpm.
 func ifcfgPassedOver(config string) bool {
 	return config == "lo" || strings.Contains(config, ":") || strings.Contains(config, "-range") ||
 		slices.ContainsFunc([]string{"~", ".bak", ".old", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"}, func(end string) bool { return strings.HasSuffix(config, end) })
 }
 
-// ifcfgNo are the words for no (is_false in the scripts' functions).
+// ifcfgNo reports whether a value means no (is_false in the scripts' functions).
 func ifcfgNo(v string) bool {
 	return slices.Contains([]string{"no", "n", "f", "false", "off", "0"}, strings.ToLower(v))
 }
 
-// ifcfgValues reads assignments. The file is a shell's: the last one holds.
+// ifcfgValues parses assignments. A shell reads the file, so the last assignment counts.
 func ifcfgValues(text string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -85,16 +85,16 @@ func ifcfgValues(text string) map[string]string {
 	return out
 }
 
-// ifcfgStem has none of the words by which the scripts pass files over.
+// ifcfgStem returns the link's stem without the strings that make the scripts skip a file.
 func ifcfgStem(l Link) string {
 	return strings.NewReplacer(".", "_", "-range", "_range").Replace(l.Stem())
 }
 
-// ifcfgPath is a file for a NIC. The scripts know the others by the name of the ifcfg file.
+// ifcfgPath returns the path of a NIC's file. The scripts find the files of other kinds by the name of the ifcfg file.
 func ifcfgPath(kind string, l Link) string { return ifcfgFolder + "/" + kind + "-" + ifcfgStem(l) }
 
-// ifcfgFiles are a NIC's configuration, and its routes and rules in the words of ip(8), one file for each
-// family. A rule has no protocol there: ip(8) of RHEL 7 knows none.
+// ifcfgFiles returns a NIC's configuration, and its routes and rules in the syntax of ip(8), one file for each
+// family. Rules are written without a protocol, because ip(8) of RHEL 7 does not accept one.
 func ifcfgFiles(l Link) []File {
 	lines := map[string][]string{"ifcfg": ifcfgLines(l)}
 	add := func(kind string, six bool, line string) {
@@ -121,11 +121,11 @@ func ifcfgFiles(l Link) []File {
 	return out
 }
 
-// ifcfgLines are the assignments. The scripts ask the network whether somebody has an IPv4 address, which
-// another rail of this host may answer, and give each NIC a route to 169.254.0.0/16: both are told not to.
+// ifcfgLines returns the assignments. Two of them disable defaults of the scripts: ARPCHECK, because another rail of
+// the same host may answer for the address, and the route to 169.254.0.0/16 on each NIC (NOZEROCONF).
 func ifcfgLines(l Link) []string {
 	out := []string{"DEVICE=" + l.Link.Name}
-	if l.Link.Kind == "" { // others wear the MAC of the card below them
+	if l.Link.Kind == "" { // a software device has the MAC of the card below it
 		out = append(out, "HWADDR="+strings.ToUpper(l.mac()))
 	}
 	out = append(out, "TYPE=Ethernet", "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no", "DEFROUTE=no", "NOZEROCONF=yes")

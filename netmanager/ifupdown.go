@@ -30,8 +30,8 @@ var ifupdown = &Manager{
 	Check: checkIfupdown,
 }
 
-// ifupdownDetect: its files are what people wrote (interfaces(5)); it takes links that have a stanza. On
-// desktops it is there for loopback alone, and leaves the rest to others.
+// ifupdownDetect claims the links that have a stanza in interfaces(5). On desktops, ifupdown often has a stanza for
+// loopback alone and leaves the other links to another manager.
 func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) bool {
 	sourced := false
 	f.stanzas(ifupdownMain, host.Text(ctx, r, ifupdownMain))
@@ -59,15 +59,14 @@ func (f *Found) stanzas(file, text string) {
 	}
 }
 
-// ifupdownPath has neither dots nor other characters that `source-directory` passes over
-// (interfaces(5)).
+// ifupdownPath returns the path of a NIC's file. `source-directory` skips names with dots (interfaces(5)).
 func ifupdownPath(l Link) string {
 	return ifupdownFolder + "/" + strings.ReplaceAll(l.Stem(), ".", "_")
 }
 
-// ifupdownFile is a file of stanzas (interfaces(5)). What it has no words for are commands: only
-// numbers, addresses and a checked name stand in them. A rule is removed before it is added, because
-// an interface that went away took its routes along and not its rules.
+// ifupdownFile returns a file of stanzas (interfaces(5)). Settings without a keyword are commands, which contain only
+// numbers, addresses and a checked name. A rule is removed before it is added, because the kernel removes the routes
+// of a deleted interface but not its rules.
 func ifupdownFile(l Link) File {
 	var b strings.Builder
 	name := l.Link.Name
@@ -93,10 +92,10 @@ func ifupdownFile(l Link) File {
 			b.WriteString("\taccept_ra " + map[bool]string{false: "0", true: "1"}[l.acceptRA()] + "\n")
 		}
 		if i == 0 {
-			b.WriteString(mtu) // before what follows: below 1280 bytes, the kernel has no IPv6
+			b.WriteString(mtu) // before any IPv6 address: below 1280 bytes, the kernel disables IPv6
 		}
 		if i == len(l.Addresses)-1 {
-			b.WriteString(ifupdownRoutes(l)) // once all addresses are there that they prefer as source
+			b.WriteString(ifupdownRoutes(l)) // after all addresses, which routes may prefer as source
 		}
 	}
 	return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
@@ -121,8 +120,8 @@ func ifupdownRoutes(l Link) string {
 	return b.String()
 }
 
-// checkIfupdown asks for the list of all interfaces. What names the folder from the root is made to
-// name it from the file, as others do, so that both lead into the copy.
+// checkIfupdown lists all interfaces in a copy of the files. Absolute paths of the folder become relative ones, so
+// that they point into the copy.
 func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	const main, dir = ifupdownMain, ifupdownFolder
 	files := map[string][]byte{}
@@ -150,8 +149,8 @@ func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	return Refused(a, err, wanted[0].Path, root)
 }
 
-// passedOver says whether ifquery reports skipped files or lines, other than warnings: it exits with 0 even then
-// (seen with 0.8.44).
+// passedOver reports whether ifquery reports skipped files or lines, other than warnings. ifquery exits with 0 even
+// then (seen with 0.8.44).
 func passedOver(said string) bool {
 	for line := range strings.Lines(said) {
 		if strings.Contains(line, "ifquery: ") && !strings.Contains(line, "warning") {

@@ -28,11 +28,11 @@ type Link struct {
 	AddrGen string
 }
 
-// Addressed says whether we write the whole configuration of the NIC. If its addresses are not declared, somebody
-// else configures them.
+// Addressed reports whether the addresses of the NIC are declared, so that fabricform writes its whole configuration.
+// Otherwise somebody else configures it.
 func (l Link) Addressed() bool { return l.AddressesSet }
 
-// Written says whether a file of ours configures the NIC. If its addresses are not declared, the existing file
+// Written reports whether a file of ours configures the NIC. If its addresses are not declared, the existing file
 // remains in use.
 func (l Link) Written() bool { return l.Manager != nil && l.Addressed() }
 
@@ -57,10 +57,10 @@ func (l Link) mac() string {
 // Stem is the stem of the names of the link's files.
 func (l Link) Stem() string { return Base(l.Fabric) + "-" + l.Link.Name }
 
-// acceptRA says whether the NIC accepts router advertisements.
+// acceptRA reports whether the NIC accepts router advertisements.
 func (l Link) acceptRA() bool { return l.AcceptRA != nil && *l.AcceptRA }
 
-// AddrGenMode is the sysctl that says how a link gets its link-local address.
+// AddrGenMode is the sysctl that controls how a link gets its link-local address.
 const AddrGenMode = "ipv6.conf.addr_gen_mode"
 
 // linkLocal is the wanted mode of ipv6.conf.addr_gen_mode: eui64, none, stable-privacy or random
@@ -81,7 +81,7 @@ func (l Link) linkLocal() string {
 	return "eui64"
 }
 
-// everything is the prefix of all addresses of a family.
+// everything returns the prefix of all addresses of a family.
 func everything(family int) netip.Prefix {
 	if family == inet6 {
 		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
@@ -98,7 +98,7 @@ func (l Link) has6() bool {
 	return false
 }
 
-// kernelMetric is the metric that the kernel uses for a route. NetworkManager has other defaults.
+// kernelMetric returns the metric that the kernel uses for a route. NetworkManager has other defaults.
 func kernelMetric(r netif.RouteSpec) int {
 	if r.Metric == 0 && r.To.Addr().Is6() {
 		return 1024 // IP6_RT_PRIO_USER in the kernel's include/uapi/linux/ipv6_route.h

@@ -1,5 +1,5 @@
 // Package netmanager is the table of network managers. Each is one file and one row of All, which says how to write
-// its files, how its own parser checks them, how it reloads them, and what it does to a NIC meanwhile. Other
+// its files, how to check them with its own parser, how to reload them, and how a reload affects a NIC. Other
 // packages use the row and do not depend on the name of a manager.
 package netmanager
 
@@ -19,80 +19,85 @@ type Manager struct {
 	Name  string // as `network_manager` writes it
 	Title string // as messages write it; "": Name
 
-	// Detect says whether it runs, and adds its claims to Found. Later rows of All run first, so that the claims of a
-	// front replace those of the managers behind it.
+	// Detect reports whether the manager is running, and adds its claims to Found. Later rows of All run first, so that
+	// the claims of a front replace those of the managers behind it.
 	Detect func(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool
-	// Yields says that it leaves NICs without a file of its own to other managers, if some run.
+	// Yields says that the manager leaves NICs without a file of its own to other running managers.
 	Yields bool
 
-	// Folder is the folder from which it reads our files.
+	// Folder is the folder from which the manager reads our files.
 	Folder string
 	// File returns the path of our file for a NIC; several NICs may share a file.
 	File func(Link) string
 	// Stem returns the part of the file name that identifies the file as ours; nil for Link.Stem.
 	Stem func(Link) string
-	// Render returns the files for all its NICs of a fabric. There is at least one NIC.
+	// Render returns the files for all NICs of a fabric that the manager configures. There is at least one NIC.
 	Render func([]Link) []File
-	// Holds says whether the text of our file includes that NIC; nil if each NIC has its own file.
+	// Holds reports whether the text of our file includes that NIC; nil if each NIC has its own file.
 	Holds func(l Link, text string) bool
-	// Scripts is a folder of programs that it runs on events; "" if there is none.
+	// Scripts is a folder of programs that the manager runs on events; "" if there is none.
 	Scripts string
-	// Script returns our program there, for the NICs that it configures; false if none is needed.
+	// Script returns our program in that folder, for the NICs that the manager configures; false if none is needed.
 	Script func(fabric string, ls []Link) (File, bool)
 
-	// Check runs its own parser on all our files in Folder, beside the files of others; nil if it has no such parser.
+	// Check runs the manager's parser on all our files in Folder together with the files of others; nil if there is no
+	// such parser.
 	Check func(ctx context.Context, h Asker, wanted []File) error
-	// Notes says what it cannot persist of a NIC that it configures.
+	// Notes describes the settings of a NIC that the manager cannot persist.
 	Notes func(Link) []string
 
-	// Reload makes it read its files again; nil if it reads them only when it is called, at boot.
+	// Reload is the command that makes the manager read its files again; nil if it reads them only when it is called,
+	// at boot.
 	Reload []string
-	// Unit is its service.
+	// Unit is the manager's systemd service.
 	Unit string
-	// Front says that it writes files for other managers, which configure the NICs.
+	// Front says that the manager writes files for other managers, which configure the NICs.
 	Front bool
-	// Made says whether a front made a file of the manager behind it.
+	// Made reports whether the front generated that file of the manager behind it.
 	Made func(behind *Behind, file string) bool
-	// Behind is what a front must know about it; nil if no front writes for it.
+	// Behind describes the manager to a front; nil if no front writes files for it.
 	Behind *Behind
 
-	// Takes returns the file that it should report for a NIC; nil if it does not report files.
+	// Takes returns the file that the manager should report for a NIC; nil if it does not report files.
 	Takes func(Link) string
-	// Waits says whether it does not configure a NIC yet, whatever its files say.
+	// Waits reports whether the manager does not configure a NIC yet, whatever its files say.
 	Waits func(Link) bool
-	// Done says whether it has finished configuring a link; nil if it has finished when it reports the file.
+	// Done reports whether the manager has finished configuring a link; nil if it has finished when it reports the
+	// file.
 	Done func(context.Context, host.Reader, host.Link) bool
-	// Activate makes it configure a NIC by our file if it uses another one.
+	// Activate makes the manager configure a NIC by our file if it uses another one.
 	Activate func(context.Context, host.Host, Link) error
-	// Manage makes it manage a NIC, or release it until the next boot; nil if it never touches a NIC without a file.
+	// Manage makes the manager manage a NIC, or release it until the next boot; nil if it never touches a NIC without a
+	// file.
 	Manage func(ctx context.Context, h host.Host, netdev string, yes bool) error
-	// Fences says that its files keep a manager with Manage away from their NICs, from the next boot on.
+	// Fences says that from the next boot on, the manager's files keep a manager with Manage away from their NICs.
 	Fences bool
 
-	// FirstFile says that it reads only the first file, by name, that matches a NIC.
+	// FirstFile says that the manager reads only the first file, by name, that matches a NIC.
 	FirstFile bool
-	// DropsForeign says that when it takes over a NIC, it deletes routes and rules that it did not add, unless they
-	// have the protocol that it would give them.
+	// DropsForeign says that when the manager takes over a NIC, it deletes routes and rules that it did not add, unless
+	// they have the protocol that it would give them.
 	DropsForeign bool
-	// NoProtocol says that its files cannot set the protocol of a route.
+	// NoProtocol says that the manager's files cannot set the protocol of a route.
 	NoProtocol bool
-	// Drops returns the NICs whose configuration it removes when our file changes from was to now; "" means no file.
+	// Drops returns the NICs whose configuration the manager removes when our file changes from was to now; "" means no
+	// file.
 	Drops func(was, now string) []string
 }
 
 // Behind says how a manager configures NICs by files that a front generated.
 type Behind struct {
-	// Renderer is its name in the front's files.
+	// Renderer is the manager's name in the front's files.
 	Renderer string
 	// Folder holds the files that the front generates; Before and After are the prefix and suffix of their names.
 	Folder, Before, After string
 	// Off is the front's value for a NIC that must stay down.
 	Off string
-	// KeepsAddresses says that it can keep addresses on a NIC without a carrier.
+	// KeepsAddresses says that the manager can keep addresses on a NIC without a carrier.
 	KeepsAddresses bool
-	// NeedsMetric says that its default metrics differ from the kernel's.
+	// NeedsMetric says that the manager's default metrics differ from the kernel's.
 	NeedsMetric bool
-	// EUI64Needs6 says that it accepts an address generation mode only for NICs with IPv6 addresses.
+	// EUI64Needs6 says that the manager accepts an address generation mode only for NICs with IPv6 addresses.
 	EUI64Needs6 bool
 }
 
@@ -104,7 +109,7 @@ func Lookup(name string) *Manager {
 	return nil
 }
 
-// String is the manager's name in messages.
+// String returns the manager's name in messages.
 func (m *Manager) String() string {
 	if m.Title != "" {
 		return m.Title

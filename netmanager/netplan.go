@@ -41,9 +41,9 @@ func netplanDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found) 
 	return found
 }
 
-// netplanRenderer is the renderer of all links of a netplan file: the key that stands right below
-// `network`, whose lines are the least indented after it. Ubuntu's installers write it so; where it
-// is written otherwise, the active manager decides.
+// netplanRenderer returns the renderer for all links of a netplan file: the key directly below `network`, found by its
+// indentation. Ubuntu's installers write files of this form. For other forms it returns "", and the active manager
+// decides.
 func netplanRenderer(yaml string) string {
 	depth := -1
 	for line := range strings.Lines(yaml) {
@@ -62,22 +62,22 @@ func netplanRenderer(yaml string) string {
 	return ""
 }
 
-// netplanPath is one file for all NICs of a fabric: netplan reads all files as one.
+// netplanPath returns the path of the one file for all NICs of a fabric.
 func netplanPath(fabric string) string { return netplanFolder + "/90-" + Base(fabric) + ".yaml" }
 
-// netplanID names a NIC in netplan's files and in those that it makes. It comes first, so that of
-// networkd's files ours is read before one that somebody has for all NICs of a pattern.
+// netplanID returns the name of a NIC in netplan's files and in the files that netplan generates. It sorts first, so
+// that networkd reads our file before a file with a pattern that also matches the NIC.
 func netplanID(l Link) string { return "00-" + l.Stem() }
 
-// output is how the names of the files begin that netplan makes for the manager behind it.
+// output returns the prefix of the paths of the files that netplan generates for the manager behind it.
 func (b *Behind) output() string { return b.Folder + "/" + b.Before + "netplan-" }
 
-// netplanNames is before the name of a NIC.
+// netplanNames is the key before the name of a NIC.
 const netplanNames = "      set-name: "
 
-// netplanFile is the file for netplan (netplan-yaml(5)). Mode 0600, or it warns. NICs are told by their
-// MAC and get their name again: netplan writes a .link file for the MTU, which takes the place of
-// the one that would have named the NIC.
+// netplanFile returns the file for netplan (netplan-yaml(5)). netplan warns unless its mode is 0600. A NIC is matched
+// by its MAC, and set-name gives it its present name: netplan writes a .link file for the MTU, which replaces the
+// file that would have named the NIC.
 func netplanFile(links []Link) File {
 	var b strings.Builder
 	fabric := links[0].Fabric
@@ -89,7 +89,7 @@ func netplanFile(links []Link) File {
 			fmt.Fprintf(&b, "      mtu: %d\n", l.MTU)
 		}
 		fmt.Fprintf(&b, "      optional: true\n      dhcp4: false\n      dhcp6: false\n      accept-ra: %t\n", l.acceptRA())
-		if behind.KeepsAddresses { // addresses stay without a carrier, as the kernel itself keeps them
+		if behind.KeepsAddresses { // keep addresses without a carrier, like the kernel
 			b.WriteString("      ignore-carrier: true\n")
 		}
 		if !l.Up {
@@ -159,7 +159,7 @@ func netplanRoutes(l Link) string {
 	return "      routes:\n" + b.String()
 }
 
-// netplanRules says "all" as a prefix, because netplan wants a `from` or a `to`.
+// netplanRules writes "all" as a prefix, because netplan requires `from` or `to`.
 func netplanRules(l Link) string {
 	var b strings.Builder
 	for _, p := range l.Policies {
@@ -188,8 +188,8 @@ func netplanDrops(was, now string) []string {
 	return slices.DeleteFunc(named(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
 }
 
-// checkNetplan runs netplan on a copy of all its files, first without ours: with one broken file of somebody else,
-// netplan reads none.
+// checkNetplan runs netplan on a copy of all its files, first without ours: if one file of somebody else is broken,
+// netplan reads no file at all.
 func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	f := wanted[0]
 	files := map[string][]byte{}
@@ -209,7 +209,7 @@ func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 	}
 	said, err := generate()
 	if said != nil || err != nil {
-		return errors.Join(fmt.Errorf("netplan cannot read what is there already, so it would not read our file: correct or remove the broken file: %w", errors.Join(said, err)))
+		return errors.Join(fmt.Errorf("netplan cannot read its existing files, so it would not read our file either: correct or remove the broken file: %w", errors.Join(said, err)))
 	}
 	files[f.Path] = []byte(f.Text)
 	said, err = generate()

@@ -33,7 +33,8 @@ var networkd = &Manager{
 	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network", Off: `"off"`, KeepsAddresses: true},
 }
 
-// networkdDetect: networkd says in a file for each link which file it took (systemd.network(5)).
+// networkdDetect reads the state file that networkd writes for each link: it names the .network file that networkd uses
+// (systemd.network(5)).
 func networkdDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
 	if !unitActive(ctx, r, networkdUnit) {
 		return false
@@ -53,7 +54,7 @@ func networkdDetect(ctx context.Context, r host.Reader, links []host.Link, f *Fo
 	return true
 }
 
-// networkdNames says whether a .network file's [Match] tells this link from all others.
+// networkdNames reports whether the [Match] section of a .network file identifies this link.
 func networkdNames(file string, l host.Link) bool {
 	section := ""
 	for line := range strings.Lines(file) {
@@ -80,12 +81,12 @@ func networkdNames(file string, l host.Link) bool {
 	return false
 }
 
-// networkdPath comes before netplan's files (10-) and what people number from 10 on: the first file
-// that matches is the only one read (systemd.network(5)).
+// networkdPath returns the path of a NIC's file. It sorts before netplan's files (10-) and before files that people
+// number from 10 on, because networkd uses only the first file that matches (systemd.network(5)).
 func networkdPath(l Link) string { return networkdFolder + "/05-" + l.Stem() + ".network" }
 
-// networkdFile is a .network file (systemd.network(5)). Seen to be adopted by a running networkd 257
-// without touching addresses and routes, because they carry our protocol number here, too.
+// networkdFile returns a NIC's .network file (systemd.network(5)). networkd 257 was seen to adopt such a file without
+// changing addresses and routes, because routes have our protocol number in the file, too.
 func networkdFile(l Link) File {
 	var b strings.Builder
 	b.WriteString(Header(l.Fabric))
@@ -94,7 +95,7 @@ func networkdFile(l Link) File {
 	if l.MTU != 0 {
 		fmt.Fprintf(&b, "MTUBytes=%d\n", l.MTU)
 	}
-	b.WriteString("RequiredForOnline=no\n") // a fabric that is not cabled must not hold up a boot
+	b.WriteString("RequiredForOnline=no\n") // a fabric without cables must not delay a boot
 	if !l.Up {
 		b.WriteString("ActivationPolicy=down\n")
 	}
@@ -104,7 +105,7 @@ func networkdFile(l Link) File {
 	if v, ok := map[string]string{"0": "no", "1": "prefer-public", "2": "yes"}[l.Sysctl["ipv6.conf.use_tempaddr"]]; ok {
 		b.WriteString("IPv6PrivacyExtensions=" + v + "\n") // networkd would set it to 0 otherwise
 	}
-	// Addresses stay without a carrier, as the kernel itself keeps them.
+	// Keep addresses without a carrier, like the kernel.
 	b.WriteString("ConfigureWithoutCarrier=yes\nIgnoreCarrierLoss=yes\n")
 	for _, p := range l.Addresses {
 		b.WriteString("Address=" + p.String() + "\n")
@@ -121,8 +122,8 @@ func networkdFile(l Link) File {
 	return File{Path: networkdPath(l), Mode: 0o644, Text: b.String()}
 }
 
-// networkdMatch tells the card by its permanent address; a VLAN on it wears its MAC, but has a kind
-// and no permanent address. A card that was declared by its name has to keep that, too.
+// networkdMatch identifies the card by its permanent address. A VLAN on the card has the same MAC, but it has a kind
+// and no permanent address. A card that is declared by name must also match by name.
 func networkdMatch(l Link) string {
 	text := "MACAddress=" + l.mac() + "\n"
 	if l.Link.PermMAC != "" {
@@ -171,7 +172,8 @@ func networkdRoute(r netif.RouteSpec, table int) string {
 	return b.String()
 }
 
-// networkdRule cannot say a protocol: networkd's rules are "static", which Apply takes care of.
+// networkdRule writes a rule without a protocol: networkd gives its rules the protocol "static", and Apply handles
+// that.
 func networkdRule(p netif.PolicyRouteSpec) string {
 	var b strings.Builder
 	b.WriteString("\n[RoutingPolicyRule]\n")
@@ -190,7 +192,7 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 	return b.String()
 }
 
-// networkdNotes reports what networkd does instead of the kernel.
+// networkdNotes reports the settings that networkd handles in place of the kernel.
 func networkdNotes(l Link) []string {
 	if l.acceptRA() {
 		return []string{"networkd handles router advertisements itself and disables them in the kernel: ipv6.conf.accept_ra is 0 after a reboot"}
@@ -198,7 +200,7 @@ func networkdNotes(l Link) []string {
 	return nil
 }
 
-// networkdDone says whether networkd is through with a link: "configuring", "failed" and others are not.
+// networkdDone reports whether networkd has configured a link: "configuring", "failed" and other states do not count.
 func networkdDone(ctx context.Context, r host.Reader, l host.Link) bool {
 	raw, err := r.ReadFile(ctx, fmt.Sprintf("/run/systemd/netif/links/%d", l.Index))
 	if err != nil {

@@ -3,7 +3,7 @@ package netmanager
 import (
 	"cmp"
 	"context"
-	"crypto/md5" //nolint:gosec // NetworkManager's choice, for no secret
+	"crypto/md5" //nolint:gosec // NetworkManager's choice, and not for a secret
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -35,14 +35,14 @@ var networkManager = &Manager{
 	},
 	Scripts: dispatcherFolder, Script: dispatcher,
 	Check: checkKeyfiles, Notes: networkManagerNotes, Reload: []string{"nmcli", "connection", "reload"},
-	Takes: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it takes up a NIC once that has a carrier
+	Takes: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it configures a NIC only with a carrier
 	Activate: activateProfile, Manage: manageDevice,
 	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual", NeedsMetric: true, EUI64Needs6: true},
 }
 
-// networkManagerDetect: NetworkManager says in a file for each link which profile it has active; the profile's file is
-// found by its identity. For what others made it writes a profile that nobody configured (seen with
-// 1.52: `external` in a section of its own), which is no claim.
+// networkManagerDetect reads the state file that NetworkManager writes for each link: it names the UUID of the active
+// profile. For a link that somebody else configured, NetworkManager writes a profile of its own (seen with 1.52: with
+// `external` in the section .nmmeta); such a profile is not a claim.
 func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found) bool {
 	if !unitActive(ctx, r, networkManagerUnit) {
 		return false
@@ -74,8 +74,8 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 	return true
 }
 
-// profileUUID is the identity that NetworkManager gives a profile whose file has none: of version 3, of the file's name, as if it stood below /etc (NetworkManager 1.52,
-// nms-keyfile-reader.c and nm-uuid.c).
+// profileUUID returns the UUID that NetworkManager gives to a profile whose file has none: version 3, from the file's
+// name in the folder below /etc, wherever the file is (NetworkManager 1.52, nms-keyfile-reader.c and nm-uuid.c).
 func profileUUID(name string) string {
 	space := [16]byte{0xb4, 0x25, 0xe9, 0xfb, 0x75, 0x98, 0x44, 0xb4, 0x9e, 0x3b, 0x5a, 0x2e, 0x3a, 0xaa, 0x49, 0x05}
 	id := md5.Sum(append(space[:], "keyfile\x00"+keyfileFolder+"/"+name+"\x00"...)) //nolint:gosec // as above
@@ -83,7 +83,7 @@ func profileUUID(name string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// keyValue reads a value of a keyfile (nm-settings-keyfile(5)); "" where there is none.
+// keyValue returns a value of a keyfile (nm-settings-keyfile(5)); "" if there is none.
 func keyValue(file, section, key string) string {
 	in := false
 	for line := range strings.Lines(file) {
@@ -99,13 +99,13 @@ func keyValue(file, section, key string) string {
 	return ""
 }
 
-// keyfilePath is a profile of NetworkManager.
+// keyfilePath returns the path of a NIC's profile.
 func keyfilePath(l Link) string {
 	return keyfileFolder + "/" + l.Stem() + ".nmconnection"
 }
 
-// keyfile is a profile (nm-settings-keyfile(5)). NetworkManager ignores one that others than root may
-// read. Metrics are always said, because its own defaults differ from the kernel's.
+// keyfile returns a NIC's profile (nm-settings-keyfile(5)). NetworkManager ignores a profile that users other than
+// root can read. Metrics are always written, because its defaults differ from the kernel's.
 func keyfile(l Link) File {
 	var b strings.Builder
 	b.WriteString(Header(l.Fabric))
@@ -126,8 +126,8 @@ func keyfile(l Link) File {
 	return File{Path: keyfilePath(l), Mode: 0o600, Text: b.String()}
 }
 
-// keyfileNo6 is for a NIC without anything of IPv6 on it. "disabled" turns IPv6 off in the kernel; with
-// "ignore" the NIC was seen to have a link-local address, whatever the sysctls said.
+// keyfileNo6 returns the IPv6 method of a NIC without IPv6 addresses, routes and rules. "disabled" turns IPv6 off in
+// the kernel. With "ignore", a NIC was seen to have a link-local address whatever the sysctls said.
 func keyfileNo6(l Link) string {
 	if l.linkLocal() == "none" && !l.acceptRA() {
 		return "disabled"
@@ -135,9 +135,8 @@ func keyfileNo6(l Link) string {
 	return "ignore"
 }
 
-// keyfileFamily is one family's settings. Routes need no address, where the method is none that waits
-// for one (allow_routes_without_address_4 and _6 in NetworkManager's nm-l3-config-data.c), and rules none
-// at all.
+// keyfileFamily returns the settings of one family. Routes do not need an address unless the method waits for one
+// (allow_routes_without_address_4 and _6 in NetworkManager's nm-l3-config-data.c), and rules never need one.
 func keyfileFamily(l Link, family int) string {
 	var b strings.Builder
 	var addresses []netip.Prefix
@@ -172,7 +171,7 @@ func keyfileFamily(l Link, family int) string {
 	return b.String() + stands
 }
 
-// keyfileStands are the routes and rules of one family.
+// keyfileStands returns the routes and rules of one family.
 func keyfileStands(l Link, family int) string {
 	var b strings.Builder
 	n := 0
@@ -219,7 +218,7 @@ func keyfileRoute(b *strings.Builder, n int, r netif.RouteSpec, table, family in
 	}
 }
 
-// keyfileRule names a prefix always: NetworkManager wants a `from` or a `to`.
+// keyfileRule always writes a prefix, because NetworkManager requires `from` or `to`.
 func keyfileRule(b *strings.Builder, n int, p netif.PolicyRouteSpec) {
 	from, to := p.From, ""
 	if !from.IsValid() {
@@ -231,8 +230,8 @@ func keyfileRule(b *strings.Builder, n int, p netif.PolicyRouteSpec) {
 	fmt.Fprintf(b, "routing-rule%d=priority %d from %s%s table %d\n", n, p.Priority, from, to, p.Table)
 }
 
-// uuid is the profile's identity, which follows from its name (version 8 of RFC 9562, 5.8), so that
-// the same file is written each time.
+// uuid derives the profile's UUID from its name (version 8 of RFC 9562, 5.8), so that the same file is written each
+// time.
 func uuid(id string) string {
 	u := sha256.Sum256([]byte("fabricform " + id))
 	u[6] = u[6]&0x0f | 0x80
@@ -240,7 +239,7 @@ func uuid(id string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:16])
 }
 
-// profile is the id of the profile, which is the name of its file.
+// profile returns the id of the NIC's profile: the name of its file without the suffix.
 func profile(l Link) string {
 	return strings.TrimSuffix(path.Base(l.Manager.Takes(l)), ".nmconnection")
 }
@@ -258,7 +257,7 @@ func networkManagerNotes(l Link) []string {
 	return out
 }
 
-// checkKeyfiles asks nmcli about one after the other.
+// checkKeyfiles makes nmcli parse one profile after the other.
 func checkKeyfiles(ctx context.Context, h Asker, wanted []File) error {
 	var errs []error
 	for _, f := range wanted {
@@ -269,21 +268,21 @@ func checkKeyfiles(ctx context.Context, h Asker, wanted []File) error {
 	return errors.Join(errs...)
 }
 
-// activateProfile takes our profile up on a NIC where NetworkManager is busy with another: it makes one
-// of its own for any NIC without (seen with 1.52: it waits for DHCP there, and then takes all addresses
-// away). It may have taken ours by itself, because of its priority.
+// activateProfile activates our profile on a NIC for which NetworkManager uses another one. NetworkManager creates its
+// own profile for a NIC without one (seen with 1.52: such a profile waits for DHCP and then removes all addresses).
+// It may already use ours, because of its priority.
 func activateProfile(ctx context.Context, h host.Host, l Link) error {
 	return Run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", profile(l), "ifname", l.Link.Name)
 }
 
-// manageDevice makes it manage or release a NIC. A released NIC stays up, and nothing on it changes when it is
-// managed again.
+// manageDevice makes NetworkManager manage or release a NIC. A released NIC stays up, and nothing on it changes when
+// NetworkManager manages it again.
 func manageDevice(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	return Run(ctx, h, "nmcli", "device", "set", netdev, "managed", yesNo(yes))
 }
 
-// dispatcher writes a NIC's sysctls again once NetworkManager has set it up: it takes addr_gen_mode
-// and accept_ra into its own hands (NetworkManager-dispatcher(8)).
+// dispatcher returns a script that sets a NIC's sysctls again after NetworkManager has configured it, because
+// NetworkManager changes addr_gen_mode and accept_ra (NetworkManager-dispatcher(8)).
 func dispatcher(fabric string, ls []Link) (File, bool) {
 	var names []string
 	for _, l := range ls {
