@@ -25,7 +25,7 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// Digest names a file's content with its mode, and its owner where that is not root.
+// Digest identifies a file's content, mode and owner. Root as the owner is left out.
 func (f File) Digest() string {
 	sum := sha256.Sum256([]byte(f.Text))
 	out := fmt.Sprintf("sha256:%s,%04o", hex.EncodeToString(sum[:8]), f.Mode.Perm())
@@ -39,7 +39,7 @@ func (f File) Digest() string {
 func (s *Snapshot) ReadFiles(ctx context.Context, r host.Reader, folders ...string) error {
 	for _, dir := range folders {
 		if slices.Contains(s.Folders, dir) {
-			continue // another kind looked into it
+			continue // another kind has read it
 		}
 		names, err := r.ReadDir(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func FileAt(ctx context.Context, r host.Reader, at string) (*File, error) {
 		return nil, nil // removed meanwhile
 	}
 	if err == nil && len(text) > maxFile {
-		err = errors.New("it is larger than 1 MiB, the limit for configuration files")
+		err = errors.New("larger than 1 MiB, the limit for configuration files")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", at, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// tableLocal is the kernel's own table of local and broadcast addresses (RT_TABLE_LOCAL): it
-// follows from the addresses, so nobody plans on it.
+// tableLocal is the kernel's own table of local and broadcast addresses (RT_TABLE_LOCAL). It follows from the
+// addresses, so snapshots leave it out.
 const tableLocal = 255
 
 // Gather reads the common facts of a snapshot. sshConnection is the SSH_CONNECTION of the operator's login; "" if there
@@ -45,19 +45,20 @@ func Gather(ctx context.Context, r host.Reader, sshConnection string) (*Snapshot
 	return s, nil
 }
 
-// ReadSysctls reads keys, by their paths below /proc/sys. Those that the host does not have stay absent.
+// ReadSysctls reads sysctls by their paths below /proc/sys. Keys that the host does not have stay absent.
 func (s *Snapshot) ReadSysctls(ctx context.Context, r host.Reader, paths ...string) {
 	for _, path := range paths {
 		v, err := r.Sysctl(ctx, path)
-		// Absent, write-only, or unset (stable_secret answers EIO): the provider says which key it misses.
+		// A key may be missing, write-only, or unset (stable_secret answers EIO). The provider reports a key that it
+		// needs.
 		if err == nil {
 			s.Sysctls[path] = v
 		}
 	}
 }
 
-// LinkSysctl is the path below /proc/sys of a per-interface key: "ipv4.conf.arp_ignore" on eth0 is
-// net/ipv4/conf/eth0/arp_ignore. Interface names may hold dots, so only the key's are turned.
+// LinkSysctl returns the path below /proc/sys of a per-interface key: "ipv4.conf.arp_ignore" on eth0 is
+// net/ipv4/conf/eth0/arp_ignore. Interface names may hold dots, so only dots of the key become slashes.
 func LinkSysctl(key, netdev string) string {
 	parts := strings.Split(key, ".")
 	last := len(parts) - 1
@@ -82,7 +83,7 @@ func osName(release string) string {
 	return ""
 }
 
-// String names the host on one line.
+// String describes the host on one line.
 func (s System) String() string {
 	return fmt.Sprintf("%s (%s, kernel %s, %s)", s.Hostname, s.OS, s.Kernel, s.Arch)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// GPU is one GPU of NVIDIA's driver, in the order of PCI addresses, which is nvidia-smi's.
+// GPU is one GPU of NVIDIA's driver. Index follows the order of PCI addresses, as in nvidia-smi.
 type GPU struct {
 	Index int    `json:"index"`
 	Model string `json:"model,omitempty"`
@@ -22,7 +22,7 @@ type Library struct {
 	Path    string `json:"path"`
 }
 
-// procGPUs is where the driver lists its GPUs by PCI address.
+// procGPUs is the folder in which the driver lists its GPUs by PCI address.
 const procGPUs = "/proc/driver/nvidia/gpus"
 
 // ReadNCCL reads the GPUs, their driver, and the installed NCCL.
@@ -30,7 +30,7 @@ func (s *Snapshot) ReadNCCL(ctx context.Context, r host.Reader) {
 	s.GPUs, s.GPUDriver, s.NCCL = gpus(ctx, r), host.Text(ctx, r, "/sys/module/nvidia/version"), nccl(ctx, r)
 }
 
-// gpus reads what NVIDIA's driver runs; none without it.
+// gpus returns the GPUs of NVIDIA's driver; none if it is not loaded.
 func gpus(ctx context.Context, r host.Reader) (out []GPU) {
 	names, err := r.ReadDir(ctx, procGPUs)
 	if err != nil {
@@ -49,12 +49,12 @@ func gpus(ctx context.Context, r host.Reader) (out []GPU) {
 	return out
 }
 
-// libraryFolders are where packages and NVIDIA's archives put libnccl.so.2.
+// libraryFolders are the folders into which packages and NVIDIA's archives install libnccl.so.2.
 var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/usr/local/cuda/lib64", "/usr/local/nccl/lib", "/opt/nvidia/nccl/lib"}
 
-// nccl finds installed NCCLs by names alone: the file that libnccl.so.2 stands for carries the version,
-// and so does the folder that pip leaves (nvidia_nccl_cu12-2.27.5.dist-info). Jobs in containers and
-// virtual environments have others.
+// nccl finds installed NCCLs by file names alone: the target of libnccl.so.2 has the version in its name, and so does
+// the folder that pip creates (nvidia_nccl_cu12-2.27.5.dist-info). It does not find the NCCLs of containers and
+// virtual environments.
 func nccl(ctx context.Context, r host.Reader) (out []Library) {
 	for _, dir := range libraryFolders {
 		to, err := r.Readlink(ctx, dir+"/libnccl.so.2")

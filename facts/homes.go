@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	// homesPatience is how long all homes of a host together are waited for.
+	// homesPatience is how long NCCLElse waits for all homes of a host together.
 	homesPatience = 2 * time.Second
-	// maxHomes bounds how many homes are looked into, and with that the threads that may hang.
+	// maxHomes bounds the number of homes that are looked into, and so the number of threads that may hang.
 	maxHomes = 200
 )
 
-// Homes looks into the homes of a host's users. A home may lie on a file server that does not answer,
-// as while the fabric is down that leads to it: a look then hangs in the kernel, and nothing takes it
-// back. It is left behind with its thread, and that home is not looked into anew before it ends: a
-// helper that is asked for long has one thread for each home that hangs, at most maxHomes. The zero
-// value is ready; safe for concurrent use.
+// Homes looks into the homes of a host's users. A home may be on a file server that does not answer, for example while
+// the fabric that leads to it is down. A look then hangs in the kernel and cannot be interrupted, so it is left behind
+// with its thread. No second look at that home begins until the first one ends, so a long-running helper has at most
+// one hanging thread for each home, and at most maxHomes. The zero value is ready for use. Homes is safe for
+// concurrent use.
 type Homes struct {
 	mu    sync.Mutex
-	looks map[string]*look // those under way, by path
+	looks map[string]*look // in progress, by path
 }
 
-// look is one at a file of a home.
+// look is one check whether a file of a home exists.
 type look struct {
 	ended chan struct{}
-	there bool // once it has ended
+	there bool // valid after ended is closed
 }
 
-// NCCLElse finds where NCCL takes settings from beside /etc/nccl.conf. What cannot be read is no
-// place; a home that does not answer within homesPatience, or before ctx ends, is one that is not known.
+// NCCLElse returns the places other than /etc/nccl.conf from which NCCL takes settings. A file that cannot be read is
+// left out. A home that does not answer within homesPatience, or before ctx ends, is reported as unknown.
 func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
 	out := ncclLogin(ctx, r)
 	var paths []string
@@ -62,7 +62,7 @@ func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
 	return out
 }
 
-// begin looks at all paths side by side; where a look is under way already, that is the one.
+// begin starts a look at each path, all at once. If a look at a path is in progress already, it returns that one.
 func (h *Homes) begin(ctx context.Context, r host.Reader, paths []string) []*look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *Homes) begin(ctx context.Context, r host.Reader, paths []string) []*loo
 	return out
 }
 
-// homes are the home folders of root and of people, sorted: other local users run no jobs.
+// homes returns the home folders of root and of the users below /home, sorted. Other local users run no jobs.
 func homes(passwd string) (out []string) {
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

@@ -47,24 +47,25 @@ func management(ctx context.Context, r host.Reader, s *Snapshot, sshConnection s
 	return m
 }
 
-// ParseSSHConnection reads sshd's "client port server port". Link-local addresses carry a zone;
-// IPv4 over an IPv6 socket is v4-mapped.
+// ParseSSHConnection parses sshd's "client port server port". Link-local addresses have a zone. An IPv4 address on an
+// IPv6 socket is v4-mapped, and is unmapped here.
 func ParseSSHConnection(v string) (client, server netip.Addr, err error) {
 	fields := strings.Fields(v)
 	if len(fields) != 4 {
 		return client, server, fmt.Errorf("SSH_CONNECTION %q is not \"client port server port\"", v)
 	}
 	if client, err = netip.ParseAddr(fields[0]); err != nil {
-		return client, server, fmt.Errorf("read client of SSH_CONNECTION: %w", err)
+		return client, server, fmt.Errorf("parse the client of SSH_CONNECTION: %w", err)
 	}
 	if server, err = netip.ParseAddr(fields[2]); err != nil {
-		return client, server, fmt.Errorf("read server of SSH_CONNECTION: %w", err)
+		return client, server, fmt.Errorf("parse the server of SSH_CONNECTION: %w", err)
 	}
 	return client.Unmap(), server.Unmap(), nil
 }
 
-// carriers closes a set of devices over what they stand on: a device's bridge or bond, the members
-// of a bridge or bond, and the device below a VLAN or macvlan. Any of them going away cuts the path.
+// carriers returns the names of the given devices and of all devices that they depend on: the bridge or bond of a
+// device, the members of a bridge or bond, and the device below a VLAN or macvlan. If any of them goes down, the path
+// is cut.
 func carriers(links []host.Link, start []int) []string {
 	seen := map[int]bool{0: true} // index 0 is no device
 	queue := slices.Clone(start)

@@ -20,11 +20,11 @@ type AnyPart interface {
 // Parts are the kinds' own parts of a snapshot, by name.
 type Parts map[string]*part
 
-// part is text where it came over a connection, until it is read first.
+// part is one part of a snapshot. A part that came over a connection stays text until it is first read.
 type part struct {
 	mu    sync.Mutex
 	text  json.RawMessage
-	value any // *P, once it is known
+	value any // *P, after the text is decoded
 }
 
 // Put makes v the snapshot's part.
@@ -82,7 +82,7 @@ func (p *part) MarshalJSON() ([]byte, error) {
 	return p.text, nil
 }
 
-// UnmarshalJSON keeps the text: only who knows the type can decode it.
+// UnmarshalJSON keeps the text. Only Part.read knows the type and can decode it.
 func (p *part) UnmarshalJSON(text []byte) error {
 	p.text = append(json.RawMessage(nil), text...)
 	return nil

@@ -9,13 +9,13 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Slot is where a device sits on the PCI tree. The zero value stands for no PCI device.
+// Slot is the position of a device in the PCI tree. The zero value means that the device is not a PCI device.
 type Slot struct {
 	Path string `json:"path,omitempty"` // below /sys/devices: pci0000:16/0000:16:01.0/0000:17:00.0
 	NUMA int    `json:"numa,omitempty"` // node; -1: unknown
 }
 
-// PCI is the device's own address, such as 0000:17:00.0; "" for no PCI device.
+// PCI returns the device's own address, such as 0000:17:00.0; "" if it is not a PCI device.
 func (s Slot) PCI() string {
 	if s.Path == "" {
 		return ""
@@ -23,19 +23,19 @@ func (s Slot) PCI() string {
 	return path.Base(s.Path)
 }
 
-// The distances of two devices, as `nvidia-smi topo -m` names them, near ones first.
+// Distances between two devices, as `nvidia-smi topo -m` names them, from near to far.
 const (
 	DistancePIX  = "PIX"  // one PCI bridge or switch at most
-	DistancePXB  = "PXB"  // several PCI bridges, not the CPU's
+	DistancePXB  = "PXB"  // several PCI bridges, but not the CPU's host bridge
 	DistancePHB  = "PHB"  // the CPU's host bridge
 	DistanceNode = "NODE" // two host bridges of one NUMA node
 	DistanceSys  = "SYS"  // between NUMA nodes
 )
 
-// distances are in the order from near to far. C2C and what NVLink joins do not pass PCI at all.
+// distances lists all distances from near to far. C2C and NVLink connections do not use PCI at all.
 var distances = []string{"X", "C2C", "NV", DistancePIX, DistancePXB, DistancePHB, DistanceNode, DistanceSys}
 
-// far is a distance's place in the order; large for what is not known.
+// far returns the position of a distance in distances, or len(distances) if it is unknown.
 func far(d string) int {
 	for i, known := range distances {
 		if d == known || known == "NV" && strings.HasPrefix(d, "NV") {
@@ -62,13 +62,13 @@ func (s Slot) Distance(t Slot) string {
 		return DistanceSys
 	case shared == 1: // the host bridge alone
 		return DistancePHB
-	case shared >= max(len(a), len(b))-2: // all but a switch's two ends, or two functions of a card
+	case shared >= max(len(a), len(b))-2: // two ports of one switch, or two functions of one card
 		return DistancePIX
 	}
 	return DistancePXB
 }
 
-// slot follows a link of sysfs to a device below /sys/devices. below is what follows the device.
+// slot follows a link of sysfs to a device below /sys/devices. below is the part of the target after the device.
 func slot(ctx context.Context, r host.Reader, link, below string) Slot {
 	to, err := r.Readlink(ctx, link)
 	if err != nil {
@@ -77,7 +77,7 @@ func slot(ctx context.Context, r host.Reader, link, below string) Slot {
 	_, to, found := strings.Cut(to, "devices/")
 	to, ended := strings.CutSuffix(to, below)
 	if !found || !ended || !strings.HasPrefix(to, "pci") {
-		return Slot{} // a platform's or a software device
+		return Slot{} // a platform device or a software device
 	}
 	s := Slot{Path: to, NUMA: -1}
 	if n, err := strconv.Atoi(host.Text(ctx, r, "/sys/bus/pci/devices/"+s.PCI()+"/numa_node")); err == nil {

@@ -68,15 +68,15 @@ func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADev
 		if !ok {
 			continue
 		}
-		// Reading the type or netdev of an empty slot gives EINVAL, which text takes as empty.
+		// Reading the type or netdev of an empty slot fails with EINVAL, and host.Text then returns "".
 		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)), Netdev: host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at)})
 	}
 	d.Netdev = rdmaNetdev(ctx, r, device, d)
 	return d
 }
 
-// rdmaDriver is who runs the device. Software devices have no hardware below them; rxe alone has a
-// file that names its netdev (rxe_verbs.c).
+// rdmaDriver returns the driver of the device. Software devices have no hardware below them, and only rxe has a file that
+// names its netdev (rxe_verbs.c).
 func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver string, virtual bool) {
 	if to, err := r.Readlink(ctx, device+"/device/driver"); err == nil {
 		return path.Base(to), false
@@ -88,8 +88,8 @@ func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver strin
 	return "", err == nil && strings.Contains(to, "/virtual/")
 }
 
-// rdmaNetdev finds the netdev below a port. The default GID's is the port's own, where there is one;
-// VLANs have GIDs of theirs. A card's function may have several netdevs, numbered by dev_port.
+// rdmaNetdev returns the netdev below a port. The default GID, if there is one, names the port's own netdev; later GIDs
+// may be of VLANs. A PCI function may have several netdevs, numbered by dev_port.
 func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice) string {
 	if len(d.GIDs) > 0 && d.GIDs[0].Index == 0 && d.GIDs[0].Netdev != "" {
 		return d.GIDs[0].Netdev
@@ -112,7 +112,7 @@ func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice)
 	return ""
 }
 
-// parseGID reads eight hextets; false for an empty slot and for what is no GID.
+// parseGID parses eight hextets; false for an empty slot and for anything else.
 func parseGID(s string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is6() || a.Zone() != "" || a == netip.IPv6Unspecified() {
@@ -121,7 +121,7 @@ func parseGID(s string) (netip.Addr, bool) {
 	return a, true
 }
 
-// gidVersion reads gid_attrs/types: "IB/RoCE v1" or "RoCE v2".
+// gidVersion parses gid_attrs/types: "IB/RoCE v1" or "RoCE v2".
 func gidVersion(s string) int {
 	if s == "RoCE v2" {
 		return 2

@@ -2,9 +2,9 @@ package facts
 
 import "strings"
 
-// ActiveMTU is the RDMA path MTU in bytes that a port gets from its netdev's MTU: the largest
-// power of two from 256 to 4096 that leaves room for 96 bytes of headers (iboe_get_mtu in the
-// kernel's include/rdma/ib_addr.h). 0: too small for RDMA.
+// ActiveMTU returns the RDMA path MTU in bytes that a port gets from its netdev's MTU: the largest power of two from 256
+// to 4096 that leaves room for 96 bytes of headers (iboe_get_mtu in the kernel's include/rdma/ib_addr.h). It returns 0
+// if the netdev's MTU is too small for RDMA.
 func ActiveMTU(netdevMTU int) int {
 	for _, m := range []int{4096, 2048, 1024, 512, 256} {
 		if netdevMTU-96 >= m {
@@ -14,15 +14,15 @@ func ActiveMTU(netdevMTU int) int {
 	return 0
 }
 
-// ethernetOnly are cards by their hca_type that have no InfiniBand mode (pci_device_id table of the
-// kernel's drivers/net/ethernet/mellanox/mlx5/core/main.c, and NVIDIA's release notes, which list no
-// InfiniBand for Lx and Dx).
+// ethernetOnly maps the hca_type of cards without an InfiniBand mode to their names (pci_device_id table of the kernel's
+// drivers/net/ethernet/mellanox/mlx5/core/main.c, and NVIDIA's release notes, which list no InfiniBand for Lx and
+// Dx).
 var ethernetOnly = map[string]string{"MT4117": "ConnectX-4 Lx", "MT4125": "ConnectX-6 Dx", "MT4127": "ConnectX-6 Lx"}
 
-// ethernetDrivers are drivers of cards that know Ethernet only.
+// ethernetDrivers are the drivers of Ethernet-only cards.
 var ethernetDrivers = []string{"bnxt_en", "bnxt_re", "irdma", "ice", "ionic", "mana", "erdma", "hns3"}
 
-// Kind is a short name of the kind of device.
+// Kind returns a short name for the kind of device.
 func (d RDMADevice) Kind() string {
 	switch {
 	case d.Driver == "rxe":
@@ -35,8 +35,8 @@ func (d RDMADevice) Kind() string {
 	return "RoCE"
 }
 
-// About explains what other tools show of the device and people stumble over: `ibv_devinfo` says
-// "transport: InfiniBand" of every RDMA device, and `ibstat` "Base lid: 0" of every Ethernet port.
+// About explains misleading output of other tools about the device: `ibv_devinfo` prints "transport: InfiniBand" for
+// every RDMA device, and `ibstat` prints "Base lid: 0" for every Ethernet port.
 func (d RDMADevice) About() []string {
 	if d.LinkLayer != "Ethernet" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Selector finds a NIC on the live host by exactly one of its fields.
+// Selector selects a NIC on the live host. Exactly one field is set.
 type Selector struct {
 	Netdev string `json:"netdev,omitempty"`
 	MAC    string `json:"mac,omitempty"`  // lower case, colon separated
@@ -49,7 +49,7 @@ func (snap *Snapshot) Find(s Selector) (*host.Link, error) {
 	return nil, fmt.Errorf("match %s: several devices match (%s); choose one with netdev", what, strings.Join(names, ", "))
 }
 
-// findRDMA follows an RDMA device to its netdev.
+// findRDMA returns the netdev of an RDMA device.
 func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 	var there []string
 	for _, d := range snap.RDMA {
@@ -57,7 +57,7 @@ func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 			if l := snap.Link(d.Netdev); l != nil {
 				return l, nil
 			}
-			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; check whether it is in another namespace, or InfiniBand without IPoIB", name)
+			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; check whether the netdev is in another namespace, or whether the device is InfiniBand without IPoIB", name)
 		}
 		if d.Netdev == "" {
 			there = append(there, d.Name)

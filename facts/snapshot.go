@@ -1,4 +1,4 @@
-// Package facts is what a host is, read once: system, NICs, addresses, routes, rules, sysctls, RDMA
+// Package facts reads the state of a host into one snapshot: system, NICs, addresses, routes, rules, sysctls, RDMA
 // devices with their GIDs, and the path that carries the operator's own connection.
 package facts
 
@@ -8,8 +8,8 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Snapshot is one host at one moment. Gather reads what many kinds look at; the rest is read by the kinds
-// that look at it, and only where they have something to look at: reading all costs more.
+// Snapshot is the state of one host at one moment. Gather reads the facts that many kinds need. The kinds read the other
+// facts, and only on hosts where they need them, to save time.
 type Snapshot struct {
 	System     System             `json:"system"`
 	Links      []host.Link        `json:"links"`
@@ -21,15 +21,15 @@ type Snapshot struct {
 	GPUs       []GPU              `json:"gpus,omitempty"`
 	GPUDriver  string             `json:"gpu_driver,omitempty"` // version of NVIDIA's kernel driver
 	NCCL       []Library          `json:"nccl,omitempty"`       // found in the usual folders
-	Versions   map[string]Version `json:"versions,omitempty"`   // of what hosts that work together should have alike, by name; kinds add what they read
-	Folders    []string           `json:"folders,omitempty"`    // those of the folders that were looked into that are there
-	Files      map[string]File    `json:"files,omitempty"`      // our own in them, by path
-	NCCLElse   []NCCLPlace        `json:"nccl_else,omitempty"`  // where else NCCL takes settings from; nil: not looked for, too
-	Parts      Parts              `json:"parts,omitempty"`      // what kinds read for themselves
+	Versions   map[string]Version `json:"versions,omitempty"`   // versions that should be the same on all hosts, by name; kinds add them
+	Folders    []string           `json:"folders,omitempty"`    // the folders that were read and exist
+	Files      map[string]File    `json:"files,omitempty"`      // our own files in Folders, by path
+	NCCLElse   []NCCLPlace        `json:"nccl_else,omitempty"`  // other places of NCCL settings; nil also if not looked for
+	Parts      Parts              `json:"parts,omitempty"`      // facts that kinds read for themselves
 	Management Management         `json:"management"`
 }
 
-// System is what the machine is.
+// System identifies the machine and its operating system.
 type System struct {
 	Hostname   string `json:"hostname"`
 	Kernel     string `json:"kernel"`
@@ -40,13 +40,13 @@ type System struct {
 	Congestion string `json:"congestion,omitempty"` // net.ipv4.tcp_congestion_control
 }
 
-// DriverStack names the RDMA driver stack among a snapshot's versions; the others have their packages' names.
+// DriverStack is the key of the RDMA driver stack in Snapshot.Versions. The other keys are names of packages.
 const DriverStack = "driver stack"
 
-// Version is what a host has of one thing.
+// Version is the installed version of one package or stack.
 type Version struct {
-	Installed  string `json:"installed,omitempty"`  // "": none
-	Unfinished string `json:"unfinished,omitempty"` // how far an installation came that broke off
+	Installed  string `json:"installed,omitempty"`  // "" if it is not installed
+	Unfinished string `json:"unfinished,omitempty"` // state after an interrupted installation
 }
 
 // RDMADevice is one port of one RDMA device, as /sys/class/infiniband shows it.
@@ -63,7 +63,7 @@ type RDMADevice struct {
 	HCA       string `json:"hca,omitempty"`      // hca_type: "MT4127"
 	Board     string `json:"board,omitempty"`    // board_id: the PSID, by which firmware is chosen
 	Rate      string `json:"rate,omitempty"`     // "100 Gb/sec (4X EDR)"
-	LID       string `json:"lid,omitempty"`      // "0x0" is right for Ethernet, which has no subnet manager
+	LID       string `json:"lid,omitempty"`      // always "0x0" for Ethernet, which has no subnet manager
 	Slot      Slot   `json:"slot,omitzero"`
 	GIDs      []GID  `json:"gids,omitempty"` // empty slots left out
 }
@@ -76,14 +76,13 @@ type GID struct {
 	Netdev  string     `json:"netdev,omitempty"`
 }
 
-// Management is the path of the connection that this snapshot came over. Zero when there is none
-// (a local stream).
+// Management is the path of the connection that this snapshot came over. It is zero for a local stream.
 type Management struct {
 	Client  netip.Addr `json:"client,omitzero"`   // the operator's address, as the host sees it
-	Server  netip.Addr `json:"server,omitzero"`   // the host's address that was connected to
+	Server  netip.Addr `json:"server,omitzero"`   // the address of the host that the operator connected to
 	Devices []string   `json:"devices,omitempty"` // netdevs under the path: route's device, the address's device, their masters, members and parents
-	Route   host.Route `json:"route,omitzero"`    // what the kernel answers for Client
-	Unknown string     `json:"unknown,omitempty"` // why the path could not be found, when it should have been
+	Route   host.Route `json:"route,omitzero"`    // the kernel's route to Client
+	Unknown string     `json:"unknown,omitempty"` // why the path could not be found; "" if it was found or there is none
 }
 
 // Link returns the link of that name, alternative names included; nil when there is none.

@@ -14,7 +14,7 @@ type Topology struct {
 	From    map[string]map[string]string `json:"from"` // GPU -> RDMA device -> distance
 }
 
-// Topology joins GPUs and RDMA devices by their places on the PCI tree.
+// Topology returns the distances between GPUs and RDMA devices by their positions in the PCI tree.
 func (s *Snapshot) Topology() Topology {
 	t := Topology{From: map[string]map[string]string{}}
 	for _, d := range s.RDMA {
@@ -51,11 +51,11 @@ func (t Topology) Nearest(gpu string, devices []string) (nearest []string, dista
 	return nearest, distance
 }
 
-// maxColumns bounds a matrix of nvidia-smi; a machine has some 16 GPUs and as many NICs.
+// maxColumns bounds the columns of a matrix; a machine has about 16 GPUs and as many NICs.
 const maxColumns = 256
 
-// ParseTopology reads what `nvidia-smi topo -m` prints: a matrix whose columns are GPUs and NICs, and
-// below it the NICs' names (before driver 515 the columns have the names themselves).
+// ParseTopology parses the output of `nvidia-smi topo -m`: a matrix whose columns are GPUs and NICs, followed by the
+// names of the NICs (before driver 515, the columns have the names themselves).
 func ParseTopology(output string) (Topology, error) {
 	t := Topology{From: map[string]map[string]string{}}
 	var columns []string
@@ -100,12 +100,12 @@ func (t *Topology) row(columns, cells []string) {
 	}
 }
 
-// isDevice tells a NIC's column from a GPU's and from those about CPUs.
+// isDevice reports whether a column is for a NIC, and not for a GPU or about CPUs.
 func isDevice(column string) bool {
 	return column != "" && !strings.HasPrefix(column, "GPU") && !strings.Contains(column, "Affinity") && !strings.Contains(column, "NUMA")
 }
 
-// rename gives the NICs their names.
+// rename replaces NIC0, NIC1, … by the names of the NICs.
 func (t *Topology) rename(columns []string, names map[string]string) {
 	for _, c := range columns {
 		if !isDevice(c) || slices.Contains(t.Devices, c) {
@@ -128,7 +128,7 @@ func (t *Topology) rename(columns []string, names map[string]string) {
 	}
 }
 
-// plain takes the colours out that nvidia-smi underlines its heading with (ESC [ … m).
+// plain removes the escape sequences (ESC [ … m) with which nvidia-smi underlines its heading.
 func plain(s string) string {
 	var b strings.Builder
 	for {

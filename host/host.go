@@ -24,7 +24,7 @@ type Reader interface {
 	ReadDir(ctx context.Context, path string) ([]string, error)
 	Readlink(ctx context.Context, path string) (string, error)
 	Stat(ctx context.Context, path string) (FileStat, error) // does not follow a symbolic link
-	// Sysctl reads a key with slashes or dots resolved by the caller into a path below /proc/sys.
+	// Sysctl reads a path below /proc/sys, such as "net/ipv4/ip_forward".
 	Sysctl(ctx context.Context, path string) (string, error)
 	// RDMAUsers returns the processes that have an RDMA device open; for "", those with any file of /dev/infiniband
 	// open. It reads the open files of every process, so call it only when needed.
@@ -84,7 +84,7 @@ type Host interface {
 	SaveRecord(name string, text []byte) error
 }
 
-// Requests of rtnetlink for Dump and Send, and how Send makes a new object
+// Requests of rtnetlink for Dump and Send, and the flags with which Send creates an object
 // (include/uapi/linux/rtnetlink.h and netlink.h).
 const (
 	NewAddr       uint16 = 20 // RTM_NEWADDR
@@ -103,25 +103,25 @@ const (
 	DelNexthop    uint16 = 105
 	GetNexthops   uint16 = 106
 
-	Replace uint16 = 0x100 // NLM_F_REPLACE: in the place of an equal one
-	Excl    uint16 = 0x200 // NLM_F_EXCL: only where there is no equal one
+	Replace uint16 = 0x100 // NLM_F_REPLACE: replace an equal object
+	Excl    uint16 = 0x200 // NLM_F_EXCL: fail if there is an equal object
 	Create  uint16 = 0x400 // NLM_F_CREATE
-	Append  uint16 = 0x800 // NLM_F_APPEND: behind those in the same place
+	Append  uint16 = 0x800 // NLM_F_APPEND: add after objects with the same key
 )
 
 // RDMAUser is a process that has a file of an RDMA device open.
 type RDMAUser struct {
 	Name string `json:"name"` // comm of proc_pid_comm(5)
 	PID  int    `json:"pid"`
-	File string `json:"file"` // such as /dev/infiniband/uverbs0; of several, the first by name
+	File string `json:"file"` // such as /dev/infiniband/uverbs0; the first by name if there are several
 }
 
-// String names the process as people do.
+// String returns the name and the PID for a message.
 func (u RDMAUser) String() string { return fmt.Sprintf("%s (pid %d)", u.Name, u.PID) }
 
-// FileStat is what a file is.
+// FileStat is the type, mode and owner of a file.
 type FileStat struct {
-	Mode fs.FileMode `json:"mode"` // with the bits of its type
+	Mode fs.FileMode `json:"mode"` // with the type bits
 	UID  int         `json:"uid"`
 	GID  int         `json:"gid"`
 }
@@ -140,8 +140,8 @@ type Link struct {
 	MAC       string   `json:"mac,omitempty"`
 	PermMAC   string   `json:"perm_mac,omitempty"`
 	MTU       int      `json:"mtu"`     // bytes
-	Up        bool     `json:"up"`      // IFF_UP: wanted up
-	Carrier   bool     `json:"carrier"` // IFF_LOWER_UP: light and a partner
+	Up        bool     `json:"up"`      // IFF_UP: administratively up
+	Carrier   bool     `json:"carrier"` // IFF_LOWER_UP: there is a signal from the other end
 	OperState string   `json:"oper_state,omitempty"`
 	Master    int      `json:"master,omitempty"` // index of the bridge or bond it belongs to
 	Parent    int      `json:"parent,omitempty"` // index of the device below it (VLAN, macvlan)
@@ -176,7 +176,7 @@ type Route struct {
 	Scope    int          `json:"scope"`
 	Type     int          `json:"type"` // RTN_*: 1 unicast, 6 blackhole, …
 	OnLink   bool         `json:"on_link,omitempty"`
-	NextHops int          `json:"next_hops,omitempty"` // above 0: multipath, Via and OutIndex unset
+	NextHops int          `json:"next_hops,omitempty"` // above 0 for a multipath route, whose Via and OutIndex are unset
 }
 
 // Rule is one policy rule.

@@ -2,7 +2,7 @@ package host
 
 import "context"
 
-// Inquire runs it below the system's folders, in a small environment of our own.
+// Inquire runs an allow-listed program from the system's folders, with a minimal environment.
 func (kernel) Inquire(ctx context.Context, name string, args ...string) (Answer, error) {
 	if err := Inquiry(name, args); err != nil {
 		return Answer{}, err

@@ -6,14 +6,14 @@ import (
 
 // Command is a program that changes the machine: a package manager, an installer.
 type Command struct {
-	Name  string   `json:"name"` // looked up as Ask does; a path only below our own folder
+	Name  string   `json:"name"` // a program in the system's folders, or a path below our own folder
 	Args  []string `json:"args,omitempty"`
 	Stdin string   `json:"stdin,omitempty"`
-	Env   []string `json:"env,omitempty"` // beside a small environment of our own
+	Env   []string `json:"env,omitempty"` // added to a minimal environment
 }
 
-// Where a driver stack is installed from: of StackDir, BundleDir has a vendor's bundle that is whole, until
-// it is installed.
+// Folders for the installation of driver stacks. BundleDir holds a vendor's bundle from its complete upload until it
+// is installed.
 const (
 	StackDir  = file.StateDir + "/stack"
 	BundleDir = StackDir + "/bundles"

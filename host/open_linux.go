@@ -17,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is the machine this program runs on. Both sockets belong to the namespace in which they
-// were opened, whatever thread uses them later.
+// kernel is the machine that this program runs on. Both sockets belong to the namespace in which they were opened,
+// whichever thread uses them later.
 type kernel struct {
 	h   *netlink.Handle
-	raw map[int]*nl.SocketHandle // for Dump and Send, which the library's own methods cannot say
+	raw map[int]*nl.SocketHandle // for Dump and Send, which the library has no methods for
 }
 
 // Open returns the machine that this program runs on. The netlink socket belongs to the network
 // namespace of the calling thread.
 func Open() (Host, error) {
-	// Without extended acks the kernel says "invalid argument" where it knows the attribute.
+	// Without extended acks, the kernel reports "invalid argument" without naming the attribute.
 	nl.EnableErrorMessageReporting = true
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -40,14 +40,14 @@ func Open() (Host, error) {
 	return kernel{h, raw}, nil
 }
 
-// Records reads the ownership records of this machine.
+// Records returns the ownership records of this machine.
 func (kernel) Records(_ context.Context) (map[string][]byte, error) { return records(recordDir) }
 
-// SaveRecord keeps an ownership record on this machine.
+// SaveRecord writes an ownership record of this machine.
 func (kernel) SaveRecord(name string, text []byte) error { return saveRecord(recordDir, name, text) }
 
-// retried repeats a dump that the kernel interrupted because a table changed under it: its answer
-// may lack entries (NLM_F_DUMP_INTR).
+// retried repeats a dump that was interrupted because the table changed meanwhile. Such an answer may lack entries
+// (NLM_F_DUMP_INTR).
 func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {
 	var err error
 	for range 5 {
@@ -85,7 +85,7 @@ func link(l netlink.Link) Link {
 	if t := l.Type(); t != "device" {
 		out.Kind = t
 	}
-	// A veth's parent is its peer, which may live in another namespace and is no device below it.
+	// The parent of a veth is its peer, which is not a device below it and may be in another namespace.
 	if out.Kind != "veth" && a.ParentIndex != a.Index {
 		out.Parent = a.ParentIndex
 	}
@@ -94,7 +94,7 @@ func link(l netlink.Link) Link {
 	}
 	dir := filepath.Join("/sys/class/net", a.Name)
 	if bus, err := os.Readlink(filepath.Join(dir, "device/subsystem")); err == nil && out.PCI == "" && filepath.Base(bus) == "pci" {
-		// Kernels before 5.14 do not say the parent device by netlink.
+		// Kernels before 5.14 do not report the parent device by netlink.
 		if dev, err := os.Readlink(filepath.Join(dir, "device")); err == nil {
 			out.PCI = filepath.Base(dev)
 		}
@@ -126,7 +126,7 @@ func (k kernel) Addrs(_ context.Context) ([]Addr, error) {
 			Index: a.LinkIndex, Prefix: p, Scope: a.Scope,
 			Tentative: a.Flags&unix.IFA_F_TENTATIVE != 0, DADFailed: a.Flags&unix.IFA_F_DADFAILED != 0,
 			Dynamic: a.Flags&unix.IFA_F_PERMANENT == 0,
-			// IFA_F_SECONDARY and IFA_F_TEMPORARY are one bit; the family tells which it is.
+			// IFA_F_SECONDARY and IFA_F_TEMPORARY are the same bit, and the family tells which one is meant.
 			Secondary: a.Flags&unix.IFA_F_SECONDARY != 0 && p.Addr().Is4(),
 			Temporary: a.Flags&unix.IFA_F_TEMPORARY != 0 && p.Addr().Is6(),
 		})
@@ -134,7 +134,7 @@ func (k kernel) Addrs(_ context.Context) ([]Addr, error) {
 	return out, nil
 }
 
-// RouteGet asks which route a packet takes. The answer has no table and a host prefix as Dst.
+// RouteGet asks which route a packet takes. The answer has no table, and its Dst is a host prefix.
 func (k kernel) RouteGet(_ context.Context, dst, src netip.Addr) (Route, error) {
 	o := &netlink.RouteGetOptions{}
 	if src.IsValid() {
@@ -181,7 +181,7 @@ func (k kernel) SetUp(index int, up bool) error {
 	return k.onLink("bring down", index, k.h.LinkSetDown)
 }
 
-// onLink names the link by index only: its name may change under us, its index does not.
+// onLink changes a link by its index: the name may change meanwhile, but the index does not.
 func (k kernel) onLink(what string, index int, do func(netlink.Link) error) error {
 	if err := do(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}); err != nil {
 		return fmt.Errorf("%s of link %d: %w", what, index, err)
@@ -229,12 +229,12 @@ func address(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// unhurried is how long a read may take whose context has ended: a host that goes back late still reads.
-const unhurried = time.Second
+// grace is how long a read may take after its context has ended. A late rollback still needs to read.
+const grace = time.Second
 
-// within does a read that may hang, as on a dead file server, and leaves it behind soon after ctx ends: nothing
-// calls back a thread that waits in the kernel. Files below /proc and /sys are read by the thread that
-// asks, because they depend on its namespaces.
+// within runs a read that may hang, for example on a dead file server, and abandons it soon after ctx ends: nothing can
+// interrupt a thread that waits in the kernel. Files below /proc and /sys are read by the calling thread, because
+// they depend on its namespaces.
 func within[T any](ctx context.Context, path string, read func(string) (T, error)) (T, error) {
 	if strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/") {
 		return read(path)
@@ -254,7 +254,7 @@ func within[T any](ctx context.Context, path string, read func(string) (T, error
 		case a := <-answers:
 			return a.is, a.err
 		case <-ended:
-			ended, late = nil, time.After(unhurried)
+			ended, late = nil, time.After(grace)
 		case <-late:
 			var none T
 			return none, fmt.Errorf("read %s: %w", path, ctx.Err())

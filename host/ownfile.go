@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// NCCLConf is the only file without our name in its name that we write, because NCCL reads no other by itself.
+// NCCLConf is the only file that we write without "fabricform" in its name, because NCCL reads no other file by default.
 const NCCLConf = "/etc/nccl.conf"
 
 // OwnFile returns an error unless a path is one of our own configuration files. We write and remove only NCCLConf and
@@ -61,7 +61,7 @@ func removeFile(root, path string) error {
 	case err == nil && !info.IsDir():
 		err = OwnFile(path)
 	case err == nil && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")):
-		err = errors.New("it is not a folder below /etc")
+		err = errors.New("not a folder below /etc")
 	}
 	if err == nil {
 		err = file.Remove(full)
@@ -72,7 +72,7 @@ func removeFile(root, path string) error {
 	return nil
 }
 
-// stage writes files below a new folder. Nothing of it outlives discard, so it is not synced.
+// stage writes files below a new folder. discard removes all of them, so they are not synced.
 func stage(files map[string][]byte) (root string, discard func() error, err error) {
 	root, err = os.MkdirTemp("", "fabricform-")
 	if err != nil {

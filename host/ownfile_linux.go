@@ -36,9 +36,9 @@ var errLabKeeps = errors.New("a namespace lab does not boot, so it has no persis
 // errNotLabs is the error for files in namespaces whose /etc belongs to the machine.
 var errNotLabs = errors.New("this helper runs in namespaces, but /etc belongs to the machine")
 
-// labRefuses says why a file is not written in a lab of namespaces; nil: it is. What managers
-// read means nothing without a boot; what stands right in /etc, as NCCL's settings do, is read without
-// one, and is written where /etc is the lab's own.
+// labRefuses returns an error for a file that cannot be written in a namespace lab. Files of managers have no effect
+// there, because a lab does not boot. Files directly in /etc, such as NCCL's settings, take effect without a boot, and
+// can be written if /etc belongs to the lab.
 func labRefuses(path string) error {
 	if !process.InLab() {
 		return nil
@@ -56,11 +56,11 @@ func labRefuses(path string) error {
 	return nil
 }
 
-// labEtc is where a namespace lab's host keeps what it writes to /etc (lab/netns).
+// labEtc is the folder in which a host of a namespace lab stores its changes to /etc (lab/netns).
 const labEtc = "/mnt/etc-upper"
 
-// ownEtc reads the table of mounts (proc_pid_mountinfo(5)): whether /etc is the overlay that a lab lays
-// over the machine's. The last mount on a place is the one that is seen.
+// ownEtc reports whether /etc is the overlay that a lab mounts over the machine's, by the table of mounts
+// (proc_pid_mountinfo(5)). If there are several mounts on /etc, the last one is visible.
 func ownEtc(mountinfo string) (own bool) {
 	for line := range strings.Lines(mountinfo) {
 		before, after, found := strings.Cut(line, " - ")
@@ -104,7 +104,7 @@ func ask(ctx context.Context, stdin []byte, name string, args ...string) (Answer
 	return answer(ctx, name, process.Program{Name: name, Args: args, Stdin: stdin}.Start(ctx)())
 }
 
-// answer is what a program printed, if it ended by itself.
+// answer returns the output of a program that exited, and an error for one that did not start or was killed.
 func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 	switch {
 	case e.Missing:

@@ -20,22 +20,22 @@ func rawSocket() (map[int]*nl.SocketHandle, error) {
 	return map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, nil
 }
 
-// headerSize is how long the family header of a dump must at least be: struct rtmsg is the longest,
-// and IPv4 takes a shorter one for a request to dump bridge or VF data.
+// headerSize is the minimum length of the family header of a dump. struct rtmsg is the longest of them, and IPv4 would
+// take a shorter header for a request to dump bridge or VF data.
 const headerSize = unix.SizeofRtMsg
 
 func (k kernel) Dump(_ context.Context, get uint16) ([][]byte, error) {
 	return retried(fmt.Sprintf("kernel objects (request %d)", get), func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(int(get), unix.NLM_F_DUMP)
 		req.Sockets = k.raw
-		// Zeros mean: every family, every table, no cached copies. A nexthop dump takes its own,
-		// shorter header exactly.
+		// Zeros mean every family and every table, without cached copies. A nexthop dump requires exactly its own,
+		// shorter header.
 		size := headerSize
 		if get == GetNexthops {
 			size = unix.SizeofNhmsg
 		}
 		req.AddRawData(make([]byte, size))
-		// The kernel answers RTM_GETx with RTM_NEWx, two below.
+		// The kernel answers RTM_GETx with RTM_NEWx, whose number is lower by two.
 		return req.Execute(unix.NETLINK_ROUTE, get-2)
 	})
 }

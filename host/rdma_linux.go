@@ -18,7 +18,7 @@ import (
 
 func (kernel) LoadModule(name string) error { return process.LoadModule(name) }
 
-// AddRXE makes a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).
+// AddRXE creates a Soft-RoCE device on a netdev (RDMA_NLDEV_CMD_NEWLINK).
 func (k kernel) AddRXE(device, netdev string) error {
 	err := k.h.RdmaLinkAdd(device, "rxe", netdev)
 	if errors.Is(err, unix.EEXIST) {
@@ -30,7 +30,7 @@ func (k kernel) AddRXE(device, netdev string) error {
 	return nil
 }
 
-// DelRDMA removes a software RDMA device (RDMA_NLDEV_CMD_DELLINK); the kernel refuses for hardware.
+// DelRDMA removes a software RDMA device (RDMA_NLDEV_CMD_DELLINK). The kernel refuses to remove hardware.
 func (k kernel) DelRDMA(device string) error {
 	if err := k.h.RdmaLinkDel(device); err != nil {
 		return fmt.Errorf("remove RDMA device %s: %w", device, err)
@@ -38,14 +38,14 @@ func (k kernel) DelRDMA(device string) error {
 	return nil
 }
 
-// rdmaFiles is the folder of RDMA devices' files: uverbsN, umadN, issmN, rdma_cm.
+// rdmaFiles is the folder of the device files of RDMA: uverbsN, umadN, issmN, rdma_cm.
 const rdmaFiles = "/dev/infiniband/"
 
-// RDMAUsers looks for a device's /dev/infiniband/uverbsN.
+// RDMAUsers returns the processes with an open /dev/infiniband/uverbsN of that device.
 func (kernel) RDMAUsers(_ context.Context, device string) ([]RDMAUser, error) {
 	if device == "" {
 		if _, err := os.Stat(rdmaFiles); err != nil {
-			return nil, nil // nobody can have opened one
+			return nil, nil // no files, so no users
 		}
 		return usersOf("/proc", func(file string) bool { return strings.HasPrefix(file, rdmaFiles) })
 	}
@@ -63,7 +63,7 @@ func (kernel) RDMAUsers(_ context.Context, device string) ([]RDMAUser, error) {
 	return usersOf("/proc", func(file string) bool { return files[file] })
 }
 
-// usersOf are the processes below a /proc that have one of the files open, by name and number.
+// usersOf returns the processes in a /proc that have one of the files open, sorted by name and PID.
 func usersOf(proc string, wanted func(file string) bool) ([]RDMAUser, error) {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -76,7 +76,7 @@ func usersOf(proc string, wanted func(file string) bool) ([]RDMAUser, error) {
 			continue
 		}
 		dir := filepath.Join(proc, e.Name())
-		descriptors, _ := os.ReadDir(dir + "/fd") // a process may end meanwhile
+		descriptors, _ := os.ReadDir(dir + "/fd") // fails if the process has ended meanwhile
 		file := ""
 		for _, d := range descriptors {
 			if to, err := os.Readlink(filepath.Join(dir, "fd", d.Name())); err == nil && wanted(to) && (file == "" || to < file) {
@@ -84,7 +84,7 @@ func usersOf(proc string, wanted func(file string) bool) ([]RDMAUser, error) {
 			}
 		}
 		if file != "" {
-			name, _ := os.ReadFile(dir + "/comm") // gone: its number still says something
+			name, _ := os.ReadFile(dir + "/comm") // if this fails, the PID still helps
 			out = append(out, RDMAUser{Name: strings.TrimSpace(string(name)), PID: pid, File: file})
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// recordDir holds one file for each fabric.
+// recordDir holds the ownership records, one file for each fabric.
 const recordDir = file.StateDir
 
-// maxRecord bounds what is read back: 10,000 owned values are about 1 MiB.
+// maxRecord bounds the size of a record that is read: 10,000 owned values need about 1 MiB.
 const maxRecord = 16 << 20
 
-// RecordPath is the file of a fabric's record, for those who keep a copy of it.
+// RecordPath returns the path of a fabric's record, for callers that keep a copy of it.
 func RecordPath(name string) (string, error) {
 	if !recordName.MatchString(name) {
 		return "", fmt.Errorf("ownership record %q: not a valid name of a fabric", name)
@@ -26,10 +26,10 @@ func RecordPath(name string) (string, error) {
 	return filepath.Join(recordDir, name+".json"), nil
 }
 
-// recordName is what a fabric may be called; it becomes a file's name.
+// recordName matches the valid names of fabrics, which become file names.
 var recordName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// records reads all records in a folder; a folder that is not there has none.
+// records reads all records in a folder. A missing folder counts as empty.
 func records(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func records(dir string) (map[string][]byte, error) {
 			continue
 		}
 		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
-			return nil, fmt.Errorf("read ownership record %s: it is larger than 16 MiB, or was removed; check %s", name, filepath.Join(dir, e.Name()))
+			return nil, fmt.Errorf("read ownership record %s: the file is larger than 16 MiB or was removed: check %s", name, filepath.Join(dir, e.Name()))
 		}
 		if out[name], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
 			return nil, fmt.Errorf("read ownership record %s: %w", name, err)
@@ -54,7 +54,7 @@ func records(dir string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// saveRecord replaces a record whole: a crash leaves the old one or the new one.
+// saveRecord replaces a record atomically, so a crash leaves the old or the new one.
 func saveRecord(dir, name string, text []byte) error {
 	if !recordName.MatchString(name) {
 		return fmt.Errorf("ownership record %q: not a valid name of a fabric", name)

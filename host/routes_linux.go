@@ -13,7 +13,7 @@ func (k kernel) Routes(_ context.Context) ([]Route, error) {
 	var out []Route
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		found, err := retried("routes", func() ([]netlink.Route, error) {
-			// RT_TABLE_UNSPEC with the table filter means: all tables.
+			// RT_TABLE_UNSPEC with the table filter means all tables.
 			return k.h.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {
@@ -96,7 +96,7 @@ func rule(family int, r netlink.Rule) Rule {
 	return out
 }
 
-// AddRule adds a rule exactly once: the kernel refuses a twin (NLM_F_EXCL).
+// AddRule adds a rule. The kernel refuses a second identical rule (NLM_F_EXCL).
 func (k kernel) AddRule(r Rule) error {
 	if err := k.h.RuleAdd(wantedRule(r)); err != nil {
 		return fmt.Errorf("add rule %d to table %d: %w", r.Priority, r.Table, err)

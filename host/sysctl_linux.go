@@ -13,7 +13,7 @@ import (
 
 const procSys = "/proc/sys"
 
-// below resolves a sysctl's path and refuses what would leave /proc/sys.
+// below returns the full path of a sysctl, or an error if the path would leave /proc/sys.
 func below(path string) (string, error) {
 	full := filepath.Join(procSys, path)
 	if !strings.HasPrefix(full, procSys+"/") || strings.Contains(path, "..") {
@@ -39,7 +39,7 @@ func (kernel) SetSysctl(path, value string) error {
 	if err != nil {
 		return err
 	}
-	// Outside net/, a namespace shares its sysctls with the machine that carries it.
+	// A namespace shares all sysctls outside net/ with its machine.
 	if process.InLab() && !strings.HasPrefix(full, procSys+"/net/") {
 		return errors.New("set sysctl " + path + ": a namespace lab has only network sysctls of its own")
 	}

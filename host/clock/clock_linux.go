@@ -1,4 +1,4 @@
-// Package clock reads the time since boot, including sleep, which nobody can set.
+// Package clock reads the time since boot, which includes sleep and which nobody can set.
 package clock
 
 import (
@@ -25,7 +25,7 @@ func Uptime() (time.Duration, error) {
 func BootID() (string, error) {
 	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("read the boot's id: %w", err)
+		return "", fmt.Errorf("read the boot ID: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
 }
@@ -37,7 +37,7 @@ func SleepUntil(ctx context.Context, uptime time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("make a timer: %w", err)
 	}
-	// A moment that is past fires at once; zero would disarm the timer.
+	// A time in the past fires at once. Zero would disarm the timer.
 	at := unix.NsecToTimespec(max(int64(uptime), 1))
 	if err := unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME, &unix.ItimerSpec{Value: at}, nil); err != nil {
 		return errors.Join(fmt.Errorf("set a timer: %w", err), unix.Close(fd))

@@ -1,4 +1,4 @@
-// Package file changes files so that a crash leaves the old content or the new one.
+// Package file replaces files atomically: a crash leaves either the old content or the new.
 package file
 
 import (
@@ -9,13 +9,13 @@ import (
 	"runtime"
 )
 
-// StateDir is where this program keeps what is its own on a host. /var/lib is where state belongs that
-// survives a reboot (Filesystem Hierarchy Standard 3.0, 5.8).
+// StateDir is the folder for fabricform's state on a host. State that survives a reboot belongs below /var/lib
+// (Filesystem Hierarchy Standard 3.0, 5.8).
 const StateDir = "/var/lib/fabricform"
 
-// Replace writes a file that is whole and on the disk when it returns: whoever reads it at any
-// moment, after a crash too, finds all of the old content or all of the new. The file has exactly this
-// mode, whatever the umask. Two writers of one path must hold a lock. It leaves nothing behind where it fails.
+// Replace replaces a file atomically and syncs it: a reader finds either the old content or the new one at any time,
+// even after a crash. The file gets exactly this mode, whatever the umask. Concurrent writers of one path must hold a
+// lock. Replace removes its temporary file if it fails.
 func Replace(path string, text []byte, perm fs.FileMode) error {
 	return replace(path, func(staged string) error { return writeSynced(staged, text, perm, nil) })
 }
@@ -23,7 +23,7 @@ func Replace(path string, text []byte, perm fs.FileMode) error {
 // Owner is the user and the group of a file.
 type Owner struct{ UID, GID int }
 
-// ReplaceOwned is Replace for a file of this owner: it has its owner and its mode before it has its name.
+// ReplaceOwned is Replace for a file with that owner. The file has its owner and its mode before it has its name.
 func ReplaceOwned(path string, text []byte, perm fs.FileMode, owner Owner) error {
 	return replace(path, func(staged string) error { return writeSynced(staged, text, perm, &owner) })
 }
@@ -40,7 +40,7 @@ func ReplaceLink(path, target string, owner Owner) error {
 
 func replace(path string, write func(staged string) error) error {
 	staged := stagedName(path)
-	err := removeAny(staged) // a crash may have left it, with another mode or as a link
+	err := removeAny(staged) // a crash may have left one, with another mode or as a link
 	if err == nil {
 		err = write(staged)
 	}
@@ -50,15 +50,15 @@ func replace(path string, write func(staged string) error) error {
 	if err != nil {
 		var of *fs.PathError
 		if errors.As(err, &of) && of.Path == staged {
-			of.Path = path // the reader knows the file, and not the name that it is staged under
+			of.Path = path // the operator knows the file by this name, not by its temporary one
 		}
 		return errors.Join(err, removeAny(staged))
 	}
 	return SyncFolder(filepath.Dir(path))
 }
 
-// Remove removes a file or an empty folder, with what a crash in Replace left beside it. What is gone is
-// no error.
+// Remove removes a file or an empty folder, and the temporary file that a crash in Replace may have left. It is not an
+// error if the file does not exist.
 func Remove(path string) error {
 	if err := errors.Join(removeAny(path), removeAny(stagedName(path))); err != nil {
 		return err
@@ -66,14 +66,14 @@ func Remove(path string) error {
 	return SyncFolder(filepath.Dir(path))
 }
 
-// Output writes a file that a person named: with Replace where it is a file or new, and straight into what is
-// neither, such as /dev/stdout or a pipe.
+// Output writes a file that a user named. It replaces a regular or new file atomically, and writes directly to anything
+// else, such as /dev/stdout or a pipe.
 func Output(path string, text []byte, perm fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, text, perm)
 	}
-	// The kernel decides whether this user may write through a link: in a shared folder it refuses another
-	// user's (fs.protected_symlinks, proc_sys_fs(5)), which resolving the link here would bypass.
+	// Opening the file lets the kernel decide whether this user may write through a link: in a shared folder it refuses
+	// links of other users (fs.protected_symlinks, proc_sys_fs(5)). Resolving the link alone would bypass that.
 	switch f, err := os.OpenFile(path, os.O_WRONLY, 0); {
 	case err == nil:
 		f.Close()
@@ -81,13 +81,13 @@ func Output(path string, text []byte, perm fs.FileMode) error {
 		return err
 	}
 	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to // the link stays one
+		path = to // replace the target, so that the link remains
 	}
 	return Replace(path, text, perm)
 }
 
-// stagedName is hidden: what a crash leaves half written must not be read by those who take every
-// file of a folder, as `source interfaces.d/*` of interfaces(5) does.
+// stagedName returns the name of the temporary file. It is hidden, because programs that read every file of a folder,
+// such as `source interfaces.d/*` of interfaces(5), must not read one that a crash left.
 func stagedName(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
@@ -102,13 +102,13 @@ func writeSynced(path string, text []byte, perm fs.FileMode, owner *Owner) error
 		err = f.Chown(owner.UID, owner.GID)
 	}
 	if err == nil {
-		err = f.Chmod(perm) // open's is subject to the umask, and a change of the owner clears bits
+		err = f.Chmod(perm) // the umask applies to open, and chown clears bits
 	}
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func removeAny(path string) error {
-	// A file system that is read-only says so even of what is not there.
+	// Check first: on a read-only file system, even the removal of a missing file fails.
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -118,8 +118,8 @@ func removeAny(path string) error {
 	return nil
 }
 
-// SyncFolder makes a rename last: the file's own sync says nothing of its name. Windows syncs no folder:
-// FlushFileBuffers wants a handle that may write, and os.Open's of a folder may only read.
+// SyncFolder makes a rename durable, because a sync of the file does not include its name. Windows cannot sync a
+// folder: FlushFileBuffers needs a writable handle, and os.Open opens a folder only for reading.
 func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

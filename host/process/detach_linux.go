@@ -27,26 +27,27 @@ func DetachUnit(unit string, argv []string, stderr *os.File) (*os.Process, error
 	return detach(argv, stderr)
 }
 
-// scopeArguments have systemd-run put itself into a new scope, and then become the program.
+// scopeArguments returns a command line with which systemd-run moves itself into a new scope and then executes the
+// program.
 func scopeArguments(unit string, argv []string) []string {
 	return append([]string{"systemd-run", "--quiet", "--collect", "--scope", "--unit=" + unit, "--"}, argv...)
 }
 
 func detach(argv []string, stderr *os.File) (*os.Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	if stderr != nil { // a nil *os.File would be a writer that is not nil
+	if stderr != nil { // a nil *os.File in the interface would not be nil
 		cmd.Stderr = stderr
 	}
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil { // what is nil of stdin, stdout and stderr is /dev/null
+	if err := cmd.Start(); err != nil { // nil stdin, stdout and stderr become /dev/null
 		return nil, fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
 	}
 	return cmd.Process, nil
 }
 
-// HasSystemd says whether systemd is process 1 of this machine and this program is not in a lab:
-// units of a lab would be the machine's own (sd_booted(3) looks for the same folder).
+// HasSystemd reports whether systemd is process 1 of this machine (by the folder that sd_booted(3) checks) and this
+// program is not in a lab. Units started from a lab would be the machine's.
 func HasSystemd() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir() && !InLab()
@@ -55,8 +56,7 @@ func HasSystemd() bool {
 // systemdPatience is how long systemd may take to answer.
 const systemdPatience = 10 * time.Second
 
-// StartTimer makes systemd start a program once, after that time, even if this process ends.
-// The unit's name has no suffix.
+// StartTimer makes systemd start a program once, after that time, even if this process ends. unit has no suffix.
 func StartTimer(ctx context.Context, unit string, after time.Duration, argv []string) error {
 	return Systemd(ctx, timerArguments(unit, after, argv))
 }

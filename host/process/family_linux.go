@@ -18,17 +18,17 @@ import (
 // familyMark is the variable whose value all descendants of a program inherit.
 const familyMark = "FABRICFORM_FAMILY"
 
-// looks bounds how often a family is looked for of which nothing was found: what looks like the middle of
-// exec need not be.
+// looks bounds the searches for a family of which no process is left. A process may look like being in the middle of
+// exec for good.
 const looks = 100
 
-// endFamily kills whatever carries a mark, until it is gone: between two looks more may have been
-// started, and what is in the middle of exec shows no environment. left are those that have not gone
-// within so long, as where a driver holds them, or where they could not be killed.
+// endFamily kills the processes that carry a mark, and searches again until none is left: they may start others
+// meanwhile, and a process in the middle of exec has no readable environment. left are the processes that are still
+// alive after that time, because a driver holds them or because they could not be killed.
 func endFamily(mark string, within time.Duration) (left []int) {
 	killed := map[int]*os.File{}
 	look := 0
-	_ = retry.Until(context.Background(), 20*time.Millisecond, within, func() (bool, error) { // what was killed takes a while to go
+	_ = retry.Until(context.Background(), 20*time.Millisecond, within, func() (bool, error) { // a killed process takes a while to end
 		look++
 		again := killMarked(familyMark+"="+mark, killed)
 		for pid, dir := range killed {
@@ -47,8 +47,7 @@ func endFamily(mark string, within time.Duration) (left []int) {
 	return left
 }
 
-// killMarked kills what carries a mark, adds it to those that were killed, and says whether to look
-// again.
+// killMarked kills the processes that carry a mark, adds them to killed, and reports whether to search again.
 func killMarked(mark string, killed map[int]*os.File) (again bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -59,12 +58,12 @@ func killMarked(mark string, killed map[int]*os.File) (again bool) {
 		if err != nil || pid == os.Getpid() || killed[pid] != nil {
 			continue
 		}
-		// The folder holds on to one process; its number may be another's by the time of the signal.
+		// The open folder refers to this process, but another process may have its PID by the time of the signal.
 		dir, err := os.Open("/proc/" + e.Name())
 		if err != nil {
-			continue // gone
+			continue // the process has ended
 		}
-		raw := readOf(dir, "environ") // of others' processes it cannot be read
+		raw := readOf(dir, "environ") // unreadable for processes of other users
 		again = again || raw == "" && inExec(readOf(dir, "stat"))
 		if !slices.Contains(strings.Split(raw, "\x00"), mark) {
 			_ = dir.Close()
@@ -72,8 +71,8 @@ func killMarked(mark string, killed map[int]*os.File) (again bool) {
 		}
 		again = true
 		killed[pid] = dir
-		// The folder is as good as a descriptor of pidfd_open (pidfd_send_signal(2)), since Linux 5.1. Before
-		// it, and where a container's filter of system calls does not know it, the number must do.
+		// pidfd_send_signal(2) takes the open folder, since Linux 5.1. Older kernels, and containers whose filter does
+		// not know the system call, need the PID.
 		if err := unix.PidfdSendSignal(int(dir.Fd()), unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
@@ -81,27 +80,26 @@ func killMarked(mark string, killed map[int]*os.File) (again bool) {
 	return again
 }
 
-// readOf reads a file of the process whose folder in /proc is open; "" where it is gone.
+// readOf reads a file of the process whose folder in /proc is open; "" if the process has ended.
 func readOf(dir *os.File, name string) string {
 	raw, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name))
 	return string(raw)
 }
 
-// gone says of a process that was killed, by its line in /proc/PID/stat, whether nothing of it runs any
-// more: a zombie may have threads left (field 20), which a driver holds.
+// gone reports whether no thread of a killed process runs any more, by its line in /proc/PID/stat. A zombie may have
+// threads left (field 20) that a driver holds.
 func gone(stat string) bool {
 	const first, state, threads = 3, 3, 20
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) <= threads-first || f[state-first] == "X" || f[state-first] == "Z" && (f[threads-first] == "0" || f[threads-first] == "1")
 }
 
-// inExec says of a process that showed no environment, by its line in /proc/PID/stat
-// (proc_pid_stat(5)), whether it was in the middle of exec: it has its new memory (field 23, vsize) and
-// not yet code there (field 26, startcode; fs/binfmt_elf.c sets it after the environment), or has got
-// an environment since (from field 50, env_start, to 51, env_end). Kernel threads and zombies have no
-// memory.
+// inExec reports whether a process without a readable environment was in the middle of exec, by its line in
+// /proc/PID/stat (proc_pid_stat(5)). It was if it has its new memory (field 23, vsize) but no code yet (field 26,
+// startcode; fs/binfmt_elf.c sets it after the environment), or if it has an environment by now (fields 50 and 51,
+// env_start and env_end). Kernel threads and zombies have no memory.
 func inExec(stat string) bool {
-	const first, vsize, startCode, envStart, envEnd = 3, 23, 26, 50, 51 // the second is the name in brackets, with any byte in it
+	const first, vsize, startCode, envStart, envEnd = 3, 23, 26, 50, 51 // field 2 is the name in brackets, which may hold any byte
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return len(f) > envEnd-first && f[vsize-first] != "0" && (f[startCode-first] == "0" || f[envEnd-first] != f[envStart-first])
 }

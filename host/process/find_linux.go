@@ -11,11 +11,11 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// programFolders are where programs of the machine are, whatever PATH a login gave us; NVIDIA's
-// perftest and iproute2 have folders of their own.
+// programFolders are the folders with the machine's programs, whatever the PATH of the login. NVIDIA's iproute2 has a
+// folder of its own.
 var programFolders = []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/mellanox/iproute2/sbin"}
 
-// FindProgram finds a program of the machine: of a name, in the system's folders and in those of vendors' tools.
+// FindProgram returns the path of a program of that name in the folders of the system and of vendors' tools.
 func FindProgram(name string) (string, error) {
 	for _, dir := range programFolders {
 		path := filepath.Join(dir, name)
@@ -26,7 +26,8 @@ func FindProgram(name string) (string, error) {
 	return "", fmt.Errorf("this host has no %s", name)
 }
 
-// ownProgram is a program that we unpacked: below our own folder, with nothing that leads out of it.
+// ownProgram returns the path of a program that we unpacked. It must be below our own folder, even after symbolic links
+// are resolved.
 func ownProgram(path string) (string, error) {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, file.StateDir+"/") {
 		return "", fmt.Errorf("%s is not a program of the machine", path)

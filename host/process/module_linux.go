@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// moduleName is what a kernel module may be called.
+// moduleName matches the valid names of kernel modules.
 var moduleName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,55}$`)
 
-// LoadModule loads a kernel module and those that it needs, as modprobe(8) does: only it knows the
-// machine's own rules in /etc/modprobe.d.
+// LoadModule loads a kernel module and its dependencies with modprobe(8), which also follows the machine's rules in
+// /etc/modprobe.d.
 func LoadModule(name string) error {
 	if !moduleName.MatchString(name) {
-		return fmt.Errorf("%q is no kernel module's name", name)
+		return fmt.Errorf("%q is not a valid name of a kernel module", name)
 	}
 	if InLab() {
-		return errors.New("a lab of namespaces shares its machine's kernel, and loads nothing into it")
+		return errors.New("a namespace lab shares its machine's kernel and cannot load modules into it")
 	}
 	path, err := FindProgram("modprobe")
 	if err != nil {

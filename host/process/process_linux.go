@@ -23,7 +23,7 @@ func Find(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, fmt.Errorf("read state of process %d: %w", pid, err)
 	}
-	// The second field is the program's name in brackets, and may hold spaces and brackets itself.
+	// The second field is the program's name in brackets, and the name may contain spaces and brackets.
 	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 	if len(fields) < 20 {
 		return ID{}, fmt.Errorf("read state of process %d: its stat has %d fields after the name", pid, len(fields))
@@ -39,7 +39,7 @@ func Find(pid int) (ID, error) {
 // already, even if another one has its PID now.
 func (p ID) Stop(ctx context.Context) error {
 	if p.PID <= 1 || p.PID == os.Getpid() {
-		return fmt.Errorf("stop process %d: it is not a helper", p.PID)
+		return fmt.Errorf("stop process %d: the process is not a helper", p.PID)
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -52,7 +52,7 @@ func (p ID) Stop(ctx context.Context) error {
 		return fmt.Errorf("stop process %d: %w", p.PID, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	// The descriptor holds on to one process; only then is the start worth comparing.
+	// Compare the start time only now that the descriptor refers to one process.
 	if now, err := Find(p.PID); err != nil || now != p {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (p ID) stopByNumber(ctx context.Context) error {
 	})
 }
 
-// awaitEnd polls until done. The descriptor of a process tells its end only once all its threads are
-// gone; a zombie's /proc entry may still have threads that work.
+// awaitEnd polls until done. A descriptor reports the end of a process only after all its threads have ended, whereas a
+// zombie in /proc may still have running threads.
 func (p ID) awaitEnd(ctx context.Context, done func() bool) error {
 	for !done() {
 		if err := retry.Pause(ctx, 2*time.Millisecond); err != nil {
@@ -94,7 +94,7 @@ func (p ID) awaitEnd(ctx context.Context, done func() bool) error {
 func Session() int {
 	sid, err := unix.Getsid(0)
 	if err != nil {
-		return 0 // cannot fail for oneself
+		return 0 // cannot fail for the calling process
 	}
 	return sid
 }

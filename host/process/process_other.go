@@ -2,5 +2,5 @@
 
 package process
 
-// InLab is false where there are no namespaces.
+// InLab returns false: other systems have no namespaces.
 func InLab() bool { return false }

@@ -16,39 +16,39 @@ import (
 	"time"
 )
 
-// Program is a program of the machine with its arguments, which no shell sees.
+// Program is a program of the machine with its arguments. It is run without a shell.
 type Program struct {
 	Name string // looked up in the system's folders and in those of vendors' tools, or a path below StateDir
-	// Declared is a program's whole path that the fabric's files name, in place of Name; "": Name.
+	// Declared is the absolute path of a program that the fabric's files name; it replaces Name unless it is "".
 	Declared string
 	Args     []string
-	Env      []string // beside a small environment of our own
-	// ByLines: what it has printed is there line by line, also when it is ended in the middle. A C
-	// program otherwise keeps some KiB to itself where its output is no terminal.
+	Env      []string // added to a minimal environment
+	// ByLines makes a C program write its output line by line, so that nothing is lost if it is killed. By default it
+	// buffers some KiB when the output is not a terminal.
 	ByLines bool
-	// Family has all descendants end with it, also such as left its process group, as MPI's ranks do, and
-	// says how long is waited for them to go. It takes this process: if that is killed, they are left to the
-	// program's end. 0: they are left alone.
+	// Family kills all descendants when the program ends, including those that left its process group, such as MPI's
+	// ranks, and is the time to wait until they are gone. If this process is killed, only the program itself is killed
+	// with it. 0 leaves descendants alone.
 	Family time.Duration
 	Stdin  []byte
-	Log    io.Writer // what it prints goes there, too, as it comes; nil: nowhere
-	Keep   int       // bytes that are kept of each of its outputs; 0: a MiB
+	Log    io.Writer // gets a copy of the output at once; may be nil
+	Keep   int       // bytes of each output to keep; 0 means 1 MiB
 }
 
-// Ended is how a program ended.
+// Ended is the result of a program.
 type Ended struct {
-	Stdout, Stderr []byte // of a long one, its beginning and its end
+	Stdout, Stderr []byte // the beginning and the end of a long output
 	Exit           int
-	Signal         string // what ended it; "": it ended by itself
+	Signal         string // the signal that killed it; "" if it exited
 	Missing        bool   // there is no such program
-	Cause          error  // why its context had ended by then; nil: it had not
-	// Left are processes of its family that were to be killed and have not gone in the time that Family gives
-	// them, as where a driver holds them.
+	Cause          error  // why its context has ended; nil if it has not
+	// Left are the PIDs of descendants that are still alive after the time in Family, for example because a driver
+	// holds them.
 	Left []int
 }
 
-// Start starts a program; wait waits for its end, and ends it with its children when ctx does.
-// Whatever happens to this process, the program ends with it; its children need not.
+// Start starts a program. wait waits until it ends; when ctx ends, the program and its process group are killed. The
+// program is also killed when this process ends, but its children may survive that.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	find := FindProgram
 	if strings.HasPrefix(p.Name, "/") {
@@ -82,8 +82,8 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	ended := make(chan Ended, 1)
 	started := make(chan struct{})
 	go func() {
-		// The kernel's parent-death signal comes when the thread that forked ends, so that this one
-		// stays with the program.
+		// The kernel sends the parent-death signal when the thread that forked ends, so this thread must wait for the
+		// program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd := exec.CommandContext(ctx, path, args...)
@@ -118,20 +118,20 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	<-started
 	return func() Ended {
 		e := <-ended
-		ended <- e // whoever asks again hears the same
+		ended <- e // a second call returns the same result
 		return e
 	}
 }
 
-// limitedBuffer keeps the beginning and the end of what a program prints, half of its bytes each: it is
-// not to fill the memory, and why a program ended stands at the end.
+// limitedBuffer keeps the beginning and the end of a program's output, half of its size each. This bounds the memory,
+// and the reason of a failure is usually at the end.
 type limitedBuffer struct {
 	half       int
-	head, tail []byte // tail has up to twice its half, so that it seldom moves
-	cut        bool   // something between them is gone
+	head, tail []byte // tail grows to twice half before it is shortened, so that it is seldom moved
+	cut        bool   // output between head and tail was dropped
 }
 
-// gap stands where something was left out.
+// gap marks the place where output was dropped.
 const gap = "\n[…]\n"
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
@@ -144,14 +144,14 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shorten leaves the tail's last half.
+// shorten cuts the tail to its last half bytes.
 func (b *limitedBuffer) shorten() {
 	if extra := len(b.tail) - b.half; extra > 0 {
 		b.tail, b.cut = append(b.tail[:0], b.tail[extra:]...), true
 	}
 }
 
-// Bytes are what is kept.
+// Bytes returns the kept output, with a gap if some was dropped.
 func (b *limitedBuffer) Bytes() []byte {
 	b.shorten()
 	if b.cut {
@@ -160,5 +160,5 @@ func (b *limitedBuffer) Bytes() []byte {
 	return slices.Concat(b.head, b.tail)
 }
 
-// Temporary makes a folder for what a program writes; the caller removes it.
+// Temporary creates a folder for files that a program writes. The caller must remove it.
 func Temporary() (string, error) { return os.MkdirTemp("", "fabricform-") }
