@@ -42,6 +42,10 @@ type toyHost struct {
 	mtu      int    // beyond 1500, of the port
 	fails    map[string]error
 	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
+	late     map[string]bool // methods that take a second
+	running  string          // the method that runs now
+	overlaps []string        // methods that were asked for while another one ran
+	file     string          // what tx.persist writes
 	tx       calls.TxInfo
 	history  []resource.Entry
 	asked    []string
@@ -51,7 +55,7 @@ type toyHost struct {
 
 func (h *toyHost) snapshot() *facts.Snapshot {
 	lit := !h.dark || h.value == "1"
-	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
+	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value, "file": h.file}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
 }
 
 // serve answers a method. The caller holds the lock.
@@ -84,12 +88,18 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.prepare":
 		h.tx.State = checkpoint.Prepared
 	case "tx.persist":
-		h.tx.State = checkpoint.Persisting
+		var p calls.TxPersist
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, err
+		}
+		if h.tx.State = checkpoint.Persisting; !p.Partial {
+			h.file = "2"
+		}
 		return calls.TxPersisted{TxInfo: h.tx}, nil
 	case "tx.commit":
 		h.tx.State = checkpoint.Committed
 	case "tx.revert":
-		h.value, h.tx.State = h.kept, checkpoint.Reverted
+		h.value, h.file, h.tx.State = h.kept, "", checkpoint.Reverted
 	case "tx.list":
 		if h.tx.ID == "" {
 			return []calls.TxInfo{}, nil
@@ -114,9 +124,19 @@ func (h *toyHost) handlers() map[string]agent.Handler {
 			defer h.mu.Unlock()
 			if method != "tx.beat" && method != "snapshot" {
 				h.asked = append(h.asked, method)
+				if h.running != "" {
+					h.overlaps = append(h.overlaps, method+" during "+h.running)
+				}
+				h.running = method
+				defer func() { h.running = "" }()
 			}
 			if h.on != nil {
 				h.on(method)
+			}
+			if h.late[method] {
+				h.mu.Unlock()
+				time.Sleep(time.Second)
+				h.mu.Lock()
 			}
 			if err := h.fails[method]; err != nil {
 				return nil, err
@@ -160,6 +180,15 @@ var toyKind = resource.Kind{Name: "toy", NIC: true, Plan: func(snap *facts.Snaps
 	return d, nil
 }}
 
+// fileKind wants a file, which is written in the persist stage.
+var fileKind = resource.Kind{Name: "file", Stage: resource.StagePersist, Plan: func(snap *facts.Snapshot, _ json.RawMessage) (resource.Difference, error) {
+	d := resource.Difference{Exists: true, Seen: snap.Sysctls["file"]}
+	if got := snap.Sysctls["file"]; got != "2" {
+		d.Changes = []resource.Change{{Attribute: "text", From: got, To: "2", Stage: resource.StagePersist}}
+	}
+	return d, nil
+}}
+
 // toys are hosts a and b, joined by link rail0, on which the files want the value 2.
 type toys struct {
 	t      *testing.T
@@ -167,13 +196,14 @@ type toys struct {
 	fabric *fabric.Fabric
 	heard  *heard
 	state  string
+	lasts  bool // the files want a file, too
 }
 
 func newToys(t *testing.T) *toys {
 	f := &fabric.Fabric{Name: "f", Links: []*fabric.Link{{Name: "rail0", Endpoints: []fabric.NICRef{{Host: "a", NIC: "r0"}, {Host: "b", NIC: "r0"}}}}}
 	y := &toys{t: t, hosts: map[string]*toyHost{}, fabric: f, heard: &heard{}, state: t.TempDir()}
 	for _, name := range []string{"a", "b"} {
-		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}}
+		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}, late: map[string]bool{}}
 		f.Hosts = append(f.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Host: name, Name: "r0", Netdev: "eth0"}}})
 	}
 	return y
@@ -184,9 +214,13 @@ func (y *toys) options() SessionOptions {
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
-		Resources: Resources{Kinds: resource.Kinds{toyKind},
+		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind},
 			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
-				return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"2"`)}}
+				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"2"`)}}
+				if y.lasts {
+					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "file", Name: "f"}, Spec: json.RawMessage(`"2"`)})
+				}
+				return out
 			},
 			Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
 			Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}}
@@ -235,6 +269,17 @@ func (y *toys) runIn(ctx context.Context, s *Session, o Options) *Report {
 		o.OnFailure = RollbackAll
 	}
 	return Run(ctx, s, o, y.heard)
+}
+
+// interrupt cancels while a host carries a method out, whose answer comes a second later.
+func (y *toys) interrupt(host, method string, cancel func()) {
+	h := y.hosts[host]
+	h.late[method] = true
+	h.on = func(m string) {
+		if m == method {
+			cancel()
+		}
+	}
 }
 
 // values are what the hosts have now, and fates how the report says that they ended.
@@ -317,21 +362,28 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			}},
 		{name: "somebody else's transaction", ending: Held, values: "11", says: "nothing was changed",
 			set: func(y *toys, _ func()) { y.hosts["b"].held = true }},
-		{name: "an interrupt", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+		{name: "an interrupt in a change", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "act", cancel) }},
+		{name: "an interrupt while nothing is written", ending: Done, values: "22", fates: "a committed, b committed",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.persist", cancel) }},
+		{name: "an interrupt while files are written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) {
-				y.hosts["a"].on = func(method string) {
-					if method == "act" {
-						cancel()
-					}
-				}
+				y.lasts = true
+				y.interrupt("a", "tx.persist", cancel)
 			}},
 		{name: "an interrupt in the commits", ending: Done, values: "22", fates: "a committed, b committed",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.commit", cancel) }},
+		{name: "an interrupt in the histories", ending: Done, values: "22", fates: "a committed, b committed",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "enrol", cancel) }},
+		{name: "an interrupt while all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
-				y.hosts["a"].on = func(method string) {
-					if method == "tx.commit" {
-						cancel()
-					}
-				}
+				y.hosts["b"].fails["act"] = broken
+				y.interrupt("a", "tx.revert", cancel)
+			}},
+		{name: "an interrupt while a transaction that the other host refused goes back", ending: Failed, values: "11", says: "nothing was changed on any host: host b: the disk is full",
+			set: func(y *toys, cancel func()) {
+				y.hosts["b"].fails["tx.open"] = errors.New("the disk is full")
+				y.interrupt("a", "tx.revert", cancel)
 			}},
 		{name: "a refusal", ending: Failed, values: "11", says: "not today",
 			set: func(y *toys, _ func()) { y.heard.refusal = errors.New("not today") }},
@@ -346,17 +398,15 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 		{name: "an interrupt while one goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].fails["act"] = broken
-				y.hosts["b"].on = func(method string) {
-					if method == "tx.revert" {
-						cancel()
-						y.hosts["b"].mu.Unlock()
-						time.Sleep(time.Second) // the answer is late
-						y.hosts["b"].mu.Lock()
-					}
-				}
+				y.interrupt("b", "tx.revert", cancel)
 			}},
 		{name: "a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
 			set: func(y *toys, _ func()) { y.hosts["b"].mtu = 9000 }},
+		{name: "an interrupt while a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
+			set: func(y *toys, cancel func()) {
+				y.hosts["b"].mtu = 9000
+				y.interrupt("a", "tx.revert", cancel)
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -380,7 +430,16 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 				if c.says == "" && r.Err != nil && r.Ending < Failed || c.says != "" && (r.Err == nil || !strings.Contains(r.Err.Error(), c.says)) {
 					t.Errorf("error: %v", r.Err)
 				}
+				if r.Err != nil && strings.Contains(r.Err.Error(), context.Canceled.Error()) {
+					t.Errorf("an interrupt cut a call: %v", r.Err)
+				}
 				for name, h := range y.hosts {
+					if len(h.overlaps) > 0 {
+						t.Errorf("host %s was asked for %v", name, h.overlaps)
+					}
+					if h.file != "" && h.value == "1" {
+						t.Errorf("host %s went back, and its file stayed", name)
+					}
 					if r.Ending == Held || y.heard.refusal != nil {
 						if slices.Contains(h.asked, "tx.open") || slices.Contains(h.asked, "act") {
 							t.Errorf("host %s was asked for %v", name, h.asked)
@@ -532,6 +591,22 @@ func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
 					t.Errorf("there is something left to confirm: %d", r.Ending)
 				}
 			})
+		})
+	}
+}
+
+// TestAnInterruptDoesNotPartAConfirm: what one host commits, the other commits.
+func TestAnInterruptDoesNotPartAConfirm(t *testing.T) {
+	for _, method := range []string{"tx.persist", "tx.commit"} {
+		synctest.Test(t, func(t *testing.T) {
+			y := newToys(t)
+			y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			y.interrupt("a", method, cancel)
+			if r := Confirm(ctx, y.fabric, y.options(), "", y.heard); r.Ending != Done || fatesOf(r) != "a committed, b committed" || y.values() != "22" {
+				t.Errorf("interrupted in %s: ending %d, %v, fates %q", method, r.Ending, r.Err, fatesOf(r))
+			}
 		})
 	}
 }

@@ -20,16 +20,26 @@ import (
 // is as declared, and no carrier or ping that worked before is lost.
 func (r *run) gate(ctx context.Context, tx *transaction, baseline []validators.Result) error {
 	r.e.Progress("%s", "checking that every host accepts a new connection and is as declared")
-	if err := tx.Reach(ctx); err != nil {
-		return err
+	err := tx.Reach(ctx)
+	if err == nil {
+		err = r.s.converge(ctx, plannedHosts(r.p), resource.StageRuntime)
 	}
-	if err := r.s.converge(ctx, plannedHosts(r.p), resource.StageRuntime); err != nil {
-		return err
+	if err == nil {
+		err = r.checkRegression(ctx, baseline)
 	}
-	if err := r.checkRegression(ctx, baseline); err != nil {
-		return err
+	if err == nil {
+		err = tx.Prepare(ctx)
 	}
-	return tx.Prepare(ctx)
+	return orInterrupted(ctx, err)
+}
+
+// orInterrupted returns an error that says so if an interrupt made the checks fail: a host that was not asked
+// to the end would else be blamed.
+func orInterrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
 }
 
 // plannedHosts returns the hosts that a plan covers, and whether it changes them.
