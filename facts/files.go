@@ -28,11 +28,19 @@ type File struct {
 // Digest identifies a file's content, mode and owner. Root as the owner is left out.
 func (f File) Digest() string {
 	sum := sha256.Sum256([]byte(f.Text))
-	out := fmt.Sprintf("sha256:%s,%04o", hex.EncodeToString(sum[:8]), f.Mode.Perm())
+	out := fmt.Sprintf(digestKind+"%s,%04o", hex.EncodeToString(sum[:8]), f.Mode.Perm())
 	if f.UID != 0 || f.GID != 0 {
 		out += fmt.Sprintf(",owner=%d:%d", f.UID, f.GID)
 	}
 	return out
+}
+
+const digestKind = "sha256:"
+
+// CutDigest splits what Digest returned into the digest of the content and the rest. is reports whether it is one.
+func CutDigest(value string) (content, rest string, is bool) {
+	content, rest, is = strings.Cut(value, ",")
+	return content, rest, is && strings.HasPrefix(value, digestKind)
 }
 
 // ReadFiles reads our own files in the folders. A folder that does not exist is absent from Folders.

@@ -1,19 +1,23 @@
 package planner
 
 import (
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Group is a set of hosts that need the same actions on things of the same names. The values may differ
-// from host to host.
+// Group is a set of hosts that need the same actions on things of the same names. Where values differ from host to
+// host, each value names its hosts.
 type Group struct {
 	Hosts   []string
 	Actions []GroupAction
+	Each    int // changes on each host
 	// Management is the plan of the host, if the group has only one; otherwise nil.
 	Management *HostPlan
 }
@@ -28,12 +32,12 @@ type GroupAction struct {
 	Worst   resource.Disruption
 }
 
-// GroupChange is one change of all hosts of a group. If the values differ, it shows those of the first and
-// the last host.
+// GroupChange is one change of hosts of a group. Values fold if they are equal, or if they rise by the same step from
+// each host to the next, such as addresses; it then shows the first and the last.
 type GroupChange struct {
 	Attribute, From, To string
 	Drift               bool
-	Differs             bool
+	Hosts               []string // nil: all hosts of the group
 }
 
 // Groups folds the hosts that have actions and no problem. Groups are in the order of their first hosts.
@@ -74,6 +78,8 @@ func shape(actions []Action) string {
 }
 
 func fold(hosts []*HostPlan) Group {
+	hosts = slices.Clone(hosts)
+	slices.SortStableFunc(hosts, func(a, b *HostPlan) int { return byNumber(a.Name, b.Name) })
 	g := Group{}
 	for _, h := range hosts {
 		g.Hosts = append(g.Hosts, h.Name)
@@ -81,28 +87,135 @@ func fold(hosts []*HostPlan) Group {
 	if len(hosts) == 1 {
 		g.Management = hosts[0]
 	}
-	first, last := hosts[0], hosts[len(hosts)-1]
-	for i, a := range first.Actions {
+	for i, a := range hosts[0].Actions {
 		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Forget: a.Forget, Worst: a.Disruption()}
-		for j, c := range a.Changes {
-			d := last.Actions[i].Changes[j]
-			change := GroupChange{Attribute: c.Attribute, From: c.From, To: c.To, Drift: c.Drift}
-			for _, h := range hosts {
-				o := h.Actions[i].Changes[j]
-				change.Differs = change.Differs || o.From != c.From || o.To != c.To || o.Attribute != c.Attribute
-			}
-			change.From, change.To, change.Attribute = span(c.From, d.From), span(c.To, d.To), span(c.Attribute, d.Attribute)
-			out.Changes = append(out.Changes, change)
+		g.Each += len(a.Changes)
+		for j := range a.Changes {
+			out.Changes = append(out.Changes, foldChange(hosts, func(h *HostPlan) resource.Change { return h.Actions[i].Changes[j] })...)
 		}
 		g.Actions = append(g.Actions, out)
 	}
 	return g
 }
 
+// foldChange folds one change of all hosts: first the values that several hosts share, the most frequent first, then
+// progressions and single values in the order of hosts.
+func foldChange(hosts []*HostPlan, of func(*HostPlan) resource.Change) (out []GroupChange) {
+	type values struct{ attribute, from, to string }
+	sharing := map[values][]*HostPlan{}
+	var order []values
+	for _, h := range hosts {
+		c := of(h)
+		v := values{c.Attribute, c.From, c.To}
+		if sharing[v] == nil {
+			order = append(order, v)
+		}
+		sharing[v] = append(sharing[v], h)
+	}
+	slices.SortStableFunc(order, func(a, b values) int { return len(sharing[b]) - len(sharing[a]) })
+	var single []*HostPlan
+	add := func(on []*HostPlan) {
+		first, last := of(on[0]), of(on[len(on)-1])
+		c := GroupChange{Attribute: span(first.Attribute, last.Attribute), From: span(first.From, last.From), To: span(first.To, last.To), Drift: first.Drift}
+		for _, h := range on {
+			c.Hosts = append(c.Hosts, h.Name)
+		}
+		out = append(out, c)
+	}
+	for _, v := range order {
+		if on := sharing[v]; len(on) > 1 || len(order) == 1 {
+			add(on)
+		} else {
+			single = append(single, on[0])
+		}
+	}
+	slices.SortStableFunc(single, func(a, b *HostPlan) int { return byNumber(a.Name, b.Name) })
+	for len(single) > 0 {
+		n := run(single, of)
+		add(single[:n])
+		single = single[n:]
+	}
+	if len(out) == 1 {
+		out[0].Hosts = nil
+	}
+	return out
+}
+
+// run returns how many of the first hosts have values that rise by the same step from each to the next. Two values
+// always have one step: they count only if it is 1.
+func run(hosts []*HostPlan, of func(*HostPlan) resource.Change) int {
+	var step [3]int64
+	n := 1
+	for ; n < len(hosts); n++ {
+		a, b := of(hosts[n-1]), of(hosts[n])
+		var here [3]int64
+		rises := true
+		for i, v := range [3][2]string{{a.Attribute, b.Attribute}, {a.From, b.From}, {a.To, b.To}} {
+			by, ok := rise(v[0], v[1])
+			here[i], rises = by, rises && ok
+		}
+		if !rises || n > 1 && here != step {
+			break
+		}
+		step = here
+	}
+	if n == 2 && max(step[0], step[1], step[2]) > 1 {
+		return 1
+	}
+	return n
+}
+
+// rise returns by how much b exceeds a, if both are addresses, or texts that are equal but for one number. Equal values
+// rise by 0, and so do digests of contents: a reader learns nothing from comparing them.
+func rise(a, b string) (by int64, ok bool) {
+	if a == b {
+		return 0, true
+	}
+	if _, modeA, is := facts.CutDigest(a); is {
+		_, modeB, both := facts.CutDigest(b)
+		return 0, both && modeA == modeB
+	}
+	p, errA := netip.ParsePrefix(a)
+	q, errB := netip.ParsePrefix(b)
+	if errA == nil && errB == nil {
+		x, y := p.Addr().As16(), q.Addr().As16()
+		by = int64(binary.BigEndian.Uint64(y[8:]) - binary.BigEndian.Uint64(x[8:]))
+		return by, by > 0 && p.Bits() == q.Bits() && [8]byte(x[:8]) == [8]byte(y[:8]) && p.Addr().Is4() == q.Addr().Is4()
+	}
+	i := 0 // the texts differ from here
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	i = len(strings.TrimRight(a[:i], "0123456789"))
+	x, restA := leadingDigits(a[i:])
+	y, restB := leadingDigits(b[i:])
+	by = int64(value(y) - value(x))
+	padded := strings.HasPrefix(x, "0") || strings.HasPrefix(y, "0") // 09 and 10, but not 9 and 010
+	return by, restA == restB && value(x) >= 0 && value(y) >= 0 && by > 0 && (!padded || len(x) == len(y) || x == "0")
+}
+
+func leadingDigits(s string) (digits, rest string) {
+	rest = strings.TrimLeft(s, "0123456789")
+	return s[:len(s)-len(rest)], rest
+}
+
+// byNumber orders names as people count: h2 before h10.
+func byNumber(a, b string) int {
+	stemA, x := numbered(a)
+	stemB, y := numbered(b)
+	if stemA == stemB && x != "" && y != "" && value(x) != value(y) {
+		return value(x) - value(y)
+	}
+	return strings.Compare(a, b)
+}
+
 // span shows one value, or the first and the last of several.
 func span(a, b string) string {
 	if a == b {
 		return a
+	}
+	if _, rest, is := facts.CutDigest(a); is {
+		return "another digest on each host," + rest
 	}
 	return a + " … " + b
 }

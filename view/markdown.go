@@ -58,7 +58,6 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 }
 
 func groupMarkdown(g planner.Group) string {
-	n := 0
 	var d strings.Builder
 	for _, a := range g.Actions {
 		if a.Op == planner.Keep {
@@ -71,7 +70,6 @@ func groupMarkdown(g planner.Group) string {
 		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
 		fmt.Fprintf(&d, "%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)
 		for _, c := range a.Changes {
-			n++
 			switch {
 			case c.From == "":
 				fmt.Fprintf(&d, "+   %s  %s", c.Attribute, c.To)
@@ -80,14 +78,19 @@ func groupMarkdown(g planner.Group) string {
 			default:
 				fmt.Fprintf(&d, "!   %s  %s → %s", c.Attribute, c.From, c.To)
 			}
+			d.WriteString(onHosts(c))
 			if c.Drift {
 				d.WriteString("   (drifted)")
 			}
 			d.WriteString("\n")
 		}
 	}
-	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s each on %s</summary>\n\n```diff\n%s```\n\n</details>\n",
-		html.EscapeString(clean(planner.Names(g.Hosts))), Count(n, "change"), Count(len(g.Hosts), "host"), strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
+	count := Count(g.Each, "change")
+	if len(g.Hosts) > 1 {
+		count += fmt.Sprintf(" on each of %d hosts", len(g.Hosts))
+	}
+	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s</summary>\n\n```diff\n%s```\n\n</details>\n",
+		html.EscapeString(clean(planner.Names(g.Hosts))), count, strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
 }
 
 // resultsMarkdown formats the checks as a table, failures and warnings first.

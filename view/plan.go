@@ -153,9 +153,9 @@ func (p *Printer) action(a planner.GroupAction) {
 	}
 	for _, c := range a.Changes {
 		name := c.Attribute + strings.Repeat(" ", width-len(c.Attribute))
-		why := ""
+		why := onHosts(c)
 		if c.Drift {
-			why = p.dim("  drifted: changed since the last apply")
+			why += p.dim("  drifted: changed since the last apply")
 		}
 		switch {
 		case c.From == "":
@@ -169,6 +169,14 @@ func (p *Printer) action(a planner.GroupAction) {
 	for _, a := range a.Forget {
 		p.Linef("      %s", p.dim("· "+a.Value()+" was changed by someone else since, and is kept"))
 	}
+}
+
+// onHosts names the hosts of a change, unless it is the same on all hosts of its group.
+func onHosts(c planner.GroupChange) string {
+	if c.Hosts == nil {
+		return ""
+	}
+	return "  on " + planner.Names(c.Hosts)
 }
 
 // Count returns a number with its noun, in the plural unless it is 1.

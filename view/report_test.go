@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -106,6 +107,31 @@ func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
 		}
 		if strings.Contains(b.String(), "✓ b") || strings.Contains(b.String(), "✓ c") || strings.Contains(b.String(), "✓ a, c") {
 			t.Errorf("a host that was skipped is as declared:\n%s", b.String())
+		}
+	}
+}
+
+// TestAHostThatDiffersIsNamedInItsGroup: in text and in Markdown.
+func TestAHostThatDiffersIsNamedInItsGroup(t *testing.T) {
+	plan := &planner.Plan{Fabric: "f"}
+	for i := range 8 {
+		before := "1"
+		if i == 6 {
+			before = "0"
+		}
+		plan.Hosts = append(plan.Hosts, planner.HostPlan{Name: fmt.Sprintf("h%d", i), Actions: []planner.Action{{Op: planner.Update, Resource: resource.Resource{Addr: resource.Addr{Kind: "nic", Name: "rail0"}},
+			Changes: []resource.Change{{Attribute: "arp_ignore", From: before, To: "2"}, {Attribute: "mtu", From: "1500", To: "9000"}}}}})
+	}
+	var b bytes.Buffer
+	New(&b).Plan(plan, nil)
+	for text, wants := range map[string][]string{
+		b.String():              {"h[0-7]  (8 hosts", "~ arp_ignore  1 → 2  on h[0-5], h7\n", "~ arp_ignore  0 → 2  on h6\n", "1500 → 9000\n", "Plan: 16 changes on 8 resources"},
+		PlanMarkdown(plan, nil): {"<b>h[0-7]</b>: 2 changes on each of 8 hosts", "arp_ignore  1 → 2  on h[0-5], h7\n", "arp_ignore  0 → 2  on h6\n", "1500 → 9000\n"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is missing in\n%s", want, text)
+			}
 		}
 	}
 }
