@@ -22,7 +22,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
 			out = append(out, r)
 		}
-		reboot := validators.Result{Item: validators.Rebooted, Values: []validators.Measurement{{Name: validators.MetricResources, Value: float64(h.Settled)}}}
+		reboot := validators.Result{Item: validators.Rebooted, Values: []validators.Measurement{{Name: validators.MetricResources, Value: float64(h.Unchanged)}}}
 		applied, ok := lastApplied(p.Fabric, records[h.Name])
 		asDeclared := len(h.Problems) == 0 && !slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 })
 		last := applied.Time.Local().Format(time.DateTime)

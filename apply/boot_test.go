@@ -26,12 +26,12 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 		fails   int
 		says    string
 	}{
-		{"all came up", "boot-2", planner.HostPlan{Settled: 7}, mine, 0, "7 resources came up as declared"},
-		{"not rebooted", "boot-1", planner.HostPlan{Settled: 7}, mine, 1, "reboot the host, and verify again"},
+		{"all came up", "boot-2", planner.HostPlan{Unchanged: 7}, mine, 0, "7 resources came up as declared"},
+		{"not rebooted", "boot-1", planner.HostPlan{Unchanged: 7}, mine, 1, "reboot the host, and verify again"},
 		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
-		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Settled: 7}, others, 0, "7 resources as declared"},
+		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Unchanged: 7}, others, 0, "7 resources as declared"},
 		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to have rebooted since"},
-		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Settled: 7}, unknown, 0, "cannot tell whether it has rebooted"},
+		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Unchanged: 7}, unknown, 0, "cannot tell whether it has rebooted"},
 		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address absent"},
 		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
 		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},

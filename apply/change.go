@@ -66,7 +66,7 @@ func countActing(p *planner.Plan) (n int) {
 }
 
 // commit makes the changes final, and records them in the hosts' histories.
-func (r *run) commit(ctx context.Context, tx *transaction, ending Ending, why error) (Ending, error) {
+func (r *run) commit(ctx context.Context, tx *coordinator, ending Ending, why error) (Ending, error) {
 	if why != nil { // the walk stopped half-way; keep what was done
 		if err := tx.Prepare(ctx); err != nil {
 			return r.revert(ctx, tx, ending, errors.Join(why, err))
@@ -86,7 +86,7 @@ func (r *run) commit(ctx context.Context, tx *transaction, ending Ending, why er
 
 // persist writes the persistent configuration, then checks again that the hosts are reachable and as
 // declared: a network manager that takes over a NIC could undo the changes.
-func (r *run) persist(ctx context.Context, tx *transaction, why error) error {
+func (r *run) persist(ctx context.Context, tx *coordinator, why error) error {
 	lasting := r.p.Has(resource.StagePersist)
 	if lasting {
 		r.e.Progress("%s", "writing the persistent configuration")
@@ -102,7 +102,7 @@ func (r *run) persist(ctx context.Context, tx *transaction, why error) error {
 }
 
 // revert rolls all hosts back.
-func (r *run) revert(ctx context.Context, tx *transaction, ending Ending, why error) (Ending, error) {
+func (r *run) revert(ctx context.Context, tx *coordinator, ending Ending, why error) (Ending, error) {
 	fates, _ := tx.Revert(context.WithoutCancel(ctx), tx.Hosts(), firstLine(why)) // the fates have each host's error
 	tx.Close()
 	r.recordFates(fates)
@@ -114,7 +114,7 @@ func (r *run) revert(ctx context.Context, tx *transaction, ending Ending, why er
 }
 
 // revertFailed rolls the failed hosts back, and continues with the others.
-func (r *run) revertFailed(ctx context.Context, tx *transaction, ending Ending, why error, baseline []validators.Result) (Ending, error) {
+func (r *run) revertFailed(ctx context.Context, tx *coordinator, ending Ending, why error, baseline []validators.Result) (Ending, error) {
 	var failed []string
 	for _, h := range r.report.Outcomes {
 		if h.Err() != nil {

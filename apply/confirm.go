@@ -16,7 +16,7 @@ import (
 
 // leaveOpen ends an apply whose transaction stays open until it is confirmed. If it is not confirmed,
 // what leaveOpen writes into the hosts' records reverts with the rest.
-func (r *run) leaveOpen(ctx context.Context, tx *transaction) (Ending, error) {
+func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	declared := *r.s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and hosts do not have them
 	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy}}
@@ -168,7 +168,7 @@ func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *
 
 // persistAndProve writes the persistent configuration and checks, as apply does, that the hosts are
 // reachable and as declared.
-func (s *Session) persistAndProve(ctx context.Context, tx *transaction) error {
+func (s *Session) persistAndProve(ctx context.Context, tx *coordinator) error {
 	if err := tx.Persist(ctx, nil); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (h *toyHost) snapshot() *facts.Snapshot {
 // serve answers a method. The caller holds the lock.
 func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	switch method {
-	case "tx.settle":
+	case "tx.finish":
 		return calls.TxFinished{}, nil
 	case "snapshot":
 		if h.mute {
@@ -118,7 +118,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 
 func (h *toyHost) handlers() map[string]agent.Handler {
 	out := map[string]agent.Handler{}
-	for _, method := range []string{"snapshot", "act", "enrol", "tx.settle", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover"} {
+	for _, method := range []string{"snapshot", "act", "enrol", "tx.finish", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover"} {
 		out[method] = func(_ context.Context, raw json.RawMessage) (any, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -459,7 +459,7 @@ func TestTheOrderOfAnApply(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		for name, h := range y.hosts {
-			if d := cmp.Diff([]string{"tx.settle", "tx.ready", "tx.open", "act", "tx.prepare", "tx.persist", "tx.commit", "enrol"}, h.asked); d != "" {
+			if d := cmp.Diff([]string{"tx.finish", "tx.ready", "tx.open", "act", "tx.prepare", "tx.persist", "tx.commit", "enrol"}, h.asked); d != "" {
 				t.Errorf("host %s: %s", name, d)
 			}
 			if len(h.history) != 1 || h.history[0].Changes != 1 || h.history[0].Who != "anna@desk" {

@@ -34,24 +34,24 @@ type hostConn struct {
 	former *transport.Target // how to reach the host after a revert, if the plan changed its address
 	client *agent.Client
 	seen   *calls.SnapshotResult // set by Glance, which has closed the helper
-	looks  []resource.Resource   // see Member
+	looks  []resource.Resource   // see FleetHost
 	why    error                 // why the host has no helper
 }
 
-// Member is one host to connect to.
-type Member struct {
+// FleetHost is one host to connect to.
+type FleetHost struct {
 	Target transport.Target
 	// Looks are the resources that each read of the host covers: those that are wanted, and those that
 	// other resources are derived from.
 	Looks []resource.Resource
 }
 
-// Connect opens helpers on all members, at most parallelism at once. It returns no error: Unreachable names
+// Connect opens helpers on all hosts, at most parallelism at once. It returns no error: Unreachable names
 // the hosts without a helper.
-func Connect(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
-	f := newFleet(members)
+func Connect(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
+	f := newFleet(hosts)
 	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
-	f.each(parallelism, members, func(m Member) error {
+	f.each(parallelism, hosts, func(m FleetHost) error {
 		c, err := f.open(ctx, m.Target)
 		if err == nil {
 			f.adopt(m.Target.Name, c)
@@ -61,12 +61,12 @@ func Connect(ctx context.Context, d Dial, version string, parallelism int, membe
 	return f
 }
 
-// Glance reads all members once and closes each helper after its answer, so that a plan of ten thousand
+// Glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
 // hosts needs at most parallelism connections at once. Its fleet supports Read, but cannot change or
 // measure anything.
-func Glance(ctx context.Context, d Dial, version string, parallelism int, members []Member) *Fleet {
-	f := newFleet(members)
-	f.each(parallelism, members, func(m Member) error {
+func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
+	f := newFleet(hosts)
+	f.each(parallelism, hosts, func(m FleetHost) error {
 		c, err := open(ctx, d, version, m.Target)
 		if err != nil {
 			return err
@@ -84,9 +84,9 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, member
 	return f
 }
 
-func newFleet(members []Member) *Fleet {
+func newFleet(hosts []FleetHost) *Fleet {
 	f := &Fleet{hosts: map[string]*hostConn{}}
-	for _, m := range members {
+	for _, m := range hosts {
 		f.hosts[m.Target.Name] = &hostConn{target: m.Target, looks: m.Looks}
 	}
 	return f
@@ -100,9 +100,9 @@ func (f *Fleet) host(name string) *hostConn {
 	return f.hosts[name]
 }
 
-// each calls do for all members in parallel. If it fails, the host counts as unreachable.
-func (f *Fleet) each(parallelism int, members []Member, do func(Member) error) {
-	_ = sideBySide(parallelism, members, func(_ int, m Member) error {
+// each calls do for all hosts in parallel. If it fails, the host counts as unreachable.
+func (f *Fleet) each(parallelism int, hosts []FleetHost, do func(FleetHost) error) {
+	_ = sideBySide(parallelism, hosts, func(_ int, m FleetHost) error {
 		if err := do(m); err != nil {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 // gate checks what must be true before the changes become final: every host accepts a new connection and
 // is as declared, and no carrier or ping that worked before is lost.
-func (r *run) gate(ctx context.Context, tx *transaction, baseline []validators.Result) error {
+func (r *run) gate(ctx context.Context, tx *coordinator, baseline []validators.Result) error {
 	r.e.Progress("%s", "checking that every host accepts a new connection and is as declared")
 	err := tx.Reach(ctx)
 	if err == nil {

@@ -24,12 +24,12 @@ func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
 
 // Persist writes the persistent configuration on all hosts and records the results in outcomes, unless
 // outcomes is nil. On a host whose walk stopped half-way it writes nothing.
-func (t *transaction) Persist(ctx context.Context, outcomes []HostOutcome) error {
+func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error {
 	var mu sync.Mutex
-	return eachHost(t.Hosts(), func(host string) error {
+	return eachHost(c.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
-		p := calls.TxPersist{TxRef: t.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
-		r, err := calls.Persist.Call(ctx, t.fleet, host, p)
+		p := calls.TxPersist{TxRef: c.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
+		r, err := calls.Persist.Call(ctx, c.fleet, host, p)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // scripted is a fleet of one host whose helper answers by a script, and notes what it was asked.
-func scripted(t *testing.T, handlers map[string]agent.Handler) (*transaction, func() []string) {
+func scripted(t *testing.T, handlers map[string]agent.Handler) (*coordinator, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var asked []string
@@ -42,7 +42,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*transaction, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &transaction{fleet: f, fabric: "f", refs: map[string]*lockedRef{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
+	return &coordinator{fleet: f, fabric: "f", refs: map[string]*lockedRef{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked

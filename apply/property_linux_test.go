@@ -266,7 +266,7 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 			call(t, methods, "undo", calls.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget, Tx: tx}, nil)
 			continue
 		}
-		call(t, methods, "act", calls.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Tx: tx}, nil)
+		call(t, methods, "act", calls.ActParams{Fabric: "f", Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed, Tx: tx}, nil)
 	}
 	if q := plan(); q.Changes() > 0 || len(q.Problems()) > 0 {
 		t.Fatalf("after apply: %+v %v\nbefore it: %+v\nwanted: %s", q.Hosts[0].Actions, q.Problems(), p.Hosts[0].Actions, dump(h))
@@ -280,9 +280,9 @@ func openTx(t *testing.T, store *checkpoint.Store, m recorded, p *planner.Plan) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := checkpoint.Take(t.Context(), m, providers.Kinds(), atoms(p.Hosts[0]), nil)
+	snap, err := checkpoint.TakeBackup(t.Context(), m, providers.Kinds(), atoms(p.Hosts[0]), nil)
 	if err == nil {
-		_, err = store.Keep(tx.ID, tx.Token, snap)
+		_, err = store.SaveBackup(tx.ID, tx.Token, snap)
 	}
 	if err != nil {
 		t.Fatal(err)

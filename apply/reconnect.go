@@ -24,53 +24,53 @@ type lockedRef struct {
 }
 
 // move sets a new token. The caller must hold the lock of the ref.
-func (t *transaction) move(host string, to calls.TxRef) {
-	t.refs[host].ref = to
-	if t.Moved != nil {
-		t.Moved(host, to)
+func (c *coordinator) move(host string, to calls.TxRef) {
+	c.refs[host].ref = to
+	if c.Moved != nil {
+		c.Moved(host, to)
 	}
 }
 
-func (t *transaction) renew(ctx context.Context, host string, h *lockedRef) error {
+func (c *coordinator) renew(ctx context.Context, host string, h *lockedRef) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := calls.Beat.Call(ctx, t.fleet, host, h.ref)
+	_, err := calls.Beat.Call(ctx, c.fleet, host, h.ref)
 	return err
 }
 
 // reconnect opens a new connection, to the address via if it is valid, lets its helper take the
 // transaction over, and closes the earlier connection. It takes at most half a lease, so that the host
 // can still be told to revert.
-func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr) error {
-	ctx, cancel := context.WithTimeout(ctx, min(t.lease/2, 20*time.Second))
+func (c *coordinator) reconnect(ctx context.Context, host string, via netip.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, min(c.lease/2, 20*time.Second))
 	defer cancel()
-	t.fleet.mu.Lock()
-	before := t.fleet.host(host).target
-	t.fleet.mu.Unlock()
+	c.fleet.mu.Lock()
+	before := c.fleet.host(host).target
+	c.fleet.mu.Unlock()
 	target, where := before, "over a new connection"
 	if via.IsValid() {
 		target.Via, where = via.String(), "at "+via.String()
 	}
-	c, err := t.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) {
-		return t.fleet.open(ctx, target)
+	client, err := c.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) {
+		return c.fleet.open(ctx, target)
 	})
 	if err != nil {
 		return fmt.Errorf("the host is unreachable %s: %w", where, err)
 	}
-	h := t.refs[host]
+	h := c.refs[host]
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i, err := calls.TakeOver.Call(ctx, c, host, calls.TxTakeOver{TxRef: h.ref, User: t.who.User, Client: t.who.Client})
+	i, err := calls.TakeOver.Call(ctx, client, host, calls.TxTakeOver{TxRef: h.ref, User: c.who.User, Client: c.who.Client})
 	if err != nil {
-		c.Close()
+		client.Close()
 		return fmt.Errorf("take the transaction over, %s: %w", where, err)
 	}
-	t.move(host, i.TxRef)
-	t.fleet.mu.Lock()
-	at := t.fleet.host(host)
+	c.move(host, i.TxRef)
+	c.fleet.mu.Lock()
+	at := c.fleet.host(host)
 	at.target, at.former = target, &before
-	t.fleet.mu.Unlock()
-	if old := t.fleet.adopt(host, c); old != nil {
+	c.fleet.mu.Unlock()
+	if old := c.fleet.adopt(host, client); old != nil {
 		old.Close()
 	}
 	return nil
@@ -78,14 +78,14 @@ func (t *transaction) reconnect(ctx context.Context, host string, via netip.Addr
 
 // TakeOver makes this program the holder of a transaction that another program opened. The hosts then
 // refuse that program's steps.
-func (t *transaction) TakeOver(ctx context.Context, hosts []string, user, client string) error {
+func (c *coordinator) TakeOver(ctx context.Context, hosts []string, user, client string) error {
 	return eachHost(hosts, func(host string) error {
-		h := t.refs[host]
+		h := c.refs[host]
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		i, err := calls.TakeOver.Call(ctx, t.fleet, host, calls.TxTakeOver{TxRef: h.ref, User: user, Client: client})
+		i, err := calls.TakeOver.Call(ctx, c.fleet, host, calls.TxTakeOver{TxRef: h.ref, User: user, Client: client})
 		if err == nil {
-			t.move(host, i.TxRef)
+			c.move(host, i.TxRef)
 		}
 		return err
 	})

@@ -68,9 +68,9 @@ func (n *neighbour) handlers() map[string]agent.Handler {
 
 func neighbours(t *testing.T, hosts map[string]*neighbour) *Fleet {
 	t.Helper()
-	var members []Member
+	var members []FleetHost
 	for name := range hosts {
-		members = append(members, Member{Target: transport.Target{Name: name}})
+		members = append(members, FleetHost{Target: transport.Target{Name: name}})
 	}
 	f := newFleet(members)
 	for name, n := range hosts {

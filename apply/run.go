@@ -130,7 +130,7 @@ func (r *run) bind(saved *planner.Saved) error {
 	moved := planner.Moved(saved.Plan, r.p)
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
-			h.Actions, h.Problems, h.Notes, h.Settled, h.Stale = nil, nil, nil, 0, moved[h.Name]
+			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Stale = nil, nil, nil, 0, moved[h.Name]
 		}
 	}
 	r.p.Enrol = slices.DeleteFunc(r.p.Enrol, func(host string) bool { return moved[host] != nil })

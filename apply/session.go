@@ -85,20 +85,20 @@ type state struct {
 // Open connects to the chosen hosts of a fabric. Unreachable names those without a helper.
 func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s := &Session{Fabric: f, Options: o, known: map[string]*state{}}
-	var members []Member
+	var hosts []FleetHost
 	for _, h := range f.Hosts {
 		s.known[h.Name] = &state{desired: o.Resources.Desired(f, h)}
 		if s.LeftOut(h.Name) || o.Away[h.Name] != "" {
 			continue
 		}
 		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan does not compare hosts with each other
-		members = append(members, Member{Target: s.target(h), Looks: looks})
+		hosts = append(hosts, FleetHost{Target: s.target(h), Looks: looks})
 	}
 	reach := Connect
 	if o.Glance {
 		reach = Glance
 	}
-	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, members)
+	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, hosts)
 	for name, why := range o.Away {
 		s.hosts[name] = &hostConn{why: errors.New(why)}
 	}

@@ -132,7 +132,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 		"it breaks without end":              {[]resource.Change{install}, map[string]int{"stack.start": 99}, "", 1, 0, "the helper ended"},
 	} {
 		h := &far{breaks: c.breaks, refuses: c.refuses}
-		f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+		f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
 		f.open = h.open
 		client, err := h.open(t.Context(), transport.Target{})
 		if err != nil {
@@ -150,7 +150,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 // TestAnInterruptIsNoLateRestart: a host is late once its time is over, and not when nobody waits any more.
 func TestAnInterruptIsNoLateRestart(t *testing.T) {
 	h := &far{}
-	f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
 	f.open = h.open
 	defer f.Close()
 	client, err := h.open(t.Context(), transport.Target{})
@@ -178,7 +178,7 @@ func TestAnInterruptIsNoLateRestart(t *testing.T) {
 // TestEachTimeIsAnOrderOfItsOwn: the journal of the same plan's last time is none of this one's.
 func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 	h := &far{}
-	f := newFleet([]Member{{Target: transport.Target{Name: "a"}}})
+	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
 	f.open = h.open
 	defer f.Close()
 	for range 2 {

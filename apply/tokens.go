@@ -228,7 +228,7 @@ func replacedIn(reported map[string][]calls.TxInfo) func(host string, on calls.T
 
 // keepTokens stores the tokens on this machine while the apply runs: if its program dies, another run can
 // end the transaction without waiting for the lease to expire.
-func (r *run) keepTokens(tx *transaction) (drop func()) {
+func (r *run) keepTokens(tx *coordinator) (drop func()) {
 	k, w := r.s.Options.Tokens, tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
 	others, err := k.all("")
 	warn(r.e, err)

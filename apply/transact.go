@@ -53,9 +53,9 @@ func (e *heldError) Error() string {
 	return strings.Join(lines, "; ") + "; run `fabricform pending`"
 }
 
-// transaction is open on every host that a plan changes. While it is open, it locks these hosts for other
-// clients. A host whose lease is not renewed reverts by itself.
-type transaction struct {
+// coordinator leads the transactions of one plan, one on every host that it changes. An open transaction locks
+// its host for other clients. A host whose lease is not renewed reverts by itself.
+type coordinator struct {
 	fleet  *Fleet
 	fabric string
 	who    txOptions
@@ -68,14 +68,14 @@ type transaction struct {
 	Moved func(host string, to calls.TxRef)
 }
 
-// Hosts returns the hosts on which the transaction is open, sorted.
-func (t *transaction) Hosts() []string { return slices.Sorted(maps.Keys(t.refs)) }
+// Hosts returns the hosts whose transactions are open, sorted.
+func (c *coordinator) Hosts() []string { return slices.Sorted(maps.Keys(c.refs)) }
 
 // begin asks every host that the plan changes whether it can revert by itself, and then opens a transaction
 // on each. If one host cannot, nothing is changed on any; the error is a *heldError if another transaction
 // is open.
-func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*transaction, error) {
-	t := &transaction{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*lockedRef{}}
+func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coordinator, error) {
+	c := &coordinator{fleet: f, fabric: o.Fabric, who: o, lease: o.Lease, refs: map[string]*lockedRef{}}
 	acting := map[string][]resource.Atom{}
 	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
@@ -109,7 +109,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*trans
 			held.Hosts[host] = refused.Message
 		}
 		if err == nil {
-			t.refs[host] = &lockedRef{ref: i.TxRef}
+			c.refs[host] = &lockedRef{ref: i.TxRef}
 		}
 		return err
 	}
@@ -120,10 +120,10 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*trans
 		err = eachHost(hosts[1:], open)
 	}
 	if err == nil {
-		t.beat()
-		return t, nil
+		c.beat()
+		return c, nil
 	}
-	_, back := t.Revert(context.WithoutCancel(ctx), t.Hosts(), "the transaction could not be opened on all hosts")
+	_, back := c.Revert(context.WithoutCancel(ctx), c.Hosts(), "the transaction could not be opened on all hosts")
 	if len(held.Hosts) > 0 {
 		return nil, errors.Join(held, back)
 	}
@@ -160,11 +160,11 @@ const beatEvery = time.Second
 
 // beat renews the leases while this program runs. It stops for a host that refuses, because the next
 // action reports that; it continues for an unreachable host, because a new connection may reach it.
-func (t *transaction) beat() {
+func (c *coordinator) beat() {
 	ctx, stop := context.WithCancel(context.Background())
-	t.stop = stop
-	for host, h := range t.refs {
-		t.beats.Go(func() {
+	c.stop = stop
+	for host, h := range c.refs {
+		c.beats.Go(func() {
 			tick := time.NewTicker(beatEvery)
 			defer tick.Stop()
 			for {
@@ -173,7 +173,7 @@ func (t *transaction) beat() {
 					return
 				case <-tick.C:
 					var refused *agent.Error
-					if err := t.renew(ctx, host, h); errors.As(err, &refused) {
+					if err := c.renew(ctx, host, h); errors.As(err, &refused) {
 						return
 					}
 				}
@@ -183,61 +183,61 @@ func (t *transaction) beat() {
 }
 
 // Leave removes hosts whose transaction has ended.
-func (t *transaction) Leave(hosts []string) {
+func (c *coordinator) Leave(hosts []string) {
 	for _, h := range hosts {
-		delete(t.refs, h)
+		delete(c.refs, h)
 	}
 }
 
 // Refs returns the references to the hosts' transactions, with which another client can continue them.
-func (t *transaction) Refs() map[string]calls.TxRef {
+func (c *coordinator) Refs() map[string]calls.TxRef {
 	out := map[string]calls.TxRef{}
-	for host, h := range t.refs {
+	for host, h := range c.refs {
 		out[host] = h.ref
 	}
 	return out
 }
 
 // Close stops the heartbeats: leases of open transactions then expire.
-func (t *transaction) Close() {
-	if t.stop != nil {
-		t.stop()
+func (c *coordinator) Close() {
+	if c.stop != nil {
+		c.stop()
 	}
-	t.beats.Wait()
+	c.beats.Wait()
 }
 
-// Reach checks that every host of the transaction accepts a new connection. It retries for a while.
-func (t *transaction) Reach(ctx context.Context) error {
-	return eachHost(t.Hosts(), func(host string) error {
-		ctx, cancel := context.WithTimeout(ctx, min(t.lease, 40*time.Second))
+// Reach checks that every host accepts a new connection. It retries for a while.
+func (c *coordinator) Reach(ctx context.Context) error {
+	return eachHost(c.Hosts(), func(host string) error {
+		ctx, cancel := context.WithTimeout(ctx, min(c.lease, 40*time.Second))
 		defer cancel()
-		c, err := t.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) { return t.fleet.redial(ctx, host) })
+		client, err := c.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) { return c.fleet.redial(ctx, host) })
 		if err != nil {
 			return fmt.Errorf("the host no longer accepts a new connection: %w", err)
 		}
-		c.Close()
+		client.Close()
 		return nil
 	})
 }
 
 // Prepare records on all hosts that their changes were made and checked.
-func (t *transaction) Prepare(ctx context.Context) error {
-	return eachHost(t.Hosts(), func(host string) error {
-		_, err := calls.Prepare.Call(ctx, t.fleet, host, t.refs[host].ref)
+func (c *coordinator) Prepare(ctx context.Context) error {
+	return eachHost(c.Hosts(), func(host string) error {
+		_, err := calls.Prepare.Call(ctx, c.fleet, host, c.refs[host].ref)
 		return err
 	})
 }
 
-// Commit ends the transaction on all hosts and keeps the changes. fates says how it ended on each host. A
+// Commit ends the transactions on all hosts and keeps the changes. fates says how it ended on each host. A
 // host that fell silent between its preparation and its commit is Lost.
-func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
+func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
-	err = eachHost(t.Hosts(), func(host string) error {
-		_, err := calls.Commit.Call(ctx, t.fleet, host, t.refs[host].ref)
+	err = eachHost(c.Hosts(), func(host string) error {
+		_, err := calls.Commit.Call(ctx, c.fleet, host, c.refs[host].ref)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
-			o = t.fleet.awaitEnd(ctx, host, calls.TxRevert{TxRef: t.refs[host].ref}, t.lease)
+			o = c.fleet.awaitEnd(ctx, host, calls.TxRevert{TxRef: c.refs[host].ref}, c.lease)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -247,17 +247,17 @@ func (t *transaction) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		}
 		return nil
 	})
-	t.Close()
+	c.Close()
 	return fates, err
 }
 
 // Revert restores the previous state of the hosts. An unreachable host reverts by itself; Revert waits until
 // its lease must have expired.
-func (t *transaction) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
+func (c *coordinator) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
 	fates := map[string]HostOutcome{}
 	var mu sync.Mutex
 	err := eachHost(hosts, func(host string) error {
-		o := t.revertHost(ctx, host, why)
+		o := c.revertHost(ctx, host, why)
 		mu.Lock()
 		defer mu.Unlock()
 		fates[host] = o
@@ -269,11 +269,11 @@ func (t *transaction) Revert(ctx context.Context, hosts []string, why string) (m
 	return fates, err
 }
 
-func (t *transaction) revertHost(ctx context.Context, host, why string) HostOutcome {
-	p := calls.TxRevert{TxRef: t.refs[host].ref, Why: why}
-	i, err := calls.Revert.Call(ctx, t.fleet, host, p)
+func (c *coordinator) revertHost(ctx context.Context, host, why string) HostOutcome {
+	p := calls.TxRevert{TxRef: c.refs[host].ref, Why: why}
+	i, err := calls.Revert.Call(ctx, c.fleet, host, p)
 	if err != nil {
-		return t.fleet.awaitEnd(ctx, host, p, t.lease)
+		return c.fleet.awaitEnd(ctx, host, p, c.lease)
 	}
 	return outcomeOf(host, i)
 }
@@ -294,20 +294,20 @@ func outcomeOf(host string, i calls.TxInfo) HostOutcome {
 	return o
 }
 
-// resume continues a transaction that another run opened and prepared, and renews its leases from now on.
-func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *transaction {
+// resume continues transactions that another run opened and prepared, and renews their leases from now on.
+func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls.TxRef) *coordinator {
 	all, _ := f.Transactions(ctx) // the next step finds hosts that do not answer
-	t := &transaction{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*lockedRef{}}
+	c := &coordinator{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*lockedRef{}}
 	for host, ref := range refs {
-		t.refs[host] = &lockedRef{ref: ref}
+		c.refs[host] = &lockedRef{ref: ref}
 		for _, i := range all[host] {
 			if i.ID == ref.ID {
 				f.rememberFormer(host, i)
 			}
 		}
 	}
-	t.beat()
-	return t
+	c.beat()
+	return c
 }
 
 // Transactions returns the transactions that each host keeps, the latest last. A host that does not answer

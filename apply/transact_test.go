@@ -84,7 +84,7 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 // TestUndoLastFollowsTheHostBack: the connection that asks for it may stand on what goes back.
 func TestUndoLastFollowsTheHostBack(t *testing.T) {
 	last := calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
-	var tx *transaction
+	var tx *coordinator
 	tx, _ = scripted(t, map[string]agent.Handler{
 		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
 		"tx.revert": func(context.Context, json.RawMessage) (any, error) {

@@ -55,11 +55,11 @@ func isHeld(err error) bool {
 // Walk makes the plan's changes of the runtime stage in the transaction: hosts in parallel, each host's
 // actions in order. After a failure, no host starts another action; with others, only the failed host
 // stops. Walk calls started before each action, from several goroutines; started may be nil.
-func (t *transaction) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
+func (c *coordinator) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	var failed atomic.Bool
 	_ = sideBySide(0, p.Hosts, func(i int, h planner.HostPlan) error {
-		out[i] = t.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
+		out[i] = c.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
 		if out[i].Err() != nil {
 			failed.Store(true)
 		}
@@ -68,7 +68,7 @@ func (t *transaction) Walk(ctx context.Context, p *planner.Plan, others bool, st
 	return out
 }
 
-func (t *transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped func() bool, started func(planner.Action)) HostOutcome {
+func (c *coordinator) walkHost(ctx context.Context, h planner.HostPlan, stopped func() bool, started func(planner.Action)) HostOutcome {
 	out := HostOutcome{Host: h.Name}
 	failed := false
 	for _, a := range h.Actions {
@@ -78,7 +78,7 @@ func (t *transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 				started(a)
 			}
 			// Without cancel: an action must not be interrupted.
-			r, err := t.carryOut(context.WithoutCancel(ctx), h, a)
+			r, err := c.carryOut(context.WithoutCancel(ctx), h, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			if failed = err != nil; failed {
 				o.Failed = err.Error()
@@ -89,17 +89,17 @@ func (t *transaction) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	return out
 }
 
-func (t *transaction) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (calls.ActResult, error) {
+func (c *coordinator) carryOut(ctx context.Context, h planner.HostPlan, a planner.Action) (calls.ActResult, error) {
 	if a.Op == planner.Reconnect {
-		return calls.ActResult{}, t.reconnect(ctx, h.Name, a.Via)
+		return calls.ActResult{}, c.reconnect(ctx, h.Name, a.Via)
 	}
-	s := step(t.fabric, h, a)
+	s := step(c.fabric, h, a)
 	if s.Undo != nil {
-		s.Undo.Tx = t.refs[h.Name].ref
-		return calls.Undo.Call(ctx, t.fleet, h.Name, *s.Undo)
+		s.Undo.Tx = c.refs[h.Name].ref
+		return calls.Undo.Call(ctx, c.fleet, h.Name, *s.Undo)
 	}
-	s.Act.Tx = t.refs[h.Name].ref
-	return calls.Act.Call(ctx, t.fleet, h.Name, *s.Act)
+	s.Act.Tx = c.refs[h.Name].ref
+	return calls.Act.Call(ctx, c.fleet, h.Name, *s.Act)
 }
 
 // step returns the request to a helper for an action.
@@ -107,5 +107,5 @@ func step(fabric string, h planner.HostPlan, a planner.Action) calls.TxStep {
 	if a.Op == planner.Undo {
 		return calls.TxStep{Undo: &calls.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
 	}
-	return calls.TxStep{Act: &calls.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Settling: a.Settling, Management: h.Moves(), Later: a.Later}}
+	return calls.TxStep{Act: &calls.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed, Management: h.Moves(), Later: a.Later}}
 }

@@ -145,7 +145,7 @@ func TestFullDiskDoesNotKeepTheHostFromGoingBack(t *testing.T) {
 	dir := smallDisk(t)
 	s := NewStore(filepath.Join(dir, "transactions"), Now)
 	tx := begun(t, s)
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
 	fill(t, filepath.Join(dir, "ballast"))
 	if got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "", nothing)); got.State != Reverted {
 		t.Error(got.State)
@@ -159,7 +159,7 @@ func TestReadOnlyDiskIsRevertedAllTheSameAndToldLater(t *testing.T) {
 	dir := smallDisk(t)
 	s := NewStore(filepath.Join(dir, "transactions"), Now)
 	tx := begun(t, s)
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestReadOnlyDiskIsRevertedAllTheSameAndToldLater(t *testing.T) {
 		t.Error("a lease was renewed that nobody else sees")
 	}
 	restored := 0
-	count := func(_ context.Context, _ *Snapshot) ([]string, error) { restored++; return nil, nil }
+	count := func(_ context.Context, _ *Backup) ([]string, error) { restored++; return nil, nil }
 	if _, err := s.Revert(t.Context(), tx.ID, Revert, "", count); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("not told: %v", err)
 	}

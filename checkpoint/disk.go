@@ -30,8 +30,8 @@ func (s *Store) locked(do func(now Moment) error) error {
 	return do(now)
 }
 
-// settled lists all, and tells those that are open of a reboot.
-func (s *Store) settled(now Moment) ([]*Transaction, error) {
+// recordReboots returns all transactions. It first records a reboot in those that are open.
+func (s *Store) recordReboots(now Moment) ([]*Transaction, error) {
 	all, err := s.List()
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *Store) reserve() error {
 // prune removes finished transactions, except the latest n.
 func (s *Store) prune(all []*Transaction, n int) error {
 	for _, t := range all[:max(len(all)-n, 0)] {
-		for _, name := range []string{snapshotName(t.ID), t.ID + ".json"} {
+		for _, name := range []string{backupName(t.ID), t.ID + ".json"} {
 			if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

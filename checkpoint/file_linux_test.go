@@ -37,12 +37,12 @@ func TestFilesComeBackAsTheyWere(t *testing.T) {
 		}
 	}
 	names := []string{"changed", "removed", "mode", "untouched", "empty", "link", "made"}
-	snap := &Snapshot{Version: snapshotVersion}
+	backup := &Backup{Version: backupVersion}
 	var before []File
 	for _, n := range names {
 		before = append(before, must[File](t)(takeFile(path(n))))
 	}
-	snap.Files = before
+	backup.Files = before
 	still := must[os.FileInfo](t)(os.Stat(path("untouched")))
 
 	write("changed", "new", 0o666)
@@ -54,7 +54,7 @@ func TestFilesComeBackAsTheyWere(t *testing.T) {
 		}
 	}
 	for range 2 {
-		left, err := snap.Restore(t.Context(), nil, nil)
+		left, err := backup.Restore(t.Context(), nil, nil)
 		if err != nil || len(left) > 0 {
 			t.Fatal(left, err)
 		}
@@ -71,11 +71,11 @@ func TestFilesComeBackAsTheyWere(t *testing.T) {
 
 func TestFileThatCannotComeBackDoesNotKeepOthers(t *testing.T) {
 	dir := t.TempDir()
-	snap := &Snapshot{Version: snapshotVersion, Files: []File{
+	backup := &Backup{Version: backupVersion, Files: []File{
 		{Path: filepath.Join(dir, "no-such-folder", "a"), Mode: 0o600, Content: []byte("a"), UID: os.Getuid(), GID: os.Getgid()},
 		{Path: filepath.Join(dir, "b"), Mode: 0o600, Content: []byte("b"), UID: os.Getuid(), GID: os.Getgid()},
 	}}
-	left, err := snap.Restore(t.Context(), nil, nil)
+	left, err := backup.Restore(t.Context(), nil, nil)
 	if err == nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}

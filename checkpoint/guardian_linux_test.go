@@ -63,7 +63,7 @@ func portrait(t *testing.T) string {
 	return out.String()
 }
 
-// armed begins a transaction with a short lease, a stand-in for the helper, a snapshot and guardians.
+// armed begins a transaction with a short lease, a stand-in for the helper, a backup and guardians.
 func armed(t *testing.T, h host.Host, lease time.Duration, guardians int) (*Store, *Transaction, *exec.Cmd) {
 	t.Helper()
 	helper := exec.Command("sleep", "60")
@@ -73,8 +73,8 @@ func armed(t *testing.T, h host.Host, lease time.Duration, guardians int) (*Stor
 	t.Cleanup(func() { _ = helper.Process.Kill(); _ = helper.Wait() })
 	s := NewStore(quick(t), Now)
 	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Lease: lease, Helper: &Helper{must[process.ID](t)(process.Find(helper.Process.Pid))}}))
-	snap := must[*Snapshot](t)(Take(t.Context(), h, providers.Kinds(), []resource.Atom{"nic ff0 mtu", "policy_route rule 500 100 10.0.0.2/32 all"}, nil))
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, snap))
+	backup := must[*Backup](t)(TakeBackup(t.Context(), h, providers.Kinds(), []resource.Atom{"nic ff0 mtu", "policy_route rule 500 100 10.0.0.2/32 all"}, nil))
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, backup))
 	for range guardians {
 		if err := s.Arm(t.Context(), must[string](t)(os.Executable()), tx); err != nil {
 			t.Fatal(err)
@@ -176,8 +176,8 @@ func TestRevertCutShortIsDoneAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	if err := (Guardian{Store: s, Restore: func(ctx context.Context, snap *Snapshot) ([]string, error) {
-		return snap.Restore(ctx, h, providers.Kinds())
+	if err := (Guardian{Store: s, Restore: func(ctx context.Context, backup *Backup) ([]string, error) {
+		return backup.Restore(ctx, h, providers.Kinds())
 	}}).Watch(t.Context(), tx.ID); err != nil {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ func child(what string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return GuardMain(context.Background(), args, func(ctx context.Context, s *Snapshot) ([]string, error) {
+	return GuardMain(context.Background(), args, func(ctx context.Context, s *Backup) ([]string, error) {
 		// A line for each restore: two guardians must not both do it.
 		if log, err := os.OpenFile(filepath.Join(args[1], "restores"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 			_, _ = fmt.Fprintln(log, "restored")

@@ -11,8 +11,8 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-// Restorer restores a snapshot, as Snapshot.Restore does.
-type Restorer func(ctx context.Context, s *Snapshot) (left []string, err error)
+// Restorer restores a backup, as Backup.Restore does.
+type Restorer func(ctx context.Context, b *Backup) (left []string, err error)
 
 // Revert rolls a transaction back, because of Revert, Expire or Undo. Any number of processes may call it: one
 // reverts, and the others wait for the result. An interrupted revert is repeated. It returns the resulting
@@ -43,7 +43,7 @@ func (s *Store) Revert(ctx context.Context, id string, e Event, why string, rest
 // written is that error, and the lock prevents commits.
 func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, written, err error) {
 	err = s.locked(func(now Moment) error {
-		all, err := s.settled(now)
+		all, err := s.recordReboots(now)
 		if err != nil {
 			return err
 		}
@@ -73,14 +73,14 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 }
 
 func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) ([]string, error) {
-	snap, err := s.Snapshot(t)
+	backup, err := s.ReadBackup(t)
 	if err != nil {
-		return []string{"nothing was brought back, because the snapshot cannot be read"}, err
+		return []string{"nothing was brought back, because the backup cannot be read"}, err
 	}
-	if snap == nil {
+	if backup == nil {
 		return nil, nil
 	}
-	return restore(ctx, snap)
+	return restore(ctx, backup)
 }
 
 func (s *Store) endRevert(t *Transaction, left []string, failed error) (*Transaction, error) {

@@ -1,6 +1,6 @@
 // Package checkpoint lets a host roll back by itself. A transaction is one file, which is also the lock. The
 // client must keep renewing its lease. If it does not, a guardian outside the client's session reverts the
-// host to a snapshot.
+// host to a backup.
 package checkpoint
 
 import (
@@ -29,7 +29,7 @@ const (
 	Persisting   State = "persisting" // proven, being written
 	Committed    State = "committed"
 	Reverting    State = "reverting"
-	Reverted     State = "reverted"      // and verified to equal the snapshot
+	Reverted     State = "reverted"      // and verified to equal the backup
 	RevertFailed State = "revert-failed" // a person is needed
 	Released     State = "released"      // a person repaired the host after a failed revert
 )

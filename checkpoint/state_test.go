@@ -176,12 +176,12 @@ func FuzzTransactionFileIsNotBelieved(f *testing.F) {
 	})
 }
 
-func FuzzSnapshotFileIsNotBelieved(f *testing.F) {
+func FuzzBackupFileIsNotBelieved(f *testing.F) {
 	f.Add([]byte(`{"version":1,"parts":[{"room":"netif","data":{}}],"files":[{"path":"/etc/x","absent":true}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s, err := decodeSnapshot(raw)
+		s, err := decodeBackup(raw)
 		if err == nil && len(s.Parts) > 0 {
-			if _, err := (&Snapshot{Parts: s.Parts}).Restore(t.Context(), nil, nil); err == nil {
+			if _, err := (&Backup{Parts: s.Parts}).Restore(t.Context(), nil, nil); err == nil {
 				t.Error("a room that nobody knows was restored")
 			}
 		}

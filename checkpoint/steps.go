@@ -25,7 +25,7 @@ func (s *Store) step(id, token string, e Event, edit func(*Transaction)) (*Trans
 }
 
 func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), now Moment) (*Transaction, error) {
-	if _, err := s.settled(now); err != nil {
+	if _, err := s.recordReboots(now); err != nil {
 		return nil, err
 	}
 	t, err := s.Read(id)
@@ -110,7 +110,7 @@ func (s *Store) Ends(id, token string) error {
 	return nil
 }
 
-// Live returns nil while the owner of the token may change the host: the lease is valid and the snapshot is
+// Live returns nil while the owner of the token may change the host: the lease is valid and the backup is
 // on disk. Each action calls it just before it acts.
 func (s *Store) Live(id, token string) error {
 	now, err := s.clock()
@@ -127,8 +127,8 @@ func (s *Store) Live(id, token string) error {
 		return ErrTooLate
 	case t.State != Armed && t.State != Persisting:
 		return fmt.Errorf("change the host: the transaction is %s", t.State)
-	case t.Snapshot == "":
-		return errors.New("change the host: no snapshot was taken")
+	case t.Backup == "":
+		return errors.New("change the host: no backup was taken")
 	}
 	return nil
 }
@@ -150,12 +150,12 @@ func (s *Store) Release(id string, by Holder) (*Transaction, error) {
 	})
 }
 
-// Settle runs at the first contact with a host and ends transactions that a reboot interrupted. It rolls a
+// FinishInterrupted runs at the first contact with a host and ends transactions that a reboot interrupted. It rolls a
 // proven state forward: finish, which must be idempotent, writes the remaining files. It returns the
 // transaction that is still open, or nil. If that one is reverting, call Revert.
-func (s *Store) Settle(finish func(*Transaction) error) (*Transaction, error) {
-	if err := s.locked(func(now Moment) error { _, err := s.settled(now); return err }); err != nil {
-		return nil, fmt.Errorf("settle transactions: %w", err)
+func (s *Store) FinishInterrupted(finish func(*Transaction) error) (*Transaction, error) {
+	if err := s.locked(func(now Moment) error { _, err := s.recordReboots(now); return err }); err != nil {
+		return nil, fmt.Errorf("finish interrupted transactions: %w", err)
 	}
 	t, _, err := s.Pending()
 	if err != nil || t == nil || t.State != Persisting || !t.Rebooted {

@@ -21,7 +21,7 @@ import (
 // Dir is the directory of a host's transactions, beside the ownership records.
 const Dir = "/var/lib/fabricform/transactions"
 
-// kept is the number of finished transactions that are kept, each with its snapshot.
+// kept is the number of finished transactions that are kept, each with its backup.
 const kept = 5
 
 // Store holds the transactions of a host: one file each, replaced atomically under one lock (flock). It is safe
@@ -54,7 +54,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 	}
 	var t *Transaction
 	err := s.locked(func(now Moment) error {
-		all, err := s.settled(now)
+		all, err := s.recordReboots(now)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func begun(t *testing.T, s *Store) *Transaction {
 	return must[*Transaction](t)(s.Begin(Request{Fabric: "lab", Plan: "p1", Holder: anna}))
 }
 
-func nothing(context.Context, *Snapshot) ([]string, error) { return nil, nil }
+func nothing(context.Context, *Backup) ([]string, error) { return nil, nil }
 
 func TestSecondIsToldWhoHoldsTheHost(t *testing.T) {
 	s, clock := newFake(t)
@@ -44,11 +44,11 @@ func TestWholeWayToCommit(t *testing.T) {
 	s, clock := newFake(t)
 	tx := begun(t, s)
 	if s.Live(tx.ID, tx.Token) == nil {
-		t.Error("a change without a snapshot would be allowed")
+		t.Error("a change without a backup would be allowed")
 	}
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
-	if _, err := s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}); err == nil {
-		t.Error("a second snapshot would be of a changed host")
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
+	if _, err := s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}); err == nil {
+		t.Error("a second backup would be of a changed host")
 	}
 	if err := s.Live(tx.ID, tx.Token); err != nil {
 		t.Error(err)
@@ -67,9 +67,9 @@ func TestWholeWayToCommit(t *testing.T) {
 	if open, _, err := s.Pending(); open != nil || err != nil {
 		t.Error(open, err)
 	}
-	// Taken back later, from the kept snapshot; but not once another came after it.
+	// Taken back later, from the kept backup; but not once another came after it.
 	calls := 0
-	undone := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Undo, "a check failed", func(context.Context, *Snapshot) ([]string, error) { calls++; return nil, nil }))
+	undone := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Undo, "a check failed", func(context.Context, *Backup) ([]string, error) { calls++; return nil, nil }))
 	if undone.State != Reverted || calls != 1 {
 		t.Error(undone.State, calls)
 	}
@@ -101,15 +101,15 @@ func TestTooLate(t *testing.T) {
 		}
 	}
 	// While somebody reverts, a commit is too late even if the disk could not be told.
-	tx2 := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "expired", func(context.Context, *Snapshot) ([]string, error) { return nil, nil }))
+	tx2 := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "expired", func(context.Context, *Backup) ([]string, error) { return nil, nil }))
 	if tx2.State != Reverted {
 		t.Fatal(tx2.State)
 	}
 	third := begun(t, s)
-	must[*Transaction](t)(s.Keep(third.ID, third.Token, &Snapshot{Version: snapshotVersion}))
+	must[*Transaction](t)(s.SaveBackup(third.ID, third.Token, &Backup{Version: backupVersion}))
 	must[*Transaction](t)(s.Prepare(third.ID, third.Token))
 	must[*Transaction](t)(s.Persist(third.ID, third.Token))
-	_, err := s.Revert(t.Context(), third.ID, Revert, "asked", func(context.Context, *Snapshot) ([]string, error) {
+	_, err := s.Revert(t.Context(), third.ID, Revert, "asked", func(context.Context, *Backup) ([]string, error) {
 		if _, err := s.Commit(third.ID, third.Token); !errors.Is(err, ErrTooLate) {
 			t.Errorf("committed while reverting: %v", err)
 		}
@@ -142,8 +142,8 @@ func TestTakeOver(t *testing.T) {
 func TestRevertThatFailsKeepsTheHostForAPerson(t *testing.T) {
 	s, _ := newFake(t)
 	tx := begun(t, s)
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
-	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "asked", func(context.Context, *Snapshot) ([]string, error) {
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
+	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "asked", func(context.Context, *Backup) ([]string, error) {
 		return []string{"mtu of ff0 is 1500, was 9000"}, errors.New("set mtu of ff0: no")
 	})
 	if err == nil || stuck.State != RevertFailed || len(stuck.Left) != 2 {
@@ -152,7 +152,7 @@ func TestRevertThatFailsKeepsTheHostForAPerson(t *testing.T) {
 	if _, ok := errAs[*HeldError](second(s)); !ok {
 		t.Error("the next transaction would run over it")
 	}
-	again := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "", func(context.Context, *Snapshot) ([]string, error) { t.Error("a timer tried again"); return nil, nil }))
+	again := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "", func(context.Context, *Backup) ([]string, error) { t.Error("a timer tried again"); return nil, nil }))
 	if again.State != RevertFailed {
 		t.Error(again.State)
 	}
@@ -179,7 +179,7 @@ func TestRebootSettles(t *testing.T) {
 		}
 		clock.now.Boot, clock.now.Uptime = "boot-2", 5*time.Second
 		finished := 0
-		if open := must[*Transaction](t)(s.Settle(func(*Transaction) error { finished++; return nil })); open != nil {
+		if open := must[*Transaction](t)(s.FinishInterrupted(func(*Transaction) error { finished++; return nil })); open != nil {
 			t.Errorf("still open: %+v", open)
 		}
 		if got := must[*Transaction](t)(s.Read(tx.ID)); got.State != c.want || finished != c.steps/2 {
@@ -192,24 +192,24 @@ func TestOldTransactionsArePruned(t *testing.T) {
 	s, _ := newFake(t)
 	for range 12 {
 		tx := begun(t, s)
-		must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+		must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
 		must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "", nothing))
 	}
 	all := must[[]*Transaction](t)(s.List())
-	snapshots := must[[]string](t)(filepath.Glob(filepath.Join(s.dir, "*.snapshot")))
-	if len(all) != kept+1 || len(snapshots) != kept+1 || counter(all[kept].ID) != 12 {
-		t.Errorf("%d transactions and %d snapshots", len(all), len(snapshots))
+	backups := must[[]string](t)(filepath.Glob(filepath.Join(s.dir, "*.snapshot")))
+	if len(all) != kept+1 || len(backups) != kept+1 || counter(all[kept].ID) != 12 {
+		t.Errorf("%d transactions and %d backups", len(all), len(backups))
 	}
 }
 
-func TestSnapshotThatIsNotTheKeptOneIsRefused(t *testing.T) {
+func TestBackupThatIsNotTheKeptOneIsRefused(t *testing.T) {
 	s, _ := newFake(t)
 	tx := begun(t, s)
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
-	if err := os.WriteFile(filepath.Join(s.dir, snapshotName(tx.ID)), []byte(`{"version":1}`), 0o600); err != nil {
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
+	if err := os.WriteFile(filepath.Join(s.dir, backupName(tx.ID)), []byte(`{"version":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "", func(context.Context, *Snapshot) ([]string, error) { t.Error("restored"); return nil, nil })
+	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "", func(context.Context, *Backup) ([]string, error) { t.Error("restored"); return nil, nil })
 	if err == nil || stuck.State != RevertFailed {
 		t.Error(stuck, err)
 	}
@@ -249,11 +249,11 @@ func TestOneOfAThousandWins(t *testing.T) {
 func TestExpiryOfARenewedLeaseTakesNothingBack(t *testing.T) {
 	s, clock := newFake(t)
 	tx := begun(t, s)
-	must[*Transaction](t)(s.Keep(tx.ID, tx.Token, &Snapshot{Version: snapshotVersion}))
+	must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, &Backup{Version: backupVersion}))
 	clock.now.Uptime += DefaultLease - time.Second
 	must[*Transaction](t)(s.Beat(tx.ID, tx.Token))
 	clock.now.Uptime += 2 * time.Second
-	restored := func(context.Context, *Snapshot) ([]string, error) {
+	restored := func(context.Context, *Backup) ([]string, error) {
 		t.Error("it was taken back")
 		return nil, nil
 	}

@@ -39,10 +39,10 @@ type Transaction struct {
 	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener connected to; a rollback restores it
 	Partial  bool          `json:"partial,omitempty"` // the client stopped it half-way on purpose: the persist stage writes nothing
 
-	Snapshot     string   `json:"snapshot,omitempty"` // name of the snapshot's file in the same directory; "": nothing was changed yet
-	SnapshotHash string   `json:"snapshot_sha256,omitempty"`
-	Why          string   `json:"why,omitempty"`  // reason of the revert
-	Left         []string `json:"left,omitempty"` // differences that a revert could not restore
+	Backup     string   `json:"snapshot,omitempty"` // name of the backup's file in the same directory; "": nothing was changed yet
+	BackupHash string   `json:"snapshot_sha256,omitempty"`
+	Why        string   `json:"why,omitempty"`  // reason of the revert
+	Left       []string `json:"left,omitempty"` // differences that a revert could not restore
 }
 
 // Helper is the process that executes the transaction.
@@ -82,8 +82,8 @@ func (t *Transaction) check(id string) error {
 	if t.Lease <= 0 || t.Lease > maxLease || t.Deadline < 0 || t.Boot == "" {
 		return fmt.Errorf("invalid lease: %s, deadline %s after boot %q", t.Lease, t.Deadline, t.Boot)
 	}
-	if t.Snapshot != "" && t.Snapshot != snapshotName(id) {
-		return fmt.Errorf("invalid snapshot %q", t.Snapshot)
+	if t.Backup != "" && t.Backup != backupName(id) {
+		return fmt.Errorf("invalid backup %q", t.Backup)
 	}
 	for _, text := range []string{t.Fabric, t.Plan, t.Holder.User, t.Holder.From, t.Holder.Client, t.Token} {
 		if len(text) > maxText {

@@ -36,11 +36,11 @@ func wholeWay(t *testing.T, s *Store, restore Restorer) (id string, changed bool
 		return "", false, false, err
 	}
 	if s.Live(tx.ID, tx.Token) == nil {
-		t.Error("a change without a snapshot would be allowed")
+		t.Error("a change without a backup would be allowed")
 	}
 	for _, step := range []func(string, string) (*Transaction, error){
 		func(id, token string) (*Transaction, error) {
-			return s.Keep(id, token, &Snapshot{Version: snapshotVersion})
+			return s.SaveBackup(id, token, &Backup{Version: backupVersion})
 		},
 		func(id, token string) (*Transaction, error) {
 			live := s.Live(id, token)
@@ -67,7 +67,7 @@ func TestEveryWriteMayFail(t *testing.T) {
 	if _, _, committed, err := wholeWay(t, s, nothing); err != nil || !committed {
 		t.Fatal(committed, err)
 	}
-	if whole.count != 8 { // the reserve, its begin; the snapshot, its hash; beat, prepare, persist, commit
+	if whole.count != 8 { // the reserve, its begin; the backup, its hash; beat, prepare, persist, commit
 		t.Fatalf("%d writes", whole.count)
 	}
 	for n := 1; n <= whole.count; n++ {
@@ -83,7 +83,7 @@ func everyWrite(t *testing.T, disk *brokenDisk) {
 	s, _ := newFake(t)
 	s.replace = disk.replace
 	restored := 0
-	restore := func(context.Context, *Snapshot) ([]string, error) { restored++; return nil, nil }
+	restore := func(context.Context, *Backup) ([]string, error) { restored++; return nil, nil }
 	id, changed, committed, err := wholeWay(t, s, restore)
 	if disk.count < disk.n {
 		t.Fatal("the fault did not happen")

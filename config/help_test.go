@@ -23,7 +23,7 @@ func TestMembersAreWhatExpressionsSee(t *testing.T) {
 		"self": self(instance{s: scope{"each": each}}, cty.NullVal(cty.String), cty.EmptyObjectVal),
 		"each": each,
 	} {
-		have := memberNames(of)
+		have := propertyNames(of)
 		slices.Sort(have)
 		if want := attributeNames(v); !slices.Equal(have, want) {
 			t.Errorf("%s: %v, want %v", of, have, want)

@@ -15,10 +15,10 @@ type hostBlock struct {
 	failed    bool // its for_each could not be evaluated
 }
 
-// Member is an attribute of host, nic, self or each that expressions may use.
-type Member struct{ Name, Doc string }
+// Property is an attribute of host, nic, self or each that expressions may use.
+type Property struct{ Name, Doc string }
 
-var members = map[string][]Member{
+var properties = map[string][]Property{
 	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Labels of the host."}, {"nic", "The host's NICs, by name."}},
 	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null if the NIC uses `match`."},
 		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."}, {"ip6", "The first IPv6 address; null if there is none."},
@@ -27,15 +27,15 @@ var members = map[string][]Member{
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
 }
 
-// Members returns the attributes of host, nic, self or each that expressions may use.
-func Members(of string) []Member { return members[of] }
+// Properties returns the attributes of host, nic, self or each that expressions may use.
+func Properties(of string) []Property { return properties[of] }
 
 // hostAttributes are the names of the attributes of a host that expressions may use.
-var hostAttributes = memberNames("host")
+var hostAttributes = propertyNames("host")
 
-func memberNames(of string) []string {
+func propertyNames(of string) []string {
 	var out []string
-	for _, m := range members[of] {
+	for _, m := range properties[of] {
 		out = append(out, m.Name)
 	}
 	return out

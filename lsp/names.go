@@ -177,7 +177,7 @@ func anyNIC() *entry { return &entry{kind: itemStruct, members: plain("nic", nil
 // plain returns members that have no members themselves.
 func plain(of string, f *file, at span) func() []entry {
 	return func() (out []entry) {
-		for _, m := range config.Members(of) {
+		for _, m := range config.Properties(of) {
 			out = append(out, entry{name: m.Name, kind: itemField, detail: of + "." + m.Name, doc: m.Doc, file: f, at: at})
 		}
 		return out

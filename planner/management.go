@@ -65,7 +65,7 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 		refers := func(a Action) bool { return slices.Contains(r.After, a.Resource.Addr) }
 		kind, _ := kinds.Lookup(r.Addr.Kind)
 		if kind.Stage == resource.StageRuntime && slices.ContainsFunc(late, refers) {
-			h.Actions = append(h.Actions, Action{Resource: r, Op: Keep, Settling: true, Late: true})
+			h.Actions = append(h.Actions, Action{Resource: r, Op: Keep, Disturbed: true, Late: true})
 		}
 	}
 }

@@ -51,9 +51,9 @@ type Action struct {
 	Op       Op                `json:"op"`
 	Stage    string            `json:"stage,omitempty"` // resource.StageStack, StageRuntime or StagePersist
 	Changes  []resource.Change `json:"changes"`
-	// Settling is true if an earlier action, on a resource that this one refers to, may make the kernel drop
+	// Disturbed is true if an earlier action, on a resource that this one refers to, may make the kernel drop
 	// parts of this one.
-	Settling bool `json:"settling,omitempty"`
+	Disturbed bool `json:"disturbed,omitempty"`
 	// Seen is a digest of the facts that the action was planned from.
 	Seen string `json:"seen,omitempty"`
 	// Forget lists atoms of an Undo that are no longer ours: somebody has changed them since, and they remain
@@ -97,7 +97,7 @@ type HostPlan struct {
 	Unreachable string    `json:"unreachable,omitempty"`
 	// Stale lists how the host changed since the plan was saved. Such a host is skipped.
 	Stale      []string         `json:"stale,omitempty"`
-	Settled    int              `json:"settled"` // resources that are as wanted
+	Unchanged  int              `json:"unchanged"` // resources that are as wanted
 	Management facts.Management `json:"management"`
 }
 
@@ -242,14 +242,14 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		}
 		out.Notes = append(out.Notes, d.Notes...)
 		own.drift(d.Changes)
-		settling := undone && len(r.After) > 0
+		disturbed := undone && len(r.After) > 0
 		for _, after := range r.After {
-			settling = settling || acting[after]
+			disturbed = disturbed || acting[after]
 		}
 		if len(d.Changes) == 0 {
-			out.Settled++
-			if settling && d.Exists {
-				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Settling: true})
+			out.Unchanged++
+			if disturbed && d.Exists {
+				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
 			}
 			continue
 		}
@@ -257,7 +257,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			problem(d.Touches + in.cure())
 			continue
 		}
-		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Settling: settling, Seen: d.Seen, Touches: d.Touches}
+		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Disturbed: disturbed, Seen: d.Seen, Touches: d.Touches}
 		if !d.Exists {
 			a.Op = Create
 		}

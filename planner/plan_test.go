@@ -58,7 +58,7 @@ func TestMakeOrdersByReferenceAndMarksWhatSettles(t *testing.T) {
 	if d := cmp.Diff([]string{"update nic", "create route"}, got); d != "" {
 		t.Fatal(d)
 	}
-	if !p.Hosts[0].Actions[1].Settling || p.Hosts[0].Actions[0].Settling || p.Hosts[0].Settled != 1 {
+	if !p.Hosts[0].Actions[1].Disturbed || p.Hosts[0].Actions[0].Disturbed || p.Hosts[0].Unchanged != 1 {
 		t.Fatalf("%+v", p.Hosts[0])
 	}
 	if p.Hosts[0].Actions[0].Disruption() != resource.LinkFlap {
@@ -98,7 +98,7 @@ func TestMakeChecksAgainWhatStandsOnAChangedResource(t *testing.T) {
 		res("nic", script{Exists: true, Changes: mtu}), res("route", script{Exists: true}, "nic"),
 	}}})
 	h := p.Hosts[0]
-	if len(h.Actions) != 2 || h.Actions[1].Op != Keep || !h.Actions[1].Settling || p.Changes() != 1 {
+	if len(h.Actions) != 2 || h.Actions[1].Op != Keep || !h.Actions[1].Disturbed || p.Changes() != 1 {
 		t.Fatalf("%+v", h)
 	}
 	p = Make("f", kinds(), []HostInput{{Name: "h", Snapshot: &facts.Snapshot{}, Resources: []resource.Resource{

@@ -12,11 +12,11 @@ import (
 // foreign ones on the same devices, because one change can remove others (an MTU below 1280 removes IPv6, a
 // bounced link empties tables).
 type Keeper interface {
-	// Room names the keeper's part of a snapshot.
+	// Room names the keeper's part of a backup.
 	Room() string
-	// Snapshot reads everything that changes of the atoms can affect. It changes nothing.
-	Snapshot(ctx context.Context, r host.Reader, atoms []Atom) (json.RawMessage, error)
-	// Restore restores what Snapshot read and nothing else; it may be repeated. It continues after a step that
+	// Save reads everything that changes of the atoms can affect. It changes nothing.
+	Save(ctx context.Context, r host.Reader, atoms []Atom) (json.RawMessage, error)
+	// Restore restores what Save read and nothing else; it may be repeated. It continues after a step that
 	// fails, then reads again and returns one line for each remaining difference. No line and no error mean
 	// that the host is as it was, except for lifetimes and counters. The error joins the failed steps.
 	Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error)

@@ -19,7 +19,7 @@ import (
 type ended struct {
 	host string
 	probe.CollectiveRank
-	collective.Report
+	collective.RankOutput
 }
 
 // why returns why the rank failed, or "" if it did not.

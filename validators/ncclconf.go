@@ -26,7 +26,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 	}
 	found, there := snap.Files[at]
 	if file != "" {
-		derived, _ := nccl.Derive(f, h, nccl.Settled(h, snap))
+		derived, _ := nccl.Derive(f, h, nccl.AfterApply(h, snap))
 		out = compareConf(result(ConfVariable, 0), derived, found.Text)
 	}
 	switch {

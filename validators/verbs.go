@@ -322,7 +322,7 @@ func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure st
 }
 
 // wrongGID compares the GID that perftest used with the requested one.
-func wrongGID(r perftest.Report, client port) string {
+func wrongGID(r perftest.Output, client port) string {
 	for _, l := range r.Local {
 		if l.GID.IsValid() && client.gid.Addr.IsValid() && l.GID.Unmap() != client.gid.Addr.Unmap() {
 			return fmt.Sprintf("perftest used GID %s instead of %s: the GID table of %s changed during the test", l.GID.Unmap(), client.gid.Addr.Unmap(), client.device.Name)

@@ -16,7 +16,7 @@ import (
 
 // measurement is the one row of results of a perftest program.
 type measurement struct {
-	report perftest.Report
+	report perftest.Output
 	value  Measurement
 	bytes  int64 // the least number that was sent
 	count  int64 // messages

@@ -9,10 +9,10 @@ import (
 )
 
 // ExplainedJSON prints a report as JSON.
-func (p *Printer) ExplainedJSON(r explain.Report) error { return p.indented(r) }
+func (p *Printer) ExplainedJSON(r explain.Explanation) error { return p.indented(r) }
 
 // Explained prints the problems of a file, line by line, and a summary.
-func (p *Printer) Explained(name string, r explain.Report) {
+func (p *Printer) Explained(name string, r explain.Explanation) {
 	about := string(r.Kind)
 	if r.Version != "" {
 		about += " of NCCL " + r.Version

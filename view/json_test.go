@@ -33,7 +33,7 @@ func examples() map[string]func(Reporter) {
 	mtu := resource.Change{Attribute: "mtu", From: "1500", To: "9000", Disruption: resource.LinkFlap, Atom: "nic ens1f0 mtu"}
 	nic := planner.Action{Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "nic", Name: "rail0"}, Spec: json.RawMessage(`{"netdev":"ens1f0","mtu":9000}`), Pos: fabric.Pos{File: "fabric.hcl", Line: 12}},
 		Op: planner.Update, Changes: []resource.Change{mtu}, Seen: "5be1c07d"}
-	plan := &planner.Plan{Fabric: "pair", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{nic}, Settled: 3,
+	plan := &planner.Plan{Fabric: "pair", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{nic}, Unchanged: 3,
 		Management: facts.Management{Client: netip.MustParseAddr("10.0.0.9"), Server: netip.MustParseAddr("10.0.0.1"), Devices: []string{"eno1"}}}}}
 	rail0, both := validators.Subject{Kind: validators.SubjectLink, Name: "rail0"}, validators.Subject{Kind: validators.SubjectHosts}
 	results := map[string]validators.Result{
@@ -162,7 +162,7 @@ func TestEveryFieldOfJSONIsDocumented(t *testing.T) {
 	walk(reflect.TypeFor[event]())
 	walk(reflect.TypeFor[PlanSummary]())
 	walk(reflect.TypeFor[Tally]())
-	walk(reflect.TypeFor[Report]())
+	walk(reflect.TypeFor[ReportFile]())
 	walk(reflect.TypeFor[Capture]())
 	walk(reflect.TypeFor[roce.Flow]())
 	for _, row := range validators.Table {

@@ -27,7 +27,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 			p.problems(h)
 		case len(h.Actions) == 0:
 			settled = append(settled, h.Name)
-			resources += h.Settled
+			resources += h.Unchanged
 		}
 	}
 	if len(settled) > 0 {

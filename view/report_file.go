@@ -9,15 +9,15 @@ import (
 	"github.com/fabricform/fabricform/apply"
 )
 
-// Report is the saved report of one run.
-type Report struct {
+// ReportFile is the saved report of one run.
+type ReportFile struct {
 	Format int `json:"format"` // EventFormat
 	Exit   int `json:"exit"`
 	apply.Report
 }
 
 // Bytes formats the report: as Markdown if the file's name ends in .md, otherwise as JSON.
-func (r *Report) Bytes(file string) ([]byte, error) {
+func (r *ReportFile) Bytes(file string) ([]byte, error) {
 	if !strings.HasSuffix(file, ".md") {
 		raw, err := json.MarshalIndent(r, "", " ")
 		if err != nil {

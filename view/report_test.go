@@ -80,7 +80,7 @@ path rail:h02-h09
 
 // TestAPlanPromisesNothingOfHostsThatItDoesNotCover: in text and in Markdown.
 func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
-	read, away := planner.HostPlan{Name: "a", Settled: 4}, planner.HostPlan{Name: "b", Unreachable: "no route to host"}
+	read, away := planner.HostPlan{Name: "a", Unchanged: 4}, planner.HostPlan{Name: "b", Unreachable: "no route to host"}
 	moved := planner.HostPlan{Name: "c", Stale: []string{"nic.rail0: planned mtu 1500 → 9000; now it would be mtu 2000 → 9000"}}
 	for _, c := range []struct {
 		hosts      []planner.HostPlan

@@ -19,9 +19,10 @@ type ActParams struct {
 	Fabric   string            `json:"fabric"` // who will own what is made
 	Resource resource.Resource `json:"resource"`
 	Changes  []resource.Change `json:"changes"` // what the plan showed
-	// Settling is true where an earlier action of this plan changed something below this resource:
-	// the kernel may have dropped more (routes of a bounced link), which is then put back and said.
-	Settling bool `json:"settling,omitempty"`
+	// Disturbed is true if an earlier action of this plan changed something below this resource: the kernel may
+	// have dropped more (routes of a bounced link), which is then restored and reported. Earlier builds wrote
+	// it as "settling" into the steps that hosts keep.
+	Disturbed bool `json:"settling,omitempty"`
 	// Management allows that the operator's own path is touched, as the plan showed it.
 	Management bool `json:"management,omitempty"`
 	// Later are differences that another action of this plan takes care of.

@@ -30,7 +30,7 @@ var (
 	// Release ends a transaction whose revert failed.
 	Release = agent.Method[TxTakeOver, TxInfo]("tx.release")
 	// FinishInterrupted finishes a transaction that a reset interrupted.
-	FinishInterrupted = agent.Method[struct{}, TxFinished]("tx.settle")
+	FinishInterrupted = agent.Method[struct{}, TxFinished]("tx.finish")
 	// Transactions lists those that the host keeps, the latest last.
 	Transactions = agent.Method[struct{}, []TxInfo]("tx.list")
 )

@@ -22,8 +22,8 @@ func TestRecheckRefusesWhatMoved(t *testing.T) {
 	if !errors.As(err, &e) || !e.Stale {
 		t.Fatalf("got %v", err)
 	}
-	also, err := recheck(calls.ActParams{Changes: plan, Settling: true}, append(plan, resource.Change{Attribute: "route x", To: "y"}))
+	also, err := recheck(calls.ActParams{Changes: plan, Disturbed: true}, append(plan, resource.Change{Attribute: "route x", To: "y"}))
 	if err != nil || len(also) != 1 {
-		t.Fatalf("settling: %v, %v", also, err)
+		t.Fatalf("disturbed: %v, %v", also, err)
 	}
 }

@@ -160,7 +160,7 @@ func recheck(p calls.ActParams, now []resource.Change) (also []resource.Change, 
 			moved = append(moved, "new: "+c.String())
 		}
 	}
-	if len(moved) == 0 || p.Settling {
+	if len(moved) == 0 || p.Disturbed {
 		return also, nil
 	}
 	return nil, &agent.Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (%s); plan again",

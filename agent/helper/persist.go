@@ -36,7 +36,7 @@ func (s *server) forward(ctx context.Context, t *checkpoint.Transaction) ([]call
 	if t.Partial {
 		return nil, nil
 	}
-	snap, err := s.store.Snapshot(t)
+	snap, err := s.store.ReadBackup(t)
 	if err != nil || snap == nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.Tx
 		a := *step.Act
 		// What runs has changed since the plan was made, by the runtime stage or by a reset, and files
 		// may be there already.
-		a.Tx, a.Settling = tx, true
+		a.Tx, a.Disturbed = tx, true
 		return s.act(ctx, a)
 	case step.Undo != nil:
 		u := *step.Undo
@@ -78,7 +78,7 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 	if err != nil || before == nil {
 		return calls.TxFinished{}, err
 	}
-	open, err := s.store.Settle(func(t *checkpoint.Transaction) error {
+	open, err := s.store.FinishInterrupted(func(t *checkpoint.Transaction) error {
 		if _, err := s.forward(ctx, t); err != nil {
 			// Of what kind it is says nothing of the plan that is about to be made: it is not stale.
 			return &agent.Error{Message: fmt.Sprintf("finish what was proven before the reset: %v; put it right, or `fabricform rollback`", err)}

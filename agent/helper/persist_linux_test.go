@@ -72,7 +72,7 @@ func (n notes) Apply(_ context.Context, _ host.Host, name string, _ []resource.C
 	return os.WriteFile(filepath.Join(n.dir, name), []byte(noteStage), 0o600)
 }
 
-func (n notes) Snapshot(_ context.Context, _ host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (n notes) Save(_ context.Context, _ host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	return json.Marshal(atoms)
 }
 
@@ -131,14 +131,14 @@ func newStage(t *testing.T) *stage {
 		steps = append(steps, calls.TxStep{Act: &calls.ActParams{Fabric: "f", Resource: r, Changes: notes{}.Diff(n, nil)}})
 		atoms = append(atoms, resource.NewAtom("note", "file", n))
 	}
-	snap, err := checkpoint.Take(t.Context(), x.host, x.kinds, atoms, nil)
+	snap, err := checkpoint.TakeBackup(t.Context(), x.host, x.kinds, atoms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if snap.Forward, err = json.Marshal(steps); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = x.store.Keep(x.tx.ID, x.tx.Token, snap); err == nil {
+	if _, err = x.store.SaveBackup(x.tx.ID, x.tx.Token, snap); err == nil {
 		_, err = x.store.Prepare(x.tx.ID, x.tx.Token)
 	}
 	if err != nil {

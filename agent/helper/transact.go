@@ -96,14 +96,14 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	if err != nil {
 		return err
 	}
-	snap, err := checkpoint.Take(ctx, s.host, s.kinds, p.Atoms, []string{record})
+	snap, err := checkpoint.TakeBackup(ctx, s.host, s.kinds, p.Atoms, []string{record})
 	if err != nil {
 		return err
 	}
 	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
 		return fmt.Errorf("keep what the persist stage does: %w", err)
 	}
-	if _, err := s.store.Keep(t.ID, t.Token, snap); err != nil {
+	if _, err := s.store.SaveBackup(t.ID, t.Token, snap); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -118,7 +118,7 @@ const restorePatience = 3 * time.Minute
 
 // restore goes to its end, also where who asked for it is gone meanwhile: half of a way back counts as
 // a failed one.
-func (s *server) restore(ctx context.Context, snap *checkpoint.Snapshot) ([]string, error) {
+func (s *server) restore(ctx context.Context, snap *checkpoint.Backup) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorePatience)
 	defer cancel()
 	return snap.Restore(ctx, s.host, s.kinds)

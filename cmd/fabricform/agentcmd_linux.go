@@ -55,7 +55,7 @@ func guardCommand() *cobra.Command {
 				return err
 			}
 			// Not the command's context: an interrupt meant for others must not end a guardian.
-			return checkpoint.GuardMain(context.Background(), args, func(ctx context.Context, s *checkpoint.Snapshot) ([]string, error) {
+			return checkpoint.GuardMain(context.Background(), args, func(ctx context.Context, s *checkpoint.Backup) ([]string, error) {
 				return s.Restore(ctx, h, providers.Kinds())
 			})
 		},

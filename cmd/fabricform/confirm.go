@@ -50,7 +50,7 @@ func rollbackCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rollback [FABRIC]", Short: "Roll back an open transaction, or the last apply", Args: cobra.MaximumNArgs(1),
 		Long: `rollback restores every host of the fabric to its state before the last transaction, open or
-committed, from the snapshot that the host keeps.
+committed, from the backup that the host keeps.
 
 An open transaction can be rolled back on the machine where apply runs, even if that apply has died. On
 another machine, copy its token file there and name it with -takeover, or wait until the lease

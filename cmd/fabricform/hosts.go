@@ -172,7 +172,7 @@ var exitCodes = map[apply.Ending]int{apply.Done: exitOK, apply.CheckFailed: exit
 func (a *app) finish(r *apply.Report, path string) error {
 	code, err := exitCodes[r.Ending], r.Err
 	if path != "" && (r.Plan != nil || r.Command == "verify") {
-		saved := view.Report{Format: view.EventFormat, Exit: code, Report: *r}
+		saved := view.ReportFile{Format: view.EventFormat, Exit: code, Report: *r}
 		text, werr := saved.Bytes(path)
 		if werr == nil {
 			werr = file.Output(path, text, 0o600)

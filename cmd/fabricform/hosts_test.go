@@ -53,7 +53,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 func stackFails(context.Context, transport.Target) (io.ReadWriteCloser, error) {
 	near, far := net.Pipe()
 	handlers := map[string]agent.Handler{}
-	for method, answer := range map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, "tx.settle": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
+	for method, answer := range map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
 		"enrol": struct{}{}, "stack.state": calls.StackState{}, "stack.start": errors.New("no space on the disk")} {
 		handlers[method] = func(context.Context, json.RawMessage) (any, error) {
 			if err, failed := answer.(error); failed {

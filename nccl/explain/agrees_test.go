@@ -48,7 +48,7 @@ func TestNCCLAgrees(t *testing.T) {
 		}
 	}
 	// Lines that NCCL lost must be among our findings.
-	report := told(Explain("nccl.conf", string(conf), nil))
+	report := asText(Explain("nccl.conf", string(conf), nil))
 	for _, lost := range []string{`Write NCCL_IB_TC=160.`, `Write NCCL_IB_SL=3.`, "line 12: error:  Quotes become part of the value", "line 13: warning:  Windows line endings", "line 15: warning: NCCL_IB_RETRY_CNT Set twice", "line 11: warning:  Comment that NCCL reads as a variable"} {
 		if !strings.Contains(report, lost) {
 			t.Errorf("%q is not in\n%s", lost, report)

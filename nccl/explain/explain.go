@@ -28,8 +28,8 @@ type Finding struct {
 	env.Finding
 }
 
-// Report lists the problems of a file.
-type Report struct {
+// Explanation lists the problems of a file.
+type Explanation struct {
 	Kind     Kind      `json:"kind"`
 	Version  string    `json:"nccl_version,omitempty"` // NCCL's version, from a log
 	Findings []Finding `json:"findings"`
@@ -37,11 +37,11 @@ type Report struct {
 }
 
 // Failed reports whether any finding is an error.
-func (r Report) Failed() bool {
+func (r Explanation) Failed() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == env.Error })
 }
 
-// maxFindings limits the length of a report.
+// maxFindings limits the length of an explanation.
 const maxFindings = 1000
 
 // reading is the state while a file is read.
@@ -72,7 +72,7 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 
 // Explain reads a file. The name distinguishes nccl.conf (it ends in .conf) from a list of exports. f may
 // be nil.
-func Explain(name, text string, f *fabric.Fabric) Report {
+func Explain(name, text string, f *fabric.Fabric) Explanation {
 	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
 	kind := detect(name, text)
 	switch kind {
@@ -86,7 +86,7 @@ func Explain(name, text string, f *fabric.Fabric) Report {
 		r.conf(text)
 	}
 	slices.SortStableFunc(r.out, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
-	out := Report{Kind: kind, Findings: r.out, More: r.dropped}
+	out := Explanation{Kind: kind, Findings: r.out, More: r.dropped}
 	if out.Findings == nil {
 		out.Findings = []Finding{}
 	}

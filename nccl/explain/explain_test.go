@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite expected files; read the diff")
 
-// told is a report as text, for comparison.
-func told(r Report) string {
+// asText returns an explanation as text, for comparison.
+func asText(r Explanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", r.Kind, r.Version)
 	for _, f := range r.Findings {
@@ -75,7 +75,7 @@ func TestFilesExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(file)
-		got := told(Explain(name, string(text), load(t, fabrics[name])))
+		got := asText(Explain(name, string(text), load(t, fabrics[name])))
 		golden := file + ".txt"
 		if *update {
 			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -114,7 +114,7 @@ func TestEachTrapOfTheNotesIsNamed(t *testing.T) {
 				found = found || fmt.Sprint(f.Line) == line && strings.Contains(f.Name+" "+f.Summary, summary)
 			}
 			if !found {
-				t.Errorf("%s: %q is not named in\n%s", file, trap, told(report))
+				t.Errorf("%s: %q is not named in\n%s", file, trap, asText(report))
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestWhatIsRightIsLeftAlone(t *testing.T) {
 		"run.sh":    "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_SOCKET_IFNAME==ens19f0np0\nexport NCCL_CROSS_NIC=0 # stay\ntorchrun train.py \"$@\"\n",
 	} {
 		if r := Explain(name, text, load(t, "roce-pair")); len(r.Findings) != 0 {
-			t.Errorf("%s", told(r))
+			t.Errorf("%s", asText(r))
 		}
 	}
 }
@@ -155,13 +155,13 @@ func TestTheFabricIsHeldAgainst(t *testing.T) {
 		"NCCL_IB_HCA==ens19f0np0,ens19f1np1\nNCCL_CROSS_NIC=0\n":         "Interface instead of an RDMA device",
 	} {
 		r := Explain("nccl.conf", text, f)
-		if len(r.Findings) == 0 || !strings.Contains(told(r), want) {
-			t.Errorf("%q: %s", text, told(r))
+		if len(r.Findings) == 0 || !strings.Contains(asText(r), want) {
+			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
 	f.Hosts[1].NICs[0].Netdev = "other0"
-	if r := Explain("nccl.conf", "NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n", f); !r.Failed() || !strings.Contains(told(r), "Not on every host") {
-		t.Error(told(r))
+	if r := Explain("nccl.conf", "NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n", f); !r.Failed() || !strings.Contains(asText(r), "Not on every host") {
+		t.Error(asText(r))
 	}
 }
 
@@ -178,12 +178,12 @@ func TestLaunchersOfOtherKinds(t *testing.T) {
 		"sudo rdma link add rxe0 type rxe netdev eth0\n":                                                     "Until the next reboot",
 		"sudo ip rule add from 10.0.0.1 lookup 7\nip route add 10.0.0.0/8 via 10.0.0.2 src 10.0.0.1 table 7": "Until the next reboot",
 	} {
-		if r := Explain("x", text, nil); !strings.Contains(told(r), want) {
-			t.Errorf("%q: %s", text, told(r))
+		if r := Explain("x", text, nil); !strings.Contains(asText(r), want) {
+			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
 	if r := Explain("x", "NCCL_IB_HCA=$HCA ./job\n", nil); r.Failed() {
-		t.Errorf("a shell decides over the value: %s", told(r))
+		t.Errorf("a shell decides over the value: %s", asText(r))
 	}
 }
 
@@ -227,9 +227,9 @@ func TestEqualFilesAreExplainedAlike(t *testing.T) {
 	for i := range 50 {
 		text += fmt.Sprintf("ip route add 10.0.0.0/8 dev eth0 table %d; ", 100+i)
 	}
-	first := told(Explain("x", text, nil))
+	first := asText(Explain("x", text, nil))
 	for range 5 {
-		if again := told(Explain("x", text, nil)); again != first {
+		if again := asText(Explain("x", text, nil)); again != first {
 			t.Fatal(cmp.Diff(first, again))
 		}
 	}
@@ -307,7 +307,7 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 			name := map[string]string{"conf": "nccl.conf"}[format]
 			for _, part := range strings.Split(string(text), "# host ") {
 				if r := Explain(name, "# "+part, load(t, filepath.Base(filepath.Dir(file)))); len(r.Findings) > 0 {
-					t.Errorf("%s: %s", file, told(r))
+					t.Errorf("%s: %s", file, asText(r))
 				}
 			}
 		}
@@ -323,18 +323,18 @@ func TestLinesOfRealLogs(t *testing.T) {
 		"node:1:1 [0] NCCL INFO NET/IB: GPU Direct RDMA Disabled for HCA 0 'mlx5_0'":                                                        "No GPUDirect RDMA",
 		"a:1:1 [0] NCCL INFO Using network Socket\nb:1:1 [0] NCCL INFO Using network Socket":                                                "b uses TCP sockets",
 	} {
-		if r := Explain("log", text+"\n", nil); r.Kind != Log || !strings.Contains(told(r), want) {
-			t.Errorf("%q: %s", text, told(r))
+		if r := Explain("log", text+"\n", nil); r.Kind != Log || !strings.Contains(asText(r), want) {
+			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
 	// A log's middle may be gone, and half of a line with it.
 	f := load(t, "roce-pair")
 	f.NCCL.SocketIfname = "eno1"
 	if r := Explain("log", "a:1:1 [0] NCCL INFO NET/Socket : Using [\na:1:1 [0] NCCL INFO Bootstrap : Using [0]\n", f); len(r.Findings) > 0 {
-		t.Errorf("%s", told(r))
+		t.Errorf("%s", asText(r))
 	}
 	quiet := "a:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>\na:1:1 [0] NCCL INFO Using network Socket\n"
 	if r := Explain("log", quiet, nil); r.Failed() {
-		t.Errorf("sockets were asked for: %s", told(r))
+		t.Errorf("sockets were asked for: %s", asText(r))
 	}
 }

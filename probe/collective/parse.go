@@ -43,8 +43,8 @@ type Failure struct {
 	Text  string `json:"text"`
 }
 
-// Report is what one rank told.
-type Report struct {
+// RankOutput is what one rank printed.
+type RankOutput struct {
 	Look      *Look
 	Connected bool
 	Values    []Values
@@ -60,8 +60,8 @@ const maxEvents = 1000
 
 // Parse reads what Script printed. Any bytes are taken: a line that is none of Script's is counted, and
 // what it says is left out.
-func Parse(out []byte) Report {
-	var r Report
+func Parse(out []byte) RankOutput {
+	var r RankOutput
 	for line := range bytes.Lines(out) {
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
@@ -78,7 +78,7 @@ func Parse(out []byte) Report {
 var errStrange = errors.New("not of the script")
 
 // take reads one line.
-func (r *Report) take(line []byte) error {
+func (r *RankOutput) take(line []byte) error {
 	var kind struct {
 		Event string `json:"event"`
 	}

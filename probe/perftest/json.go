@@ -40,12 +40,12 @@ type jsonReport struct {
 // ParseJSON reads a report's file where Version.WritesJSON is true. It holds one row: perftest writes
 // the file anew for each size. Bandwidth is taken to be in Gb/s, which is what Args asks for; the file
 // does not tell.
-func ParseJSON(file []byte) (Report, error) {
+func ParseJSON(file []byte) (Output, error) {
 	var in jsonReport
 	if err := json.Unmarshal(file, &in); err != nil {
-		return Report{}, fmt.Errorf("read perftest's JSON: %w", err)
+		return Output{}, fmt.Errorf("read perftest's JSON: %w", err)
 	}
-	p := textParser{report: Report{
+	p := textParser{report: Output{
 		Device: in.Info.Device, QPs: in.Info.QPs, Transport: in.Info.Transport, Connection: in.Info.Connection,
 		MTU: in.Info.MTU, LinkType: in.Info.LinkType, GIDIndex: in.Info.GIDIndex,
 	}}

@@ -2,8 +2,8 @@ package perftest
 
 import "net/netip"
 
-// Report is what one end printed. Fields that were not printed are zero.
-type Report struct {
+// Output is what one end printed. Fields that were not printed are zero.
+type Output struct {
 	// Test is what ran, from the title; empty if the title is missing or of another program.
 	Test          Test   `json:"test,omitempty"`
 	Bidirectional bool   `json:"bidirectional,omitempty"`

@@ -53,7 +53,7 @@ func TestRealReportsAreRead(t *testing.T) {
 	}
 }
 
-func checkGolden(t *testing.T, name string, text []byte) Report {
+func checkGolden(t *testing.T, name string, text []byte) Output {
 	t.Helper()
 	r, err := ParseText(text)
 	if err != nil {

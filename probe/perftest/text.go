@@ -11,7 +11,7 @@ import (
 // ParseText reads what a program printed on its standard output, or that and its standard error
 // together. What it does not know it passes over. An error names the first line that breaks the form;
 // the report then has all the others.
-func ParseText(out []byte) (Report, error) {
+func ParseText(out []byte) (Output, error) {
 	p := &textParser{}
 	number := 0
 	for line := range strings.Lines(string(out)) {
@@ -24,7 +24,7 @@ func ParseText(out []byte) (Report, error) {
 }
 
 type textParser struct {
-	report  Report
+	report  Output
 	columns []column   // of the table being read; nil outside of one
 	last    *[]Address // whose GID comes next
 	err     error      // the first

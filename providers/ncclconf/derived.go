@@ -26,7 +26,7 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	if file == "" {
 		return nil
 	}
-	settled := nccl.Settled(h, snap, gone...)
+	settled := nccl.AfterApply(h, snap, gone...)
 	block := f.NCCLOf(h)
 	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
 	var problems []nccl.Problem

@@ -26,7 +26,7 @@ func (keeper) Room() string { return Kind }
 type kept map[string]*facts.File
 
 // Snapshot reads the files that the atoms name, and what was kept of others'.
-func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
 		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {

@@ -259,7 +259,7 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 	// fails says whether there is such a step.
 	fails := func(f *fake, failAt int) bool {
 		was := maps.Clone(f.files)
-		part, err := k.Keeper.Snapshot(t.Context(), f, []resource.Atom{atom(host.NCCLConf)})
+		part, err := k.Keeper.Save(t.Context(), f, []resource.Atom{atom(host.NCCLConf)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 // TestOnlyWhatIsThereIsGivenBack: a copy of others' that was lost is said.
 func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
 	k, _ := kind(t, wanted())
-	if _, err := k.Keeper.Snapshot(t.Context(), newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
+	if _, err := k.Keeper.Save(t.Context(), newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
 		t.Error("a snapshot of what is not ours")
 	}
 	f := newFake(map[string]string{host.NCCLConf: "ours"})

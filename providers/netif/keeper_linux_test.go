@@ -21,7 +21,7 @@ import (
 
 func snapshot(t *testing.T, h host.Host, atoms []resource.Atom) json.RawMessage {
 	t.Helper()
-	part, err := keeper{}.Snapshot(t.Context(), h, atoms)
+	part, err := keeper{}.Save(t.Context(), h, atoms)
 	must(t, err)
 	return part
 }

@@ -66,7 +66,7 @@ type keptSysctl struct {
 // Snapshot reads the links that the atoms name, the links above and below them, and everything that depends on
 // those links: addresses, nexthops, routes through them or with their addresses, sysctls. It also reads the
 // routes, rules and sysctls that the atoms name.
-func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k, err := takeKept(ctx, r, atoms)
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot of the network: %w", err)

@@ -239,7 +239,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	for _, c := range Diff(got) {
 		atoms = append(atoms, c.Atom)
 	}
-	part, err := keeper{}.Snapshot(t.Context(), f, atoms)
+	part, err := keeper{}.Save(t.Context(), f, atoms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 		for _, c := range Diff(got) {
 			atoms = append(atoms, c.Atom)
 		}
-		part, err := keeper{}.Snapshot(t.Context(), f, atoms)
+		part, err := keeper{}.Save(t.Context(), f, atoms)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,7 +157,7 @@ type chargeKeeper struct{}
 func (chargeKeeper) Room() string { return KindManager }
 
 // Snapshot notes for each NIC whether the taker manages it.
-func (chargeKeeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (chargeKeeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := resource.Gather(ctx, r, handsOff{})
 	if err != nil {
 		return nil, err

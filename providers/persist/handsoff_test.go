@@ -90,7 +90,7 @@ func (gone) Links(ctx context.Context) ([]host.Link, error) { return nil, ctx.Er
 func TestTheSnapshotOfManagedNICsEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (handsOff{}).Keeper().Snapshot(ctx, gone{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := (handsOff{}).Keeper().Save(ctx, gone{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -27,7 +27,7 @@ func (keeper) Room() string { return "persist" }
 type kept map[string]*facts.File
 
 // Snapshot reads the files and folders that the atoms name.
-func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
 		if a.Kind() != Kind || a.Thing() != "file" && a.Thing() != "folder" {

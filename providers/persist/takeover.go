@@ -67,7 +67,7 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 		return reload()
 	}
 	keeper := netif.Kinds()[0].Keeper
-	part, err := keeper.Snapshot(ctx, h, atoms)
+	part, err := keeper.Save(ctx, h, atoms)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type kept struct {
 func (keeper) Room() string { return Kind }
 
 // Snapshot reads the netdevs of the atoms' devices.
-func (keeper) Snapshot(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := facts.Gather(ctx, r, "")
 	if err != nil {
 		return nil, err

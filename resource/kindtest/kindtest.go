@@ -61,7 +61,7 @@ func Conform(t *testing.T, c Case) {
 		c.expect(t, kind, want, first, "undone")
 	}
 	if kind.Keeper != nil && len(atoms) > 0 {
-		part, err := kind.Keeper.Snapshot(t.Context(), c.Host, atoms)
+		part, err := kind.Keeper.Save(t.Context(), c.Host, atoms)
 		if err != nil {
 			t.Fatalf("keep: %v", err)
 		}

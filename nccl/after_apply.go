@@ -9,12 +9,12 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// Settled returns the snapshot as it will be after an apply, as far as NCCL's settings depend on it:
+// AfterApply returns the snapshot as it will be after an apply, as far as NCCL's settings depend on it:
 // declared Soft-RoCE devices exist, devices in gone do not, ports are up or down as their NICs declare, and
 // GID tables contain the declared addresses. It ignores unplugged cables, because the settings must be
 // right once the cable is plugged in again. Apart from such ports, a host that matches its declaration
 // yields the snapshot itself.
-func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapshot {
+func AfterApply(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapshot {
 	out := *snap
 	out.RDMA = slices.DeleteFunc(slices.Clone(snap.RDMA), func(d facts.RDMADevice) bool {
 		return slices.Contains(gone, d.Name) || slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == d.Name && d.Netdev != below(h, x, snap) })
@@ -32,7 +32,7 @@ func Settled(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapsh
 		l := Netdev(snap, n)
 		for i := range out.RDMA {
 			if l != nil && out.RDMA[i].Netdev == l.Name {
-				out.RDMA[i] = settledPort(out.RDMA[i], n, l)
+				out.RDMA[i] = portAfterApply(out.RDMA[i], n, l)
 			}
 		}
 	}
@@ -63,21 +63,21 @@ func below(h *fabric.Host, x *fabric.RXE, snap *facts.Snapshot) string {
 	return ""
 }
 
-func settledPort(d facts.RDMADevice, n *fabric.NIC, l *host.Link) facts.RDMADevice {
+func portAfterApply(d facts.RDMADevice, n *fabric.NIC, l *host.Link) facts.RDMADevice {
 	d.State = "ACTIVE"
 	if !n.Up {
 		d.State = "DOWN"
 	}
 	if n.AddressesSet && d.LinkLayer == "Ethernet" {
-		d.GIDs = settledGIDs(d, n, l)
+		d.GIDs = gidsAfterApply(d, n, l)
 	}
 	return d
 }
 
-// settledGIDs returns the GID table once the NIC has exactly its declared addresses. Removed addresses
+// gidsAfterApply returns the GID table once the NIC has exactly its declared addresses. Removed addresses
 // leave holes. New addresses take the first free slots after the default GIDs, one slot for each RoCE
 // version of the device (find_gid and add_netdev_ips in the kernel's drivers/infiniband/core).
-func settledGIDs(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []facts.GID) {
+func gidsAfterApply(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []facts.GID) {
 	declared := func(a netip.Addr) bool {
 		return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a.Unmap() })
 	}

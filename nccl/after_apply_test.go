@@ -34,7 +34,7 @@ func device(name, netdev, state string, slots ...string) *facts.RDMADevice {
 	return &facts.RDMADevice{Name: name, Port: 1, State: state, LinkLayer: "Ethernet", Netdev: netdev, GIDs: table(slots...)}
 }
 
-func TestSettledGIDTables(t *testing.T) {
+func TestGIDTablesAfterApply(t *testing.T) {
 	const ll = "fe80::1"
 	for name, c := range map[string]struct {
 		found     *facts.RDMADevice
@@ -55,7 +55,7 @@ func TestSettledGIDTables(t *testing.T) {
 			[]string{"-", "-", "10.0.0.1 v1", "10.0.0.1 v2"}},
 	} {
 		h, snap := railOn(c.found, c.rxe, c.addresses...)
-		got := Settled(h, snap).RDMA
+		got := AfterApply(h, snap).RDMA
 		if len(got) != 1 || got[0].State != "ACTIVE" {
 			t.Fatalf("%s: %+v", name, got)
 		}
@@ -67,13 +67,13 @@ func TestSettledGIDTables(t *testing.T) {
 		}
 		// What it says of a host that is as it says is the same.
 		snap.RDMA = got
-		if d := cmp.Diff(got, Settled(h, snap).RDMA, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+		if d := cmp.Diff(got, AfterApply(h, snap).RDMA, cmpopts.EquateComparable(netip.Addr{})); d != "" {
 			t.Errorf("%s: not stable: %s", name, d)
 		}
 	}
 }
 
-func TestSettledDevices(t *testing.T) {
+func TestDevicesAfterApply(t *testing.T) {
 	names := func(s *facts.Snapshot) (out []string) {
 		for _, d := range s.RDMA {
 			out = append(out, d.Name+" "+d.Netdev+" "+d.State)
@@ -96,7 +96,7 @@ func TestSettledDevices(t *testing.T) {
 	} {
 		h, snap := railOn(c.found, c.rxe, "10.0.0.1/30")
 		h.NICs[0].Up = c.up
-		if got := names(Settled(h, snap, c.gone...)); !slices.Equal(got, c.want) {
+		if got := names(AfterApply(h, snap, c.gone...)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// backupVersion is the version of the file format. A helper rejects other versions.
+const backupVersion = 1
+
+// maxBackup limits the size of a backup: a device with 10,000 routes takes about 2 MiB.
+const maxBackup = 64 << 20
+
+// Backup is the state of a host from before a transaction, as far as the transaction can affect it.
+type Backup struct {
+	Version int    `json:"version"`
+	Parts   []Part `json:"parts"` // in the order of the kinds, in which they are restored
+	Files   []File `json:"files,omitempty"`
+	// Forward is the work of the persist stage, so that it can be completed after a reset. It is part of
+	// the backup so that it is on disk, complete and with a hash, before anything is changed.
+	Forward json.RawMessage `json:"forward,omitempty"`
+}
+
+// Part is the state that one room saved. Only that room reads it.
+type Part struct {
+	Room string          `json:"room"`
+	Data json.RawMessage `json:"data"`
+}
+
+// TakeBackup reads the state that changes of the atoms can affect, and the files at the paths. It changes nothing.
+func TakeBackup(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms []resource.Atom, files []string) (*Backup, error) {
+	keepers, by, err := kinds.Keepers(atoms)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backup{Version: backupVersion}
+	for _, k := range keepers {
+		data, err := k.Save(ctx, r, by[k.Room()])
+		if err != nil {
+			return nil, err
+		}
+		b.Parts = append(b.Parts, Part{k.Room(), data})
+	}
+	for _, path := range files {
+		f, err := takeFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("back up %s: %w", path, err)
+		}
+		b.Files = append(b.Files, f)
+	}
+	return b, nil
+}
+
+// Restore restores all parts and files, and continues after a failure. left has one line for each remaining
+// difference; no line and no error mean that the host equals the backup.
+func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds) (left []string, err error) {
+	for _, p := range b.Parts {
+		k, ok := kinds.KeeperOf(p.Room)
+		if !ok {
+			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Room))
+			continue
+		}
+		lines, e := k.Restore(ctx, h, p.Data)
+		left, err = append(left, lines...), errors.Join(err, e)
+	}
+	for _, f := range b.Files {
+		if e := f.restore(); e != nil {
+			err = errors.Join(err, fmt.Errorf("restore %s: %w", f.Path, e))
+		}
+		if now, e := takeFile(f.Path); e != nil || !now.equal(f) {
+			left = append(left, f.Path+" is not as it was")
+		}
+	}
+	return left, err
+}
+
+// backupName keeps the suffix of earlier builds, whose files a host may still have.
+func backupName(id string) string { return id + ".snapshot" }
+
+// SaveBackup writes the backup to disk and its hash into the transaction. Only then Live allows changes. It works
+// once, while the transaction is armed.
+func (s *Store) SaveBackup(id, token string, b *Backup) (*Transaction, error) {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("save the backup: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	var t *Transaction
+	err = s.locked(func(now Moment) error {
+		before, err := s.Read(id)
+		if err != nil {
+			return err
+		}
+		if before.State != Armed || before.Backup != "" || before.Token != token {
+			return errors.New("the transaction belongs to another client, or already has a backup")
+		}
+		if err := s.replace(filepath.Join(s.dir, backupName(id)), raw, 0o600); err != nil {
+			return err
+		}
+		t, err = s.stepLocked(id, token, Beat, func(t *Transaction) {
+			t.Backup, t.BackupHash = backupName(id), hex.EncodeToString(sum[:])
+		}, now)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("save the backup: %w", err)
+	}
+	return t, nil
+}
+
+// ReadBackup reads the backup of a transaction and verifies its hash. It returns nil if nothing was changed.
+func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
+	if t.Backup == "" {
+		return nil, nil
+	}
+	path := filepath.Join(s.dir, t.Backup)
+	if info, err := os.Stat(path); err == nil && info.Size() > maxBackup {
+		return nil, fmt.Errorf("read the backup: %s is larger than 64 MiB", path)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the backup: %w", err)
+	}
+	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != t.BackupHash {
+		return nil, fmt.Errorf("read the backup: %s does not match the hash in transaction %s", path, t.ID)
+	}
+	return decodeBackup(raw)
+}
+
+func decodeBackup(raw []byte) (*Backup, error) {
+	var b Backup
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return nil, fmt.Errorf("read the backup: %w", err)
+	}
+	if b.Version != backupVersion {
+		return nil, fmt.Errorf("the backup has version %d, but this build supports %d: use the release that made it", b.Version, backupVersion)
+	}
+	if slices.ContainsFunc(b.Files, func(f File) bool { return !filepath.IsAbs(f.Path) || filepath.Clean(f.Path) != f.Path }) {
+		return nil, errors.New("the backup contains a relative path")
+	}
+	return &b, nil
+}
