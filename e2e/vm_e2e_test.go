@@ -46,7 +46,7 @@ func TestSoftRoCE(t *testing.T) {
 	t.Run("the kernel's GID table is as predicted", func(t *testing.T) { gidsAsPredicted(t, state) })
 	t.Run("the wire shows RoCE v2, as tshark reads it", func(t *testing.T) { wireProof(t, state) })
 	t.Run("causes", func(t *testing.T) { verbsCauses(t, state) })
-	t.Run("devices of others", func(t *testing.T) { foreignDevices(t, state) })
+	inFull(t, "devices of others", func(t *testing.T) { foreignDevices(t, state) })
 	t.Run("blocks removed, devices gone", func(t *testing.T) { rxeRemoved(t, state) })
 }
 
@@ -145,7 +145,7 @@ func verbsCauses(t *testing.T, state string) {
 		defer node2(t, "ip", "link", "set", "eth1", "arp", "on")
 		verbs(t).want(t, 3, "no ARP answer for 10.20.0.2")
 	})
-	t.Run("memory cannot be locked", func(t *testing.T) {
+	inFull(t, "memory cannot be locked", func(t *testing.T) {
 		dropIn := "[Service]\nLimitMEMLOCK=16K\nCapabilityBoundingSet=~CAP_IPC_LOCK CAP_SYS_RESOURCE\n"
 		node2(t, "sh", "-c", "mkdir -p /etc/systemd/system/ssh.service.d && printf '%s' \"$1\" > /etc/systemd/system/ssh.service.d/lab.conf && systemctl daemon-reload && systemctl restart ssh", "sh", dropIn)
 		defer node2(t, "sh", "-c", "rm -r /etc/systemd/system/ssh.service.d && systemctl daemon-reload && systemctl restart ssh")
@@ -200,7 +200,7 @@ func rxeRemoved(t *testing.T, state string) {
 		t.Errorf("left: %s", left)
 	}
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
-	t.Run("they stay gone over a cut of the power, and the rest is there", func(t *testing.T) {
+	inFull(t, "they stay gone over a cut of the power, and the rest is there", func(t *testing.T) {
 		try(t, state, "lab", "reboot", "-hard", fabric, "node2").want(t, 0, "node2 is back")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
 	})
@@ -217,7 +217,7 @@ func number(s string) int64 {
 
 // TestSoftRoCEOnASwitch: four machines on one segment.
 func TestSoftRoCEOnASwitch(t *testing.T) {
-	e2e(t)
+	long(t)
 	const fabric = "../examples/soft-roce-switch.hcl"
 	state := vmLabFor(t, fabric)
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0, "✓ node4.rxe.rxe0")
