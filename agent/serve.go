@@ -66,13 +66,11 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 			}
 			return fmt.Errorf("read request: %w", err)
 		case f := <-frames:
-			running.Add(1)
-			go func() {
-				defer running.Done()
+			running.Go(func() {
 				defer p.loaded(f.Method)()
 				// A broken stream ends the loop above; here it only means that nobody listens.
 				_ = fw.write(answer(ctx, f, table))
-			}()
+			})
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
 	var hosts []planner.HostPlan
-	for try := 0; try < 6; try++ {
+	for range 6 {
 		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, covered := changed[h.Name]; return !covered })
 		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
 			return h.Unreachable != "" || len(h.Problems) > 0 || changed[h.Name] && slices.ContainsFunc(h.Actions, due)

@@ -122,7 +122,7 @@ func (b *block) defaults(into reflect.Value) {
 			v = cty.BoolVal(a.initial == "true")
 		case reflect.Slice:
 			var list []cty.Value
-			for _, s := range strings.Fields(a.initial) {
+			for s := range strings.FieldsSeq(a.initial) {
 				list = append(list, cty.StringVal(s))
 			}
 			v = cty.ListVal(list)

@@ -74,7 +74,7 @@ func outside(t *testing.T, file string) Options {
 		t.Fatal(err)
 	}
 	o := Options{Version: "0.1.0"}
-	for _, line := range strings.Split(string(src), "\n") {
+	for line := range strings.SplitSeq(string(src), "\n") {
 		kind, text, _ := strings.Cut(strings.TrimPrefix(line, "# "), " ")
 		switch {
 		case !strings.HasPrefix(line, "# "):

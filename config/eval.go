@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 
@@ -24,9 +25,7 @@ type scope map[string]cty.Value
 
 func (s scope) with(name string, v cty.Value) scope {
 	out := make(scope, len(s)+1)
-	for k, old := range s {
-		out[k] = old
-	}
+	maps.Copy(out, s)
 	out[name] = v
 	return out
 }
@@ -100,9 +99,7 @@ func (l *loader) carry(v cty.Value, e hcl.Expression, ctx *hcl.EvalContext) cty.
 
 func (l *loader) context(e hcl.Expression, s scope) *hcl.EvalContext {
 	ctx := &hcl.EvalContext{Functions: l.functions, Variables: make(map[string]cty.Value, len(s)+3)}
-	for k, v := range s {
-		ctx.Variables[k] = v
-	}
+	maps.Copy(ctx.Variables, s)
 	locals := map[string]cty.Value{}
 	for _, t := range e.Variables() {
 		switch t.RootName() {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -42,12 +44,7 @@ func propertyNames(of string) []string {
 }
 
 func (h *hostBlock) has(name string) bool {
-	for _, a := range hostAttributes {
-		if a == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(hostAttributes, name)
 }
 
 // hostInstance is one host during evaluation.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -23,9 +24,7 @@ func value(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
 func (l *loader) run(bodies []*hclsyntax.Body) {
 	whole := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}}
 	for _, b := range bodies {
-		for n, a := range b.Attributes {
-			whole.Attributes[n] = a
-		}
+		maps.Copy(whole.Attributes, b.Attributes)
 		whole.Blocks = append(whole.Blocks, b.Blocks...)
 	}
 	l.names(language(), whole)

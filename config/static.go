@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -75,10 +76,8 @@ func (l *loader) declared(what, name string, named bool, r hcl.Range, names []st
 	if !named {
 		return true
 	}
-	for _, n := range names {
-		if n == name {
-			return true
-		}
+	if slices.Contains(names, name) {
+		return true
 	}
 	l.errorf(r, "Unknown "+what, "No %s %q is declared.%s", what, name, suggestOrList(name, names))
 	return false

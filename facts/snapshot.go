@@ -4,6 +4,7 @@ package facts
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -93,10 +94,8 @@ func (s *Snapshot) Link(name string) *host.Link {
 		}
 	}
 	for i := range s.Links {
-		for _, a := range s.Links[i].AltNames {
-			if a == name {
-				return &s.Links[i]
-			}
+		if slices.Contains(s.Links[i].AltNames, name) {
+			return &s.Links[i]
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func TestCompletionHas(t *testing.T) {
 	} {
 		files, f, cursor := at(t, src)
 		got := labels(complete(files, f, cursor, false))
-		for _, w := range strings.Fields(want) {
+		for w := range strings.FieldsSeq(want) {
 			name, not := strings.CutPrefix(w, "-")
 			if slices.Contains(got, name) == not {
 				t.Errorf("%q: %s in %v", src, w, got)

@@ -36,7 +36,7 @@ func TestHover(t *testing.T) {
 	} {
 		files, f, cursor := at(t, src)
 		got, _ := help(files, f, cursor)
-		for _, w := range strings.Split(want, "|") {
+		for w := range strings.SplitSeq(want, "|") {
 			if !strings.Contains(got, w) || want == "" && got != "" {
 				t.Errorf("%q: %q lacks %q", src, got, w)
 			}

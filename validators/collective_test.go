@@ -322,7 +322,7 @@ func TestHostsThatNoTrainingPathJoinsAreJobsOfTheirOwn(t *testing.T) {
 		f.Links = append(f.Links, &fabric.Link{Name: a + b, Role: "training", Endpoints: []fabric.NICRef{{Host: a, NIC: "x"}, {Host: b, NIC: "x"}},
 			Validate: fabric.Validate{NCCL: fabric.NCCLCheck{Enabled: true, Run: run}}})
 	}
-	for _, h := range strings.Fields("a b c d e f g") {
+	for h := range strings.FieldsSeq("a b c d e f g") {
 		f.Hosts = append(f.Hosts, &fabric.Host{Name: h})
 	}
 	link("torch", "c", "d")

@@ -17,16 +17,16 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 		text    *string
 		want    []string // verdicts with what was measured
 	}{
-		"as derived":                       {true, text(good), []string{"pass as derived"}},
-		"comments are not settings":        {true, text(good + "# more\n"), []string{"pass as derived"}},
-		"a value that NCCL reads as 0":     {true, text(strings.Replace(good, "=1", "=true", 1)), []string{`fail NCCL_IB_DISABLE is "true"`, "warn "}},
-		"a second line does nothing":       {true, text("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Equal to NCCL's default", "warn Set twice"}},
-		"a quoted value":                   {true, text(strings.Replace(good, "==eth0", "='=eth0'", 1)), []string{`fail NCCL_SOCKET_IFNAME is "'=eth0'"`, "warn Quotes become"}},
+		"as derived":                       {true, new(good), []string{"pass as derived"}},
+		"comments are not settings":        {true, new(good + "# more\n"), []string{"pass as derived"}},
+		"a value that NCCL reads as 0":     {true, new(strings.Replace(good, "=1", "=true", 1)), []string{`fail NCCL_IB_DISABLE is "true"`, "warn "}},
+		"a second line does nothing":       {true, new("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Equal to NCCL's default", "warn Set twice"}},
+		"a quoted value":                   {true, new(strings.Replace(good, "==eth0", "='=eth0'", 1)), []string{`fail NCCL_SOCKET_IFNAME is "'=eth0'"`, "warn Quotes become"}},
 		"gone":                             {true, nil, []string{"fail NCCL_IB_DISABLE is not set", "fail NCCL_SOCKET_IFNAME is not set", "fail NCCL_CROSS_NIC is not set"}},
-		"line ends of Windows":             {true, text(strings.Replace(good, "=1\n", "=1\r\n", 1)), []string{`fail NCCL_IB_DISABLE is "1\r"`, "warn Windows line endings"}},
-		"one more":                         {true, text(good + "NCCL_IB_GID_INDEX=3\n"), []string{`fail NCCL_IB_GID_INDEX is "3"`}},
-		"others' own, and wrong":           {false, text("export NCCL_DEBUG=INFO\n"), []string{"warn Invalid variable name"}},
-		"others' own, and nothing wrong":   {false, text("NCCL_DEBUG=WARN\n"), nil},
+		"line ends of Windows":             {true, new(strings.Replace(good, "=1\n", "=1\r\n", 1)), []string{`fail NCCL_IB_DISABLE is "1\r"`, "warn Windows line endings"}},
+		"one more":                         {true, new(good + "NCCL_IB_GID_INDEX=3\n"), []string{`fail NCCL_IB_GID_INDEX is "3"`}},
+		"others' own, and wrong":           {false, new("export NCCL_DEBUG=INFO\n"), []string{"warn Invalid variable name"}},
+		"others' own, and nothing wrong":   {false, new("NCCL_DEBUG=WARN\n"), nil},
 		"nobody asks and nothing is there": {false, nil, nil},
 	} {
 		f := two()
@@ -80,5 +80,3 @@ func TestManyFindingsAreCounted(t *testing.T) {
 		}
 	}
 }
-
-func text(s string) *string { return &s }

@@ -3,6 +3,7 @@ package validators
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -192,9 +193,7 @@ next:
 // look reads every host once. A host that fails here counts as unreachable.
 func (r *run) look(ctx context.Context) {
 	lost := map[string]string{}
-	for name, why := range r.options.Unreachable {
-		lost[name] = why
-	}
+	maps.Copy(lost, r.options.Unreachable)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, h := range r.fabric.Hosts {

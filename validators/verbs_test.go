@@ -3,6 +3,7 @@ package validators
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -52,9 +53,7 @@ func newVerbs() *verbs {
 
 func (v *verbs) readRDMACounters(_ context.Context, h string, p probe.RDMAPort) (probe.RDMACounters, error) {
 	out := probe.RDMACounters{}
-	for k, n := range v.rdma[h+p.Device] {
-		out[k] = n
-	}
+	maps.Copy(out, v.rdma[h+p.Device])
 	return out, nil
 }
 

@@ -26,8 +26,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the examples of docs/json.md; read the diff")
 
-func number(v float64) *float64 { return &v }
-
 // examples are what docs/json.md shows: each is one line of JSON.
 func examples() map[string]func(Reporter) {
 	mtu := resource.Change{Attribute: "mtu", From: "1500", To: "9000", Disruption: resource.LinkFlap, Atom: "nic ens1f0 mtu"}
@@ -39,12 +37,12 @@ func examples() map[string]func(Reporter) {
 	results := map[string]validators.Result{
 		"ping": {Check: validators.CheckPing, Item: validators.SmallPing, Subject: rail0, Verdict: validators.Pass, Host: "a", Peer: "b", Object: "192.168.88.2",
 			Values: []validators.Measurement{{Name: validators.MetricPackets, Value: 10, OutOf: 10},
-				{Name: validators.MetricLoss, Unit: validators.Percent, Threshold: &validators.Threshold{AtMost: number(0)}},
+				{Name: validators.MetricLoss, Unit: validators.Percent, Threshold: &validators.Threshold{AtMost: new(0.0)}},
 				{Name: validators.MetricRTT, Value: 14.2, Unit: validators.Micros, Spread: &validators.Spread{Min: 13, Max: 21, StdDev: 1.5}},
 				{Name: validators.MetricMaxRTT, Value: 21, Unit: validators.Micros}},
 			Counters: []validators.Movement{{Port: "a.rail0", Counter: "tx_packets", Rise: 40, AtLeast: 40, Shared: 4}, {Port: "b.rail0", Counter: "rx_packets", Rise: 40, AtLeast: 40, Shared: 4}}},
 		"tcp": {Check: validators.CheckTCP, Item: validators.Throughput, Subject: rail0, Verdict: validators.Fail, Host: "a", Peer: "b",
-			Values: []validators.Measurement{{Name: validators.MetricThroughput, Value: 0.61, Unit: validators.Gbps, Threshold: &validators.Threshold{AtLeast: number(0.9), LabGbps: 1, DeclaredGbps: 25}},
+			Values: []validators.Measurement{{Name: validators.MetricThroughput, Value: 0.61, Unit: validators.Gbps, Threshold: &validators.Threshold{AtLeast: new(0.9), LabGbps: 1, DeclaredGbps: 25}},
 				{Name: validators.MetricRetransmits, Value: 311}, {Name: validators.MetricDuration, Value: 5, Unit: validators.Seconds}},
 			Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}, Cause: "slower than declared: a small MTU, busy CPUs, or retransmits"},
 		"skip": {Check: validators.CheckLink, Item: validators.Speed, Subject: rail0, Verdict: validators.Skip, Host: "a", Skipped: validators.NotDeclared, Cause: "no speed_gbps declared"},

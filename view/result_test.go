@@ -29,19 +29,19 @@ func TestResultsInWords(t *testing.T) {
 		{"the GID of a host that was not reached", validators.Result{Check: validators.CheckNCCL, Item: validators.NCCLPort, Verdict: validators.Skip}, "HCA and GID", "", ""},
 		{"MTUs that differ", validators.Result{Item: validators.MTU, Wanted: "the same", Values: values(validators.Measurement{Name: validators.MetricMTU, Value: 9000, Unit: validators.Bytes, Of: "a.rail0"}, validators.Measurement{Name: validators.MetricMTU, Value: 1500, Unit: validators.Bytes, Of: "b.rail0"})},
 			"MTU", "a.rail0 9000, b.rail0 1500", "the same"},
-		{"an MTU that drifted", validators.Result{Item: validators.MTU, Values: values(with(v(validators.MetricMTU, 1500, validators.Bytes), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: number(9000)} }))}, "MTU", "1500", "9000"},
-		{"a speed", validators.Result{Item: validators.Speed, Values: values(with(v(validators.MetricSpeed, 10, validators.Gbps), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: number(25)} }))}, "speed", "10 Gb/s", "25 Gb/s"},
+		{"an MTU that drifted", validators.Result{Item: validators.MTU, Values: values(with(v(validators.MetricMTU, 1500, validators.Bytes), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: new(9000.0)} }))}, "MTU", "1500", "9000"},
+		{"a speed", validators.Result{Item: validators.Speed, Values: values(with(v(validators.MetricSpeed, 10, validators.Gbps), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{Exactly: new(25.0)} }))}, "speed", "10 Gb/s", "25 Gb/s"},
 		{"pings", validators.Result{Item: validators.SmallPing, Object: "10.0.0.2", Values: values(
 			with(v(validators.MetricPackets, 9, ""), func(m *validators.Measurement) { m.OutOf = 10 }),
-			with(v(validators.MetricLoss, 10, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(0)} }),
+			with(v(validators.MetricLoss, 10, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: new(0.0)} }),
 			with(v(validators.MetricRTT, 14, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Min: 13, Max: 15} }),
-			with(v(validators.MetricMaxRTT, 15, validators.Micros), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(100)} }))},
+			with(v(validators.MetricMaxRTT, 15, validators.Micros), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: new(100.0)} }))},
 			"ping 10.0.0.2", "9 of 10, 13 / 14 / 15 µs", "loss ≤ 0 %, max ≤ 100 µs"},
 		{"full-size pings", validators.Result{Item: validators.FullSizePing, Object: "10.0.0.2", Setup: &validators.Setup{MessageBytes: 4200}, Values: values(
-			with(v(validators.MetricPackets, 0, ""), func(m *validators.Measurement) { m.OutOf = 3 }), with(v(validators.MetricLoss, 100, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(0)} }))},
+			with(v(validators.MetricPackets, 0, ""), func(m *validators.Measurement) { m.OutOf = 3 }), with(v(validators.MetricLoss, 100, validators.Percent), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: new(0.0)} }))},
 			"full size 4200", "0 of 3", "all answered, unfragmented"},
 		{"throughput in a lab", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 0.95, validators.Gbps), func(m *validators.Measurement) {
-			m.Threshold = &validators.Threshold{AtLeast: number(0.9), LabGbps: 1, DeclaredGbps: 25}
+			m.Threshold = &validators.Threshold{AtLeast: new(0.9), LabGbps: 1, DeclaredGbps: 25}
 		}), v(validators.MetricRetransmits, 1, "")), Setup: &validators.Setup{Streams: 4, CongestionControl: "cubic"}}, "throughput", "0.95 Gb/s, 1 retransmit, 4 streams, cubic", "≥ 0.90 Gb/s; lab link, 25 Gb/s scaled to 1"},
 		{"throughput that nobody judges", validators.Result{Item: validators.Throughput, Values: values(with(v(validators.MetricThroughput, 3, validators.Gbps), func(m *validators.Measurement) {
 			m.Threshold = &validators.Threshold{NotJudged: validators.NothingDeclared}
@@ -59,13 +59,13 @@ func TestResultsInWords(t *testing.T) {
 		{"right values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 0, ""), func(m *validators.Measurement) { m.OutOf = 72 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "72 on 4 ranks, all correct", ""},
 		{"wrong values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 2, ""), func(m *validators.Measurement) { m.OutOf = 9 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "2 of 9 wrong", ""},
 		{"a sweep", validators.Result{Item: validators.BusBandwidth, Object: "all_reduce", Setup: &validators.Setup{Ranks: 4}, Values: values(size(validators.MetricBusBandwidth, 0.03, validators.GBps, 1024), with(size(validators.MetricBusBandwidth, 15, validators.GBps, 512<<20), func(m *validators.Measurement) {
-			m.Threshold = &validators.Threshold{AtLeast: number(5), Fraction: 0.8, Ceiling: 6.25}
+			m.Threshold = &validators.Threshold{AtLeast: new(5.0), Fraction: 0.8, Ceiling: 6.25}
 		}), size(validators.MetricPassTime, 20.5, validators.Seconds, 1<<30))}, "all_reduce", "15 GB/s bus bandwidth at 512 MiB (1 KiB 0.03, 512 MiB 15), ended before 1024 MiB: one pass would take 20.5 s", "≥ 5 GB/s, 80 % of the links' capacity"},
 		{"versions", validators.Result{Item: validators.Version, Object: "kernel", FoundOn: []validators.FoundOn{{Value: "6.12", Hosts: []string{"h1", "h2", "h3"}}, {Hosts: []string{"h4"}}}, Wanted: "the same on all hosts"}, "kernel", "6.12 on h[1-3], none on h4", "the same on all hosts"},
 		{"a reboot", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: "came up as declared", Values: values(v(validators.MetricResources, 7, ""))}, "reboot", "7 resources came up as declared", ""},
 		{"a culprit", validators.Result{Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Values: values(with(v(validators.MetricPathsFailed, 11, ""), func(m *validators.Measurement) { m.OutOf = 11 }))}, "common cause", "all 11 paths of h04.rail fail", ""},
 		{"a check as a whole", validators.Result{Check: validators.CheckTCP, Verdict: validators.Skip}, "tcp", "", ""},
-		{"an item that view does not know", validators.Result{Check: "toy", Item: "boot_time", Values: values(with(v("boot_time", 41, validators.Seconds), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: number(60)} }))}, "boot time", "boot time 41 s", "≤ 60 s"},
+		{"an item that view does not know", validators.Result{Check: "toy", Item: "boot_time", Values: values(with(v("boot_time", 41, validators.Seconds), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: new(60.0)} }))}, "boot time", "boot time 41 s", "≤ 60 s"},
 	} {
 		if what, measured, expected := What(c.r), Measured(c.r), Expected(c.r); what != c.what || measured != c.measured || expected != c.expected {
 			t.Errorf("%s: %q, %q, %q; want %q, %q, %q", c.name, what, measured, expected, c.what, c.measured, c.expected)

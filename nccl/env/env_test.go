@@ -61,7 +61,7 @@ func TestListsAreReadAsNCCLDoes(t *testing.T) {
 	} {
 		l := ParseList(c.list)
 		for want, names := range map[bool]string{true: c.yes, false: c.no} {
-			for _, n := range strings.Fields(names) {
+			for n := range strings.FieldsSeq(names) {
 				name, port, found := strings.Cut(n, ":")
 				p := -1
 				if found {

@@ -135,7 +135,7 @@ func read(r []string) (*Variable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: range %q: %w", v.Name, r[3], err)
 	}
-	for _, d := range strings.Fields(r[5]) {
+	for d := range strings.FieldsSeq(r[5]) {
 		from, number, _ := strings.Cut(d, ":")
 		s := since{known: number != ""}
 		if s.from, err = ParseVersion(from); err == nil && s.known {

@@ -305,7 +305,7 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 				continue // storage alone: RDMA is disabled for NCCL, which is worth a note
 			}
 			name := map[string]string{"conf": "nccl.conf"}[format]
-			for _, part := range strings.Split(string(text), "# host ") {
+			for part := range strings.SplitSeq(string(text), "# host ") {
 				if r := Explain(name, "# "+part, load(t, filepath.Base(filepath.Dir(file)))); len(r.Findings) > 0 {
 					t.Errorf("%s: %s", file, asText(r))
 				}

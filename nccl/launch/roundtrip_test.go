@@ -72,7 +72,7 @@ func run(t *testing.T, script []byte, hostname string, args ...string) (said []s
 	}
 	words, rest, _ := bytes.Cut(out, []byte("ENVIRONMENT\x00"))
 	env = map[string]string{}
-	for _, line := range strings.Split(string(rest), "\x00") {
+	for line := range strings.SplitSeq(string(rest), "\x00") {
 		if name, v, found := strings.Cut(line, "="); found {
 			env[name] = v
 		}

@@ -177,16 +177,16 @@ func (d *decoder) transport(b []byte) error {
 func (d *decoder) extensions(r *reader) {
 	p, h := d.p, d.p.Opcode.headers()
 	if h&hasRDETH != 0 {
-		p.RDETH = ptr(r.u32() & 0xffffff)
+		p.RDETH = new(r.u32() & 0xffffff)
 	}
 	if h&hasXRCETH != 0 {
-		p.XRCETH = ptr(r.u32() & 0xffffff)
+		p.XRCETH = new(r.u32() & 0xffffff)
 	}
 	if h&hasDETH != 0 {
 		p.DETH = &DETH{QKey: r.u32(), SourceQP: r.u32() & 0xffffff}
 	}
 	if h&hasFETH != 0 {
-		p.FETH = ptr(r.u32())
+		p.FETH = new(r.u32())
 	}
 	if h&hasRETH != 0 {
 		p.RETH = &RETH{VirtualAddress: r.u64(), RKey: r.u32(), Length: r.u32()}
@@ -199,17 +199,15 @@ func (d *decoder) extensions(r *reader) {
 		p.AETH = &AETH{Syndrome: Syndrome(v >> 24), MSN: v & 0xffffff}
 	}
 	if h&hasAtomicAckETH != 0 {
-		p.AtomicAck = ptr(r.u64())
+		p.AtomicAck = new(r.u64())
 	}
 	if h&hasImm != 0 {
-		p.Immediate = ptr(r.u32())
+		p.Immediate = new(r.u32())
 	}
 	if h&hasIETH != 0 {
-		p.Invalidate = ptr(r.u32())
+		p.Invalidate = new(r.u32())
 	}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // reader takes numbers from the front, and remembers that there were too few bytes.
 type reader struct {

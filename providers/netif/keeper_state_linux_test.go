@@ -76,7 +76,7 @@ func portrait(t *testing.T) map[string]string {
 // a link-local address; which of the two the kernel lists first follows from which came up first.
 func localsSorted(routes string) string {
 	var others, locals []string
-	for _, line := range strings.Split(strings.Trim(routes, "[]\n"), "\n") {
+	for line := range strings.SplitSeq(strings.Trim(routes, "[]\n"), "\n") {
 		line = strings.TrimSuffix(line, ",")
 		if strings.Contains(line, `"table":"local"`) {
 			locals = append(locals, line)

@@ -3,6 +3,7 @@ package netif
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -36,9 +37,7 @@ var linkLocalModes = map[string]string{"eui64": "0", "none": "1"}
 // WantedSysctls returns the per-interface keys that the NIC sets: the keys of the spec and those that its attributes imply.
 func (s NICSpec) WantedSysctls() map[string]string {
 	out := map[string]string{}
-	for k, v := range s.Sysctl {
-		out[k] = v
-	}
+	maps.Copy(out, s.Sysctl)
 	switch {
 	case s.AcceptRA != nil && *s.AcceptRA:
 		out["ipv6.conf.accept_ra"] = "1"
