@@ -17,6 +17,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -102,13 +103,12 @@ func (f *Fleet) host(name string) *hostConn {
 
 // each calls do for all hosts in parallel. If it fails, the host counts as unreachable.
 func (f *Fleet) each(parallelism int, hosts []FleetHost, do func(FleetHost) error) {
-	_ = sideBySide(parallelism, hosts, func(_ int, m FleetHost) error {
+	parallel.Each(parallelism, hosts, func(_ int, m FleetHost) {
 		if err := do(m); err != nil {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.host(m.Target.Name).why = err
 		}
-		return nil
 	})
 }
 
@@ -142,6 +142,16 @@ func (f *Fleet) redial(ctx context.Context, host string) (*agent.Client, error) 
 	target := f.host(host).target
 	f.mu.Unlock()
 	return f.open(ctx, target)
+}
+
+// eachHost calls do for all hosts in parallel. Errors name their host.
+func eachHost(hosts []string, do func(host string) error) error {
+	return parallel.Do(0, hosts, func(_ int, host string) error {
+		if err := do(host); err != nil {
+			return fmt.Errorf("host %s: %w", host, err)
+		}
+		return nil
+	})
 }
 
 // Close closes all helpers.
@@ -234,7 +244,7 @@ func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, err
 // Enrol writes the fabric's roster, and the history entry of each changed host, to the hosts in parallel. It
 // joins their errors.
 func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string, entries map[string]resource.Entry) error {
-	return sideBySide(0, hosts, func(_ int, h string) error {
+	return parallel.Do(0, hosts, func(_ int, h string) error {
 		p := calls.EnrolParams{Fabric: fabric, Roster: roster}
 		if e, ok := entries[h]; ok {
 			p.Entry = &e

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/parallel"
 )
 
 // relay is a host that serves a bundle to other hosts.
@@ -31,13 +32,13 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	if err != nil {
 		err = fmt.Errorf("relay %s cannot serve the bundle: %w", r.name, err)
 	}
-	_ = sideBySide(sendersAtOnce, r.hosts, func(_ int, host string) error {
+	parallel.Each(sendersAtOnce, r.hosts, func(_ int, host string) {
 		why := err
 		if why == nil {
 			why = f.fetch(ctx, host, r.bundle.Bundle, r.at, p)
 		}
 		if why == nil {
-			return nil
+			return
 		}
 		if ctx.Err() == nil {
 			r.note(host, fmt.Sprintf("could not fetch its bundle from the relay, and gets it from this machine: %v", why))
@@ -45,7 +46,6 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.left = append(r.left, host)
-		return nil
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
@@ -196,10 +197,7 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx
 // compare makes the plan. With Destroy, no resources are wanted.
 func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
-	_ = sideBySide(0, s.Fabric.Hosts, func(i int, h *fabric.Host) error {
-		inputs[i] = s.input(ctx, h, asking)
-		return nil // errors are in the input
-	})
+	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
 	return planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
@@ -39,10 +40,7 @@ func (f *Fleet) installAll(ctx context.Context, p *planner.Plan, o stackOptions)
 		}
 	}
 	for _, wave := range waves(p, o.Apart) {
-		_ = sideBySide(0, wave, func(_ int, h planner.HostPlan) error {
-			out[index[h.Name]] = f.stackHost(ctx, h, o)
-			return nil // errors are in the outcome
-		})
+		parallel.Each(0, wave, func(_ int, h planner.HostPlan) { out[index[h.Name]] = f.stackHost(ctx, h, o) })
 		if slices.ContainsFunc(out, func(h HostOutcome) bool { return h.Err() != nil }) || ctx.Err() != nil {
 			break
 		}

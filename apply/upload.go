@@ -12,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/parallel"
 )
 
 // Bundle is a local file that is sent to hosts.
@@ -67,10 +68,8 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, onProgress 
 		p.size += b.Size
 	}
 	names := slices.Sorted(maps.Keys(relays))
-	defer func() {
-		_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].end(ctx, f); return nil }) // end notes failures
-	}()
-	err := sideBySide(sendersAtOnce, slices.Sorted(maps.Keys(direct)), func(_ int, host string) error {
+	defer parallel.Each(sendersAtOnce, names, func(_ int, name string) { relays[name].end(ctx, f) }) // end notes failures
+	err := parallel.Do(sendersAtOnce, slices.Sorted(maps.Keys(direct)), func(_ int, host string) error {
 		err := f.send(ctx, host, direct[host], p)
 		if _, asked := bundles[host]; err != nil && !asked {
 			note(host, fmt.Sprintf("cannot be used as a relay: %v", err)) // its hosts get a direct upload
@@ -81,12 +80,12 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, onProgress 
 	if err != nil {
 		return err
 	}
-	_ = sideBySide(sendersAtOnce, names, func(_ int, name string) error { relays[name].feed(ctx, f, p); return nil }) // hosts that could not fetch get a direct upload
+	parallel.Each(sendersAtOnce, names, func(_ int, name string) { relays[name].feed(ctx, f, p) }) // hosts that could not fetch get a direct upload
 	var left []string
 	for _, r := range relays {
 		left = append(left, r.left...)
 	}
-	return sideBySide(sendersAtOnce, left, func(_ int, host string) error { return f.send(ctx, host, bundles[host], p) })
+	return parallel.Do(sendersAtOnce, left, func(_ int, host string) error { return f.send(ctx, host, bundles[host], p) })
 }
 
 func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -58,12 +59,11 @@ func isHeld(err error) bool {
 func (c *coordinator) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
 	out := make([]HostOutcome, len(p.Hosts))
 	var failed atomic.Bool
-	_ = sideBySide(0, p.Hosts, func(i int, h planner.HostPlan) error {
+	parallel.Each(0, p.Hosts, func(i int, h planner.HostPlan) {
 		out[i] = c.walkHost(ctx, h, func() bool { return failed.Load() && !others }, started)
 		if out[i].Err() != nil {
 			failed.Store(true)
 		}
-		return nil // the outcome has the error
 	})
 	return out
 }

@@ -6,13 +6,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl/env"
 	"github.com/fabricform/fabricform/nccl/launch"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
 	"github.com/fabricform/fabricform/probe/mpi"
@@ -181,11 +181,7 @@ func (j *job) world() (n int) {
 
 // each calls do for all hosts in parallel.
 func (j *job) each(do func(i int, host string)) {
-	var all sync.WaitGroup
-	for i, h := range j.hosts {
-		all.Go(func() { do(i, h.Name) })
-	}
-	all.Wait()
+	parallel.Each(0, j.hosts, func(i int, h launch.Host) { do(i, h.Name) })
 }
 
 // look asks every host for its GPUs, torch and NCCL. It returns results only if the job cannot run.

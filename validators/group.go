@@ -2,8 +2,8 @@ package validators
 
 import (
 	"context"
-	"sync"
 
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/probe"
 )
 
@@ -39,20 +39,19 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 		res.Host, res.Peer = res.Peer, res.Host
 	}
 	shares := make([]share, len(group))
-	var wg sync.WaitGroup
+	found := make([][]pair, len(group))
 	for i, t := range group {
-		found := pairs(t.ends, false)
+		found[i] = pairs(t.ends, false)
 		switch {
 		case t.skip != "":
 			return res.skips(t.skip, t.path.Name+": "+t.why)
 		case !t.path.Validate.TCP.Enabled:
 			return res.skips(Disabled, t.path.Name+": disabled in the validate block")
-		case len(found) == 0:
+		case len(found[i]) == 0:
 			return res.skips(NoAddressPair, t.path.Name+": "+t.noPair())
 		}
-		wg.Go(func() { shares[i] = t.share(ctx, found[0], backwards) })
 	}
-	wg.Wait()
+	parallel.Each(0, group, func(i int, t *trial) { shares[i] = t.share(ctx, found[i][0], backwards) })
 	sum := Measurement{Name: MetricThroughput, Unit: Gbps, Threshold: r.groupThreshold(group)}
 	parts := make([]Measurement, len(group))
 	for i, t := range group {

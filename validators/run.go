@@ -12,6 +12,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/parallel"
 )
 
 // Options select and control the checks of a run.
@@ -144,21 +145,12 @@ func ready(trials []*trial, name Check) []*trial {
 func (r *run) inRounds(ctx context.Context, trials []*trial, name Check, single bool, do func(*trial, context.Context)) {
 	done := 0
 	for _, round := range rounds(trials, single) {
-		var wg sync.WaitGroup
-		slots := make(chan struct{}, sideBySide)
 		names := make([]string, 0, len(round))
 		for _, t := range round {
 			names = append(names, t.path.Name)
 		}
 		r.options.progress(fmt.Sprintf("%s: %s (%d of %d)", name, some(names), done+len(round), len(trials)))
-		for _, t := range round {
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				do(t, ctx)
-			})
-		}
-		wg.Wait()
+		parallel.Each(sideBySide, round, func(_ int, t *trial) { do(t, ctx) })
 		done += len(round)
 	}
 }
@@ -195,23 +187,19 @@ func (r *run) look(ctx context.Context) {
 	lost := map[string]string{}
 	maps.Copy(lost, r.options.Unreachable)
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, h := range r.fabric.Hosts {
+	parallel.Each(0, r.fabric.Hosts, func(_ int, h *fabric.Host) {
 		if r.options.Unreachable[h.Name] != "" || r.options.leftOut(h.Name) {
-			continue
+			return
 		}
-		wg.Go(func() {
-			snap, err := r.fleet.Snapshot(ctx, h.Name)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				lost[h.Name] = err.Error()
-				return
-			}
-			r.snapshots[h.Name] = snap
-		})
-	}
-	wg.Wait()
+		snap, err := r.fleet.Snapshot(ctx, h.Name)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			lost[h.Name] = err.Error()
+			return
+		}
+		r.snapshots[h.Name] = snap
+	})
 	r.options.Unreachable = lost
 }
 

@@ -3,12 +3,14 @@ package validators
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/retry"
 )
@@ -263,21 +265,14 @@ func (r *run) counters(ctx context.Context, hails []*hail) (ports, error) {
 	}
 	out := ports{}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	var failed error
-	for port, s := range ends {
-		wg.Go(func() {
-			c, err := probe.ReadCounters.Call(ctx, r.fleet, s.host, s.link.Name)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failed = err
-			}
-			out[port] = c
-		})
-	}
-	wg.Wait()
-	return out, failed
+	err := parallel.Do(0, slices.Collect(maps.Values(ends)), func(_ int, s side) error {
+		c, err := probe.ReadCounters.Call(ctx, r.fleet, s.host, s.link.Name)
+		mu.Lock()
+		defer mu.Unlock()
+		out[s.ref()] = c
+		return err
+	})
+	return out, err
 }
 
 // fire sends the hails' pings at once, with one request for those that differ only in their target. Results and
@@ -295,25 +290,22 @@ func (r *run) fire(ctx context.Context, hails []*hail, of func(*hail) probe.Ping
 		groups[k] = append(groups[k], i)
 	}
 	results, errs := make([]probe.PingResult, len(hails)), make([]error, len(hails))
-	var wg sync.WaitGroup
-	for k, members := range groups {
-		wg.Go(func() {
-			s := of(hails[members[0]])
-			s.Targets = nil
-			for _, i := range members {
-				s.Targets = append(s.Targets, hails[i].pair.b)
+	parallel.Each(0, slices.Collect(maps.Keys(groups)), func(_ int, k key) {
+		members := groups[k]
+		s := of(hails[members[0]])
+		s.Targets = nil
+		for _, i := range members {
+			s.Targets = append(s.Targets, hails[i].pair.b)
+		}
+		got, err := probe.Ping.Call(ctx, r.fleet, k.host, s)
+		if err == nil && len(got) != len(members) {
+			err = fmt.Errorf("host %s answered for %d peers instead of %d", k.host, len(got), len(members))
+		}
+		for n, i := range members {
+			if errs[i] = err; err == nil {
+				results[i] = got[n]
 			}
-			got, err := probe.Ping.Call(ctx, r.fleet, k.host, s)
-			if err == nil && len(got) != len(members) {
-				err = fmt.Errorf("host %s answered for %d peers instead of %d", k.host, len(got), len(members))
-			}
-			for n, i := range members {
-				if errs[i] = err; err == nil {
-					results[i] = got[n]
-				}
-			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	return results, errs
 }

@@ -7,6 +7,7 @@ package netns
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -69,20 +70,11 @@ func (l *Lab) Status() (site.Status, error) {
 	for _, c := range l.state.Links {
 		s.Links = append(s.Links, c.Cable)
 	}
-	for _, name := range l.hosts() {
+	for _, name := range slices.Sorted(maps.Keys(l.state.Hosts)) {
 		h := l.state.Hosts[name]
 		s.Hosts = append(s.Hosts, site.HostStatus{Name: name, Address: h.Address, Alive: h.Process.Alive()})
 	}
 	return s, nil
-}
-
-func (l *Lab) hosts() []string {
-	names := make([]string, 0, len(l.state.Hosts))
-	for n := range l.state.Hosts {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Target is how a host of the lab is reached, through NetDial.

@@ -3,6 +3,7 @@ package netns
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -42,21 +43,12 @@ func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, nics map[fabric.
 		}
 		l.state.Links = append(l.state.Links, c)
 	}
-	for _, leaf := range sortedKeys(bridges) {
+	for _, leaf := range slices.Sorted(maps.Keys(bridges)) {
 		if err := l.gateways(middle, bridges[leaf], gatewaysOf(f, n, nics, leaf)); err != nil {
 			return fmt.Errorf("gateways: %w", err)
 		}
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 func subnetsOf(n *fabric.NIC) string {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/parallel"
 )
 
 // rack is the process that runs a lab's machines and cables. The machines end with it.
@@ -137,19 +138,13 @@ func (r *rack) start(b machineBuild) error {
 // await brings all machines to life, side by side.
 func (r *rack) await() {
 	defer close(r.started)
-	var wg sync.WaitGroup
-	errs := make([]error, len(r.build.Machines))
-	for i, b := range r.build.Machines {
-		m := r.machines[b.Host]
-		wg.Go(func() {
-			if err := m.wake(); err != nil {
-				said, _ := os.ReadFile(messagesOf(b.Host)) // its absence says as much
-				errs[i] = fmt.Errorf("machine %s: %w %s", b.Host, err, strings.TrimSpace(string(said)))
-			}
-		})
-	}
-	wg.Wait()
-	r.failure = errors.Join(errs...)
+	r.failure = parallel.Do(0, r.build.Machines, func(_ int, b machineBuild) error {
+		if err := r.machines[b.Host].wake(); err != nil {
+			said, _ := os.ReadFile(messagesOf(b.Host)) // its absence says as much
+			return fmt.Errorf("machine %s: %w %s", b.Host, err, strings.TrimSpace(string(said)))
+		}
+		return nil
+	})
 }
 
 func (m *running) wake() (err error) {

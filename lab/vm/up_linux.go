@@ -14,10 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/lab/site"
+	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/retry"
 )
 
@@ -234,17 +233,12 @@ func (l *Lab) settle(ctx context.Context, o site.Options) error {
 
 // everywhere does something for all hosts, some at once.
 func (l *Lab) everywhere(do func(i int, name string) error) error {
-	var all errgroup.Group
-	all.SetLimit(8)
-	for i, name := range l.hosts() {
-		all.Go(func() error {
-			if err := do(i, name); err != nil {
-				return fmt.Errorf("lab host %s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	return all.Wait()
+	return parallel.Do(8, l.hosts(), func(i int, name string) error {
+		if err := do(i, name); err != nil {
+			return fmt.Errorf("lab host %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
 func (l *Lab) identity(name string) string {

@@ -5,6 +5,7 @@
 package vm
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -52,12 +53,7 @@ func Open(dir string) (*Lab, error) {
 }
 
 func (l *Lab) hosts() []string {
-	names := make([]string, 0, len(l.state.Hosts))
-	for n := range l.state.Hosts {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(l.state.Hosts))
 }
 
 // Status returns which hosts are running, and the faults of cables.
