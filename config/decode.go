@@ -2,13 +2,13 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -322,12 +322,7 @@ func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r h
 	spec := &block{}
 	spec.read(into.Type(), nil)
 	m := v.AsValueMap()
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		part := spec.attr(k)
 		if part == nil {
 			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s", a.name, strings.Join(spec.names(), ", "), k, suggest(k, spec.names()))}

@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -138,7 +138,7 @@ func (l *loader) notYet(e hcl.Expression, s scope, marks cty.ValueMarks) {
 	for w := range what {
 		parts = append(parts, w)
 	}
-	sort.Strings(parts)
+	slices.Sort(parts)
 	if parts == nil {
 		parts = []string{"values that are computed later"}
 	}

@@ -2,7 +2,8 @@ package config
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -67,9 +68,7 @@ func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
 		case before.Type().IsObjectType():
 			names = attributeNames(before)
 		case before.Type().IsMapType() && before.IsKnown():
-			for k := range before.AsValueMap() {
-				names = append(names, k)
-			}
+			names = slices.Collect(maps.Keys(before.AsValueMap()))
 		default:
 			return ""
 		}
@@ -106,10 +105,5 @@ func written(t hcl.Traversal) string {
 
 func attributeNames(v cty.Value) []string {
 	v, _ = v.Unmark()
-	var names []string
-	for n := range v.Type().AttributeTypes() {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(v.Type().AttributeTypes()))
 }

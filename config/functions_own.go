@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
@@ -169,7 +170,7 @@ func matchKeys(args []cty.Value, t cty.Type) (cty.Value, error) {
 func transpose(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	in := args[0].AsValueMap()
 	lists := map[string][]cty.Value{}
-	for _, k := range keys(in) {
+	for _, k := range slices.Sorted(maps.Keys(in)) {
 		for _, v := range in[k].AsValueSlice() {
 			if v.IsNull() {
 				return cty.NilVal, fmt.Errorf("an element is null")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func netdevProblem(d string) string {
 // sysctlKeys checks keys below /proc/sys. A host may set keys in the trees for networking and memory; a
 // NIC's keys do not contain the interface's name.
 func (l *loader) sysctlKeys(m map[string]string, r hcl.Range, host bool) {
-	for _, key := range keys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		root, rest, _ := strings.Cut(strings.ReplaceAll(key, "/", "."), ".")
 		bad := !sysctlShape.MatchString(key) || strings.Contains(key, "..")
 		switch {

@@ -12,25 +12,21 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-func (l *loader) links() {
+// named reads all links, or all networks. It reports a second one of the same name.
+func (l *loader) named(what string, read func(*hclsyntax.Block, instance)) {
 	seen := map[string]bool{}
-	for _, k := range l.blocks["link"] {
+	for _, k := range l.blocks[what] {
 		insts, _ := l.expand(k, scope{})
 		for _, i := range insts {
-			l.nameOnce("link", k, i, seen)
+			if seen[i.name] {
+				l.duplicate(k.DefRange(), "Duplicate "+what+" name", "Another %s is named %q. Rename one.", what, i.name)
+			}
+			seen[i.name] = true
 			if i.on {
-				l.link(k, i)
+				read(k, i)
 			}
 		}
 	}
-}
-
-// nameOnce reports a second link or network of the same name.
-func (l *loader) nameOnce(what string, k *hclsyntax.Block, i instance, seen map[string]bool) {
-	if seen[i.name] {
-		l.duplicate(k.DefRange(), "Duplicate "+what+" name", "Another %s is named %q. Rename one.", what, i.name)
-	}
-	seen[i.name] = true
 }
 
 func (l *loader) link(k *hclsyntax.Block, i instance) {
@@ -104,19 +100,6 @@ func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 func (l *loader) families(subnets []netip.Prefix, b fabric.Block) {
 	if len(subnets) > 2 || len(subnets) == 2 && subnets[0].Addr().Is4() == subnets[1].Addr().Is4() {
 		l.errorf(l.ranges[b.At("subnet")], "Two subnets of one family", "subnet takes one network, or one IPv4 and one IPv6 network.")
-	}
-}
-
-func (l *loader) networks() {
-	seen := map[string]bool{}
-	for _, k := range l.blocks["network"] {
-		insts, _ := l.expand(k, scope{})
-		for _, i := range insts {
-			l.nameOnce("network", k, i, seen)
-			if i.on {
-				l.network(k, i)
-			}
-		}
 	}
 }
 

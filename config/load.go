@@ -9,6 +9,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,7 @@ func (o Options) files(path string) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	if len(names) > 0 {
 		err = nil
 	}
@@ -106,7 +107,7 @@ func (l *loader) within(limit time.Duration, work func()) bool {
 
 // redacted removes sensitive strings from messages. Snippets of the files are shown as they are.
 func (l *loader) redacted() hcl.Diagnostics {
-	for _, text := range keys(l.hidden) {
+	for _, text := range slices.Sorted(maps.Keys(l.hidden)) {
 		for _, d := range l.diags {
 			d.Detail = strings.ReplaceAll(d.Detail, text, "(sensitive)")
 		}
@@ -176,7 +177,7 @@ func Files(path string) ([]string, error) {
 			names = append(names, filepath.Join(path, e.Name()))
 		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s has no *.hcl file", path)
 	}

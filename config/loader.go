@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -171,27 +172,12 @@ func (l *loader) elsewhere(name string, here *block) string {
 	if len(in) == 0 || suggest(name, here.names()) != "" {
 		return ""
 	}
-	sort.Strings(in)
-	return fmt.Sprintf(" It belongs in %s.", strings.Join(compact(in), ", "))
-}
-
-func compact(sorted []string) []string {
-	var out []string
-	for _, s := range sorted {
-		if len(out) == 0 || out[len(out)-1] != s {
-			out = append(out, s)
-		}
-	}
-	return out
+	slices.Sort(in)
+	return fmt.Sprintf(" It belongs in %s.", strings.Join(slices.Compact(in), ", "))
 }
 
 func sortedAttributes(b *hclsyntax.Body) []*hclsyntax.Attribute {
-	out := make([]*hclsyntax.Attribute, 0, len(b.Attributes))
-	for _, a := range b.Attributes {
-		out = append(out, a)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
-	return out
+	return slices.SortedFunc(maps.Values(b.Attributes), func(x, y *hclsyntax.Attribute) int { return x.NameRange.Start.Byte - y.NameRange.Start.Byte })
 }
 
 // sub returns the nested blocks of one type.

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -45,10 +48,10 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 	if err != nil {
 		at = env.Version{} // not set, or already reported as invalid
 	}
-	context := env.Context{Version: at, Fleet: fleet, IsNetdev: l.isNetdev}
+	context := env.Context{Version: at, Fleet: fleet, IsNetdev: l.f.UsesNetdev}
 	var all []env.Set
 	var found []env.Finding
-	for _, name := range keys(n.Env) {
+	for _, name := range slices.Sorted(maps.Keys(n.Env)) {
 		all = append(all, env.Set{Name: name, Value: n.Env[name]})
 		found = append(found, env.Check(name, n.Env[name], context)...)
 	}
@@ -69,16 +72,4 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 		}
 		l.diags = append(l.diags, &hcl.Diagnostic{Severity: severity, Summary: f.Summary, Detail: f.Detail(), Subject: &r})
 	}
-}
-
-// isNetdev reports whether a declared NIC uses the interface of that name.
-func (l *loader) isNetdev(name string) bool {
-	for _, h := range l.f.Hosts {
-		for _, n := range h.NICs {
-			if n.Netdev == name {
-				return true
-			}
-		}
-	}
-	return false
 }

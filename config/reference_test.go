@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +61,7 @@ func reference() (string, error) {
 	for n := range functions(".", newMeter()) {
 		names = append(names, "`"+n+"`")
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	var b strings.Builder
 	b.WriteString(strings.Replace(string(head), "{{functions}}", strings.Join(names, ", "), 1))
 	b.WriteString("\n## Blocks\n\nThe tables below are generated from the comments in the source code.\n")

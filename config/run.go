@@ -4,7 +4,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/go-version"
@@ -43,15 +42,15 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 
 	l.nextStratum(l.hostsValue(false))
 	l.thresholds(l.blocks["validate"], scope{}, &l.f.Validate)
-	l.links()
-	l.networks()
+	l.named("link", l.link)
+	l.named("network", l.network)
 
 	l.nextStratum(l.hostsValue(true))
 	l.hostRest()
 	for _, k := range l.blocks["nccl"] {
 		l.nccl(k, scope{}, &l.f.NCCL)
 	}
-	for _, n := range keys(l.locals) {
+	for _, n := range slices.Sorted(maps.Keys(l.locals)) {
 		l.local(n)
 	}
 	l.outputs()
@@ -132,7 +131,7 @@ func (l *loader) outputs() {
 		}
 		l.f.Outputs = append(l.f.Outputs, fabric.Output{Name: name, Description: o.Description, Sensitive: o.Sensitive, JSON: text})
 	}
-	sort.Slice(l.f.Outputs, func(i, j int) bool { return l.f.Outputs[i].Name < l.f.Outputs[j].Name })
+	slices.SortFunc(l.f.Outputs, func(x, y fabric.Output) int { return strings.Compare(x.Name, y.Name) })
 }
 
 // check adds the problems that package fabric finds in the whole model.

@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/nccl/env"
@@ -21,7 +21,7 @@ func suggestOrList(name string, names []string) string {
 	if s := suggest(name, names); s != "" {
 		return s
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	switch {
 	case len(names) == 0:
 		return " None is declared."

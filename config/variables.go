@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -170,20 +171,11 @@ func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue 
 		case !ok:
 			l.outside("Invalid value", fmt.Sprintf("-var %s: write -var name=value.", in.Var))
 		case vars[n] == nil:
-			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, keys(vars))))
+			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, slices.Sorted(maps.Keys(vars)))))
 		default:
 			out[n] = l.fromText(s, "-var", vars[n])
 		}
 	}
-	return out
-}
-
-func keys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
 	return out
 }
 
@@ -203,7 +195,7 @@ func (l *loader) autoFiles() []string {
 			out = append(out, filepath.Join(l.dir, n))
 		}
 	}
-	sort.Strings(out)
+	slices.Sort(out)
 	return out
 }
 
@@ -218,7 +210,7 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 	}
 	for _, a := range sortedAttributes(body) {
 		if vars[a.Name] == nil {
-			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, suggestOrList(a.Name, keys(vars)))
+			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, suggestOrList(a.Name, slices.Sorted(maps.Keys(vars))))
 			continue
 		}
 		if len(a.Expr.Variables()) > 0 {

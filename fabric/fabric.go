@@ -6,7 +6,10 @@
 // tags, and docs/language.md is generated from the comments.
 package fabric
 
-import "embed"
+import (
+	"embed"
+	"slices"
+)
 
 // Source holds the source of this package, from which package config reads the comments.
 //
@@ -80,4 +83,11 @@ func (f *Fabric) NIC(r NICRef) *NIC {
 		return h.NIC(r.NIC)
 	}
 	return nil
+}
+
+// UsesNetdev reports whether a declared NIC uses the interface of that name.
+func (f *Fabric) UsesNetdev(name string) bool {
+	return slices.ContainsFunc(f.Hosts, func(h *Host) bool {
+		return slices.ContainsFunc(h.NICs, func(n *NIC) bool { return n.Netdev == name })
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/host/process"
 )
 
@@ -115,4 +116,70 @@ func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 		return Answer{}, fmt.Errorf("run %s: killed by signal %s", name, e.Signal)
 	}
 	return Answer{Stdout: string(e.Stdout), Stderr: string(e.Stderr), Exit: e.Exit}, nil
+}
+
+func putFile(root, path string, text []byte, perm fs.FileMode) error {
+	if err := OwnFile(path); err != nil {
+		return err
+	}
+	if err := file.Replace(filepath.Join(root, path), text, perm); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func putFolder(root, path string) error {
+	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") {
+		return fmt.Errorf("%q is not a folder below /etc", path)
+	}
+	err := os.Mkdir(filepath.Join(root, path), 0o755)
+	if err == nil {
+		err = file.SyncFolder(filepath.Dir(filepath.Join(root, path)))
+	} else if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("make folder %s: %w", path, err)
+	}
+	return nil
+}
+
+func removeFile(root, path string) error {
+	full := filepath.Join(root, path)
+	info, err := os.Lstat(full)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case err == nil && !info.IsDir():
+		err = OwnFile(path)
+	case err == nil && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")):
+		err = errors.New("not a folder below /etc")
+	}
+	if err == nil {
+		err = file.Remove(full)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// stage writes files below a new folder. discard removes all of them, so they are not synced.
+func stage(files map[string][]byte) (root string, discard func() error, err error) {
+	root, err = os.MkdirTemp("", "fabricform-")
+	if err != nil {
+		return "", nil, fmt.Errorf("stage files: %w", err)
+	}
+	discard = func() error { return os.RemoveAll(root) }
+	for path, text := range files {
+		full := filepath.Join(root, filepath.Clean("/"+path))
+		err := os.MkdirAll(filepath.Dir(full), 0o755)
+		if err == nil {
+			err = os.WriteFile(full, text, 0o600)
+		}
+		if err != nil {
+			return "", nil, errors.Join(fmt.Errorf("stage files: %w", err), discard())
+		}
+	}
+	return root, discard, nil
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -231,12 +232,7 @@ func (s *server) publish(found []seen) error {
 			now[p.URI] = p
 		}
 	}
-	uris := make([]string, 0, len(now))
-	for uri := range now {
-		uris = append(uris, uri)
-	}
-	slices.Sort(uris)
-	for _, uri := range uris {
+	for _, uri := range slices.Sorted(maps.Keys(now)) {
 		if err := s.tell(now[uri]); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -153,12 +154,7 @@ func declared(out Env, f *fabric.Fabric, h *fabric.Host) Env {
 			delete(merged, out[i].Name)
 		}
 	}
-	names := make([]string, 0, len(merged))
-	for name := range merged {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
 		out = append(out, Setting{name, merged[name], "declared in nccl.env"})
 	}
 	return out

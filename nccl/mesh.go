@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -35,7 +36,7 @@ func directMesh(f *fabric.Fabric, h *fabric.Host, at env.Version) (out Env, prob
 }
 
 // uncabled returns the hosts with training cables that have no cable to this host.
-func uncabled(f *fabric.Fabric, host string) (out []string) {
+func uncabled(f *fabric.Fabric, host string) []string {
 	joined := map[string]bool{host: true}
 	all := map[string]bool{}
 	for _, l := range f.Links {
@@ -49,13 +50,8 @@ func uncabled(f *fabric.Fabric, host string) (out []string) {
 			joined[peer] = true
 		}
 	}
-	for other := range all {
-		if !joined[other] {
-			out = append(out, other)
-		}
-	}
-	slices.Sort(out)
-	return out
+	maps.DeleteFunc(all, func(host string, _ bool) bool { return joined[host] })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // prefixLength returns one prefix length that distinguishes the IPv4 subnets of all cables; 0: no IPv4.

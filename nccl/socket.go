@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func usable(snap *facts.Snapshot, netdev string) []string {
 }
 
 // beyond returns the hosts with training NICs that are not on the NIC's link or network.
-func beyond(f *fabric.Fabric, n *fabric.NIC) (out []string) {
+func beyond(f *fabric.Fabric, n *fabric.NIC) []string {
 	reached := map[string]bool{n.Host: true}
 	all := map[string]bool{}
 	add := func(refs []fabric.NICRef, role string) {
@@ -82,13 +83,8 @@ func beyond(f *fabric.Fabric, n *fabric.NIC) (out []string) {
 	for _, w := range f.Networks {
 		add(w.Members, w.Role)
 	}
-	for host := range all {
-		if !reached[host] {
-			out = append(out, host)
-		}
-	}
-	slices.Sort(out)
-	return out
+	maps.DeleteFunc(all, func(host string, _ bool) bool { return reached[host] })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // managementNetdev returns the interface with the host's management address, or "" if it is unknown.

@@ -40,30 +40,9 @@ var (
 // watch closes the connection if the host stops answering, or if ctx ends before the helper runs. Later,
 // the owner of the session decides what an interruption means.
 func (c *connection) watch(ctx context.Context) {
-	interrupted := ctx.Done()
-	for {
-		answered := make(chan error, 1)
-		go func() { // ends with the connection
-			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-			answered <- err
-		}()
-		for wait, patience := true, time.After(c.patience); wait; {
-			select {
-			case <-c.ended:
-				return
-			case <-interrupted:
-				if interrupted = nil; !c.started.Load() {
-					c.close()
-				}
-			case <-patience:
-				c.silent.Store(true)
-				c.close()
-			case err := <-answered:
-				if wait = false; err != nil {
-					c.close() // the connection ended by itself
-				}
-			}
-		}
+	interrupted, answered := ctx.Done(), make(chan error, 1)
+	var patience <-chan time.Time // runs while an answer is missing
+	for next := time.After(0); ; {
 		select {
 		case <-c.ended:
 			return
@@ -71,7 +50,20 @@ func (c *connection) watch(ctx context.Context) {
 			if interrupted = nil; !c.started.Load() {
 				c.close()
 			}
-		case <-time.After(keepAliveEvery):
+		case <-next:
+			patience = time.After(c.patience)
+			go func() { // ends with the connection
+				_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+				answered <- err
+			}()
+		case <-patience:
+			c.silent.Store(true)
+			c.close()
+		case err := <-answered:
+			if err != nil {
+				c.close() // the connection ended by itself
+			}
+			next, patience = time.After(keepAliveEvery), nil
 		}
 	}
 }

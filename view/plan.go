@@ -2,8 +2,8 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/fabricform/fabricform/planner"
@@ -189,12 +189,7 @@ func Count(n int, noun string) string {
 
 // Unreachable prints why hosts are unreachable, one line for each, in the order of names.
 func (p *Printer) Unreachable(hosts map[string]string) {
-	names := make([]string, 0, len(hosts))
-	for n := range hosts {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(hosts)) {
 		p.Linef("%s %s: %s", p.bad("✗ unreachable"), p.bold(n), hosts[n])
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/lab/netns"
+	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/providers"
 )
 
-// hostCommands returns the hidden commands that run on a host.
+// hostCommands returns the hidden commands that run on a host, or as a process of a lab.
 func hostCommands() []*cobra.Command {
-	return []*cobra.Command{agentCommand(), guardCommand(), installCommand()}
+	return []*cobra.Command{agentCommand(), guardCommand(), installCommand(), labHostCommand(), labRackCommand()}
 }
 
 // agentCommand returns the command of the helper on the host, which speaks on stdin and stdout.
@@ -75,5 +77,23 @@ func installCommand() *cobra.Command {
 			// Not the command's context: as with a guardian.
 			return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
 		},
+	}
+}
+
+// labHostCommand returns the command that runs as process 1 of a lab's host.
+func labHostCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return netns.HostMain(args) },
+	}
+}
+
+// labRackCommand returns the command that runs the virtual machines and cables of a lab.
+func labRackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,
+		DisableFlagParsing: true,
+		RunE:               func(cmd *cobra.Command, args []string) error { return vm.RackMain(cmd.Context(), args) },
 	}
 }

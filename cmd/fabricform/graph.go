@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -32,13 +34,9 @@ func graphCommand(a *app) *cobra.Command {
 			}
 			return a.out.Raw([]byte(view.Topology(f).Text(format)))
 		}
-		s, err := a.open(cmd.Context(), fabricArg(args))
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		p := s.Plan(cmd.Context())
-		return a.out.Raw([]byte(view.Order(p).Text(format)))
+		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+			return a.out.Raw([]byte(view.Order(s.Plan(ctx)).Text(format)))
+		})(cmd, args)
 	}
 	return c
 }

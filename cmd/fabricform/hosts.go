@@ -41,13 +41,19 @@ func (a *app) load(path string) (*fabric.Fabric, error) {
 	return f, nil
 }
 
-// open loads the fabric and connects to its hosts.
-func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
+// loaded loads the fabric and returns it with the options to reach its hosts.
+func (a *app) loaded(path string) (*fabric.Fabric, apply.SessionOptions, error) {
 	f, err := a.load(path)
 	if err != nil {
-		return nil, err
+		return nil, apply.SessionOptions{}, err
 	}
 	o, err := a.session(f, config.SourceID(path))
+	return f, o, err
+}
+
+// open loads the fabric and connects to its hosts.
+func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
+	f, o, err := a.loaded(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +66,7 @@ func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
 // openToDestroy opens a session that undoes everything the fabric made. -host may also name hosts that
 // only the other hosts' rosters still list.
 func (a *app) openToDestroy(ctx context.Context, path string, management bool) (*apply.Session, error) {
-	f, err := a.load(path)
-	if err != nil {
-		return nil, err
-	}
-	o, err := a.session(f, config.SourceID(path))
+	f, o, err := a.loaded(path)
 	if err != nil {
 		return nil, err
 	}

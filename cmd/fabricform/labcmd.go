@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/lab"
-	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/site"
 	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/view"
@@ -35,12 +35,19 @@ the lab is up in seconds, with or without KVM, and needs no root.`,
 	return c
 }
 
-func (a *app) openLab(path string) (lab.Lab, error) {
-	f, err := a.load(path)
-	if err != nil {
-		return nil, err
+// onLab returns the body of a command that works on the lab of the fabric in its first argument.
+func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		f, err := a.load(fabricArg(args))
+		if err != nil {
+			return err
+		}
+		l, err := lab.Open(f.Name)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), l, args)
 	}
-	return lab.Open(f.Name)
 }
 
 func labUp(a *app) *cobra.Command {
@@ -61,7 +68,7 @@ func labUp(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().StringVar(&backend, "backend", netns.Backend, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
+	c.Flags().StringVar(&backend, "backend", site.Netns, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
 	c.Flags().StringVar(&owner, "owner", "", "network manager of the virtual machines: "+strings.Join(vm.Owners(), ", "))
 	c.Flags().StringVar(&sshd, "sshd", "", "run this OpenSSH `sshd` in the hosts instead of the built-in server")
 	return c
@@ -70,18 +77,14 @@ func labUp(a *app) *cobra.Command {
 func labStatus(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "status [FABRIC]", Short: "Show the lab's hosts and cables", Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.openLab(fabricArg(args))
-			if err != nil {
-				return err
-			}
+		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
 			s, err := l.Status()
 			if err != nil {
 				return err
 			}
 			a.out.Lab(s)
 			return nil
-		},
+		}),
 	}
 	a.fabricFlags(c)
 	return c
@@ -91,17 +94,13 @@ func labExec(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec FABRIC HOST -- COMMAND…", Short: "Run a command inside a host of the lab", Args: cobra.MinimumNArgs(3),
 		Example: "  fabricform lab exec examples/roce-pair.hcl a -- ip -br addr",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.openLab(args[0])
-			if err != nil {
-				return err
-			}
-			code, err := l.Exec(cmd.Context(), args[1], args[2:], os.Stdin, os.Stdout, os.Stderr)
+		RunE: a.onLab(func(ctx context.Context, l lab.Lab, args []string) error {
+			code, err := l.Exec(ctx, args[1], args[2:], os.Stdin, os.Stdout, os.Stderr)
 			if err != nil {
 				return err
 			}
 			return exitWith(code)
-		},
+		}),
 	}
 	a.fabricFlags(c)
 	return c
@@ -114,11 +113,7 @@ func labFault(a *app) *cobra.Command {
 		Example: `  fabricform lab fault examples/roce-pair.hcl rail0 cut
   fabricform lab fault examples/roce-pair.hcl rail0 swap=rail1
   fabricform lab fault examples/roce-pair.hcl rail0 none`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.openLab(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onLab(func(_ context.Context, l lab.Lab, args []string) error {
 			f, err := site.ParseFault(args[2])
 			if err != nil {
 				return err
@@ -128,7 +123,7 @@ func labFault(a *app) *cobra.Command {
 			}
 			a.out.Linef("✓ link %s: %s", args[1], args[2])
 			return nil
-		},
+		}),
 	}
 	a.fabricFlags(c)
 	return c
@@ -138,18 +133,14 @@ func labReboot(a *app) *cobra.Command {
 	var hard bool
 	c := &cobra.Command{
 		Use: "reboot FABRIC HOST", Short: "Reboot a host of a lab of virtual machines, and wait until it is back", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := a.openLab(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onLab(func(ctx context.Context, l lab.Lab, args []string) error {
 			a.err.Progressf("%s", "rebooting "+args[1])
-			if err := l.Reboot(cmd.Context(), args[1], hard); err != nil {
+			if err := l.Reboot(ctx, args[1], hard); err != nil {
 				return err
 			}
 			a.out.Linef("✓ %s is back.", args[1])
 			return nil
-		},
+		}),
 	}
 	a.fabricFlags(c)
 	c.Flags().BoolVar(&hard, "hard", false, "cut the host's power instead of asking it to reboot")
@@ -161,11 +152,7 @@ func labImage(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "image", Short: "Make the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			recipe, err := vm.RecipeFor(owner)
-			if err != nil {
-				return err
-			}
-			dir, accel, err := vm.Image(cmd.Context(), recipe, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
+			dir, accel, err := lab.Image(cmd.Context(), owner, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
 			if err != nil {
 				return err
 			}
@@ -180,17 +167,13 @@ func labImage(a *app) *cobra.Command {
 func labDown(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "down [FABRIC]", Short: "Stop and remove the lab", Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			l, err := a.openLab(fabricArg(args))
-			if err != nil {
-				return err
-			}
+		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
 			if err := l.Down(); err != nil {
 				return fmt.Errorf("remove lab: %w", err)
 			}
 			a.out.Linef("✓ the lab is down, and all its parts are removed.")
 			return nil
-		},
+		}),
 	}
 	a.fabricFlags(c)
 	return c

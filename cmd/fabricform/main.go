@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -95,4 +96,13 @@ func longFlags(args []string) []string {
 		out = append(out, arg)
 	}
 	return out
+}
+
+// remoteShell runs when mpirun calls this program by the name probe.RemoteShell, to start a daemon on another host.
+func remoteShell() int {
+	code, err := probe.AskRemoteShell(os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
 }

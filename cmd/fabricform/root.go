@@ -86,7 +86,6 @@ func rootCommand(a *app) *cobra.Command {
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
 	root.AddCommand(hostCommands()...)
-	root.AddCommand(labHostCommand(), labRackCommand())
 	return root
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,13 +36,10 @@ configuration persists. A host that was never changed is only compared with the 
 		if err != nil {
 			return err
 		}
-		s, err := a.open(cmd.Context(), fabricArg(args))
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		o := apply.VerifyOptions{Only: checks, Link: a.Link, AfterReboot: afterReboot}
-		return a.finish(apply.Verify(cmd.Context(), s, o, a.events(false)), report)
+		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+			o := apply.VerifyOptions{Only: checks, Link: a.Link, AfterReboot: afterReboot}
+			return a.finish(apply.Verify(ctx, s, o, a.events(false)), report)
+		})(cmd, args)
 	}
 	return c
 }

@@ -48,21 +48,15 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 			return fmt.Errorf("management network of lab host %s: %w", h.Name, err)
 		}
 	}
-	nics := map[fabric.NICRef]*fabric.NIC{}
-	for _, h := range f.Hosts {
-		for _, n := range h.NICs {
-			nics[n.Ref()] = n
-		}
-	}
 	linked := map[fabric.NICRef]bool{}
 	for j, link := range f.Links {
-		if err := l.wire(middle, nics, j, link); err != nil {
+		if err := l.wire(middle, f, j, link); err != nil {
 			return fmt.Errorf("lab link %s: %w", link.Name, err)
 		}
 		linked[link.Endpoints[0]], linked[link.Endpoints[1]] = true, true
 	}
 	for k, network := range f.Networks {
-		if err := l.segment(middle, f, nics, k, network); err != nil {
+		if err := l.segment(middle, f, k, network); err != nil {
 			return fmt.Errorf("lab network %s: %w", network.Name, err)
 		}
 		for _, r := range network.Members {
@@ -179,7 +173,7 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 }
 
 // wire lays a cable: NIC, end, bridge, end, NIC.
-func (l *Lab) wire(middle *netlink.Handle, nics map[fabric.NICRef]*fabric.NIC, j int, link *fabric.Link) error {
+func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link) error {
 	bridge := "w" + strconv.Itoa(j)
 	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
 	if err := addBridge(middle, bridge); err != nil {
@@ -187,7 +181,7 @@ func (l *Lab) wire(middle *netlink.Handle, nics map[fabric.NICRef]*fabric.NIC, j
 	}
 	for side, ref := range link.Endpoints {
 		c.Ends = append(c.Ends, End{Device: bridge + string("ab"[side]), Bridge: bridge})
-		if err := l.connect(middle, c.Ends[side], ref.Host, nics[ref], c.Gbps); err != nil {
+		if err := l.connect(middle, c.Ends[side], ref.Host, f.NIC(ref), c.Gbps); err != nil {
 			return err
 		}
 	}

@@ -20,10 +20,10 @@ import (
 
 // segment builds a network: a bridge for a switched one, a bridge for each subnet of a routed one,
 // and on every bridge the gateways that the members' routes name, which the router has.
-func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, nics map[fabric.NICRef]*fabric.NIC, k int, n *fabric.Network) error {
+func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network) error {
 	bridges := map[string]string{}
 	for i, ref := range n.Members {
-		nic := nics[ref]
+		nic := f.NIC(ref)
 		leaf := ""
 		if n.Routed {
 			leaf = subnetsOf(nic)
@@ -44,7 +44,7 @@ func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, nics map[fabric.
 		l.state.Links = append(l.state.Links, c)
 	}
 	for _, leaf := range slices.Sorted(maps.Keys(bridges)) {
-		if err := l.gateways(middle, bridges[leaf], gatewaysOf(f, n, nics, leaf)); err != nil {
+		if err := l.gateways(middle, bridges[leaf], gatewaysOf(f, n, leaf)); err != nil {
 			return fmt.Errorf("gateways: %w", err)
 		}
 	}
@@ -62,16 +62,18 @@ func subnetsOf(n *fabric.NIC) string {
 
 // gatewaysOf are the addresses that members on a leaf route through and that no host has, with
 // their subnet's prefix length.
-func gatewaysOf(f *fabric.Fabric, n *fabric.Network, nics map[fabric.NICRef]*fabric.NIC, leaf string) []netip.Prefix {
+func gatewaysOf(f *fabric.Fabric, n *fabric.Network, leaf string) []netip.Prefix {
 	taken := map[netip.Addr]bool{}
-	for _, nic := range nics {
-		for _, p := range nic.Addresses {
-			taken[p.Addr()] = true
+	for _, h := range f.Hosts {
+		for _, nic := range h.NICs {
+			for _, p := range nic.Addresses {
+				taken[p.Addr()] = true
+			}
 		}
 	}
 	var out []netip.Prefix
 	for _, ref := range n.Members {
-		nic := nics[ref]
+		nic := f.NIC(ref)
 		if n.Routed && subnetsOf(nic) != leaf {
 			continue
 		}

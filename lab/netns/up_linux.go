@@ -28,7 +28,7 @@ func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *L
 			return nil, err
 		}
 	}
-	l := &Lab{dir: dir, state: state{Backend: Backend, Name: f.Name, Hosts: map[string]Host{}}}
+	l := &Lab{dir: dir, state: state{Backend: site.Netns, Name: f.Name, Hosts: map[string]Host{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Down())

@@ -12,6 +12,12 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
+// The kinds of labs.
+const (
+	Netns = "netns"
+	VM    = "vm"
+)
+
 // Options configure a lab.
 type Options struct {
 	Program  string       // the program of the lab's own processes; "": this program

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -22,19 +23,11 @@ import (
 
 // Up builds the lab in a directory. If it fails, it removes everything it created.
 func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
-	owner := o.Owner
-	if owner == "" {
-		owner = DefaultOwner
-	}
-	recipe, err := RecipeFor(owner)
+	image, accel, err := Image(ctx, cmp.Or(o.Owner, DefaultOwner), o)
 	if err != nil {
 		return nil, err
 	}
-	image, accel, err := Image(ctx, recipe, o)
-	if err != nil {
-		return nil, err
-	}
-	l := &Lab{dir: dir, state: state{Backend: Backend, Name: f.Name, Image: image, Hosts: map[string]Host{}}}
+	l := &Lab{dir: dir, state: state{Backend: site.VM, Name: f.Name, Image: image, Hosts: map[string]Host{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Down())

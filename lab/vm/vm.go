@@ -6,111 +6,20 @@ package vm
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"time"
-
-	"github.com/fabricform/fabricform/lab/site"
 )
 
-// Backend is the name of this kind of lab.
-const Backend = "vm"
+// DefaultOwner is the network manager of guests that nobody asked for another one.
+const DefaultOwner = "networkd"
 
-// Lab is a running lab.
-type Lab struct {
-	dir   string
-	state state
+// owners are the network managers that guests can have, with their packages. image.sh sets them up.
+var owners = map[string][]string{
+	DefaultOwner:             nil,
+	"networkmanager":         {"network-manager"},
+	"netplan-networkd":       {"netplan.io"},
+	"netplan-networkmanager": {"netplan.io", "network-manager"},
+	"ifupdown":               {"ifupdown"},
 }
 
-// state is the content of lab.json.
-type state struct {
-	Backend string          `json:"backend"`
-	Name    string          `json:"name"`
-	Rack    site.Process    `json:"rack"`  // the process that runs the machines and cables
-	Image   string          `json:"image"` // the directory of the guests' image
-	Hosts   map[string]Host `json:"hosts"`
-	Links   []site.Cable    `json:"links"`
-}
-
-// Host is one virtual machine.
-type Host struct {
-	Port int   `json:"port"` // of loopback, which leads to the guest's SSH server
-	NICs []NIC `json:"nics"`
-}
-
-// NIC is a card of a guest, in the order of its slots.
-type NIC struct {
-	Netdev string `json:"netdev"`
-	MAC    string `json:"mac"`
-	Port   int    `json:"port"` // of the switchboard
-}
-
-// Open returns the lab in that folder.
-func Open(dir string) (*Lab, error) {
-	l := &Lab{dir: dir}
-	return l, site.Read(dir, &l.state)
-}
-
-func (l *Lab) hosts() []string {
-	return slices.Sorted(maps.Keys(l.state.Hosts))
-}
-
-// Status returns which hosts are running, and the faults of cables.
-func (l *Lab) Status() (site.Status, error) {
-	s := site.Status{Name: l.state.Name, Backend: Backend, Links: l.state.Links}
-	alive := map[string]bool{}
-	if l.state.Rack.Alive() {
-		a, err := l.ask(request{Op: opStatus})
-		if err != nil {
-			return s, err
-		}
-		alive = a.Alive
-	}
-	for _, n := range l.hosts() {
-		s.Hosts = append(s.Hosts, site.HostStatus{Name: n, Address: "127.0.0.1:" + strconv.Itoa(l.state.Hosts[n].Port), Alive: alive[n],
-			Console: filepath.Join(l.dir, consoleOf(n))})
-	}
-	return s, nil
-}
-
-// Target returns how to reach a host of the lab.
-func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
-	return "127.0.0.1", l.state.Hosts[host].Port, "root", filepath.Join(l.state.Image, keyFile), filepath.Join(l.dir, "known_hosts")
-}
-
-// connectTimeout: four emulated machines on two processors were seen to take 8 s for a login.
-const connectTimeout = time.Minute
-
-// ConnectTimeout is longer than for real hosts.
-func (l *Lab) ConnectTimeout() time.Duration { return connectTimeout }
-
-// LinkCapGbps returns 0: the throughput of an emulated machine says nothing about a real one.
-func (l *Lab) LinkCapGbps() float64 { return 0 }
-
-// Fault breaks or repairs a cable.
-func (l *Lab) Fault(name string, f site.Fault, said string) error {
-	j, err := site.Find(l.state.Links, name)
-	if err != nil {
-		return err
-	}
-	if f.Swap != "" {
-		if _, err := site.Find(l.state.Links, f.Swap); err != nil {
-			return err
-		}
-	}
-	if _, err := l.ask(request{Op: opFault, Cable: name, Fault: f}); err != nil {
-		return err
-	}
-	for i := range l.state.Links {
-		// Repairing either cable of a swap removes the swap.
-		if l.state.Links[i].Fault == "swap="+name || l.state.Links[j].Fault == "swap="+l.state.Links[i].Name {
-			l.state.Links[i].Fault = ""
-		}
-	}
-	l.state.Links[j].Fault = said
-	if f.None() {
-		l.state.Links[j].Fault = ""
-	}
-	return site.Write(l.dir, l.state)
-}
+// Owners are the network managers that guests can have.
+func Owners() []string { return slices.Sorted(maps.Keys(owners)) }

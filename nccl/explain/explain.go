@@ -185,15 +185,5 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 
 // isNetdev reports whether a NIC of the fabric uses the interface of that name.
 func (r *reading) isNetdev(name string) bool {
-	if r.fabric == nil {
-		return false
-	}
-	for _, h := range r.fabric.Hosts {
-		for _, n := range h.NICs {
-			if n.Netdev == name {
-				return true
-			}
-		}
-	}
-	return false
+	return r.fabric != nil && r.fabric.UsesNetdev(name)
 }

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -32,7 +33,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	for _, n := range h.NICs {
 		out = append(out, resource.New(h.Name, KindNIC, n.Name, n.Pos, nicSpec(n)))
 	}
-	for _, key := range sortedKeys(h.Sysctl) {
+	for _, key := range slices.Sorted(maps.Keys(h.Sysctl)) {
 		out = append(out, resource.New(h.Name, KindSysctl, key, h.Pos, SysctlSpec{Key: key, Value: h.Sysctl[key]}))
 	}
 	for _, m := range h.Routes {

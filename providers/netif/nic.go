@@ -117,7 +117,7 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	}
 	var out []resource.Change
 	wanted := want.WantedSysctls()
-	for _, key := range sortedKeys(wanted) {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) && !stillAccepts(key, now, wanted[key]) {
 			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key], Atom: got.atom("sysctl " + key)})
 		}
@@ -184,13 +184,4 @@ func state(up bool) string {
 // sameSysctl compares values without regard to white space, because the kernel always separates lists by tabs.
 func sameSysctl(a, b string) bool {
 	return slices.Equal(strings.Fields(a), strings.Fields(b))
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -31,9 +31,6 @@ type state struct {
 	Links   []Cable         `json:"links"`
 }
 
-// Backend is the name of this kind of lab.
-const Backend = "netns"
-
 // Host is one host of the lab.
 type Host struct {
 	Process site.Process `json:"process"`
@@ -66,7 +63,7 @@ func (l *Lab) save() error { return site.Write(l.dir, l.state) }
 
 // Status returns which hosts are running, and the faults of cables.
 func (l *Lab) Status() (site.Status, error) {
-	s := site.Status{Name: l.state.Name, Backend: Backend}
+	s := site.Status{Name: l.state.Name, Backend: site.Netns}
 	for _, c := range l.state.Links {
 		s.Links = append(s.Links, c.Cable)
 	}

@@ -9,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,23 +41,8 @@ type Recipe struct {
 	Owner    string   // who configures the guests' NICs, of Owners
 }
 
-// DefaultOwner is the network manager of guests that nobody asked for another one.
-const DefaultOwner = "networkd"
-
-// owners are the network managers that guests can have, with their packages. image.sh sets them up.
-var owners = map[string][]string{
-	DefaultOwner:             nil,
-	"networkmanager":         {"network-manager"},
-	"netplan-networkd":       {"netplan.io"},
-	"netplan-networkmanager": {"netplan.io", "network-manager"},
-	"ifupdown":               {"ifupdown"},
-}
-
-// Owners are the network managers that guests can have.
-func Owners() []string { return slices.Sorted(maps.Keys(owners)) }
-
-// RecipeFor is a Debian with RDMA, the tools that measure it, and a network manager.
-func RecipeFor(owner string) (Recipe, error) {
+// recipeFor is a Debian with RDMA, the tools that measure it, and a network manager.
+func recipeFor(owner string) (Recipe, error) {
 	more, ok := owners[owner]
 	if !ok {
 		return Recipe{}, fmt.Errorf("unknown owner %q; use one of %s", owner, strings.Join(Owners(), ", "))
@@ -104,8 +87,12 @@ func checkPrograms() error {
 	return fmt.Errorf("a lab of virtual machines needs packages that are not installed: run `apt-get install %s`", strings.Join(missing, " "))
 }
 
-// Image returns the folder of the recipe's image, and makes it where it is not there yet.
-func Image(ctx context.Context, r Recipe, o site.Options) (dir string, accel string, err error) {
+// Image returns the folder of the image with the owner, and makes it where it is not there yet.
+func Image(ctx context.Context, owner string, o site.Options) (dir string, accel string, err error) {
+	r, err := recipeFor(owner)
+	if err != nil {
+		return "", "", err
+	}
 	if err := checkPrograms(); err != nil {
 		return "", "", err
 	}
