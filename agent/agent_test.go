@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -98,6 +99,49 @@ func TestSlowHostsAreGivenTime(t *testing.T) {
 		if got := Patience(took[0], took[1]); got != want {
 			t.Errorf("%s: %s", took, got)
 		}
+	}
+}
+
+// TestFramesAreLimited: a longer frame is not written, and one that is announced is refused before any of it is read.
+func TestFramesAreLimited(t *testing.T) {
+	var out bytes.Buffer
+	w := &frameWriter{w: &out}
+	if err := w.write(frame{Method: strings.Repeat("x", maxFrame)}); err == nil || !strings.Contains(err.Error(), "exceed the limit") || out.Len() > 0 {
+		t.Errorf("%d bytes were written: %v", out.Len(), err)
+	}
+	body := strings.NewReader(strings.Repeat(" ", maxFrame+1))
+	head := strings.NewReader(string(binary.BigEndian.AppendUint32(nil, maxFrame+1)))
+	if _, err := readFrame(bufio.NewReaderSize(io.MultiReader(head, body), 16)); err == nil || !strings.Contains(err.Error(), "exceeds the limit") || body.Len() <= maxFrame {
+		t.Errorf("%d bytes were left: %v", body.Len(), err)
+	}
+}
+
+// TestHostsUnderLoadMayBeatLate: while a program spins on a host, its silence means nothing for some seconds more.
+func TestHostsUnderLoadMayBeatLate(t *testing.T) {
+	for method, alive := range map[string]bool{"ping": false, Busy + "verbs": true} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			answered := make(chan struct{})
+			go func() { // greets, answers late, and does not beat
+				defer close(answered)
+				fw := &frameWriter{w: far}
+				_, _ = io.WriteString(far, magic)
+				_ = fw.write(frame{Hello: &Hello{Version: "b1"}})
+				go func() { _, _ = io.Copy(io.Discard, far) }()
+				time.Sleep(mostPatience - time.Second)
+				_ = fw.write(frame{ID: 1})
+			}()
+			c, err := Connect(t.Context(), near, "b1", deadAfter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Call(t.Context(), "h", method, nil, nil); (err == nil) != alive {
+				t.Errorf("%s: %v", method, err)
+			}
+			c.Close()
+			far.Close()
+			<-answered
+		})
 	}
 }
 

@@ -595,6 +595,32 @@ func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
 	}
 }
 
+// TestATokenOfAnotherFabricEndsNothing: its hosts may have the same names.
+func TestATokenOfAnotherFabricEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
+		all, err := storeIn(y.state).all("")
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		other := storeIn(t.TempDir())
+		other.Fabric, all[0].Fabric = "g", "g"
+		saveTokens(t, other, all[0])
+		path, err := other.path(all[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, h := range y.hosts {
+			h.asked = nil
+			r := Confirm(t.Context(), y.fabric, y.options(), path, y.heard)
+			if r.Ending != Failed || r.Err == nil || !strings.Contains(r.Err.Error(), `belongs to fabric "g", not "f"`) || len(h.asked) > 0 {
+				t.Errorf("host %s was asked for %v: ending %d, %v", name, h.asked, r.Ending, r.Err)
+			}
+		}
+	})
+}
+
 // TestAnInterruptDoesNotPartAConfirm: what one host commits, the other commits.
 func TestAnInterruptDoesNotPartAConfirm(t *testing.T) {
 	for _, method := range []string{"tx.persist", "tx.commit"} {

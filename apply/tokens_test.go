@@ -154,14 +154,14 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 	}
 	const whole = `{"id": "1", "fabric": "f", "hosts": {"a": {}}`
 	for text, says := range map[string]string{
-		``:                                    "unexpected end",
-		`{"fabric": "f`:                       "unexpected end",
-		`null`:                                "the file belongs to fabric",
-		`[]`:                                  "cannot unmarshal",
-		`{"fabric": "g"}`:                     `the file belongs to fabric "g", not "f"`,
-		`{"fabric": "f", "hosts": 1}`:         "cannot unmarshal",
-		`{"fabric": "f", "hosts": {"a": {}}}`: "the apply's id or its hosts are missing",
-		`{"id": "1", "fabric": "f"}`:          "the apply's id or its hosts are missing",
+		``:              "unexpected end",
+		`{"fabric": "f`: "unexpected end",
+		`null`:          "the file belongs to fabric",
+		`[]`:            "cannot unmarshal",
+		`{"id": "1", "fabric": "g", "hosts": {"a": {}}}`:             `the file belongs to fabric "g", not "f"`,
+		`{"fabric": "f", "hosts": 1}`:                                "cannot unmarshal",
+		`{"fabric": "f", "hosts": {"a": {}}}`:                        "the apply's id or its hosts are missing",
+		`{"id": "1", "fabric": "f"}`:                                 "the apply's id or its hosts are missing",
 		`{"id": "1", "fabric": "f", "hosts": {}, "waits": {}}`:       "the apply's id or its hosts are missing",
 		whole + `, "waits": {}}`:                                     "the applied fabric is missing",
 		whole + `, "waits": {"fabric": null}}`:                       "the applied fabric is missing",

@@ -77,7 +77,7 @@ func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
 	}
 	s.port = l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\n",
+	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\nSubsystem sftp internal-sftp\n",
 		s.port, s.path("host"), s.path("authorized"))
 	if authority != nil {
 		s.certify(authority)

@@ -35,6 +35,7 @@ type rack struct {
 	apply   func(resource.StepLog) error
 	reboots int
 	refuses error // to restart
+	planned func()
 }
 
 // ReadFile has the journal in the test's own folder.
@@ -47,9 +48,9 @@ func (r *rack) ReadFile(ctx context.Context, path string) ([]byte, error) {
 
 func (r *rack) Records(_ context.Context) (map[string][]byte, error) { return nil, nil }
 
-func (r *rack) Reboot(context.Context) error {
-	if r.refuses != nil {
-		return r.refuses
+func (r *rack) Reboot(ctx context.Context) error {
+	if err := errors.Join(r.refuses, ctx.Err()); err != nil {
+		return err
 	}
 	r.reboots++
 	return nil
@@ -62,7 +63,12 @@ func (drivers) Stage() string { return resource.StageStack }
 
 func (drivers) Observe(*facts.Snapshot, string) (*string, error) { return new(string), nil }
 
-func (d drivers) Diff(string, *string) []resource.Change { return slices.Clone(d.left) }
+func (d drivers) Diff(string, *string) []resource.Change {
+	if d.planned != nil {
+		d.planned()
+	}
+	return slices.Clone(d.left)
+}
 
 func (d drivers) Apply(ctx context.Context, _ host.Host, _ string, _ []resource.Change) error {
 	if d.apply != nil {
@@ -393,4 +399,14 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 		t.Error(err)
 	}
 	r.whole(t)
+}
+
+// TestARestartIsNotCutByAnInterrupt: once it was decided, whoever asked may be gone.
+func TestARestartIsNotCutByAnInterrupt(t *testing.T) {
+	r := newRack(t, restart)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.planned = cancel
+	if _, err := r.stackReboot(ctx, order("one", restart)); err != nil || r.reboots != 1 || ctx.Err() == nil {
+		t.Errorf("%d restarts, %v", r.reboots, err)
+	}
 }
