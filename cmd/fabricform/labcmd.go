@@ -38,7 +38,7 @@ the lab is up in seconds, with or without KVM, and needs no root.`,
 // onLab returns the body of a command that works on the lab of the fabric in its first argument.
 func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		f, err := a.load(fabricArg(args))
+		f, err := a.load(fabricArg(args[:min(1, len(args))]))
 		if err != nil {
 			return err
 		}
