@@ -119,7 +119,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 			}
 			if err == nil { // the hash differs: the part that was there is from another file
 				if wrong++; wrong > 1 {
-					return errors.New("the SHA-256 is wrong after two uploads: does the file change during the upload?")
+					return errors.New("the SHA-256 is wrong after two uploads: check whether the file changes during the upload")
 				}
 				continue
 			}

@@ -33,7 +33,7 @@ type Backup struct {
 	Forward json.RawMessage `json:"forward,omitempty"`
 }
 
-// Part is the state that one room saved. Only that room reads it.
+// Part is the state that one keeper saved. Only that keeper reads it.
 type Part struct {
 	Room string          `json:"room"`
 	Data json.RawMessage `json:"data"`

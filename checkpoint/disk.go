@@ -30,7 +30,7 @@ func (s *Store) locked(do func(now Moment) error) error {
 	return do(now)
 }
 
-// recordReboots returns all transactions. It first records a reboot in those that are open.
+// recordReboots returns all transactions, after it has applied the Reboot event to open ones from an earlier boot.
 func (s *Store) recordReboots(now Moment) ([]*Transaction, error) {
 	all, err := s.List()
 	if err != nil {

@@ -45,7 +45,7 @@ func takeFile(path string) (File, error) {
 	case !info.Mode().IsRegular():
 		return f, fmt.Errorf("not a regular file but %s", info.Mode().Type())
 	case info.Size() > maxKeptFile:
-		return f, errors.New("it is larger than 1 MiB")
+		return f, errors.New("larger than 1 MiB")
 	}
 	f.Mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
 	f.Content, err = os.ReadFile(path)

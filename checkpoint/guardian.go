@@ -20,7 +20,7 @@ type Guardian struct {
 	Restore Restorer
 }
 
-// A guardian looks again at least so often: it ends soon after the transaction does.
+// lookEvery is how often a guardian looks at its transaction, so that it ends soon after the transaction.
 const lookEvery = time.Second
 
 // stopPatience is how long a killed helper may take to exit. If it blocks in the kernel for longer, the

@@ -60,7 +60,7 @@ func (t Transaction) after(e Event, now Moment) (*Transaction, error) {
 // Decision is what a guardian does next.
 type Decision int
 
-// The decisions.
+// Decisions of a guardian.
 const (
 	Wait Decision = iota
 	GoBack

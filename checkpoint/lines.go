@@ -11,15 +11,16 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// line is one way to run a program later, independent of this process.
+// line is one way to run a program later, independently of this process.
 type line struct {
-	name  string
+	name  string // "guardian" or "systemd", as Fired reports it
+	title string // in messages
 	start func(ctx context.Context, unit string, after time.Duration, argv []string) error
 }
 
 // lines returns the lines of defence of this host: a detached process and, with systemd, a timer.
 func lines() []line {
-	out := []line{{"guardian", func(_ context.Context, _ string, _ time.Duration, argv []string) error {
+	out := []line{{"guardian", "detached guardian", func(_ context.Context, _ string, _ time.Duration, argv []string) error {
 		p, err := process.Detach(argv)
 		if err != nil {
 			return err
@@ -27,12 +28,12 @@ func lines() []line {
 		return p.Release()
 	}}}
 	if process.HasSystemd() {
-		out = append(out, line{"systemd", process.StartTimer})
+		out = append(out, line{"systemd", "systemd timer", process.StartTimer})
 	}
 	return out
 }
 
-// unit is the name of a transaction's systemd units.
+// unit returns the name of a transaction's systemd units.
 func unit(id string) string { return "fabricform-" + id }
 
 // Arm starts the guardians of a transaction. helper is the program to run; it must pass its arguments after
@@ -42,14 +43,14 @@ func (s *Store) Arm(ctx context.Context, helper string, t *Transaction) error {
 	var errs []error
 	for _, l := range lines() {
 		if err := l.start(ctx, unit(t.ID), t.Lease, argv); err != nil {
-			errs = append(errs, fmt.Errorf("arm the %s: %w", l.name, err))
+			errs = append(errs, fmt.Errorf("arm the %s: %w", l.title, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Disarm removes the timer of a finished transaction. This only tidies up: both guardians notice the end by
-// themselves, the detached one within a second.
+// Disarm removes the timer of a finished transaction. This only tidies up: both guardians notice the end of the
+// transaction on their own, the detached one within a second.
 func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
 	if !process.HasSystemd() {
 		return nil

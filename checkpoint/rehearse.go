@@ -48,7 +48,7 @@ func (s *Store) Rehearse(ctx context.Context, helper string, after time.Duration
 	for _, l := range lines() {
 		late, err := s.rehearse(ctx, l, helper, after)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("the %s did not fire in rehearsal: %w", l.name, err))
+			errs = append(errs, fmt.Errorf("the %s did not fire in the rehearsal: %w", l.title, err))
 			continue
 		}
 		out = append(out, Fired{l.name, late})
@@ -85,7 +85,7 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 		case err == nil && got.Uptime < deadline:
 			return 0, fmt.Errorf("fired %s too early", deadline-got.Uptime)
 		case err == nil && got.Session == process.Session():
-			return 0, errors.New("it runs in this session and would end with it")
+			return 0, errors.New("the program runs in this session and would end with it")
 		case err == nil:
 			return got.Uptime - deadline, nil
 		}
@@ -98,8 +98,8 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 	}
 }
 
-// fire is the guardian of a rehearsal: like a real one it waits for the deadline and takes the lock. Then it
-// writes its proof.
+// fire is the guardian of a rehearsal. Like a real one, it waits for the deadline and takes the lock. Then it writes its
+// proof.
 func fire(ctx context.Context, dir, proof, token, deadline string) error {
 	at, err := strconv.ParseInt(deadline, 10, 64)
 	if err != nil {

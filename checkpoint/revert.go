@@ -20,7 +20,7 @@ type Restorer func(ctx context.Context, b *Backup) (left []string, err error)
 // state, if the lease was renewed or the transaction ended first. The error contains everything that failed.
 func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore Restorer) (*Transaction, error) {
 	if e != Revert && e != Expire && e != Undo {
-		return nil, fmt.Errorf("revert transaction %s: %q is no reason", id, e)
+		return nil, fmt.Errorf("revert transaction %s: the event %q does not revert", id, e)
 	}
 	unlock, err := lock.Acquire(s.revertLock())
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) ([]string, error) {
 	backup, err := s.ReadBackup(t)
 	if err != nil {
-		return []string{"nothing was brought back, because the backup cannot be read"}, err
+		return []string{"nothing was restored, because the backup cannot be read"}, err
 	}
 	if backup == nil {
 		return nil, nil

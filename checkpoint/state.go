@@ -12,7 +12,7 @@ import (
 // DefaultLease is how long a host waits for a client that stopped renewing.
 const DefaultLease = 60 * time.Second
 
-// Holder is who opened a transaction or took it over.
+// Holder identifies the client that opened a transaction or took it over.
 type Holder struct {
 	User   string `json:"user"`   // user@machine of the client
 	From   string `json:"from"`   // the client's address, as the host sees it
@@ -22,7 +22,7 @@ type Holder struct {
 // State is the state of a transaction.
 type State string
 
-// The states. Armed may change the running system; persisting writes files.
+// States of a transaction. Armed may change the running system; persisting writes files.
 const (
 	Armed        State = "armed"
 	Prepared     State = "prepared"   // changed and checked
@@ -40,10 +40,10 @@ func (s State) Open() bool { return s != Committed && s != Reverted && s != Rele
 // Event is what happens to a transaction.
 type Event string
 
-// The events.
+// Events of a transaction.
 const (
 	Beat        Event = "beat"    // the client is alive
-	Prepare     Event = "prepare" // this and the next: the client's steps, in order
+	Prepare     Event = "prepare" // Prepare, Persist and Commit are the client's steps, in this order
 	Persist     Event = "persist"
 	Commit      Event = "commit"
 	Revert      Event = "revert"      // the client requests a rollback

@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-// step makes one transition. If token is not "", it must match.
+// step applies one event to a transaction. If token is not "", it must match.
 func (s *Store) step(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
 	var t *Transaction
 	err := s.locked(func(now Moment) error {
@@ -58,7 +58,7 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 
 func (s *Store) revertLock() string { return filepath.Join(s.dir, "revert.lock") }
 
-// client makes a step for a client, which must present its token.
+// client applies an event of a client, which must present its token.
 func (s *Store) client(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
 	if token == "" {
 		return nil, ErrNotYours
@@ -135,7 +135,7 @@ func (s *Store) Live(id, token string) error {
 
 // TakeOver makes another client the holder. The client presents the transaction's token and gets a new one;
 // steps of the earlier client fail with ErrNotYours. The lease is renewed. helper replaces the process to
-// stop; nil: none.
+// stop before a revert; nil if there is none.
 func (s *Store) TakeOver(id, token string, by Holder, helper *Helper) (*Transaction, error) {
 	return s.client(id, token, Beat, func(t *Transaction) {
 		t.Holder = Holder{clip(by.User), clip(by.From), clip(by.Client)}

@@ -42,9 +42,9 @@ type Request struct {
 	Fabric string
 	Plan   string
 	Holder Holder
-	Server netip.Addr    // the host's address that the client connected to; invalid: unknown
-	Lease  time.Duration // 0: DefaultLease
-	Helper *Helper       // nil: none is stopped before a revert
+	Server netip.Addr    // the host's address that the client connected to; invalid if unknown
+	Lease  time.Duration // 0 means DefaultLease
+	Helper *Helper       // the process to stop before a revert; nil if there is none
 }
 
 // Begin opens a transaction and starts its lease. The error is a *HeldError if another transaction is open.

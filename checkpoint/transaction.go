@@ -26,20 +26,20 @@ type Transaction struct {
 	ID      string  `json:"id"`
 	State   State   `json:"state"`
 	Fabric  string  `json:"fabric"`
-	Plan    string  `json:"plan"` // the plan's id
+	Plan    string  `json:"plan"` // ID of the plan
 	Holder  Holder  `json:"holder"`
-	Token   string  `json:"token"`  // its owner may continue; never shown
-	Helper  *Helper `json:"helper"` // stopped before a revert; nil: none
+	Token   string  `json:"token"`  // proves that a client may continue; never shown
+	Helper  *Helper `json:"helper"` // the process to stop before a revert; nil if there is none
 
 	Since    time.Time     `json:"since"` // by the wall clock, for people
-	Boot     string        `json:"boot"`  // of the last transition
+	Boot     string        `json:"boot"`  // boot ID at the last transition
 	Lease    time.Duration `json:"lease_ns"`
-	Deadline time.Duration `json:"deadline_ns"` // uptime of Boot (CLOCK_BOOTTIME); no clock that can be set
+	Deadline time.Duration `json:"deadline_ns"` // uptime in Boot (CLOCK_BOOTTIME), which nobody can set
 	Rebooted bool          `json:"rebooted,omitempty"`
 	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener connected to; a rollback restores it
-	Partial  bool          `json:"partial,omitempty"` // the client stopped it half-way on purpose: the persist stage writes nothing
+	Partial  bool          `json:"partial,omitempty"` // the client stopped half-way on purpose, so the persist stage writes nothing
 
-	Backup     string   `json:"snapshot,omitempty"` // name of the backup's file in the same directory; "": nothing was changed yet
+	Backup     string   `json:"snapshot,omitempty"` // file name of the backup in the same directory; "" before the first change
 	BackupHash string   `json:"snapshot_sha256,omitempty"`
 	Why        string   `json:"why,omitempty"`  // reason of the revert
 	Left       []string `json:"left,omitempty"` // differences that a revert could not restore
@@ -53,7 +53,7 @@ type Helper struct {
 // identifier matches a counter and a random part. It becomes the name of a file and of a unit.
 var identifier = regexp.MustCompile(`^[0-9]{6}-[0-9a-f]{8}$`)
 
-// Bounds of what a client may write into the file.
+// Limits of the values that a client may write into the file.
 const (
 	maxText = 256
 	maxLeft = 200
@@ -87,7 +87,7 @@ func (t *Transaction) check(id string) error {
 	}
 	for _, text := range []string{t.Fabric, t.Plan, t.Holder.User, t.Holder.From, t.Holder.Client, t.Token} {
 		if len(text) > maxText {
-			return errors.New("a text is longer than 256 bytes")
+			return errors.New("a value is longer than 256 bytes")
 		}
 	}
 	return nil

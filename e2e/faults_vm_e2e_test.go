@@ -96,7 +96,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 	}
 	row("systemd may not run the helper", func(g *guest) {
 		g.on("mkdir -p /etc/systemd/system/service.d && printf '[Service]\\nInaccessiblePaths=-/root/.cache\\n' > /etc/systemd/system/service.d/forbid.conf && systemctl daemon-reload")
-		g.run("apply", "-auto-approve", "-no-verify").want(g.t, 1, "nothing was changed on any host", "the systemd did not fire in rehearsal")
+		g.run("apply", "-auto-approve", "-no-verify").want(g.t, 1, "nothing was changed on any host", "the systemd timer did not fire in the rehearsal")
 		g.on("rm -r /etc/systemd/system/service.d && systemctl daemon-reload")
 		g.old()
 		if left := g.on("ls /var/lib/fabricform/transactions"); strings.Contains(left, ".json") {

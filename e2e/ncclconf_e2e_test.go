@@ -104,7 +104,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	const theirs = "NCCL_DEBUG=INFO\n# by hand\nNCCL_IB_GID_INDEX=3\n"
 	sh(fmt.Sprintf("printf %%s '%s' > %s; chmod 640 %s", theirs, confFile, confFile))
 	t.Run("what others wrote is refused", func(t *testing.T) {
-		plan(pair, 1, confFile+" is there already", "NCCL_DEBUG, NCCL_IB_GID_INDEX", "nccl.replace = true")
+		plan(pair, 1, confFile+" already exists", "NCCL_DEBUG, NCCL_IB_GID_INDEX", "nccl.replace = true")
 		sh("ln -sf /etc/hostname /etc/nccl-link; mv " + confFile + " /etc/kept; mv /etc/nccl-link " + confFile)
 		plan(pair, 1, "is not a regular file")
 		sh("mv /etc/kept " + confFile)
@@ -123,7 +123,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 	t.Run("another file, for NCCL_CONF_FILE", func(t *testing.T) {
 		other := confFabric(t, "nccl {\n  file = \"/etc/nccl-fabricform.conf\"\n}\n")
 		sh("echo NCCL_DEBUG=WARN > /root/.nccl.conf")
-		plan(other, 2, "/root/.nccl.conf is there", "NCCL reads /etc/nccl-fabricform.conf only if NCCL_CONF_FILE names it")
+		plan(other, 2, "/root/.nccl.conf exists", "NCCL reads /etc/nccl-fabricform.conf only if NCCL_CONF_FILE names it")
 		sh("echo 'NCCL_CONF_FILE=\"/etc/nccl-fabricform.conf\"' >> /etc/environment")
 		if a := try(t, state, "plan", "-lab", "-host", "a", other); strings.Contains(a.out, "only where") || strings.Contains(a.out, "/root/.nccl.conf") {
 			t.Error("it is named")

@@ -17,7 +17,7 @@ import (
 // room holds the kinds of one folder.
 type room struct {
 	kinds func() resource.Kinds
-	// desired turns the declarations for one host into resources; nil if Derived does.
+	// desired returns the resources that the files declare for one host; nil if Derived returns them.
 	desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
 	// early rooms come first among the desired resources: a driver stack provides devices, and a network
 	// manager must release a NIC before the NIC is changed.
@@ -41,7 +41,7 @@ func Kinds() (out resource.Kinds) {
 	return out
 }
 
-// Desired turns the declarations for one host into resources.
+// Desired returns the resources that the files declare for one host.
 func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 	for _, early := range []bool{true, false} {
 		for _, r := range rooms {

@@ -16,17 +16,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// connection is a client with the jump hosts below it.
+// connection is an SSH client, with the clients of its jump hosts.
 type connection struct {
 	client   *ssh.Client
 	user     string
-	patience time.Duration // longest silence; at least the connect timeout, because a slow host also answers slowly
+	patience time.Duration // how long the host may stay silent; at least the connect timeout, because a slow host also answers slowly
 	below    []*ssh.Client
 
 	ended   chan struct{}
 	end     sync.Once
 	silent  atomic.Bool // closed because the host fell silent
-	started atomic.Bool // the helper runs
+	started atomic.Bool // the helper is running
 }
 
 // keepAliveEvery and keepAlivePatience apply until the helper's own heartbeats start. x/crypto/ssh has no
@@ -149,8 +149,8 @@ func jump(hop string, t Target) (Target, error) {
 	return j, nil
 }
 
-// login connects and authenticates. It ends with ctx and at the connect timeout, which also covers the key
-// exchange, because x/crypto/ssh has no deadline.
+// login connects and authenticates. It returns when ctx ends or at the connect timeout, which also covers the key
+// exchange, because x/crypto/ssh has no deadline of its own.
 func (r resolved) login(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) (*ssh.Client, error) {
 	addr := net.JoinHostPort(r.Address, strconv.Itoa(r.Port))
 	check, algorithms, err := r.hostKeys(addr)
@@ -171,7 +171,7 @@ func (r resolved) login(ctx context.Context, dial func(context.Context, string, 
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	config := &ssh.ClientConfig{
 		User: r.User, Auth: keys.methods, HostKeyCallback: check, HostKeyAlgorithms: algorithms,
-		// The post-quantum exchange that is the default costs ten times the client's CPU.
+		// The default, a post-quantum exchange, costs the client ten times as much CPU.
 		Config: ssh.Config{KeyExchanges: []string{ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeMLKEM768X25519}},
 	}
 	sc, channels, requests, err := ssh.NewClientConn(conn, addr, config)
@@ -193,7 +193,7 @@ func (r resolved) classifyDial(addr string, err error) error {
 		e.Err, e.Hint = fmt.Errorf("cannot resolve the name %q", dns.Name), "set the host's address, or a HostName in ~/.ssh/config"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Err, e.Hint = errors.New("connection refused"), "check that sshd is running and that the port is right"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the dialer returns either
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the dialer returns either of them
 		e.Err, e.Hint = fmt.Errorf("no answer within %s", r.ConnectTimeout.Round(time.Second)), "check that the host is up and that no firewall drops the port"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		e.Err, e.Hint = errors.New("no route to that address"), "check that the host is up and that its cable is plugged in"

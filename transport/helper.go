@@ -56,7 +56,7 @@ func (h Helpers) Build(goarch string) (Build, error) {
 		}
 		return Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
 	}
-	return Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` makes it)", goarch, name)
+	return Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` builds it)", goarch, name)
 }
 
 // HashFile returns the SHA-256 of a file and its size in bytes.

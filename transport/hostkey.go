@@ -13,14 +13,14 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
-// HostKeyError reports a host whose key is not the known one. Only the key exchange has taken place, and
-// no flag disables this check.
+// HostKeyError reports a host whose key is not the known one. Nothing was sent to the host but the key exchange, and no
+// flag disables this check.
 type HostKeyError struct {
 	Kind        string // "unknown", "changed", "revoked" or "not signed by a known authority"
 	Host        string // as looked up in known_hosts
 	Fingerprint string // of the key that the host showed
 	Type        string
-	Known       string // where the other key stands: file:line
+	Known       string // file:line of the known key
 	Hint        string
 }
 

@@ -33,7 +33,7 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 	}
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	// 8 to 16 writes of 32 KB in flight: fewer wait for round trips, more cost sshd CPU.
+	// Keep 8 to 16 writes of 32 KB in flight. Fewer would wait for round trips, and more would cost sshd CPU.
 	files, err := sftp.NewClient(c.client, sftp.MaxConcurrentRequestsPerFile(16), sftp.UseConcurrentWrites(true))
 	if err != nil {
 		return fail(fmt.Errorf("the host does not offer SFTP (%w)", err), "enable `Subsystem sftp internal-sftp` in its sshd_config and reload sshd")
@@ -112,7 +112,7 @@ func own(files *sftp.Client, dir string) error {
 		return fmt.Errorf("look at directory: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("its mode is %s, but it must be a directory with mode 0700 that belongs to the login user", info.Mode())
+		return fmt.Errorf("the mode is %s, but it must be a directory with mode 0700 that belongs to the login user", info.Mode())
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (c *connection) verify(file, want string) error {
 	return nil
 }
 
-// runs tries to run the program: on a file system with noexec, the shell exits with 126.
+// runs tries to run the program. On a file system with noexec, the shell exits with status 126.
 func (c *connection) runs(file string) error {
 	_, err := c.output(file + " version")
 	var status *ssh.ExitError

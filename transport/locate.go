@@ -15,7 +15,7 @@ var versionID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 // missing begins the line by which the start script reports that this build is not installed.
 const missing = "fabricform-missing"
 
-// exitMissing is the start script's exit code for that.
+// exitMissing is the exit status of the start script in that case.
 const exitMissing = 97
 
 // script returns the only shell line of the project: fixed text and a checked hexadecimal version. It runs
@@ -68,7 +68,7 @@ func (a absence) directories() []string {
 	return []string{strings.TrimSuffix(a.home, "/") + "/.cache/fabricform", "/var/tmp/fabricform-" + a.uid, "/run/user/" + a.uid + "/fabricform"}
 }
 
-// goarch turns uname -m into Go's name.
+// goarch returns Go's name for the architecture that uname -m reports.
 func (a absence) goarch() (string, error) {
 	if a.system != "Linux" {
 		return "", fmt.Errorf("the host runs %s, but only Linux hosts are supported", neutral(a.system))

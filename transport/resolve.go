@@ -18,7 +18,7 @@ import (
 type resolved struct {
 	Target
 	identities    []string // key files in the order of use
-	identityAgent string   // socket; "" : none
+	identityAgent string   // path of the agent's socket; "" if there is none
 	knownHosts    []string
 	hostKeyAlias  string
 	parsed        *knownFiles
@@ -75,7 +75,7 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}
-	if t.Via != "" { // it is the same host, so it must show the key that is known for Address
+	if t.Via != "" { // the host is the same, so it must show the key that is known for Address
 		r.hostKeyAlias, r.Address = firstOf(r.hostKeyAlias, r.Address), t.Via
 	}
 	return r, r.check()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Session is a started helper: its output to read, its input to write.
+// Session is a started helper: Read reads its output, and Write writes its input.
 type Session struct {
 	host   string
 	conn   *connection
@@ -106,11 +106,11 @@ func (s *Session) greeted() (*absence, error) {
 	}
 }
 
-// whyEnded makes a message of the exit status and the error output.
+// whyEnded returns an error that explains the exit status and the error output.
 func (s *Session) whyEnded() error {
 	said := s.errs.String()
 	e := &Error{Host: s.host, Op: "start helper"}
-	sudoers := fmt.Sprintf("let the user run it without one: `%s ALL=(root) NOPASSWD: ALL` in /etc/sudoers.d, or set ssh.sudo = false and log in as root", s.conn.user)
+	sudoers := fmt.Sprintf("let the user run sudo without a password: `%s ALL=(root) NOPASSWD: ALL` in /etc/sudoers.d, or set ssh.sudo = false and log in as root", s.conn.user)
 	switch {
 	case strings.Contains(said, "a password is required"), strings.Contains(said, "a terminal is required to read the password"):
 		e.Err, e.Hint = errors.New("sudo asks for a password"), sudoers
@@ -119,7 +119,7 @@ func (s *Session) whyEnded() error {
 	case strings.Contains(said, "is not in the sudoers file"), strings.Contains(said, "is not allowed to execute"), strings.Contains(said, "may not run sudo"):
 		e.Err, e.Hint = errors.New("the user is not allowed to run the helper with sudo"), sudoers
 	case strings.Contains(said, "sudo: not found"), strings.Contains(said, "sudo: command not found"), strings.Contains(said, "sudo: No such file"):
-		e.Err, e.Hint = errors.New("the host has no sudo"), "install it, or log in as root"
+		e.Err, e.Hint = errors.New("the host has no sudo"), "install sudo, or log in as root"
 	case said != "":
 		e.Err = fmt.Errorf("the helper exited (%w): %s", orEnd(s.exit), said)
 	default:
@@ -135,7 +135,7 @@ func orEnd(err error) error {
 	return err
 }
 
-// Read reads the helper's output. If the output ends, the error says why.
+// Read reads the helper's output. If the helper failed, the error at the end of the output says why.
 func (s *Session) Read(p []byte) (int, error) {
 	if s.peeked.Len() > 0 {
 		return s.peeked.Read(p)

@@ -20,14 +20,14 @@ type Target struct {
 	IdentityFile   string
 	KnownHosts     string
 	ProxyJump      string
-	Via            string // the host's address to connect to instead; its key stays that of Address. "": Address
-	Sudo           *bool  // nil: sudo unless the user is root
+	Via            string // another address of the host to connect to, with the host key of Address; may be empty
+	Sudo           *bool  // nil means sudo unless the user is root
 	ConnectTimeout time.Duration
 }
 
 // Helper is the program to run on hosts.
 type Helper interface {
-	// Build returns the helper for an architecture, as Go names it; the error says what to do.
+	// Build returns the helper for an architecture, as Go names it. The error says what to do.
 	Build(goarch string) (Build, error)
 	// Version is a short hexadecimal ID of the build, the same for all architectures.
 	Version() string
@@ -43,8 +43,8 @@ type Build struct {
 // Dialer connects to hosts. Safe for concurrent use.
 type Dialer struct {
 	Helper    Helper
-	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the usual
-	Progress  func(host, message string)                                        // nil: quiet
+	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil for net.Dialer
+	Progress  func(host, message string)                                        // may be nil
 	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
 
 	known knownFiles
@@ -53,7 +53,7 @@ type Dialer struct {
 // Error reports why a host cannot be used, and what to do about it.
 type Error struct {
 	Host string
-	Op   string // what was being done: "connect", "authenticate", …
+	Op   string // the operation that failed: "connect", "authenticate", …
 	Err  error
 	Hint string // what to do; may be empty
 }
@@ -71,13 +71,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // check rejects values that ssh could read as an option or a second argument, and values that no address,
 // user or jump host has. No field of a target reaches a shell; this is a second line of defence.
 func (t Target) check() error {
-	for what, v := range map[string]string{"address": t.Address, "address to come in by": t.Via, "user": t.User, "proxy_jump": t.ProxyJump} {
+	for what, v := range map[string]string{"address": t.Address, "address to connect to": t.Via, "user": t.User, "proxy_jump": t.ProxyJump} {
 		if strings.HasPrefix(v, "-") || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`$;&|<>(){}\\", r) }) {
 			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("invalid value %q", v)}
 		}
 	}
 	if t.Address == "" {
-		return &Error{Host: t.Name, Op: "read address", Err: fmt.Errorf("it is empty")}
+		return &Error{Host: t.Name, Op: "read address", Err: fmt.Errorf("the address is empty")}
 	}
 	return nil
 }

@@ -15,12 +15,12 @@ import (
 // It calls progress, which may be nil, with the number of bytes sent so far. After an error the file contains
 // a first part of the content, whose last MiB may have holes.
 func (s *Session) Upload(ctx context.Context, to string, from io.ReaderAt, offset, size int64, progress func(sent int64)) (err error) {
-	// As with the helper: 8 to 16 writes of 32 KB in flight.
+	// As for the helper, keep 8 to 16 writes of 32 KB in flight.
 	files, err := sftp.NewClient(s.conn.client, sftp.MaxConcurrentRequestsPerFile(uploadsInFlight), sftp.UseConcurrentWrites(true))
 	if err != nil {
 		return &Error{Host: s.host, Op: "upload", Err: fmt.Errorf("the host does not offer SFTP (%w)", err), Hint: "enable `Subsystem sftp internal-sftp` in its sshd_config and reload sshd"}
 	}
-	defer func() { _ = files.Close() }() // the connection lives on
+	defer func() { _ = files.Close() }() // the SSH connection stays open
 	// Only closing the channel can end a transfer early.
 	defer context.AfterFunc(ctx, func() { _ = files.Close() })()
 	dst, err := files.OpenFile(to, os.O_WRONLY|os.O_CREATE)
@@ -32,7 +32,7 @@ func (s *Session) Upload(ctx context.Context, to string, from io.ReaderAt, offse
 	}
 	_, err = dst.ReadFromWithConcurrency(&counted{r: io.NewSectionReader(from, offset, size-offset), at: offset, told: progress}, uploadsInFlight)
 	if err == nil {
-		_ = dst.Sync() // an SFTP extension; the hash detects what a crash has lost
+		_ = dst.Sync() // an SFTP extension; if a crash loses data, the hash detects it
 	}
 	err = errors.Join(err, dst.Close())
 	if ctx.Err() != nil {

@@ -19,8 +19,8 @@ func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
-// Derived returns the NCCL file of the host, as it must be once the host is as declared; none if the fabric declares
-// none. gone lists existing Soft-RoCE devices that will be removed.
+// Derived returns the resource for the host's NCCL file, for the state that the host has after apply; none if the fabric
+// declares no file. gone lists existing Soft-RoCE devices that apply removes.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) []resource.Resource {
 	file := f.NCCLFile(h)
 	if file == "" {
@@ -76,7 +76,7 @@ func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 		case p.Unknown:
 			silent = append(silent, path.Dir(p.Path))
 		default:
-			say("%s is there: its settings override %s for its user", p.Path, file)
+			say("%s exists: its settings override %s for its user", p.Path, file)
 		}
 	}
 	if more := len(silent) - maxNamed; more > 0 { // all homes of a file server are silent together
@@ -88,5 +88,5 @@ func elsewhere(snap *facts.Snapshot, file string) (out []string) {
 	return out
 }
 
-// maxNamed is how many homes that do not answer are named.
+// maxNamed is how many of the homes that do not answer a note names.
 const maxNamed = 3

@@ -125,13 +125,13 @@ func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 		says   []string
 	}{
 		{fabric.NCCLConf, nil, nil},
-		{fabric.NCCLConf, []facts.NCCLPlace{home}, []string{"/root/.nccl.conf is there"}},
+		{fabric.NCCLConf, []facts.NCCLPlace{home}, []string{"/root/.nccl.conf exists"}},
 		{fabric.NCCLConf, []facts.NCCLPlace{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which overrides`, `NCCL_CONF_FILE is "/x"`}},
 		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), home}, nil},
-		{fabric.NCCLConf, []facts.NCCLPlace{silent("ann"), home}, []string{"/root/.nccl.conf is there", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
+		{fabric.NCCLConf, []facts.NCCLPlace{silent("ann"), home}, []string{"/root/.nccl.conf exists", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
 		{fabric.NCCLConf, []facts.NCCLPlace{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
 		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
-		{own, []facts.NCCLPlace{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf is there"}},
+		{own, []facts.NCCLPlace{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf exists"}},
 	} {
 		got := elsewhere(&facts.Snapshot{NCCLElse: c.places}, c.file)
 		if len(got) != len(c.says) {

@@ -10,12 +10,12 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// diff is empty when the file is the wanted one to the byte. Its first change is the file, which is what
-// is owned; the others say what becomes of the variables, as NCCL reads them. It is pure.
+// diff returns no change if the found file equals the wanted one byte for byte. The first change is the file, which is
+// the owned atom. The others show how the variables change, as NCCL reads them. It is pure.
 func diff(want Spec, got *Status) []resource.Change {
 	text, err := want.text()
 	if err != nil || got == nil {
-		return nil // Observe has said so
+		return nil // Observe reports the error
 	}
 	to := facts.File{FileStat: host.FileStat{Mode: mode}, Text: text}.Digest()
 	c := resource.Change{Attribute: "file " + want.File, To: to, Stage: resource.StagePersist, Atom: atom(want.File)}
@@ -30,8 +30,8 @@ func diff(want Spec, got *Status) []resource.Change {
 	return append([]resource.Change{c}, variables(found, text)...)
 }
 
-// refusal is why what stands in the file's place is not replaced; "": it may be. There is one place to
-// keep what others wrote, and what is kept there may have to come back.
+// refusal returns why the existing file is not replaced, or "" if it may be. There is only one backup, which may have to
+// be restored, so a second file of others cannot be backed up.
 func refusal(want Spec, got *Status) string {
 	switch {
 	case got.File == nil || got.Ours:
@@ -44,7 +44,7 @@ func refusal(want Spec, got *Status) string {
 	return ""
 }
 
-// foreign is why a file that somebody else wrote is not replaced without being asked for.
+// foreign returns why a file that somebody else wrote is not replaced unless nccl.replace is set.
 func foreign(file, text string) string {
 	var names []string
 	for _, s := range env.ReadConf(text) {
@@ -57,36 +57,36 @@ func foreign(file, text string) string {
 	if len(names) > 5 {
 		sets += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	return fmt.Sprintf("%s is there already, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain` says what is wrong with it", file, sets, before(file))
+	return fmt.Sprintf("%s already exists, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain` shows the problems in the file", file, sets, before(file))
 }
 
-// variables are the differences of two files as NCCL reads them, in the order of the second.
+// variables returns the differences of two files as NCCL reads them, in the order of the second file.
 func variables(from, to string) (out []resource.Change) {
 	was := map[string]string{}
 	old := env.ReadConf(from)
 	for _, s := range old {
 		was[s.Name] = s.Value
 	}
-	stays := map[string]bool{}
+	kept := map[string]bool{}
 	add := func(name, from, to string) {
 		out = append(out, resource.Change{Attribute: name, From: from, To: to, Stage: resource.StagePersist})
 	}
 	for _, s := range env.ReadConf(to) {
 		v, there := was[s.Name]
-		stays[s.Name] = true
+		kept[s.Name] = true
 		if !there || v != s.Value {
 			add(s.Name, shown(v, there), shown(s.Value, true))
 		}
 	}
 	for _, s := range old {
-		if !stays[s.Name] {
+		if !kept[s.Name] {
 			add(s.Name, shown(s.Value, true), "")
 		}
 	}
 	return out
 }
 
-// shown is a value as a change says it, whose empty text means absence.
+// shown returns a value as a change writes it, where an empty text means absence.
 func shown(value string, there bool) string {
 	if there && value == "" {
 		return "(empty)"

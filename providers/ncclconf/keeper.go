@@ -13,19 +13,19 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// keeper is the exact way back of the file, and of what was kept beside it.
+// keeper restores the file and its backup exactly.
 type keeper struct{}
 
-// Keeper brings both files back.
+// Keeper returns a keeper that restores both files.
 func (provider) Keeper() resource.Keeper { return keeper{} }
 
 // Room names the part.
 func (keeper) Room() string { return Kind }
 
-// kept is what stood at each path; nil: nothing.
+// kept holds the file at each path; nil if there was none.
 type kept map[string]*facts.File
 
-// Snapshot reads the files that the atoms name, and what was kept of others'.
+// Save reads the files that the atoms name, and their backups.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
@@ -43,7 +43,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 	return json.Marshal(k)
 }
 
-// Restore writes what differs.
+// Restore writes the files that differ.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	var k kept
 	if err := json.Unmarshal(part, &k); err != nil {

@@ -1,6 +1,6 @@
-// Package ncclconf writes NCCL's settings where every NCCL on a host finds them, in /etc/nccl.conf. The
-// settings are derived from the model and from what the host is, so that they are known once it was
-// read; the file is made in the persist stage, once what it speaks of was proven.
+// Package ncclconf writes NCCL's settings to /etc/nccl.conf, which every NCCL on a host reads. The settings are derived
+// from the declared fabric and from the facts of the host, so they are known when the host has been read. The file is
+// written in the persist stage, after the devices that it names are proven.
 package ncclconf
 
 import (
@@ -14,41 +14,41 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kind is this room's resource kind: one resource for each host that has an nccl block.
+// Kind is the resource kind "nccl": one resource for each host that gets an NCCL file.
 const Kind = "nccl"
 
-// Spec is the wanted file with all that was derived for it: what was shown is what is written.
+// Spec is the wanted file with everything derived for it, so that apply writes exactly what the plan showed.
 type Spec struct {
 	Fabric  string   `json:"fabric"`
 	File    string   `json:"file"`
-	Replace bool     `json:"replace,omitempty"` // what somebody else wrote there
+	Replace bool     `json:"replace,omitempty"` // replace a file that somebody else wrote
 	Env     nccl.Env `json:"env"`
 	Wrong   []string `json:"wrong,omitempty"` // why the settings cannot work
-	Notes   []string `json:"notes,omitempty"` // what else is good to know
-	// Sources is for reading alone: what settings are derived from is read, too.
+	Notes   []string `json:"notes,omitempty"` // other facts that the operator should know
+	// Sources makes Gather also read the facts from which settings are derived. Such a spec is only read.
 	Sources bool `json:"sources,omitempty"`
 }
 
-// Status is what stands in the file's place.
+// Status is the file that was found, and its backup.
 type Status struct {
-	File  *facts.File // nil: nothing
+	File  *facts.File // nil if there is none
 	Ours  bool        // a fabric of this name wrote it
-	Kept  *facts.File // what somebody else's file, replaced before, is kept as; nil: none
+	Kept  *facts.File // backup of another's file that ours replaced; nil if there is none
 	Notes []string
 }
 
-// Absent says that nothing stands in the file's place.
+// Absent reports whether there is no file.
 func (got *Status) Absent() bool { return got.File == nil }
 
-// mode lets all users' jobs read the file.
+// mode lets the jobs of all users read the file.
 const mode fs.FileMode = 0o644
 
-// header marks a file as ours. NCCL before 2.26.2 knows no comments, and takes what has no = for nothing.
+// header marks a file as ours. NCCL before 2.26.2 has no comments, but ignores lines without "=".
 func header(fabric string) string {
 	return fmt.Sprintf("# NCCL's settings on this host, by fabricform for the fabric %q.\n# What is written here by hand is undone by its next apply: nccl.env in its files adds variables.\n", fabric)
 }
 
-// text is the whole file.
+// text returns the content of the file.
 func (s Spec) text() (string, error) {
 	body, err := nccl.RenderConf(s.Env)
 	if err != nil {
@@ -57,11 +57,10 @@ func (s Spec) text() (string, error) {
 	return header(s.Fabric) + string(body), nil
 }
 
-// before is the path of the backup of another's file that ours replaced.
+// before returns the path of the backup of another's file that ours replaced.
 func before(file string) string { return file + ".before-fabricform" }
 
-// observe finds the file, and says why the settings cannot be written: they cannot work, or what is
-// there is no plain file.
+// observe returns the found file, or an error if the settings cannot work or if the file cannot be replaced.
 func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if len(want.Wrong) > 0 {
 		return nil, fmt.Errorf("these NCCL settings cannot work: %s", strings.Join(want.Wrong, "; "))
@@ -88,5 +87,5 @@ func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	return got, nil
 }
 
-// atom is "nccl file PATH"; its value is the file's digest.
+// atom returns the atom "nccl file PATH". Its value is the file's digest.
 func atom(file string) resource.Atom { return resource.NewAtom(Kind, "file", file) }

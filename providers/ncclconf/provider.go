@@ -10,14 +10,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kinds is the room's table: one kind, whose changes all are of the persist stage.
+// Kinds returns the kind of this package.
 func Kinds() resource.Kinds {
 	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{homes: new(facts.Homes)})}
 }
 
 type provider struct{ homes *facts.Homes }
 
-// Gather reads what is in the file's folder, and what settings are derived from where that is asked for.
+// Gather reads the file's folder, and for a spec with Sources also the facts from which settings are derived.
 func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	var in []string
 	for _, want := range look.Wants {
@@ -39,16 +39,16 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { retu
 
 func (provider) Diff(want Spec, got *Status) []resource.Change { return diff(want, got) }
 
-// Stage is that of what lasts: settings are written once what they speak of was proven.
+// Stage returns the persist stage: settings are written after the devices that they name are proven.
 func (provider) Stage() string { return resource.StagePersist }
 
-// Notes are what was found while the settings were derived.
+// Notes returns the notes from the derivation of the settings.
 func (provider) Notes(got *Status) []string { return got.Notes }
 
-// Stable is the file alone.
+// Stable returns only the file.
 func (provider) Stable(got *Status) any { return got.File }
 
-// Apply writes the file. What somebody else wrote there is kept beside it first.
+// Apply writes the file, after it has backed up a file that somebody else wrote.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resource.Change) error {
 	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {
@@ -73,12 +73,12 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resourc
 	return h.PutFile(want.File, []byte(text), mode)
 }
 
-// Claims is for the one file.
+// Claims reports whether the atom is this file.
 func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a == atom(want.File)
 }
 
-// live is the file's digest.
+// live returns the file's digest; "" if there is no file.
 func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	if f, there := snap.Files[a.Value()]; there {
 		return f.Digest()
@@ -86,12 +86,12 @@ func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// Undo touches no connection of the operator's: none depends on NCCL's settings.
+// Undo never affects the operator's connection, because SSH does not use NCCL's settings.
 func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert takes the file away, and brings back what it replaced.
+// Revert removes the file, and restores the one that it replaced.
 func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to == "" {
 		return h.RemoveFile(a.Value())

@@ -11,7 +11,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// onManagement says whether a device is part of the path of the operator's connection.
+// onManagement reports whether a device is part of the path of the operator's connection.
 func onManagement(snap *facts.Snapshot, netdev string) bool {
 	return slices.Contains(snap.Management.Devices, netdev)
 }

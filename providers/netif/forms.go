@@ -120,7 +120,7 @@ func (o object) flags() uint32 {
 // link is the device index of an address or a neighbour: both headers have it at offset 4.
 func (o object) link() int { return int(u32(o.head, 4)) }
 
-// permanent says whether somebody set the neighbour by hand (NUD_PERMANENT). A link that goes down loses these
+// permanent reports whether somebody set the neighbour by hand (NUD_PERMANENT). A link that goes down loses these
 // as well as learned ones.
 func (o object) permanent() bool { return binary.NativeEndian.Uint16(o.head[8:])&0x80 != 0 }
 

@@ -18,7 +18,7 @@ import (
 // keeper restores the network of a host exactly.
 type keeper struct{}
 
-// Keeper returns one keeper for all kinds of the room, because a change of a NIC can remove routes.
+// Keeper returns the same keeper for all kinds of this package, because a change of a NIC can remove routes.
 func (nic) Keeper() resource.Keeper         { return keeper{} }
 func (sysctl) Keeper() resource.Keeper      { return keeper{} }
 func (mainRoute) Keeper() resource.Keeper   { return keeper{} }
@@ -34,7 +34,7 @@ const keptVersion = 1
 type kept struct {
 	Version int            `json:"version"`
 	Boot    string         `json:"boot"`
-	Uptime  time.Duration  `json:"uptime_ns"` // of the snapshot, since boot
+	Uptime  time.Duration  `json:"uptime_ns"` // time since boot when the snapshot was taken
 	Names   map[int]string `json:"names"`     // of all links: a driver reload changes the index of a link
 	Links   []keptLink     `json:"links"`     // lower devices first
 	Sysctls []keptSysctl   `json:"sysctls"`   // in the order in which they are written
@@ -46,7 +46,7 @@ type kept struct {
 	Rules      [][]byte `json:"rules"`
 
 	Places     []string `json:"places,omitempty"`     // of routes that the atoms name
-	Tables     []int    `json:"tables,omitempty"`     // whose rules belong to it
+	Tables     []int    `json:"tables,omitempty"`     // tables whose rules belong to the snapshot
 	Priorities []int    `json:"priorities,omitempty"` // of rules that the atoms name
 }
 
@@ -63,7 +63,7 @@ type keptSysctl struct {
 	Value string `json:"value"`
 }
 
-// Snapshot reads the links that the atoms name, the links above and below them, and everything that depends on
+// Save reads the links that the atoms name, the links above and below them, and everything that depends on
 // those links: addresses, nexthops, routes through them or with their addresses, sysctls. It also reads the
 // routes, rules and sysctls that the atoms name.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {

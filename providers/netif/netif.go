@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// The kinds of this room.
+// Names of the kinds of this package.
 const (
 	KindNIC         = "nic"
 	KindRoute       = "route"
@@ -17,7 +17,7 @@ const (
 	KindSysctl      = "sysctl"
 )
 
-// Kinds returns the kinds of this room. NICs come first, because rules and routes refer to them.
+// Kinds returns the kinds of this package. NICs come first, because rules and routes refer to them.
 func Kinds() resource.Kinds {
 	return resource.Kinds{
 		resource.Erase[NICSpec, NICStatus](KindNIC, nic{}),
@@ -27,7 +27,7 @@ func Kinds() resource.Kinds {
 	}
 }
 
-// Desired turns the declarations for one host into resources, in a stable order.
+// Desired returns the resources that the files declare for one host, in a stable order.
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	var out []resource.Resource
 	for _, n := range h.NICs {

@@ -83,3 +83,17 @@ func TestNICsAreFollowedThroughANewName(t *testing.T) {
 		t.Errorf("a name that is gone: %v", err)
 	}
 }
+
+// TestSysctlNames: messages name a sysctl as sysctl(8) prints it, also one of an interface whose name has a dot.
+func TestSysctlNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"net/ipv4/tcp_mtu_probing":              "net.ipv4.tcp_mtu_probing",
+		"net/ipv4/conf/eth0.100/arp_ignore":     "net.ipv4.conf.eth0/100.arp_ignore",
+		"net/ipv6/neigh/ff0/retrans_time_ms":    "net.ipv6.neigh.ff0.retrans_time_ms",
+		"kernel/random/urandom_min_reseed_secs": "kernel.random.urandom_min_reseed_secs",
+	} {
+		if got := sysctlName(path); got != want {
+			t.Errorf("%s is named %s, want %s", path, got, want)
+		}
+	}
+}

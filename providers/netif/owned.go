@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Atoms of this room:
+// Atoms of this package:
 //
 //	nic NETDEV mtu | state | sysctl KEY | address PREFIX
 //	sysctl PATH
@@ -29,7 +29,7 @@ func nicAtom(l host.Link, value string) resource.Atom {
 	return resource.NewAtom(KindNIC, l.Name, value)
 }
 
-// Claims says whether the block sets the value. A block with addresses claims every address of the NIC.
+// Claims reports whether the block sets the value. A block with addresses claims every address of the NIC.
 func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	l, err := snap.Find(want.Select)
 	if err != nil || l.Name != a.Thing() {
@@ -112,7 +112,7 @@ func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a reso
 	return changeAddresses(ctx, h, l.Index, []netip.Prefix{p}, nil)
 }
 
-// Claims says whether the atom is this key.
+// Claims reports whether the atom is this key.
 func (sysctl) Claims(_ *facts.Snapshot, want SysctlSpec, a resource.Atom) bool {
 	return a.Thing() == want.Path()
 }
@@ -147,7 +147,7 @@ func all(p netip.Prefix) string {
 	return p.String()
 }
 
-// claimsRoute says whether one of the wanted routes has the atom's table, destination and metric.
+// claimsRoute reports whether one of the wanted routes has the atom's table, destination and metric.
 func claimsRoute(kind string, table int, want []RouteSpec, a resource.Atom) bool {
 	return slices.ContainsFunc(want, func(s RouteSpec) bool { return routeAtom(kind, s.route(table, 0)) == a })
 }
@@ -186,7 +186,7 @@ func revertRoute(h host.Host, snap *facts.Snapshot, kind string, a resource.Atom
 	return nil
 }
 
-// Claims says whether the atom is this route.
+// Claims reports whether the atom is this route.
 func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) bool {
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
@@ -206,7 +206,7 @@ func (mainRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a 
 	return revertRoute(h, snap, KindRoute, a)
 }
 
-// Claims says whether the atom is the rule or a route of the block.
+// Claims reports whether the atom is the rule or a route of the block.
 func (policyRoute) Claims(_ *facts.Snapshot, want PolicyRouteSpec, a resource.Atom) bool {
 	return ruleAtom(want.rule()) == a || claimsRoute(KindPolicyRoute, want.Table, want.Routes, a)
 }

@@ -34,7 +34,7 @@ type PolicyRouteStatus struct {
 	routes
 }
 
-// Absent says that neither the rule nor one of its routes is there.
+// Absent reports whether neither the rule nor any of its routes exists.
 func (got *PolicyRouteStatus) Absent() bool { return !got.Rule && got.routes.Absent() }
 
 type policyRoute struct{}
@@ -79,7 +79,7 @@ func sameRule(a, b host.Rule) bool {
 		a.IIF == "" && a.OIF == "" && a.Mark == 0 && !a.Other
 }
 
-// Diff adds the missing rule and routes, and corrects our own routes that differ.
+// Diff returns the changes that add the missing rule and routes, and that correct our own routes.
 func (policyRoute) Diff(want PolicyRouteSpec, got *PolicyRouteStatus) []resource.Change {
 	if got == nil {
 		return nil // Observe never returns nil

@@ -38,17 +38,17 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		if ctx.Err() != nil || time.Now().After(end) {
 			return diffs, errors.Join(r.errs...)
 		}
-		_ = retry.Pause(ctx, 100*time.Millisecond) // its end is seen after the next round
+		_ = retry.Pause(ctx, 100*time.Millisecond) // if ctx ends, the next round is the last
 	}
 }
 
-// restorer is one round.
+// restorer is one round of Restore.
 type restorer struct {
 	host  host.Host
 	kept  *kept
 	want  objects
 	links []host.Link   // live
-	age   time.Duration // of the snapshot; negative: of another boot
+	age   time.Duration // of the snapshot; negative if it is from another boot
 	gone  []string      // devices of the snapshot that do not exist any more
 	errs  []error
 }
@@ -99,7 +99,7 @@ func (r *restorer) link(l keptLink) *host.Link {
 	return &r.links[i]
 }
 
-// pass makes every step once. The MTU of a device comes first, because below 1280 there are no IPv6 sysctls.
+// pass takes every step once. The MTU of a device comes first, because below 1280 there are no IPv6 sysctls.
 // Sysctls come before the device goes up, so that it does not learn routes or addresses that it should not.
 func (r *restorer) pass(ctx context.Context) {
 	for _, l := range r.kept.Links {
@@ -109,7 +109,7 @@ func (r *restorer) pass(ctx context.Context) {
 	}
 	for _, s := range r.kept.Sysctls {
 		if _, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
-			r.failed("set "+s.Path, r.host.SetSysctl(s.Path, s.Value))
+			r.failed("set "+sysctlName(s.Path), r.host.SetSysctl(s.Path, s.Value))
 		}
 	}
 	for _, l := range r.kept.Links {
@@ -124,7 +124,7 @@ func (r *restorer) pass(ctx context.Context) {
 	r.bring(ctx, "rules", func(o objects) []object { return o.rules })
 }
 
-// onGone says whether a sysctl belongs to a device that is gone. Such a device is reported once.
+// onGone reports whether a sysctl belongs to a device that is gone. Such a device is reported once.
 func (r *restorer) onGone(path string) bool {
 	parts := strings.Split(path, "/")
 	return len(parts) == 5 && slices.Contains(r.gone, parts[3])

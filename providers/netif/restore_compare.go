@@ -29,7 +29,7 @@ func (r *restorer) compare(ctx context.Context) (diffs []string, settled bool, e
 	}
 	for _, s := range r.kept.Sysctls {
 		if now, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
-			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", s.Path, now, s.Value))
+			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", sysctlName(s.Path), now, s.Value))
 		}
 	}
 	live, err := r.kept.find(ctx, r.host)

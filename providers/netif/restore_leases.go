@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// expired says whether the lifetime of the object has ended since the snapshot. Leases of another boot are not
+// expired reports whether the lifetime of the object has ended since the snapshot. Leases of another boot are not
 // restored, because the client that held them asks for new ones.
 func (r *restorer) expired(o object) bool {
 	left, mortal := o.remaining()
@@ -30,13 +30,13 @@ func (o object) remaining() (time.Duration, bool) {
 // forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
 const forever = 0xffffffff
 
-// others says whether a route is the kernel's own on a link that is not in the snapshot. Every link has some in
+// others reports whether a route is the kernel's own on a link that is not in the snapshot. Every link has some in
 // the same places (fe80::/64, ff00::/8), and the kernel adds and removes them with the link.
 func (r *restorer) others(o object) bool {
 	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.kept.indexes()[o.device()]
 }
 
-// down says whether the kernel removed such a route because its link is down.
+// down reports whether the kernel removed such a route because its link is down.
 func (r *restorer) down(o object) bool {
 	up := func(l host.Link) bool { return l.Index == o.device() && l.Up }
 	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
@@ -72,7 +72,7 @@ func (r *restorer) without(all objects, gone func(object) bool) objects {
 	return all
 }
 
-// followsFrom says whether the kernel adds the route together with one of the addresses: the routes to the address
+// followsFrom reports whether the kernel adds the route together with one of the addresses: the routes to the address
 // itself and to its network, and for IPv4 every route that prefers the address.
 func followsFrom(route object, addrs []object) bool {
 	dst := route.prefix(rtaDst, 1)

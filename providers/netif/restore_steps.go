@@ -39,7 +39,7 @@ func (r *restorer) bring(ctx context.Context, what string, of func(objects) []ob
 	}
 }
 
-// gone says whether the error means that the object was already removed, with another one.
+// gone reports whether the error means that the object was already removed, with another one.
 func gone(err error) bool {
 	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
@@ -65,7 +65,7 @@ func (r *restorer) add(o object) error {
 	flags := host.Create | host.Excl
 	switch o.kind {
 	case host.NewRoute:
-		flags = host.Create | host.Append // behind the remaining ones of its place
+		flags = host.Create | host.Append // after the remaining routes of its place
 	case host.NewNeighbour:
 		flags = host.Create | host.Replace // the kernel may have learned one meanwhile
 	}
@@ -93,7 +93,7 @@ func (r *restorer) aged(o object) object {
 		o.set(rtaExpires, max(o.number(rtaExpires), seconds+1)-seconds)
 		return o
 	}
-	c := o.get(ifaCacheInfo) // preferred, valid, and two stamps; the kernel wants preferred <= valid
+	c := o.get(ifaCacheInfo) // preferred and valid lifetime, then two time stamps; the kernel requires preferred <= valid
 	for at := 0; at < 8; at += 4 {
 		if v := u32(c, at); v != forever {
 			put32(c, at, v-min(v, seconds))
@@ -102,7 +102,7 @@ func (r *restorer) aged(o object) object {
 	return o
 }
 
-// lacksDevice says whether the device of an object is gone. Such a device is reported once.
+// lacksDevice reports whether the device of an object is gone. Such a device is reported once.
 func (r *restorer) lacksDevice(o object) bool {
 	index := o.device()
 	return index != 0 && !slices.ContainsFunc(r.links, func(l host.Link) bool { return l.Index == index })

@@ -23,7 +23,7 @@ func (mainRoute) Observe(snap *facts.Snapshot, want MainRouteSpec) (*MainRouteSt
 	return &MainRouteStatus{*found}, nil
 }
 
-// Diff adds the route, or corrects ours.
+// Diff returns the change that adds the route, or that corrects our own.
 func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Change {
 	if got == nil {
 		return nil // Observe never returns nil
@@ -31,7 +31,7 @@ func (mainRoute) Diff(want MainRouteSpec, got *MainRouteStatus) []resource.Chang
 	return got.diff(KindRoute, tableMain, []RouteSpec{want.Route})
 }
 
-// Apply makes the route.
+// Apply adds or replaces the route.
 func (mainRoute) Apply(ctx context.Context, h host.Host, want MainRouteSpec, changes []resource.Change) error {
 	return applyRoutes(ctx, h, want.NIC, tableMain, []RouteSpec{want.Route}, changes)
 }

@@ -19,7 +19,7 @@ type routes struct {
 	index  int
 }
 
-// Absent says whether none of the routes exists.
+// Absent reports whether none of the routes exists.
 func (got *routes) Absent() bool {
 	return !slices.ContainsFunc(got.Routes, func(r *host.Route) bool { return r != nil })
 }
@@ -85,7 +85,7 @@ func sameRoute(a, b host.Route) bool {
 	return a.Via == b.Via && a.Src == b.Src && a.OutIndex == b.OutIndex && a.Type == b.Type && a.OnLink == b.OnLink && a.NextHops == 0
 }
 
-// diff adds the missing routes and corrects our own routes that differ.
+// diff returns the changes that add the missing routes and correct our own.
 func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Change {
 	var out []resource.Change
 	for i, spec := range want {
@@ -105,7 +105,7 @@ func (got *routes) diff(kind string, table int, want []RouteSpec) []resource.Cha
 // attribute names the route in the changes of its resource.
 func (s RouteSpec) attribute() string { return "route " + s.To.Masked().String() }
 
-// changed says whether the route is among the changes.
+// changed reports whether the route is among the changes.
 func (s RouteSpec) changed(changes []resource.Change) bool {
 	return slices.ContainsFunc(changes, func(c resource.Change) bool { return c.Attribute == s.attribute() })
 }

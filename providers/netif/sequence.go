@@ -59,7 +59,7 @@ func made(objects []object) []object {
 	return out
 }
 
-// kernels says whether only the kernel can add the route, together with an IPv6 address: its metric is 0, which
+// kernels reports whether only the kernel can add the route, together with an IPv6 address: its metric is 0, which
 // means 1024 in a request (ip6_route_info_create). Its order among equals does not matter.
 func (o object) kernels() bool {
 	return o.kind == host.NewRoute && o.family() == inet6 && o.table() == tableLocal && o.head[5] == protocolKernel && o.number(rtaPriority) == 0
@@ -84,7 +84,7 @@ func reorder(want, live []object) (gone, added []object) {
 	return append(gone, stays[n:]...), want[n:]
 }
 
-// matches says whether the live object is the wanted one. An address that the kernel still probes, or that failed
+// matches reports whether the live object is the wanted one. An address that the kernel still probes, or that failed
 // duplicate address detection, does not match one that was in use.
 func matches(live, want object) bool {
 	if live.same() != want.same() {

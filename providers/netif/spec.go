@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 )
 
-// NICSpec is a wanted NIC. Nil and zero fields are left alone.
+// NICSpec is a declared NIC. Settings whose field is nil or zero are not changed.
 type NICSpec struct {
 	Select        facts.Selector    `json:"select"`
 	MTU           int               `json:"mtu,omitempty"` // bytes
@@ -20,7 +20,7 @@ type NICSpec struct {
 	Sysctl        map[string]string `json:"sysctl,omitempty"` // "ipv4.conf.arp_ignore" -> value
 }
 
-// PolicyRouteSpec is a wanted rule with its table's routes.
+// PolicyRouteSpec is a declared rule with the routes of its table.
 type PolicyRouteSpec struct {
 	NIC      facts.Selector `json:"nic"`
 	From     netip.Prefix   `json:"from,omitzero"`
@@ -30,13 +30,13 @@ type PolicyRouteSpec struct {
 	Routes   []RouteSpec    `json:"routes"`
 }
 
-// MainRouteSpec is a wanted route of the main table.
+// MainRouteSpec is a declared route of the main table.
 type MainRouteSpec struct {
 	NIC   facts.Selector `json:"nic"`
 	Route RouteSpec      `json:"route"`
 }
 
-// RouteSpec is one route of a table, by the device of the spec around it.
+// RouteSpec is one route of a table. It leaves by the NIC of the enclosing spec.
 type RouteSpec struct {
 	To     netip.Prefix `json:"to"`
 	Via    netip.Addr   `json:"via,omitzero"`
@@ -45,7 +45,7 @@ type RouteSpec struct {
 	Metric int          `json:"metric,omitempty"`
 }
 
-// SysctlSpec is one host-wide sysctl. Key is as sysctl(8) writes it.
+// SysctlSpec is one host-wide sysctl. Key has the syntax of sysctl(8).
 type SysctlSpec struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`

@@ -16,14 +16,18 @@ type SysctlStatus struct{ Value string }
 
 type sysctl struct{}
 
-// Path is the key below /proc/sys. It turns "net.ipv4.ip_forward" into net/ipv4/ip_forward. As with sysctl(8), a key
-// that already has a slash is a path, so that interface names may have dots.
+// Path returns the path of the key below /proc/sys: net/ipv4/ip_forward for "net.ipv4.ip_forward". A key with a slash
+// is a path already, as in sysctl(8), so that interface names may have dots.
 func (s SysctlSpec) Path() string {
 	if strings.Contains(s.Key, "/") {
 		return s.Key
 	}
 	return strings.ReplaceAll(s.Key, ".", "/")
 }
+
+// sysctlName returns the name that sysctl(8) prints for a path below /proc/sys: net.ipv4.ip_forward. A dot in the name
+// of an interface becomes a slash, so that names are unique: net.ipv4.conf.eth0/100.arp_ignore.
+func sysctlName(path string) string { return strings.NewReplacer("/", ".", ".", "/").Replace(path) }
 
 // Gather reads the keys.
 func (sysctl) Gather(ctx context.Context, r host.Reader, look resource.Look[SysctlSpec]) error {
@@ -43,7 +47,7 @@ func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, err
 	}
 	v, ok := snap.Sysctls[want.Path()]
 	if !ok {
-		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s; is the key right, and its module loaded?", want.Key, want.Path())
+		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s: check the key, and whether its kernel module is loaded", want.Key, want.Path())
 	}
 	return &SysctlStatus{Value: v}, nil
 }
@@ -82,7 +86,7 @@ func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change
 	}
 	risky := parts[4] == "disable_ipv6" && m.Client.Is6() || parts[4] == "rp_filter" || parts[4] == "arp_ignore"
 	if onManagement(snap, parts[3]) || parts[3] == "all" && risky && parts[4] != "arp_ignore" {
-		return fmt.Sprintf("%s acts on the device that carries your SSH connection (%s)", want.Key, strings.Join(m.Devices, ", "))
+		return fmt.Sprintf("%s affects the device that carries your SSH connection (%s)", sysctlName(want.Path()), strings.Join(m.Devices, ", "))
 	}
 	return ""
 }

@@ -22,8 +22,8 @@ type step struct {
 	folder bool
 	text   string
 	mode   fs.FileMode
-	put    bool        // else it is removed
-	was    *facts.File // nil: there was none
+	put    bool        // false removes the file
+	was    *facts.File // nil if there was no file
 }
 
 // steps returns the changes with the texts of the files.
@@ -44,7 +44,7 @@ func steps(got *Status, changes []resource.Change) ([]step, error) {
 			}
 		}
 		if s.put && !s.folder && s.text == "" {
-			return nil, fmt.Errorf("%s is no longer wanted; plan again", at)
+			return nil, fmt.Errorf("%s is no longer one of the declared files: plan again", at)
 		}
 		out = append(out, s)
 	}
@@ -95,7 +95,7 @@ func inverse(todo []step) []step {
 	return out
 }
 
-// write makes the steps. If none fails, managers read the changed files.
+// write takes the steps. If none fails, it makes managers read the changed files.
 func write(ctx context.Context, h host.Host, todo []step) error {
 	for _, s := range todo {
 		if err := s.do(h); err != nil {
@@ -105,7 +105,7 @@ func write(ctx context.Context, h host.Host, todo []step) error {
 	return reread(ctx, h, todo)
 }
 
-// revert makes the steps even if one fails, and then managers read the changed files.
+// revert takes all steps even if one fails, and then makes managers read the changed files.
 func revert(ctx context.Context, h host.Host, todo []step) error {
 	var errs []error
 	for _, s := range todo {
@@ -189,7 +189,7 @@ func unread(got *Status) map[*netmanager.Manager]bool {
 // takePatience is how long a manager may take to configure a NIC; emulated machines are slow.
 const takePatience = 30 * time.Second
 
-// await looks again until nothing is late.
+// await gathers facts until late returns "", and otherwise times out with its last answer.
 func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) error {
 	return retry.Until(ctx, 100*time.Millisecond, takePatience, func() (bool, error) {
 		snap, err := resource.Gather(ctx, h, provider{}, Spec{})

@@ -12,7 +12,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kind is this room's resource kind: one resource for each host.
+// Kind is the resource kind "persist": at most one resource for each host.
 const Kind = "persist"
 
 // Observe computes the wanted files from the host's facts, and finds the existing ones. A file at one of our paths
@@ -24,7 +24,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 	}
 	got := &Status{Wanted: wanted, Notes: notes, Found: map[string]facts.File{}}
 	if nobody(snap) {
-		return got, nil // a manager that is stopped for a while keeps its files
+		return got, nil // a manager that is stopped temporarily keeps its files
 	}
 	for at, f := range snap.Files {
 		if netmanager.Ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
@@ -36,7 +36,7 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 			got.Folders = append(got.Folders, f.Path)
 		}
 		if _, there := snap.Files[f.Path]; there && got.Found[f.Path].Text == "" {
-			return nil, fmt.Errorf("%s is there already, but fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
+			return nil, fmt.Errorf("%s already exists, but fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
 		}
 	}
 	got.takings(snap, s)
@@ -80,7 +80,7 @@ func Diff(got *Status) []resource.Change {
 		}
 	}
 	if len(out) > 0 {
-		return out // managers read them when they are there
+		return out // Apply makes managers read the changed files anyway
 	}
 	for _, t := range got.Taken {
 		if t.Now != t.Want {

@@ -75,7 +75,7 @@ func TestAFileOfOthersInOurPlaceStays(t *testing.T) {
 	snap := settled(t)
 	const file = "/etc/sysctl.d/99-z-fabricform-lab.conf"
 	snap.Files[file] = facts.File{Text: netmanager.Header("lab-2")}
-	if _, err := Observe(snap, rich()); err == nil || !strings.Contains(err.Error(), file+" is there already") {
+	if _, err := Observe(snap, rich()); err == nil || !strings.Contains(err.Error(), file+" already exists") {
 		t.Error(err)
 	}
 }

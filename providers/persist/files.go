@@ -21,12 +21,12 @@ var folders = func() []string {
 	return out
 }()
 
-// nobody says whether no manager runs on the host.
+// nobody reports whether no manager is running on the host.
 func nobody(snap *facts.Snapshot) bool { return len(netmanager.Part.Of(snap).Active) == 0 }
 
 // Files returns the files that persist the spec on this host, sorted by path, and notes on what they cannot
-// persist. Without a manager there are no files, because then nothing shows that the host boots at all. The
-// snapshot must hold the facts that Gather reads.
+// persist. Without a manager there are no files, because nothing shows that the host boots at all. The snapshot must hold the facts that
+// Gather reads.
 func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	if nobody(snap) {
 		return nil, []string{"nothing survives a reboot: no network manager runs on this host"}, nil
@@ -100,7 +100,7 @@ func written(ls []netmanager.Link, which func(netmanager.Link) bool) []netmanage
 	return out
 }
 
-// notesOf says what the manager of the NIC cannot persist.
+// notesOf describes the settings of the NIC that its manager cannot persist.
 func notesOf(l netmanager.Link) []string {
 	var notes []string
 	switch {

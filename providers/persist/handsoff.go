@@ -19,7 +19,7 @@ import (
 // they are proven. A released NIC stays up, and nothing on it changes when the manager takes it again.
 const KindManager = "manager"
 
-// The values of a NIC, as changes write them.
+// Values of a NIC in changes and ownership records.
 const (
 	inCharge = "in charge"
 	keepsOff = "hands off"
@@ -62,7 +62,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	return got, nil
 }
 
-// there says whether our file for a NIC exists.
+// there reports whether our file for a NIC exists.
 func there(snap *facts.Snapshot, l netmanager.Link) bool {
 	f, is := snap.Files[l.Manager.File(l)]
 	return is && netmanager.Ours(f.Text, l.Fabric) && (l.Manager.Holds == nil || l.Manager.Holds(l, f.Text))
@@ -98,7 +98,10 @@ func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
 	}
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		if slices.Contains(netmanager.Part.Of(snap).InCharge, netdev) != yes {
-			return fmt.Sprintf("%s has not confirmed that it manages %s: %t", taker, netdev, yes)
+			if yes {
+				return fmt.Sprintf("%s does not manage %s yet", taker, netdev)
+			}
+			return fmt.Sprintf("%s still manages %s", taker, netdev)
 		}
 		return ""
 	})
@@ -120,7 +123,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 	return nil
 }
 
-// Claims says whether the atom is one of the wanted NICs.
+// Claims reports whether the atom is one of the wanted NICs.
 func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return slices.ContainsFunc(want.NICs, func(n netmanager.NIC) bool {
 		l, err := snap.Find(n.Select)
@@ -140,7 +143,7 @@ func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	return keepsOff
 }
 
-// Undo never touches the operator's connection by itself: the changes of the NIC do.
+// Undo never affects the operator's connection. Only changes of the NIC itself can do that.
 func (p handsOff) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
 	return a.Change(p.live(snap, a), to), ""
 }
@@ -156,7 +159,7 @@ type chargeKeeper struct{}
 
 func (chargeKeeper) Room() string { return KindManager }
 
-// Snapshot notes for each NIC whether the taker manages it.
+// Save notes for each NIC whether the taker manages it.
 func (chargeKeeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := resource.Gather(ctx, r, handsOff{})
 	if err != nil {

@@ -26,7 +26,7 @@ func (keeper) Room() string { return "persist" }
 // kept holds the file at each path; nil if there was no file or folder.
 type kept map[string]*facts.File
 
-// Snapshot reads the files and folders that the atoms name.
+// Save reads the files and folders that the atoms name.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k := kept{}
 	for _, a := range atoms {
@@ -54,7 +54,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	for _, at := range paths {
 		now, err := facts.FileAt(ctx, h, at)
 		if now == nil && k[at] == nil && err == nil {
-			// A reset in the middle of a write leaves a hidden file behind, and with it the folder.
+			// A reset during a write leaves a temporary file, which would keep the folder from being removed.
 			err = h.RemoveFile(at)
 		}
 		errs = append(errs, err)
@@ -66,7 +66,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 			s.text, s.mode = k[at].Text, k[at].Mode.Perm()
 		}
 		if s.folder = (k[at] != nil && k[at].Mode.IsDir()) || (now != nil && now.Mode.IsDir()); s.folder && !s.put {
-			folders = append(folders, s) // once it is empty
+			folders = append(folders, s) // removed last, when it is empty
 			continue
 		}
 		todo = append(todo, s)
@@ -84,7 +84,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	return differs, errors.Join(errs...)
 }
 
-// same compares files with their modes, and folders by being there.
+// same compares files by content, mode and owner, and folders by existence.
 func same(a, b *facts.File) bool {
 	if a == nil || b == nil {
 		return a == b

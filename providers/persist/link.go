@@ -9,8 +9,8 @@ import (
 	"github.com/fabricform/fabricform/netmanager"
 )
 
-// plainName is what a file's or a unit's name may be made of. The kernel lets nearly any byte into
-// an interface's name (dev_valid_name in net/core/dev.c).
+// plainName matches names that can be part of a file name or a unit name. The kernel allows nearly any byte in the name
+// of an interface (dev_valid_name in net/core/dev.c).
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // links finds the spec's NICs and their owners.

@@ -60,7 +60,7 @@ func conflict(claim netmanager.Claim, l netmanager.Link) error {
 	case strings.Contains(name, "fabricform-"):
 		return fmt.Errorf("nic %s: %s of another fabric configures %s already; remove the NIC from that fabric, or set `persist = false` here", l.Name, claim.File, l.Link.Name)
 	case claim.Exact && !l.Addressed():
-		return nil // that file stays the one that configures the NIC
+		return nil // that file continues to configure the NIC
 	case claim.Exact:
 		return fmt.Errorf("nic %s: %s configures %s already (%s): remove the NIC from it, or set `persist = false` here", l.Name, claim.File, l.Link.Name, claim.Manager)
 	case l.By().FirstFile && name < path.Base(l.Manager.Takes(l)) && l.Addressed():

@@ -13,24 +13,24 @@ import (
 // Spec is the state that one fabric persists on one host.
 type Spec struct {
 	Fabric  string             `json:"fabric"`
-	Manager string             `json:"manager,omitempty"` // as declared; "": found out
+	Manager string             `json:"manager,omitempty"` // as declared; "" to detect it
 	NICs    []netmanager.NIC   `json:"nics,omitempty"`
 	Sysctls []netif.SysctlSpec `json:"sysctls,omitempty"` // of the whole host
 	Modules []string           `json:"modules,omitempty"`
 	RXE     []rxe.Spec         `json:"rxe,omitempty"`
-	Memlock string             `json:"memlock,omitempty"` // "unlimited", bytes, or "": left alone
+	Memlock string             `json:"memlock,omitempty"` // "unlimited", a number of bytes, or "" for no change
 }
 
 // Status compares the wanted files of one host with the found ones.
 type Status struct {
 	Wanted  []netmanager.File // sorted by path
 	Found   map[string]facts.File
-	Folders []string // of the wanted ones, those that are there
-	Taken   []Taking // NICs whose manager tells by which file it configures them
-	Notes   []string // what is not persisted, and why
+	Folders []string // the wanted folders that exist
+	Taken   []Taking // NICs whose manager reports which file it uses
+	Notes   []string // settings that are not persisted, with the reason
 }
 
-// Absent says whether nothing is persisted, as on a host without a network manager.
+// Absent reports whether nothing is persisted, as on a host without a network manager.
 func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.Taken) == 0 }
 
 // Taking says which file a manager uses to configure a NIC, and which one it should use.

@@ -12,7 +12,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kinds returns the kinds of this room. The release of NICs comes before the persistent files.
+// Kinds returns the kinds of this package. The release of NICs comes before the persistent files.
 func Kinds() resource.Kinds {
 	return resource.Kinds{resource.Erase[Spec, Charge](KindManager, handsOff{}), resource.Erase[Spec, Status](Kind, provider{})}
 }
@@ -47,7 +47,7 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { retu
 
 func (provider) Diff(_ Spec, got *Status) []resource.Change {
 	if got == nil {
-		return nil // a host is there
+		return nil // Observe never returns nil
 	}
 	return Diff(got)
 }
@@ -55,7 +55,7 @@ func (provider) Diff(_ Spec, got *Status) []resource.Change {
 // Stage is the stage of all changes of this kind, including those that undo a file.
 func (provider) Stage() string { return resource.StagePersist }
 
-// Notes says what is not persisted.
+// Notes describes the settings that are not persisted.
 func (provider) Notes(got *Status) []string { return got.Notes }
 
 // Apply makes the changes after managers have accepted a staged copy of all wanted files.
@@ -67,7 +67,7 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []r
 	return apply(ctx, h, snap, want, got, changes)
 }
 
-// Check asks managers about all of the wanted files.
+// Check makes managers parse a staged copy of all wanted files.
 func (p provider) Check(ctx context.Context, h host.Host, want Spec) error {
 	_, _, err := p.checked(ctx, h, want)
 	return err
@@ -98,7 +98,7 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return err != nil || slices.ContainsFunc(files, func(f netmanager.File) bool { return f.Path == a.Value() })
 }
 
-// live is the digest of the file, or says that the folder exists.
+// live returns the digest of a file, or "made" for an existing folder.
 func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() == "folder" && slices.Contains(snap.Folders, a.Value()) {
 		return "made"
@@ -114,7 +114,7 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert removes the file: there was none before ours. A folder that others use now remains.
+// Revert removes the file, because there was none before ours. A folder that others use now remains.
 func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
 		return fmt.Errorf("%s: there is no earlier file to restore", a)

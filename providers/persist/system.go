@@ -11,14 +11,15 @@ import (
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
-// sysctlsPath comes after 99-sysctl.conf, by which Debian reads /etc/sysctl.conf (sysctl.d(5)).
+// sysctlsPath returns the path of our sysctls. It sorts after 99-sysctl.conf, by which Debian reads /etc/sysctl.conf
+// (sysctl.d(5)).
 func sysctlsPath(fabric string) string {
 	return "/etc/sysctl.d/99-z-" + netmanager.Base(fabric) + ".conf"
 }
 
-// sysctls are the host's keys and those of the NICs. A NIC's may be absent when they are first
-// written ("-"); systemd's udev rules write them again when the device appears. Slashes leave the
-// dots of interface names alone.
+// sysctls returns the file with the keys of the host and of its NICs. The keys of a NIC have the prefix "-", because they
+// may not exist yet when systemd writes them at boot; its udev rules write them again when the device appears. Keys have
+// slashes, because interface names may have dots.
 func sysctls(s Spec, links []netmanager.Link) (netmanager.File, bool) {
 	var lines []string
 	for _, k := range s.Sysctls {
@@ -37,9 +38,9 @@ const rulesFolder = "/etc/udev/rules.d"
 
 func udevPath(fabric string) string { return rulesFolder + "/95-" + netmanager.Base(fabric) + ".rules" }
 
-// udev acts when a device appears or gets its name (udev(7)); systemd's own rules act on the first
-// alone. NICs that no file of ours configures get their MTU here. The Soft-RoCE unit is started here,
-// too, because its NIC may come late.
+// udev returns the rules for devices that appear or are renamed (udev(7)); systemd's own rules act only on devices that
+// appear. The rules set the sysctls of NICs, and the MTU of NICs that no file of ours configures. They also start the
+// Soft-RoCE units, because a NIC may appear late.
 func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, bool) {
 	var b strings.Builder
 	b.WriteString(netmanager.Header(s.Fabric))
@@ -62,13 +63,13 @@ func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, b
 	return netmanager.File{Path: udevPath(s.Fabric), Mode: 0o644, Text: b.String()}, n > 0
 }
 
-// modules are loaded at boot (modules-load.d(5)); udev knows no hardware that would ask for Soft-RoCE
-// (rdma-core's rdma-hw-modules.rules says so).
+// modules returns the file with the modules to load at boot (modules-load.d(5)). No hardware makes udev load Soft-RoCE
+// (rdma-core's rdma-hw-modules.rules).
 func modules(s Spec) (netmanager.File, bool) {
 	return netmanager.File{Path: "/etc/modules-load.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(s.Modules, "\n") + "\n"}, len(s.Modules) > 0
 }
 
-// device is a Soft-RoCE device on a NIC as it is called on the host.
+// device is a Soft-RoCE device with the name of its NIC on the host.
 type device struct {
 	rxe.Spec
 	netdev string
@@ -80,9 +81,8 @@ func (d device) unit(fabric string) string {
 
 const unitFolder = "/etc/systemd/system"
 
-// unitFile makes the device as long as its NIC is there, and only where it is not there yet: this
-// program makes it on the running host. Names without a slash are looked up by systemd
-// (systemd.service(5)).
+// unitFile returns the unit that adds the device while its NIC exists. The unit skips a device that exists already,
+// because apply adds it on the running host. systemd looks up programs without a slash (systemd.service(5)).
 func (d device) unitFile(fabric string) netmanager.File {
 	netdev := "sys-subsystem-net-devices-" + strings.ReplaceAll(d.netdev, "-", `\x2d`) + ".device"
 	text := netmanager.Header(fabric) + fmt.Sprintf(`[Unit]
@@ -102,8 +102,8 @@ ExecStop=-rdma link delete %[1]s
 	return netmanager.File{Path: unitFolder + "/" + d.unit(fabric), Mode: 0o644, Text: text}
 }
 
-// memlock lifts the limit for logins, by pam_limits (limits.conf(5)), whose `*` leaves root out, and
-// for services, which do not pass by PAM (systemd-system.conf(5)).
+// memlock returns the files that raise the limit, for logins by pam_limits (limits.conf(5)), whose `*` does not include
+// root, and for services, which do not use PAM (systemd-system.conf(5)).
 func memlock(s Spec) ([]netmanager.File, error) {
 	if s.Memlock == "" {
 		return nil, nil
@@ -114,7 +114,7 @@ func memlock(s Spec) ([]netmanager.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("memlock %q: neither \"unlimited\" nor a number of bytes", s.Memlock)
 		}
-		logins, services = strconv.FormatUint(bytes/1024, 10), s.Memlock // of KiB, and of bytes
+		logins, services = strconv.FormatUint(bytes/1024, 10), s.Memlock // KiB for logins, bytes for services
 	}
 	text := netmanager.Header(s.Fabric)
 	for _, who := range []string{"*", "root"} {

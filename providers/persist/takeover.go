@@ -40,8 +40,8 @@ func takeUp(ctx context.Context, h host.Host, want Spec) error {
 	return nil
 }
 
-// forget stops a unit whose file is gone already, and with it what it would have done when stopped:
-// its device may be declared still, and be in use. Exit 5 is that it never ran (systemctl(1)).
+// forget stops a unit whose file has been removed. Without the file, systemd does not run ExecStop, which would remove a
+// device that may still be declared and in use. Exit status 5 means that the unit was not loaded (systemctl(1)).
 func forget(ctx context.Context, h host.Host, unit string) error {
 	a, err := h.Ask(ctx, nil, "systemctl", "stop", unit)
 	if err == nil && a.Exit != 0 && a.Exit != 5 {
@@ -50,8 +50,8 @@ func forget(ctx context.Context, h host.Host, unit string) error {
 	return err
 }
 
-// keeping reloads managers. A manager that finds its file gone takes away all that it configured by
-// it (seen with networkd 257); what of it still stands then is somebody's wish, and is put back.
+// keeping runs reload and then restores the configuration of the dropped NICs. A manager whose file is gone removes
+// everything that it configured by that file (seen with networkd 257), but whatever apply has left in place must stay.
 func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
 	links, err := h.Links(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 	if err != nil {
 		return err
 	}
-	failed := errors.Join(reload(), awaitDropped(ctx, h, dropped)) // which may have dropped them all the same
+	failed := errors.Join(reload(), awaitDropped(ctx, h, dropped)) // even a failed reload may have removed configuration
 	differs, err := keeper.Restore(ctx, h, part)
 	if err == nil && len(differs) > 0 {
 		err = fmt.Errorf("the network manager removed configuration of the NIC: %s", strings.Join(differs, "; "))
@@ -79,8 +79,8 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 	return errors.Join(failed, err)
 }
 
-// awaitDropped waits until networkd has left the NICs, or took another file: until it has, it would
-// take away what is put back. Before systemd 257, a reload is answered before it is done.
+// awaitDropped waits until networkd no longer uses our file for the NICs, because until then it would remove the restored
+// configuration. Before systemd 257, networkctl reload returns before the reload is complete.
 func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		for _, name := range dropped {

@@ -27,7 +27,7 @@ type kept struct {
 // Room names the part.
 func (keeper) Room() string { return Kind }
 
-// Snapshot reads the netdevs of the atoms' devices.
+// Save reads the netdevs of the atoms' devices.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	snap, err := facts.Gather(ctx, r, "")
 	if err != nil {

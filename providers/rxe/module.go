@@ -13,18 +13,18 @@ import (
 // module is the kernel module of Soft-RoCE. It stays loaded without devices, because others may use it.
 const module = "rdma_rxe"
 
-// ModuleSpec is a kernel module that is to be loaded.
+// ModuleSpec is a kernel module that must be loaded.
 type ModuleSpec struct {
 	Name string `json:"name"`
 }
 
-// ModuleStatus is whether it is.
+// ModuleStatus is the state of the module on the host.
 type ModuleStatus struct{ State Module }
 
-// Module is whether a kernel module can be used.
+// Module is the state of a kernel module.
 type Module string
 
-// The states of a module.
+// States of a kernel module.
 const (
 	ModuleLoaded    Module = "loaded"    // or built in
 	ModuleAvailable Module = "available" // modprobe would find it
@@ -33,10 +33,10 @@ const (
 
 type moduleProvider struct{}
 
-// modules are the states of the wanted modules.
+// modules is the snapshot's part with the states of the wanted modules.
 const modules = facts.Part[map[string]Module](KindModule)
 
-// Part is the modules' states.
+// Part returns the snapshot's part with the states of modules.
 func (moduleProvider) Part() facts.AnyPart { return modules }
 
 // Gather finds loaded modules in /sys/module, and others in the files that depmod(8) wrote for the running kernel.
@@ -86,7 +86,7 @@ func whoHasIt(s facts.System) string {
 	return "look for a package with extra modules for this kernel"
 }
 
-// Diff is empty when it is loaded.
+// Diff returns no change if the module is loaded.
 func (moduleProvider) Diff(_ ModuleSpec, got *ModuleStatus) []resource.Change {
 	if got == nil || got.State == ModuleLoaded {
 		return nil
@@ -94,7 +94,7 @@ func (moduleProvider) Diff(_ ModuleSpec, got *ModuleStatus) []resource.Change {
 	return []resource.Change{{Attribute: "state", From: string(got.State), To: string(ModuleLoaded)}}
 }
 
-// Apply loads it.
+// Apply loads the module.
 func (moduleProvider) Apply(_ context.Context, h host.Host, want ModuleSpec, changes []resource.Change) error {
 	for range changes {
 		if err := h.LoadModule(want.Name); err != nil {

@@ -1,4 +1,4 @@
-// Package rxe provides Soft-RoCE devices: RDMA over a plain NIC, carried by the kernel's rdma_rxe.
+// Package rxe provides Soft-RoCE devices: RDMA on a plain NIC by the kernel module rdma_rxe.
 package rxe
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// The kinds of this room.
+// Names of the kinds of this package.
 const (
 	Kind       = "rxe"
 	KindModule = "module"
 )
 
-// Spec is a wanted device.
+// Spec is a declared device.
 type Spec struct {
 	Device string         `json:"device"`
 	On     facts.Selector `json:"on"` // the NIC below it
 }
 
-// Status is what is there in the device's place.
+// Status is the device that was found.
 type Status struct {
-	Netdev string // wanted below the device
-	On     string // netdev below the device now; "": there is no such device
+	Netdev string // the declared NIC
+	On     string // the NIC below the device now; "" if there is no such device
 }
 
-// Absent says that there is no such device.
+// Absent reports whether the device does not exist.
 func (s *Status) Absent() bool { return s.On == "" }
 
-// Kinds is the room's table. The module comes first: without it there are no devices.
+// Kinds returns the kinds of this package. The module comes first, because devices need it.
 func Kinds() resource.Kinds {
 	return resource.Kinds{
 		resource.Erase[ModuleSpec, ModuleStatus](KindModule, moduleProvider{}),
@@ -43,7 +43,7 @@ func Kinds() resource.Kinds {
 	}
 }
 
-// Desired turns what the files declare for one host into resources.
+// Desired returns the resources that the files declare for one host.
 func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	if len(h.RXE) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 		after := []resource.Addr{out[0].Addr}
 		if n := h.NIC(d.NIC.NIC); n != nil {
 			s.On = facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}
-			// Address and MTU first: the GIDs and the RDMA MTU come from them.
+			// The NIC comes first, because the GIDs and the RDMA MTU follow from its addresses and MTU.
 			after = append(after, resource.Addr{Host: h.Name, Kind: "nic", Name: n.Name})
 		}
 		out = append(out, resource.New(h.Name, Kind, d.Name, d.Pos, s, after...))
@@ -64,7 +64,7 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 
 type provider struct{}
 
-// Observe finds the device, and refuses conflicts with other RDMA devices.
+// Observe finds the device. It returns an error if the device conflicts with another RDMA device.
 func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	l, err := snap.Find(want.On)
 	if err != nil {
@@ -86,7 +86,7 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	return s, nil
 }
 
-// Diff is empty when the device is on its NIC.
+// Diff returns no change if the device is on its NIC.
 func (provider) Diff(want Spec, got *Status) []resource.Change {
 	if got == nil || got.On == got.Netdev {
 		return nil
@@ -98,7 +98,7 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	return []resource.Change{c}
 }
 
-// Apply makes the device, and waits until its port is up.
+// Apply creates the device and waits until its port is active.
 func (provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
 	for _, c := range changes {
 		if c.From != "" {
@@ -132,7 +132,8 @@ func remove(ctx context.Context, h host.Host, device string) error {
 	return h.DelRDMA(device)
 }
 
-// patience with a port: the driver follows its NIC at once, the GIDs a moment later.
+// patience is how long a port may take to become active. The driver follows its NIC at once, and the GIDs follow a
+// moment later.
 const patience = 5 * time.Second
 
 // awaitActive waits until the port is active. The port of a NIC without a carrier stays down.
@@ -152,15 +153,15 @@ func awaitActive(ctx context.Context, h host.Host, device, netdev string) error 
 	})
 }
 
-// atom is "rxe DEVICE netdev"; its value is the netdev below the device.
+// atom returns the atom "rxe DEVICE netdev". Its value is the netdev below the device.
 func atom(device string) resource.Atom { return resource.NewAtom(Kind, device, "netdev") }
 
-// Claims says whether the atom is this device.
+// Claims reports whether the atom is this device.
 func (provider) Claims(_ *facts.Snapshot, want Spec, a resource.Atom) bool {
 	return a.Thing() == want.Device
 }
 
-// live is the netdev below the device.
+// live returns the netdev below the device; "" if there is no such device.
 func (provider) live(snap *facts.Snapshot, a resource.Atom) string {
 	for _, d := range snap.RDMA {
 		if d.Name == a.Thing() && d.Driver == Kind {
