@@ -35,7 +35,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 		for _, at := range []string{a.Value(), before(a.Value())} {
 			now, err := facts.FileAt(ctx, r, at)
 			if err != nil {
-				return nil, fmt.Errorf("take a snapshot: %w", err)
+				return nil, fmt.Errorf("make a backup: %w", err)
 			}
 			k[at] = now
 		}
@@ -47,7 +47,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	var k kept
 	if err := json.Unmarshal(part, &k); err != nil {
-		return nil, fmt.Errorf("decode snapshot of files: %w", err)
+		return nil, fmt.Errorf("decode the backup of files: %w", err)
 	}
 	var errs []error
 	var differs []string

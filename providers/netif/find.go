@@ -9,8 +9,8 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// find lists the live objects that belong to the snapshot: those on its links, those that its atoms name, and
-// all objects of each place where the snapshot has at least one.
+// find lists the live objects that belong to the backup: those on its links, those that its atoms name, and
+// all objects of each place where the backup has at least one.
 func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	var found objects
 	on := k.indexes()
@@ -50,7 +50,7 @@ func (k *kept) indexes() map[int]bool {
 	return on
 }
 
-// ourNexthops returns the nexthops on a link of the snapshot, and their groups.
+// ourNexthops returns the nexthops on a link of the backup, and their groups.
 func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 	ours := map[uint32]bool{}
 	for _, o := range all {
@@ -73,7 +73,7 @@ func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 	})
 }
 
-// addresses returns the addresses of the links, now and at the time of the snapshot: the kernel removes routes
+// addresses returns the addresses of the links, now and at the time of the backup: the kernel removes routes
 // that prefer a source address together with that address.
 func (k *kept) addresses(live []object) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}

@@ -30,11 +30,11 @@ func (keeper) Room() string { return "netif" }
 // keptVersion is the format of kept; a helper refuses versions that it does not know.
 const keptVersion = 1
 
-// kept is the snapshot of a host's network, as far as a transaction can affect it.
+// kept is the backup of a host's network, as far as a transaction can affect it.
 type kept struct {
 	Version int            `json:"version"`
 	Boot    string         `json:"boot"`
-	Uptime  time.Duration  `json:"uptime_ns"` // time since boot when the snapshot was taken
+	Uptime  time.Duration  `json:"uptime_ns"` // time since boot when the backup was made
 	Names   map[int]string `json:"names"`     // of all links: a driver reload changes the index of a link
 	Links   []keptLink     `json:"links"`     // lower devices first
 	Sysctls []keptSysctl   `json:"sysctls"`   // in the order in which they are written
@@ -46,7 +46,7 @@ type kept struct {
 	Rules      [][]byte `json:"rules"`
 
 	Places     []string `json:"places,omitempty"`     // of routes that the atoms name
-	Tables     []int    `json:"tables,omitempty"`     // tables whose rules belong to the snapshot
+	Tables     []int    `json:"tables,omitempty"`     // tables whose rules belong to the backup
 	Priorities []int    `json:"priorities,omitempty"` // of rules that the atoms name
 }
 
@@ -69,7 +69,7 @@ type keptSysctl struct {
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	k, err := takeKept(ctx, r, atoms)
 	if err != nil {
-		return nil, fmt.Errorf("take a snapshot of the network: %w", err)
+		return nil, fmt.Errorf("back up the network: %w", err)
 	}
 	return json.Marshal(k)
 }
@@ -131,18 +131,18 @@ func moment(ctx context.Context, r host.Reader) (boot string, uptime time.Durati
 	return strings.TrimSpace(string(id)), time.Duration(seconds * float64(time.Second)), nil
 }
 
-// decodeKept decodes and validates a part of a snapshot, because the bytes come from a disk.
+// decodeKept decodes and validates a part of a backup, because the bytes come from a disk.
 func decodeKept(raw json.RawMessage) (*kept, objects, error) {
 	var k kept
 	if err := json.Unmarshal(raw, &k); err != nil {
-		return nil, objects{}, fmt.Errorf("decode the network snapshot: %w", err)
+		return nil, objects{}, fmt.Errorf("decode the network backup: %w", err)
 	}
 	if k.Version != keptVersion {
-		return nil, objects{}, fmt.Errorf("the network snapshot has version %d, but this build supports version %d: use the release that took the snapshot", k.Version, keptVersion)
+		return nil, objects{}, fmt.Errorf("the network backup has version %d, but this build supports version %d: use the release that made the backup", k.Version, keptVersion)
 	}
 	for _, s := range k.Sysctls {
 		if strings.Contains(s.Path, "..") {
-			return nil, objects{}, fmt.Errorf("the network snapshot names an invalid sysctl %q", s.Path)
+			return nil, objects{}, fmt.Errorf("the network backup names an invalid sysctl %q", s.Path)
 		}
 	}
 	var was objects

@@ -17,7 +17,7 @@ import (
 // kernel's own addresses), and these changes must not come after the final comparison.
 const restorePatience = 3 * time.Second
 
-// Restore repeats its steps until the host equals the snapshot: a step may remove other objects, such as
+// Restore repeats its steps until the host equals the backup: a step may remove other objects, such as
 // secondary addresses with their primary, and the next round restores them.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	k, _, err := decodeKept(part)
@@ -34,7 +34,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
 			return nil, nil // the host is as it was, so earlier errors do not matter
 		}
-		r.failed("compare with the snapshot", err)
+		r.failed("compare with the backup", err)
 		if ctx.Err() != nil || time.Now().After(end) {
 			return diffs, errors.Join(r.errs...)
 		}
@@ -48,8 +48,8 @@ type restorer struct {
 	kept  *kept
 	want  objects
 	links []host.Link   // live
-	age   time.Duration // of the snapshot; negative if it is from another boot
-	gone  []string      // devices of the snapshot that do not exist any more
+	age   time.Duration // of the backup; negative if it is from another boot
+	gone  []string      // devices of the backup that do not exist any more
 	errs  []error
 }
 
@@ -59,7 +59,7 @@ func (r *restorer) failed(what string, err error) {
 	}
 }
 
-// meet adapts the snapshot to the present: it finds links by name and reduces lifetimes.
+// meet adapts the backup to the present: it finds links by name and reduces lifetimes.
 func (r *restorer) meet(ctx context.Context, k *kept) error {
 	var err error
 	if r.links, err = r.host.Links(ctx); err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// expired reports whether the lifetime of the object has ended since the snapshot. Leases of another boot are not
+// expired reports whether the lifetime of the object has ended since the backup. Leases of another boot are not
 // restored, because the client that held them asks for new ones.
 func (r *restorer) expired(o object) bool {
 	left, mortal := o.remaining()
 	return mortal && (r.age < 0 || left <= r.age)
 }
 
-// remaining is the lifetime that the object had left at the time of the snapshot; false if it was infinite.
+// remaining is the lifetime that the object had left at the time of the backup; false if it was infinite.
 func (o object) remaining() (time.Duration, bool) {
 	if o.kind == host.NewRoute {
 		return time.Duration(o.expires()) * time.Second, o.expires() > 0
@@ -30,7 +30,7 @@ func (o object) remaining() (time.Duration, bool) {
 // forever is INFINITY_LIFE_TIME of include/net/addrconf.h.
 const forever = 0xffffffff
 
-// others reports whether a route is the kernel's own on a link that is not in the snapshot. Every link has some in
+// others reports whether a route is the kernel's own on a link that is not in the backup. Every link has some in
 // the same places (fe80::/64, ff00::/8), and the kernel adds and removes them with the link.
 func (r *restorer) others(o object) bool {
 	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.kept.indexes()[o.device()]
@@ -42,7 +42,7 @@ func (r *restorer) down(o object) bool {
 	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
 }
 
-// live omits routes that other links have added since, and, if the snapshot is of another boot, leased objects.
+// live omits routes that other links have added since, and, if the backup is of another boot, leased objects.
 func (r *restorer) live(found objects) objects {
 	came := func(o object) bool {
 		return r.others(o) && !slices.ContainsFunc(r.want.routes, func(w object) bool { return w.place() == o.place() && w.same() == o.same() })

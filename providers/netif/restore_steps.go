@@ -83,7 +83,7 @@ func (r *restorer) add(o object) error {
 	return r.host.Send(host.NewAddr, host.Create|host.Replace, o.encode())
 }
 
-// aged reduces the lifetimes of an object by the time since the snapshot.
+// aged reduces the lifetimes of an object by the time since the backup.
 func (r *restorer) aged(o object) object {
 	if _, mortal := o.remaining(); !mortal && o.get(rtaExpires) == nil || r.age < 0 {
 		return o
@@ -121,7 +121,7 @@ func (o object) device() int {
 	return 0
 }
 
-// renumbered returns the snapshot with the current indexes of its links, because a driver reload changes them. A
+// renumbered returns the backup with the current indexes of its links, because a driver reload changes them. A
 // link that is gone keeps its index, marked, so that no other link is mistaken for it.
 func (k *kept) renumbered(live []host.Link) (*kept, error) {
 	out := *k

@@ -176,7 +176,7 @@ func (chargeKeeper) Save(ctx context.Context, r host.Reader, atoms []resource.At
 func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
 	var was map[string]string
 	if err := json.Unmarshal(part, &was); err != nil {
-		return nil, fmt.Errorf("decode the snapshot of managed NICs: %w", err)
+		return nil, fmt.Errorf("decode the backup of managed NICs: %w", err)
 	}
 	snap, err := resource.Gather(ctx, h, handsOff{})
 	if err != nil {

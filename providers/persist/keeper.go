@@ -35,7 +35,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 		}
 		f, err := facts.FileAt(ctx, r, a.Value())
 		if err != nil {
-			return nil, fmt.Errorf("take a snapshot: %w", err)
+			return nil, fmt.Errorf("make a backup: %w", err)
 		}
 		k[a.Value()] = f
 	}
@@ -46,7 +46,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
 	var k kept
 	if err := json.Unmarshal(part, &k); err != nil {
-		return nil, fmt.Errorf("decode snapshot of files: %w", err)
+		return nil, fmt.Errorf("decode the backup of files: %w", err)
 	}
 	paths := slices.Sorted(maps.Keys(k))
 	var todo, folders []step

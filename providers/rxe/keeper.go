@@ -47,7 +47,7 @@ func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (j
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
 	var want []kept
 	if err := json.Unmarshal(part, &want); err != nil {
-		return nil, fmt.Errorf("decode the snapshot of RDMA devices: %w", err)
+		return nil, fmt.Errorf("decode the backup of RDMA devices: %w", err)
 	}
 	now := func() (map[string]string, error) {
 		snap, err := facts.Gather(ctx, h, "")
