@@ -99,8 +99,8 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 		try(k.T, k.state, "plan", "-lab", twoRail).want(k.T, 1, o.says)
 		k.on("sh", "-c", o.undo)
 	})
-	if o.name == "networkd" {
-		resetsInThePersistStage(k, all)
+	if all && o.name == "networkd" {
+		resetsInThePersistStage(k)
 	}
 	if o.name == "networkmanager" {
 		try(t, k.state, "apply", "-lab", "-auto-approve", "-confirm", "manual", twoRail).want(t, 0, "node1.persist.files  pending: written by fabricform confirm")
@@ -169,21 +169,17 @@ func (k kept) traceless() {
 }
 
 // resetsInThePersistStage cuts a guest's power at moments that the guest itself sees come.
-func resetsInThePersistStage(k kept, all bool) {
+func resetsInThePersistStage(k kept) {
 	const persisting = `grep -qs '"persisting"' /var/lib/fabricform/transactions/*.json`
 	for _, r := range []struct {
 		name, when string
 		client     bool // goes on
-		short      bool
 	}{
-		{"nothing is written yet", persisting, false, false},
-		{"some files are written", persisting + " && [ -e /etc/sysctl.d/99-z-fabricform-tworail.conf ]", false, true},
-		{"all files are written", persisting + " && [ -e /etc/udev/rules.d/95-fabricform-tworail.rules ]", false, false},
-		{"and the client is there", persisting + " && [ -e /etc/sysctl.d/99-z-fabricform-tworail.conf ]", true, false},
+		{"nothing is written yet", persisting, false},
+		{"some files are written", persisting + " && [ -e /etc/sysctl.d/99-z-fabricform-tworail.conf ]", false},
+		{"all files are written", persisting + " && [ -e /etc/udev/rules.d/95-fabricform-tworail.rules ]", false},
+		{"and the client is there", persisting + " && [ -e /etc/sysctl.d/99-z-fabricform-tworail.conf ]", true},
 	} {
-		if !r.short && !all {
-			continue
-		}
 		k.Run("reset in the persist stage: "+r.name, func(t *testing.T) {
 			k := kept{t, k.state}
 			a := k.resetWhen(r.when, !r.client)
