@@ -79,3 +79,29 @@ func field(e ast.Expr) string {
 	}
 	return ""
 }
+
+// A command in a message can be pasted: it names the fabric as the operator did (fabric.Invocation). `explain` takes a
+// file of any kind.
+func TestCommandsInMessagesNameTheFabric(t *testing.T) {
+	for _, room := range []string{"apply", "planner", "validators", "view", "cmd/fabricform"} {
+		files, err := filepath.Glob(room + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatal(room, err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if lit, is := n.(*ast.BasicLit); is && strings.HasPrefix(lit.Value, `"`) && strings.Contains(strings.ReplaceAll(lit.Value, "`fabricform explain`", ""), "`fabricform ") && !strings.Contains(lit.Value, "`fabricform fmt`") {
+					t.Errorf("%s: %s", path, lit.Value)
+				}
+				return true
+			})
+		}
+	}
+}

@@ -32,11 +32,11 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			say(validators.Warn, reboot)
 			continue
 		case !ok:
-			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run `fabricform apply` first"})
+			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run " + p.Invocation.Hint("apply") + " first"})
 			continue
 		case applied.Boot == "":
 			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not known to have rebooted since " + last, Wanted: "a reboot since the last apply",
-				Cause: "no boot ID was recorded when the fabric was applied", Cure: "run `fabricform apply`, reboot the host, and verify again"})
+				Cause: "no boot ID was recorded when the fabric was applied", Cure: "run " + p.Invocation.Hint("apply") + ", reboot the host, and verify again"})
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
 			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not rebooted since " + last, Wanted: "a reboot since the last apply",
@@ -50,7 +50,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			for _, c := range a.Changes {
 				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
 					Found: c.Attribute + " " + orAbsent(c.From), Wanted: c.Attribute + " " + orAbsent(c.To),
-					Cause: "it did not come up as declared", Cure: "run `fabricform plan` to see all differences, and `fabricform apply` to correct them"})
+					Cause: "it did not come up as declared", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " + p.Invocation.Hint("apply") + " to correct them"})
 			}
 		}
 		if asDeclared {

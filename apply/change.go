@@ -108,7 +108,7 @@ func (r *run) revert(ctx context.Context, tx *coordinator, ending Ending, why er
 	r.recordFates(fates)
 	text := "apply failed, and every host that it changed was rolled back"
 	if fatesEnding(fates) == OutcomeUnknown {
-		text = "apply failed, and not every host could be rolled back: see the lines above, and run `fabricform pending`"
+		text = "apply failed, and not every host could be rolled back: see the lines above, and run " + r.s.Options.Invocation.Hint("pending")
 	}
 	return max(ending, Undone, fatesEnding(fates)), errors.Join(why, errors.New(text), r.enrolLate(ctx))
 }

@@ -32,7 +32,7 @@ func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	err := r.enrolLate(ctx)
 	tx.Close()
 	r.open = true
-	r.e.Note("The changes are made, but pending until %s. To keep them, run `fabricform confirm`; otherwise the hosts revert by themselves.", until)
+	r.e.Note("The changes are made, but pending until %s. To keep them, run %s; otherwise the hosts revert by themselves.", until, r.s.Options.Invocation.Hint("confirm"))
 	return Done, err
 }
 
@@ -41,7 +41,7 @@ func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 // "" uses this machine's tokens. An interrupt does not stop Confirm between two hosts.
 func Confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, takeOver string, e Events) *Report {
 	report := &Report{Command: "confirm", Fabric: f.Name, Build: o.Build, Who: o.User, Started: time.Now()}
-	pending, err := o.Tokens.pending(takeOver, o.Chosen)
+	pending, err := o.Tokens.pending(takeOver, o.Chosen, o.Invocation)
 	if err != nil {
 		return report.end(Failed, err)
 	}
@@ -72,13 +72,13 @@ func sorted(fates map[string]HostOutcome) (out []HostOutcome) {
 }
 
 // pending returns the pending applies that this machine can confirm and whose hosts are all chosen.
-func (k TokenStore) pending(from string, chosen map[string]bool) ([]tokens, error) {
+func (k TokenStore) pending(from string, chosen map[string]bool, by fabric.Invocation) ([]tokens, error) {
 	all, err := k.all(from)
 	if err != nil {
 		return nil, err
 	}
 	if from != "" && all[0].Waits == nil {
-		return nil, fmt.Errorf("%s belongs to an apply that is not pending. To roll it back, run `fabricform rollback -takeover %s`", from, from)
+		return nil, fmt.Errorf("%s belongs to an apply that is not pending. To roll it back, run %s", from, by.Hint("rollback", "-takeover", from))
 	}
 	all = slices.DeleteFunc(all, func(w tokens) bool {
 		for host := range w.Hosts {
@@ -123,7 +123,7 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 		ended := endedIn(reported) // only open transactions can be taken over
 		open := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return ended(host, on[host]) })
 		if err := tx.TakeOver(ctx, open, o.User, NewID()); err != nil {
-			return nil, false, fmt.Errorf("take the transaction over: %w. This machine now holds the tokens of the hosts that were taken over: continue with `fabricform confirm` or `fabricform rollback`, without -takeover", err)
+			return nil, false, fmt.Errorf("take the transaction over: %w. This machine now holds the tokens of the hosts that were taken over: continue with %s or %s, without -takeover", err, o.Invocation.Hint("confirm"), o.Invocation.Hint("rollback"))
 		}
 	}
 	if len(gone) > 0 {

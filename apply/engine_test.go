@@ -210,7 +210,7 @@ func newToys(t *testing.T) *toys {
 }
 
 func (y *toys) options() SessionOptions {
-	return SessionOptions{Build: "b", User: "anna@desk", Parallelism: 2, Tokens: storeIn(y.state),
+	return SessionOptions{Build: "b", User: "anna@desk", Invocation: fabric.Invocation{Flags: []string{"-lab", "-var=n=1"}, Path: "f.hcl"}, Parallelism: 2, Tokens: storeIn(y.state),
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
@@ -360,7 +360,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].fails["act"] = &agent.Error{Stale: true, Message: "it moved since the plan was made"}
 			}},
-		{name: "somebody else's transaction", ending: Held, values: "11", says: "nothing was changed",
+		{name: "somebody else's transaction", ending: Held, values: "11", says: "run `fabricform pending -lab -var=n=1 f.hcl`",
 			set: func(y *toys, _ func()) { y.hosts["b"].held = true }},
 		{name: "an interrupt in a change", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "act", cancel) }},
@@ -576,6 +576,9 @@ func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
 				r := y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
 				if got := fatesOf(r); r.Ending != Done || got != "a "+string(Waiting)+", b "+string(Waiting) {
 					t.Fatalf("ending %d, %v, fates %q", r.Ending, r.Err, got)
+				}
+				if !strings.Contains(strings.Join(y.heard.lines, "\n"), "run `fabricform confirm -lab -var=n=1 f.hcl`") {
+					t.Errorf("the command cannot be pasted: %q", y.heard.lines)
 				}
 				if n := y.hosts["a"].count("tx.persist") + y.hosts["a"].count("tx.commit"); n > 0 {
 					t.Error("it is final before it was confirmed")

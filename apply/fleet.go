@@ -16,6 +16,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/resource"
@@ -27,6 +28,8 @@ type Fleet struct {
 	open  func(context.Context, transport.Target) (*agent.Client, error) // opens another connection, with its own helper
 	mu    sync.Mutex                                                     // guards hosts
 	hosts map[string]*hostConn
+	// invocation is how the operator named the fabric, for commands in messages.
+	invocation fabric.Invocation
 }
 
 // hostConn is one host and the connection to it.

@@ -83,7 +83,7 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 			}
 		}
 	}
-	return errors.New("the changes were made, but not all hosts could be read again: run `fabricform plan`")
+	return fmt.Errorf("the changes were made, but not all hosts could be read again: run %s", s.Options.Invocation.Hint("plan"))
 }
 
 // baseline measures what works before the changes, on the paths that the plan affects. So the gate can

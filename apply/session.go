@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -56,7 +57,9 @@ type SessionOptions struct {
 	Tokens TokenStore
 	Build  string // of this program and of the helpers
 	Source string // of the files
-	User   string // user@machine of the operator
+	// Invocation is how the operator named the fabric, for commands in messages.
+	Invocation fabric.Invocation
+	User       string // user@machine of the operator
 	// Management allows changes of the operator's own path.
 	Management bool
 	Destroy    bool // undo everything that the fabric made
@@ -100,6 +103,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		reach = Glance
 	}
 	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, hosts)
+	s.invocation = o.Invocation
 	for name, why := range o.Away {
 		s.hosts[name] = &hostConn{why: errors.New(why)}
 	}
@@ -110,22 +114,21 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 func (s *Session) Save(p *planner.Plan) *planner.Saved {
 	declared := *s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and no host needs them
-	o := s.Options
-	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab, Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: p}
+	o, whole := s.Options, *p
+	if path, err := filepath.Abs(p.Invocation.Path); err == nil {
+		whole.Invocation.Path = path // apply may run in another directory
+	}
+	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab, Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: &whole}
 }
 
 // OpenSaved connects to the hosts that a saved plan holds, and to no other: a host that was unreachable when the plan was
 // saved still counts as unreachable. The plan must have been made on the hosts that the options select: the declared
 // ones, or those of one lab.
 func OpenSaved(ctx context.Context, saved *planner.Saved, o SessionOptions) (*Session, error) {
-	if on := o.Tokens.Lab; on != saved.Lab {
-		cure := "with -lab=" + saved.Lab
-		if saved.Lab == "" {
-			cure = "without -lab"
-		}
-		return nil, fmt.Errorf("nothing was changed: this plan was made for %s, not for %s: run it %s", target(saved.Lab), target(on), cure)
+	if err := saved.CheckTarget(o.Tokens.Lab); err != nil {
+		return nil, err
 	}
-	o.Source, o.Destroy, o.Management = saved.Source, saved.Destroy, saved.Management
+	o.Source, o.Destroy, o.Management, o.Invocation = saved.Source, saved.Destroy, saved.Management, saved.Plan.Invocation
 	chosen, unreachable := saved.Covered()
 	o.Chosen, o.Away = chosen, map[string]string{}
 	for host, why := range unreachable {
@@ -134,14 +137,6 @@ func OpenSaved(ctx context.Context, saved *planner.Saved, o SessionOptions) (*Se
 	s := Open(ctx, saved.Fabric, o)
 	s.saved = saved
 	return s, nil
-}
-
-// target names the declared hosts, or those of a lab.
-func target(lab string) string {
-	if lab == "" {
-		return "the declared hosts"
-	}
-	return fmt.Sprintf("lab %q", lab)
 }
 
 // LeftOut reports whether the operator left the host out with -host or -exclude.
@@ -198,7 +193,9 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx
 func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
 	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
-	return planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
+	p := planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
+	p.Invocation = s.Options.Invocation
+	return p
 }
 
 // input reads one host for the planner.

@@ -175,7 +175,7 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 		if _, err := k.all(""); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := k.pending(path, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := k.pending(path, nil, fabric.Invocation{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s, when named: %v", text, err)
 		}
 	}
@@ -189,8 +189,8 @@ func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.pending(path, nil)
-	if want := path + " belongs to an apply that is not pending. To roll it back, run `fabricform rollback -takeover " + path + "`"; err == nil || err.Error() != want {
+	_, err = k.pending(path, nil, fabric.Invocation{Path: "f.hcl"})
+	if want := path + " belongs to an apply that is not pending. To roll it back, run `fabricform rollback -takeover " + path + " f.hcl`"; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -43,14 +44,17 @@ type txOptions struct {
 }
 
 // heldError says that hosts were not changed because another transaction is open there.
-type heldError struct{ Hosts map[string]string }
+type heldError struct {
+	Hosts map[string]string
+	by    fabric.Invocation
+}
 
 func (e *heldError) Error() string {
 	var lines []string
 	for _, h := range slices.Sorted(maps.Keys(e.Hosts)) {
 		lines = append(lines, "host "+h+": "+e.Hosts[h])
 	}
-	return strings.Join(lines, "; ") + "; run `fabricform pending`"
+	return strings.Join(lines, "; ") + "; run " + e.by.Hint("pending")
 }
 
 // coordinator leads the transactions of one plan, one on every host that it changes. An open transaction locks
@@ -84,13 +88,13 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 		}
 	}
 	var mu sync.Mutex
-	held := &heldError{Hosts: map[string]string{}}
+	held := &heldError{Hosts: map[string]string{}, by: f.invocation}
 	err := eachHost(slices.Sorted(maps.Keys(acting)), func(host string) error {
 		r, err := calls.Ready.Call(ctx, f, host, struct{}{})
 		if err == nil && r.Held != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			held.Hosts[host] = Describe(*r.Held)
+			held.Hosts[host] = Describe(*r.Held, f.invocation)
 		}
 		return err
 	})
@@ -147,10 +151,10 @@ func atoms(h planner.HostPlan) []resource.Atom {
 }
 
 // Describe describes an open transaction for people.
-func Describe(i calls.TxInfo) string {
+func Describe(i calls.TxInfo, by fabric.Invocation) string {
 	s := fmt.Sprintf("a transaction of fabric %q is open, by %s from %s since %s (%s)", i.Fabric, i.Holder.User, i.Holder.From, i.Since.Local().Format("15:04:05"), i.State)
 	if i.State == checkpoint.RevertFailed {
-		return s + ": an operator must intervene. Repair the host, then run `fabricform unlock`"
+		return s + ": an operator must intervene. Repair the host, then run " + by.Hint("unlock")
 	}
 	return s + fmt.Sprintf("; the host reverts by itself in %s", i.Left.Round(time.Second))
 }
@@ -337,7 +341,7 @@ func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []strin
 	if err != nil {
 		return nil, err
 	}
-	fates, held := map[string]HostOutcome{}, &heldError{Hosts: map[string]string{}}
+	fates, held := map[string]HostOutcome{}, &heldError{Hosts: map[string]string{}, by: f.invocation}
 	var mu sync.Mutex
 	err = eachHost(hosts, func(host string) error {
 		i := last(all[host], fabric)

@@ -29,7 +29,7 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 // prove runs the live checks and reports their results after those in already.
 func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
 	unreachable := s.Unreachable()
-	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut,
+	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut, Invocation: s.Options.Invocation,
 		Progress: func(what string) { e.Progress("%s", what) }}
 	if s.Options.Lab != nil {
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()

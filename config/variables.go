@@ -109,6 +109,7 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 		return bad
 	}
 	if d.spec.Sensitive {
+		l.f.Sensitive = append(l.f.Sensitive, name)
 		l.hide(c)
 		c = c.Mark(secret{})
 	}

@@ -35,6 +35,8 @@ type Fabric struct {
 	Validate Validate `ff:"validate,block"`
 
 	Outputs []Output
+	// Sensitive names the variables whose values no message may show.
+	Sensitive []string `json:"-"`
 }
 
 // Output is a named value for other programs.

@@ -48,7 +48,7 @@ func vacate(dir, name string) error {
 	}
 	for _, h := range s.Hosts {
 		if h.Alive {
-			return fmt.Errorf("the lab of fabric %q is up already; `fabricform lab down` removes it", name)
+			return fmt.Errorf("the lab of fabric %q is up already: remove it with lab down first", name)
 		}
 	}
 	if err := old.Down(); err != nil {

@@ -103,8 +103,10 @@ type HostPlan struct {
 
 // Plan is the whole fabric's difference. Hosts are in the order of the input.
 type Plan struct {
-	Fabric string     `json:"fabric"`
-	Hosts  []HostPlan `json:"hosts"`
+	Fabric string `json:"fabric"`
+	// Invocation is how the operator named the fabric, for commands in messages.
+	Invocation fabric.Invocation `json:"invocation,omitzero"`
+	Hosts      []HostPlan        `json:"hosts"`
 	// Vanished lists hosts that the fabric once had and that its files no longer name. The changes that were
 	// made there remain until they are destroyed.
 	Vanished []resource.Member `json:"vanished,omitempty"`

@@ -143,3 +143,25 @@ func (p *Saved) LeftOut() (out []string) {
 	}
 	return out
 }
+
+// CheckTarget returns an error if the plan was made on other hosts: the declared ones ("") or those of a lab.
+func (p *Saved) CheckTarget(lab string) error {
+	cure := "with -lab=" + p.Lab
+	switch p.Lab {
+	case lab:
+		return nil
+	case "":
+		cure = "without -lab"
+	}
+	return fmt.Errorf("nothing was changed: this plan was made for %s, not for %s: run it %s", target(p.Lab), target(lab), cure)
+}
+
+// Target names the hosts that the plan was made on.
+func (p *Saved) Target() string { return target(p.Lab) }
+
+func target(lab string) string {
+	if lab == "" {
+		return "the declared hosts"
+	}
+	return fmt.Sprintf("lab %q", lab)
+}

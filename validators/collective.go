@@ -264,7 +264,7 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	const little = 50 * time.Millisecond
 	listen, err := probe.ListenTCP.Call(ctx, j.fleet, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
 	if err != nil {
-		return fmt.Sprintf("host %s: %s; run `fabricform plan` to see whether the host has this address", to.Name, err)
+		return fmt.Sprintf("host %s: %s; run %s to see whether the host has this address", to.Name, err, j.options.Invocation.Hint("plan"))
 	}
 	// NCCL does not bind its sending socket to a device or an address (ncclSocketConnect in its
 	// src/misc/socket.cc). A check that did so would pass between subnets that share a cable.

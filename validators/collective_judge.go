@@ -83,7 +83,7 @@ func (j *job) bandwidth(ctx context.Context, told account, before []moves) Resul
 	case port.denied != "":
 		return res.fails("measured, but not over the fabric: "+port.denied, "")
 	case !met:
-		return res.fails("slower than required: possible causes are an unused rail, sockets instead of RDMA, copies through host memory because GPUDirect is missing, or a NIC far from its GPU", "see the findings from the log, and run `fabricform show`")
+		return res.fails("slower than required: possible causes are an unused rail, sockets instead of RDMA, copies through host memory because GPUDirect is missing, or a NIC far from its GPU", "see the findings from the log, and run "+j.options.Invocation.Hint("show"))
 	}
 	return res
 }

@@ -29,7 +29,7 @@ func (t *trial) link(context.Context) {
 		switch {
 		case !s.link.Up:
 			res.Found, res.Wanted = "down", "up"
-			res = res.fails("the interface is down", "run `fabricform plan`, then `fabricform apply`")
+			res = res.fails("the interface is down", t.reapply())
 		case !s.link.Carrier:
 			res.Found, res.Wanted = "no carrier", "carrier"
 			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
@@ -74,12 +74,12 @@ func (t *trial) mtus() Result {
 			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(s.link.MTU), Unit: Bytes, Of: s.port()})
 		}
 		res.Wanted = "the same MTU at both ends"
-		return res.fails("with different MTUs, small pings pass, but large RDMA writes fail", "run `fabricform plan`, then `fabricform apply`")
+		return res.fails("with different MTUs, small pings pass, but large RDMA writes fail", t.reapply())
 	}
 	for _, s := range t.ends {
 		if s.spec.MTU != 0 && s.spec.MTU != s.link.MTU {
 			res.Values[0].Threshold = exactly(float64(s.spec.MTU))
-			res = res.fails(s.port()+" drifted from the files", "run `fabricform plan`, then `fabricform apply`")
+			res = res.fails(s.port()+" drifted from the files", t.reapply())
 		}
 	}
 	return res

@@ -70,5 +70,5 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 	for _, p := range problems {
 		out = append(out, result(NCCLSettings).fails(p.Text, ""))
 	}
-	return append(out, confFile(r.fabric, h, snap)...)
+	return append(out, confFile(r.fabric, h, snap, r.options.Invocation)...)
 }

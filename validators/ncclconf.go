@@ -15,7 +15,7 @@ const maxSaid = 10
 
 // confFile checks the file that NCCL reads on a host, and parses it as NCCL does. A file that the fabric
 // wrote must have the derived values; for a file of someone else it reports findings only.
-func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Result) {
+func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.Invocation) (out []Result) {
 	file := f.NCCLFile(h)
 	at := file
 	if at == "" {
@@ -27,7 +27,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 	found, there := snap.Files[at]
 	if file != "" {
 		derived, _ := nccl.Derive(f, h, nccl.AfterApply(h, snap))
-		out = compareConf(result(ConfVariable, 0), derived, found.Text)
+		out = compareConf(result(ConfVariable, 0), derived, found.Text, "run "+by.Hint("apply")+" to write the derived values")
 	}
 	switch {
 	case !there:
@@ -61,11 +61,11 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (out []Res
 }
 
 // compareConf returns the variables whose value in the file, as NCCL reads it, is not the derived one.
-func compareConf(res Result, derived nccl.Env, text string) (out []Result) {
+func compareConf(res Result, derived nccl.Env, text, cure string) (out []Result) {
 	fail := func(variable, found, wanted, cause string) {
 		r := res
 		r.Object, r.Found, r.Wanted = variable, found, wanted
-		out = append(out, r.fails(cause, "run `fabricform apply` to write the derived values"))
+		out = append(out, r.fails(cause, cure))
 	}
 	live := map[string]string{}
 	for _, s := range env.ReadConf(text) {

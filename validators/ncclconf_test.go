@@ -38,7 +38,7 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 			snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: *c.text}}
 		}
 		var got []string
-		for _, r := range confFile(f, f.Host("a"), snap) {
+		for _, r := range confFile(f, f.Host("a"), snap, fabric.Invocation{}) {
 			text := string(r.Verdict) + " " + r.Found
 			if r.Item == ConfVariable {
 				text = fmt.Sprintf("%s %s is %s", r.Verdict, r.Object, r.Found)
@@ -68,7 +68,7 @@ func TestManyFindingsAreCounted(t *testing.T) {
 		snap := newWires().snaps["a"]
 		snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: lines}}
 		got := ""
-		for _, r := range confFile(two(), two().Host("a"), snap) {
+		for _, r := range confFile(two(), two().Host("a"), snap, fabric.Invocation{}) {
 			if r.Place.Line > 0 {
 				got += strconv.Itoa(r.Place.Line-strings.Count(notes, "\n")) + " "
 			} else {

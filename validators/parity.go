@@ -114,7 +114,7 @@ func (r *run) unfinished(hosts []string) (out []Result) {
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			if v := versions[name]; v.Unfinished != "" {
 				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: v.Unfinished, Wanted: "installed"}
-				out = append(out, res.fails("an installation was interrupted on this host", "if an ofed block is declared, run `fabricform apply`; otherwise run `dpkg --configure -a`"))
+				out = append(out, res.fails("an installation was interrupted on this host", "if an ofed block is declared, run "+r.options.Invocation.Hint("apply")+"; otherwise run `dpkg --configure -a`"))
 			}
 		}
 	}

@@ -26,6 +26,7 @@ type Options struct {
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
 	LeftOut     func(host string) bool // hosts to leave out with their links; nil for none
 	Progress    func(string)           // nil: quiet
+	Invocation  fabric.Invocation      // how the operator named the fabric, for commands in cures
 }
 
 func (o Options) progress(what string) {
@@ -203,6 +204,11 @@ func (r *run) look(ctx context.Context) {
 	r.options.Unreachable = lost
 }
 
+// reapply is the cure of what drifted from the files.
+func (r *run) reapply() string {
+	return "run " + r.options.Invocation.Hint("plan") + ", then " + r.options.Invocation.Hint("apply")
+}
+
 // ends resolves both ends. skip is set if one cannot be used.
 func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 	for i, ref := range p.Endpoints {
@@ -213,7 +219,7 @@ func (r *run) ends(p fabric.Path) (ends [2]side, skip SkipReason, why string) {
 		spec := r.nics[ref]
 		s := side{host: ref.Host, nic: ref.NIC, spec: spec, link: nccl.Netdev(snap, spec)}
 		if s.link == nil {
-			return ends, DeviceMissing, s.port() + " matches no device, or several; run fabricform plan"
+			return ends, DeviceMissing, s.port() + " matches no device, or several; run " + r.options.Invocation.Hint("plan")
 		}
 		ends[i] = s
 	}

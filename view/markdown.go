@@ -40,7 +40,7 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 		}
 	}
 	for _, m := range p.Vanished {
-		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) was removed from the files, but its changes remain; to undo them, run `fabricform destroy -host %s`\n", m.Name, escape(m.Address), m.Name)
+		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) was removed from the files, but its changes remain; to undo them, run %s\n", m.Name, escape(m.Address), clean(p.Invocation.Hint("destroy", "-host", m.Name)))
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", escape(n))
@@ -49,7 +49,7 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for i, g := range groups {
 		part := groupMarkdown(g)
 		if b.Len()+len(part) > markdownLimit {
-			fmt.Fprintf(&b, "\n%s more did not fit; run `fabricform plan` to see them.\n", Count(len(groups)-i, "group"))
+			fmt.Fprintf(&b, "\n%s more did not fit; run %s to see them.\n", Count(len(groups)-i, "group"), clean(p.Invocation.Hint("plan")))
 			break
 		}
 		b.WriteString(part)

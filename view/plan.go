@@ -37,7 +37,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		p.group(g)
 	}
 	for _, m := range plan.Vanished {
-		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run `fabricform destroy -host %s`.", p.warn("!"), p.bold(m.Name), m.Address, m.Name)
+		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run %s.", p.warn("!"), p.bold(m.Name), m.Address, plan.Invocation.Hint("destroy", "-host", m.Name))
 	}
 	for _, n := range notes {
 		p.Linef("%s %s", p.warn("!"), n)

@@ -122,10 +122,10 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		}
 		s.Options.Management = o.allow.management()
 	} else {
-		if err := a.noChoice(path); err != nil {
+		if err := errors.Join(a.noChoice(path), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
 			return nil, err
 		}
-		so, err := a.session(saved.Fabric, saved.Source)
+		so, err := a.session(saved.Fabric, path)
 		if err != nil {
 			return nil, err
 		}

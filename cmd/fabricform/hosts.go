@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func (a *app) loaded(path string) (*fabric.Fabric, apply.SessionOptions, error) 
 	if err != nil {
 		return nil, apply.SessionOptions{}, err
 	}
-	o, err := a.session(f, config.SourceID(path))
+	o, err := a.session(f, path)
 	return f, o, err
 }
 
@@ -97,25 +98,63 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 	}
 }
 
-// session returns the options to reach the hosts of a fabric; source names its files.
-func (a *app) session(f *fabric.Fabric, source string) (apply.SessionOptions, error) {
+// session returns the options to reach the hosts of a fabric that was read from the path.
+func (a *app) session(f *fabric.Fabric, path string) (apply.SessionOptions, error) {
 	id, err := buildID()
 	if err != nil {
 		return apply.SessionOptions{}, err
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
-	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: source, User: operator(),
+	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(path), User: operator(), Invocation: a.invocation(f, path),
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
 		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {
-		l, err := lab.Open(labName(a.lab, f))
+		l, err := openLab(labName(a.lab, f), f, o.Invocation)
 		if err != nil {
 			return o, err
 		}
 		o.Lab, d.NetDial, d.SSHConfig = l, l.NetDial, false
 	}
 	return o, nil
+}
+
+// invocation returns how the fabric was named on the command line. Values of sensitive variables are hidden.
+func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
+	i := fabric.Invocation{Path: path, Flags: a.labFlag()}
+	for _, in := range a.inputs {
+		name, _, _ := strings.Cut(in.Var, "=")
+		switch {
+		case in.File != "":
+			i.Flags = append(i.Flags, "-var-file="+in.File)
+		case slices.Contains(f.Sensitive, name):
+			i.Flags = append(i.Flags, "-var="+name+"=(sensitive)")
+		default:
+			i.Flags = append(i.Flags, "-var="+in.Var)
+		}
+	}
+	return i
+}
+
+// labFlag returns -lab as it was given.
+func (a *app) labFlag() []string {
+	switch a.lab {
+	case "":
+		return nil
+	case ownLab:
+		return []string{"-lab"}
+	}
+	return []string{"-lab=" + a.lab}
+}
+
+// openLab opens a lab. The error says how to build one that does not exist.
+func openLab(name string, f *fabric.Fabric, by fabric.Invocation) (lab.Lab, error) {
+	l, err := lab.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && name == f.Name {
+		by.Flags = slices.DeleteFunc(slices.Clone(by.Flags), func(flag string) bool { return strings.HasPrefix(flag, "-lab") })
+		return nil, fmt.Errorf("%w; build it with %s", err, by.Hint("lab", "up"))
+	}
+	return l, err
 }
 
 // labName returns the lab that -lab selects: the fabric's own, or another fabric's by name.

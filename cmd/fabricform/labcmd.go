@@ -38,11 +38,12 @@ the lab is up in seconds, with or without KVM, and needs no root.`,
 // onLab returns the body of a command that works on the lab of the fabric in its first argument.
 func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		f, err := a.load(fabricArg(args[:min(1, len(args))]))
+		path := fabricArg(args[:min(1, len(args))])
+		f, err := a.load(path)
 		if err != nil {
 			return err
 		}
-		l, err := lab.Open(f.Name)
+		l, err := openLab(f.Name, f, a.invocation(f, path))
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func labUp(a *app) *cobra.Command {
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
-			a.out.Linef("✓ lab %q is up: %s, %s. Try `fabricform apply -lab %s`.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"), fabricArg(args))
+			a.out.Linef("✓ lab %q is up: %s, %s. Try %s.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"), a.invocation(f, fabricArg(args)).Hint("apply", "-lab"))
 			return nil
 		},
 	}

@@ -30,7 +30,7 @@ func pendingCommand(a *app) *cobra.Command {
 					continue
 				}
 				open++
-				a.out.Linef("%s  %s", host, apply.Describe(i))
+				a.out.Linef("%s  %s", host, apply.Describe(i, s.Options.Invocation))
 				for _, l := range i.Remain {
 					a.out.Linef("    %s", l)
 				}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/view"
@@ -58,7 +59,7 @@ func planCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("save plan: %w", err)
 			}
-			notes = append(notes, fmt.Sprintf("Saved. To make exactly these changes, run `fabricform apply %s`.", out))
+			notes = append(notes, "Saved. To make exactly these changes, run "+a.ofPlan(out)+".")
 		}
 		if err := a.printPlan(p, notes, markdown); err != nil {
 			return err
@@ -66,6 +67,11 @@ func planCommand(a *app) *cobra.Command {
 		return planExit(p, detailed)
 	}
 	return c
+}
+
+// ofPlan returns the command that applies a saved plan to the hosts that the flags select.
+func (a *app) ofPlan(file string) string {
+	return fabric.Invocation{Flags: a.labFlag(), Path: file}.Hint("apply")
 }
 
 // printPlan prints a plan as text, JSON or Markdown.

@@ -75,6 +75,7 @@ func TestASavedPlanIsShown(t *testing.T) {
 		"apply -exclude b " + path:             {"is a saved plan: its hosts and its values are fixed"},
 		"apply -var x=1 -auto-approve " + path: {"is a saved plan: its hosts and its values are fixed"},
 		"apply -auto-approve " + path:          {`made for lab "pair", not for the declared hosts: run it with -lab=pair`},
+		"apply -lab=other " + path:             {`made for lab "pair", not for lab "other": run it with -lab=pair`},
 		"show -markdown ../../examples":        {"-markdown prints a saved plan: name its file"},
 	} {
 		var out bytes.Buffer

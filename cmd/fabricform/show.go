@@ -77,11 +77,7 @@ func (a *app) showSaved(saved *planner.Saved, path string, markdown bool) error 
 	if err := a.noChoice(path); err != nil {
 		return err
 	}
-	hosts := "the declared hosts"
-	if saved.Lab != "" {
-		hosts = fmt.Sprintf("lab %q", saved.Lab)
-	}
-	notes := []string{fmt.Sprintf("Saved by %s at %s, for %s, from %s.", saved.User, saved.Created.Local().Format(time.DateTime), hosts, saved.Source)}
+	notes := []string{fmt.Sprintf("Saved by %s at %s, for %s, from %s.", saved.User, saved.Created.Local().Format(time.DateTime), saved.Target(), saved.Source)}
 	if saved.Destroy {
 		notes = append(notes, "It restores everything that the fabric changed.")
 	}

@@ -47,7 +47,7 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 		return 0, fmt.Errorf("the lab has no host %q", host)
 	}
 	if !h.Process.Alive() {
-		return 0, fmt.Errorf("lab host %s is not running; run `fabricform lab down`, then `lab up`", host)
+		return 0, fmt.Errorf("lab host %s is not running: run lab down, then lab up", host)
 	}
 	args := append([]string{"--target", strconv.Itoa(h.Process.PID), "--net", "--mount", "--uts", "--ipc", "--pid", "--wd=/", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)

@@ -92,7 +92,7 @@ func Place(name string) (string, error) {
 func Read(dir string, into any) error {
 	raw, err := os.ReadFile(filepath.Join(dir, "lab.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no lab for fabric %q; build it with `fabricform lab up`: %w", filepath.Base(dir), err)
+		return fmt.Errorf("there is no lab for fabric %q: %w", filepath.Base(dir), err)
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, into)

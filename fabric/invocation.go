@@ -1,0 +1,42 @@
+package fabric
+
+import (
+	"slices"
+	"strings"
+)
+
+// Invocation is how the operator named a fabric on the command line. Commands in messages repeat it, so that they can
+// be pasted as they are.
+type Invocation struct {
+	Flags []string `json:"flags,omitempty"` // such as -lab and -var=mtu=9000
+	Path  string   `json:"path,omitempty"`  // "" for the current directory
+}
+
+// Command returns the command line that runs fabricform with these words on the same fabric, quoted for a shell.
+func (i Invocation) Command(words ...string) string {
+	line := slices.Concat([]string{"fabricform"}, words, i.Flags)
+	switch {
+	case strings.HasPrefix(i.Path, "-"): // not a flag
+		line = append(line, "./"+i.Path)
+	case i.Path != "" && i.Path != ".":
+		line = append(line, i.Path)
+	}
+	for n, word := range line {
+		line[n] = quote(word)
+	}
+	return strings.Join(line, " ")
+}
+
+// Hint is Command as messages show it.
+func (i Invocation) Hint(words ...string) string { return "`" + i.Command(words...) + "`" }
+
+// quote quotes a word for a shell, unless no shell would change it.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

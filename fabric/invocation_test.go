@@ -1,0 +1,22 @@
+package fabric
+
+import "testing"
+
+// TestCommandsCanBePasted: with what named the fabric, and quoted.
+func TestCommandsCanBePasted(t *testing.T) {
+	for _, c := range []struct {
+		of    Invocation
+		words []string
+		want  string
+	}{
+		{Invocation{}, []string{"confirm"}, "fabricform confirm"},
+		{Invocation{Path: "."}, []string{"confirm"}, "fabricform confirm"},
+		{Invocation{Flags: []string{"-lab"}, Path: "my-fabric/"}, []string{"destroy", "-host", "gpu03"}, "fabricform destroy -host gpu03 -lab my-fabric/"},
+		{Invocation{Flags: []string{"-lab=pair", "-var=mtu=9000", "-var=name=two words"}, Path: "it's here.hcl"}, []string{"plan"}, `fabricform plan -lab=pair -var=mtu=9000 '-var=name=two words' 'it'\''s here.hcl'`},
+		{Invocation{Flags: []string{"-var=x=$(id)"}, Path: "-odd.hcl"}, []string{"plan"}, "fabricform plan '-var=x=$(id)' ./-odd.hcl"},
+	} {
+		if got := c.of.Command(c.words...); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
