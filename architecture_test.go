@@ -33,7 +33,7 @@ var allowed = map[string]struct {
 	"packagemanager":     {[]string{"host"}, "what a package manager says and is asked has no opinion about driver stacks"},
 	"facts":              {[]string{"host", "host/process"}, "facts are read through host.Reader only, so that gathering cannot change anything"},
 	"resource":           {[]string{"facts", "fabric", "host", "host/process"}, "the vocabulary joins wanted (fabric), found (facts) and changed (host); of host/process, the name of a process in an installation's journal"},
-	"resource/kindtest":  {[]string{"resource", "fabric", "host"}, "what every kind promises is one test, which each kind's own tests run"},
+	"resource/kindtest":  {[]string{"resource", "fabric", "facts", "host"}, "what every kind promises is one test, which each kind's own tests run"},
 	"nccl/env":           {nil, "the table of NCCL's variables and NCCL's parsers are pure: files and hosts are held against the same ones"},
 	"nccl":               {[]string{"facts", "fabric", "host", "nccl/env"}, "derivation is pure: model and facts in, settings out; of host, the plain types of links"},
 	"nccl/launch":        {[]string{"nccl", "fabric", "facts"}, "what starts a job is written from derived settings, and starts nothing"},

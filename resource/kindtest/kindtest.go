@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -90,15 +91,20 @@ func Travels(t *testing.T, spec any) {
 
 func (c Case) plan(t *testing.T, kind resource.Kind, want resource.Resource) resource.Difference {
 	t.Helper()
-	snap, err := c.Kinds.Gather(t.Context(), c.Host, resource.Query{Resources: []resource.Resource{want}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := kind.Plan(snap, want.Spec)
+	d, err := kind.Plan(c.gather(t, resource.Query{Resources: []resource.Resource{want}}), want.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
+}
+
+func (c Case) gather(t *testing.T, q resource.Query) *facts.Snapshot {
+	t.Helper()
+	snap, err := c.Kinds.Gather(t.Context(), c.Host, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
 }
 
 // apply makes the changes and expects no difference afterwards.
@@ -122,13 +128,11 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 		if a == "" {
 			continue
 		}
-		snap, err := c.Kinds.Gather(t.Context(), c.Host, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !kind.Claims(snap, want.Spec, a) {
+		if snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}}); !kind.Claims(snap, want.Spec, a) {
 			t.Errorf("the wanted thing does not claim %s", a)
 		}
+		// The thing may be wanted no more: the helper then reads for the atom alone.
+		snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}})
 		back, _, err := kind.Undo(snap, a, owned.Earlier)
 		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a || back.Stage != kind.Stage || back.Attribute == "" {
 			t.Errorf("record of %s: %+v; its undo: %+v, %v", a, owned, back, err)
