@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -116,6 +117,9 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 	if len(gone) > 0 && w.endedOnAll(endedIn(reported)) {
 		return nil, false, k.remove(w)
 	}
+	if fates := revertedIn(reported, on); len(fates) == len(w.Hosts) {
+		return fates, true, errors.Join(errors.New("too late to confirm: the hosts have already rolled back by themselves"), k.remove(w))
+	}
 	tx := s.resume(ctx, f.Name, on)
 	defer tx.Close()
 	if takeOver {
@@ -138,6 +142,19 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 		fates, _ = tx.Revert(ctx, tx.Hosts(), firstLine(err)) // the fates say it, host by host
 	}
 	return fates, reverted, errors.Join(err, k.keepRest(w, fates, replaced))
+}
+
+// revertedIn returns the fates of the hosts that report that the transaction has reverted.
+func revertedIn(reported map[string][]calls.TxInfo, on map[string]calls.TxRef) map[string]HostOutcome {
+	fates := map[string]HostOutcome{}
+	for host, ref := range on {
+		for _, i := range reported[host] {
+			if i.ID == ref.ID && i.State == checkpoint.Reverted {
+				fates[host] = outcomeOf(host, i)
+			}
+		}
+	}
+	return fates
 }
 
 // keepRest saves the tokens of hosts whose transaction has not ended, for the next confirm: a lost host can

@@ -39,6 +39,7 @@ type toyHost struct {
 	down     bool   // nobody gets in any more
 	held     bool   // by somebody else
 	mute     bool   // it answers, and says nothing of itself
+	empty    bool   // it answers with an empty snapshot
 	mtu      int    // beyond 1500, of the port
 	fails    map[string]error
 	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
@@ -66,6 +67,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "snapshot":
 		if h.mute {
 			return nil, nil
+		}
+		if h.empty {
+			return calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, nil
 		}
 		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}}, nil
 	case "tx.ready":
@@ -391,6 +395,8 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.hosts["b"].down = true }},
 		{name: "a host that says nothing of itself is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
 			set: func(y *toys, _ func()) { y.hosts["b"].mute = true }},
+		{name: "a host whose snapshot is empty is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
+			set: func(y *toys, _ func()) { y.hosts["b"].empty = true }},
 		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
@@ -638,6 +644,45 @@ func TestAnInterruptDoesNotPartAConfirm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoChangesSaysWhatIsStillPending: what an apply made that was not confirmed is as declared, and may still be reverted.
+func TestNoChangesSaysWhatIsStillPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
+		y.heard.lines = nil
+		if r := y.run(t.Context(), Options{}); r.Ending != Done || r.Err != nil {
+			t.Fatalf("ending %d, %v", r.Ending, r.Err)
+		}
+		said := strings.Join(y.heard.lines, "\n")
+		for _, want := range []string{"host a: a transaction of fabric \"f\" is open", "host b: a transaction", "run `fabricform confirm -lab -var=n=1 f.hcl`"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%q is missing in\n%s", want, said)
+			}
+		}
+	})
+}
+
+// TestConfirmAfterTheLeaseSaysItOnce: all hosts have reverted by themselves.
+func TestConfirmAfterTheLeaseSaysItOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.run(t.Context(), Options{Manual: true, Lease: time.Minute})
+		for _, h := range y.hosts {
+			h.value, h.tx.State, h.tx.Why, h.asked = "1", checkpoint.Reverted, "the lease expired", nil
+		}
+		r := Confirm(t.Context(), y.fabric, y.options(), "", y.heard)
+		if got := fatesOf(r); r.Ending != Undone || got != "a reverted, b reverted" || r.Err == nil || r.Err.Error() != "too late to confirm: the hosts have already rolled back by themselves" {
+			t.Errorf("ending %d, fates %q, %v", r.Ending, got, r.Err)
+		}
+		if n := y.hosts["a"].count("tx.persist") + y.hosts["a"].count("tx.revert"); n > 0 {
+			t.Errorf("a was asked for %v", y.hosts["a"].asked)
+		}
+		if left, err := storeIn(y.state).all(""); err != nil || len(left) != 0 {
+			t.Errorf("tokens are left: %v, %v", left, err)
+		}
+	})
 }
 
 // TestRollbackTakesTheLastApplyBack: once.

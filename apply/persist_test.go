@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -136,7 +137,7 @@ func TestHomesAreReadOnlyBeforeAnythingChanges(t *testing.T) {
 		var p calls.SnapshotParams
 		err := json.Unmarshal(raw, &p)
 		asked = append(asked, p.Ask)
-		return calls.SnapshotResult{Snapshot: new(facts.Snapshot)}, err
+		return calls.SnapshotResult{Snapshot: &facts.Snapshot{Links: []host.Link{{Name: "lo"}}}}, err
 	}})
 	for _, asking := range []bool{true, false} {
 		if _, err := tx.fleet.Read(t.Context(), "h", asking); err != nil {

@@ -145,6 +145,9 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	if len(p.Problems()) > 0 {
 		return ending, nil
 	}
+	if p.Changes() == 0 {
+		r.notePending(ctx)
+	}
 	if err := r.approve(p); err != nil {
 		return Failed, err
 	}
@@ -173,6 +176,20 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 	r.report.Results = results
 	proof, err = r.acceptance(ctx, proof, committed)
 	return max(ending, proof), err
+}
+
+// notePending reports open transactions on hosts that need no change: what they made may still be reverted.
+func (r *run) notePending(ctx context.Context) {
+	all, err := r.s.Transactions(ctx)
+	warn(r.e, err)
+	by := r.s.Options.Invocation
+	for _, host := range slices.Sorted(maps.Keys(all)) {
+		for _, i := range all[host] {
+			if i.State.Open() {
+				r.e.Note("! host %s: %s. To keep the changes of an apply that waits for its confirmation, run %s", host, Describe(i, by), by.Hint("confirm"))
+			}
+		}
+	}
 }
 
 // approve asks for approval of the plan. The error says why it must not be applied.

@@ -80,7 +80,7 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 				}
 			}
 			try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
-			try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 0, "Fabric verified")
+			try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 0, "Verified (link, ping)")
 		})
 	}
 }
@@ -102,5 +102,5 @@ func TestABrokenMemberIsBlamedAlone(t *testing.T) {
 		}
 	}
 	try(t, state, "lab", "fault", fabric, "storage:node2", "none").want(t, 0)
-	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Fabric verified")
+	try(t, state, "verify", "-lab", "-only", "link,ping", "-link", "storage", fabric).want(t, 0, "Verified (link, ping)")
 }

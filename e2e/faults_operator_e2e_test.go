@@ -40,7 +40,7 @@ func operatorRows() (rows []faultRow) {
 		l.back(time.Now(), time.Second)
 		l.manual("6s")
 		l.back(time.Now(), time.Minute)
-		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 6, "too late to persist: the transaction is reverted", "a, b  reverted")
+		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 6, "too late to confirm", "a, b  reverted")
 		l.manual("10m")
 		try(l.t, l.state, "confirm", "-lab", pair).want(l.t, 0, "a, b  committed")
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0)

@@ -158,7 +158,7 @@ func verbsCauses(t *testing.T, state string) {
 	})
 	t.Run("all is well again", func(t *testing.T) {
 		try(t, state, "plan", "-lab", "-detailed-exitcode", softRoCE).want(t, 0, "No changes")
-		verbs(t).want(t, 0, "Fabric verified")
+		verbs(t).want(t, 0, "Verified (link, verbs)")
 	})
 }
 
@@ -222,7 +222,7 @@ func TestSoftRoCEOnASwitch(t *testing.T) {
 	state := vmLabFor(t, fabric)
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", fabric).want(t, 0, "✓ node4.rxe.rxe0")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
-	try(t, state, "verify", "-lab", "-only", "link,ping,nccl", fabric).want(t, 0, "Fabric verified")
+	try(t, state, "verify", "-lab", "-only", "link,ping,nccl", fabric).want(t, 0, "Verified (link, ping, nccl")
 	try(t, state, "verify", "-lab", "-only", "verbs", "-link", "rdma:node1-node2", fabric).want(t, 0, "send_lat 2 B", "write_bw 64 KiB")
 	try(t, state, "lab", "fault", fabric, "rdma:node3", "cut").want(t, 0)
 	try(t, state, "verify", "-lab", "-only", "link,ping", fabric).want(t, 3, "node3")

@@ -44,8 +44,12 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 		res := result(NCCLPort)
 		res.Object = p.NIC
 		switch {
+		case p.HCA == "" && (r.fabric.NCCLOf(h).Transport == "socket" || r.options.Lab && r.options.LabCapGbps > 0): // a namespace lab has no RDMA
+			out = append(out, res.skips(NoRDMA, p.Why+": NCCL uses sockets on "+p.Netdev))
 		case p.HCA == "":
-			out = append(out, res.skips(NoRDMA, p.Why+": NCCL would use sockets on "+p.Netdev))
+			res.Verdict, res.Cause = Warn, p.Why+": NCCL uses sockets on "+p.Netdev+", which are much slower"
+			res.Cure = "install the card's driver, or declare an rxe block for Soft-RoCE; if sockets are intended, set transport = \"socket\" in the nccl block"
+			out = append(out, res)
 		case p.Wrong == "": // Derive names what is wrong among the problems
 			res.Found = p.HCA + " on " + p.Netdev
 			res.Values = []Measurement{{Name: MetricGIDIndex, Value: float64(p.GID)}}

@@ -80,3 +80,33 @@ func TestManyFindingsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingRDMAIsAWarning: unless sockets are declared, or the lab cannot have any.
+func TestMissingRDMAIsAWarning(t *testing.T) {
+	for name, c := range map[string]struct {
+		transport string
+		options   Options
+		want      Verdict
+	}{
+		"nothing declared": {"", Options{}, Warn},
+		"sockets declared": {"socket", Options{}, Skip},
+		"a namespace lab":  {"", Options{Lab: true, LabCapGbps: 1}, Skip},
+		"virtual machines": {"", Options{Lab: true}, Warn},
+	} {
+		f := two()
+		f.NCCL.Transport = c.transport
+		c.options.Only = []Check{CheckNCCL}
+		n := 0
+		for _, r := range settle(t, f, newWires(), c.options) {
+			if r.Item != NCCLPort {
+				continue
+			}
+			if n++; r.Verdict != c.want || (r.Cure != "") != (c.want == Warn) {
+				t.Errorf("%s: %s %s: %s; %s", name, r.Host, r.Verdict, r.Cause, r.Cure)
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s: no port was checked", name)
+		}
+	}
+}

@@ -98,8 +98,11 @@ func resultsMarkdown(results []validators.Result) string {
 	n := tally(results)
 	var b strings.Builder
 	sign := "✅"
-	if n.Fail > 0 {
+	switch {
+	case n.Fail > 0:
 		sign = "❌"
+	case n.Warn > 0 || n.Pass == 0:
+		sign = "⚠️"
 	}
 	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, %d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
 		sign, n.Pass, n.Fail, n.Warn, n.Skip)

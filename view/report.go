@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
@@ -93,9 +94,31 @@ func (p *Printer) Results(results []validators.Result) {
 		p.Linef("%s %s; unreachable hosts were not verified", p.warn("! Partly verified:"), sum)
 	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
+	case n.Warn > 0:
+		p.Linef("%s %s", p.warn("! "+verified(results)+", with warnings:"), sum)
 	default:
-		p.Linef("%s %s", p.good("✓ Fabric verified:"), sum)
+		p.Linef("%s %s", p.good("✓ "+verified(results)+":"), sum)
 	}
+}
+
+// verified names the checks that passed. The fabric is verified only if every check of a path was asked for.
+func verified(results []validators.Result) string {
+	asked, passed := map[validators.Check]bool{}, map[validators.Check]bool{}
+	var names []string
+	for _, r := range results {
+		asked[r.Check] = true
+		if r.Verdict == validators.Pass && !passed[r.Check] {
+			passed[r.Check] = true
+			names = append(names, string(r.Check))
+		}
+	}
+	what := "Fabric verified"
+	for _, row := range validators.Table {
+		if !row.OfHosts && !asked[row.Name] {
+			what = "Verified"
+		}
+	}
+	return what + " (" + strings.Join(names, ", ") + ")"
 }
 
 // group splits results where the subject changes.

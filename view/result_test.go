@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,31 @@ func TestTheSummaryReadsNoSentence(t *testing.T) {
 		var b strings.Builder
 		if New(&b).Results([]validators.Result{r}); !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestTheSummaryNamesWhatItCovers: pings alone do not verify a fabric, and a warning is no plain tick.
+func TestTheSummaryNamesWhatItCovers(t *testing.T) {
+	of := func(v validators.Verdict, checks ...validators.Check) (out []validators.Result) {
+		for _, c := range checks {
+			out = append(out, validators.Result{Check: c, Verdict: v})
+		}
+		return out
+	}
+	all := of(validators.Pass, validators.CheckLink, validators.CheckPing, validators.CheckTCP)
+	for _, c := range []struct {
+		results []validators.Result
+		want    string
+	}{
+		{of(validators.Pass, validators.CheckPing), "✓ Verified (ping): 1 passed"},
+		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), "✓ Fabric verified (link, ping, tcp): 3 passed"},
+		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), "! Fabric verified (link, ping, tcp, verbs), with warnings: 4 passed"},
+		{all, "✓ Verified (link, ping, tcp): 3 passed"},
+	} {
+		var b strings.Builder
+		if New(&b).Results(c.results); !strings.Contains(b.String(), c.want) {
+			t.Errorf("%q is missing in\n%s", c.want, b.String())
 		}
 	}
 }

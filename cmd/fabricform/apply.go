@@ -57,6 +57,9 @@ func (o *applyOptions) check() error {
 			return fmt.Errorf("unknown %s %s; use one of %s", f.flag, f.value, strings.TrimPrefix(strings.Join(f.known, ", "), ", "))
 		}
 	}
+	if err := canReport(o.report); err != nil {
+		return err
+	}
 	if o.lease < 5*time.Second || o.lease > 24*time.Hour || o.patience < 0 || o.patience > 24*time.Hour {
 		return errors.New("-lease and -confirm-timeout must be from 5s to 24h")
 	}

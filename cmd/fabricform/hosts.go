@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -208,6 +209,25 @@ func (e events) Approve(*planner.Plan) error {
 // exitCodes maps endings to exit codes.
 var exitCodes = map[apply.Ending]int{apply.Done: exitOK, apply.CheckFailed: exitCheckFailed, apply.HostsUnreachable: exitUnreachable, apply.Failed: exitError,
 	apply.Stale: exitStale, apply.Held: exitHeld, apply.Undone: exitRolledBack, apply.OutcomeUnknown: exitUnknown}
+
+// canReport returns an error if a report could not be written to the path, before a host is changed.
+func canReport(path string) error {
+	if path == "" {
+		return nil
+	}
+	folder := filepath.Dir(path)
+	into, err := os.Stat(folder)
+	if err == nil && !into.IsDir() {
+		err = errors.New("not a folder")
+	}
+	if err != nil {
+		return fmt.Errorf("-report %s: %s: %w", path, folder, err)
+	}
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		return fmt.Errorf("-report %s: it is a folder; name a file in it", path)
+	}
+	return nil
+}
 
 // finish writes a run's report if path is set, and returns the command's exit.
 func (a *app) finish(r *apply.Report, path string) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
@@ -53,7 +54,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 func stackFails(context.Context, transport.Target) (io.ReadWriteCloser, error) {
 	near, far := net.Pipe()
 	handlers := map[string]agent.Handler{}
-	for method, answer := range map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
+	for method, answer := range map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{Links: []host.Link{{Name: "lo"}}}}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
 		"enrol": struct{}{}, "stack.state": calls.StackState{}, "stack.start": errors.New("no space on the disk")} {
 		handlers[method] = func(context.Context, json.RawMessage) (any, error) {
 			if err, failed := answer.(error); failed {

@@ -36,7 +36,7 @@ func pendingCommand(a *app) *cobra.Command {
 				}
 			}
 		}
-		if open == 0 {
+		if open == 0 && len(s.Hosts()) > 0 { // of hosts that do not answer, nobody knows
 			a.out.Linef("No open transactions%s.", amongAnswers(s))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
@@ -70,7 +70,7 @@ leases expire.`,
 				a.out.Linef("✓ %s: transaction %s ended. It could not restore: %s", host, i.ID, strings.Join(i.Remain, "; "))
 			}
 		}
-		if n == 0 {
+		if n == 0 && len(s.Hosts()) > 0 {
 			a.out.Linef("No transaction has a failed rollback%s.", amongAnswers(s))
 		}
 		return a.exitOfUnreachable(s.Unreachable())

@@ -66,17 +66,20 @@ func TestASavedPlanIsShown(t *testing.T) {
 		}
 	}
 	for line, wants := range map[string][]string{
-		"show " + path:                         {"mtu", "1500 → 9000", "Saved by anna@desk at ", `for lab "pair", from commit 1234.`, "b not chosen: left as it is"},
-		"show -markdown " + path:               {"### 📋 fabricform: 1 change on 1 host of `pair`", "Saved by anna"},
-		"show -json " + path:                   {`"type":"host_plan"`, `"to":"9000"`, `"type":"plan"`},
-		"show " + edited:                       {"it was edited, or is incomplete"},
-		"apply " + edited:                      {"it was edited, or is incomplete"},
-		"show -host b " + path:                 {"is a saved plan: its hosts and its values are fixed"},
-		"apply -exclude b " + path:             {"is a saved plan: its hosts and its values are fixed"},
-		"apply -var x=1 -auto-approve " + path: {"is a saved plan: its hosts and its values are fixed"},
-		"apply -auto-approve " + path:          {`made for lab "pair", not for the declared hosts: run it with -lab=pair`},
-		"apply -lab=other " + path:             {`made for lab "pair", not for lab "other": run it with -lab=pair`},
-		"show -markdown ../../examples":        {"-markdown prints a saved plan: name its file"},
+		"show " + path:                          {"mtu", "1500 → 9000", "Saved by anna@desk at ", `for lab "pair", from commit 1234.`, "b not chosen: left as it is"},
+		"show -markdown " + path:                {"### 📋 fabricform: 1 change on 1 host of `pair`", "Saved by anna"},
+		"show -json " + path:                    {`"type":"host_plan"`, `"to":"9000"`, `"type":"plan"`},
+		"show " + edited:                        {"it was edited, or is incomplete"},
+		"apply " + edited:                       {"it was edited, or is incomplete"},
+		"show -host b " + path:                  {"is a saved plan: its hosts and its values are fixed"},
+		"apply -exclude b " + path:              {"is a saved plan: its hosts and its values are fixed"},
+		"apply -var x=1 -auto-approve " + path:  {"is a saved plan: its hosts and its values are fixed"},
+		"apply -auto-approve " + path:           {`made for lab "pair", not for the declared hosts: run it with -lab=pair`},
+		"apply -lab=other " + path:              {`made for lab "pair", not for lab "other": run it with -lab=pair`},
+		"apply -report no/such/folder.md x.hcl": {"-report no/such/folder.md: no/such: "},
+		"destroy -report . x.hcl":               {"-report .: it is a folder; name a file in it"},
+		"verify -report no/such/f x.hcl":        {"-report no/such/f: no/such: "},
+		"show -markdown ../../examples":         {"-markdown prints a saved plan: name its file"},
 	} {
 		var out bytes.Buffer
 		root := rootCommand(&app{out: view.New(&out), err: view.New(io.Discard)})

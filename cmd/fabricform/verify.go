@@ -33,6 +33,9 @@ configuration persists. A host that was never changed is only compared with the 
 	c.Flags().StringVar(&a.Link, "link", "", "check only this `link`, network or path of a network, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		checks, err := chosenChecks(only)
+		if err == nil {
+			err = canReport(report)
+		}
 		if err != nil {
 			return err
 		}
