@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 )
 
 // captureServer keeps the captures that run. The zero value is ready; safe for concurrent use.
-type captureServer struct {
-	mu   sync.Mutex
-	open map[string]*capturing
-}
+type captureServer struct{ open begun[*capturing] }
 
 type capturing struct {
 	stop   context.CancelFunc
@@ -31,13 +27,6 @@ func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	run := &capturing{stop: stop, done: make(chan struct{})}
-	id = newID(8)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[string]*capturing{}
-	}
-	s.open[id] = run
 	go func() {
 		defer close(run.done)
 		run.report.CaptureResult, run.err = c.Run(ctx, func(f Frame) error {
@@ -46,16 +35,13 @@ func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 		})
 		run.err = errors.Join(run.err, c.Close())
 	}()
-	return id, nil
+	return s.open.keep(run), nil
 }
 
 // Collect ends a capture and answers what it kept.
 func (s *captureServer) Collect(_ context.Context, id string) (CaptureReport, error) {
-	s.mu.Lock()
-	run := s.open[id]
-	delete(s.open, id)
-	s.mu.Unlock()
-	if run == nil {
+	run, there := s.open.take(id)
+	if !there {
 		return CaptureReport{}, fmt.Errorf("no capture %q runs here", id)
 	}
 	run.stop()

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -20,10 +21,7 @@ import (
 const maxDuration = 10 * time.Minute
 
 // tcpServer keeps the receivers that are open. The zero value is ready; safe for concurrent use.
-type tcpServer struct {
-	mu   sync.Mutex
-	open map[string]*receiver
-}
+type tcpServer struct{ open begun[*receiver] }
 
 type receiver struct {
 	result TCPResult
@@ -59,25 +57,15 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 	if err != nil {
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
 	}
-	id, token := newID(8), newID(16)
-	r := &receiver{done: make(chan struct{})}
-	s.mu.Lock()
-	if s.open == nil {
-		s.open = map[string]*receiver{}
-	}
-	s.open[id] = r
-	s.mu.Unlock()
+	r, token := &receiver{done: make(chan struct{})}, rand.Text()
 	go r.serve(l.(*net.TCPListener), spec, token)
-	return TCPListenResult{ID: id, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: token}, nil
+	return TCPListenResult{ID: s.open.keep(r), Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: token}, nil
 }
 
 // Collect waits for a receiver's account and forgets the receiver.
 func (s *tcpServer) Collect(ctx context.Context, id string) (TCPResult, error) {
-	s.mu.Lock()
-	r := s.open[id]
-	delete(s.open, id)
-	s.mu.Unlock()
-	if r == nil {
+	r, there := s.open.take(id)
+	if !there {
 		return TCPResult{}, fmt.Errorf("there is no receiver %q", id)
 	}
 	select {

@@ -22,8 +22,8 @@ const maxVerbsLimit = 10 * time.Minute
 
 // verbsServer keeps the serving ends that run. The zero value is ready; safe for concurrent use.
 type verbsServer struct {
-	mu       sync.Mutex
-	open     map[string]func() VerbsOutcome
+	open     begun[chan VerbsOutcome]
+	mu       sync.Mutex // guards versions
 	versions map[perftest.Test]perftest.Version
 }
 
@@ -45,32 +45,18 @@ func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 		defer cancel()
 		ended <- wait()
 	}()
-	collect := func() VerbsOutcome {
-		o := <-ended
-		ended <- o
-		return o
-	}
-	id := newID(8)
-	s.mu.Lock()
-	if s.open == nil {
-		s.open = map[string]func() VerbsOutcome{}
-	}
-	s.open[id] = collect
-	s.mu.Unlock()
+	id := s.open.keep(ended)
 	_ = retry.Until(ctx, 20*time.Millisecond, maxVerbsLimit, func() (bool, error) { return len(ended) > 0 || listening(port), nil })
 	return VerbsServeResult{ID: id, Port: port}, nil
 }
 
 // Collect waits for the end of a serving end.
 func (s *verbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error) {
-	s.mu.Lock()
-	collect := s.open[id]
-	delete(s.open, id)
-	s.mu.Unlock()
-	if collect == nil {
+	ended, there := s.open.take(id)
+	if !there {
 		return VerbsOutcome{}, fmt.Errorf("no test %q runs here", id)
 	}
-	return collect(), nil
+	return <-ended, nil
 }
 
 // Run runs the client's end. It ends with the caller.
