@@ -3,42 +3,21 @@ package view
 import (
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/probe/roce"
-	"github.com/fabricform/fabricform/validators"
 )
 
-// Capture is what was recorded at one end of a link during a test.
-type Capture struct {
-	Format  int                 `json:"format"` // EventFormat
-	Link    string              `json:"link"`
-	Host    string              `json:"host"`
-	Netdev  string              `json:"netdev"`
-	Packets int                 `json:"packets"`
-	Dropped int                 `json:"dropped,omitempty"` // by the kernel, because its buffer was full
-	Full    bool                `json:"full,omitempty"`    // the limit was reached
-	Others  int                 `json:"others,omitempty"`  // packets that are not RoCE v2
-	Rows    []CaptureRow        `json:"rows"`
-	Flows   []roce.Flow         `json:"flows"`
-	File    string              `json:"file,omitempty"`
-	Results []validators.Result `json:"results"`
-}
-
-// CaptureRow is one packet, with its time since the first.
-type CaptureRow struct {
-	After time.Duration `json:"after_ns"`
-	roce.Row
-}
-
 // CaptureJSON prints a capture as JSON.
-func (p *Printer) CaptureJSON(c Capture) error {
-	c.Format = EventFormat
-	return p.indented(c)
+func (p *Printer) CaptureJSON(c *apply.Capture) error {
+	return p.indented(struct {
+		Format int `json:"format"`
+		*apply.Capture
+	}{EventFormat, c})
 }
 
 // Capture prints packets as a table, and a summary for each queue pair.
-func (p *Printer) Capture(c Capture) {
+func (p *Printer) Capture(c *apply.Capture) {
 	p.Results(c.Results)
 	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), Count(c.Packets, "packet"), c.Netdev, c.Host)
 	if len(c.Rows) > 0 {

@@ -161,7 +161,7 @@ func TestEveryFieldOfJSONIsDocumented(t *testing.T) {
 	walk(reflect.TypeFor[PlanSummary]())
 	walk(reflect.TypeFor[Tally]())
 	walk(reflect.TypeFor[ReportFile]())
-	walk(reflect.TypeFor[Capture]())
+	walk(reflect.TypeFor[apply.Capture]())
 	walk(reflect.TypeFor[roce.Flow]())
 	for _, row := range validators.Table {
 		if want := fmt.Sprintf("| `%s` | %s | %s |", row.Name, row.Proves, row.Needs); !bytes.Contains(page, []byte(want)) {
