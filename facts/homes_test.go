@@ -3,11 +3,7 @@ package facts
 import (
 	"context"
 	"io/fs"
-	"reflect"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -46,57 +42,7 @@ func TestGatherNeverLooksIntoHomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap.ReadNCCL(t.Context(), s)
-	if err := snap.ReadFiles(t.Context(), s, "/etc"); err != nil || s.looked[at] || snap.NCCLElse != nil {
-		t.Errorf("%v, %v, %v", err, s.looked[at], snap.NCCLElse)
+	if err := snap.ReadFiles(t.Context(), s, "/etc"); err != nil || s.looked[at] {
+		t.Errorf("%v, %v", err, s.looked[at])
 	}
-}
-
-// hanging is a host of whose homes some do not answer.
-type hanging struct {
-	tree
-	mu     sync.Mutex
-	asked  map[string]int
-	silent map[string]chan struct{} // by path, until it is closed
-}
-
-func (h *hanging) Stat(ctx context.Context, p string) (host.FileStat, error) {
-	h.mu.Lock()
-	h.asked[p]++
-	h.mu.Unlock()
-	if until := h.silent[p]; until != nil {
-		<-until
-	}
-	return h.tree.Stat(ctx, p)
-}
-
-// TestAHomeThatDoesNotAnswerIsLeftBehind: nothing waits longer than homesPatience, the other homes are
-// known, and however often it is asked for, one thread hangs for each.
-func TestAHomeThatDoesNotAnswerIsLeftBehind(t *testing.T) {
-	conf := func(user string) string { return "/home/" + user + "/.nccl.conf" }
-	files := map[string]string{"/etc/passwd": "", conf("cid"): "A=1\n", conf("ann"): "A=1\n"}
-	for _, user := range []string{"ann", "bob", "cid", "dan"} {
-		files["/etc/passwd"] += user + ":x:1000:1000::/home/" + user + ":/bin/sh\n"
-	}
-	on := etc(t, files)
-	synctest.Test(t, func(t *testing.T) { // a bubble whose clock jumps
-		r := &hanging{tree: on, asked: map[string]int{}, silent: map[string]chan struct{}{conf("ann"): make(chan struct{}), conf("bob"): make(chan struct{})}}
-		homes := new(Homes)
-		unknown := []NCCLPlace{{Path: conf("ann"), Unknown: true}, {Path: conf("bob"), Unknown: true}, {Path: conf("cid")}}
-		for range 3 {
-			at := time.Now()
-			if got := homes.NCCLElse(t.Context(), r); !reflect.DeepEqual(got, unknown) || time.Since(at) != homesPatience {
-				t.Errorf("after %s: %+v", time.Since(at), got)
-			}
-		}
-		if want := map[string]int{conf("ann"): 1, conf("bob"): 1, conf("cid"): 3, conf("dan"): 3}; !reflect.DeepEqual(r.asked, want) {
-			t.Errorf("asked %v", r.asked)
-		}
-		close(r.silent[conf("ann")])
-		close(r.silent[conf("bob")])
-		synctest.Wait()
-		at := time.Now()
-		if got := homes.NCCLElse(t.Context(), r); !reflect.DeepEqual(got, []NCCLPlace{{Path: conf("ann")}, {Path: conf("cid")}}) || time.Since(at) != 0 {
-			t.Errorf("once they answer, after %s: %+v", time.Since(at), got)
-		}
-	})
 }

@@ -25,7 +25,6 @@ type Snapshot struct {
 	Versions   map[string]Version `json:"versions,omitempty"`   // versions that should be the same on all hosts, by name; kinds add them
 	Folders    []string           `json:"folders,omitempty"`    // the folders that were read and exist
 	Files      map[string]File    `json:"files,omitempty"`      // our own files in Folders, by path
-	NCCLElse   []NCCLPlace        `json:"nccl_else,omitempty"`  // other places of NCCL settings; nil also if not looked for
 	Parts      Parts              `json:"parts,omitempty"`      // facts that kinds read for themselves
 	Management Management         `json:"management"`
 }

@@ -2,8 +2,6 @@
 package providers
 
 import (
-	"slices"
-
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/providers/ncclconf"
@@ -55,16 +53,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 
 // Derived returns the resources that also depend on the host's facts and on the records of fabrics there.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []resource.Record) []resource.Resource {
-	var gone []string
-	for _, r := range records {
-		for a := range r.Atoms {
-			declared := slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == a.Thing() })
-			if r.Fabric == f.Name && a.Kind() == rxe.Kind && !declared {
-				gone = append(gone, a.Thing())
-			}
-		}
-	}
-	return ncclconf.Derived(f, h, snap, gone...)
+	return ncclconf.Derived(f, h, snap, rxe.Vanishing(f, h, records)...)
 }
 
 // Looks returns resources that are only read: those that Derived needs, and, if hosts are compared with each

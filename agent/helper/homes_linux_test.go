@@ -9,6 +9,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/providers/ncclconf"
 )
 
 // lodger is this machine with one user, who has an .nccl.conf; it notes what is looked at.
@@ -51,11 +52,11 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := false
-		for _, p := range r.Snapshot.NCCLElse {
+		for _, p := range ncclconf.Part.Of(r.Snapshot) {
 			found = found || p.Path == lodgersConf && !p.Unknown
 		}
 		if looked != ask || found != ask {
-			t.Errorf("asking %v: looked %v, found %v: %+v", ask, looked, found, r.Snapshot.NCCLElse)
+			t.Errorf("asking %v: looked %v, found %v: %+v", ask, looked, found, ncclconf.Part.Of(r.Snapshot))
 		}
 	}
 }

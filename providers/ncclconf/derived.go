@@ -2,9 +2,6 @@ package ncclconf
 
 import (
 	"cmp"
-	"fmt"
-	"path"
-	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -19,8 +16,8 @@ func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
-// Derived returns the resource for the host's NCCL file, for the state that the host has after apply; none if the fabric
-// declares no file. gone lists existing Soft-RoCE devices that apply removes.
+// Derived returns the NCCL file of the host, as it must be once the host is as declared; none if the fabric declares
+// none. gone lists existing Soft-RoCE devices that will be removed.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) []resource.Resource {
 	file := f.NCCLFile(h)
 	if file == "" {
@@ -47,46 +44,3 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	}
 	return []resource.Resource{resource.New(h.Name, Kind, "file", pos, s)}
 }
-
-// elsewhere reports settings that override the file. NCCL reads the environment of the process, then the file that
-// NCCL_CONF_FILE names or else .nccl.conf of the home, then /etc/nccl.conf.
-func elsewhere(snap *facts.Snapshot, file string) (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	named := ""
-	for _, p := range snap.NCCLElse {
-		for _, s := range p.Sets {
-			name, value, _ := strings.Cut(s, "=")
-			if name == "NCCL_CONF_FILE" {
-				named = value
-			} else {
-				say("%s sets %s to %q, which overrides %s for all users who log in", p.Path, name, value, file)
-			}
-		}
-	}
-	switch {
-	case named != "" && named != file:
-		say("NCCL_CONF_FILE is %q for all users who log in, and NCCL reads that file before %s", named, file)
-	case named == "" && file != fabric.NCCLConf:
-		say("NCCL reads %s only if NCCL_CONF_FILE names it: set NCCL_CONF_FILE in /etc/environment, or in the environment of the job", file)
-	}
-	var silent []string
-	for _, p := range snap.NCCLElse {
-		switch {
-		case len(p.Sets) > 0 || named != "":
-		case p.Unknown:
-			silent = append(silent, path.Dir(p.Path))
-		default:
-			say("%s exists: its settings override %s for its user", p.Path, file)
-		}
-	}
-	if more := len(silent) - maxNamed; more > 0 { // all homes of a file server are silent together
-		silent = append(silent[:maxNamed], fmt.Sprintf("%d more", more))
-	}
-	if silent != nil {
-		say("no answer from %s: cannot tell whether an .nccl.conf there overrides %s for its user", strings.Join(silent, ", "), file)
-	}
-	return out
-}
-
-// maxNamed is how many of the homes that do not answer a note names.
-const maxNamed = 3

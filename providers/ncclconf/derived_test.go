@@ -71,13 +71,13 @@ func TestWhatChangesWaitsForNoHome(t *testing.T) {
 	}
 	h := &fabric.Host{Name: "h"}
 	changes, sources := resource.New("h", Kind, "file", fabric.Pos{}, wanted()), Looks(&fabric.Fabric{}, h)[0]
-	if s := look(true, changes); s.NCCLElse != nil || s.GPUDriver != "" {
+	if s := look(true, changes); Part.Of(s) != nil || s.GPUDriver != "" {
 		t.Errorf("a change reads %+v", s)
 	}
-	if s := look(false, changes, sources); s.NCCLElse != nil || s.GPUDriver != "550" {
+	if s := look(false, changes, sources); Part.Of(s) != nil || s.GPUDriver != "550" {
 		t.Errorf("within a transaction %+v", s)
 	}
-	if s := look(true, changes, sources); len(s.NCCLElse) != 1 {
+	if s := look(true, changes, sources); len(Part.Of(s)) != 1 {
 		t.Errorf("before anything changes %+v", s)
 	}
 }
@@ -114,26 +114,28 @@ func TestAWrongGIDIsAnErrorBefore(t *testing.T) {
 
 func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 	const own = "/etc/nccl-fabricform.conf"
-	login := func(sets ...string) facts.NCCLPlace { return facts.NCCLPlace{Path: "/etc/environment", Sets: sets} }
-	home := facts.NCCLPlace{Path: "/root/.nccl.conf"}
-	silent := func(user string) facts.NCCLPlace {
-		return facts.NCCLPlace{Path: "/home/" + user + "/.nccl.conf", Unknown: true}
+	login := func(sets ...string) Place { return Place{Path: "/etc/environment", Sets: sets} }
+	home := Place{Path: "/root/.nccl.conf"}
+	silent := func(user string) Place {
+		return Place{Path: "/home/" + user + "/.nccl.conf", Unknown: true}
 	}
 	for _, c := range []struct {
 		file   string
-		places []facts.NCCLPlace
+		places []Place
 		says   []string
 	}{
 		{fabric.NCCLConf, nil, nil},
-		{fabric.NCCLConf, []facts.NCCLPlace{home}, []string{"/root/.nccl.conf exists"}},
-		{fabric.NCCLConf, []facts.NCCLPlace{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which overrides`, `NCCL_CONF_FILE is "/x"`}},
-		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), home}, nil},
-		{fabric.NCCLConf, []facts.NCCLPlace{silent("ann"), home}, []string{"/root/.nccl.conf exists", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
-		{fabric.NCCLConf, []facts.NCCLPlace{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
-		{own, []facts.NCCLPlace{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
-		{own, []facts.NCCLPlace{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf exists"}},
+		{fabric.NCCLConf, []Place{home}, []string{"/root/.nccl.conf exists"}},
+		{fabric.NCCLConf, []Place{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which overrides`, `NCCL_CONF_FILE is "/x"`}},
+		{own, []Place{login("NCCL_CONF_FILE=" + own), home}, nil},
+		{fabric.NCCLConf, []Place{silent("ann"), home}, []string{"/root/.nccl.conf exists", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
+		{fabric.NCCLConf, []Place{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
+		{own, []Place{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
+		{own, []Place{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf exists"}},
 	} {
-		got := elsewhere(&facts.Snapshot{NCCLElse: c.places}, c.file)
+		snap := new(facts.Snapshot)
+		Part.Put(snap, c.places)
+		got := elsewhere(snap, c.file)
 		if len(got) != len(c.says) {
 			t.Errorf("%+v: %q", c, got)
 			continue

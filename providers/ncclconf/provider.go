@@ -12,26 +12,28 @@ import (
 
 // Kinds returns the kind of this package.
 func Kinds() resource.Kinds {
-	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{homes: new(facts.Homes)})}
+	return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{homes: new(homes)})}
 }
 
-type provider struct{ homes *facts.Homes }
+type provider struct{ homes *homes }
 
 // Gather reads the file's folder, and for a spec with Sources also the facts from which settings are derived.
 func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	var in []string
+	var places []Place
 	for _, want := range look.Wants {
 		in = append(in, path.Dir(want.File))
 		if want.Sources {
 			look.Snapshot.ReadNCCL(ctx, r)
 		}
 		if want.Sources && look.Patient {
-			look.Snapshot.NCCLElse = p.homes.NCCLElse(ctx, r)
+			places = p.homes.elsewhere(ctx, r)
 		}
 	}
 	for _, a := range look.Atoms {
 		in = append(in, path.Dir(a.Value()))
 	}
+	Part.Put(look.Snapshot, places)
 	return look.Snapshot.ReadFiles(ctx, r, in...)
 }
 

@@ -4,6 +4,7 @@ package rxe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,4 +184,17 @@ func (provider) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a re
 		return err
 	}
 	return h.AddRXE(a.Thing(), to)
+}
+
+// Vanishing returns the fabric's devices on the host, by its records, that are no longer declared.
+func Vanishing(f *fabric.Fabric, h *fabric.Host, records []resource.Record) (gone []string) {
+	for _, r := range records {
+		for a := range r.Atoms {
+			declared := slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == a.Thing() })
+			if r.Fabric == f.Name && a.Kind() == Kind && !declared {
+				gone = append(gone, a.Thing())
+			}
+		}
+	}
+	return gone
 }

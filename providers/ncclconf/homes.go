@@ -1,4 +1,4 @@
-package facts
+package ncclconf
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// homesPatience is how long NCCLElse waits for all homes of a host together.
+	// homesPatience is how long elsewhere waits for all homes of a host together.
 	homesPatience = 2 * time.Second
 	// maxHomes bounds the number of homes that are looked into, and so the number of threads that may hang.
 	maxHomes = 200
 )
 
-// Homes looks into the homes of a host's users. A home may be on a file server that does not answer, for example while
+// homes looks into the homes of a host's users. A home may be on a file server that does not answer, for example while
 // the fabric that leads to it is down. A look then hangs in the kernel and cannot be interrupted, so it is left behind
 // with its thread. No second look at that home begins until the first one ends, so a long-running helper has at most
-// one hanging thread for each home, and at most maxHomes. The zero value is ready for use. Homes is safe for
+// one hanging thread for each home, and at most maxHomes. The zero value is ready for use. homes is safe for
 // concurrent use.
-type Homes struct {
+type homes struct {
 	mu    sync.Mutex
 	looks map[string]*look // in progress, by path
 }
@@ -34,12 +34,12 @@ type look struct {
 	there bool // valid after ended is closed
 }
 
-// NCCLElse returns the places other than /etc/nccl.conf from which NCCL takes settings. A file that cannot be read is
+// elsewhere returns the places other than /etc/nccl.conf from which NCCL takes settings. A file that cannot be read is
 // left out. A home that does not answer within homesPatience, or before ctx ends, is reported as unknown.
-func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
-	out := ncclLogin(ctx, r)
+func (h *homes) elsewhere(ctx context.Context, r host.Reader) []Place {
+	out := login(ctx, r)
 	var paths []string
-	for _, home := range homes(host.Text(ctx, r, "/etc/passwd")) {
+	for _, home := range homesOf(host.Text(ctx, r, "/etc/passwd")) {
 		paths = append(paths, path.Join(home, ".nccl.conf"))
 	}
 	looks := h.begin(ctx, r, paths)
@@ -53,17 +53,17 @@ func (h *Homes) NCCLElse(ctx context.Context, r host.Reader) []NCCLPlace {
 		select {
 		case <-l.ended:
 			if l.there {
-				out = append(out, NCCLPlace{Path: paths[i]})
+				out = append(out, Place{Path: paths[i]})
 			}
 		default:
-			out = append(out, NCCLPlace{Path: paths[i], Unknown: true})
+			out = append(out, Place{Path: paths[i], Unknown: true})
 		}
 	}
 	return out
 }
 
 // begin starts a look at each path, all at once. If a look at a path is in progress already, it returns that one.
-func (h *Homes) begin(ctx context.Context, r host.Reader, paths []string) []*look {
+func (h *homes) begin(ctx context.Context, r host.Reader, paths []string) []*look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.looks == nil {
@@ -89,8 +89,8 @@ func (h *Homes) begin(ctx context.Context, r host.Reader, paths []string) []*loo
 	return out
 }
 
-// homes returns the home folders of root and of the users below /home, sorted. Other local users run no jobs.
-func homes(passwd string) (out []string) {
+// homesOf returns the home folders of root and of the users below /home, sorted. Other local users run no jobs.
+func homesOf(passwd string) (out []string) {
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
 		if len(fields) < 7 || len(out) >= maxHomes {
