@@ -53,21 +53,19 @@ func Gather(ctx context.Context, r host.Reader, snap *facts.Snapshot) {
 
 func (f *Found) detect(ctx context.Context, r host.Reader, links []host.Link) {
 	var yield []*Manager
-	var front *Manager
+	front := false
 	for _, m := range slices.Backward(All) {
 		switch runs := m.Detect(ctx, r, links, f); {
 		case runs && m.Yields:
 			yield = append(yield, m)
 		case runs:
 			f.Active = append(f.Active, m.Name)
-			if m.Front {
-				front = m
-			}
+			front = front || m.Front
 		}
 	}
 	f.made()
-	if front != nil {
-		f.Behind = f.behind(front)
+	if front {
+		f.Behind = f.behind()
 	}
 	for _, m := range yield {
 		if len(f.Active) == 0 || f.claims(m.Name) {
@@ -93,7 +91,7 @@ func (f *Found) made() {
 }
 
 // behind returns the manager that the front's files name, or else the one that runs.
-func (f *Found) behind(front *Manager) string {
+func (f *Found) behind() string {
 	var can []string
 	for _, m := range All {
 		if m.Behind == nil {

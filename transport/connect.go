@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,9 +81,7 @@ func (c *connection) fault(host string, err error) error {
 func (c *connection) close() {
 	c.end.Do(func() { close(c.ended) })
 	_ = c.client.Close()
-	for i := len(c.below) - 1; i >= 0; i-- {
-		_ = c.below[i].Close()
-	}
+	c.closeBelow()
 }
 
 func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
@@ -126,7 +125,7 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 }
 
 func (c *connection) closeBelow() {
-	for _, b := range c.below {
+	for _, b := range slices.Backward(c.below) {
 		_ = b.Close()
 	}
 }
