@@ -16,8 +16,8 @@ func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
-// Derived returns the NCCL file of the host, as it must be once the host is as declared; none if the fabric declares
-// none. gone lists existing Soft-RoCE devices that will be removed.
+// Derived returns the resource for the host's NCCL file, for the state that the host has after apply; none if the fabric
+// declares no file. gone lists existing Soft-RoCE devices that apply removes.
 func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...string) []resource.Resource {
 	file := f.NCCLFile(h)
 	if file == "" {
