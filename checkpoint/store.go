@@ -58,6 +58,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		if err != nil {
 			return err
 		}
+
 		number := 1
 		for _, old := range all {
 			if old.State.Open() {
@@ -68,6 +69,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		if err := s.prune(all, kept); err != nil {
 			return err
 		}
+
 		t = &Transaction{
 			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed, Fabric: r.Fabric, Plan: r.Plan,
 			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Server: r.Server, Token: random(16), Helper: r.Helper,
@@ -76,6 +78,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		if err := t.check(t.ID); err != nil {
 			return err
 		}
+
 		if err := s.reserve(); err != nil {
 			return err
 		}

@@ -58,6 +58,7 @@ func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADev
 	_, d.State, _ = strings.Cut(host.Text(ctx, r, dir+"/state"), ": ")
 	_, d.PhysState, _ = strings.Cut(host.Text(ctx, r, dir+"/phys_state"), ": ")
 	d.Driver, d.Virtual = rdmaDriver(ctx, r, device)
+
 	slots, err := r.ReadDir(ctx, dir+"/gids")
 	if err != nil {
 		return d
@@ -69,7 +70,11 @@ func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADev
 			continue
 		}
 		// Reading the type or netdev of an empty slot fails with EINVAL, and host.Text then returns "".
-		d.GIDs = append(d.GIDs, GID{Index: i, Addr: addr, Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)), Netdev: host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at)})
+		d.GIDs = append(d.GIDs, GID{
+			Index: i, Addr: addr,
+			Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)),
+			Netdev:  host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at),
+		})
 	}
 	d.Netdev = rdmaNetdev(ctx, r, device, d)
 	return d

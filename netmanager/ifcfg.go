@@ -42,13 +42,19 @@ func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found
 		}
 		file := path.Join(ifcfgFolder, name)
 		values := ifcfgValues(host.Text(ctx, r, file))
-		if ifcfgNo(values["ONBOOT"]) || shared && !ifcfgNo(values["NM_CONTROLLED"]) {
+		leftToNetworkManager := shared && !ifcfgNo(values["NM_CONTROLLED"])
+		if ifcfgNo(values["ONBOOT"]) || leftToNetworkManager {
 			continue
 		}
-		device := values["DEVICE"]
+		device, mac := values["DEVICE"], strings.ToLower(values["HWADDR"])
 		for _, l := range links {
-			mac := strings.ToLower(values["HWADDR"])
-			if l.Name == device || device == "" && (mac == "" && l.Name == config || mac != "" && mac == l.MAC) {
+			claimed := l.Name == device
+			if device == "" && mac != "" {
+				claimed = l.MAC == mac
+			} else if device == "" {
+				claimed = l.Name == config
+			}
+			if claimed {
 				f.Claims[l.Name] = Claim{Manager: ifcfgName, File: file, Exact: true}
 			}
 		}

@@ -66,10 +66,10 @@ func networkManagerDetect(ctx context.Context, r host.Reader, links []host.Link,
 		if file == "" {
 			continue
 		}
-		c := Claim{Manager: networkManagerName, File: file}
 		profile := host.Text(ctx, r, file)
-		c.Exact = keyValue(profile, "connection", "interface-name") == l.Name || strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC) && l.PermMAC != ""
-		f.Claims[l.Name] = c
+		byName := keyValue(profile, "connection", "interface-name") == l.Name
+		byMAC := l.PermMAC != "" && strings.EqualFold(keyValue(profile, "ethernet", "mac-address"), l.PermMAC)
+		f.Claims[l.Name] = Claim{Manager: networkManagerName, File: file, Exact: byName || byMAC}
 	}
 	return true
 }

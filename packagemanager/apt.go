@@ -165,7 +165,9 @@ func parseDpkg(status string, wanted []string) map[string]Package {
 	}
 	out := map[string]Package{}
 	for _, k := range slices.SortedFunc(maps.Keys(states), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		if p, name := states[k], k[0]; p.Unfinished != "" || slices.Contains(wanted, name) && out[name].Unfinished == "" {
+		p, name := states[k], k[0]
+		// A package may be installed for several architectures: report it as unfinished if it is for any of them.
+		if p.Unfinished != "" || slices.Contains(wanted, name) && out[name].Unfinished == "" {
 			out[name] = p
 		}
 	}

@@ -88,7 +88,8 @@ func parseDNF(said string) []PackageStep {
 		case len(f) == 1:
 			name = f[0]
 		case f[0] == "replacing" && len(f) > 2: // "replacing NAME.ARCH VERSION"
-			out = append(out, PackageStep{Name: f[1][:max(strings.LastIndexByte(f[1], '.'), 1)], From: f[2]})
+			name := f[1][:max(strings.LastIndexByte(f[1], '.'), 1)] // without the architecture
+			out = append(out, PackageStep{Name: name, From: f[2]})
 		default:
 			if name != "" {
 				f = append([]string{name}, f...)

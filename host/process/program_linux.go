@@ -63,6 +63,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	if err != nil {
 		return func() Ended { return Ended{Missing: true} }
 	}
+
 	args := p.Args
 	if p.ByLines {
 		if stdbuf, err := FindProgram("stdbuf"); err == nil { // of coreutils
@@ -79,6 +80,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		keep = 1 << 20
 	}
 	out, errs := limitedBuffer{half: keep / 2}, limitedBuffer{half: keep / 2}
+
 	ended := make(chan Ended, 1)
 	started := make(chan struct{})
 	go func() {
@@ -86,6 +88,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		// program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+
 		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}, p.Env...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Dir = bytes.NewReader(p.Stdin), &out, &errs, "/"
@@ -95,6 +98,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 2 * time.Second
+
 		err := cmd.Start()
 		close(started)
 		if err != nil {
@@ -102,6 +106,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 			return
 		}
 		err = cmd.Wait()
+
 		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes(), Cause: context.Cause(ctx)}
 		if mark != "" {
 			e.Left = endFamily(mark, p.Family)

@@ -131,6 +131,8 @@ func family(links []host.Link, named map[int]bool) []host.Link {
 	for i := range named {
 		in[i] = true
 	}
+
+	// Devices on top of these, and members of the named bonds and bridges.
 	for grown := true; grown; {
 		grown = false
 		for _, l := range links {
@@ -139,6 +141,8 @@ func family(links []host.Link, named map[int]bool) []host.Link {
 			}
 		}
 	}
+
+	// The bonds and bridges above.
 	for grown := true; grown; {
 		grown = false
 		for _, l := range links {
@@ -147,6 +151,8 @@ func family(links []host.Link, named map[int]bool) []host.Link {
 			}
 		}
 	}
+
+	// Place each device after all devices below it.
 	var out []host.Link
 	for len(out) < len(links) {
 		before := len(out)

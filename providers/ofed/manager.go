@@ -17,18 +17,19 @@ import (
 func order(s *Stack, changes []resource.Change) packagemanager.Order {
 	var o packagemanager.Order
 	for _, c := range changes {
-		name, is := strings.CutPrefix(c.Attribute, packagePart)
+		name, isPackage := strings.CutPrefix(c.Attribute, packagePart)
 		unfinished := s.Packages[name].Unfinished
+		halfInstalled := unfinished == packagemanager.HalfInstalled
 		switch {
-		case c.Attribute == installation || is && unfinished != "" && unfinished != packagemanager.HalfInstalled:
+		case c.Attribute == installation, isPackage && unfinished != "" && !halfInstalled:
 			o.Finish = true
 		case c.Attribute == lists:
 			o.Refresh = true
-		case !is, c.To == ofBundle:
+		case !isPackage, c.To == ofBundle: // not the package manager's work
 		case c.To == "":
 			o.Remove = append(o.Remove, name)
 		default:
-			if unfinished == packagemanager.HalfInstalled {
+			if halfInstalled {
 				o.Finish, o.Reinstall = true, true
 			}
 			if c.To != newest {

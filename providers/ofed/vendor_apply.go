@@ -56,13 +56,21 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 		// The bundle installs a local repository, and DOCA-OFED comes from there (DOCA-Host's installation guide).
 		return append(packagemanager.Lookup(part.Of(snap).Manager).FromBundle(file, "doca-ofed"), initramfs(snap))
 	}
-	mounted := b.Form == "iso"
-	installer := path.Join(unpacked, strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(want.Bundle, ".gz"), ".tar"), ".tgz"), "mlnxofedinstall")
-	out := []host.Command{{Name: "umount", Args: []string{"--quiet", unpacked}}, {Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}}, {Name: "mkdir", Args: []string{"-p", "-m", "0700", "--", unpacked}}}
-	if mounted {
-		installer = path.Join(unpacked, "mlnxofedinstall")
+
+	umount := host.Command{Name: "umount", Args: []string{"--quiet", unpacked}}
+	remove := host.Command{Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}}
+	out := []host.Command{umount, remove, {Name: "mkdir", Args: []string{"-p", "-m", "0700", "--", unpacked}}}
+
+	folder := unpacked
+	if b.Form == "iso" {
 		out = append(out, host.Command{Name: "mount", Args: []string{"-o", "loop,ro", "--", file, unpacked}})
 	} else {
+		// An archive holds one folder with its own name.
+		name := want.Bundle
+		for _, end := range []string{".gz", ".tar", ".tgz"} {
+			name = strings.TrimSuffix(name, end)
+		}
+		folder = path.Join(unpacked, name)
 		out = append(out, host.Command{Name: "tar", Args: []string{"--extract", "--no-same-owner", "--file=" + file, "--directory=" + unpacked}}) // tar detects the compression
 	}
 	var args []string
@@ -71,8 +79,8 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 	}
 	// The installer asks whether to remove the distribution's packages. The plan announced that, so the answer is
 	// yes. --force would skip other checks, too.
-	out = append(out, host.Command{Name: installer, Args: args, Env: packagemanager.Quiet, Stdin: "y\n"}, initramfs(snap))
-	return append(out, host.Command{Name: "umount", Args: []string{"--quiet", unpacked}}, host.Command{Name: "rm", Args: []string{"-rf", "--one-file-system", "--", unpacked}})
+	install := host.Command{Name: path.Join(folder, "mlnxofedinstall"), Args: args, Env: packagemanager.Quiet, Stdin: "y\n"}
+	return append(out, install, initramfs(snap), umount, remove)
 }
 
 // initramfs returns the distribution's command that rebuilds the initramfs. Without it, the next boot would load
