@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -269,49 +268,6 @@ func TestTypesInJSON(t *testing.T) {
 		if !d.HasErrors() || d[0].Subject == nil {
 			t.Errorf("%s: %v", bad, d)
 		}
-	}
-}
-
-// TestBombsAreBounded: hostile text ends in an error, soon and in little memory.
-func TestBombsAreBounded(t *testing.T) {
-	deep := func(open, middle, end string, n int) string {
-		return "locals {\n  a = " + strings.Repeat(open, n) + middle + strings.Repeat(end, n) + "\n}\n"
-	}
-	for name, text := range map[string]string{
-		"brackets.hcl":  deep("[", "", "]", 300_000),
-		"parens.hcl":    deep("(", "1", ")", 300_000),
-		"templates.hcl": deep(`"${`, "1", `}"`, 300_000),
-		"not.hcl":       deep("!", "true", "", 300_000),
-		"sum.hcl":       deep("1+", "1", "", 400_000),
-		"blocks.hcl":    strings.Repeat("a {\n", 200_000) + strings.Repeat("}\n", 200_000),
-		"index.hcl":     deep("", "x", "[0]", 300_000),
-		"dots.hcl":      deep("", "x", ".a", 300_000),
-		"ternary.hcl":   deep("true ? 1 : ", "1", "", 100_000),
-		"number.hcl":    "locals {\n  a = \"x${1e10000000}\"\n}\n",
-		"digits.hcl":    "locals {\n  a = \"${" + strings.Repeat("9", 1_000_000) + "}\"\n}\n",
-		"json.hcl.json": `{"locals": {"a": ` + strings.Repeat("[", 300_000) + strings.Repeat("]", 300_000) + "}}",
-		"num.hcl.json":  `{"locals": {"a": 1e10000000}}`,
-		"str.hcl.json":  `{"locals": {"a": "${` + strings.Repeat("(", 10_000) + "1" + strings.Repeat(")", 10_000) + `}"}}`,
-		"for.hcl":       "locals {\n  a = [for i in range(60000) : [for j in range(60000) : [for k in range(60000) : k]]]\n}\n",
-		"try.hcl":       "locals {\n  a = [for i in range(60000) : try([for j in range(60000) : j]...)]\n}\n",
-		"product.hcl":   "locals {\n  a = setproduct(range(60000), range(60000), range(60000))\n}\n",
-		"splat.hcl":     "locals {\n  a = [for i in range(60000) : range(60000)]\n  b = local.a[*][*]\n}\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			begin := time.Now()
-			_, _, d := Load(write(t, name, text), Options{})
-			took := time.Since(begin)
-			runtime.ReadMemStats(&after)
-			if !d.HasErrors() || d[0].Subject == nil {
-				t.Errorf("%v", d)
-			}
-			if used := after.TotalAlloc - before.TotalAlloc; used > 4<<30 {
-				t.Errorf("%d MiB were asked for", used>>20)
-			}
-			t.Logf("%s, %d MiB", took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
-		})
 	}
 }
 

@@ -66,12 +66,20 @@ func LinkSysctl(key, netdev string) string {
 }
 
 func system(ctx context.Context, r host.Reader) System {
-	s := System{Arch: runtime.GOARCH, Lab: process.InLab(), OS: osName(host.Text(ctx, r, "/etc/os-release"))}
+	s := System{Arch: runtime.GOARCH, Lab: inLab(r), OS: osName(host.Text(ctx, r, "/etc/os-release"))}
 	s.Hostname = host.Text(ctx, r, "/proc/sys/kernel/hostname")
 	s.Kernel = host.Text(ctx, r, "/proc/sys/kernel/osrelease")
 	s.BootID = host.Text(ctx, r, "/proc/sys/kernel/random/boot_id")
 	s.Congestion = host.Text(ctx, r, "/proc/sys/net/ipv4/tcp_congestion_control")
 	return s
+}
+
+// inLab asks a reader that knows whether its machine is a lab's, and otherwise looks at this program's namespaces.
+func inLab(r host.Reader) bool {
+	if m, ok := r.(interface{ InLab() bool }); ok {
+		return m.InLab()
+	}
+	return process.InLab()
 }
 
 func osName(release string) string {

@@ -3,6 +3,7 @@ package persist
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -113,6 +114,9 @@ func (f *fake) Ask(_ context.Context, _ []byte, name string, args ...string) (ho
 	if err := f.step(); err != nil {
 		return host.Answer{}, err
 	}
+	if len(args) == 5 && strings.HasPrefix(said, "nmcli device set ") {
+		return host.Answer{}, f.manages(args[2], args[4] == "yes")
+	}
 	if said != "networkctl reload" {
 		return host.Answer{}, nil
 	}
@@ -126,6 +130,16 @@ func (f *fake) Ask(_ context.Context, _ []byte, name string, args ...string) (ho
 		}
 	}
 	return host.Answer{}, nil
+}
+
+// manages makes NetworkManager manage a NIC or release it.
+func (f *fake) manages(netdev string, yes bool) error {
+	for _, l := range snapshot().Links {
+		if l.Name == netdev {
+			return os.WriteFile(fmt.Sprintf("%s/run/NetworkManager/devices/%d", f.root, l.Index), fmt.Appendf(nil, "[device]\nmanaged=%t\n", yes), 0o600)
+		}
+	}
+	return fs.ErrNotExist
 }
 
 func exists(p string) bool { _, err := os.Lstat(p); return err == nil }
@@ -229,8 +243,36 @@ func TestApplyFailingAnywhereLeavesNothing(t *testing.T) {
 	}
 }
 
+// managed is a fake whose managers are found, wherever the test runs.
+type managed struct{ *fake }
+
+func (managed) InLab() bool { return false }
+
+// TestConformance runs each kind of the room on a host of files, whose managers do as they are told.
+func TestConformance(t *testing.T) {
+	t.Run(Kind, func(t *testing.T) {
+		f := newFake(t)
+		f.rules = []host.Rule{ruleOf(rich())}
+		was := f.tree(t)
+		kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: managed{f}, Spec: rich(), There: true,
+			Equal: func() bool { return f.tree(t) == was && slices.Equal(f.rules, []host.Rule{ruleOf(rich())}) }})
+	})
+	t.Run(KindManager, func(t *testing.T) {
+		f := newFake(t)
+		if err := errors.Join(os.MkdirAll(f.root+"/run/NetworkManager/devices", 0o755),
+			os.Rename(f.root+"/sys/fs/cgroup/system.slice/systemd-networkd.service", f.root+"/sys/fs/cgroup/system.slice/NetworkManager.service")); err != nil {
+			t.Fatal(err)
+		}
+		for _, netdev := range []string{"ens1f0", "ens2f0"} {
+			if err := f.manages(netdev, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: KindManager, Host: managed{f}, Spec: rich(), There: true})
+	})
+}
+
 func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
-	kindtest.Travels(t, rich())
 	f := newFake(t)
 	f.rules = []host.Rule{ruleOf(rich())}
 	before := f.tree(t)
