@@ -123,8 +123,11 @@ func (w tokens) check() error {
 		return errors.New("the token file is incomplete: the apply's id or its hosts are missing")
 	case w.Waits == nil:
 		return nil
-	case w.Waits.Fabric == nil || slices.Contains(w.Waits.Fabric.Hosts, nil):
+	case w.Waits.Fabric == nil:
 		return errors.New("the token file is incomplete: the applied fabric is missing")
+	}
+	if err := w.Waits.Fabric.CheckEntries(); err != nil {
+		return fmt.Errorf("the token file is corrupt: %w", err)
 	}
 	for _, host := range slices.Sorted(maps.Keys(w.Hosts)) {
 		if w.Waits.Fabric.Host(host) == nil {

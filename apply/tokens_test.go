@@ -165,7 +165,7 @@ func TestTokensThatCannotBeReadSayWhatToDo(t *testing.T) {
 		`{"id": "1", "fabric": "f", "hosts": {}, "waits": {}}`:       "the apply's id or its hosts are missing",
 		whole + `, "waits": {}}`:                                     "the applied fabric is missing",
 		whole + `, "waits": {"fabric": null}}`:                       "the applied fabric is missing",
-		whole + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "the applied fabric is missing",
+		whole + `, "waits": {"fabric": {"Hosts": [null]}}}`:          "the token file is corrupt: its fabric has null in a list of blocks",
 		whole + `, "waits": {"fabric": {}}}`:                         `the applied fabric has no host "a"`,
 		whole + `, "waits": {"fabric": {"Hosts": [{"Name": "b"}]}}}`: `the applied fabric has no host "a"`,
 	} {

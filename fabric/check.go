@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -184,4 +185,17 @@ func hostHas(h *Host, a netip.Addr) bool {
 	return slices.ContainsFunc(h.NICs, func(n *NIC) bool {
 		return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 	})
+}
+
+// CheckEntries returns an error if a list of blocks has a null entry, as a fabric that is read from JSON may. Check
+// does not expect one.
+func (f *Fabric) CheckEntries() error {
+	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil)
+	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
+		return slices.Contains(h.NICs, nil) || slices.Contains(h.Routes, nil) || slices.Contains(h.Policy, nil) || slices.Contains(h.RXE, nil)
+	})
+	if null {
+		return errors.New("its fabric has null in a list of blocks")
+	}
+	return nil
 }

@@ -95,6 +95,9 @@ func (p *Saved) check() error {
 	if p.Fabric == nil || p.Plan == nil || p.ID == "" {
 		return errors.New("it is incomplete")
 	}
+	if err := p.Fabric.CheckEntries(); err != nil {
+		return err
+	}
 	if p.Plan.Fabric != p.Fabric.Name {
 		return fmt.Errorf("it plans fabric %q, but holds the files of %q", p.Plan.Fabric, p.Fabric.Name)
 	}

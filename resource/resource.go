@@ -74,9 +74,35 @@ const (
 	Reboot
 )
 
+var disruptions = []string{"live", "link flap", "driver reload", "reboot"}
+
 // String names the disruption as plans print it.
 func (d Disruption) String() string {
-	return [...]string{"live", "link flap", "driver reload", "reboot"}[d]
+	if d < Live || int(d) >= len(disruptions) {
+		return fmt.Sprintf("unknown disruption %d", int(d))
+	}
+	return disruptions[d]
+}
+
+// MarshalText writes the disruption as String does.
+func (d Disruption) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalJSON reads the text, or the number that earlier builds wrote into files on hosts. Anything else is an
+// error: a number below Live would pass for a harmless change.
+func (d *Disruption) UnmarshalJSON(raw []byte) error {
+	var number int
+	if json.Unmarshal(raw, &number) != nil {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return err
+		}
+		number = slices.Index(disruptions, text)
+	}
+	if number < 0 || number >= len(disruptions) {
+		return fmt.Errorf("unknown disruption %s", raw)
+	}
+	*d = Disruption(number)
+	return nil
 }
 
 // The stages of a change. A transaction makes the runtime changes first, and the persistent ones after the
