@@ -16,7 +16,7 @@ type Restorer func(ctx context.Context, b *Backup) (left []string, err error)
 
 // Revert rolls a transaction back, because of Revert, Expire or Undo. Any number of processes may call it: one
 // reverts, and the others wait for the result. An interrupted revert is repeated. It returns the resulting
-// transaction: reverted, or revert-failed with the remaining differences. For Expire it may be in any
+// transaction: reverted, or revert_failed with the remaining differences. For Expire it may be in any
 // state, if the lease was renewed or the transaction ended first. The error contains everything that failed.
 func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore Restorer) (*Transaction, error) {
 	if e != Revert && e != Expire && e != Undo {

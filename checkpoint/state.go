@@ -6,6 +6,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -30,9 +31,18 @@ const (
 	Committed    State = "committed"
 	Reverting    State = "reverting"
 	Reverted     State = "reverted"      // and verified to equal the backup
-	RevertFailed State = "revert-failed" // a person is needed
+	RevertFailed State = "revert_failed" // a person is needed
 	Released     State = "released"      // a person repaired the host after a failed revert
 )
+
+// String returns the state for people.
+func (s State) String() string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// UnmarshalText reads a state. Earlier builds wrote "revert-failed".
+func (s *State) UnmarshalText(text []byte) error {
+	*s = State(strings.ReplaceAll(string(text), "-", "_"))
+	return nil
+}
 
 // Open reports whether the transaction holds the lock.
 func (s State) Open() bool { return s != Committed && s != Reverted && s != Released }

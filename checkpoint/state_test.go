@@ -23,9 +23,9 @@ armed          armed       prepared  -           -          reverting  reverting
 prepared       prepared    -         persisting  -          reverting  reverting      -          -            -              reverted       -
 persisting     persisting  -         -           committed  reverting  reverting      -          -            -              persisting     -
 committed      -           -         -           -          -          committed      reverting  -            -              committed      -
-reverting      late        late      late        late       reverting  reverting      reverting  reverted     revert-failed  reverting      -
+reverting      late        late      late        late       reverting  reverting      reverting  reverted     revert_failed  reverting      -
 reverted       late        late      late        late       reverted   reverted       reverted   -            -              reverted       -
-revert-failed  late        late      late        late       reverting  revert-failed  reverting  -            -              revert-failed  released
+revert_failed  late        late      late        late       reverting  revert_failed  reverting  -            -              revert_failed  released
 released       late        late      late        late       -          released       -          -            -              released       -
 `
 
