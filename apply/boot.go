@@ -2,7 +2,6 @@ package apply
 
 import (
 	"slices"
-	"time"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
@@ -22,40 +21,41 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
 			out = append(out, r)
 		}
-		reboot := validators.Result{Item: validators.Rebooted, Values: []validators.Measurement{{Name: validators.MetricResources, Value: float64(h.Unchanged)}}}
 		applied, ok := lastApplied(p.Fabric, records[h.Name])
 		asDeclared := len(h.Problems) == 0 && !slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 })
-		last := applied.Time.Local().Format(time.DateTime)
+		reboot := func(state validators.BootState, v validators.Verdict, cause, cure string) {
+			r := validators.Result{Item: validators.Rebooted, Found: string(state), Applied: applied.Time, Cause: cause, Cure: cure}
+			if v != validators.Fail {
+				r.Values = []validators.Measurement{{Name: validators.MetricResources, Value: float64(h.Unchanged)}}
+			}
+			say(v, r)
+		}
 		switch {
 		case (!ok || applied.Boot == "") && asDeclared:
-			reboot.Found, reboot.Cause = "as declared", "no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since"
-			say(validators.Warn, reboot)
+			reboot(validators.AsDeclared, validators.Warn, "no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since", "")
 			continue
 		case !ok:
-			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "never applied here", Wanted: "an apply, and a reboot", Cure: "run " + p.Invocation.Hint("apply") + " first"})
+			reboot(validators.NeverApplied, validators.Fail, "", "run "+p.Invocation.Hint("apply")+" first")
 			continue
 		case applied.Boot == "":
-			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not known to have rebooted since " + last, Wanted: "a reboot since the last apply",
-				Cause: "no boot ID was recorded when the fabric was applied", Cure: "run " + p.Invocation.Hint("apply") + ", reboot the host, and verify again"})
+			reboot(validators.RebootUnknown, validators.Fail, "no boot ID was recorded when the fabric was applied", "run "+p.Invocation.Hint("apply")+", reboot the host, and verify again")
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
-			say(validators.Fail, validators.Result{Item: validators.Rebooted, Found: "not rebooted since " + last, Wanted: "a reboot since the last apply",
-				Cause: "the host has not rebooted since the last apply, so persistence is untested", Cure: "reboot the host, and verify again"})
+			reboot(validators.NotRebooted, validators.Fail, "the host has not rebooted since the last apply, so persistence is untested", "reboot the host, and verify again")
 			continue
 		}
 		for _, q := range h.Problems {
-			say(validators.Fail, validators.Result{Item: validators.CameUp, Object: q.Addr.Kind + "." + q.Addr.Name, Wanted: "as declared", Cause: q.Message})
+			say(validators.Fail, validators.Result{Item: validators.CameUp, Object: q.Addr.Kind + "." + q.Addr.Name, Cause: q.Message})
 		}
 		for _, a := range h.Actions {
 			for _, c := range a.Changes {
 				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
-					Found: c.Attribute + " " + orAbsent(c.From), Wanted: c.Attribute + " " + orAbsent(c.To),
+					Attribute: c.Attribute, Found: c.From, Wanted: c.To,
 					Cause: "it did not come up as declared", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " + p.Invocation.Hint("apply") + " to correct them"})
 			}
 		}
 		if asDeclared {
-			reboot.Found = "came up as declared"
-			say(validators.Pass, reboot)
+			reboot(validators.CameUpAsDeclared, validators.Pass, "", "")
 		}
 	}
 	return out
@@ -71,11 +71,4 @@ func lastApplied(fabric string, records []resource.Record) (last resource.Entry,
 		}
 	}
 	return last, ok
-}
-
-func orAbsent(value string) string {
-	if value == "" {
-		return "absent"
-	}
-	return value
 }

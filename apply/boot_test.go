@@ -26,13 +26,13 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 		fails   int
 		says    string
 	}{
-		{"all came up", "boot-2", planner.HostPlan{Unchanged: 7}, mine, 0, "7 resources came up as declared"},
+		{"all came up", "boot-2", planner.HostPlan{Unchanged: 7}, mine, 0, "7 resources came_up_as_declared"},
 		{"not rebooted", "boot-1", planner.HostPlan{Unchanged: 7}, mine, 1, "reboot the host, and verify again"},
-		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never applied here"},
-		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Unchanged: 7}, others, 0, "7 resources as declared"},
-		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "not known to have rebooted since"},
+		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never_applied"},
+		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Unchanged: 7}, others, 0, "7 resources as_declared"},
+		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "reboot_unknown "},
 		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Unchanged: 7}, unknown, 0, "cannot tell whether it has rebooted"},
-		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address absent"},
+		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address 10.0.0.1/24"},
 		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
 		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},
 	} {
@@ -45,7 +45,7 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 				if r.Verdict == validators.Fail {
 					fails++
 				}
-				said += settled(r) + fmt.Sprintln(r.Found, r.Cause, r.Cure)
+				said += counted(r) + fmt.Sprintln(strings.TrimSpace(r.Attribute+" "+r.Found), r.Wanted, r.Cause, r.Cure)
 			}
 			if fails != c.fails || !strings.Contains(said, c.says) {
 				t.Errorf("%d failures, wanted %d; it said %q", fails, c.fails, said)
@@ -54,8 +54,8 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 	}
 }
 
-// settled is how many resources a result counts.
-func settled(r validators.Result) (out string) {
+// counted is how many resources a result counts.
+func counted(r validators.Result) (out string) {
 	for _, v := range r.Values {
 		out += fmt.Sprintf("%g %s ", v.Value, v.Name)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/fabric"
@@ -45,12 +46,16 @@ type Result struct {
 	Object string   `json:"object,omitempty"` // what on the host the item is about, such as an address, a test, a package or a variable
 	Place  *Place   `json:"place,omitempty"`  // in a file of the host
 
-	Values   []Measurement `json:"values,omitempty"`
-	Found    string        `json:"found,omitempty"`    // a value that is not a number
-	Wanted   string        `json:"wanted,omitempty"`   // the expected value
-	FoundOn  []FoundOn     `json:"found_on,omitempty"` // values that hosts have
-	Setup    *Setup        `json:"setup,omitempty"`
-	Counters []Movement    `json:"counters,omitempty"`
+	Values  []Measurement `json:"values,omitempty"`
+	Found   string        `json:"found,omitempty"`    // a value that is not a number
+	Wanted  string        `json:"wanted,omitempty"`   // the expected value
+	FoundOn []FoundOn     `json:"found_on,omitempty"` // values that hosts have
+	// Attribute is the attribute of a resource that has the values Found and Wanted; an empty value means absent.
+	Attribute string `json:"attribute,omitempty"`
+	// Applied is when the fabric was last applied on the host, for a result about a reboot.
+	Applied  time.Time  `json:"applied,omitzero"`
+	Setup    *Setup     `json:"setup,omitempty"`
+	Counters []Movement `json:"counters,omitempty"`
 
 	Unmeasured bool       `json:"unmeasured,omitempty"` // the measurement failed
 	Skipped    SkipReason `json:"skip_reason,omitempty"`

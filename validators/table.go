@@ -28,6 +28,19 @@ const (
 	MetricResources Metric = "resources"
 )
 
+// BootState is what a host's last reboot says about its configuration. It is what a result of the item Rebooted
+// found.
+type BootState string
+
+// The states.
+const (
+	CameUpAsDeclared BootState = "came_up_as_declared"
+	AsDeclared       BootState = "as_declared"    // but no boot ID was recorded when the host was changed
+	NeverApplied     BootState = "never_applied"  // no apply has changed the host
+	NotRebooted      BootState = "not_rebooted"   // since the last apply
+	RebootUnknown    BootState = "reboot_unknown" // no boot ID was recorded by the last apply
+)
+
 // Row is one check.
 type Row struct {
 	Name   Check

@@ -181,7 +181,7 @@ func words(t *testing.T) (out []string) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	typed := regexp.MustCompile(`(?m)^\t\w+ +(Verdict|Item|Metric|Unit|SubjectKind|SkipReason|NotJudged|Check) += "([^"]+)"`)
+	typed := regexp.MustCompile(`(?m)^\t\w+ +(Verdict|Item|Metric|Unit|SubjectKind|SkipReason|NotJudged|BootState|Check) += "([^"]+)"`)
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {

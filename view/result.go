@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
@@ -59,6 +60,10 @@ func Measured(r validators.Result) string {
 		found = r.Object + " has " + found
 	case r.Item == validators.ConfVariable && r.Place != nil:
 		found = r.Object + " is " + found
+	case r.Item == validators.Rebooted:
+		found, _ = bootText(r)
+	case r.Attribute != "":
+		found = r.Attribute + " " + cmp.Or(found, "absent")
 	}
 	parts = append(parts, nonEmpty(found)...)
 	switch r.Item {
@@ -198,13 +203,37 @@ func Expected(r validators.Result) string {
 	if r.Item == validators.FullSizePing && len(r.Values) > 0 { // one that is lost was too large for a hop
 		return "all answered, unfragmented"
 	}
-	out := nonEmpty(r.Wanted)
+	wanted := r.Wanted
+	switch {
+	case r.Item == validators.Rebooted:
+		_, wanted = bootText(r)
+	case r.Attribute != "":
+		wanted = r.Attribute + " " + cmp.Or(wanted, "absent")
+	case r.Item == validators.CameUp:
+		wanted = "as declared"
+	}
+	out := nonEmpty(wanted)
 	for _, v := range r.Values {
 		if v.Threshold != nil {
 			out = append(out, threshold(v))
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// bootText describes what is known of a host's reboot, and what was wanted.
+func bootText(r validators.Result) (found, wanted string) {
+	last := r.Applied.Local().Format(time.DateTime)
+	switch state := validators.BootState(r.Found); state {
+	case validators.NeverApplied:
+		return "never applied here", "an apply, and a reboot"
+	case validators.NotRebooted:
+		return "not rebooted since " + last, "a reboot since the last apply"
+	case validators.RebootUnknown:
+		return "not known to have rebooted since " + last, "a reboot since the last apply"
+	default:
+		return strings.ReplaceAll(string(state), "_", " "), ""
+	}
 }
 
 // threshold describes the limit for a value, and its origin.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fabricform/fabricform/validators"
 )
@@ -21,6 +22,7 @@ func TestResultsInWords(t *testing.T) {
 		return with(v(name, value, unit), func(m *validators.Measurement) { m.MessageBytes = bytes })
 	}
 	values := func(m ...validators.Measurement) []validators.Measurement { return m }
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.Local)
 	for _, c := range []struct {
 		name                     string
 		r                        validators.Result
@@ -63,7 +65,14 @@ func TestResultsInWords(t *testing.T) {
 			m.Threshold = &validators.Threshold{AtLeast: new(5.0), Fraction: 0.8, Ceiling: 6.25}
 		}), size(validators.MetricPassTime, 20.5, validators.Seconds, 1<<30))}, "all_reduce", "15 GB/s bus bandwidth at 512 MiB (1 KiB 0.03, 512 MiB 15), ended before 1024 MiB: one pass would take 20.5 s", "≥ 5 GB/s, 80 % of the links' capacity"},
 		{"versions", validators.Result{Item: validators.Version, Object: "kernel", FoundOn: []validators.FoundOn{{Value: "6.12", Hosts: []string{"h1", "h2", "h3"}}, {Hosts: []string{"h4"}}}, Wanted: "the same on all hosts"}, "kernel", "6.12 on h[1-3], none on h4", "the same on all hosts"},
-		{"a reboot", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: "came up as declared", Values: values(v(validators.MetricResources, 7, ""))}, "reboot", "7 resources came up as declared", ""},
+		{"a reboot", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: string(validators.CameUpAsDeclared), Values: values(v(validators.MetricResources, 7, ""))}, "reboot", "7 resources came up as declared", ""},
+		{"no boot ID", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: string(validators.AsDeclared), Values: values(v(validators.MetricResources, 1, ""))}, "reboot", "1 resource as declared", ""},
+		{"never applied", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: string(validators.NeverApplied)}, "reboot", "never applied here", "an apply, and a reboot"},
+		{"not rebooted", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: string(validators.NotRebooted), Applied: noon}, "reboot", "not rebooted since 2026-11-20 12:00:00", "a reboot since the last apply"},
+		{"perhaps rebooted", validators.Result{Check: validators.CheckBoot, Item: validators.Rebooted, Found: string(validators.RebootUnknown), Applied: noon}, "reboot", "not known to have rebooted since 2026-11-20 12:00:00", "a reboot since the last apply"},
+		{"a value that did not come up", validators.Result{Check: validators.CheckBoot, Item: validators.CameUp, Object: "nic.rail0", Attribute: "mtu", Found: "1500", Wanted: "9000"}, "nic.rail0", "mtu 1500", "mtu 9000"},
+		{"an address that did not come up", validators.Result{Check: validators.CheckBoot, Item: validators.CameUp, Object: "nic.rail0", Attribute: "address", Wanted: "10.0.0.1/24"}, "nic.rail0", "address absent", "address 10.0.0.1/24"},
+		{"a NIC that did not come up", validators.Result{Check: validators.CheckBoot, Item: validators.CameUp, Object: "nic.rail0"}, "nic.rail0", "", "as declared"},
 		{"a culprit", validators.Result{Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Values: values(with(v(validators.MetricPathsFailed, 11, ""), func(m *validators.Measurement) { m.OutOf = 11 }))}, "common cause", "all 11 paths of h04.rail fail", ""},
 		{"a check as a whole", validators.Result{Check: validators.CheckTCP, Verdict: validators.Skip}, "tcp", "", ""},
 		{"an item that view does not know", validators.Result{Check: "toy", Item: "boot_time", Values: values(with(v("boot_time", 41, validators.Seconds), func(m *validators.Measurement) { m.Threshold = &validators.Threshold{AtMost: new(60.0)} }))}, "boot time", "boot time 41 s", "≤ 60 s"},
