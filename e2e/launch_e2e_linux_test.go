@@ -179,11 +179,11 @@ func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
 	} else {
 		t.Logf("the default is left out: the system's mpirun is %q", system)
 	}
-	l.check(t, "a program is missing", t.TempDir(), true, "host b: there is no ", "all_reduce_perf; build nccl-tests with MPI=1")
+	l.check(t, "a program is missing", t.TempDir(), true, "host b: ", "all_reduce_perf does not exist; build nccl-tests with MPI=1")
 	l.check(t, "a rank dies", standInTests(t, "-DDIES=3"), true, "fail a collectives: not measured", "all_reduce_perf: ", "rank 3", "node b", "signal 9")
 	l.check(t, "a wrong value", standInTests(t, "-DWRONG=3"), true, "fail a all_reduce values: 6 wrong, first with 64 B", "nccl-tests found wrong values", "pass a broadcast values")
 	l.asksFor = []string{"/bin/sh -c orted"}
-	l.check(t, "something else is asked for", good, true, "host b: refused what mpirun asks for", "is none of orted, prted, hydra_pmi_proxy")
+	l.check(t, "something else is asked for", good, true, "host b: refused the command from mpirun", "is not one of orted, prted, hydra_pmi_proxy")
 	l.asksFor = nil
 	l.nft(t, "a", "add table inet t; add chain inet t in { type filter hook input priority 0; }; add rule inet t in iifname rail0 tcp flags & (syn | ack) == syn reject")
 	l.check(t, "firewall", good, true, "fail a collectives: not measured", "b (10.77.0.2 on rail0) cannot connect to TCP port", "of a (10.77.0.1 on rail0)")

@@ -8,18 +8,18 @@ import (
 )
 
 var (
-	// StartCapture begins to record RoCE v2 packets, and answers with the capture's ID.
+	// StartCapture starts a capture of RoCE v2 packets, and returns its ID.
 	StartCapture = agent.Method[CaptureSpec, string]("capture.start")
-	// CollectCapture ends a capture and answers with what it kept.
+	// CollectCapture stops a capture and returns its packets.
 	CollectCapture = agent.Method[string, CaptureReport]("capture.collect")
 )
 
-// CaptureSpec asks for the RoCE v2 packets, in and out, of one netdev. What ends a capture is whatever
-// comes first.
+// CaptureSpec asks for the RoCE v2 packets of one netdev, in both directions. The capture ends at the first
+// limit that it reaches.
 type CaptureSpec struct {
 	Netdev     string        `json:"netdev"`
 	MaxPackets int           `json:"max_packets"`
-	SnapLen    int           `json:"snap_len"` // bytes that are kept of each frame, from 64
+	SnapLen    int           `json:"snap_len"` // bytes to keep of each frame; at least 64
 	Duration   time.Duration `json:"duration"`
 }
 
@@ -33,24 +33,24 @@ const (
 
 func (s CaptureSpec) check() error {
 	if s.Netdev == "" || s.MaxPackets < 1 || s.MaxPackets > maxCapture || s.SnapLen < minSnapLen || s.SnapLen > maxSnapLen || s.Duration <= 0 || s.Duration > longCapture {
-		return fmt.Errorf("capture on %q: %d packets of %d bytes in %s cannot be", s.Netdev, s.MaxPackets, s.SnapLen, s.Duration)
+		return fmt.Errorf("capture on %q: invalid limits: %d packets of %d bytes in %s", s.Netdev, s.MaxPackets, s.SnapLen, s.Duration)
 	}
 	return nil
 }
 
-// Frame is one captured Ethernet frame, without its FCS. VLAN tags are where they are on the wire.
+// Frame is one captured Ethernet frame, without its FCS. VLAN tags are in their place as on the wire.
 type Frame struct {
-	Time     time.Time // of the kernel
+	Time     time.Time // the kernel's timestamp
 	Length   int       // on the wire, in bytes
 	Data     []byte    // the frame's beginning, valid until the callback returns
 	Outgoing bool
 }
 
-// CaptureResult is how a capture went.
+// CaptureResult is the summary of a capture.
 type CaptureResult struct {
 	Packets int   `json:"packets"`
 	Bytes   int64 `json:"bytes"` // on the wire
-	// Dropped are packets that the kernel had no room for, because they came faster than they were taken.
+	// Dropped is the number of packets that the kernel dropped because the ring was full.
 	Dropped int        `json:"dropped,omitempty"`
 	Ended   CaptureEnd `json:"ended"`
 }
@@ -58,17 +58,17 @@ type CaptureResult struct {
 // CaptureEnd is why a capture ended.
 type CaptureEnd string
 
-// The ends of a capture.
+// The reasons why a capture ends.
 const (
 	EndedByPackets  CaptureEnd = "packets"
 	EndedByDuration CaptureEnd = "duration"
 	EndedByCaller   CaptureEnd = "caller"
 )
 
-// maxKept bounds what is kept of one capture in a host's memory, bytes.
+// maxKept limits the bytes of one capture in a host's memory.
 const maxKept = 16 << 20
 
-// CaptureRecord is a frame that was kept.
+// CaptureRecord is one captured frame.
 type CaptureRecord struct {
 	Time     time.Time `json:"time"`
 	Length   int       `json:"length"` // on the wire, in bytes
@@ -76,7 +76,7 @@ type CaptureRecord struct {
 	Outgoing bool      `json:"outgoing,omitempty"`
 }
 
-// CaptureReport is a capture that has ended.
+// CaptureReport is the result of a capture, with its frames.
 type CaptureReport struct {
 	CaptureResult
 	Records []CaptureRecord `json:"records"`

@@ -13,29 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ring that kernel and capture share: 8 MiB, which hold 10 ms of 6 Gb/s. A block is handed over when
-// it is full, or blockAge after its first packet.
+// The ring buffer between the kernel and the capture has 8 MiB, which is 10 ms at 6 Gb/s. The kernel hands a
+// block over when it is full, or blockAge after its first packet.
 const (
 	blockSize  = 256 << 10
 	blockCount = 32
 	blockAge   = 20 * time.Millisecond
-	// pollSlice bounds how long a cancelled capture goes on.
+	// pollSlice limits how long a capture continues after it is cancelled.
 	pollSlice = 50 * time.Millisecond
 )
 
-// capturer takes RoCE v2 packets off a netdev. It hears what passes the kernel: all of Soft-RoCE, and
-// nothing of RDMA hardware, which bypasses it.
+// capturer captures the RoCE v2 packets of a netdev. It sees the packets that pass through the kernel: all of
+// Soft-RoCE, but none of RDMA hardware, which bypasses the kernel.
 type capturer struct {
 	spec     CaptureSpec
 	fd       int
 	ring     []byte
 	next     int // block
 	loopback bool
-	vlan     []byte // room for a frame with its tag put back
+	vlan     []byte // buffer for a frame with its VLAN tag restored
 }
 
-// openCapture begins a capture in the network namespace of its thread: what crosses the netdev after it
-// returns is kept for Run, as far as the ring has room. It needs CAP_NET_RAW. Close ends it.
+// openCapture starts a capture in the network namespace of its thread. Packets that cross the netdev after it
+// returns are kept for Run, as long as the ring has room. It needs CAP_NET_RAW. Close ends the capture.
 func openCapture(s CaptureSpec) (*capturer, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func openCapture(s CaptureSpec) (*capturer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture on %s: %w", s.Netdev, err)
 	}
-	// Without a protocol nothing is received before the filter is there.
+	// Without a protocol, the socket receives nothing before the filter is attached.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("capture on %s: open packet socket (needs root): %w", s.Netdev, err)
@@ -79,12 +79,12 @@ func (c *capturer) set(index int) error {
 	return nil
 }
 
-// networkOrder is a protocol number as sockaddr_ll has it.
+// networkOrder returns a protocol number in network byte order, as in sockaddr_ll.
 func networkOrder(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v))
 }
 
-// Close gives the ring back. It is to be called once.
+// Close releases the ring. It must be called once.
 func (c *capturer) Close() error {
 	var err error
 	if c.ring != nil {
@@ -93,9 +93,9 @@ func (c *capturer) Close() error {
 	return errors.Join(err, unix.Close(c.fd))
 }
 
-// Run hands packets to each, in order, until a limit of the spec or the end of ctx, which is no error:
-// what the kernel had kept by then still comes. An error of each ends it too, and is returned. It is to
-// be called once.
+// Run calls each for every packet, in order, until a limit of the spec is reached or ctx is done. Neither is an
+// error, and packets that the kernel has kept by then are still delivered. If each returns an error, Run stops
+// and returns it. Run must be called once.
 func (c *capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResult, error) {
 	var r CaptureResult
 	err := c.take(ctx, &r, each)
@@ -109,8 +109,8 @@ func (c *capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResu
 	return r, nil
 }
 
-// take reads blocks to the end. When time is over it shuts the door, and takes what is inside: the last
-// block is handed over when it is old enough, and not before.
+// take reads blocks until the capture ends. When the time is over, it first attaches a filter that rejects all
+// packets, then waits until the kernel has handed over the last block.
 func (c *capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) error) error {
 	end := time.Now().Add(c.spec.Duration)
 	for {
@@ -139,8 +139,8 @@ func (c *capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) 
 	}
 }
 
-// wait waits for a block. A netdev that goes down is told as an error, once; the capture goes on when it
-// comes back.
+// wait waits for a block. If the netdev goes down, the socket reports an error once; wait ignores it, and the
+// capture continues when the netdev is up again.
 func (c *capturer) wait(most time.Duration) error {
 	timeout := unix.NsecToTimespec(int64(most))
 	fds := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
@@ -157,7 +157,7 @@ func (c *capturer) wait(most time.Duration) error {
 	return err
 }
 
-// status is the word by which the next block is handed over and back.
+// status returns the status word of the next block, which says whether the kernel or the capture owns it.
 func (c *capturer) status() *uint32 {
 	at := c.next*blockSize + int(unsafe.Offsetof(unix.TpacketBlockDesc{}.Hdr)+unsafe.Offsetof(unix.TpacketHdrV1{}.Block_status))
 	return (*uint32)(unsafe.Pointer(&c.ring[at]))
@@ -165,7 +165,7 @@ func (c *capturer) status() *uint32 {
 
 func (c *capturer) ready() bool { return atomic.LoadUint32(c.status())&unix.TP_STATUS_USER != 0 }
 
-// block hands on the packets of the next block, and gives it back.
+// block delivers the packets of the next block, and returns the block to the kernel.
 func (c *capturer) block(r *CaptureResult, each func(Frame) error) error {
 	block := c.ring[c.next*blockSize : (c.next+1)*blockSize]
 	head := (*unix.TpacketHdrV1)(unsafe.Pointer(&block[unsafe.Offsetof(unix.TpacketBlockDesc{}.Hdr)]))
@@ -192,8 +192,8 @@ func (c *capturer) block(r *CaptureResult, each func(Frame) error) error {
 	return nil
 }
 
-// frame reads one packet of a block; b begins with its header. Loopback shows each packet twice, and its
-// way out is passed over.
+// frame reads one packet of a block; b begins with the packet's header. On loopback each packet appears twice,
+// so frame skips the outgoing one.
 func (c *capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
 	const address = (unix.SizeofTpacket3Hdr + 15) &^ 15 // TPACKET_ALIGN in include/uapi/linux/if_packet.h
 	from := (*unix.RawSockaddrLinklayer)(unsafe.Pointer(&b[address]))
@@ -208,7 +208,7 @@ func (c *capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
 	return f, true
 }
 
-// withTag puts a VLAN tag back that the kernel had taken off and kept beside the packet.
+// withTag restores the VLAN tag that the kernel removed and stored beside the packet.
 func (c *capturer) withTag(data []byte, h *unix.Tpacket3Hdr) []byte {
 	const addresses = 12
 	if len(data) < addresses {

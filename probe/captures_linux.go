@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// captureServer keeps the captures that run. The zero value is ready; safe for concurrent use.
+// captureServer holds the running captures. The zero value is ready to use. It is safe for concurrent use.
 type captureServer struct{ open begun[*capturing] }
 
 type capturing struct {
@@ -16,7 +16,7 @@ type capturing struct {
 	err    error
 }
 
-// Start begins a capture: what comes after its answer is captured.
+// Start starts a capture. It captures every packet that arrives after Start returns.
 func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, err error) {
 	if spec.MaxPackets > maxKept/max(spec.SnapLen, 1) {
 		return "", fmt.Errorf("capture: %d packets of %d bytes are more than %d MiB", spec.MaxPackets, spec.SnapLen, maxKept>>20)
@@ -38,11 +38,11 @@ func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 	return s.open.keep(run), nil
 }
 
-// Collect ends a capture and answers what it kept.
+// Collect stops a capture and returns its packets.
 func (s *captureServer) Collect(_ context.Context, id string) (CaptureReport, error) {
 	run, there := s.open.take(id)
 	if !there {
-		return CaptureReport{}, fmt.Errorf("no capture %q runs here", id)
+		return CaptureReport{}, fmt.Errorf("no capture %q is running", id)
 	}
 	run.stop()
 	<-run.done

@@ -8,21 +8,21 @@ import (
 )
 
 var (
-	// InspectCollective asks what a host has to run ranks of NCCL with.
+	// InspectCollective asks whether a host can run ranks of NCCL.
 	InspectCollective = agent.Method[CollectiveLook, CollectiveHas](agent.Busy + "collective.look")
-	// RunCollective runs a host's ranks of a job to their ends.
+	// RunCollective runs a host's ranks of a job to their end.
 	RunCollective = agent.Method[CollectiveSpec, []CollectiveRank](agent.Busy + "collective.run")
-	// StopCollective ends a host's part of a job or of a launch, by its ID.
+	// StopCollective stops a host's part of a job or a launch, by its ID.
 	StopCollective = agent.Method[string, struct{}](agent.Busy + "collective.stop")
 )
 
-// Ports at which ranks meet begin with torchrun's default, so that one rule of a firewall is enough.
+// Ranks meet at a port of this range, which begins with torchrun's default, so that one firewall rule is enough.
 const (
 	firstMeetingPort = 29500
 	meetingPorts     = 100
 )
 
-// CollectiveLook asks what this host has to run ranks with.
+// CollectiveLook asks whether this host can run ranks.
 type CollectiveLook struct {
 	Python string `json:"python,omitempty"` // path; "": the system's python3
 }
@@ -30,28 +30,28 @@ type CollectiveLook struct {
 // CollectiveHas is the answer.
 type CollectiveHas struct {
 	Look    collective.Look `json:"look"`
-	Problem string          `json:"problem,omitempty"` // why ranks cannot run; "": they can
-	Port    uint16          `json:"port,omitempty"`    // a free one to meet at
+	Problem string          `json:"problem,omitempty"` // why ranks cannot run; "" if they can
+	Port    uint16          `json:"port,omitempty"`    // a free port for the ranks to meet at
 }
 
 // CollectiveSpec asks for this host's ranks of a job.
 type CollectiveSpec struct {
-	ID     string            `json:"id"` // by which CollectiveStop names it
+	ID     string            `json:"id"` // for StopCollective
 	Python string            `json:"python,omitempty"`
 	Job    collective.Job    `json:"job"`
 	First  int               `json:"first"` // number of the first rank here
-	Ranks  int               `json:"ranks"` // one for each CUDA device, from 0 on
+	Ranks  int               `json:"ranks"` // one per CUDA device, from device 0 on
 	Env    map[string]string `json:"env,omitempty"`
 	Limit  time.Duration     `json:"limit"` // for everything
 }
 
-// CollectiveRank is how one rank ended.
+// CollectiveRank is the outcome of one rank.
 type CollectiveRank struct {
 	Rank     int    `json:"rank"`
-	Out      []byte `json:"out,omitempty"` // what collective.Parse reads
-	Log      []byte `json:"log,omitempty"` // NCCL's and Python's own
+	Out      []byte `json:"out,omitempty"` // for collective.Parse
+	Log      []byte `json:"log,omitempty"` // the logs of NCCL and Python
 	Exit     int    `json:"exit,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
-	Stopped  bool   `json:"stopped,omitempty"` // by CollectiveStop, because another rank had ended
+	Stopped  bool   `json:"stopped,omitempty"` // stopped because another rank had ended
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
-// lookLimit is how long Python may take to load torch: from a cold network file system, minutes.
+// lookLimit is how long Python may take to load torch: from a cold network file system, it takes minutes.
 const lookLimit = 3 * time.Minute
 
-// afterFailure is how long the other ranks of a host go on when one has failed, to say why themselves.
+// afterFailure is how long the other ranks of a host continue after one has failed, so that they can report their own errors.
 const afterFailure = 5 * time.Second
 
-// collectives keeps the ranks that run. The zero value is ready; safe for concurrent use.
+// collectives holds the running jobs. The zero value is ready to use. It is safe for concurrent use.
 type collectives struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
 
-	shells map[string]*remoteShell // of launches
+	shells map[string]*remoteShell // by ID of the launch
 }
 
-// maxLogs bounds what one answer carries of all ranks' logs, in bytes; a frame holds four times that.
+// maxLogs limits the bytes of all ranks' logs in one answer. A protocol frame holds four times as much.
 const maxLogs = 8 << 20
 
-var errStopped = errors.New("stopped, because another rank had ended")
+var errStopped = errors.New("stopped because another rank had ended")
 
-// environment is that of ranks. It keeps what the login sets for NCCL, torch, CUDA and the place of MPI:
-// jobs get that, too, and an administrator may forbid features by it. HOME is where NCCL looks for
-// .nccl.conf.
+// environment returns the environment of ranks. It keeps the login's variables for NCCL, torch, CUDA and the
+// location of MPI, because jobs get them, too, and an administrator may use them to disable features. NCCL
+// looks for .nccl.conf in HOME.
 func environment(settings map[string]string) (kept []string) {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
@@ -54,12 +54,12 @@ func environment(settings map[string]string) (kept []string) {
 	return kept
 }
 
-// python is the program of a rank.
+// python returns the program of a rank.
 func python(path, argument string, settings map[string]string) process.Program {
 	return process.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: environment(settings), ByLines: true}
 }
 
-// Look starts Python once and asks what there is.
+// Look starts Python once, and asks it for torch, NCCL and GPUs.
 func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 	var out CollectiveHas
 	switch {
 	case e.Missing && l.Python != "":
-		out.Problem = "there is no " + l.Python
+		out.Problem = l.Python + " does not exist"
 	case e.Missing:
 		out.Problem = "python3 is not installed"
 	case ctx.Err() != nil:
@@ -78,7 +78,7 @@ func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 	case r.Failure != nil:
 		out.Problem = fmt.Sprintf("torch cannot be loaded: %s: %s", r.Failure.Kind, r.Failure.Text)
 	case r.Look == nil:
-		out.Problem = fmt.Sprintf("Python ended with status %d%s and did not say what it has", e.Exit, said(e))
+		out.Problem = fmt.Sprintf("Python exited with status %d%s before it reported its modules", e.Exit, said(e))
 	case !r.Look.HasNCCL:
 		out.Look, out.Problem = *r.Look, "torch "+r.Look.Torch+" was built without NCCL"
 	default:
@@ -92,7 +92,7 @@ func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 	return out, err
 }
 
-// said is the last line that a program complained with.
+// said returns the last line that a program wrote to stderr.
 func said(e process.Ended) string {
 	lines := strings.Split(strings.TrimSpace(string(e.Stderr)), "\n")
 	last := lines[len(lines)-1]
@@ -102,13 +102,14 @@ func said(e process.Ended) string {
 	return fmt.Sprintf(" (%.300q)", last)
 }
 
-// ncclSettings checks the variables that ranks are given. NCCL's log is wanted whatever they, the login and
-// nccl.conf say, and on stderr: a file that they name would stay on the host. A launch names one of its own, and reads it.
+// ncclSettings checks the variables for ranks. It turns on NCCL's log, whatever the variables, the login and
+// nccl.conf say. The log goes to stderr, because a file that they name would stay on the host. A launch replaces
+// stderr with a file of its own.
 func ncclSettings(env map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for name, value := range env {
 		if !strings.HasPrefix(name, "NCCL_") || strings.ContainsAny(name, "=\x00") || strings.ContainsAny(value, "\x00\n") {
-			return nil, fmt.Errorf("%.80q is no setting of NCCL's", name+"="+value)
+			return nil, fmt.Errorf("%.80q is not an NCCL setting", name+"="+value)
 		}
 		out[name] = value
 	}
@@ -116,14 +117,14 @@ func ncclSettings(env map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// Run runs this host's ranks to their ends. It ends with the caller's stream, by Stop, and by its limit;
-// how that was is in each rank's account.
+// Run runs this host's ranks to their end. It stops when the caller's stream ends, by Stop, or at its limit. Each
+// rank's result says which.
 func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRank, error) {
 	if err := s.Job.Check(); err != nil {
 		return nil, err
 	}
 	if s.Ranks < 1 || s.Ranks > 256 || s.First < 0 || s.First+s.Ranks > s.Job.World {
-		return nil, fmt.Errorf("ranks %d to %d of %d: cannot be", s.First, s.First+s.Ranks-1, s.Job.World)
+		return nil, fmt.Errorf("invalid request for ranks %d to %d of %d", s.First, s.First+s.Ranks-1, s.Job.World)
 	}
 	settings, err := ncclSettings(s.Env)
 	if err != nil {
@@ -136,13 +137,13 @@ func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	defer release()
 	out := make([]CollectiveRank, s.Ranks)
 	var all sync.WaitGroup
-	var late *time.Timer // ends what is left once a rank has failed
+	var late *time.Timer // stops the other ranks once one has failed
 	defer func() {
 		if late != nil {
 			late.Stop()
 		}
 	}()
-	var mu sync.Mutex // of late
+	var mu sync.Mutex // guards late
 	for i := range s.Ranks {
 		program := python(s.Python, s.Job.Argument(s.First+i, i), settings)
 		program.Keep = maxLogs / s.Ranks
@@ -158,7 +159,7 @@ func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 				mu.Lock()
 				defer mu.Unlock()
 				if late == nil {
-					late = time.AfterFunc(afterFailure, func() { _, _ = c.Stop(ctx, s.ID) }) // it has no error
+					late = time.AfterFunc(afterFailure, func() { _, _ = c.Stop(ctx, s.ID) }) // Stop returns no error
 				}
 			}
 			out[i] = r
@@ -168,7 +169,7 @@ func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	return out, nil
 }
 
-// how tells the end that a job's context made from others.
+// how returns how a program ended: by a signal, or because its job timed out or was stopped.
 func how(e process.Ended) (signal string, timedOut, stopped bool) {
 	if e.Cause != nil && e.Signal != "" {
 		return "", errors.Is(e.Cause, context.DeadlineExceeded), errors.Is(e.Cause, errStopped)
@@ -176,7 +177,7 @@ func how(e process.Ended) (signal string, timedOut, stopped bool) {
 	return e.Signal, false, false
 }
 
-// begin makes a job's context, which Stop can end.
+// begin returns a job's context, which Stop can cancel.
 func (c *collectives) begin(ctx context.Context, id string, limit time.Duration) (context.Context, func(), error) {
 	ctx, expire := context.WithTimeout(ctx, min(limit, maxDuration))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -185,7 +186,7 @@ func (c *collectives) begin(ctx context.Context, id string, limit time.Duration)
 	if _, runs := c.open[id]; runs || id == "" {
 		expire()
 		cancel(nil)
-		return nil, nil, fmt.Errorf("a job %.40q runs here already", id)
+		return nil, nil, fmt.Errorf("job %.40q is already running", id)
 	}
 	if c.open == nil {
 		c.open = map[string]context.CancelCauseFunc{}
@@ -200,7 +201,7 @@ func (c *collectives) begin(ctx context.Context, id string, limit time.Duration)
 	}, nil
 }
 
-// Stop ends a job's ranks here, because another host's have ended. A job that has ended is no error.
+// Stop stops a job's ranks on this host, because another host's have ended. It returns no error if the job has ended.
 func (c *collectives) Stop(_ context.Context, id string) (struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -163,10 +163,10 @@ func TestLookSaysWhatIsMissing(t *testing.T) {
 		}
 		return has
 	}
-	if got := look("/nowhere/python3").Problem; got != "there is no /nowhere/python3" {
+	if got := look("/nowhere/python3").Problem; got != "/nowhere/python3 does not exist" {
 		t.Error(got)
 	}
-	if got := look("/usr/bin/true").Problem; !strings.Contains(got, "did not say what it has") {
+	if got := look("/usr/bin/true").Problem; !strings.Contains(got, "before it reported its modules") {
 		t.Error(got)
 	}
 	bare := filepath.Join(t.TempDir(), "python3")
@@ -190,15 +190,15 @@ func TestAJobThatCannotBeIsRefused(t *testing.T) {
 	var c collectives
 	good := CollectiveSpec{ID: "x", Ranks: 1, Limit: time.Second, Job: collective.Job{World: 2, Master: netip.MustParseAddrPort("127.0.0.1:1"), Count: 1, MeetSeconds: 1, Seconds: 1, BudgetSeconds: 1}}
 	for name, change := range map[string]func(*CollectiveSpec){
-		"ranks 2 to 2":    func(s *CollectiveSpec) { s.First = 2 },
-		"no address":      func(s *CollectiveSpec) { s.Job.Master = netip.AddrPort{} },
-		"sizes ascend":    func(s *CollectiveSpec) { s.Job.Sizes = []int64{8, 8} },
-		"no setting":      func(s *CollectiveSpec) { s.Env = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
-		"runs here":       func(s *CollectiveSpec) { s.ID = "" },
-		"bounds of time":  func(s *CollectiveSpec) { s.Job.Seconds = 0 },
-		"65537 ranks":     func(s *CollectiveSpec) { s.Job.World = 1<<16 + 1 },
-		"0 values":        func(s *CollectiveSpec) { s.Job.Count = 0 },
-		"setting of NCCL": func(s *CollectiveSpec) { s.Env = map[string]string{"NCCL_DEBUG": "INFO\nNCCL_X=1"} },
+		"ranks 2 to 2":           func(s *CollectiveSpec) { s.First = 2 },
+		"an address and a port":  func(s *CollectiveSpec) { s.Job.Master = netip.AddrPort{} },
+		"sizes must ascend":      func(s *CollectiveSpec) { s.Job.Sizes = []int64{8, 8} },
+		"not an NCCL setting":    func(s *CollectiveSpec) { s.Env = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
+		"already running":        func(s *CollectiveSpec) { s.ID = "" },
+		"without time limits":    func(s *CollectiveSpec) { s.Job.Seconds = 0 },
+		"65537 ranks":            func(s *CollectiveSpec) { s.Job.World = 1<<16 + 1 },
+		"0 values":               func(s *CollectiveSpec) { s.Job.Count = 0 },
+		"is not an NCCL setting": func(s *CollectiveSpec) { s.Env = map[string]string{"NCCL_DEBUG": "INFO\nNCCL_X=1"} },
 	} {
 		s := good
 		change(&s)

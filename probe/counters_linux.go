@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// readCounters asks netlink, because /sys may show another namespace's devices.
+// readCounters reads a device's counters by netlink, because /sys can show the devices of another namespace.
 func readCounters(_ context.Context, netdev string) (Counters, error) {
 	l, err := netlink.LinkByName(netdev)
 	if err != nil {
@@ -15,7 +15,7 @@ func readCounters(_ context.Context, netdev string) (Counters, error) {
 	}
 	s := l.Attrs().Statistics
 	if s == nil {
-		return Counters{}, fmt.Errorf("read counters of %s: the kernel gives none", netdev)
+		return Counters{}, fmt.Errorf("read counters of %s: the kernel reports none", netdev)
 	}
 	return Counters{
 		Netdev: netdev, RxBytes: s.RxBytes, TxBytes: s.TxBytes, RxPackets: s.RxPackets, TxPackets: s.TxPackets,

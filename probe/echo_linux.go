@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// echo is an answer to one of our echoes, or a router's word on why there is none.
+// echo is an answer to one of our echo requests, or an ICMP error about one.
 type echo struct {
 	id, seq uint16
-	token   uint64 // the payload's first bytes; 0 in a router's word, which need not quote them
+	token   uint64 // the payload's first bytes; 0 in an ICMP error, which may not quote them
 	problem string
 }
 
-// unreachable is what an unanswered address resolution means.
-const unreachable = "host unreachable: nobody on the link answers for that address"
+// unreachable is the message for an unanswered address resolution.
+const unreachable = "host unreachable: no host on the link answers for this address"
 
-// parseEcho reads what a raw ICMP socket receives: IPv4 with its IP header, IPv6 without. The
-// bytes are anybody's.
+// parseEcho parses a packet from a raw ICMP socket: IPv4 with its IP header, IPv6 without. Any bytes are
+// allowed: they can come from any host.
 func parseEcho(b []byte, v6 bool) (echo, bool) {
 	if !v6 {
 		var ok bool
@@ -52,7 +52,7 @@ func afterIPv4(b []byte) ([]byte, bool) {
 	return b[n:], true
 }
 
-// refusal reads an ICMP error; it quotes the packet that it is about (RFC 792, RFC 4443).
+// refusal parses an ICMP error, which quotes the packet that caused it (RFC 792, RFC 4443).
 func refusal(b []byte, v6 bool, kind, code byte) (echo, bool) {
 	quoted := b[8:]
 	if v6 {
@@ -72,9 +72,9 @@ func refusal(b []byte, v6 bool, kind, code byte) (echo, bool) {
 	e := echo{id: binary.BigEndian.Uint16(quoted[4:]), seq: binary.BigEndian.Uint16(quoted[6:])}
 	switch {
 	case !v6 && code == 4:
-		e.problem = fmt.Sprintf("too large for the path: a router says its next MTU is %d", binary.BigEndian.Uint16(b[6:]))
+		e.problem = fmt.Sprintf("too large for the path: a router reports a next-hop MTU of %d", binary.BigEndian.Uint16(b[6:]))
 	case v6 && kind == 2:
-		e.problem = fmt.Sprintf("too large for the path: a router says its next MTU is %d", binary.BigEndian.Uint32(b[4:]))
+		e.problem = fmt.Sprintf("too large for the path: a router reports a next-hop MTU of %d", binary.BigEndian.Uint32(b[4:]))
 	case !v6 && code == 1, v6 && code == 3:
 		e.problem = unreachable
 	default:
@@ -83,7 +83,7 @@ func refusal(b []byte, v6 bool, kind, code byte) (echo, bool) {
 	return e, true
 }
 
-// checksum is the Internet checksum (RFC 1071).
+// checksum returns the Internet checksum (RFC 1071).
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {

@@ -22,7 +22,7 @@ func TestParseEchoReadsRepliesAndRefusals(t *testing.T) {
 		t.Fatalf("%+v %v", e, ok)
 	}
 	tooBig := append(append([]byte{0x45, 19: 0}, 3, 4, 0, 0, 0, 0, 0x05, 0xdc), reply(7, 9)...)
-	if e, ok := parseEcho(tooBig, false); !ok || e.id != 7 || e.problem != "too large for the path: a router says its next MTU is 1500" {
+	if e, ok := parseEcho(tooBig, false); !ok || e.id != 7 || e.problem != "too large for the path: a router reports a next-hop MTU of 1500" {
 		t.Fatalf("%+v %v", e, ok)
 	}
 	if e, ok := parseEcho([]byte{129, 0, 0, 0, 0, 7, 0, 9}, true); !ok || e.seq != 9 {

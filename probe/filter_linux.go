@@ -5,18 +5,18 @@ import "golang.org/x/sys/unix"
 // rocePort is RoCE v2's UDP destination port.
 const rocePort = 4791
 
-// attach gives a socket a classic BPF program, in place of the one before.
+// attach attaches a classic BPF program to a socket, and replaces the previous one.
 func attach(fd int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// roceFilter keeps the first snapLen bytes of UDP to RoCE's port over IPv4, with options or not, and
-// IPv6 without extension headers, behind up to two VLAN tags. A tag that the kernel has taken off is
-// not in the packet, so that it needs no look.
+// roceFilter keeps the first snapLen bytes of UDP packets to RoCE's port: over IPv4 with or without options,
+// and over IPv6 without extension headers, behind up to two VLAN tags. A tag that the kernel has removed is
+// not in the packet.
 func roceFilter(snapLen uint32) []unix.SockFilter { return ethernetFilter(14, 2, snapLen) }
 
-// ethernetFilter looks at the type before offset ip, where the next header begins. Each part of the
-// program ends in a return, so that only the jumps over a part need counting.
+// ethernetFilter tests the Ethernet type before offset ip, where the next header begins. Each part of the
+// program ends in a return, so only the jumps over a whole part have to be counted.
 func ethernetFilter(ip uint32, tags int, snapLen uint32) []unix.SockFilter {
 	v4, v6 := ipv4Filter(ip, snapLen), ipv6Filter(ip, snapLen)
 	out := []unix.SockFilter{load(unix.BPF_H, ip-2)}
@@ -59,7 +59,7 @@ func load(size uint16, at uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | size | unix.BPF_ABS, K: at}
 }
 
-// jump passes over yes or no instructions.
+// jump skips yes instructions if the test is true, otherwise no instructions.
 func jump(test uint16, value uint32, yes, no int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: uint8(yes), Jf: uint8(no), K: value}
 }

@@ -9,47 +9,48 @@ import (
 )
 
 var (
-	// InspectLaunch asks what a host has to run nccl-tests with.
+	// InspectLaunch asks whether a host can run nccl-tests.
 	InspectLaunch = agent.Method[LaunchLook, LaunchHas](agent.Busy + "launch.look")
-	// Launch runs mpirun to its end. What mpirun wants a remote shell to do on other hosts, AwaitShell
-	// waits for, RunDaemon does there, and AnswerShell answers.
+	// Launch runs mpirun to its end. mpirun starts its daemons on other hosts through a remote shell:
+	// AwaitShell waits for such a request, RunDaemon carries it out on the other host, and AnswerShell
+	// answers mpirun.
 	Launch = agent.Method[LaunchSpec, LaunchEnded](agent.Busy + "launch.run")
-	// AwaitShell waits for what mpirun wants of another host, by the launch's ID.
+	// AwaitShell waits for a request of mpirun to another host, by the launch's ID.
 	AwaitShell = agent.Method[string, LaunchAsk](agent.Busy + "launch.asked")
-	// RunDaemon runs a daemon of mpirun's to its end.
+	// RunDaemon runs one of mpirun's daemons to its end.
 	RunDaemon = agent.Method[DaemonSpec, LaunchEnded](agent.Busy + "launch.daemon")
 	// AnswerShell answers mpirun.
 	AnswerShell = agent.Method[LaunchTold, struct{}](agent.Busy + "launch.told")
 )
 
-// TestPrograms say where nccl-tests and MPI lie on a host.
+// TestPrograms says where nccl-tests and MPI are on a host.
 type TestPrograms struct {
-	Folder string `json:"folder,omitempty"` // of nccl-tests' programs; "": the system's
+	Folder string `json:"folder,omitempty"` // with the programs of nccl-tests; "": the system's
 	MPIRun string `json:"mpirun,omitempty"` // path; "": the system's mpirun
 }
 
-// LaunchLook asks what this host has to run nccl-tests with.
+// LaunchLook asks whether this host can run nccl-tests.
 type LaunchLook struct {
 	TestPrograms
-	GPUs int `json:"gpus"` // that its driver runs
+	GPUs int `json:"gpus"` // number of GPUs that the driver lists
 }
 
 // LaunchHas is the answer.
 type LaunchHas struct {
 	MPI     mpi.Release `json:"mpi"`
-	GPUs    int         `json:"gpus"`              // that CUDA_VISIBLE_DEVICES leaves
-	Problem string      `json:"problem,omitempty"` // why nccl-tests cannot run; "": they can
+	GPUs    int         `json:"gpus"`              // number of GPUs that CUDA_VISIBLE_DEVICES allows
+	Problem string      `json:"problem,omitempty"` // why nccl-tests cannot run; "" if it can
 }
 
-// RankSettings are what one host's ranks of a launch are given.
+// RankSettings are the settings of the ranks on one host.
 type RankSettings struct {
-	Netdev string            `json:"netdev"` // over which ranks meet
+	Netdev string            `json:"netdev"` // the interface over which ranks meet
 	Env    map[string]string `json:"env,omitempty"`
 }
 
 // LaunchSpec asks the first host of a job to run mpirun.
 type LaunchSpec struct {
-	ID string `json:"id"` // by which all else names it
+	ID string `json:"id"` // chosen by the caller; all other calls use it
 	TestPrograms
 	RankSettings
 	Launch mpi.Launch         `json:"launch"`
@@ -57,23 +58,23 @@ type LaunchSpec struct {
 	Limit  time.Duration      `json:"limit"`
 }
 
-// LaunchAsk is what mpirun would have a remote shell do.
+// LaunchAsk is a command that mpirun gave to its remote shell.
 type LaunchAsk struct {
-	Over   bool     `json:"over,omitempty"` // mpirun has ended, and asks no more
+	Over   bool     `json:"over,omitempty"` // mpirun has ended; there are no more requests
 	Number int      `json:"number"`
-	Host   string   `json:"host"` // as mpirun was told it
+	Host   string   `json:"host"` // the address by which mpirun knows the host
 	Words  []string `json:"words"`
 }
 
-// LaunchTold answers it, once the daemon has ended.
+// LaunchTold is the answer to mpirun, sent when the daemon has ended.
 type LaunchTold struct {
 	ID     string `json:"id"`
 	Number int    `json:"number"`
 	Exit   int    `json:"exit"`
-	Text   string `json:"text,omitempty"` // what a person is to read
+	Text   string `json:"text,omitempty"` // an error message
 }
 
-// DaemonSpec asks another host of the job for what mpirun asked for.
+// DaemonSpec asks another host of the job to run the daemon that mpirun asked for.
 type DaemonSpec struct {
 	ID string `json:"id"`
 	TestPrograms
@@ -82,18 +83,18 @@ type DaemonSpec struct {
 	Limit time.Duration `json:"limit"`
 }
 
-// GoneWithin is how long a launch's processes may take to go once they are killed: the driver takes seconds to tear
-// down one that has many GPUs or much pinned memory.
+// GoneWithin is how long processes of a launch may take to end after SIGKILL: the driver takes seconds to tear
+// down a process that uses many GPUs or much pinned memory.
 const GoneWithin = 30 * time.Second
 
-// LaunchEnded is how mpirun, or a daemon of its, ended.
+// LaunchEnded is the outcome of mpirun or one of its daemons.
 type LaunchEnded struct {
-	Out      []byte `json:"out,omitempty"` // mpirun's has what the program printed
+	Out      []byte `json:"out,omitempty"` // for mpirun: the output of the program
 	Err      []byte `json:"err,omitempty"`
-	Log      []byte `json:"log,omitempty"` // of the NCCLs on this host
+	Log      []byte `json:"log,omitempty"` // the NCCL logs of this host
 	Exit     int    `json:"exit,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
-	Left     []int  `json:"left,omitempty"`    // processes that were to be killed and have not gone within GoneWithin
-	Stopped  bool   `json:"stopped,omitempty"` // by Stop, because another host's part had ended
+	Left     []int  `json:"left,omitempty"`    // processes still alive GoneWithin after SIGKILL
+	Stopped  bool   `json:"stopped,omitempty"` // stopped because another host's part had ended
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/fabricform/fabricform/probe/mpi"
 )
 
-// startLimit is how long a program may take to say who it is: from a cold network file system, a while.
+// startLimit is how long a program may take to start: from a cold network file system, it can be slow.
 const startLimit = time.Minute
 
-// program is one of nccl-tests'.
+// program returns a program of nccl-tests.
 func (p TestPrograms) program(name string) process.Program {
 	if p.Folder == "" {
 		return process.Program{Name: name}
@@ -29,10 +29,10 @@ func (p TestPrograms) program(name string) process.Program {
 	return process.Program{Name: name, Declared: filepath.Join(p.Folder, name)}
 }
 
-// name is how a program is told to mpirun: of the system's, each host finds its own.
+// name returns a program's path for mpirun. Without a folder it is a bare name, which each host looks up itself.
 func (p TestPrograms) name(program string) string { return filepath.Join(p.Folder, program) }
 
-// environment is that of ranks with MPI's libraries and temporary files below dir.
+// environment returns the environment of ranks, with MPI's libraries, and dir for temporary files.
 func (p TestPrograms) environment(settings map[string]string, dir string) []string {
 	env := append(environment(settings), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	if dir != "" {
@@ -53,7 +53,7 @@ func (p TestPrograms) environment(settings map[string]string, dir string) []stri
 func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, error) {
 	out := LaunchHas{GPUs: visible(l.GPUs)}
 	if out.GPUs == 0 {
-		return out, nil // it need not have the programs
+		return out, nil // without GPUs, the programs are not needed
 	}
 	env := l.environment(nil, "")
 	for _, name := range collective.TestPrograms {
@@ -68,7 +68,7 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 		case e.Missing && l.Folder == "":
 			out.Problem = name + " is not installed"
 		case e.Missing:
-			out.Problem = "there is no " + at
+			out.Problem = at + " does not exist"
 		case e.Exit != 0 || e.Signal != "" || !bytes.Contains(e.Stdout, []byte("USAGE")):
 			out.Problem = notStarted(at, e)
 		}
@@ -85,7 +85,7 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 	case e.Missing && l.MPIRun == "":
 		out.Problem = "mpirun is not installed"
 	case e.Missing:
-		out.Problem = "there is no " + l.MPIRun
+		out.Problem = l.MPIRun + " does not exist"
 	case err != nil && (e.Exit != 0 || e.Signal != ""):
 		out.Problem = notStarted("mpirun", e)
 	case err != nil:
@@ -94,27 +94,27 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 	return out, nil
 }
 
-// started is how a program ended that only says who it is. One that does not come so far need not be a wrong one.
+// started runs a program that only prints its usage or version. A timeout is an error, because it does not mean that the program is wrong.
 func started(ctx context.Context, name string, p process.Program) (process.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	e := p.Start(ctx)()
 	if e.Signal != "" && ctx.Err() != nil {
-		return e, fmt.Errorf("%s did not start within %s: does its file system answer?", name, startLimit)
+		return e, fmt.Errorf("%s did not start within %s; check its file system", name, startLimit)
 	}
 	return e, nil
 }
 
-// notStarted says why a program did not start.
+// notStarted describes why a program did not start.
 func notStarted(name string, e process.Ended) string {
 	if e.Signal != "" {
-		return fmt.Sprintf("%s does not start: it was ended by %s%s", name, e.Signal, said(e))
+		return fmt.Sprintf("%s does not start: it was ended by a signal (%s)%s", name, e.Signal, said(e))
 	}
 	return name + " does not start" + said(e)
 }
 
-// visible is how many of the driver's GPUs CUDA shows (CUDA_VISIBLE_DEVICES in NVIDIA's CUDA C++ programming guide:
-// what follows a device that is none is not seen, and where one is named twice, none is).
+// visible returns how many of the driver's GPUs CUDA can use. CUDA_VISIBLE_DEVICES selects them: an invalid device
+// hides all after it, and a duplicate hides all devices (NVIDIA's CUDA C++ programming guide).
 func visible(gpus int) int {
 	list, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	if !set {
@@ -135,25 +135,25 @@ func visible(gpus int) int {
 	return min(len(seen), gpus)
 }
 
-// room is a private folder for what MPI and NCCL write, and the environment that has them do so.
+// room creates a private folder for the files of MPI and NCCL, and returns the environment that makes them use it.
 func (p TestPrograms) room(r RankSettings) (dir string, env []string, err error) {
 	settings, err := ncclSettings(r.Env)
 	if err != nil {
 		return "", nil, err
 	}
 	if r.Netdev == "" || strings.ContainsAny(r.Netdev, ",=/\x00\n") {
-		return "", nil, fmt.Errorf("%.40q is no interface to meet over", r.Netdev)
+		return "", nil, fmt.Errorf("%.40q is not a valid interface name", r.Netdev)
 	}
 	if dir, err = process.Temporary(); err != nil {
 		return "", nil, err
 	}
-	// All ranks' words come out of mpirun in one stream; their logs stay with their hosts.
+	// mpirun merges the output of all ranks into one stream, so each host logs to its own files.
 	settings["NCCL_DEBUG_FILE"] = filepath.Join(dir, "nccl.%h.%p")
 	return dir, append(p.environment(settings, dir), mpi.RankEnv(r.Netdev)...), nil
 }
 
-// Launch runs mpirun to its end, which starts this host's ranks, and asks for the others' (Asked). It ends
-// with the caller's stream, by Stop, and by its limit.
+// Launch runs mpirun to its end. mpirun starts this host's ranks, and requests the other hosts' daemons (Asked).
+// Launch stops when the caller's stream ends, by Stop, or at its limit.
 func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded, err error) {
 	args, err := s.Run.Args()
 	if err := errors.Join(err, s.Launch.Check()); err != nil {
@@ -181,12 +181,12 @@ func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 	mpirun := process.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: GoneWithin}
 	e := mpirun.Start(ctx)()
 	if e.Missing {
-		return LaunchEnded{}, errors.New("there is no mpirun any more")
+		return LaunchEnded{}, errors.New("mpirun was removed during the test")
 	}
 	return launched(e, dir), nil
 }
 
-// Daemon runs what mpirun asked for, if it is a daemon of its, to its end. It ends as Launch does.
+// Daemon runs the command that mpirun requested, if it is one of mpirun's daemons. It stops as Launch does.
 func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded, err error) {
 	dir, env, err := s.room(s.RankSettings)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	asked, err := mpi.Shell(s.Words, env)
 	if err != nil {
-		return LaunchEnded{}, fmt.Errorf("refused what mpirun asks for: %w", err)
+		return LaunchEnded{}, fmt.Errorf("refused the command from mpirun: %w", err)
 	}
 	path, err := s.daemon(asked.Program)
 	if err != nil {
@@ -208,12 +208,12 @@ func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded
 	defer release()
 	e := process.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: GoneWithin}.Start(ctx)()
 	if e.Missing {
-		return LaunchEnded{}, fmt.Errorf("there is no %s", path)
+		return LaunchEnded{}, fmt.Errorf("%s does not exist", path)
 	}
 	return launched(e, dir), nil
 }
 
-// daemon finds a launcher's daemon: beside mpirun, or among the system's programs. One that lies elsewhere is refused.
+// daemon finds mpirun's daemon: beside mpirun, or among the system's programs. It refuses a daemon from any other place.
 func (p TestPrograms) daemon(program string) (string, error) {
 	base := filepath.Base(program)
 	var places []string
@@ -236,26 +236,26 @@ func (p TestPrograms) daemon(program string) (string, error) {
 		}
 	}
 	if program != base && !slices.Contains(places, program) {
-		return "", fmt.Errorf("refused to start %s, which lies neither beside mpirun nor among the system's programs: is MPI in the same folder on all hosts?", program)
+		return "", fmt.Errorf("refused to start %s: it is neither beside mpirun nor among the system's programs; install MPI in the same folder on all hosts", program)
 	}
-	return "", fmt.Errorf("there is no %s beside mpirun: install the same MPI as on the first host", base)
+	return "", fmt.Errorf("%s is not beside mpirun: install the same MPI as on the first host", base)
 }
 
-// launched is a program's end with the logs that NCCL left in dir.
+// launched returns a program's outcome, with the logs that NCCL wrote to dir.
 func launched(e process.Ended, dir string) LaunchEnded {
 	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
 	out.Signal, out.TimedOut, out.Stopped = how(e)
-	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is sound
+	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is valid
 	for _, path := range logs {
 		log, err := ends(path, maxLogs/len(logs))
-		if err == nil { // what cannot be read is missed by whoever reads the logs
+		if err == nil { // a missing log is reported by the check that reads it
 			out.Log = append(out.Log, log...)
 		}
 	}
 	return out
 }
 
-// ends reads the beginning and the end of a long file.
+// ends reads a file, but only its beginning and end if it is longer than most.
 func ends(path string, most int) ([]byte, error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {

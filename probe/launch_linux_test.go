@@ -35,7 +35,7 @@ func TestDaemonsLieBesideMPIRun(t *testing.T) {
 	if at, err := p.daemon(filepath.Join(elsewhere, "orted")); err == nil || !strings.Contains(err.Error(), "neither beside mpirun nor among the system's programs") {
 		t.Error(at, err)
 	}
-	if at, err := p.daemon(filepath.Join(dir, "prted")); err == nil || !strings.Contains(err.Error(), "there is no prted beside mpirun") {
+	if at, err := p.daemon(filepath.Join(dir, "prted")); err == nil || !strings.Contains(err.Error(), "prted is not beside mpirun") {
 		t.Error(at, err)
 	}
 }
@@ -45,10 +45,10 @@ func TestADaemonThatIsNoneIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	r := RankSettings{Netdev: "lo"}
 	for want, s := range map[string]DaemonSpec{
-		"is none of orted":          {ID: "x", RankSettings: r, Words: []string{"/bin/sh", "-c", "orted"}, Limit: time.Second},
-		"is no setting of NCCL's":   {ID: "x", RankSettings: RankSettings{Netdev: "lo", Env: map[string]string{"LD_PRELOAD": "/tmp/x.so"}}, Words: []string{"orted"}, Limit: time.Second},
-		"is no interface to meet":   {ID: "x", RankSettings: RankSettings{Netdev: "lo,all"}, Words: []string{"orted"}, Limit: time.Second},
-		"refused to start /x/orted": {ID: "x", RankSettings: r, Words: []string{"/x/orted"}, Limit: time.Second},
+		"is not one of orted":           {ID: "x", RankSettings: r, Words: []string{"/bin/sh", "-c", "orted"}, Limit: time.Second},
+		"is not an NCCL setting":        {ID: "x", RankSettings: RankSettings{Netdev: "lo", Env: map[string]string{"LD_PRELOAD": "/tmp/x.so"}}, Words: []string{"orted"}, Limit: time.Second},
+		"is not a valid interface name": {ID: "x", RankSettings: RankSettings{Netdev: "lo,all"}, Words: []string{"orted"}, Limit: time.Second},
+		"refused to start /x/orted":     {ID: "x", RankSettings: r, Words: []string{"/x/orted"}, Limit: time.Second},
 	} {
 		if e, err := c.Daemon(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v %v", want, e, err)
@@ -139,7 +139,7 @@ func TestALaunchIsRefusedWhileItsIDRuns(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("mpirun did not run: %v", err)
 	}
-	if _, err := c.Launch(t.Context(), s); err == nil || !strings.Contains(err.Error(), "runs here already") {
+	if _, err := c.Launch(t.Context(), s); err == nil || !strings.Contains(err.Error(), "is already running") {
 		t.Error(err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -180,11 +180,11 @@ func TestProgramsThatDoNotStart(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "0")
 	const sound = "#!/bin/sh\necho USAGE"
 	for want, c := range map[string]struct{ program, mpirun string }{
-		"all_reduce_perf did not start within 1m0s":                          {"#!/bin/sh\nexec sleep 1000", ""},
-		"all_reduce_perf does not start: it was ended by segmentation fault": {"#!/bin/sh\nkill -SEGV $$", ""},
-		"mpirun does not start: it was ended by terminated (\"no home\")":    {sound, "#!/bin/sh\necho no home >&2; kill $$"},
-		"all_reduce_perf does not start (\"no libnccl.so.2\")":               {"#!/bin/sh\necho no libnccl.so.2 >&2; exit 127", ""},
-		"mpirun cannot be used: it is neither Open MPI's nor MPICH's":        {sound, "#!/bin/sh\n"},
+		"all_reduce_perf did not start within 1m0s":                                     {"#!/bin/sh\nexec sleep 1000", ""},
+		"all_reduce_perf does not start: it was ended by a signal (segmentation fault)": {"#!/bin/sh\nkill -SEGV $$", ""},
+		"mpirun does not start: it was ended by a signal (terminated) (\"no home\")":    {sound, "#!/bin/sh\necho no home >&2; kill $$"},
+		"all_reduce_perf does not start (\"no libnccl.so.2\")":                          {"#!/bin/sh\necho no libnccl.so.2 >&2; exit 127", ""},
+		"mpirun cannot be used: it belongs neither to Open MPI nor to MPICH":            {sound, "#!/bin/sh\n"},
 	} {
 		p := TestPrograms{Folder: t.TempDir()}
 		p.MPIRun = filepath.Join(p.Folder, "mpirun")

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forget removes what the kernel learned of neighbours, so that it asks anew. Without that, a
-// re-plugged cable looks dead for up to a minute: the old hardware address stays good for 15 to 45 s
-// (base_reachable_time in Documentation/networking/ip-sysctl.rst), and for 8 more until it is given up.
+// forget deletes the neighbour entries that the kernel learned for targets, so that it resolves them again.
+// Otherwise a re-plugged cable looks dead for up to a minute: the kernel keeps the old hardware address for 15
+// to 45 s (base_reachable_time in Documentation/networking/ip-sysctl.rst), and for 8 s more before it gives up.
 func forget(netdev string, targets []netip.Addr) error {
 	l, err := netlink.LinkByName(netdev)
 	if err != nil {
@@ -32,7 +32,7 @@ func forget(netdev string, targets []netip.Addr) error {
 			continue
 		}
 		if err := netlink.NeighDel(&n); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("forget neighbour %s on %s: %w", ip, netdev, err)
+			return fmt.Errorf("delete neighbour %s on %s: %w", ip, netdev, err)
 		}
 	}
 	return nil

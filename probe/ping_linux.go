@@ -17,22 +17,22 @@ import (
 // echoHeader is the ICMP echo header: type, code, checksum, id, sequence.
 const echoHeader = 8
 
-// maxTargets bounds one request; each target has an id of its own among 65,536.
+// maxTargets limits one request: each target has its own ICMP ID, of 65,536.
 const maxTargets = 4096
 
-// busyPatience is how long a device may take to accept what was sent before.
+// busyPatience is how long a device may take to accept earlier packets.
 const busyPatience = 20 * time.Millisecond
 
-// fullPatience is how long, in all of a ping, packets wait that a queue had no room for: the kernel drops
-// them, and says so (ENOBUFS). Queues of virtual devices fill where processors are busy.
+// fullPatience is how long a ping may wait in total because a device queue is full: the kernel drops such
+// packets and returns ENOBUFS. Queues of virtual devices fill up when the processors are busy.
 const fullPatience = 2 * time.Second
 
-// drainEvery is after how many packets of a round answers are taken: a full socket buffer drops them.
+// drainEvery is the number of packets after which answers are read: a full socket buffer drops them.
 const drainEvery = 16
 
-// pingAll sends ICMP echoes from one address through one device to all targets, side by side, and waits
-// for the answers. There is one result for each target, in their order. Losses and refused packets
-// are results; an error means that nothing could be measured.
+// pingAll sends ICMP echoes from one address through one device to all targets in parallel, and waits for the
+// answers. It returns one result for each target, in their order. Losses and rejected packets are results; an
+// error means that nothing could be measured.
 func pingAll(ctx context.Context, s PingSpec) ([]PingResult, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func pingAll(ctx context.Context, s PingSpec) ([]PingResult, error) {
 		if last := seq == s.Count-1; last {
 			p.receive(ctx, time.Now().Add(s.Timeout), true)
 		} else {
-			// A round that took longer than the interval delays the next; two are never sent at once.
+			// If a round took longer than the interval, the next one is delayed; rounds never overlap.
 			next = later(next.Add(s.Interval), time.Now())
 			p.receive(ctx, next, false)
 		}
@@ -75,11 +75,11 @@ func pingAll(ctx context.Context, s PingSpec) ([]PingResult, error) {
 
 func (s PingSpec) check() error {
 	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || len(s.Targets) < 1 || len(s.Targets) > maxTargets {
-		return fmt.Errorf("ping %d targets: %d packets of %d bytes from %s cannot be", len(s.Targets), s.Count, s.Size, s.Source)
+		return fmt.Errorf("ping %d targets: invalid request for %d packets of %d bytes from %s", len(s.Targets), s.Count, s.Size, s.Source)
 	}
 	for _, t := range s.Targets {
 		if !t.IsValid() || s.Source.Is4() != t.Is4() {
-			return fmt.Errorf("ping %s from %s: they are not of one family", t, s.Source)
+			return fmt.Errorf("ping %s from %s: the two addresses are not of one family", t, s.Source)
 		}
 	}
 	return nil
@@ -92,32 +92,32 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pinger is one socket and the peers that share it: with a socket each, every answer would be copied
-// to all of them by the kernel.
+// pinger is one socket and the peers that share it. With one socket per peer, the kernel would copy every
+// answer to all sockets.
 type pinger struct {
 	spec     PingSpec
 	fd       int
-	base     uint16 // the first peer's ICMP id
-	token    uint64 // in every packet: ids and sequences are few, and others ping too
+	base     uint16 // the first peer's ICMP ID
+	token    uint64 // in every packet: other programs may use the same IDs and sequence numbers
 	peers    []peer
 	missing  int
-	patience time.Duration      // what is left of fullPatience
-	stamps   map[uint32]*flight // packets whose send stamp is awaited, by the kernel's count of sends
+	patience time.Duration      // the rest of fullPatience
+	stamps   map[uint32]*flight // packets without their send timestamp, by the kernel's count of sends
 	sends    uint32             // as the kernel counts them
 	buf, oob []byte
 }
 
-// peer is one target and what came back of it.
+// peer is one target and its answers.
 type peer struct {
 	target  netip.Addr
 	to      unix.Sockaddr
 	packet  []byte
-	flights map[uint16]*flight // by sequence; removed when answered
+	flights map[uint16]*flight // by sequence number; removed when answered
 	result  PingResult
 	rtts    []time.Duration
 }
 
-// flight is one packet: when it was handed to the kernel, and when the kernel says that it left.
+// flight is one packet: when it was handed to the kernel, and when it left according to the kernel.
 type flight struct {
 	handed, left time.Time
 	send         uint32 // by the kernel's count
@@ -149,19 +149,20 @@ func (p *pinger) send(to *peer, seq uint16) {
 		packet[2], packet[3] = 0, 0
 		binary.BigEndian.PutUint16(packet[2:], checksum(packet))
 	}
+
 	f := &flight{handed: time.Now()}
 	to.result.Sent++
 	err := unix.Sendto(p.fd, packet, 0, to.to)
 	for errors.Is(err, unix.ENOBUFS) && p.patience > 0 {
-		p.restamp() // the kernel counted what it dropped, and may have stamped it
+		p.restamp() // the kernel counted the dropped packet, and may have stamped it
 		p.poll(unix.POLLIN, time.Millisecond)
 		p.patience -= time.Since(f.handed)
 		f.handed = time.Now()
 		err = unix.Sendto(p.fd, packet, 0, to.to)
 	}
 	if err != nil && !errors.Is(err, unix.EMSGSIZE) && !errors.Is(err, unix.ENOBUFS) {
-		// An earlier packet's error is told first, in place of sending; its words are in the error
-		// queue. Or the device has not taken earlier packets yet.
+		// The socket reports an earlier packet's error instead of sending; the details are in the error
+		// queue. Or the device has not accepted earlier packets yet.
 		p.drain()
 		if errors.Is(err, unix.EAGAIN) {
 			p.poll(unix.POLLOUT, busyPatience)
@@ -171,9 +172,10 @@ func (p *pinger) send(to *peer, seq uint16) {
 	}
 	if err != nil {
 		to.note(sendError(err, p.spec))
-		p.restamp() // whether the kernel counted this packet is not known
+		p.restamp() // it is unknown whether the kernel counted this packet
 		return
 	}
+
 	f.send = p.sends
 	p.stamps[f.send] = f
 	p.sends++
@@ -181,13 +183,13 @@ func (p *pinger) send(to *peer, seq uint16) {
 	p.missing++
 }
 
-// restamp begins the count of sends anew.
+// restamp restarts the kernel's count of sends at 0.
 func (p *pinger) restamp() {
 	p.drain()
 	clear(p.stamps)
 	p.sends = 0
 	for _, flags := range []int{stampFlags &^ unix.SOF_TIMESTAMPING_OPT_ID, stampFlags} {
-		// It was granted before; without stamps, round trips begin when packets are handed over.
+		// This succeeded before. Without timestamps, round trips start when packets are handed over.
 		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
 	}
 }
@@ -198,7 +200,7 @@ func (p *peer) note(what string) {
 	}
 }
 
-// receive takes answers until the time is up, or until none is missing if all is set.
+// receive reads answers until the time is over or, if all is set, until none is missing.
 func (p *pinger) receive(ctx context.Context, until time.Time, all bool) {
 	p.drain()
 	for ctx.Err() == nil && (!all || p.missing > 0) {
@@ -212,14 +214,14 @@ func (p *pinger) receive(ctx context.Context, until time.Time, all bool) {
 	}
 }
 
-// poll waits for the socket and says whether it has something to tell.
+// poll waits for the socket, and reports whether it is ready.
 func (p *pinger) poll(events int16, patience time.Duration) bool {
 	t := unix.NsecToTimespec(int64(patience))
 	n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(p.fd), Events: events}}, &t, nil)
 	return err == nil && n > 0
 }
 
-// drain takes what the socket has: send stamps and errors first, which the answers need.
+// drain reads all that the socket has: first send timestamps and errors, which the answers need.
 func (p *pinger) drain() {
 	p.drainQueue()
 	for {
@@ -228,7 +230,7 @@ func (p *pinger) drain() {
 			return
 		}
 		if err != nil {
-			// A pending error is told once in place of an answer; the queue says whose it is.
+			// The socket reports a pending error once, instead of an answer; the queue says which packet caused it.
 			p.drainQueue()
 			continue
 		}
@@ -240,7 +242,7 @@ func (p *pinger) drain() {
 	}
 }
 
-// drainQueue empties the socket's error queue; while it holds something, poll does not wait.
+// drainQueue empties the socket's error queue: poll does not wait while the queue has entries.
 func (p *pinger) drainQueue() {
 	for {
 		size, n, _, _, err := unix.Recvmsg(p.fd, p.buf, p.oob, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -249,21 +251,21 @@ func (p *pinger) drainQueue() {
 		}
 		q := parseQueued(p.oob[:n])
 		if q.origin == unix.SO_EE_ORIGIN_TIMESTAMPING {
-			// A stamp before the packet was handed over is another packet's.
+			// A timestamp from before the packet was handed over belongs to another packet.
 			if f := p.stamps[q.data]; f != nil && !q.stamp.Before(f.handed.Round(0)) {
 				f.left = q.stamp
 			}
 			delete(p.stamps, q.data)
 			continue
 		}
-		if q.origin != unix.SO_EE_ORIGIN_LOCAL && size >= echoHeader { // send tells local ones
-			// The queue quotes the packet that the error is about.
+		if q.origin != unix.SO_EE_ORIGIN_LOCAL && size >= echoHeader { // send reports local errors
+			// The queue quotes the packet that caused the error.
 			p.refused(echo{id: binary.BigEndian.Uint16(p.buf[4:]), seq: binary.BigEndian.Uint16(p.buf[6:]), problem: q.problem()})
 		}
 	}
 }
 
-// of is the peer that an ICMP id belongs to; nil: somebody else's.
+// of returns the peer with an ICMP ID, or nil if the ID is not ours.
 func (p *pinger) of(id uint16) *peer {
 	if i := int(id - p.base); i < len(p.peers) {
 		return &p.peers[i]
@@ -312,14 +314,14 @@ func (p *pinger) refused(e echo) {
 	p.landed(to, e.seq)
 }
 
-// landed forgets a packet that nothing more is expected of.
+// landed removes a packet that is answered or rejected.
 func (p *pinger) landed(to *peer, seq uint16) {
 	f := to.flights[seq]
 	if f == nil {
 		return
 	}
 	delete(to.flights, seq)
-	if p.stamps[f.send] == f { // the count may have begun anew since
+	if p.stamps[f.send] == f { // restamp may have restarted the count since
 		delete(p.stamps, f.send)
 	}
 	p.missing--

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stampFlags ask for the kernel's stamps: when a packet is handed to the device and when one came
-// in. Send stamps come back by the error queue, without the packet and with a count of sends
-// (Documentation/networking/timestamping.rst).
+// stampFlags ask for the kernel's timestamps of sent and received packets. The error queue returns send
+// timestamps, without the packet but with the count of sends (Documentation/networking/timestamping.rst).
 const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
 	unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
 
-// answerBuffer holds the full-size answers of many peers, should they come at once. Bytes.
+// answerBuffer is the size of the receive buffer in bytes: many peers can send full-size answers at once.
 const answerBuffer = 4 << 20
 
-// pingSocket binds source and device, so that the echo leaves by this port or not at all.
+// pingSocket opens a raw socket that is bound to source and device, so that echoes leave only through this port.
 func pingSocket(s PingSpec) (int, error) {
 	family, proto := unix.AF_INET, unix.IPPROTO_ICMP
 	if s.Source.Is6() {
@@ -44,11 +43,11 @@ func prepare(fd int, s PingSpec) error {
 		return fmt.Errorf("bind to source (is it an address of this host?): %w", err)
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampFlags); err != nil {
-		return fmt.Errorf("ask for time stamps: %w", err)
+		return fmt.Errorf("ask for timestamps: %w", err)
 	}
-	// A smaller buffer only costs answers where there are very many, and losses are told.
+	// A smaller buffer loses answers only if there are very many, and losses are reported.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, answerBuffer)
-	// Without it, a raw socket does not hear that nobody answers for an address.
+	// Without this option, a raw socket gets no error if no host answers for an address.
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
 	if s.Source.Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
@@ -59,15 +58,15 @@ func prepare(fd int, s PingSpec) error {
 	if !s.DontFragment {
 		return nil
 	}
-	// PROBE sends with don't-fragment and ignores what path MTU was learned before.
+	// PROBE sets don't-fragment, and ignores a path MTU that the kernel learned before.
 	if s.Source.Is6() {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	}
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 }
 
-// filter lets only the ICMP types through that parseEcho reads: where all hosts ping each other, as
-// many requests as answers arrive, and a raw socket would be woken for each.
+// filter admits only the ICMP types that parseEcho reads. If all hosts ping each other, as many requests as
+// answers arrive, and each would wake the raw socket.
 func filter(fd int, v6 bool) error {
 	if !v6 {
 		blocked := ^uint32(1<<0 | 1<<3)

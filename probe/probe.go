@@ -1,5 +1,6 @@
-// Package probe measures on the host where it runs: ICMP echo, TCP throughput, port counters; and it captures
-// RoCE. Every probe is bound to a source address and a device, so that it cannot leave through another port.
+// Package probe measures on the host where it runs: ICMP echo, TCP throughput, RDMA with perftest, NCCL
+// collectives, and port counters. It also captures RoCE. Ping and TCP are bound to a source address and a
+// device, so that their packets cannot leave through another port.
 package probe
 
 import (
@@ -10,20 +11,20 @@ import (
 )
 
 var (
-	// Ping measures round trips. It answers with one result for each of the targets, in their order.
+	// Ping measures round trips. It returns one result for each target, in their order.
 	Ping = agent.Method[PingSpec, []PingResult]("ping")
 	// ReadCounters reads a port's counters, by the name of its netdev.
 	ReadCounters = agent.Method[string, Counters]("counters")
 	// ListenTCP opens the receiver of a throughput test.
 	ListenTCP = agent.Method[TCPListenSpec, TCPListenResult]("tcp.listen")
-	// SendTCP sends to a receiver that is open.
+	// SendTCP sends to an open receiver.
 	SendTCP = agent.Method[TCPSendSpec, TCPResult]("tcp.send")
-	// CollectTCP waits for the account of a receiver, by its ID.
+	// CollectTCP waits for the result of a receiver, by its ID.
 	CollectTCP = agent.Method[string, TCPResult]("tcp.collect")
 )
 
-// PingSpec asks for ICMP echoes to peers, all side by side. Size is the payload's, in bytes: 28 less
-// than the IPv4 packet, 48 less than the IPv6 packet.
+// PingSpec asks for ICMP echoes to all targets in parallel. Size is the size of the payload in bytes: 28
+// less than the IPv4 packet, 48 less than the IPv6 packet.
 type PingSpec struct {
 	Netdev       string        `json:"netdev"`
 	Source       netip.Addr    `json:"source"`
@@ -33,18 +34,19 @@ type PingSpec struct {
 	Timeout      time.Duration `json:"timeout"` // for each answer
 	Size         int           `json:"size"`
 	DontFragment bool          `json:"dont_fragment"`
-	// Fresh lets the kernel forget first what hardware addresses it learned for Targets on Netdev.
-	// Entries that a person made permanent stay.
+	// Fresh first deletes the hardware addresses that the kernel learned for Targets on Netdev. Permanent
+	// entries stay.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// PingResult is what came back of one target. Round trips run from the kernel's send stamp to its
-// receive stamp; where a driver gives no send stamp, from when the packet was handed to the kernel.
+// PingResult is the result for one target. A round trip runs from the kernel's send timestamp to its
+// receive timestamp. If a driver gives no send timestamp, the round trip starts when the packet is handed
+// to the kernel.
 type PingResult struct {
 	Sent       int           `json:"sent"`
 	Received   int           `json:"received"`
-	Duplicates int           `json:"duplicates,omitempty"` // answers to what was answered before
-	Stamped    int           `json:"stamped"`              // answers whose packet has a send stamp
+	Duplicates int           `json:"duplicates,omitempty"` // further answers to one packet
+	Stamped    int           `json:"stamped"`              // answers whose packet has a send timestamp
 	Min        time.Duration `json:"min"`
 	Avg        time.Duration `json:"avg"`
 	Max        time.Duration `json:"max"`
@@ -58,12 +60,12 @@ type TCPListenSpec struct {
 	Address  netip.Addr    `json:"address"`
 	Streams  int           `json:"streams"`
 	Duration time.Duration `json:"duration"`
-	// Discard lets the kernel drop what arrives instead of copying it to the program (MSG_TRUNC):
-	// that measures the path, and not what a program would get of it.
+	// Discard lets the kernel drop received data instead of copying it to the program (MSG_TRUNC). That
+	// measures the path, without the cost of the copy.
 	Discard bool `json:"discard,omitempty"`
 }
 
-// TCPListenResult names the open receiver. It ends by itself shortly after its duration.
+// TCPListenResult names the open receiver. The receiver closes shortly after its duration.
 type TCPListenResult struct {
 	ID    string `json:"id"`
 	Port  uint16 `json:"port"`
@@ -72,7 +74,7 @@ type TCPListenResult struct {
 
 // TCPSendSpec sends to an open receiver.
 type TCPSendSpec struct {
-	Netdev     string         `json:"netdev"` // "": as the routes lead
+	Netdev     string         `json:"netdev"` // "": the route decides
 	Source     netip.Addr     `json:"source"` // zero: the kernel's choice
 	Target     netip.AddrPort `json:"target"`
 	Token      string         `json:"token"`
@@ -81,7 +83,7 @@ type TCPSendSpec struct {
 	Congestion string         `json:"congestion,omitempty"` // "": the host's default
 }
 
-// TCPResult is one side's account. The receiver's figure is the one that is judged.
+// TCPResult is one side's measurement. Checks judge the receiver's.
 type TCPResult struct {
 	Bytes       int64         `json:"bytes"`
 	Elapsed     time.Duration `json:"elapsed"`

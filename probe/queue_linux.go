@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queued is what the kernel says beside a packet: its stamp, and in the error queue what the entry
-// is about (struct sock_extended_err in include/uapi/linux/errqueue.h).
+// queued is the metadata that the kernel returns with a packet: its timestamp and, in the error queue, the
+// error (struct sock_extended_err in include/uapi/linux/errqueue.h).
 type queued struct {
-	stamp  time.Time // zero: none was given
+	stamp  time.Time // zero if there is none
 	errno  syscall.Errno
 	origin byte // SO_EE_ORIGIN_*
 	info   uint32
 	data   uint32
 }
 
-// parseQueued reads control messages. What it does not know it leaves out.
+// parseQueued parses control messages. It ignores unknown ones.
 func parseQueued(oob []byte) queued {
 	var q queued
 	for len(oob) >= unix.SizeofCmsghdr {
@@ -33,7 +33,7 @@ func parseQueued(oob []byte) queued {
 		v6 := h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_RECVERR
 		switch {
 		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING && len(data) >= 16:
-			// The first of three is the software's.
+			// The first of three timestamps is the software's.
 			sec, nsec := int64(binary.NativeEndian.Uint64(data)), int64(binary.NativeEndian.Uint64(data[8:]))
 			if sec != 0 || nsec != 0 {
 				q.stamp = time.Unix(sec, nsec)
@@ -47,10 +47,10 @@ func parseQueued(oob []byte) queued {
 	return q
 }
 
-// problem is a queued error as a person needs it.
+// problem describes a queued error.
 func (q queued) problem() string {
 	if errors.Is(q.errno, unix.EMSGSIZE) && q.info > 0 {
-		return fmt.Sprintf("too large for the path: a router says its next MTU is %d", q.info)
+		return fmt.Sprintf("too large for the path: a router reports a next-hop MTU of %d", q.info)
 	}
 	return kernelError(q.errno)
 }
@@ -62,7 +62,7 @@ func sendError(err error, s PingSpec) string {
 	return kernelError(err)
 }
 
-// kernelError says an errno of a socket as a person needs it.
+// kernelError describes an errno of a socket.
 func kernelError(err error) string {
 	switch {
 	case errors.Is(err, unix.EHOSTUNREACH):

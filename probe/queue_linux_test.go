@@ -13,7 +13,7 @@ func TestParseQueuedReadsStampAndError(t *testing.T) {
 	copy(errs, []byte{48, 0, 0, 0, 0, 0, 0, 0, unix.IPPROTO_IP, 0, 0, 0, unix.IP_RECVERR, 0, 0, 0,
 		byte(unix.EMSGSIZE), 0, 0, 0, unix.SO_EE_ORIGIN_ICMP, 3, 4, 0, 0xdc, 5, 0, 0, 9})
 	q := parseQueued(append(stamp, errs...))
-	if q.stamp.Unix() != 7 || q.data != 9 || q.problem() != "too large for the path: a router says its next MTU is 1500" {
+	if q.stamp.Unix() != 7 || q.data != 9 || q.problem() != "too large for the path: a router reports a next-hop MTU of 1500" {
 		t.Fatalf("%+v %s", q, q.problem())
 	}
 }

@@ -10,26 +10,26 @@ import (
 	"strings"
 )
 
-// RemoteShell is the name by which this program is what mpirun asks in the place of a remote shell. There is
-// none: it asks the helper that runs mpirun, by a socket that remoteShellSocket names, and ends as
-// what it was asked for did on the other host.
+// RemoteShell is the name under which mpirun runs this program as its remote shell. The program does not log
+// in anywhere: it passes the command to the helper that started mpirun, over the Unix socket named in
+// remoteShellSocket, and exits with the status of the command on the other host.
 const (
 	RemoteShell       = "fabricform-rsh"
 	remoteShellSocket = "FABRICFORM_RSH"
 )
 
-// remoteAnswer goes from the helper to RemoteShell.
+// remoteAnswer is the helper's answer to RemoteShell.
 type remoteAnswer struct {
 	Exit int    `json:"exit"`
 	Text string `json:"text,omitempty"`
 }
 
-// AskRemoteShell is RemoteShell's main; args are the other host and the words for it.
+// AskRemoteShell is the main function of RemoteShell. args are the other host and the command for it.
 func AskRemoteShell(args []string, out io.Writer) (exit int, err error) {
 	if len(args) < 2 {
-		return 1, errors.New("give a host and a command: mpirun does, which a helper starts")
+		return 1, errors.New("missing host and command; only mpirun runs this command, when fabricform tests NCCL")
 	}
-	// Open MPI asks which shell's language the other host understands.
+	// Open MPI asks for the login shell of the other host.
 	if strings.Join(args[1:], " ") == "echo $SHELL" {
 		_, err := fmt.Fprintln(out, "/bin/bash")
 		return 0, err
@@ -44,7 +44,7 @@ func AskRemoteShell(args []string, out io.Writer) (exit int, err error) {
 		return 1, fmt.Errorf("ask the helper: %w", err)
 	}
 	if err := json.NewDecoder(conn).Decode(&a); err != nil {
-		return 1, fmt.Errorf("hear the helper's answer: %w", err)
+		return 1, fmt.Errorf("read the helper's answer: %w", err)
 	}
 	if a.Text != "" {
 		return a.Exit, errors.New(a.Text)

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// remoteShell is a launch's questions for other hosts, and their answers.
+// remoteShell carries a launch's requests to other hosts, and their answers.
 type remoteShell struct {
 	asks chan LaunchAsk
 	over chan struct{} // closed when mpirun has ended
 
-	users int // mpirun, and who asks what it wants; under collectives.mu
+	users int // the launch and the calls of Asked that use it; guarded by collectives.mu
 
 	mu      sync.Mutex
 	next    int
 	answers map[int]chan remoteAnswer
 }
 
-// shell finds or makes a launch's; leave is due. Whoever asks what mpirun wants may come before mpirun.
+// shell returns a launch's remoteShell, and creates it if needed: Asked may be called before Launch. The caller must call leave.
 func (c *collectives) shell(id string) *remoteShell {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *collectives) shell(id string) *remoteShell {
 	return c.shells[id]
 }
 
-// leave forgets a launch's, unless somebody else uses it.
+// leave removes a launch's remoteShell when its last user leaves.
 func (c *collectives) leave(id string, s *remoteShell) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,16 +48,16 @@ func (c *collectives) leave(id string, s *remoteShell) {
 	}
 }
 
-// close is leave of the launch itself: who asks hears that it is over.
+// close ends a launch's remoteShell. Pending calls of Asked return that the launch is over.
 func (c *collectives) close(id string, s *remoteShell) {
 	c.mu.Lock()
-	delete(c.shells, id) // it is no later launch's
+	delete(c.shells, id) // a later launch with this ID must get its own
 	c.mu.Unlock()
 	close(s.over)
 	c.leave(id, s)
 }
 
-// Asked waits for what mpirun wants of another host; of one that has ended, as long as ctx lets it.
+// Asked waits for the next request of mpirun to another host. If the launch has already ended, it waits until ctx is done.
 func (c *collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 	s := c.shell(id)
 	defer c.leave(id, s)
@@ -71,7 +71,7 @@ func (c *collectives) Asked(ctx context.Context, id string) (LaunchAsk, error) {
 	}
 }
 
-// Told answers mpirun. One that has ended is no error.
+// Told answers mpirun. It returns no error if mpirun has ended.
 func (c *collectives) Told(_ context.Context, t LaunchTold) (struct{}, error) {
 	c.mu.Lock()
 	s := c.shells[t.ID]
@@ -83,15 +83,15 @@ func (c *collectives) Told(_ context.Context, t LaunchTold) (struct{}, error) {
 	defer s.mu.Unlock()
 	answer := s.answers[t.Number]
 	if answer == nil {
-		return struct{}{}, fmt.Errorf("mpirun did not ask question %d", t.Number)
+		return struct{}{}, fmt.Errorf("mpirun has no pending request %d", t.Number)
 	}
 	delete(s.answers, t.Number)
 	answer <- remoteAnswer{t.Exit, t.Text}
 	return struct{}{}, nil
 }
 
-// serve takes questions on a socket in dir, which nobody else may enter, until close. agent is the program that mpirun
-// is to ask.
+// serve accepts requests on a socket in dir, to which nobody else has access, until end is called. agent is the
+// program that mpirun must run as its remote shell.
 func (s *remoteShell) serve(ctx context.Context, dir string) (agent, socket string, end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *remoteShell) serve(ctx context.Context, dir string) (agent, socket stri
 			if err != nil {
 				return // closed below
 			}
-			all.Go(func() { _ = errors.Join(s.answer(ctx, conn), conn.Close()) }) // an mpirun that has gone needs no answer
+			all.Go(func() { _ = errors.Join(s.answer(ctx, conn), conn.Close()) }) // an error here means only that mpirun has ended
 		}
 	})
 	return agent, socket, func() {
@@ -123,7 +123,7 @@ func (s *remoteShell) serve(ctx context.Context, dir string) (agent, socket stri
 	}, nil
 }
 
-// answer passes one question on and waits for what comes of it.
+// answer passes one request on and waits for its answer.
 func (s *remoteShell) answer(ctx context.Context, conn net.Conn) error {
 	var a LaunchAsk
 	if err := errors.Join(conn.SetReadDeadline(time.Now().Add(10*time.Second)), json.NewDecoder(io.LimitReader(conn, 1<<20)).Decode(&a)); err != nil {

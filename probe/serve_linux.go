@@ -2,8 +2,8 @@ package probe
 
 import "github.com/fabricform/fabricform/agent"
 
-// Served are this room's measurements, as a helper serves them. What begins in one call and ends in
-// another is kept here meanwhile, and ends with the helper.
+// Served returns this package's methods, for a helper to serve. Measurements that start in one call and end in
+// another are kept in memory in between, and end with the helper.
 func Served() []agent.Served {
 	tcp, verbs, ranks, captures := new(tcpServer), new(verbsServer), new(collectives), new(captureServer)
 	return []agent.Served{

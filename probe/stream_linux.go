@@ -12,44 +12,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is one write or read, in bytes. On veth, 512 KiB carried a quarter more in one stream than
-// 128 KiB did: each call costs the runtime's bookkeeping besides the kernel's work.
+// chunk is the size of one write or read in bytes. On veth, one stream carried a quarter more with 512 KiB
+// than with 128 KiB, because the Go runtime adds a cost to each system call.
 const chunk = 512 << 10
 
-// lookUp is how often a blocked stream looks at the clock.
+// lookUp is how often a blocked stream checks the time.
 const lookUp = 100 * time.Millisecond
 
-// stream is a connection whose calls block the thread that makes them: parking a goroutine for each
-// of many short waits costs a tenth of the throughput of a fast path.
+// stream is a connection whose calls block their thread: parking a goroutine for each of many short waits
+// would cost a tenth of the throughput of a fast path.
 type stream struct {
 	file *os.File // keeps fd from being closed
 	fd   int
 }
 
-// blocking takes a connection over; on an error it is closed.
+// blocking makes a connection a stream. On an error the connection is closed.
 func blocking(c *net.TCPConn) (*stream, error) {
 	f, err := c.File()
 	if err := errors.Join(err, c.Close()); err != nil {
-		return nil, fmt.Errorf("take a connection over: %w", err)
+		return nil, fmt.Errorf("take over a connection: %w", err)
 	}
-	s := &stream{f, int(f.Fd())} // Fd makes it blocking
+	s := &stream{f, int(f.Fd())} // Fd sets the blocking mode
 	every := unix.NsecToTimeval(int64(lookUp))
 	err = errors.Join(unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &every),
 		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &every))
 	if err != nil {
 		s.close()
-		return nil, fmt.Errorf("bound a stream's waits: %w", err)
+		return nil, fmt.Errorf("set a stream's timeouts: %w", err)
 	}
 	return s, nil
 }
 
-// close ends the stream; what the receiver accounts for is what counts.
+// close ends the stream. Its error does not matter: only the receiver's measurement counts.
 func (s *stream) close() { _ = s.file.Close() }
 
-// patient says whether a call may be made again.
+// patient reports whether a call can be repeated after err.
 func patient(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
-// pump writes until the time is up. A broken stream ends it early; the receiver's account shows it.
+// pump writes until the time is over. It stops early if the stream breaks, which the receiver's measurement shows.
 func (s *stream) pump(ctx context.Context, until time.Time) int64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -65,8 +65,8 @@ func (s *stream) pump(ctx context.Context, until time.Time) int64 {
 	return total
 }
 
-// drain reads to the end, which the sender says; anything else is a stream that broke off. It closes
-// the connection.
+// drain reads until the sender closes the connection. It returns an error if the stream breaks off. It closes
+// the connection on this side.
 func drain(c *net.TCPConn, m *meter, deadline time.Time, discard bool) error {
 	s, err := blocking(c)
 	if err != nil {
@@ -97,12 +97,12 @@ func drain(c *net.TCPConn, m *meter, deadline time.Time, discard bool) error {
 	return os.ErrDeadlineExceeded
 }
 
-// account reads what the kernel says of a stream.
+// account reads the kernel's statistics of a stream.
 func (s *stream) account() (retransmits int, congestion string) {
 	if info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		retransmits = int(info.Total_retrans)
 	}
-	// A broken stream may have no account; the figures then stay empty.
+	// A broken stream may have no statistics; the results then stay empty.
 	congestion, _ = unix.GetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 	return retransmits, congestion
 }

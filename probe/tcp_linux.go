@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDuration bounds a test, whatever is asked for.
+// maxDuration limits a test, whatever the request says.
 const maxDuration = 10 * time.Minute
 
-// tcpServer keeps the receivers that are open. The zero value is ready; safe for concurrent use.
+// tcpServer holds the open receivers. The zero value is ready to use. It is safe for concurrent use.
 type tcpServer struct{ open begun[*receiver] }
 
 type receiver struct {
@@ -29,7 +29,7 @@ type receiver struct {
 	done   chan struct{}
 }
 
-// bound makes sockets that leave and arrive by one device only.
+// bound binds sockets to one device, so that they send and receive only through this device.
 func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -47,10 +47,10 @@ func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error
 	}
 }
 
-// Listen opens a receiver on the address and device. It ends by itself 10 s after its duration.
+// Listen opens a receiver on the address and device. The receiver closes 10 s after its duration.
 func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResult, error) {
 	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > maxDuration {
-		return TCPListenResult{}, fmt.Errorf("receive %d streams for %s: cannot be", spec.Streams, spec.Duration)
+		return TCPListenResult{}, fmt.Errorf("receive TCP: invalid request for %d streams and %s", spec.Streams, spec.Duration)
 	}
 	lc := net.ListenConfig{Control: bound(spec.Netdev, "")}
 	l, err := lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(spec.Address, 0).String())
@@ -62,11 +62,11 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 	return TCPListenResult{ID: s.open.keep(r), Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: token}, nil
 }
 
-// Collect waits for a receiver's account and forgets the receiver.
+// Collect waits for a receiver's result and removes the receiver.
 func (s *tcpServer) Collect(ctx context.Context, id string) (TCPResult, error) {
 	r, there := s.open.take(id)
 	if !there {
-		return TCPResult{}, fmt.Errorf("there is no receiver %q", id)
+		return TCPResult{}, fmt.Errorf("no receiver %q is open", id)
 	}
 	select {
 	case <-r.done:
@@ -76,7 +76,7 @@ func (s *tcpServer) Collect(ctx context.Context, id string) (TCPResult, error) {
 	}
 }
 
-// meter counts bytes of all streams, and when the first and the last of them came.
+// meter counts the bytes of all streams, and records when the first and the last arrived.
 type meter struct {
 	start       time.Time
 	bytes       atomic.Int64
@@ -105,7 +105,7 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 			break
 		}
 		if !welcome(c, token, deadline) {
-			_ = c.Close() // a stranger needs no answer
+			_ = c.Close() // not from our sender
 			continue
 		}
 		accepted++
@@ -117,13 +117,13 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 	}
 	streams.Wait()
 	close(broken)
-	r.err = errors.Join(r.err, <-broken) // one of them says enough
+	r.err = errors.Join(r.err, <-broken) // the first error is enough
 	r.result.Streams, r.result.Bytes, r.result.Discarded = spec.Streams, m.bytes.Load(), spec.Discard
 	r.result.Elapsed = time.Duration(m.last.Load() - m.first.Load())
 	r.result.Gbps = gbps(r.result.Bytes, r.result.Elapsed)
 }
 
-// welcome checks the one-time token by which a stream must begin.
+// welcome checks the one-time token with which a stream must begin.
 func welcome(c *net.TCPConn, token string, deadline time.Time) bool {
 	got := make([]byte, len(token))
 	if c.SetDeadline(time.Now().Add(2*time.Second)) != nil {
@@ -142,10 +142,10 @@ func gbps(bytes int64, d time.Duration) float64 {
 	return float64(bytes) * 8 / d.Seconds() / 1e9
 }
 
-// sendTCP sends to an open receiver for the duration. Source and device are bound.
+// sendTCP sends to an open receiver for the duration. It binds the source and the device, if they are set.
 func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > maxDuration {
-		return TCPResult{}, fmt.Errorf("send %d streams for %s: cannot be", s.Streams, s.Duration)
+		return TCPResult{}, fmt.Errorf("send TCP: invalid request for %d streams and %s", s.Streams, s.Duration)
 	}
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bound(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
 	var streams []*stream
@@ -157,13 +157,13 @@ func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	for range s.Streams {
 		c, err := d.DialContext(ctx, "tcp", s.Target.String())
 		if err != nil && s.Netdev == "" {
-			return TCPResult{}, fmt.Errorf("connect as the routes lead: %w", err)
+			return TCPResult{}, fmt.Errorf("connect to %s: %w", s.Target, err)
 		}
 		if err != nil {
 			return TCPResult{}, fmt.Errorf("connect from %s on %s: %w", s.Source, s.Netdev, err)
 		}
 		if _, err := io.WriteString(c, s.Token); err != nil {
-			return TCPResult{}, errors.Join(fmt.Errorf("greet receiver: %w", err), c.Close())
+			return TCPResult{}, errors.Join(fmt.Errorf("send token to receiver: %w", err), c.Close())
 		}
 		st, err := blocking(c.(*net.TCPConn))
 		if err != nil {

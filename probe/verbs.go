@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	// ServeVerbs starts the serving end of a perftest program.
+	// ServeVerbs starts the server of a perftest program.
 	ServeVerbs = agent.Method[VerbsServeSpec, VerbsServeResult](agent.Busy + "verbs.serve")
-	// RunVerbs runs the client's end.
+	// RunVerbs runs the client.
 	RunVerbs = agent.Method[VerbsRunSpec, VerbsOutcome](agent.Busy + "verbs.run")
-	// CollectVerbs waits for the end of a serving end, by its ID.
+	// CollectVerbs waits for a server to end, by its ID.
 	CollectVerbs = agent.Method[string, VerbsOutcome](agent.Busy + "verbs.collect")
-	// VerbsVersion asks for perftest's release; the zero one where it is missing or does not say.
+	// VerbsVersion asks for perftest's version. The zero version means that perftest is missing or does not report it.
 	VerbsVersion = agent.Method[perftest.Test, perftest.Version](agent.Busy + "verbs.version")
 	// ReadRDMACounters reads the counters of a port of an RDMA device.
 	ReadRDMACounters = agent.Method[RDMAPort, RDMACounters]("counters.rdma")
@@ -26,30 +26,29 @@ type RDMAPort struct {
 	Port   int    `json:"port"`
 }
 
-// Control ports are those from perftest's own default on, so that one rule of a firewall is enough.
+// The control port is one of this range, which begins with perftest's default, so that one firewall rule is enough.
 const (
 	FirstControlPort = 18515
 	controlPorts     = 100
 )
 
-// VerbsServeSpec asks for the serving end of a perftest program. The control port is chosen on the
-// host.
+// VerbsServeSpec asks for the server of a perftest program. The host chooses the control port.
 type VerbsServeSpec struct {
 	Test  perftest.Spec `json:"test"`
 	End   perftest.End  `json:"end"`
-	Limit time.Duration `json:"limit"` // for the whole test, from the start of this end
+	Limit time.Duration `json:"limit"` // for the whole test, from the start of this program
 }
 
-// VerbsServeResult names an end that listens.
+// VerbsServeResult names a listening server.
 type VerbsServeResult struct {
 	ID   string `json:"id"`
 	Port uint16 `json:"port"` // TCP, of the control connection
 }
 
-// VerbsRunSpec asks for the client's end. Test is what the server was asked for, with its port.
+// VerbsRunSpec asks for the client. Test is the server's, with the control port.
 type VerbsRunSpec = VerbsServeSpec
 
-// VerbsOutcome is how one end ended, with what it wrote as JSON, if its release does that well.
+// VerbsOutcome is the outcome of one program, with its JSON report if its release writes correct JSON.
 type VerbsOutcome struct {
 	perftest.Outcome
 	JSON []byte `json:"json,omitempty"`

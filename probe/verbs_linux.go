@@ -17,17 +17,17 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// maxVerbsLimit bounds a test, whatever is asked for.
+// maxVerbsLimit limits a test, whatever the request says.
 const maxVerbsLimit = 10 * time.Minute
 
-// verbsServer keeps the serving ends that run. The zero value is ready; safe for concurrent use.
+// verbsServer holds the running servers. The zero value is ready to use. It is safe for concurrent use.
 type verbsServer struct {
 	open     begun[chan VerbsOutcome]
 	mu       sync.Mutex // guards versions
 	versions map[perftest.Test]perftest.Version
 }
 
-// Serve starts a serving end, and answers when it listens or has ended.
+// Serve starts a server. It returns when the server listens or has ended.
 func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeResult, error) {
 	port, err := freePort(FirstControlPort, controlPorts)
 	if err != nil {
@@ -50,16 +50,16 @@ func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 	return VerbsServeResult{ID: id, Port: port}, nil
 }
 
-// Collect waits for the end of a serving end.
+// Collect waits for a server to end.
 func (s *verbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error) {
 	ended, there := s.open.take(id)
 	if !there {
-		return VerbsOutcome{}, fmt.Errorf("no test %q runs here", id)
+		return VerbsOutcome{}, fmt.Errorf("no test %q is running", id)
 	}
 	return <-ended, nil
 }
 
-// Run runs the client's end. It ends with the caller.
+// Run runs the client. It stops when ctx is done.
 func (s *verbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(spec.Limit, maxVerbsLimit))
 	defer cancel()
@@ -70,10 +70,10 @@ func (s *verbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome,
 	return wait(), nil
 }
 
-// Version asks a program for its release; the zero Version where it is missing or does not say.
+// Version asks a program for its version. The zero Version means that the program is missing or does not report it.
 func (s *verbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Version, error) {
 	if !t.Valid() {
-		return perftest.Version{}, fmt.Errorf("there is no perftest program ib_%.40s", t)
+		return perftest.Version{}, fmt.Errorf("unknown perftest program ib_%.40s", t)
 	}
 	s.mu.Lock()
 	v, known := s.versions[t]
@@ -84,7 +84,7 @@ func (s *verbsServer) Version(ctx context.Context, t perftest.Test) (perftest.Ve
 	e := process.Program{Name: t.Program(), Args: []string{"--version"}}.Start(ctx)()
 	v, err := perftest.ParseVersion(append(e.Stdout, e.Stderr...))
 	if err != nil {
-		return perftest.Version{}, nil //nolint:nilerr // old releases do not say it
+		return perftest.Version{}, nil //nolint:nilerr // old releases do not report it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	// Without this libibverbs is silent about a library that it lacks.
+	// Without this variable, libibverbs does not report a missing library.
 	ended := process.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
 	return func() VerbsOutcome {
 		e := ended()
@@ -121,16 +121,16 @@ func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 		}
 		if dir != "" {
 			if info, err := os.Stat(filepath.Join(dir, "report")); err == nil && info.Size() < 1<<20 {
-				o.JSON, _ = os.ReadFile(filepath.Join(dir, "report")) // the text says the same
+				o.JSON, _ = os.ReadFile(filepath.Join(dir, "report")) // the text report has the same values
 			}
-			_ = os.RemoveAll(dir) // of the system's temporary folder
+			_ = os.RemoveAll(dir) // below the system's temporary folder
 		}
 		return o
 	}, nil
 }
 
-// freePort finds a port that nothing listens on. Another program may take it before the one that it
-// is for, which then says so.
+// freePort finds a port on which nothing listens. If another program takes the port in between, the program
+// that gets the number reports an error.
 func freePort(first, count int) (uint16, error) {
 	for p := first; p < first+count; p++ {
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(p))
@@ -138,11 +138,11 @@ func freePort(first, count int) (uint16, error) {
 			return uint16(p), l.Close()
 		}
 	}
-	return 0, fmt.Errorf("all TCP ports from %d to %d are taken", first, first+count-1)
+	return 0, fmt.Errorf("all TCP ports from %d to %d are in use", first, first+count-1)
 }
 
-// listening looks for a listening socket in /proc/net/tcp and tcp6: a connection would be taken for
-// the client's.
+// listening reports whether a socket listens on the port, by /proc/net/tcp and tcp6. It cannot try to connect,
+// because the server would take that for its client.
 func listening(port uint16) bool {
 	local := fmt.Sprintf(":%04X", port)
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -159,11 +159,11 @@ func listening(port uint16) bool {
 	return false
 }
 
-// readRDMACounters reads all counters of a port: "counters", which hardware has, and "hw_counters".
+// readRDMACounters reads all counters of a port, from "counters" (hardware only) and "hw_counters".
 func readRDMACounters(_ context.Context, p RDMAPort) (RDMACounters, error) {
 	device, port := p.Device, p.Port
 	if device == "" || strings.ContainsAny(device, "/\x00") || strings.HasPrefix(device, ".") {
-		return nil, fmt.Errorf("%q is no RDMA device's name", device)
+		return nil, fmt.Errorf("%q is not a valid name of an RDMA device", device)
 	}
 	out := RDMACounters{}
 	dir := filepath.Join("/sys/class/infiniband", device, "ports", strconv.Itoa(port))
@@ -173,7 +173,7 @@ func readRDMACounters(_ context.Context, p RDMAPort) (RDMACounters, error) {
 	for _, kind := range []string{"counters", "hw_counters"} {
 		files, err := os.ReadDir(filepath.Join(dir, kind))
 		if err != nil {
-			continue // Soft-RoCE has one kind only
+			continue // Soft-RoCE has only one of the two
 		}
 		for _, f := range files {
 			raw, err := os.ReadFile(filepath.Join(dir, kind, f.Name()))

@@ -186,9 +186,9 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 		"hangs":           {says("", probe.LaunchEnded{TimedOut: true}), nil, []string{"all_reduce_perf: timed out after 9m0s"}},
 		"silent":          {says("\n", probe.LaunchEnded{Exit: 1}), nil, []string{"mpirun exited with status 1 and gave no reason"}},
 		"refused": {func(o *orchestra) {
-			o.refuses = "there is no orted beside mpirun"
+			o.refuses = "orted is not beside mpirun"
 			says("", probe.LaunchEnded{Exit: 1})(o)
-		}, nil, []string{"fail a+b job: unmeasured", "host b: there is no orted beside mpirun"}},
+		}, nil, []string{"fail a+b job: unmeasured", "host b: orted is not beside mpirun"}},
 		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen;")}), nil, []string{"fail a+b job: unmeasured", "host b: mpirun's daemon exited with status 1: cannot listen;"}},
 		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon exited with status 3;"}},
 		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by a signal (killed);"}},
@@ -200,9 +200,9 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 			[]string{"all_reduce_perf: x: error while loading shared libraries: libnccl.so.2: cannot open"}},
 		"too many ranks": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 1, Err: []byte("Invalid number of GPUs: 2 requested but only 1 were found.\n")}), nil, []string{"all_reduce_perf: Invalid number of GPUs: 2 requested but only 1 were found."}},
 		"no program": {func(o *orchestra) {
-			o.has["b"] = probe.LaunchHas{GPUs: 2, Problem: "there is no /opt/nccl-tests/build/sendrecv_perf"}
+			o.has["b"] = probe.LaunchHas{GPUs: 2, Problem: "/opt/nccl-tests/build/sendrecv_perf does not exist"}
 		}, nil,
-			[]string{"fail a+b job: unmeasured", "host b: there is no /opt/nccl-tests/build/sendrecv_perf; build nccl-tests with MPI=1 there"}},
+			[]string{"fail a+b job: unmeasured", "host b: /opt/nccl-tests/build/sendrecv_perf does not exist; build nccl-tests with MPI=1 there"}},
 		"two MPIs": {func(o *orchestra) {
 			o.has["b"] = probe.LaunchHas{GPUs: 2, MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
 		}, nil, []string{"fail a+b job: unmeasured", "different MPI releases (MPICH 4.0.2, Open MPI 4.1.4)"}},

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Programs of nccl-tests that a check runs.
+// The programs of nccl-tests that a check runs.
 const (
 	AllReducePerf = "all_reduce_perf"
 	BroadcastPerf = "broadcast_perf"
 	SendRecvPerf  = "sendrecv_perf"
 )
 
-// TestPrograms are all of them, in the order in which they run.
+// TestPrograms has all of them, in the order in which they run.
 var TestPrograms = []string{AllReducePerf, BroadcastPerf, SendRecvPerf}
 
-// TestRun is one run of a program of nccl-tests by one rank for each GPU.
+// TestRun is one run of a program of nccl-tests, with one rank for each GPU.
 type TestRun struct {
 	Program    string `json:"program"`
 	Min        int64  `json:"min"` // bytes
@@ -31,13 +31,13 @@ type TestRun struct {
 	Root       int    `json:"root,omitempty"` // of a broadcast
 }
 
-// Args are the program's. Every size's values are checked once.
+// Args returns the program's arguments. The program checks the values of every size once.
 func (r TestRun) Args() ([]string, error) {
 	if !slices.Contains(TestPrograms, r.Program) {
-		return nil, fmt.Errorf("%.80q is none of %s", r.Program, strings.Join(TestPrograms, ", "))
+		return nil, fmt.Errorf("%.80q is not one of %s", r.Program, strings.Join(TestPrograms, ", "))
 	}
 	if r.Min < 4 || r.Max < r.Min || r.Max > maxBytes || r.Factor < 2 || r.Iterations < 1 || r.Iterations > 1000 || r.Root < 0 || r.Root > maxWorld {
-		return nil, fmt.Errorf("a run of %s that cannot be: %+v", r.Program, r)
+		return nil, fmt.Errorf("invalid run of %s: %+v", r.Program, r)
 	}
 	var args []string
 	for _, o := range []struct {
@@ -53,27 +53,27 @@ func (r TestRun) Args() ([]string, error) {
 type Cell struct {
 	Microseconds float64
 	BusGBs       float64
-	// Wrong values on all ranks; nil: they were not checked. Before release 2.13 a table has none: it is 0, and
-	// OutOfBounds alone tells.
+	// Wrong is the number of wrong values on all ranks; nil if they were not checked. Before release 2.13 the
+	// table does not have this number: Wrong is then 0, and only Table.OutOfBounds shows wrong values.
 	Wrong *int64
 }
 
-// Row is one size.
+// Row is the measurement of one size.
 type Row struct {
 	Bytes      int64
 	OutOfPlace Cell
 	InPlace    Cell
 }
 
-// Table is what a program of nccl-tests told.
+// Table is the output of a program of nccl-tests.
 type Table struct {
 	Release string // of nccl-tests; since 2.17
 	NCCL    string // the library's number, such as 22809; since 2.17
-	Ranks   []int  // as they were told, ascending
+	Ranks   []int  // as reported, ascending
 	Rows    []Row
-	// OutOfBounds is how many cells had wrong values, by the last lines; nil: it did not come so far.
+	// OutOfBounds is the number of cells with wrong values, from the last lines; nil if the program did not get there.
 	OutOfBounds *int
-	Failures    []string // what it complained about
+	Failures    []string // error messages
 }
 
 var (
@@ -83,11 +83,11 @@ var (
 	testFailure = regexp.MustCompile(`Test (?:NCCL|CUDA) failure|Invalid number of GPUs|error while loading shared libraries`)
 )
 
-// ParseTable reads what a program of nccl-tests printed, of release 2.0 and later. Any bytes are taken; lines that are
-// none of its own, as NCCL's log, are left out.
+// ParseTable parses the output of a program of nccl-tests, from release 2.0 on. It accepts any bytes, and ignores
+// lines of others, such as NCCL's log.
 func ParseTable(out []byte) Table {
 	var t Table
-	var columns []string // of the rows, by the last heading
+	var columns []string // names from the last heading
 	for raw := range bytes.Lines(out) {
 		line := string(bytes.TrimRight(raw, "\r\n"))
 		if m := testRelease.FindStringSubmatch(line); m != nil {
@@ -113,7 +113,7 @@ func ParseTable(out []byte) Table {
 	return t
 }
 
-// row reads a size by its heading's names: releases differ in the columns before the first time and behind it.
+// row parses a row by the names in the heading: the columns differ between releases.
 func row(columns, fields []string) (r Row, err error) {
 	if len(columns) == 0 || len(fields) < len(columns) {
 		return r, errStrange
@@ -123,7 +123,7 @@ func row(columns, fields []string) (r Row, err error) {
 	}
 	cells := 0
 	for i := 0; i+3 < len(columns); i++ {
-		// The release says cputime with -C, and error for a checked difference before 2.13.
+		// With -C the column is called cputime. Before 2.13 the last column is error, the largest difference.
 		if columns[i] != "time" && columns[i] != "cputime" || columns[i+1] != "algbw" || columns[i+2] != "busbw" {
 			continue
 		}
@@ -144,7 +144,7 @@ func row(columns, fields []string) (r Row, err error) {
 	return r, nil
 }
 
-// cell reads time, algbw, busbw and what was wrong.
+// cell parses the columns time, algbw, busbw and #wrong.
 func cell(last string, fields []string) (c Cell, err error) {
 	var numbers [3]float64
 	for i := range numbers {
@@ -158,7 +158,7 @@ func cell(last string, fields []string) (c Cell, err error) {
 	if fields[3] == "N/A" {
 		return c, nil
 	}
-	n, err := strconv.ParseFloat(fields[3], 64) // it is printed with %g
+	n, err := strconv.ParseFloat(fields[3], 64) // the program prints it with %g
 	if err != nil || !(n >= 0 && n < 1<<40) {
 		return c, errors.Join(errStrange, err)
 	}
@@ -170,8 +170,8 @@ func cell(last string, fields []string) (c Cell, err error) {
 	return c, nil
 }
 
-// Wrong says how many values of all rows were wrong, and in which size first; checked is false unless every
-// row was checked out of place. In place, some programs do not check.
+// Wrong returns the number of wrong values in all rows, and the first size with one. checked is false unless every
+// row was checked out of place; some programs do not check in place.
 func (t Table) Wrong() (wrong, at int64, checked bool) {
 	checked = len(t.Rows) > 0
 	for _, r := range t.Rows {
@@ -189,7 +189,7 @@ func (t Table) Wrong() (wrong, at int64, checked bool) {
 	return wrong, at, checked
 }
 
-// Sweep are the table's times, of as many iterations out of place and in place each.
+// Sweep returns the table's times. Each size ran iterations times out of place and as often in place.
 func (t Table) Sweep(op string, iterations int) (out []Sweep) {
 	for _, r := range t.Rows {
 		if seconds := (r.OutOfPlace.Microseconds + r.InPlace.Microseconds) * float64(iterations) / 1e6; r.Bytes > 0 && seconds > 0 {

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Look is what a host has to run ranks with.
+// Look is a host's software and GPUs for running ranks.
 type Look struct {
 	Python  string `json:"python"`
 	Torch   string `json:"torch"`
-	NCCL    string `json:"nccl"` // torch's own
+	NCCL    string `json:"nccl"` // the NCCL that torch uses
 	HasNCCL bool   `json:"has_nccl"`
-	GPUs    int    `json:"gpus"` // that CUDA shows
+	GPUs    int    `json:"gpus"` // that CUDA can use
 }
 
-// Values is how the result of one operation compared with what it should be.
+// Values compares the result of one operation with the expected values.
 type Values struct {
 	Op    string `json:"op"`             // all_reduce, broadcast, send_recv
 	Root  *int   `json:"root,omitempty"` // of a broadcast
 	Count int    `json:"count"`
 	Wrong int    `json:"wrong"`
-	At    int    `json:"at"` // the first wrong one
+	At    int    `json:"at"` // index of the first wrong value
 	Got   int64  `json:"got"`
 	Want  int64  `json:"want"`
 }
 
-// Sweep is one size's measurement, by the slowest rank's clock.
+// Sweep is the measurement of one size, with the time of the slowest rank.
 type Sweep struct {
 	Op         string  `json:"op"`
 	Bytes      int64   `json:"bytes"`
@@ -36,30 +36,30 @@ type Sweep struct {
 	Seconds    float64 `json:"seconds"` // of all iterations
 }
 
-// Failure is where a rank gave up, and what its library said.
+// Failure is the stage at which a rank failed, and the error of its library.
 type Failure struct {
 	Stage string `json:"stage"` // begin, import, meet, connect, values, sweep, end
-	Kind  string `json:"kind"`  // of Python's exception
+	Kind  string `json:"kind"`  // class of Python's exception
 	Text  string `json:"text"`
 }
 
-// RankOutput is what one rank printed.
+// RankOutput is the output of one rank.
 type RankOutput struct {
 	Look      *Look
 	Connected bool
 	Values    []Values
 	Sweep     []Sweep
-	Beyond    *Sweep // the size before which the sweep ended, with the seconds that one pass would take
+	Beyond    *Sweep // the first size that was left out, with the estimated seconds of one pass
 	Failure   *Failure
 	Done      bool
-	Strange   int // lines that are none of Script's
+	Strange   int // lines that Script did not print
 }
 
-// maxEvents bounds what is kept of a rank.
+// maxEvents limits what is kept of a rank.
 const maxEvents = 1000
 
-// Parse reads what Script printed. Any bytes are taken: a line that is none of Script's is counted, and
-// what it says is left out.
+// Parse parses the output of Script. It accepts any bytes: it counts lines that Script did not print, and
+// ignores their content.
 func Parse(out []byte) RankOutput {
 	var r RankOutput
 	for line := range bytes.Lines(out) {
@@ -74,10 +74,10 @@ func Parse(out []byte) RankOutput {
 	return r
 }
 
-// errStrange is of a line that Script does not print.
+// errStrange is the error of a line that Script does not print.
 var errStrange = errors.New("not of the script")
 
-// take reads one line.
+// take parses one line.
 func (r *RankOutput) take(line []byte) error {
 	var kind struct {
 		Event string `json:"event"`
@@ -127,7 +127,7 @@ func (r *RankOutput) take(line []byte) error {
 	return nil
 }
 
-// clean makes a text of a host's fit for a report: one line, without control characters.
+// clean makes a text from a host safe for a report: one line, without control characters.
 func clean(s string, most int) string {
 	s = strings.Map(func(c rune) rune {
 		if c == '\n' || c == '\t' {

@@ -1,5 +1,5 @@
-"""One rank of a collective check. Comes over stdin to `python3 - SPEC` and prints one JSON object a line;
-SPEC is JSON, as Go's collective.rank encodes it. NCCL's own log goes to stderr."""
+"""One rank of a collective check. `python3 - SPEC` reads this script from stdin. SPEC is the JSON of Go's
+collective.rank. The script prints one JSON object per line. NCCL's log goes to stderr."""
 
 import datetime
 import json
@@ -7,10 +7,10 @@ import os
 import sys
 import time
 
-# NCCL logs to stdout. What is ours goes to the real one, and all else to stderr.
+# NCCL logs to stdout. Keep the real stdout for our own lines, and send everything else to stderr.
 _out = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
-sys.path[:] = [p for p in sys.path if p]  # not from the folder that this happens to run in
+sys.path[:] = [p for p in sys.path if p]  # do not import from the current folder
 stage = "begin"
 
 
@@ -37,7 +37,7 @@ def look(torch):
 
 
 def values(torch, dist, spec, device):
-    """Whole numbers of 64 bits: every sum is exact, so that one wrong byte shows."""
+    """Check 64-bit integers: every sum is exact, so a single wrong byte shows."""
     rank, world, count = spec["rank"], spec["world"], spec["count"]
     pattern = torch.arange(count, dtype=torch.int64, device=device) % 257 + 1
 
@@ -69,7 +69,7 @@ def values(torch, dist, spec, device):
 
 
 def sweep(torch, dist, spec, device):
-    """All ranks see the slowest one's time, and so decide alike how often to repeat."""
+    """Measure all sizes. All ranks get the slowest rank's time, so they all choose the same number of repeats."""
     budget, each = spec["budget_seconds"], 0.0
     for i, size in enumerate(spec["sizes"]):
         x = torch.ones(size // 4, dtype=torch.float32, device=device)
@@ -125,7 +125,7 @@ def run(spec):
 
 try:
     run(json.loads(sys.argv[1]))
-except BaseException as e:  # of whatever library: its words are what is told
+except BaseException as e:  # from any library: report its message
     say("failed", stage=stage, kind=type(e).__name__, text=str(e)[:2000])
     sys.stderr.flush()
-    os._exit(1)  # without waiting for threads that wait for peers
+    os._exit(1)  # do not wait for threads that wait for peers

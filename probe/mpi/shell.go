@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Command is what a launcher would have a shell do on another host: start its daemon.
+// Command is the command with which a launcher starts its daemon on another host.
 type Command struct {
-	Program string   // as it is written: a path, or a name
+	Program string   // a path or a name, as in the command
 	Args    []string // without the program
-	Env     []string // assignments, later ones last
+	Env     []string // assignments, in their order
 }
 
-// daemons are the programs by which launchers start ranks: Open MPI 4's and 5's, and Hydra's.
+// daemons are the programs with which launchers start ranks: of Open MPI 4, Open MPI 5 and Hydra.
 var daemons = []string{"orted", "prted", "hydra_pmi_proxy"}
 
 // assigned are the variables that launchers set for their daemons.
 var assigned = []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OPAL_PREFIX", "OPAL_LIBDIR", "PRTE_PREFIX", "PMIX_PREFIX"}
 
-// Shell reads the words behind the host's name of a remote shell's command line. No shell sees them: what
-// is understood is assignments of known variables, `export`, and one daemon at the end; all else is an error. environ
-// is what the daemon has without them.
+// Shell parses the command in a remote shell's command line, after the host's name. No shell runs it. It may have
+// assignments of known variables, `export`, and one daemon at the end; anything else is an error. environ is the
+// daemon's environment without the assignments.
 func Shell(words, environ []string) (Command, error) {
 	env := map[string]string{}
 	for _, e := range environ {
@@ -44,29 +44,28 @@ func Shell(words, environ []string) (Command, error) {
 		case len(part) == 1 && i < len(parts)-1:
 			name, value, is := strings.Cut(part[0], "=")
 			if !is || !slices.Contains(assigned, name) {
-				return Command{}, fmt.Errorf("%.80q is no assignment that a launcher makes", part[0])
+				return Command{}, fmt.Errorf("%.80q is not an expected assignment", part[0])
 			}
 			c.Env = append(c.Env, name+"="+value)
 		case slices.Contains(daemons, path.Base(part[0])):
 			c.Program, c.Args = part[0], part[1:]
 		default:
-			return Command{}, fmt.Errorf("%.80q is none of %s", part[0], strings.Join(daemons, ", "))
+			return Command{}, fmt.Errorf("%.80q is not one of %s", part[0], strings.Join(daemons, ", "))
 		}
 	}
 	switch {
 	case c.Program == "":
-		return Command{}, errors.New("there is no daemon to start")
+		return Command{}, errors.New("the command starts no daemon")
 	case strings.Contains(c.Program, "/") && (!path.IsAbs(c.Program) || path.Clean(c.Program) != c.Program):
-		return Command{}, fmt.Errorf("%.80q is neither a name nor a whole path", c.Program)
+		return Command{}, fmt.Errorf("%.80q is neither a name nor an absolute path", c.Program)
 	case slices.Contains(c.Args, "--daemonize"):
-		return Command{}, errors.New("the daemon would leave who started it (--daemonize)")
+		return Command{}, errors.New("the daemon would detach from its parent (--daemonize)")
 	}
 	return c, nil
 }
 
-// split takes a line apart at blanks and semicolons, as a shell would. Quotes, backslashes and $NAME,
-// ${NAME}, ${NAME:-} of assigned variables are understood; whatever else means something to a shell is an error. env
-// follows the assignments.
+// split splits a line at blanks and semicolons, as a shell does. It supports quotes, backslashes, and $NAME, ${NAME}
+// and ${NAME:-} of assigned variables; any other shell syntax is an error. Assignments update env.
 func split(line string, env map[string]string) (parts [][]string, err error) {
 	var part []string
 	var word strings.Builder
@@ -107,7 +106,7 @@ func split(line string, env map[string]string) (parts [][]string, err error) {
 			i, begun = i+1, true
 			word.WriteByte(line[i])
 		case c < ' ' || c == 0x7f || strings.IndexByte("`&|<>(){}*?!~#\\", c) >= 0 || c == '[' && !begun:
-			return nil, fmt.Errorf("%.80q means something to a shell that no launcher needs", line[i:])
+			return nil, fmt.Errorf("unexpected shell syntax at %.80q", line[i:])
 		default:
 			word.WriteByte(c)
 			begun = true
@@ -117,7 +116,7 @@ func split(line string, env map[string]string) (parts [][]string, err error) {
 	return append(parts, part), nil
 }
 
-// quoted reads a text in quotes at the beginning of s, and how long it is with them. Nothing is expanded.
+// quoted parses the quoted text at the beginning of s. It returns the text and its length with the quotes. Variables in quotes are an error.
 func quoted(s string) (text string, n int, err error) {
 	var out strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -125,7 +124,7 @@ func quoted(s string) (text string, n int, err error) {
 		case c == s[0]:
 			return out.String(), i + 1, nil
 		case c < ' ' || c == 0x7f || s[0] == '"' && (c == '$' || c == '`'):
-			return "", 0, fmt.Errorf("%.80q means something to a shell that no launcher needs", s[i:])
+			return "", 0, fmt.Errorf("unexpected shell syntax at %.80q", s[i:])
 		case s[0] == '"' && c == '\\' && i+1 < len(s) && strings.IndexByte("\"\\$`", s[i+1]) >= 0:
 			i++
 			out.WriteByte(s[i])
@@ -136,7 +135,7 @@ func quoted(s string) (text string, n int, err error) {
 	return "", 0, fmt.Errorf("%.80q has no closing quote", s)
 }
 
-// expand reads a variable at the beginning of s, and how long it is there.
+// expand parses the variable at the beginning of s. It returns its value and the length of the reference.
 func expand(s string, env map[string]string) (value string, n int, err error) {
 	for _, name := range assigned {
 		for _, form := range []string{"${" + name + ":-}", "${" + name + "}", "$" + name} {
@@ -145,7 +144,7 @@ func expand(s string, env map[string]string) (value string, n int, err error) {
 			}
 		}
 	}
-	return "", 0, fmt.Errorf("%.80q is no variable that a launcher uses", s)
+	return "", 0, fmt.Errorf("%.80q is not an expected variable", s)
 }
 
 func partOfName(c byte) bool {

@@ -55,30 +55,30 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, s := range map[string]Spec{
-		"no perftest program":    spec(func(s *Spec) { s.Test = "atomic_bw" }),
-		"messages of 0 bytes":    spec(func(s *Spec) { s.Size = 0 }),
-		"and not both":           spec(func(s *Spec) { s.Duration = 2 * time.Second }),
-		"a number of iterations": spec(func(s *Spec) { s.Iterations = 0 }),
-		"4 iterations":           spec(func(s *Spec) { s.Iterations = 4 }),
-		"a duration of 1.5s":     spec(func(s *Spec) { s.Iterations, s.Duration = 0, 1500*time.Millisecond }),
-		"a duration of 24h0m0s":  spec(func(s *Spec) { s.Iterations, s.Duration = 0, 24*time.Hour }),
-		"-1 queue pairs":         spec(func(s *Spec) { s.QPs = -1 }),
-		"one queue pair":         spec(func(s *Spec) { s.Test, s.QPs = SendLat, 2 }),
-		"there and back":         spec(func(s *Spec) { s.Test, s.Bidirectional = SendLat, true }),
-		"no control port":        spec(func(s *Spec) { s.ControlPort = 0 }),
+		"unknown perftest program":           spec(func(s *Spec) { s.Test = "atomic_bw" }),
+		"messages of 0 bytes":                spec(func(s *Spec) { s.Size = 0 }),
+		"or a duration, not both":            spec(func(s *Spec) { s.Duration = 2 * time.Second }),
+		"a number of iterations":             spec(func(s *Spec) { s.Iterations = 0 }),
+		"4 iterations":                       spec(func(s *Spec) { s.Iterations = 4 }),
+		"a duration of 1.5s":                 spec(func(s *Spec) { s.Iterations, s.Duration = 0, 1500*time.Millisecond }),
+		"a duration of 24h0m0s":              spec(func(s *Spec) { s.Iterations, s.Duration = 0, 24*time.Hour }),
+		"-1 queue pairs":                     spec(func(s *Spec) { s.QPs = -1 }),
+		"one queue pair":                     spec(func(s *Spec) { s.Test, s.QPs = SendLat, 2 }),
+		"one queue pair, in both directions": spec(func(s *Spec) { s.Test, s.Bidirectional = SendLat, true }),
+		"no control port":                    spec(func(s *Spec) { s.ControlPort = 0 }),
 	} {
 		if _, err := Args(s, one); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	for want, e := range map[string]End{
-		`"-rf" is no name`:         end(func(e *End) { e.Device = "-rf" }),
-		`"rxe0;reboot" is no name`: end(func(e *End) { e.Device = "rxe0;reboot" }),
-		`"" is no name`:            end(func(e *End) { e.Device = "" }),
-		"has no port 0":            end(func(e *End) { e.Port = 0 }),
-		"GID index -1":             end(func(e *End) { e.GIDIndex = -1 }),
-		"GID index 65":             end(func(e *End) { e.GIDIndex = 65 }),
-		"cannot go to fd00::1":     end(func(e *End) { e.Peer = netip.MustParseAddr("fd00::1") }),
+		`"-rf" is not a valid name`:         end(func(e *End) { e.Device = "-rf" }),
+		`"rxe0;reboot" is not a valid name`: end(func(e *End) { e.Device = "rxe0;reboot" }),
+		`"" is not a valid name`:            end(func(e *End) { e.Device = "" }),
+		"has no port 0":                     end(func(e *End) { e.Port = 0 }),
+		"GID index -1":                      end(func(e *End) { e.GIDIndex = -1 }),
+		"GID index 65":                      end(func(e *End) { e.GIDIndex = 65 }),
+		"cannot go to fd00::1":              end(func(e *End) { e.Peer = netip.MustParseAddr("fd00::1") }),
 	} {
 		if _, err := Args(good, e); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

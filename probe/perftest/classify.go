@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Classify names the cause of a failed test from how both ends ended. It is false if both ended well.
-// One end's trouble makes the other fail too, mostly with more words: causes are looked for from the
-// most telling to the least, on both ends.
+// Classify finds the cause of a failed test from the outcomes of both ends. It returns false if both succeeded. An
+// error at one end makes the other fail too, often with more messages. So Classify looks for causes on both ends,
+// from the most specific to the least.
 func Classify(server, client Outcome) (Failure, bool) {
 	ends := []*end{newEnd(Client, client), newEnd(Server, server)}
 	if !slices.ContainsFunc(ends, func(e *end) bool { return !e.ended() }) {
@@ -41,7 +41,7 @@ func Classify(server, client Outcome) (Failure, bool) {
 	return wordless(ends), true
 }
 
-// end is an Outcome with its lines, so that they are split once.
+// end is an Outcome with its output split into lines.
 type end struct {
 	Outcome
 	side  Side
@@ -60,13 +60,13 @@ func newEnd(side Side, o Outcome) *end {
 	return e
 }
 
-// ended is true of an end that is done and content. A receiver that gave up waiting still exits with 0.
+// ended reports whether an end succeeded. A receiver that gave up waiting still exits with 0.
 func (e *end) ended() bool {
 	_, gaveUp := e.find([]string{gaveUpWaiting})
 	return e.Exit == 0 && e.Signal == "" && !e.TimedOut && !e.Missing && !gaveUp
 }
 
-// find is the first line that has one of the wordings; * within one stands for anything.
+// find returns the first line with one of the wordings; * in a wording matches anything.
 func (e *end) find(wordings []string) (string, bool) {
 	for _, line := range e.lines {
 		for _, w := range wordings {
@@ -79,7 +79,7 @@ func (e *end) find(wordings []string) (string, bool) {
 	return "", false
 }
 
-// shorten keeps a line that goes into a message from filling the screen.
+// shorten limits a line for use in a message.
 func shorten(line string) string {
 	const most = 200
 	if len(line) <= most {
@@ -88,8 +88,8 @@ func shorten(line string) string {
 	return strings.ToValidUTF8(line[:most], "?") + "…"
 }
 
-// completion reads "Failed status 12: wr_id 0 syndrom 0x81" (NOTIFY_COMP_ERROR_SEND in
-// perftest_resources.h) and "Poll send CQ error status=12 qp 0" (perftest_resources.c).
+// completion finds a completion error: "Failed status 12: wr_id 0 syndrom 0x81" (NOTIFY_COMP_ERROR_SEND in
+// perftest_resources.h) or "Poll send CQ error status=12 qp 0" (perftest_resources.c).
 func completion(ends []*end) (Failure, bool) {
 	var flushed *Failure
 	for _, e := range ends {
@@ -103,7 +103,7 @@ func completion(ends []*end) (Failure, bool) {
 			}
 			f := statusFailure(e, status)
 			f.Said = shorten(line)
-			// Flushed requests follow from an error that another line may tell.
+			// Flushed requests follow from another error, which another line may report.
 			if status != flushErr {
 				return f, true
 			}
@@ -131,13 +131,13 @@ func numberAfter(line, words string) (int, bool) {
 	return v, err == nil
 }
 
-// wordless explains an end that said nothing that is known.
+// wordless explains a failure without a known message.
 func wordless(ends []*end) Failure {
 	client, server := ends[0], ends[1]
 	for _, e := range ends {
 		if e.Signal != "" && !e.TimedOut {
 			return Failure{Cause: Killed, Side: e.side, Sentence: fmt.Sprintf("the %s's program was ended by a signal (%s)", e.side, e.Signal),
-				Cure: "look into that host's journal for who did it: out of memory, or a person"}
+				Cure: "look in that host's journal for the reason: out of memory, or an operator"}
 		}
 	}
 	if client.TimedOut || server.TimedOut {
@@ -145,15 +145,15 @@ func wordless(ends []*end) Failure {
 	}
 	for _, e := range ends {
 		if said, ok := e.find(peerGone); ok {
-			return Failure{Cause: PeerGone, Side: e.other(), Sentence: fmt.Sprintf("the %s went away in the middle of the test", e.other()),
-				Cure: "run the test again; if it stays so, run perftest by hand on both hosts", Said: said}
+			return Failure{Cause: PeerGone, Side: e.other(), Sentence: fmt.Sprintf("the %s closed the connection during the test", e.other()),
+				Cure: "run the test again; if it fails again, run perftest by hand on both hosts", Said: said}
 		}
 	}
 	e := client
 	if client.ended() {
 		e = server
 	}
-	f := Failure{Cause: UnexplainedStatus, Side: e.side, Sentence: fmt.Sprintf("the %s's program ended with status %d", e.side, e.Exit),
+	f := Failure{Cause: UnexplainedStatus, Side: e.side, Sentence: fmt.Sprintf("the %s's program exited with status %d", e.side, e.Exit),
 		Cure: "run perftest by hand on both hosts"}
 	if len(e.lines) > 0 {
 		f.Said = shorten(e.lines[0])
@@ -168,21 +168,21 @@ func (e *end) other() Side {
 	return Client
 }
 
-// silent tells by what was printed how far the ends came: the peer's queue pair is known only after
-// the control connection stood and the queue pairs were connected.
+// silent explains a timeout. The output shows how far the two ends got: they print the peer's queue pair only
+// after the control connection and the queue pairs are connected.
 func silent(client, server *end) Failure {
 	for _, e := range []*end{client, server} {
 		if _, ok := e.find([]string{"remote address:"}); ok {
 			return Failure{Cause: SilentData, Side: Client,
-				Sentence: "both ends agreed on the test over TCP, and then no RDMA traffic came through in time",
+				Sentence: "both ends agreed on the test over TCP, but no RDMA traffic arrived in time",
 				Cure: "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
-					"a frame larger than what the path carries is dropped silently"}
+					"a frame larger than the path's MTU is dropped silently"}
 		}
 	}
 	if _, ok := server.find([]string{"Waiting for client"}); ok && server.TimedOut && !client.TimedOut && client.ended() {
-		return Failure{Cause: SilentControl, Side: Server, Sentence: "the server waits for a client that has ended",
-			Cure: "run the test again: another client may have been served first"}
+		return Failure{Cause: SilentControl, Side: Server, Sentence: "the server still waits for a client that has ended",
+			Cure: "run the test again: another client may have connected first"}
 	}
 	return Failure{Cause: SilentControl, Side: Client, Sentence: "the two ends did not agree on a test in time",
-		Cure: "let the control port (TCP) pass in the server's firewall, and use the same perftest on both hosts"}
+		Cure: "allow the control port (TCP) in the server's firewall, and use the same perftest on both hosts"}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// jsonReport is the file that --out_json_file names (write_test_info_to_file and what follows it in
+// jsonReport is the file of --out_json_file (write_test_info_to_file and the functions after it in
 // perftest_parameters.c). It has no addresses and no units.
 type jsonReport struct {
 	Info struct {
@@ -37,9 +37,8 @@ type jsonReport struct {
 	} `json:"results"`
 }
 
-// ParseJSON reads a report's file where Version.WritesJSON is true. It holds one row: perftest writes
-// the file anew for each size. Bandwidth is taken to be in Gb/s, which is what Args asks for; the file
-// does not tell.
+// ParseJSON parses a report's file, for versions with WritesJSON. The file has one row, because perftest rewrites it
+// for each size. ParseJSON assumes bandwidths in Gb/s, which Args asks for; the file does not have the unit.
 func ParseJSON(file []byte) (Output, error) {
 	var in jsonReport
 	if err := json.Unmarshal(file, &in); err != nil {
@@ -49,7 +48,7 @@ func ParseJSON(file []byte) (Output, error) {
 		Device: in.Info.Device, QPs: in.Info.QPs, Transport: in.Info.Transport, Connection: in.Info.Connection,
 		MTU: in.Info.MTU, LinkType: in.Info.LinkType, GIDIndex: in.Info.GIDIndex,
 	}}
-	// RDMA_Write_BW_Test is the title of the text, with _ for its spaces.
+	// The test is the title of the text report with _ for spaces, such as RDMA_Write_BW_Test.
 	verb, rest, ok := strings.Cut(strings.TrimPrefix(in.Info.Test, "RDMA_"), "_")
 	if strings.HasPrefix(in.Info.Test, "RDMA_") {
 		verb = "RDMA_" + verb
@@ -60,14 +59,14 @@ func ParseJSON(file []byte) (Output, error) {
 	r := in.Results
 	switch {
 	case r == nil:
-		return p.report, fmt.Errorf("read perftest's JSON: it has no results")
+		return p.report, fmt.Errorf("read perftest's JSON: the report has no results")
 	case r.Average != nil:
 		p.report.Bandwidth = []Bandwidth{{Size: r.Size, Iterations: r.Iterations, PeakGbps: r.Peak, AverageGbps: *r.Average, RateMpps: r.Rate, CPUPercent: r.CPU}}
 	case r.AverageUs != nil:
 		p.report.Latency = []Latency{{Size: r.Size, Iterations: r.Iterations, MinUs: r.Min, MaxUs: r.Max, TypicalUs: r.Typical, AverageUs: *r.AverageUs,
 			StdDevUs: r.StdDev, P99Us: r.P99, P999Us: r.P999, TPS: r.TPS, CPUPercent: r.CPU}}
 	default:
-		return p.report, fmt.Errorf("read perftest's JSON: its results are neither bandwidth nor latency")
+		return p.report, fmt.Errorf("read perftest's JSON: the results are neither bandwidth nor latency")
 	}
 	return p.report, nil
 }

@@ -1,8 +1,8 @@
-// Package perftest speaks the language of the perftest programs (ib_send_lat, ib_write_bw, …): it makes
-// their arguments, reads their reports and names the cause of their failures. It starts nothing.
+// Package perftest knows the perftest programs (ib_send_lat, ib_write_bw, …): it builds their arguments, parses
+// their reports and explains their failures. It starts nothing.
 //
-// Facts about the programs are from their source, https://github.com/linux-rdma/perftest; the files
-// that comments name are under src/ there.
+// Facts about the programs are from their source, https://github.com/linux-rdma/perftest; comments name files
+// under its src/.
 package perftest
 
 import (
@@ -14,8 +14,8 @@ import (
 // Test is one perftest program, without its prefix.
 type Test string
 
-// The tests. Latencies of send and write are one way, half of a round trip; a read's is the whole of
-// it (rtt_factor in perftest_parameters.c).
+// The tests. The latency of send and write is one way, half of a round trip; the latency of read is the whole
+// round trip (rtt_factor in perftest_parameters.c).
 const (
 	SendLat  Test = "send_lat"
 	WriteLat Test = "write_lat"
@@ -25,28 +25,27 @@ const (
 	ReadBW   Test = "read_bw"
 )
 
-// Tests are all tests, latencies first.
+// Tests returns all tests, latencies first.
 func Tests() []Test { return []Test{SendLat, WriteLat, ReadLat, SendBW, WriteBW, ReadBW} }
 
-// Program is the test's executable, without a folder.
+// Program returns the name of the test's executable, without a folder.
 func (t Test) Program() string { return "ib_" + string(t) }
 
-// Bandwidth is true of the tests that measure bandwidth; the others measure latency.
+// Bandwidth reports whether the test measures bandwidth; the others measure latency.
 func (t Test) Bandwidth() bool { return strings.HasSuffix(string(t), "_bw") }
 
-// Valid is true of the tests above.
+// Valid reports whether the test is one of Tests.
 func (t Test) Valid() bool { return slices.Contains(Tests(), t) }
 
-// Version is the number that perftest gives itself and exchanges with its peer (AC_INIT in
-// configure.ac). It is not the release: 6.06 is 4.5-0.17 of Debian 12, 6.24 is 25.01.0-0.80 of
-// Debian 13.
+// Version is perftest's internal version, which it exchanges with its peer (AC_INIT in configure.ac). It is not the
+// release: 6.06 is 4.5-0.17 of Debian 12, 6.24 is 25.01.0-0.80 of Debian 13.
 type Version struct {
 	Major int `json:"major"`
 	Minor int `json:"minor"`
 }
 
-// ParseVersion reads what `ib_write_bw --version` prints. The programs print it and exit with 1, as
-// they do on errors (VERSION_EXIT in write_bw.c).
+// ParseVersion parses the output of `ib_write_bw --version`. The programs print the version and exit with 1, as on
+// errors (VERSION_EXIT in write_bw.c).
 func ParseVersion(out []byte) (Version, error) {
 	for line := range strings.Lines(string(out)) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "Version:")
@@ -56,14 +55,14 @@ func ParseVersion(out []byte) (Version, error) {
 		major, minor, ok := strings.Cut(strings.TrimSpace(rest), ".")
 		v := Version{Major: digits(major), Minor: digits(minor)}
 		if !ok || v.Major < 0 || v.Minor < 0 {
-			return Version{}, fmt.Errorf("read perftest's version: %.40q is none", strings.TrimSpace(rest))
+			return Version{}, fmt.Errorf("read perftest's version: %.40q is not a version", strings.TrimSpace(rest))
 		}
 		return v, nil
 	}
-	return Version{}, fmt.Errorf("read perftest's version: no line says it")
+	return Version{}, fmt.Errorf("read perftest's version: the output has none")
 }
 
-// digits is the value of one to six digits, or -1.
+// digits returns the value of one to six digits, or -1.
 func digits(s string) int {
 	if s == "" || len(s) > 6 {
 		return -1
@@ -78,10 +77,10 @@ func digits(s string) int {
 	return n
 }
 
-// String is the number as perftest writes it: 6.06.
+// String formats the version as perftest does: 6.06.
 func (v Version) String() string { return fmt.Sprintf("%d.%02d", v.Major, v.Minor) }
 
-// Compare is negative where v is older than w, positive where it is newer.
+// Compare is negative if v is older than w, positive if it is newer.
 func (v Version) Compare(w Version) int {
 	if v.Major != w.Major {
 		return v.Major - w.Major
@@ -89,6 +88,6 @@ func (v Version) Compare(w Version) int {
 	return v.Minor - w.Minor
 }
 
-// WritesJSON is true where --out_json_file writes what ParseJSON can read. Before 24.01.0-0.38, which
-// is 6.20, keys had no quotes and lists ended in commas.
+// WritesJSON reports whether --out_json_file writes valid JSON. Before 24.01.0-0.38, which is 6.20, keys had no
+// quotes and lists ended in commas.
 func (v Version) WritesJSON() bool { return v.Compare(Version{6, 20}) >= 0 }

@@ -98,11 +98,11 @@ func TestMBIsReallyMiB(t *testing.T) {
 func TestBrokenRowsAreNamedAndTheOthersKept(t *testing.T) {
 	table := " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
 	for row, want := range map[string]string{
-		" 4 100 1.0 2.0\n":       "a row of 4 numbers below 5 headings",
+		" 4 100 1.0 2.0\n":       "a row with 4 numbers below 5 headings",
 		" 4 100 1.0 nan 0.5\n":   "BW average is \"nan\"",
 		" 4 100 inf 2.0 0.5\n":   "BW peak is \"inf\"",
 		" 4 100 1.0 -2.0 0.5\n":  "BW average is \"-2.0\"",
-		" 4 100 1.0 2.0 0.5 x\n": "a row of 6 numbers",
+		" 4 100 1.0 2.0 0.5 x\n": "a row with 6 numbers",
 	} {
 		r, err := ParseText([]byte(table + " 2 100 1.0 1.5 0.5\n" + row + " 8 100 1.0 2.5 0.5\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 3") {
@@ -113,11 +113,11 @@ func TestBrokenRowsAreNamedAndTheOthersKept(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		" GID: 00:01\n": "has not 16 bytes",
-		" GID: 00:00:00:00:00:00:00:00:00:00:255:256:10:99:00:01\n": "is no byte",
-		" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:99:00:01\n": "without the address",
-		" Mtu             : x[B]\n":                                 "no number",
-		" local address: LID 0000 QPN zz PSN 0x1\n":                 "no hexadecimal number",
+		" GID: 00:01\n": "does not have 16 bytes",
+		" GID: 00:00:00:00:00:00:00:00:00:00:255:256:10:99:00:01\n": "is not a byte",
+		" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:99:00:01\n": "without an address",
+		" Mtu             : x[B]\n":                                 "which is not a number",
+		" local address: LID 0000 QPN zz PSN 0x1\n":                 "not a hexadecimal number",
 	} {
 		if _, err := ParseText([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", line, err)

@@ -13,7 +13,7 @@ const (
 	rnrRetryExcErr = 13
 )
 
-// statusNames are libibverbs' own, without IBV_WC_.
+// statusNames are libibverbs' names, without IBV_WC_.
 var statusNames = []string{
 	"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR",
 	"REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR", "REM_INV_RD_REQ_ERR", "REM_ABORT_ERR",
@@ -29,23 +29,23 @@ func statusFailure(e *end, status int) Failure {
 	switch status {
 	case retryExcErr:
 		f.Cause = RetriesExceeded
-		f.Sentence = fmt.Sprintf("the %s sent again and again, and the %s acknowledged nothing: %s", e.side, e.other(), name)
+		f.Sentence = fmt.Sprintf("the %s used up its retries, because the %s acknowledged nothing: %s", e.side, e.other(), name)
 		f.Cure = "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
-			"a frame larger than what the path carries is dropped silently"
+			"a frame larger than the path's MTU is dropped silently"
 	case rnrRetryExcErr:
 		f.Cause = ReceiverNotReady
 		f.Sentence = fmt.Sprintf("the %s sent to a queue of the %s that had no receive buffers: %s", e.side, e.other(), name)
-		f.Cure = "see that the other end's program still runs and is not starved of CPU"
+		f.Cure = "check that the other end's program still runs and gets enough CPU time"
 	case remAccessErr, remInvReqErr, remOpErr, locProtErr:
 		f.Cause = AccessRefused
-		f.Sentence = fmt.Sprintf("what the %s asked of memory was refused: %s", e.side, name)
-		f.Cure = "bring perftest and the RDMA drivers on both hosts to the same release"
+		f.Sentence = fmt.Sprintf("a memory access of the %s was refused: %s", e.side, name)
+		f.Cure = "install the same release of perftest and of the RDMA drivers on both hosts"
 	case flushErr:
 		f.Sentence = fmt.Sprintf("the %s's queue pair was in error before its request was sent: %s", e.side, name)
-		f.Cure = "look at the other end and at both kernels' logs for the first error"
+		f.Cure = "look for the first error at the other end and in both kernels' logs"
 	default:
 		f.Sentence = fmt.Sprintf("a request of the %s ended in an error: %s", e.side, name)
-		f.Cure = "look at both kernels' logs, and compare drivers and firmware"
+		f.Cure = "check both kernels' logs, and compare drivers and firmware"
 	}
 	return f
 }

@@ -8,31 +8,30 @@ import (
 	"strings"
 )
 
-// column is one of a table, by how its heading begins.
+// column is a column of a table, by the start of its heading.
 type column struct {
 	label  string
-	factor float64 // makes Gb/s of the column's unit
+	factor float64 // converts the column's unit to Gb/s
 }
 
-// gbpsFromMiB makes Gb/s of MiB/s. Up to 24.04 the heading says MB/sec, and MiB was always meant
+// gbpsFromMiB converts MiB/s to Gb/s. Up to 24.04 the heading says MB/sec, but the values were always in MiB
 // (format_factor in perftest_parameters.c).
 const gbpsFromMiB = 1 << 20 * 8 / 1e9
 
-// units are what stands behind a bandwidth's heading (RESULT_FMT and RESULT_FMT_G in
-// perftest_parameters.h).
+// units are the units that follow a bandwidth's heading (RESULT_FMT and RESULT_FMT_G in perftest_parameters.h).
 var units = []struct {
 	name   string
 	factor float64
 }{{"[Gb/sec]", 1}, {"[MB/sec]", gbpsFromMiB}, {"[MiB/sec]", gbpsFromMiB}}
 
-// labels are all headings of RESULT_FMT… in perftest_parameters.h that stand over one number each.
+// labels are all headings in RESULT_FMT… of perftest_parameters.h; each has one number below it.
 var labels = []string{
 	"#bytes", "#sl", "#iterations", "BW peak", "BW average", "MsgRate[", "BW Port1", "MsgRate Port1", "BW Port2", "MsgRate Port2",
 	"t_min", "t_max", "t_typical", "t_avg", "t_stdev", "99% percentile", "99.9% percentile", "tps average", "CPU_Util",
 }
 
-// header tells a table's columns from their headings. Some headings have a space within and some have
-// only one between them, so that they are looked for, not split.
+// header finds a table's columns by their headings. It searches for the known headings, because some contain a space
+// and some have only one space between them.
 func header(text string) []column {
 	type place struct {
 		at int
@@ -60,20 +59,19 @@ func header(text string) []column {
 	return columns
 }
 
-// row reads a line below the headings. Rows begin with two whole numbers; what does not is a warning or
-// a counter in between.
+// row parses a line below the headings. Rows begin with two whole numbers; other lines are warnings or counters.
 func (p *textParser) row(text string) error {
 	fields := strings.Fields(text)
 	if len(fields) < 2 || !whole(fields[0]) || !whole(fields[1]) {
 		return nil
 	}
 	if len(fields) != len(p.columns) {
-		return fmt.Errorf("a row of %d numbers below %d headings: %.80q", len(fields), len(p.columns), text)
+		return fmt.Errorf("a row with %d numbers below %d headings: %.80q", len(fields), len(p.columns), text)
 	}
 	values := map[string]float64{}
 	for i, c := range p.columns {
 		if strings.HasPrefix(c.label, "t_stdev") && strings.HasSuffix(fields[i], "nan") {
-			continue // 25.01 takes the root of a negative number where the squares overflow
+			continue // 25.01 takes the root of a negative number if the squares overflow
 		}
 		v, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {

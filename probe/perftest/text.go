@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// ParseText reads what a program printed on its standard output, or that and its standard error
-// together. What it does not know it passes over. An error names the first line that breaks the form;
-// the report then has all the others.
+// ParseText parses a program's standard output, with or without its standard error. It ignores unknown lines. An
+// error names the first malformed line; the report then has all other lines.
 func ParseText(out []byte) (Output, error) {
 	p := &textParser{}
 	number := 0
@@ -26,7 +25,7 @@ func ParseText(out []byte) (Output, error) {
 type textParser struct {
 	report  Output
 	columns []column   // of the table being read; nil outside of one
-	last    *[]Address // whose GID comes next
+	last    *[]Address // addresses whose last one gets the next GID
 	err     error      // the first
 }
 
@@ -50,7 +49,7 @@ func (p *textParser) line(line string) error {
 	return p.fact(text)
 }
 
-// title is such as "RDMA_Write Bidirectional BW Test" (ctx_print_test_info in perftest_parameters.c).
+// title parses a title such as "RDMA_Write Bidirectional BW Test" (ctx_print_test_info in perftest_parameters.c).
 func (p *textParser) title(text string) {
 	verb, rest, _ := strings.Cut(text, " ")
 	kind := "_bw"
@@ -68,7 +67,7 @@ func (p *textParser) title(text string) {
 	p.report.Bidirectional = strings.Contains(rest, "Bidirectional ")
 }
 
-// fact reads the lines above the table: one or two "label : value", or a queue pair's address.
+// fact parses a line above the table: one or two "label : value", or a queue pair's address.
 func (p *textParser) fact(text string) error {
 	if rest, ok := strings.CutPrefix(text, "local address:"); ok {
 		return p.address(&p.report.Local, rest)
@@ -96,7 +95,7 @@ func (p *textParser) fact(text string) error {
 		if v, ok := value(text, label); ok {
 			n, e := strconv.Atoi(strings.TrimSuffix(v, unit))
 			if e != nil {
-				err = errors.Join(err, fmt.Errorf("%s is %.40q, no number", label, v))
+				err = errors.Join(err, fmt.Errorf("%s is %.40q, which is not a number", label, v))
 				return
 			}
 			*to = n
@@ -113,8 +112,8 @@ func (p *textParser) fact(text string) error {
 	return err
 }
 
-// value finds "label   : value" at the text's beginning or behind a gap, and cuts the value at the
-// next gap: two pairs share a line, with tabs between them.
+// value finds "label   : value" at the beginning of the text or after a gap. The value ends at the next gap: two
+// pairs can share a line, with tabs between them.
 func value(text, label string) (string, bool) {
 	at := strings.Index(text, label)
 	if at < 0 || at > 0 && text[at-1] != ' ' && text[at-1] != '\t' {
@@ -134,7 +133,7 @@ func value(text, label string) (string, bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// address reads "LID 0000 QPN 0x0011 PSN 0x1a2b3c …" (BASIC_ADDR_FMT in perftest_communication.h),
+// address parses "LID 0000 QPN 0x0011 PSN 0x1a2b3c …" (BASIC_ADDR_FMT in perftest_communication.h),
 // hexadecimal with and without 0x.
 func (p *textParser) address(to *[]Address, text string) error {
 	var a Address
@@ -146,7 +145,7 @@ func (p *textParser) address(to *[]Address, text string) error {
 		}
 		n, err := strconv.ParseUint(strings.TrimPrefix(fields[i+1], "0x"), 16, 32)
 		if err != nil {
-			return fmt.Errorf("%s is %.40q, no hexadecimal number", fields[i], fields[i+1])
+			return fmt.Errorf("%s is %.40q, which is not a hexadecimal number", fields[i], fields[i+1])
 		}
 		*target = int(n)
 	}
@@ -155,22 +154,22 @@ func (p *textParser) address(to *[]Address, text string) error {
 	return nil
 }
 
-// gid reads 16 bytes, each in decimal (PERF_GID_FMT in perftest_communication.h), of the address before.
+// gid parses the 16 decimal bytes (PERF_GID_FMT in perftest_communication.h) of the previous address's GID.
 func (p *textParser) gid(text string) error {
 	var raw [16]byte
 	parts := strings.SplitN(text, ":", len(raw)+1)
 	if len(parts) != len(raw) {
-		return fmt.Errorf("GID %.60q has not 16 bytes", text)
+		return fmt.Errorf("GID %.60q does not have 16 bytes", text)
 	}
 	for i, part := range parts {
 		n := digits(part)
 		if n < 0 || n > 255 {
-			return fmt.Errorf("GID %.60q: %.20q is no byte", text, part)
+			return fmt.Errorf("GID %.60q: %.20q is not a byte", text, part)
 		}
 		raw[i] = byte(n)
 	}
 	if p.last == nil {
-		return errors.New("a GID without the address before it")
+		return errors.New("a GID without an address before it")
 	}
 	(*p.last)[len(*p.last)-1].GID = netip.AddrFrom16(raw)
 	return nil

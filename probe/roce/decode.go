@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// ErrOther is told of frames that are not RoCE v2; callers pass over them.
+// ErrOther is the error for frames that are not RoCE v2; callers skip them.
 var ErrOther = errors.New("not RoCE v2")
 
 // Lengths of headers, in bytes.
@@ -20,11 +20,10 @@ const (
 	icrcLength  = 4
 )
 
-// Decode reads an Ethernet frame, without its FCS. The frame may be cut off behind the headers, as a
-// capture's snap length does: the lengths that the headers give are then believed. Nothing of the
-// frame is kept.
+// Decode decodes an Ethernet frame without its FCS. The frame may be cut off after the headers, by a capture's snap
+// length: Decode then trusts the lengths in the headers. It keeps no reference to the frame.
 //
-// The error is ErrOther for other traffic, and says what is wrong with a packet to UDP port 4791.
+// The error is ErrOther for other traffic. For a malformed packet to UDP port 4791, it says what is wrong.
 func Decode(frame []byte) (*Packet, error) {
 	p := &Packet{}
 	d := decoder{p: p}
@@ -39,7 +38,7 @@ func Decode(frame []byte) (*Packet, error) {
 	case 0x86dd:
 		datagram, err = d.ipv6(packet)
 	case 0x8915:
-		return nil, fmt.Errorf("%w but v1 (ethertype 0x8915), which has no UDP", ErrOther)
+		return nil, fmt.Errorf("%w, but v1 (ethertype 0x8915), which does not use UDP", ErrOther)
 	default:
 		return nil, ErrOther
 	}
@@ -58,9 +57,9 @@ func Decode(frame []byte) (*Packet, error) {
 
 type decoder struct {
 	p *Packet
-	// ipHeader and udpHeader are for the ICRC; ipHeader is nil where that cannot be computed.
+	// ipHeader and udpHeader are for the ICRC; ipHeader is nil if the ICRC cannot be computed.
 	ipHeader, udpHeader []byte
-	// length is of what comes next, as the header before it says, whether the frame has it or not.
+	// length is the length of the rest according to the previous header; the frame may have less.
 	length int
 }
 
@@ -88,7 +87,7 @@ func (d *decoder) ipv4(b []byte) ([]byte, error) {
 	if b[9] != 17 || header < ipv4Length || total < header || len(b) < header {
 		return nil, ErrOther
 	}
-	// A later fragment has no UDP header to be known by, so only the first one is worth a word.
+	// Only the first fragment has a UDP header that shows it is RoCE, so only that one is reported.
 	fragment := binary.BigEndian.Uint16(b[6:])
 	if fragment&0x1fff != 0 {
 		return nil, ErrOther
@@ -113,7 +112,7 @@ func (d *decoder) ipv6(b []byte) ([]byte, error) {
 	switch next := b[6]; next {
 	case 17:
 	case 0, 43, 44, 51, 60: // hop-by-hop, routing, fragment, authentication, destination
-		return nil, fmt.Errorf("%w that can be read: IPv6 extension header %d comes first", ErrOther, next)
+		return nil, fmt.Errorf("%w: cannot decode the IPv6 extension header %d before it", ErrOther, next)
 	default:
 		return nil, ErrOther
 	}
@@ -124,7 +123,7 @@ func (d *decoder) ipv6(b []byte) ([]byte, error) {
 	return b[ipv6Length:min(len(b), ipv6Length+d.length)], nil
 }
 
-// toPort is true where a UDP header begins that goes to RoCE's port.
+// toPort reports whether b begins with a UDP header to RoCE's port.
 func toPort(b []byte) bool { return len(b) >= 4 && binary.BigEndian.Uint16(b[2:]) == Port }
 
 func (d *decoder) udp(b []byte) ([]byte, error) {
@@ -136,7 +135,7 @@ func (d *decoder) udp(b []byte) ([]byte, error) {
 	}
 	length := int(binary.BigEndian.Uint16(b[4:]))
 	if length < udpLength || length > d.length {
-		return nil, fmt.Errorf("UDP length %d in %d bytes of IP payload", length, d.length)
+		return nil, fmt.Errorf("UDP length %d does not fit %d bytes of IP payload", length, d.length)
 	}
 	d.p.SourcePort = binary.BigEndian.Uint16(b)
 	d.udpHeader = b[:udpLength]
@@ -144,7 +143,7 @@ func (d *decoder) udp(b []byte) ([]byte, error) {
 	return b[udpLength:min(len(b), length)], nil
 }
 
-// transport reads the BTH and what follows it.
+// transport decodes the BTH and the headers after it.
 func (d *decoder) transport(b []byte) error {
 	if d.length < bthLength+icrcLength {
 		return fmt.Errorf("%d bytes are too few for a BTH and an ICRC", d.length)
@@ -209,7 +208,7 @@ func (d *decoder) extensions(r *reader) {
 	}
 }
 
-// reader takes numbers from the front, and remembers that there were too few bytes.
+// reader takes numbers from the front. short is set once there are too few bytes.
 type reader struct {
 	b     []byte
 	read  int

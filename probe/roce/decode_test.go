@@ -42,7 +42,7 @@ func foreign(t testing.TB) map[string][]byte {
 func TestDecodeForeignFrames(t *testing.T) {
 	frames := foreign(t)
 	for name, want := range map[string]string{
-		"send only 2 bytes, pad 2":              "10.99.0.1 > 10.99.0.2 RC SEND_ONLY QP 17 PSN 14864888, 2 bytes: asks for an ACK",
+		"send only 2 bytes, pad 2":              "10.99.0.1 > 10.99.0.2 RC SEND_ONLY QP 17 PSN 14864888, 2 bytes: ACK requested",
 		"write first":                           "10.99.0.1 > 10.99.0.2 RC RDMA_WRITE_FIRST QP 18 PSN 16777215, 1024 bytes: 65536 bytes at 0x7f3c5a2e1000, rkey 0x1a2b",
 		"read request":                          "10.99.0.1 > 10.99.0.2 RC RDMA_READ_REQUEST QP 19 PSN 5, 0 bytes: 65536 bytes at 0x7f3c5a2e1000, rkey 0x1a2b",
 		"read response only":                    "10.99.0.1 > 10.99.0.2 RC RDMA_READ_RESPONSE_ONLY QP 20 PSN 5, 4 bytes: ACK, MSN 9",
@@ -184,11 +184,11 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		{change(good.build(), 14+9, 6), true, "not RoCE v2"},
 		{change(good.build(), 14+6, 0, 9), true, "not RoCE v2"},
 		{change(good.build(), 14+6, 0x20, 0), false, "must not be fragmented"},
-		{change(good.build(), 14+20+4, 1, 0), false, "UDP length 256 in 28 bytes of IP payload"},
+		{change(good.build(), 14+20+4, 1, 0), false, "UDP length 256 does not fit 28 bytes of IP payload"},
 		{change(good.build(), 14+20+4, 0, 23), false, "15 bytes are too few"},
 		{change(good.build(), 14+20+8, 0x13), false, "ends within the headers of RC COMPARE_SWAP"},
 		{change(good.build(), 14+20+8+1, 0x30), false, "too few for RC ACKNOWLEDGE"},
-		{change(six.build(), 14+6, 43), true, "IPv6 extension header 43 comes first"},
+		{change(six.build(), 14+6, 43), true, "not RoCE v2: cannot decode the IPv6 extension header 43"},
 		{change(six.build(), 14+6, 58), true, "not RoCE v2"},
 		{change(six.build(), 14+4, 0, 0), true, "not RoCE v2"},
 	} {

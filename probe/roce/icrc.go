@@ -5,8 +5,7 @@ import (
 	"math/bits"
 )
 
-// checkICRC compares the last four bytes of a segment, which begins with the BTH, with what they should
-// be.
+// checkICRC checks the last four bytes of a segment, which begins with the BTH.
 func (d *decoder) checkICRC(segment []byte) {
 	if d.ipHeader == nil {
 		return
@@ -17,10 +16,10 @@ func (d *decoder) checkICRC(segment []byte) {
 	}
 }
 
-// icrc is the invariant CRC over an IP header without options, a UDP header and what follows up to the
-// ICRC itself (annex A17.3.4; the kernel's drivers/infiniband/sw/rxe/rxe_icrc.c). What routers and
-// checksum offloads may change counts as all ones, and so do 8 bytes in place of InfiniBand's local
-// route header. The result's first byte on the wire is its highest.
+// icrc returns the invariant CRC over an IP header without options, a UDP header, and the rest up to the ICRC itself
+// (annex A17.3.4; the kernel's drivers/infiniband/sw/rxe/rxe_icrc.c). Fields that routers and checksum offloads may
+// change count as all ones, and so do the 8 bytes for InfiniBand's local route header. The first byte on the wire is
+// the highest of the result.
 func icrc(ip, udp, rest []byte) uint32 {
 	var head [8 + ipv6Length + udpLength + bthLength]byte
 	for i := range 8 {
@@ -40,5 +39,5 @@ func icrc(ip, udp, rest []byte) uint32 {
 	n += copy(b[n:], rest[:bthLength])
 	b[n-bthLength+4] = 0xff // FECN, BECN and six reserved bits
 	crc := crc32.Update(crc32.ChecksumIEEE(head[:8+n]), crc32.IEEETable, rest[bthLength:])
-	return bits.ReverseBytes32(crc) // it is sent least significant byte first
+	return bits.ReverseBytes32(crc) // the least significant byte is sent first
 }

@@ -2,13 +2,13 @@ package roce
 
 import "fmt"
 
-// Opcode is a BTH's: three bits of transport service, five of operation.
+// Opcode is the opcode of a BTH: three bits of transport service, five of operation.
 type Opcode uint8
 
 // CNP is the congestion notification packet (InfiniBand specification, annex A17.9.3).
 const CNP Opcode = 0x81
 
-// The operations that this package decides by, without their service.
+// The operations that this package treats specially, without their service.
 const (
 	opSendOnly     = 0x04
 	opSendOnlyImm  = 0x05
@@ -22,8 +22,8 @@ const (
 	operationsMask = 0x1f
 )
 
-// services are the opcode's high three bits (enum in the kernel's include/rdma/ib_pack.h). 0xc0 and
-// 0xe0 are the manufacturer's, and stay unnamed.
+// services are the opcode's high three bits (enum in the kernel's include/rdma/ib_pack.h). 0xc0 and 0xe0 are
+// manufacturer-specific and have no name.
 var services = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "", ""}
 
 const (
@@ -88,7 +88,7 @@ var operations = [32]struct {
 func (o Opcode) service() int   { return int(o >> 5) }
 func (o Opcode) operation() int { return int(o & operationsMask) }
 
-// known is true of the opcodes that have a name, and so known headers.
+// known reports whether the opcode has a name and known headers.
 func (o Opcode) known() bool {
 	op := o.operation()
 	switch o.service() {
@@ -106,7 +106,7 @@ func (o Opcode) known() bool {
 	return false
 }
 
-// String is such as "RC SEND_ONLY", or the number of an opcode without a name.
+// String returns a name such as "RC SEND_ONLY", or the number of an opcode without a name.
 func (o Opcode) String() string {
 	switch {
 	case o == CNP:
@@ -117,7 +117,7 @@ func (o Opcode) String() string {
 	return services[o.service()] + " " + operations[o.operation()].name
 }
 
-// headers are what follows the BTH, before the payload.
+// headers returns the headers between the BTH and the payload.
 func (o Opcode) headers() headers {
 	if !o.known() || o == CNP {
 		return 0
@@ -139,18 +139,18 @@ func (o Opcode) headers() headers {
 	return h
 }
 
-// reliable is true of the services that acknowledge and send again.
+// reliable reports whether the service acknowledges and retransmits.
 func (o Opcode) reliable() bool {
 	return o.service() == serviceRC || o.service() == serviceRD || o.service() == serviceXRC
 }
 
-// response is true of acknowledgements and of the data that a read asked for.
+// response reports whether the opcode is an acknowledgement or the data of a read.
 func (o Opcode) response() bool {
 	op := o.operation()
 	return o.reliable() && op >= opReadFirst && op <= opAtomicAck
 }
 
-// readResponse is true of the data that a read asked for.
+// readResponse reports whether the opcode is the data of a read.
 func (o Opcode) readResponse() bool {
 	op := o.operation()
 	return o.reliable() && op >= opReadFirst && op <= opReadOnly

@@ -19,19 +19,19 @@ const (
 // Record is one captured frame.
 type Record struct {
 	Time time.Time
-	// Length is the frame's on the wire, in bytes; Frame may be shorter.
+	// Length is the frame's length on the wire, in bytes; Frame may be shorter.
 	Length int
 	Frame  []byte
 }
 
-// Writer writes a capture of Ethernet frames with nanoseconds. It buffers nothing.
+// Writer writes a capture of Ethernet frames with nanosecond timestamps. It does not buffer.
 type Writer struct {
 	w io.Writer
 	b []byte
 }
 
-// NewWriter writes a capture's head. snapLen is the most bytes that a record may have, for readers to
-// know; longer frames are cut to it.
+// NewWriter writes the header of a capture. snapLen is the maximum length of a record in bytes; longer frames are cut
+// off.
 func NewWriter(w io.Writer, snapLen int) (*Writer, error) {
 	if snapLen < 1 || snapLen > maxFrame {
 		return nil, fmt.Errorf("begin capture: a snap length of %d: from 1 to %d are possible", snapLen, maxFrame)
@@ -49,7 +49,7 @@ func NewWriter(w io.Writer, snapLen int) (*Writer, error) {
 	return &Writer{w: w, b: make([]byte, 0, 16+snapLen)}, nil
 }
 
-// Write adds one record with one call of the underlying writer.
+// Write writes one record with one call of the underlying writer.
 func (w *Writer) Write(r Record) error {
 	frame := r.Frame[:min(len(r.Frame), cap(w.b)-16)]
 	le := binary.LittleEndian

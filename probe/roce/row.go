@@ -14,11 +14,11 @@ type Row struct {
 	TargetQP uint32     `json:"target_qp"`
 	PSN      uint32     `json:"psn"`
 	Payload  int        `json:"payload"` // bytes
-	// Detail is what the extension headers say, and what stands out.
+	// Detail describes the extension headers and anything unusual.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Row is the packet for people.
+// Row returns the packet as a line of a table.
 func (p *Packet) Row() Row {
 	return Row{Source: p.Source, Target: p.Target, Opcode: p.Opcode.String(), TargetQP: p.TargetQP, PSN: p.PSN, Payload: p.Payload, Detail: p.detail()}
 }
@@ -45,7 +45,7 @@ func (p *Packet) detail() string {
 		add("invalidates rkey %#x", *p.Invalidate)
 	}
 	if p.AckRequest {
-		add("asks for an ACK")
+		add("ACK requested")
 	}
 	if p.CongestionExperienced() {
 		add("congestion marked")

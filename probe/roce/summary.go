@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Flow is what went from one host to one queue pair of another.
+// Flow has the packets from one host to one queue pair of another.
 type Flow struct {
 	Source netip.Addr `json:"source"`
 	Target netip.Addr `json:"target"`
-	// SourceQP is the sender's, which only datagrams tell. For the others it is found where answers carry
-	// sequence numbers that the requests of just one queue pair had; else it is 0.
+	// SourceQP is the sender's queue pair. Only datagrams contain it. For other packets it is found if the
+	// sequence numbers of the answers match the requests of exactly one queue pair; otherwise it is 0.
 	SourceQP uint32  `json:"source_qp,omitempty"`
 	TargetQP uint32  `json:"target_qp"`
 	Packets  uint64  `json:"packets"`
 	Payload  uint64  `json:"payload"` // bytes
 	Opcodes  []Count `json:"opcodes"` // by opcode
-	// Retransmitted are requests and read responses whose PSN was not above all before it. A packet that
-	// the network doubled or reordered counts too.
+	// Retransmitted counts requests and read responses whose PSN was not above all earlier ones. Packets that
+	// the network duplicated or reordered count, too.
 	Retransmitted uint64 `json:"retransmitted,omitempty"`
 	NAKs          uint64 `json:"naks,omitempty"`
 	RNRs          uint64 `json:"rnrs,omitempty"`
@@ -27,21 +27,21 @@ type Flow struct {
 	BadICRC       uint64 `json:"bad_icrc,omitempty"` // the receiver drops these
 }
 
-// Count is how many packets had an opcode.
+// Count is the number of packets with an opcode.
 type Count struct {
 	Opcode  string `json:"opcode"`
 	Packets uint64 `json:"packets"`
 }
 
-// maxFlows bounds a summary's memory; every RDMA connection is two flows.
+// maxFlows limits a summary's memory; every RDMA connection has two flows.
 const maxFlows = 4096
 
-// maxTries bounds the search for a flow's sender, which looks through all flows.
+// maxTries limits how often a flow's sender is searched for, in all flows.
 const maxTries = 16
 
-// Summary sums packets up by flow. The zero value is empty and ready.
+// Summary counts packets by flow. The zero value is ready to use.
 type Summary struct {
-	// Others are packets of flows beyond the first 4096, which are not looked at.
+	// Others counts packets of flows beyond the first 4096; nothing else is known about them.
 	Others uint64
 	flows  map[flowKey]*flow
 }
@@ -59,7 +59,7 @@ type flow struct {
 	tries               int
 }
 
-// Add counts a packet. Packets come in the order in which they were seen.
+// Add counts a packet. Packets must be added in the order in which they were captured.
 func (s *Summary) Add(p *Packet) {
 	f := s.flow(flowKey{p.Source, p.Target, p.TargetQP})
 	if f == nil {
@@ -83,7 +83,7 @@ func (s *Summary) Add(p *Packet) {
 	}
 	if p.ICRCState == Bad {
 		f.BadICRC++
-		return // its numbers may be wrong
+		return // its fields may be wrong
 	}
 	if p.DETH != nil {
 		f.SourceQP = p.DETH.SourceQP
@@ -105,7 +105,7 @@ func (s *Summary) Add(p *Packet) {
 		f.tries++
 		s.pair(f, p.PSN)
 	}
-	// A read request stands for as many PSNs as it is answered with.
+	// A read request uses one PSN for each packet of its answer.
 	if f.peer != nil {
 		f.peer.requests.see(p.PSN)
 	}
@@ -126,8 +126,8 @@ func (s *Summary) flow(key flowKey) *flow {
 	return f
 }
 
-// pair finds the flow whose requests a flow's response with this PSN answers: they go to each other's
-// senders. Connections begin at random PSNs, so that mostly only one fits.
+// pair finds the opposite flow of f: the one whose requests match f's response with this PSN. Connections start at
+// random PSNs, so usually only one flow matches.
 func (s *Summary) pair(f *flow, psn uint32) {
 	var found *flow
 	for key, g := range s.flows {
@@ -145,7 +145,7 @@ func (s *Summary) pair(f *flow, psn uint32) {
 	}
 }
 
-// Flows are all flows, sorted by addresses and queue pair.
+// Flows returns all flows, sorted by addresses and queue pair.
 func (s *Summary) Flows() []Flow {
 	out := make([]Flow, 0, len(s.flows))
 	for _, f := range s.flows {
@@ -163,13 +163,13 @@ func (s *Summary) Flows() []Flow {
 	return out
 }
 
-// sequence is the highest PSN seen, of numbers that wrap at 24 bits.
+// sequence has the first and the highest PSN seen. PSNs wrap at 24 bits.
 type sequence struct {
 	seen        bool
 	first, last uint32
 }
 
-// see is 1 if the PSN is not above all before it.
+// see records a PSN. It returns 1 if the PSN is not above all earlier ones, otherwise 0.
 func (q *sequence) see(psn uint32) uint64 {
 	if !q.seen {
 		*q = sequence{seen: true, first: psn, last: psn}
@@ -182,8 +182,8 @@ func (q *sequence) see(psn uint32) uint64 {
 	return 0
 }
 
-// near is true of a PSN that a request of this sequence had, or that a read at its end reserved for the
-// answer.
+// near reports whether a request of this sequence may have used the PSN, or a read at its end may have reserved it
+// for the answer.
 func (q *sequence) near(psn uint32) bool {
 	const reserved = 1 << 16
 	return q.seen && (psn-q.first)&0xffffff <= ((q.last-q.first)&0xffffff)+reserved

@@ -12,7 +12,7 @@ const (
 	kindACK = 0
 	kindRNR = 1
 	kindNAK = 3
-	// noCredits: the receiver does not count its buffers.
+	// noCredits means that the receiver does not count its buffers.
 	noCredits = 31
 )
 
@@ -28,16 +28,16 @@ var rnrUnits = [32]int{
 func (s Syndrome) kind() int  { return int(s >> 5) }
 func (s Syndrome) value() int { return int(s & 0x1f) }
 
-// ACK is true of a positive answer.
+// ACK reports whether the answer is positive.
 func (s Syndrome) ACK() bool { return s.kind() == kindACK }
 
-// RNR is true where the receiver had no buffer, and asks to be sent to again after RNRTimer.
+// RNR reports whether the receiver had no buffer. The sender should retry after RNRTimer.
 func (s Syndrome) RNR() bool { return s.kind() == kindRNR }
 
-// NAK is true of a refusal. A PSN sequence error means that a packet was lost before.
+// NAK reports whether the answer is negative. A PSN sequence error means that an earlier packet was lost.
 func (s Syndrome) NAK() bool { return s.kind() == kindNAK }
 
-// RNRTimer is how long an RNR's sender should wait; 0 for others.
+// RNRTimer returns how long the sender should wait after an RNR; 0 for other syndromes.
 func (s Syndrome) RNRTimer() time.Duration {
 	if !s.RNR() {
 		return 0
@@ -45,7 +45,7 @@ func (s Syndrome) RNRTimer() time.Duration {
 	return time.Duration(rnrUnits[s.value()]) * 10 * time.Microsecond
 }
 
-// String is such as "ACK", "RNR NAK, 0.64ms" or "NAK, remote access error".
+// String returns a text such as "ACK", "RNR NAK, 0.64ms" or "NAK, remote access error".
 func (s Syndrome) String() string {
 	switch {
 	case s.ACK() && s.value() == noCredits:
