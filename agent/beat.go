@@ -7,41 +7,40 @@ import (
 	"time"
 )
 
-// Heartbeats go both ways, because x/crypto/ssh has no keepalive (golang/go#19338) and a dead path
-// otherwise goes unnoticed for minutes. Variables of the type, so that tests need not wait.
+// Both sides send heartbeats, because x/crypto/ssh has no keepalive (golang/go#19338): without them, a broken
+// path would go unnoticed for minutes.
 const (
 	beatEvery = 700 * time.Millisecond
-	deadAfter = 2800 * time.Millisecond // a dead link is noticed within 3 s
-	// A host that is slow to begin is slow to beat, as an emulated one is; and while a program that
-	// spins runs on a host of few processors, beats come late.
+	deadAfter = 2800 * time.Millisecond // so that a broken path is noticed within 3 s
+	// An emulated host is slow. A host with few processors sends heartbeats late while a program spins.
 	mostPatience = 20 * time.Second
 )
 
-// Patience is how long silence is borne of a host to which a connection took so long: the login, and
-// sending it a helper where it had none. A host that is given long for that is a slow one, however
-// quick it was this time.
+// Patience returns how long a host may be silent before its connection counts as broken. began is how long the
+// connection took, with the login and the upload of the helper; given is its timeout. A longer timeout also means
+// more patience: the operator expects a slow host.
 func Patience(began, given time.Duration) time.Duration {
 	return min(max(deadAfter, 4*began, given/3), mostPatience)
 }
 
-// pulse watches one direction: it sends a beat regularly and calls dead once nothing was heard.
+// pulse sends heartbeats, and watches for the other side's.
 type pulse struct {
-	last atomic.Int64  // monotonic, since start
-	load atomic.Int32  // requests under way that load the host
-	most time.Duration // of silence
+	last atomic.Int64  // when the other side was last heard, since t0
+	load atomic.Int32  // number of running requests that load the host
+	most time.Duration // the longest silence
 	t0   time.Time
 }
 
 func newPulse(most time.Duration) *pulse { return &pulse{t0: time.Now(), most: most} }
 
-// loaded is to be called before such a request; the returned function after it.
+// loaded must be called before each request, and the returned function after it. Busy requests extend the limit.
 func (p *pulse) loaded(method string) (done func()) {
 	if !strings.HasPrefix(method, Busy) {
 		return func() {}
 	}
 	p.load.Add(1)
 	return func() {
-		p.heard() // what was late may still be on its way
+		p.heard() // late heartbeats may still arrive
 		p.load.Add(-1)
 	}
 }
@@ -55,8 +54,8 @@ func (p *pulse) limit() time.Duration {
 
 func (p *pulse) heard() { p.last.Store(int64(time.Since(p.t0))) }
 
-// run returns when ctx ends, or after dead was called once. Sending is done beside watching: a
-// write may block for ever on a dead path.
+// run returns when ctx is done, or after it called dead because nothing was heard for too long. It sends in another
+// goroutine, because a write to a broken path may block forever.
 func (p *pulse) run(ctx context.Context, send func() error, dead func()) {
 	p.heard()
 	ctx, cancel := context.WithCancel(ctx)

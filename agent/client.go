@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// errLinkDead is why a client ended when the host fell silent.
-var errLinkDead = errors.New("the host fell silent: nothing was heard of it for some seconds")
+// errLinkDead is the reason of a client that ended because the host was silent.
+var errLinkDead = errors.New("the host stopped responding: nothing was received for some seconds")
 
-// Client asks a helper. Safe for concurrent use.
+// Client sends requests to a helper. It is safe for concurrent use.
 type Client struct {
 	Hello  Hello
 	stream io.ReadWriteCloser
@@ -28,8 +28,8 @@ type Client struct {
 	done   chan struct{}
 }
 
-// Connect waits for the helper's greeting and checks that it is the same build. The client owns
-// stream from here on, and ends when nothing is heard for longer than patience.
+// Connect waits for the helper's greeting, and checks that it is the same build. It takes ownership of stream. The
+// client ends when it receives nothing for longer than patience.
 func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, patience time.Duration) (*Client, error) {
 	br := bufio.NewReader(stream)
 	type greeting struct {
@@ -74,7 +74,7 @@ func greet(br *bufio.Reader) (Hello, error) {
 		return Hello{}, fmt.Errorf("read the helper's greeting: %w", err)
 	}
 	if f.Hello == nil {
-		return Hello{}, errors.New("read the helper's greeting: it said something else")
+		return Hello{}, errors.New("read the helper's greeting: received another message")
 	}
 	return *f.Hello, nil
 }
@@ -111,20 +111,20 @@ func (c *Client) end(why error) {
 	c.mu.Unlock()
 	c.cancel()
 	close(c.done)
-	// The stream may be dead; its own Close is bounded, and nobody needs its answer.
+	// The path may be broken: Close has a time limit, and its error does not matter.
 	_ = c.stream.Close()
 }
 
 // Close ends the conversation.
 func (c *Client) Close() { c.end(errors.New("the connection was closed")) }
 
-// Stream is what the conversation goes over: one that came by SSH carries files, too.
+// Stream returns the client's stream. An SSH stream can also transfer files.
 func (c *Client) Stream() io.ReadWriteCloser { return c.stream }
 
 // Dead is closed when the conversation has ended.
 func (c *Client) Dead() <-chan struct{} { return c.done }
 
-// Call implements Caller; a client speaks with one host, whatever its name.
+// Call implements Caller. A client is connected to one host, so it ignores the name.
 func (c *Client) Call(ctx context.Context, _, method string, params, result any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 	}
 }
 
-// reason prefers why the conversation ended over a broken pipe; the reader may be a moment behind.
+// reason returns why the conversation ended, instead of a broken pipe. It waits for the reader, which may be a moment behind.
 func (c *Client) reason(err error) error {
 	select {
 	case <-c.done:

@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// magic opens the helper's side of the stream. Everything before it is noise of login shells.
+// magic is the start of the helper's output. Everything before it comes from login shells.
 const magic = "\x00fabricform-agent 1\n"
 
-// maxFrame bounds one frame, so that a hostile length cannot exhaust memory. A snapshot of a host
-// with 10,000 routes is about 2 MiB.
+// maxFrame limits the size of a frame, so that a hostile length cannot exhaust memory. A snapshot of a host with
+// 10,000 routes has about 2 MiB.
 const maxFrame = 32 << 20
 
-// maxNoise bounds what is skipped while looking for magic.
+// maxNoise limits how much output is skipped before magic.
 const maxNoise = 256 << 10
 
 // frame is one message in either direction. A frame without a method and an ID is a heartbeat.
@@ -30,17 +30,17 @@ type frame struct {
 	Hello  *Hello          `json:"hello,omitempty"` // the helper's first frame
 }
 
-// Hello is who the helper is.
+// Hello describes the helper.
 type Hello struct {
 	Version string `json:"version"` // build id; must equal the client's
 	UID     int    `json:"uid"`
 	Arch    string `json:"arch"`
 }
 
-// Error is a request's failure, as the host tells it.
+// Error is a request's failure, as the host reports it.
 type Error struct {
 	Message string `json:"message"`
-	Stale   bool   `json:"stale,omitempty"` // the host moved since the plan was made
+	Stale   bool   `json:"stale,omitempty"` // the host changed since the plan was made
 	Held    bool   `json:"held,omitempty"`  // another transaction is open on the host
 }
 
@@ -69,8 +69,7 @@ func (fw *frameWriter) write(f frame) error {
 	return err
 }
 
-// readFrame reads one frame. The buffer grows with what really arrives, so that a lying length
-// costs nothing.
+// readFrame reads one frame. The buffer grows with the received data, so a wrong length costs no memory.
 func readFrame(r *bufio.Reader) (frame, error) {
 	var f frame
 	var head [4]byte
@@ -94,7 +93,7 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	return f, nil
 }
 
-// skipToMagic discards login noise up to and including magic and returns the tail of the noise.
+// skipToMagic skips output up to and including magic, and returns the end of the skipped output.
 func skipToMagic(r *bufio.Reader) (noise string, err error) {
 	var seen []byte
 	for len(seen) < maxNoise {
@@ -110,7 +109,7 @@ func skipToMagic(r *bufio.Reader) (noise string, err error) {
 	return tail(seen), errors.New("no helper answered within 256 KiB of output")
 }
 
-// tail keeps the last 2 KiB, with control characters made visible.
+// tail returns the last 2 KiB, with control characters replaced.
 func tail(b []byte) string {
 	if len(b) > 2048 {
 		b = b[len(b)-2048:]

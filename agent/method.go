@@ -6,38 +6,38 @@ import (
 	"fmt"
 )
 
-// Method is one remote call: its name on the wire, and the types of its request and of its answer on both
-// sides. A call is declared once, as a variable of this type.
+// Method is one remote call: its name on the wire, and the types of its request and its answer. Each call is declared
+// once, as a variable of this type.
 type Method[P, R any] string
 
-// Busy begins the names of methods that keep a host's processors busy while they run. perftest polls
-// without a pause, as RDMA programs and NCCL's proxies do, and Soft-RoCE works in the kernel's softirqs,
-// which come before any process. Heartbeats may be late then.
+// Busy is the prefix of methods that keep a host's processors busy: perftest and NCCL's proxy threads poll without a
+// pause, and Soft-RoCE runs in the kernel's softirqs, which take precedence over processes. Heartbeats may be late
+// during such a call.
 const Busy = "busy."
 
-// Caller reaches hosts by their names.
+// Caller calls hosts by their names.
 type Caller interface {
-	// Call asks for method on host and decodes the answer into result, which may be nil.
+	// Call calls a method on a host, and decodes the answer into result, which may be nil.
 	Call(ctx context.Context, host, method string, params, result any) error
 }
 
-// Call asks a host.
+// Call calls the method on a host.
 func (m Method[P, R]) Call(ctx context.Context, c Caller, host string, params P) (R, error) {
 	var r R
 	err := c.Call(ctx, host, string(m), params, &r)
 	return r, err
 }
 
-// Handler answers one request. It must honour ctx, which ends with the stream.
+// Handler answers one request. It must stop when ctx is done, which is when the stream ends.
 type Handler func(ctx context.Context, params json.RawMessage) (any, error)
 
-// Served is a method together with what answers it.
+// Served is a method with its handler.
 type Served struct {
 	method string
 	answer Handler
 }
 
-// Serve is the helper's side of the method: do answers it.
+// Serve returns the method with do as its handler.
 func (m Method[P, R]) Serve(do func(context.Context, P) (R, error)) Served {
 	return Served{string(m), func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var p P
@@ -48,10 +48,10 @@ func (m Method[P, R]) Serve(do func(context.Context, P) (R, error)) Served {
 	}}
 }
 
-// Table is all that a helper answers, by the names of methods.
+// Table has a helper's handlers, by the names of their methods.
 type Table map[string]Handler
 
-// NewTable makes a table. Two methods of one name are an error.
+// NewTable makes a table. Two methods with one name are an error.
 func NewTable(all ...Served) (Table, error) {
 	t := Table{}
 	for _, s := range all {

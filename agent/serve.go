@@ -1,5 +1,5 @@
-// Package agent is the conversation between laptop and helper: requests and answers over any byte
-// stream, with heartbeats both ways. Serve runs beside the kernel, Client on the laptop.
+// Package agent is the protocol between the operator's machine and the helper on a host: requests and answers over any
+// byte stream, with heartbeats in both directions. Serve runs on the host, Client on the operator's machine.
 package agent
 
 import (
@@ -14,11 +14,11 @@ import (
 	"sync"
 )
 
-// errClientLost is why Serve ended when the client fell silent.
-var errClientLost = errors.New("the client fell silent")
+// errClientLost is the error of Serve if the client was silent.
+var errClientLost = errors.New("the client stopped responding")
 
-// Serve answers requests from r on w until the stream ends or the client falls silent. Requests run
-// side by side; handlers that must not, lock.
+// Serve answers requests from r on w until the stream ends or the client stops responding. Requests run in parallel;
+// handlers that must not run in parallel take a lock.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table Table) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,12 +29,12 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 	if err := fw.write(frame{Hello: &Hello{Version: version, UID: os.Getuid(), Arch: runtime.GOARCH}}); err != nil {
 		return fmt.Errorf("greet client: %w", err)
 	}
-	// A helper whose client is gone does no harm for a while: what it has begun, a lease ends.
+	// A helper may outlive its client for a while: the lease ends whatever the client has started.
 	p := newPulse(mostPatience)
 	go p.run(ctx, func() error { return fw.write(frame{}) }, func() { cancel(errClientLost) })
 	frames := make(chan frame)
 	failed := make(chan error, 1)
-	go func() { // ends with the process, or when the stream does: a blocked read cannot be interrupted
+	go func() { // ends with the stream or the process, because a blocked read cannot be interrupted
 		br := bufio.NewReader(r)
 		for {
 			f, err := readFrame(br)
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 		case f := <-frames:
 			running.Go(func() {
 				defer p.loaded(f.Method)()
-				// A broken stream ends the loop above; here it only means that nobody listens.
+				// A broken stream ends the loop above. Here it only means that nobody reads the answer.
 				_ = fw.write(answer(ctx, f, table))
 			})
 		}

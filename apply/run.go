@@ -33,7 +33,7 @@ type Options struct {
 	OnFailure OnFailure
 	// Manual leaves the transaction open for Confirm. Without it, the hosts revert when the lease expires.
 	Manual bool
-	Lease  time.Duration // how long hosts wait for a client that fell silent
+	Lease  time.Duration // how long hosts wait for a client that stopped responding
 	// Unverified skips the live checks afterwards.
 	Unverified bool
 	// CheckRollback rolls back if a live check fails.

@@ -236,7 +236,7 @@ func (f *Fleet) comeBack(ctx context.Context, host string, patience time.Duratio
 			return nil
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
-			return fmt.Errorf("the host is no longer reachable: %w", err)
+			return fmt.Errorf("the host is unreachable: %w", err)
 		}
 		if err := retry.Pause(ctx, time.Second); err != nil {
 			return err

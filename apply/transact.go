@@ -232,8 +232,8 @@ func (c *coordinator) Prepare(ctx context.Context) error {
 	})
 }
 
-// Commit ends the transactions on all hosts and keeps the changes. fates says how it ended on each host. A
-// host that fell silent between its preparation and its commit is Lost.
+// Commit ends the transaction on all hosts and keeps the changes. fates says how it ended on each host. A
+// host that stopped responding between its preparation and its commit is Lost.
 func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex

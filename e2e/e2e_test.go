@@ -295,5 +295,5 @@ func TestADeadPathIsNoticedInTheMiddleOfACheck(t *testing.T) {
 	if err := cut.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	a.want(t, 3, "host a: the host fell silent")
+	a.want(t, 3, "host a: the host stopped responding")
 }

@@ -71,7 +71,7 @@ func (o *owned) undo() ([]Action, []Problem) {
 func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 	kind, _ := o.kinds.Lookup(a.Kind())
 	if kind.Undo == nil {
-		return fmt.Sprintf("the host's ownership record names %q, which this build cannot give back: use the build that wrote it", a)
+		return fmt.Sprintf("the host's ownership record names %q, which this build cannot restore: use the build that wrote it", a)
 	}
 	record := o.mine.Atoms[a]
 	c, touches, err := kind.Undo(o.in.Snapshot, a, record.Earlier)

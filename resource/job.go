@@ -16,28 +16,28 @@ const JobFile = host.StackDir + "/job.json"
 // The states of an installation.
 const (
 	JobRunning  = "running"
-	JobChecking = "checking" // all programs ended well, and the host is read again
+	JobChecking = "checking" // all programs succeeded, and the host is read again
 	JobFailed   = "failed"
 	JobDone     = "done"
 )
 
-// Job is an installation, as its journal says. One that says "running" and has no process any
-// more was interrupted: by a power cut, or by who killed it.
+// Job is an installation, as recorded in its journal. If the state is "running" but the process no longer exists, the
+// installation was interrupted: by a power failure, or because it was killed.
 type Job struct {
 	ID      string     `json:"id"`
 	Fabric  string     `json:"fabric"`
 	Who     string     `json:"who"`
-	Stack   string     `json:"stack,omitempty"` // inbox, mlnx_ofed or doca_ofed; "": not known
+	Stack   string     `json:"stack,omitempty"` // inbox, mlnx_ofed or doca_ofed; "" if unknown
 	State   string     `json:"state"`
-	Step    string     `json:"step,omitempty"` // the one that runs, or was the last
-	Why     string     `json:"why,omitempty"`  // it failed
+	Step    string     `json:"step,omitempty"` // the running or last step
+	Why     string     `json:"why,omitempty"`  // why it failed
 	Boot    string     `json:"boot"`
 	Process process.ID `json:"process"`
-	// Alive: its process runs now. Set by who reads the journal, never written.
+	// Alive means that the process is running. ReadJob sets it; it is not stored.
 	Alive bool `json:"alive,omitempty"`
 }
 
-// Interrupted is where the installation broke off; "": it did not.
+// Interrupted returns the step at which the installation was interrupted, or "" if it was not.
 func (j *Job) Interrupted() string {
 	if j == nil || j.State == JobDone || j.State == JobChecking || j.Alive {
 		return ""
@@ -45,7 +45,7 @@ func (j *Job) Interrupted() string {
 	return j.Step
 }
 
-// InterruptedFor is Interrupted where it was that stack's installation, or where nobody knows.
+// InterruptedFor is Interrupted for an installation of one stack. An unknown stack counts as this one.
 func (j *Job) InterruptedFor(stack string) string {
 	if j == nil || j.Stack != stack && j.Stack != "" {
 		return ""
@@ -53,8 +53,8 @@ func (j *Job) InterruptedFor(stack string) string {
 	return j.Interrupted()
 }
 
-// ReadJob reads the journal in the boot of that id; nil where there is none. What cannot be read is
-// taken as interrupted.
+// ReadJob reads the journal; nil if there is none. boot is the ID of the current boot. An unreadable journal counts as
+// an interrupted installation.
 func ReadJob(ctx context.Context, r host.Reader, boot string) *Job {
 	raw, err := r.ReadFile(ctx, JobFile)
 	if err != nil {
@@ -62,13 +62,13 @@ func ReadJob(ctx context.Context, r host.Reader, boot string) *Job {
 	}
 	j := &Job{}
 	if json.Unmarshal(raw, j) != nil {
-		return &Job{State: JobFailed, Step: "unknown", Why: "its journal " + JobFile + " cannot be read"}
+		return &Job{State: JobFailed, Step: "unknown", Why: "cannot read its journal " + JobFile}
 	}
 	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(ctx, r, j.Process)
 	return j
 }
 
-// runs says whether a process lives: number and start together name one (proc_pid_stat(5)).
+// runs reports whether a process is running: its PID and start time identify it (proc_pid_stat(5)).
 func runs(ctx context.Context, r host.Reader, p process.ID) bool {
 	stat := host.Text(ctx, r, "/proc/"+strconv.Itoa(p.PID)+"/stat")
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

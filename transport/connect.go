@@ -26,8 +26,8 @@ type connection struct {
 
 	ended   chan struct{}
 	end     sync.Once
-	silent  atomic.Bool // closed because the host fell silent
-	started atomic.Bool // the helper is running
+	silent  atomic.Bool // closed because the host stopped responding
+	started atomic.Bool // the helper runs
 }
 
 // keepAliveEvery and keepAlivePatience apply until the helper's own heartbeats start. x/crypto/ssh has no

@@ -8,50 +8,50 @@ import (
 var (
 	// Act carries out one action of a plan.
 	Act = agent.Method[ActParams, ActResult]("act")
-	// Undo gives back what a fabric made.
+	// Undo restores the values that a fabric changed.
 	Undo = agent.Method[UndoParams, ActResult]("undo")
-	// Enrol keeps a fabric's roster and history on the host.
+	// Enrol stores a fabric's list of hosts and history on the host.
 	Enrol = agent.Method[EnrolParams, struct{}]("enrol")
 )
 
 // ActParams asks for one action of a plan.
 type ActParams struct {
-	Fabric   string            `json:"fabric"` // who will own what is made
+	Fabric   string            `json:"fabric"` // the fabric that will own the changes
 	Resource resource.Resource `json:"resource"`
 	Changes  []resource.Change `json:"changes"` // what the plan showed
-	// Disturbed is true if an earlier action of this plan changed something below this resource: the kernel may
-	// have dropped more (routes of a bounced link), which is then restored and reported. Earlier builds wrote
-	// it as "settling" into the steps that hosts keep.
+	// Disturbed means that an earlier action of this plan changed something below this resource. The kernel may
+	// have dropped more, such as the routes of a bounced link; Act restores that and reports it in Also. The
+	// JSON name is that of earlier builds, whose steps hosts may still have.
 	Disturbed bool `json:"settling,omitempty"`
-	// Management allows that the operator's own path is touched, as the plan showed it.
+	// Management allows changes to the operator's own path, as shown in the plan.
 	Management bool `json:"management,omitempty"`
-	// Later are differences that another action of this plan takes care of.
+	// Later are the differences that another action of this plan removes.
 	Later []resource.Change `json:"later,omitempty"`
-	// Tx is the transaction that the change is part of; nothing is changed without one.
+	// Tx is the transaction of the change. Nothing is changed without one.
 	Tx TxRef `json:"tx"`
 }
 
-// ActResult says what was changed: the plan's changes, and what an earlier action had disturbed.
+// ActResult has the changes that were made: the plan's, and in Also those that restored what an earlier action had disturbed.
 type ActResult struct {
 	Changes []resource.Change `json:"changes"`
 	Also    []resource.Change `json:"also,omitempty"`
 }
 
-// UndoParams asks to give back what a fabric made: each change's value is still From, and becomes
-// To. Forget names atoms that are no longer ours.
+// UndoParams asks to restore the values that a fabric changed. Each atom in Changes must still have the value From, and
+// gets the value To. The atoms in Forget stay as they are, and are removed from the ownership record.
 type UndoParams struct {
 	Fabric  string            `json:"fabric"`
 	Changes []resource.Change `json:"changes,omitempty"`
 	Forget  []resource.Atom   `json:"forget,omitempty"`
-	// Management allows that the operator's own path is touched, as the plan showed it.
+	// Management allows changes to the operator's own path, as shown in the plan.
 	Management bool  `json:"management,omitempty"`
 	Tx         TxRef `json:"tx"`
 }
 
-// EnrolParams tells the host which hosts its fabric has. An empty roster on a host where nothing is
-// owned any more removes the record.
+// EnrolParams has the hosts of the host's fabric. With an empty roster, a host on which the fabric owns nothing removes
+// its record.
 type EnrolParams struct {
 	Fabric string            `json:"fabric"`
 	Roster []resource.Member `json:"roster"`
-	Entry  *resource.Entry   `json:"entry,omitempty"` // for the history; nil where nothing was changed
+	Entry  *resource.Entry   `json:"entry,omitempty"` // for the history; nil if nothing was changed
 }

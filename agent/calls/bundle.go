@@ -9,31 +9,31 @@ import (
 )
 
 var (
-	// MakeRoom says where a bundle is to be uploaded to, and from which byte on.
+	// MakeRoom makes space for a bundle, and returns where to upload it and from which byte on.
 	MakeRoom = agent.Method[Bundle, BundleRoom]("bundle.room")
-	// CheckBundle hashes what was uploaded.
+	// CheckBundle checks the hash of an uploaded bundle.
 	CheckBundle = agent.Method[Bundle, BundleRoom]("bundle.check")
-	// StartRelay begins to hand out a bundle to other hosts.
+	// StartRelay starts to serve a bundle to other hosts.
 	StartRelay = agent.Method[Bundle, Relay]("relay.serve")
 	// Fetch fetches a part of a bundle from a relay.
 	Fetch = agent.Method[FetchParams, Fetched]("relay.fetch")
-	// EndRelay stops handing out a bundle.
+	// EndRelay stops serving a bundle.
 	EndRelay = agent.Method[RelayEnd, struct{}]("relay.end")
 )
 
-// Bundle names a file and what it is.
+// Bundle identifies a file by its name, hash and size.
 type Bundle struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // lower case hexadecimal
 	Size   int64  `json:"size"`   // bytes
 }
 
-// name keeps to characters that mean nothing to anybody.
+// name admits only characters that are not special anywhere.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,200}$`)
 
 var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Check refuses what could not be a bundle's file, size or hash.
+// Check returns an error if the name, the size or the hash is invalid.
 func (b Bundle) Check() error {
 	if !name.MatchString(b.Name) || !hash.MatchString(b.SHA256) || b.Size <= 0 {
 		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is not a valid bundle", b.Name, b.Size, b.SHA256)
@@ -41,39 +41,39 @@ func (b Bundle) Check() error {
 	return nil
 }
 
-// Part is the name of the file that it grows in; another content under the same name has another one.
+// Part returns the name of the file for a partial upload. It depends on the hash, so that two bundles with one name have different files.
 func (b Bundle) Part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
 
-// BundleRoom is where a bundle may be uploaded to.
+// BundleRoom is the place for an upload of a bundle.
 type BundleRoom struct {
 	Path  string `json:"path"`
-	Have  int64  `json:"have"`  // bytes of it that are there
-	Whole bool   `json:"whole"` // it is there, and was checked
+	Have  int64  `json:"have"`  // bytes that the host already has
+	Whole bool   `json:"whole"` // the host has the whole bundle, and has checked it
 }
 
-// Relay is where a host hands out a bundle.
+// Relay is where a host serves a bundle.
 type Relay struct {
-	Addresses []netip.Addr `json:"addresses"` // of the host, but loopback and link-local ones
+	Addresses []netip.Addr `json:"addresses"` // of the host, without loopback and link-local ones
 	Port      uint16       `json:"port"`
 	Token     string       `json:"token"`
 }
 
-// FetchParams ask a host to fetch a part of a bundle from a relay.
+// FetchParams asks a host to fetch a part of a bundle from a relay.
 type FetchParams struct {
 	Bundle Bundle `json:"bundle"`
 	Relay  Relay  `json:"relay"`
 }
 
-// Fetched is how far that came.
+// Fetched is the progress of a fetch.
 type Fetched struct {
-	Have  int64      `json:"have"` // bytes that are there
+	Have  int64      `json:"have"` // bytes that the host has
 	Whole bool       `json:"whole"`
 	From  netip.Addr `json:"from"` // the relay's address that answered
 }
 
-// RelayEnd ends a relaying.
+// RelayEnd asks a relay to stop.
 type RelayEnd struct {
-	Token string `json:"token"` // "": it did not begin
-	// Remove is a bundle that the host has for others only; its name is empty where it keeps it.
+	Token string `json:"token"` // "" if the relay did not start
+	// Remove is a bundle that the host has only for other hosts. Its name is empty if the host keeps the bundle.
 	Remove Bundle `json:"remove"`
 }

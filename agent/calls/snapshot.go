@@ -1,5 +1,5 @@
-// Package calls declares what a host is asked about itself and about changes. Calls that measure are
-// declared beside their measurements, in probe.
+// Package calls declares the remote calls that read or change a host. The calls that measure are declared in package
+// probe.
 package calls
 
 import (
@@ -13,17 +13,16 @@ var Snapshot = agent.Method[SnapshotParams, SnapshotResult]("snapshot")
 
 // SnapshotParams asks for the host's facts.
 type SnapshotParams struct {
-	// Resources are what is wanted of the host: each kind reads what it looks at for them.
+	// Resources are the host's declared resources. Each kind reads the facts that it needs for them.
 	Resources []resource.Resource `json:"resources,omitempty"`
-	// Ask is for what is to be shown before anything changes: the host's own programs are asked whether they
-	// would take what differs, and homes are looked into. Such a read may take some seconds, and never
-	// happens within a transaction.
+	// Ask is set for a plan: the host's own programs check whether they would accept the changes, and home
+	// folders are searched. Such a snapshot may take some seconds. It is never taken during a transaction.
 	Ask bool `json:"ask,omitempty"`
 }
 
-// SnapshotResult is the host's facts, and what fabrics made on it.
+// SnapshotResult has the host's facts and the ownership records of its fabrics.
 type SnapshotResult struct {
 	Snapshot *facts.Snapshot   `json:"snapshot"`
 	Records  []resource.Record `json:"records,omitempty"`
-	Refused  map[string]string `json:"refused,omitempty"` // why, by the address of a resource that was asked about
+	Refused  map[string]string `json:"refused,omitempty"` // why the host's programs would not accept a resource, by its address
 }

@@ -20,24 +20,24 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 )
 
-// A bundle arrives in a folder of the login user's, because SFTP runs as that user, and is moved to
-// one of root's once its hash was checked.
+// arrivals is where bundles are uploaded. It belongs to the login user, because SFTP runs as that user. After the check
+// of its hash, a bundle is moved to a folder of root.
 const arrivals = file.StateDir + "/bundles"
 
 func (f stackFolder) bundles() string { return f.file(filepath.Base(host.BundleDir)) }
 
-// has is an error where a bundle is not there any more, or another one under its name.
+// has returns an error if the bundle is missing, or if its file has another content.
 func (f stackFolder) has(b calls.Bundle) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
 	if whole, err := hashed(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
-		return errors.Join(err, fmt.Errorf("the bundle %s is not there any more: somebody sent another one, or installed it; plan again", b.Name))
+		return errors.Join(err, fmt.Errorf("the bundle %s is no longer on the host: another one was uploaded, or it was installed; plan again", b.Name))
 	}
 	return nil
 }
 
-// removeBut removes the files of a folder, but those of these names.
+// removeBut removes all files of a folder, except those with these names.
 func removeBut(dir string, but ...string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,21 +50,21 @@ func removeBut(dir string, but ...string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove bundles that nobody needs any more: %w", err)
+		return fmt.Errorf("remove old bundles: %w", err)
 	}
 	return nil
 }
 
-// torn is how much of a broken upload's end is sent again: writes are under way side by side (16 of
-// 32 KiB), and the last ones may have left holes.
+// torn is how many bytes at the end of an interrupted upload are sent again: SFTP has 16 writes of 32 KiB in flight,
+// so the end may have holes.
 const torn = 2 << 20
 
-// unpackedTimes is the space that a bundle takes beside itself until it is installed, in its own
-// sizes: unpacked, and its packages installed.
+// unpackedTimes is the additional space that the installation of a bundle needs, as a multiple of its size: for the
+// unpacked files and the installed packages.
 const unpackedTimes = 3
 
-// bundleRoom says where to upload to, and from where on. Other bundles go, and what broken uploads
-// left: a host has one stack. Too little space is an error before the first byte.
+// bundleRoom returns where to upload a bundle, and from which byte on. It removes other bundles and interrupted uploads,
+// because a host has only one stack. It returns an error if the space is too small.
 func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
 	if err := b.Check(); err != nil {
 		return calls.BundleRoom{}, err
@@ -74,7 +74,7 @@ func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom
 			return calls.BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
-	unlock, err := s.lockStack() // an installation may read the other one
+	unlock, err := s.lockStack() // an installation may be reading another bundle
 	if err != nil {
 		return calls.BundleRoom{}, err
 	}
@@ -108,13 +108,13 @@ func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom
 		there = max(there, info.Size())
 	}
 	if need := b.Size - there + unpackedTimes*b.Size; free < need {
-		return calls.BundleRoom{}, fmt.Errorf("there are %d MB free below %s, and %s takes %d MB until it is installed: make space", free/1e6, file.StateDir, b.Name, need/1e6)
+		return calls.BundleRoom{}, fmt.Errorf("only %d MB are free below %s, but the installation of %s needs %d MB: make space", free/1e6, file.StateDir, b.Name, need/1e6)
 	}
 	return room, nil
 }
 
-// removeOther removes a file that has a bundle's name and is another one, or what a loss of power left
-// of it, unless somebody put another there since it was looked at.
+// removeOther removes a file with a bundle's name but another content, or one that a power failure damaged. It does
+// nothing if the file was replaced since it was checked.
 func (s *server) removeOther(path string, looked fs.FileInfo) error {
 	unlock, err := s.lockStack()
 	if err != nil {
@@ -122,24 +122,24 @@ func (s *server) removeOther(path string, looked fs.FileInfo) error {
 	}
 	defer unlock()
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, looked) {
-		return nil //nolint:nilerr // it is gone
+		return nil //nolint:nilerr // it was removed or replaced
 	}
 	return os.Remove(path)
 }
 
-// giveToLogin makes a folder the login user's own, whom sudo names (sudo(8), SUDO_UID).
+// giveToLogin changes the owner of a folder to the login user, whose ID sudo sets in SUDO_UID (sudo(8)).
 func giveToLogin(dir string) error {
 	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
 	if err != nil || uid < 0 {
-		return nil //nolint:nilerr // the login is root's
+		return nil //nolint:nilerr // the login user is root
 	}
 	if err := os.Lchown(dir, uid, -1); err != nil {
 		return fmt.Errorf("let the login user write to %s: %w", dir, err)
 	}
-	return os.Chmod(filepath.Dir(dir), 0o755) // it is passed through only; what is secret in it has modes of its own
+	return os.Chmod(filepath.Dir(dir), 0o755) // only for access to the folder below; secret files have their own modes
 }
 
-// bundleCheck hashes what arrived, and keeps it where it is right. What is wrong is removed.
+// bundleCheck checks the hash of an uploaded bundle. It keeps a correct bundle and removes a wrong one.
 func (s *server) bundleCheck(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
 	if err := b.Check(); err != nil {
 		return calls.BundleRoom{}, err
@@ -152,12 +152,12 @@ func (s *server) bundleCheck(_ context.Context, b calls.Bundle) (calls.BundleRoo
 	return calls.BundleRoom{Whole: true, Have: b.Size}, nil
 }
 
-// keepBundle hashes a file, and puts it where bundles are where it is the right one. Else it is removed.
+// keepBundle moves a file to the bundles if its hash is correct. Otherwise it removes the file.
 func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error) {
 	if whole, err := hashed(part, b); err != nil || !whole {
 		return false, errors.Join(err, os.Remove(part))
 	}
-	unlock, err := s.lockStack() // an installation may read one of the same name, and removes all at its end
+	unlock, err := s.lockStack() // an installation may be reading a bundle with the same name, and removes all bundles at its end
 	if err != nil {
 		return false, err
 	}
@@ -165,10 +165,10 @@ func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error)
 	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, filepath.Join(s.stack.bundles(), b.Name))); err != nil {
 		return false, fmt.Errorf("keep %s: %w", b.Name, err)
 	}
-	return true, removeBut(s.stack.bundles(), b.Name) // what came from a relay, and was sent in the end
+	return true, removeBut(s.stack.bundles(), b.Name) // the partial file from a relay, if the bundle was uploaded instead
 }
 
-// hashed says whether a file is the bundle; false where it is not there or another one.
+// hashed reports whether a file exists and is the bundle.
 func hashed(path string, b calls.Bundle) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() != b.Size) {

@@ -52,7 +52,7 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 			refused                      string // "": it is done
 		}{
 			{name: "as shown", live: "1", tx: x.tx},
-			{name: "it moved", live: "7", tx: x.tx, refused: "moved since the plan was made"},
+			{name: "it moved", live: "7", tx: x.tx, refused: "changed since the plan was made"},
 			{name: "no transaction", live: "1", refused: "transaction"},
 			{name: "another's transaction", live: "1", tx: calls.TxRef{ID: x.tx.ID, Token: "guessed"}, refused: "another client"},
 			{name: "the operator's own path", live: "1", touches: "your own path", tx: x.tx, refused: "your own path"},

@@ -20,12 +20,12 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// InstallMain carries out the order that a helper left. It is a process of its own.
+// InstallMain installs a driver stack, as ordered by a helper. It runs in its own process.
 func InstallMain(ctx context.Context, h host.Host, kinds resource.Kinds, store *checkpoint.Store) error {
 	return installer{h, kinds, store, host.StackDir, arrivals}.run(ctx)
 }
 
-// installer is the process that installs.
+// installer is the process of an installation.
 type installer struct {
 	host     host.Host
 	kinds    resource.Kinds
@@ -40,7 +40,7 @@ func (i installer) run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	// A transaction that is opened from here on sees the lock; one from before is seen here.
+	// A transaction that is opened later sees the lock; noTransaction sees an earlier one.
 	if err := noTransaction(i.store); err != nil {
 		return err
 	}
@@ -62,14 +62,14 @@ func (i installer) run(ctx context.Context) error {
 		return err
 	}
 	if done := resource.ReadJob(ctx, i.host, boot); done != nil && done.ID == o.ID {
-		return fmt.Errorf("the order %s was carried out already", o.ID)
+		return fmt.Errorf("the order %s was already carried out", o.ID)
 	}
-	if o.Bundle != nil { // others send and install theirs until the lock is held
+	if o.Bundle != nil { // before the lock was held, another bundle may have been uploaded or installed
 		if err := i.stack.has(*o.Bundle); err != nil {
 			return err
 		}
 	}
-	j := &journal{path: i.stack.file("job.json"), job: resource.Job{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "the beginning", Boot: boot, Process: me}}
+	j := &journal{path: i.stack.file("job.json"), job: resource.Job{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "start", Boot: boot, Process: me}}
 	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
@@ -90,11 +90,11 @@ func (i installer) run(ctx context.Context) error {
 	return errors.Join(j.lost, removeBut(i.stack.bundles(), ""), removeBut(i.arrivals, ""))
 }
 
-// install makes the changes, and sees that nothing of them is left to do but what a reboot does.
+// install makes the changes, and checks that only changes are left that need a driver reload or a reboot.
 func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) error {
 	kind, ok := i.kinds.Lookup(o.Resource.Addr.Kind)
 	if !ok {
-		return fmt.Errorf("there is no kind %q", o.Resource.Addr.Kind)
+		return fmt.Errorf("unknown kind %q", o.Resource.Addr.Kind)
 	}
 	if err := kind.Apply(resource.WithLog(ctx, j), i.host, o.Resource.Spec, o.Changes); err != nil {
 		return err
@@ -109,19 +109,19 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 	}
 	for _, c := range left {
 		if c.Disruption < resource.DriverReload {
-			return fmt.Errorf("the programs ended well, and still: %s", c)
+			return fmt.Errorf("the programs succeeded, but a difference remains: %s", c)
 		}
 	}
 	return nil
 }
 
-// journal says how far the installation is, and has the log of what programs print.
+// journal has the progress of the installation, and the log of its programs' output.
 type journal struct {
 	path string
 	log  io.Writer
 	job  resource.Job
-	mu   sync.Mutex // of log and lost
-	lost error      // the first failure to keep what a program printed
+	mu   sync.Mutex // guards log and lost
+	lost error      // the first error of a write to the log
 }
 
 func (j *journal) write() error {
@@ -135,20 +135,20 @@ func (j *journal) write() error {
 	return nil
 }
 
-// Step implements resource.StepLog: the step is in the journal, on the disk, before it begins.
+// Step implements resource.StepLog. It writes the step to the journal on disk before the step begins.
 func (j *journal) Step(what string) error {
 	j.job.Step = short(what)
 	if err := j.write(); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(j, "# %s\n", what) // Write remembers
+	_, _ = fmt.Fprintf(j, "# %s\n", what) // Write records its error in lost
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost
 }
 
-// Write implements resource.StepLog. A log that cannot be written ends no program in its middle: the
-// next one does not start.
+// Write implements resource.StepLog. It never returns an error, because that would stop a program half-way. Instead,
+// the next step does not start.
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -158,7 +158,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// short keeps a command line readable.
+// short shortens a command line for display.
 func short(step string) string {
 	const most = 120
 	if r := []rune(step); len(r) > most {

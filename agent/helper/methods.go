@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package helper is the other side of the conversation with a host: it reads the host, changes it under a
-// transaction, and answers what measurements ask.
+// Package helper is the side of the protocol that runs on a host: it reads the host, changes it within a transaction,
+// and runs measurements.
 package helper
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Methods is the helper's side: all that a client may ask of this host.
+// Methods returns the helper's handlers for all calls.
 func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) (agent.Table, error) {
 	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
 	return agent.NewTable(append(probe.Served(),
@@ -62,8 +62,8 @@ type server struct {
 	relays         relays
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
-	acting         sync.Mutex // one action at a time: each re-reads before it changes
-	goesDown       func()     // gives back the lock of a host that restarts; kept, because Go closes a file that nobody has
+	acting         sync.Mutex // one action at a time: each reads the host again before it changes anything
+	goesDown       func()     // releases the lock of a rebooting host; stored, because Go closes an unreferenced file
 }
 
 func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.SnapshotResult, error) {
@@ -82,12 +82,12 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 	return calls.SnapshotResult{Snapshot: snap, Records: records, Refused: s.refused(ctx, snap, p.Resources)}, nil
 }
 
-// look reads what one kind looks at for one resource.
+// look reads the facts that a kind needs for one resource.
 func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resource) (*facts.Snapshot, error) {
 	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: []resource.Resource{r}})
 }
 
-// refused asks the host's own programs about resources that differ.
+// refused asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those that they would not.
 func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
 	out := map[string]string{}
 	for _, r := range about {
@@ -96,7 +96,7 @@ func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []reso
 			continue
 		}
 		if d, err := kind.Plan(snap, r.Spec); err != nil || len(d.Changes) == 0 {
-			continue // the planner says so
+			continue // the planner reports the error
 		}
 		if err := kind.Check(ctx, s.host, r.Spec); err != nil {
 			out[r.Addr.String()] = err.Error()
@@ -105,8 +105,8 @@ func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []reso
 	return out
 }
 
-// act re-reads what the plan read and makes the plan's changes only if they still are the
-// difference between wanted and found.
+// act reads the host again, and makes the plan's changes only if they are still the difference between the declared and
+// the actual state.
 func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
@@ -145,11 +145,11 @@ func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, e
 	return calls.ActResult{Changes: p.Changes, Also: also}, nil
 }
 
-// recheck compares what the plan showed with the difference now.
+// recheck compares the plan's changes with the current difference. also are differences that the plan does not have.
 func recheck(p calls.ActParams, now []resource.Change) (also []resource.Change, err error) {
 	var moved []string
 	for _, c := range p.Changes {
-		c.Drift = false // the plan's judgement, not the host's
+		c.Drift = false // the planner sets Drift, not the host
 		if !slices.Contains(now, c) {
 			moved = append(moved, "no longer: "+c.String())
 		}
@@ -163,11 +163,11 @@ func recheck(p calls.ActParams, now []resource.Change) (also []resource.Change, 
 	if len(moved) == 0 || p.Disturbed {
 		return also, nil
 	}
-	return nil, &agent.Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (%s); plan again",
+	return nil, &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (%s); plan again",
 		p.Resource.Addr, strings.Join(moved, "; "))}
 }
 
-// among says whether the plan showed this difference.
+// among reports whether the plan has this change.
 func among(shown []resource.Change, c resource.Change) bool {
 	return slices.ContainsFunc(shown, func(o resource.Change) bool { o.Drift = false; return o == c })
 }

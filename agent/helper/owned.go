@@ -16,7 +16,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// records reads what every fabric made on this host, sorted by fabric.
+// records reads the ownership records of all fabrics on this host, sorted by fabric.
 func (s *server) records(ctx context.Context) ([]resource.Record, error) {
 	found, err := s.host.Records(ctx)
 	if err != nil {
@@ -26,17 +26,17 @@ func (s *server) records(ctx context.Context) ([]resource.Record, error) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		var r resource.Record
 		if err := json.Unmarshal(found[name], &r); err != nil {
-			return nil, fmt.Errorf("read ownership record of fabric %q: %w; it is in /var/lib/fabricform: restore it from a backup, or remove it and with it what fabricform knows of its own work here", name, err)
+			return nil, fmt.Errorf("read ownership record of fabric %q: %w; restore the file in /var/lib/fabricform from a backup, or remove it: fabricform then no longer knows what it changed on this host", name, err)
 		}
 		if r.Version != resource.RecordVersion || r.Fabric != name {
-			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q; this build knows version %d: use the release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
+			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q, but this build supports version %d: use the release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
 		}
 		out = append(out, r)
 	}
 	return out, nil
 }
 
-// record is one fabric's, empty where it made nothing here yet.
+// record returns one fabric's record. It is empty if the fabric owns nothing here yet.
 func (s *server) record(ctx context.Context, fabric string) (*resource.Record, error) {
 	all, err := s.records(ctx)
 	if err != nil {
@@ -56,15 +56,15 @@ func (s *server) save(r *resource.Record) error {
 	}
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
-		return fmt.Errorf("keep ownership record: %w", err)
+		return fmt.Errorf("store ownership record: %w", err)
 	}
 	return s.host.SaveRecord(r.Fabric, text)
 }
 
-// note enters changes into the fabric's record before they are made.
+// note adds changes to the fabric's record before they are made.
 func (s *server) note(ctx context.Context, fabric string, changes []resource.Change) error {
 	if fabric == "" {
-		return errors.New("act: no fabric is named")
+		return errors.New("act: the request names no fabric")
 	}
 	r, err := s.record(ctx, fabric)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *server) note(ctx context.Context, fabric string, changes []resource.Cha
 	return s.save(r)
 }
 
-// undo gives atoms back, one after the other, and takes each out of the record once it is done.
+// undo restores atoms one after another, and removes each from the record once it is restored.
 func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
@@ -100,7 +100,7 @@ func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult,
 func (s *server) giveBack(ctx context.Context, c resource.Change, management bool) error {
 	kind, ok := s.kinds.Lookup(c.Atom.Kind())
 	if !ok || kind.Undo == nil {
-		return fmt.Errorf("this helper cannot give back %q", c.Atom)
+		return fmt.Errorf("this helper cannot restore %q", c.Atom)
 	}
 	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Atoms: []resource.Atom{c.Atom}})
 	if err != nil {
@@ -112,9 +112,9 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	}
 	switch live := now.From; {
 	case live == "" && c.To == "":
-		return nil // gone with something that went before it, as a bounced link's routes do
+		return nil // removed together with something else, such as the routes of a bounced link
 	case live != c.From && live != "":
-		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s moved since the plan was made (it is %s now, not %s); plan again", c.Atom, live, c.From)}
+		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again", c.Atom, live, c.From)}
 	}
 	if touches != "" && (!management || snap.Management.Unknown != "") {
 		return errors.New(touches)
@@ -122,7 +122,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)
 }
 
-// enrol keeps the roster, where the fabric owns something here.
+// enrol stores the roster and the history entry, if the fabric owns something here.
 func (s *server) enrol(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()

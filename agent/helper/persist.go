@@ -13,7 +13,7 @@ import (
 	"github.com/fabricform/fabricform/checkpoint"
 )
 
-// txPersist writes what lasts.
+// txPersist runs the persist stage.
 func (s *server) txPersist(ctx context.Context, p calls.TxPersist) (calls.TxPersisted, error) {
 	persist := s.store.Persist
 	if p.Partial {
@@ -31,7 +31,7 @@ func (s *server) txPersist(ctx context.Context, p calls.TxPersist) (calls.TxPers
 	return out, nil
 }
 
-// forward does the steps of a transaction that is persisting, those included that were done before.
+// forward runs all steps of the persist stage, including those that already ran.
 func (s *server) forward(ctx context.Context, t *checkpoint.Transaction) ([]calls.ActResult, error) {
 	if t.Partial {
 		return nil, nil
@@ -42,7 +42,7 @@ func (s *server) forward(ctx context.Context, t *checkpoint.Transaction) ([]call
 	}
 	var steps []calls.TxStep
 	if err := json.Unmarshal(snap.Forward, &steps); err != nil {
-		return nil, fmt.Errorf("read what the persist stage does: %w", err)
+		return nil, fmt.Errorf("read the steps of the persist stage: %w", err)
 	}
 	var done []calls.ActResult
 	for _, step := range steps {
@@ -59,8 +59,8 @@ func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.Tx
 	switch {
 	case step.Act != nil:
 		a := *step.Act
-		// What runs has changed since the plan was made, by the runtime stage or by a reset, and files
-		// may be there already.
+		// The runtime stage or a reset has changed the host since the plan was made, and some files may already
+		// be written.
 		a.Tx, a.Disturbed = tx, true
 		return s.act(ctx, a)
 	case step.Undo != nil:
@@ -80,8 +80,8 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 	}
 	open, err := s.store.FinishInterrupted(func(t *checkpoint.Transaction) error {
 		if _, err := s.forward(ctx, t); err != nil {
-			// Of what kind it is says nothing of the plan that is about to be made: it is not stale.
-			return &agent.Error{Message: fmt.Sprintf("finish what was proven before the reset: %v; put it right, or `fabricform rollback`", err)}
+			// Drop the error's flags: Stale would mean the plan that is being made, which is not stale.
+			return &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run `fabricform rollback`", err)}
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 	}
 	if open != nil && open.State == checkpoint.Reverting {
 		if _, err := s.store.Revert(ctx, open.ID, checkpoint.Revert, open.Why, s.restore); err != nil {
-			return calls.TxFinished{}, fmt.Errorf("finish a revert that was cut short: %w", err)
+			return calls.TxFinished{}, fmt.Errorf("finish an interrupted revert: %w", err)
 		}
 	}
 	after, err := s.store.Read(before.ID)

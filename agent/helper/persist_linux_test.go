@@ -271,7 +271,7 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	// It is told as what it is, and not as a plan that has gone stale: nobody has made one.
 	_, err := x.txFinishInterrupted(t.Context(), struct{}{})
 	var told *agent.Error
-	if !errors.As(err, &told) || told.Stale || told.Message != "finish what was proven before the reset: no space left on device; put it right, or `fabricform rollback`" {
+	if !errors.As(err, &told) || told.Stale || told.Message != "finish the transaction that a reset interrupted: no space left on device; fix the cause, or run `fabricform rollback`" {
 		t.Fatalf("got %v", err)
 	}
 	x.is(t, checkpoint.Persisting)

@@ -26,25 +26,25 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-// A host that has a bundle hands it to others over TCP: a line with a token and one with an offset in
-// bytes are asked, and the rest of the file is answered. The token is for this one relaying, and what
-// arrives is held against the bundle's SHA-256, so that nobody between them can put in anything.
+// A host that has a bundle serves it to other hosts over TCP. The request is a line with a token and a line with an
+// offset in bytes; the answer is the rest of the file. Each relay has its own token. The receiver checks the bundle's
+// SHA-256, so nobody in between can change the file.
 
 const (
-	fetchFor      = 2 * time.Second  // then it is told how far it came
+	fetchFor      = 2 * time.Second  // then the helper reports the progress
 	relayPatience = 10 * time.Second // for each piece
 	relayDial     = 2 * time.Second  // for each address
 	relayClients  = 16
 	piece         = 64 << 10 // bytes
 )
 
-// relays are the bundles that a helper hands out; they end with it.
+// relays are the bundles that a helper serves. They end with the helper.
 type relays struct {
 	mu   sync.Mutex
 	open map[string]net.Listener // by token
 }
 
-// relayServe begins to hand out a bundle that was checked.
+// relayServe starts to serve a checked bundle.
 func (s *server) relayServe(_ context.Context, b calls.Bundle) (calls.Relay, error) {
 	if err := s.stack.has(b); err != nil {
 		return calls.Relay{}, err
@@ -55,7 +55,7 @@ func (s *server) relayServe(_ context.Context, b calls.Bundle) (calls.Relay, err
 	}
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
-		return calls.Relay{}, fmt.Errorf("listen for those that fetch %s: %w", b.Name, err)
+		return calls.Relay{}, fmt.Errorf("listen for hosts that fetch %s: %w", b.Name, err)
 	}
 	out := calls.Relay{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
 	for _, p := range own {
@@ -71,14 +71,14 @@ func (s *server) relayServe(_ context.Context, b calls.Bundle) (calls.Relay, err
 	return out, nil
 }
 
-// relayEnd stops to hand out a bundle, and removes it where it was for others only. It may be asked again.
+// relayEnd stops serving a bundle, and removes it if it was only for other hosts. It can be repeated.
 func (s *server) relayEnd(_ context.Context, p calls.RelayEnd) (struct{}, error) {
 	s.relays.mu.Lock()
 	l := s.relays.open[p.Token]
 	delete(s.relays.open, p.Token)
 	s.relays.mu.Unlock()
 	if l != nil {
-		_ = l.Close() // nobody else knows it
+		_ = l.Close() // an error does not matter: the listener is not used any more
 	}
 	if p.Remove.Name == "" {
 		return struct{}{}, nil
@@ -93,13 +93,13 @@ func (s *server) relayEnd(_ context.Context, p calls.RelayEnd) (struct{}, error)
 	defer unlock()
 	for _, name := range []string{filepath.Join(s.stack.bundles(), p.Remove.Name), filepath.Join(s.arrivals, p.Remove.Part())} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return struct{}{}, fmt.Errorf("remove what was there for others: %w", err)
+			return struct{}{}, fmt.Errorf("remove the bundle for other hosts: %w", err)
 		}
 	}
 	return struct{}{}, nil
 }
 
-// ownAddresses are those under which others may reach this host, with their networks.
+// ownAddresses returns the addresses at which other hosts may reach this host, with their networks.
 func ownAddresses() (out []netip.Prefix, err error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -113,7 +113,7 @@ func ownAddresses() (out []netip.Prefix, err error) {
 	return out, nil
 }
 
-// handOut answers until the listener is closed.
+// handOut serves requests until the listener is closed.
 func handOut(l net.Listener, path, token string) {
 	room := make(chan struct{}, relayClients)
 	for {
@@ -126,7 +126,7 @@ func handOut(l net.Listener, path, token string) {
 			go func() {
 				defer func() { <-room }()
 				defer c.Close()
-				_ = handTo(c, path, token) // the other side asks again, and its operator is told
+				_ = handTo(c, path, token) // the other host tries again, and reports the error
 			}()
 		default:
 			_ = c.Close()
@@ -134,7 +134,7 @@ func handOut(l net.Listener, path, token string) {
 	}
 }
 
-// handTo sends the rest of a file to whoever knows the token.
+// handTo sends the rest of a file to a client with the token.
 func handTo(c net.Conn, path, token string) error {
 	if err := c.SetReadDeadline(time.Now().Add(relayPatience)); err != nil {
 		return err
@@ -156,17 +156,17 @@ func handTo(c net.Conn, path, token string) error {
 			return err
 		}
 		if _, err := io.CopyN(c, f, piece); err != nil {
-			return err // the file's end, too
+			return err // io.EOF at the end of the file
 		}
 	}
 }
 
-// readRequest reads who asks, and from which byte on.
+// readRequest checks the token, and returns the requested offset.
 func readRequest(r io.Reader, token string) (offset int64, err error) {
 	lines := bufio.NewReader(io.LimitReader(r, 128))
 	said, err := lines.ReadString('\n')
 	if err != nil || subtle.ConstantTimeCompare([]byte(strings.TrimSuffix(said, "\n")), []byte(token)) != 1 {
-		return 0, errors.Join(errors.New("somebody without the token"), err)
+		return 0, errors.Join(errors.New("a request with a wrong token"), err)
 	}
 	line, err := lines.ReadString('\n')
 	if err != nil {
@@ -174,28 +174,28 @@ func readRequest(r io.Reader, token string) (offset int64, err error) {
 	}
 	offset, err = strconv.ParseInt(strings.TrimSuffix(line, "\n"), 10, 64)
 	if err != nil || offset < 0 {
-		return 0, fmt.Errorf("%q is no offset", line)
+		return 0, fmt.Errorf("%q is not an offset", line)
 	}
 	return offset, nil
 }
 
-// relayFetch fetches for a while; whoever asks calls again until the bundle is whole. What is there
-// already is kept. A bundle with another hash is removed, and none of it is there then.
+// relayFetch fetches for a limited time. The caller repeats the call until the bundle is whole; each call continues
+// where the last one stopped. A bundle with a wrong hash is removed, and Have is then 0.
 func (s *server) relayFetch(ctx context.Context, p calls.FetchParams) (calls.Fetched, error) {
 	if err := p.Bundle.Check(); err != nil {
 		return calls.Fetched{}, err
 	}
-	// One at a time: whoever came second would write on in what the first has checked.
+	// Only one at a time: a second one would write to a file that the first has already checked.
 	unlock, err := lock.Try(s.stack.file("fetch.lock"))
 	if errors.Is(err, lock.ErrHeld) {
-		return calls.Fetched{}, &agent.Error{Held: true, Message: "somebody fetches a bundle here already"}
+		return calls.Fetched{}, &agent.Error{Held: true, Message: "another run is already fetching a bundle on this host"}
 	}
 	if err != nil {
 		return calls.Fetched{}, err
 	}
 	defer unlock()
 	if s.stack.has(p.Bundle) == nil {
-		return calls.Fetched{Have: p.Bundle.Size, Whole: true}, nil // the answer before was lost
+		return calls.Fetched{Have: p.Bundle.Size, Whole: true}, nil // the previous answer was lost
 	}
 	part := filepath.Join(s.stack.bundles(), p.Bundle.Part())
 	out, err := fetchTo(ctx, part, p)
@@ -208,7 +208,7 @@ func (s *server) relayFetch(ctx context.Context, p calls.FetchParams) (calls.Fet
 	return out, err
 }
 
-// fetchTo appends to a file, in a folder of root's own, what a relay hands out for a while.
+// fetchTo fetches from a relay for a limited time, and appends to a file in a folder of root.
 func fetchTo(ctx context.Context, part string, p calls.FetchParams) (out calls.Fetched, err error) {
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -225,13 +225,13 @@ func fetchTo(ctx context.Context, part string, p calls.FetchParams) (out calls.F
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	n, err := receive(c, f, p.Relay.Token, out.Have, p.Bundle.Size)
-	if err != nil && n == 0 { // what came counts, and the next one tells of what ended it
+	if err != nil && n == 0 { // if something arrived, the next call reports the error
 		return calls.Fetched{}, fmt.Errorf("fetch from %s: %w", from, err)
 	}
 	return calls.Fetched{Have: out.Have + n, From: from}, nil
 }
 
-// receive asks for what is missing, and appends to f what comes within a while.
+// receive requests the missing part, and appends to f what arrives within fetchFor.
 func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, err error) {
 	if err := c.SetDeadline(time.Now().Add(relayPatience)); err != nil {
 		return 0, err
@@ -252,7 +252,7 @@ func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, 
 	return n, nil
 }
 
-// dialRelay tries the relay's addresses, in their turn.
+// dialRelay tries the relay's addresses one after another.
 func dialRelay(ctx context.Context, r calls.Relay) (net.Conn, netip.Addr, error) {
 	own, err := ownAddresses()
 	if err != nil {
@@ -270,8 +270,8 @@ func dialRelay(ctx context.Context, r calls.Relay) (net.Conn, netip.Addr, error)
 	return nil, netip.Addr{}, errors.Join(errs...)
 }
 
-// inTurn puts addresses on a network that this host is on first. Its own are left out: bridges of
-// containers have the same one on many hosts.
+// inTurn sorts addresses on this host's networks first. It leaves out this host's own addresses: container bridges have
+// the same address on many hosts.
 func inTurn(addresses []netip.Addr, own []netip.Prefix) []netip.Addr {
 	out := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
 		return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == a })

@@ -83,12 +83,12 @@ func TestABundleComesFromARelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); !heldBy(err, "somebody") {
+	if _, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); !heldBy(err, "another run") {
 		t.Error(err)
 	}
 	unlock()
 	other := bundle("other.tgz", "x")
-	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is not there any more") {
+	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is no longer on the host") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(relay.stack.bundles(), b.Name), []byte(strings.Repeat("x", len(content))), 0o600); err != nil {

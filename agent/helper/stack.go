@@ -24,30 +24,28 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// An installation runs in a process of its own that outlives the helper: a package manager that is
-// killed because a connection broke leaves packages half configured. Its journal is resource.JobFile.
-// Whoever holds its lock is the one installation of the host.
+// An installation runs in its own process, which outlives the helper: if a broken connection killed the package manager,
+// packages would be left half configured. resource.JobFile is its journal. A lock allows only one installation per host.
 
-// stackFolder is host.StackDir; tests have another one.
+// stackFolder is host.StackDir, or another folder in tests.
 type stackFolder string
 
 func (f stackFolder) file(name string) string { return filepath.Join(string(f), name) }
 
-// lock is held by the one installation of the host, or by who restarts it.
+// lock returns the lock file. It is held during an installation or a reboot.
 func (f stackFolder) lock() string { return f.file("lock") }
 
-// order is what an installation is to do.
+// order returns the file with the order of an installation.
 func (f stackFolder) order() string { return f.file("order.json") }
 
-// said is the end of an installation that could not even write its journal.
+// said returns the file with the installer's stderr, for errors before it can write its journal.
 func (f stackFolder) said() string { return f.file("stderr") }
 
-// orderID becomes a part of a unit's name.
+// orderID restricts IDs, because they become part of a systemd unit's name.
 var orderID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
-// stackStart re-reads what the plan read, and starts the installation where the difference still is
-// the planned one. An order that has begun is answered by how far it is: whoever asks may have lost
-// the first answer.
+// stackStart reads the host again, and starts the installation if the difference is still the planned one. If the order
+// has already begun, stackStart returns its progress: the caller may have lost the first answer.
 func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
@@ -68,7 +66,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 		return calls.StackState{}, err
 	}
 	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
-		return calls.StackState{}, fmt.Errorf("make a place for the journal: %w", err)
+		return calls.StackState{}, fmt.Errorf("make the folder of the journal: %w", err)
 	}
 	if err := s.installing(); err != nil {
 		return calls.StackState{}, err
@@ -82,7 +80,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	}
 	said, err := os.OpenFile(s.stack.said(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return calls.StackState{}, fmt.Errorf("make a place for what the installation says: %w", err)
+		return calls.StackState{}, fmt.Errorf("make the file for the installation's errors: %w", err)
 	}
 	defer said.Close()
 	ended, err := s.startInstaller(p.ID, said)
@@ -92,7 +90,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	return s.awaitStart(ctx, p.ID, ended)
 }
 
-// startInstaller starts the process that InstallMain is.
+// startInstaller starts the process that runs InstallMain.
 func startInstaller(order string, stderr *os.File) (ended <-chan struct{}, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -103,28 +101,28 @@ func startInstaller(order string, stderr *os.File) (ended <-chan struct{}, err e
 		return nil, err
 	}
 	over := make(chan struct{})
-	go func() { // whenever it ends, so that the kernel forgets it
+	go func() { // reap the process, whenever it ends
 		_, _ = child.Wait()
 		close(over)
 	}()
 	return over, nil
 }
 
-// noTransaction is an error while a transaction is open.
+// noTransaction returns an error while a transaction is open.
 func noTransaction(store *checkpoint.Store) error {
 	open, left, err := store.Pending()
 	if err != nil || open == nil {
 		return err
 	}
 	i := info(open, left)
-	return &agent.Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open here, by %s", i.Fabric, i.Holder.User)}
+	return &agent.Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open on this host, by %s", i.Fabric, i.Holder.User)}
 }
 
-// planned is what an order's resource differs in now.
+// planned returns the current difference of an order's resource.
 func (s *server) planned(ctx context.Context, p calls.StackOrder) ([]resource.Change, error) {
 	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
 	if !ok || kind.Stage != resource.StageStack {
-		return nil, fmt.Errorf("this helper has no driver stack of kind %q", p.Resource.Addr.Kind)
+		return nil, fmt.Errorf("this helper does not support driver stacks of kind %q", p.Resource.Addr.Kind)
 	}
 	return s.difference(ctx, kind, p.Resource)
 }
@@ -132,13 +130,13 @@ func (s *server) planned(ctx context.Context, p calls.StackOrder) ([]resource.Ch
 // startPatience is how long an installation may take to begin.
 const startPatience = 10 * time.Second
 
-// awaitStart waits until the journal is of the new installation.
+// awaitStart waits until the journal belongs to the new installation.
 func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{}) (calls.StackState, error) {
 	var state calls.StackState
 	err := retry.Until(ctx, 100*time.Millisecond, startPatience, func() (bool, error) {
 		over := false
 		select {
-		case <-ended: // looked at before the journal, whose last words come first
+		case <-ended: // check this before the journal, because the installer writes its journal before it ends
 			over = true
 		default:
 		}
@@ -158,7 +156,7 @@ func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{
 	return state, nil
 }
 
-// installing is an error while an installation runs, or somebody restarts the host.
+// installing returns an error during an installation or a reboot.
 func (s *server) installing() error {
 	if _, err := os.Stat(string(s.stack)); err != nil {
 		return nil //nolint:nilerr // nothing was ever installed here
@@ -170,10 +168,10 @@ func (s *server) installing() error {
 	return err
 }
 
-// lockStack keeps installations out until unlock is called.
+// lockStack prevents installations until unlock is called.
 func (s *server) lockStack() (unlock func(), err error) {
 	ctx := context.Background()
-	err = retry.Until(ctx, 100*time.Millisecond, 2*time.Second, func() (bool, error) { // one that is done is about to end
+	err = retry.Until(ctx, 100*time.Millisecond, 2*time.Second, func() (bool, error) { // a finished installation is about to end
 		if unlock, err = lock.Try(s.stack.lock()); !errors.Is(err, lock.ErrHeld) {
 			return true, err
 		}
@@ -181,11 +179,11 @@ func (s *server) lockStack() (unlock func(), err error) {
 		if err != nil {
 			return true, err
 		}
-		who, alive := "somebody", state.Job != nil && state.Job.Alive
+		who, alive := "another run", state.Job != nil && state.Job.Alive
 		if alive {
 			who = state.Job.Who
 		}
-		return alive, &agent.Error{Held: true, Message: "an installation of a driver stack by " + who + " is under way here"}
+		return alive, &agent.Error{Held: true, Message: "an installation of a driver stack by " + who + " is running on this host"}
 	})
 	return unlock, err
 }
@@ -199,7 +197,7 @@ func (s *server) difference(ctx context.Context, kind resource.Kind, r resource.
 	return d.Changes, err
 }
 
-// tailSize is how much of the log is told, in bytes.
+// tailSize is how many bytes at the end of the log are reported.
 const tailSize = 2000
 
 // stackState reads the journal.
@@ -233,22 +231,22 @@ func lastOf(path string) string {
 	return string(buf[:n])
 }
 
-// stackReboot restarts the host; never while something is installed or a transaction is open, and only
-// where the order's own installation asks for it, or what the plan showed still does. It returns while the
-// host goes down, and nothing begins on it as long as this process lives, which has the lock.
+// stackReboot reboots the host. It returns an error during an installation or while a transaction is open, or if neither
+// the order's own installation nor the current difference needs a reboot. It returns while the host shuts down. This
+// process then keeps the lock, so that nothing else starts on the host.
 func (s *server) stackReboot(ctx context.Context, p calls.StackOrder) (calls.StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	state, err := s.stackState(ctx, struct{}{})
 	if err != nil || state.Boot != p.Boot {
-		return state, err // somebody was faster
+		return state, err // the host has already rebooted
 	}
 	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
-		return calls.StackState{}, fmt.Errorf("make a place for the lock: %w", err)
+		return calls.StackState{}, fmt.Errorf("make the folder of the lock: %w", err)
 	}
 	unlock, err := s.lockStack()
 	if err != nil {
-		// Its operator may not have heard the answer, and the helper that has the lock not that he is gone.
+		// This order may already have started the reboot: the client may have lost the answer, while an earlier helper still has the lock.
 		if told, lost := os.ReadFile(s.stack.file("restarts")); lost == nil && string(told) == p.ID+" "+p.Boot {
 			return state, nil
 		}
@@ -275,10 +273,10 @@ func (s *server) restart(ctx context.Context, p calls.StackOrder, state calls.St
 			return err
 		}
 	}
-	// It bounds itself, and whoever asked may be gone the moment it works.
+	// Reboot has its own time limit. It must not stop when the connection breaks, which happens as soon as it works.
 	if err := s.host.Reboot(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	_ = file.Replace(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600) // without it, who asks again is refused
+	_ = file.Replace(s.stack.file("restarts"), []byte(p.ID+" "+p.Boot), 0o600) // if this fails, a repeated request gets an error
 	return nil
 }

@@ -204,7 +204,7 @@ func TestAnOrderIsCarriedOutOnce(t *testing.T) {
 		}
 		r.whole(t)
 	}
-	if err := r.installer().run(t.Context()); err == nil || !strings.Contains(err.Error(), "carried out already") {
+	if err := r.installer().run(t.Context()); err == nil || !strings.Contains(err.Error(), "was already carried out") {
 		t.Error(err)
 	}
 	var e *agent.Error
@@ -235,7 +235,7 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	up := func() { // again
 		t.Helper()
 		runtime.GC()
-		if err := (&server{host: r, stack: r.stack}).installing(); !heldBy(err, "somebody") {
+		if err := (&server{host: r, stack: r.stack}).installing(); !heldBy(err, "another run") {
 			t.Fatalf("something may begin while the host goes down: %v", err)
 		}
 		r.goesDown()
@@ -254,7 +254,7 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	if state, err := second.stackReboot(t.Context(), order("one", restart)); err != nil || state.Boot == "" || r.reboots != 1 {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
-	if _, err := second.stackReboot(t.Context(), order("another", restart)); !heldBy(err, "somebody") {
+	if _, err := second.stackReboot(t.Context(), order("another", restart)); !heldBy(err, "another run") {
 		t.Error(err)
 	}
 	up()
@@ -386,7 +386,7 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is not there any more") || r.journal(t.Context()) != nil {
+		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is no longer on the host") || r.journal(t.Context()) != nil {
 			t.Errorf("%v, and the journal is %+v", err, r.journal(t.Context()))
 		}
 		r.whole(t)

@@ -20,14 +20,14 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// rehearsal is how soon the timer that is only tried out is to fire.
+// rehearsal is how soon the test timer fires.
 const rehearsal = 300 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
 	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
 }
 
-// txReady sees a rehearsed timer fire: a host that cannot go back by itself is not changed.
+// txReady tests that a timer fires: a host that could not revert on its own must not be changed.
 func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error) {
 	if err := s.installing(); err != nil {
 		return calls.TxReady{}, err
@@ -45,13 +45,13 @@ func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error)
 		return calls.TxReady{}, fmt.Errorf("find the helper: %w", err)
 	}
 	if _, err := s.store.Rehearse(ctx, self, rehearsal); err != nil {
-		return calls.TxReady{}, fmt.Errorf("rehearse the timer that would take this host back: %w", err)
+		return calls.TxReady{}, fmt.Errorf("test the timer that reverts this host: %w", err)
 	}
 	return calls.TxReady{}, nil
 }
 
-// txOpen opens the transaction, keeps the snapshot and arms the timer, in that order. What fails is
-// closed again: nothing was changed yet.
+// txOpen opens the transaction, stores the snapshot and arms the timer, in that order. On an error it ends the
+// transaction; nothing was changed yet.
 func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, error) {
 	me, err := process.Self()
 	if err != nil {
@@ -67,13 +67,13 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
-	// An installation that begins from here on sees the transaction; one from before is seen here.
+	// An installation that starts later sees the transaction; installing sees an earlier one.
 	err = s.installing()
 	if err == nil {
 		err = s.arm(ctx, t, p)
 	}
 	if err != nil {
-		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "it could not be opened", s.restore)
+		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "the transaction could not be opened", s.restore)
 		return calls.TxInfo{}, errors.Join(err, back)
 	}
 	i := info(t, t.Lease)
@@ -81,8 +81,8 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 	return i, nil
 }
 
-// server is the host's address that this connection came in by; invalid where a client could not
-// come in by it again: it is not known, or means something on this host alone.
+// server returns the host's address of this connection. It is invalid if the address is unknown, or if it is valid only on
+// this host because it has a zone.
 func (s *server) server() netip.Addr {
 	_, server, err := facts.ParseSSHConnection(s.sshConnection)
 	if err != nil || server.Zone() != "" {
@@ -101,7 +101,7 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 		return err
 	}
 	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
-		return fmt.Errorf("keep what the persist stage does: %w", err)
+		return fmt.Errorf("store the steps of the persist stage: %w", err)
 	}
 	if _, err := s.store.SaveBackup(t.ID, t.Token, snap); err != nil {
 		return err
@@ -113,18 +113,17 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	return s.store.Arm(ctx, self, t)
 }
 
-// restorePatience is how long a way back may take with all that the host's own programs do in it.
+// restorePatience is how long a revert may take, including the host's own programs.
 const restorePatience = 3 * time.Minute
 
-// restore goes to its end, also where who asked for it is gone meanwhile: half of a way back counts as
-// a failed one.
+// restore restores a snapshot. It continues even if the caller is gone, because half a revert counts as a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Backup) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorePatience)
 	defer cancel()
 	return snap.Restore(ctx, s.host, s.kinds)
 }
 
-// step makes a step of the store answer a call.
+// step makes a handler from a step of the store.
 func step(do func(id, token string) (*checkpoint.Transaction, error)) func(context.Context, calls.TxRef) (calls.TxInfo, error) {
 	return func(_ context.Context, r calls.TxRef) (calls.TxInfo, error) {
 		t, err := do(r.ID, r.Token)
@@ -140,23 +139,23 @@ func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, err
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
-	// The guardians see the end by themselves; a timer that cannot be taken away finds nothing to do.
+	// The guardians notice the end. A timer that cannot be removed finds nothing to do.
 	_ = s.store.Disarm(ctx, t)
 	return info(t, 0), nil
 }
 
-// stopPatience is how long an earlier helper may take to be gone.
+// stopPatience is how long an earlier helper may take to end.
 const stopPatience = 2 * time.Second
 
-// txRevert goes back once the action in hand has ended. A helper that an earlier connection has left
-// behind is stopped first: it may be in the middle of one.
+// txRevert reverts a transaction after the current action has ended. It first stops a helper from an earlier connection,
+// which may be in the middle of an action.
 func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
 	err := s.store.Ends(p.ID, p.Token)
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
-		return calls.TxInfo{}, &agent.Error{Held: true, Message: err.Error() + ": only who shows its token may end it before"}
+		return calls.TxInfo{}, &agent.Error{Held: true, Message: err.Error() + ": only its token allows to end it earlier"}
 	}
 	if err != nil {
 		return calls.TxInfo{}, err
@@ -169,8 +168,8 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
 		err := t.Helper.Process.Stop(stopping)
 		cancel()
-		// One that the kernel holds, as in a file system that does not answer, was killed, and makes no
-		// further step.
+		// A killed helper may hang in the kernel, for example in a file system that does not respond. It
+		// takes no further step.
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return calls.TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
 		}
@@ -191,7 +190,7 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 	return i, nil
 }
 
-// txList tells of all transactions that are kept, the latest last.
+// txList returns all stored transactions, the latest last.
 func (s *server) txList(context.Context, struct{}) ([]calls.TxInfo, error) {
 	all, err := s.store.List()
 	if err != nil {
@@ -212,7 +211,7 @@ func (s *server) txList(context.Context, struct{}) ([]calls.TxInfo, error) {
 	return out, nil
 }
 
-// txTakeOver makes the caller the holder; it must show the earlier holder's token.
+// txTakeOver makes the caller the holder. The caller must have the earlier holder's token.
 func (s *server) txTakeOver(_ context.Context, p calls.TxTakeOver) (calls.TxInfo, error) {
 	from, _, _ := strings.Cut(s.sshConnection, " ")
 	me, err := process.Self()

@@ -20,7 +20,7 @@ type applyOptions struct {
 	allow                             allowances
 	report                            string
 	onFailure, onFailedCheck, confirm string
-	lease                             time.Duration // how long hosts wait for a client that fell silent
+	lease                             time.Duration // how long hosts wait for a client that stopped responding
 	patience                          time.Duration // how long they wait for a manual confirmation
 }
 
