@@ -572,7 +572,7 @@ func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
 	}{
 		{"all are as they were made", nil, Done, "22", "a committed, b committed"},
 		{"one is not as it was made", func(y *toys) { y.hosts["b"].value = "7" }, Undone, "11", "a reverted, b reverted"},
-		{"one went back by itself", func(y *toys) {
+		{"one host reverted automatically", func(y *toys) {
 			y.hosts["b"].value, y.hosts["b"].tx = "1", calls.TxInfo{TxRef: calls.TxRef{ID: "9"}, Fabric: "g", State: checkpoint.Committed}
 		}, Undone, "11", "a reverted"},
 	} {

@@ -189,7 +189,7 @@ func (f *Fleet) awaitEnd(ctx context.Context, host string, p calls.TxRevert, lea
 		}
 		_ = retry.Pause(ctx, time.Second)
 	}
-	o := HostOutcome{Host: host, Fate: Lost, Why: "the host does not answer; it reverts by itself when its lease expires"}
+	o := HostOutcome{Host: host, Fate: Lost, Why: "the host does not answer; it reverts automatically when its lease expires"}
 	if p.Undo {
 		o.Why = "the host was asked to revert and has not answered since. When it is reachable again, run " + f.invocation.Hint("rollback")
 	}

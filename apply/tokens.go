@@ -161,7 +161,7 @@ func (k TokenStore) all(named string) ([]tokens, error) {
 			continue // its apply has just ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w. To continue without them, remove the file: hosts with an open transaction revert by themselves", err)
+			return nil, fmt.Errorf("%w. To continue without them, remove the file: hosts with an open transaction revert automatically", err)
 		}
 		out = append(out, w)
 	}
@@ -182,7 +182,7 @@ func openRefs(all []tokens, ended func(host string, on calls.TxRef) bool) map[st
 }
 
 // removeEnded removes the tokens of applies that have ended on all of their hosts. Until then the file keeps
-// all hosts: if one host reverted by itself, the others must not commit.
+// all hosts: if one host reverted automatically, the others must not commit.
 func (k TokenStore) removeEnded(all []tokens, ended func(host string, on calls.TxRef) bool) error {
 	var errs []error
 	for _, w := range all {

@@ -27,7 +27,7 @@ const (
 	Reverted     Fate = "reverted" // and proven equal to the state from before
 	RevertFailed Fate = "revert_failed"
 	Untouched    Fate = "untouched"
-	Lost         Fate = "lost"                     // the host does not answer; it reverts by itself when its lease expires
+	Lost         Fate = "lost"                     // the host does not answer; it reverts automatically when its lease expires
 	Waiting      Fate = "waiting_for_confirmation" // pending: the host reverts if its lease expires first
 	Unfinished   Fate = "unfinished"               // an incomplete driver stack; the next apply completes it
 )
@@ -58,7 +58,7 @@ func (e *heldError) Error() string {
 }
 
 // coordinator leads the transactions of one plan, one on every host that it changes. An open transaction locks
-// its host for other clients. A host whose lease is not renewed reverts by itself.
+// its host for other clients. A host whose lease is not renewed reverts automatically.
 type coordinator struct {
 	fleet  *Fleet
 	fabric string
@@ -75,7 +75,7 @@ type coordinator struct {
 // Hosts returns the hosts whose transactions are open, sorted.
 func (c *coordinator) Hosts() []string { return slices.Sorted(maps.Keys(c.refs)) }
 
-// begin asks every host that the plan changes whether it can revert by itself, and then opens a transaction
+// begin asks every host that the plan changes whether it can revert automatically, and then opens a transaction
 // on each. If one host cannot, nothing is changed on any; the error is a *heldError if another transaction
 // is open.
 func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coordinator, error) {
@@ -156,7 +156,7 @@ func Describe(i calls.TxInfo, by fabric.Invocation) string {
 	if i.State == checkpoint.RevertFailed {
 		return s + ": an operator must intervene. Repair the host, then run " + by.Hint("unlock")
 	}
-	return s + fmt.Sprintf("; the host reverts by itself in %s", i.Left.Round(time.Second))
+	return s + fmt.Sprintf("; the host reverts automatically in %s", i.Left.Round(time.Second))
 }
 
 // beatEvery is how often the lease is renewed. The host writes each heartbeat to its disk.
@@ -255,7 +255,7 @@ func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	return fates, err
 }
 
-// Revert restores the previous state of the hosts. An unreachable host reverts by itself; Revert waits until
+// Revert restores the previous state of the hosts. An unreachable host reverts automatically; Revert waits until
 // its lease must have expired.
 func (c *coordinator) Revert(ctx context.Context, hosts []string, why string) (map[string]HostOutcome, error) {
 	fates := map[string]HostOutcome{}

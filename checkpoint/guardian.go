@@ -30,7 +30,7 @@ const stopPatience = 2 * time.Second
 // patience is how many looks in a row may fail, for about an hour: a disk may recover.
 const patience = 3600
 
-// Watch returns when the transaction is over or was rolled back. It returns an error if a person is needed.
+// Watch returns when the transaction is over or was rolled back. It returns an error if an operator must intervene.
 func (g Guardian) Watch(ctx context.Context, id string) error {
 	for failures := 0; ; {
 		now, t, err := g.look(id)

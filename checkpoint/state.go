@@ -1,4 +1,4 @@
-// Package checkpoint lets a host roll back by itself. A transaction is one file, which is also the lock. The
+// Package checkpoint lets a host roll back automatically. A transaction is one file, which is also the lock. The
 // client must keep renewing its lease. If it does not, a guardian outside the client's session reverts the
 // host to a backup.
 package checkpoint
@@ -31,7 +31,7 @@ const (
 	Committed    State = "committed"
 	Reverting    State = "reverting"
 	Reverted     State = "reverted"      // and verified to equal the backup
-	RevertFailed State = "revert_failed" // a person is needed
+	RevertFailed State = "revert_failed" // an operator must intervene
 	Released     State = "released"      // a person repaired the host after a failed revert
 )
 

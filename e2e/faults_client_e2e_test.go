@@ -65,7 +65,7 @@ func clientRows() (rows []faultRow) {
 		if err := os.Rename(file, elsewhere); err != nil {
 			l.t.Fatal(err)
 		}
-		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "the host reverts by itself in")
+		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "the host reverts automatically in")
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 8, "only its token allows to end it earlier")
 		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "belongs to an apply that is not pending", "rollback -takeover "+elsewhere)
 		try(l.t, l.state, "rollback", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")

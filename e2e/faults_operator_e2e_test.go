@@ -34,7 +34,7 @@ func operatorRows() (rows []faultRow) {
 	})
 	add("confirmed by hand, or not", true, func(l *faultLab) {
 		l.manual("10m")
-		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, `a transaction of fabric "roce-pair" is open`, "reverts by itself in")
+		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, `a transaction of fabric "roce-pair" is open`, "reverts automatically in")
 		try(l.t, l.state, "destroy", "-lab", "-auto-approve", pair).want(l.t, 8, "nothing was changed", "is open, by")
 		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(time.Now(), time.Second)

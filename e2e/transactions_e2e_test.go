@@ -77,7 +77,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	})
 	t.Run("what went back by itself waits for nothing once it was asked", func(t *testing.T) {
 		apply(t, "-confirm", "manual", "-confirm-timeout", "5s").want(t, 0, "pending until")
-		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "reverts by itself"); time.Sleep(time.Second) {
+		for end := time.Now().Add(time.Minute); strings.Contains(try(t, state, "pending", "-lab", pair).out, "reverts automatically"); time.Sleep(time.Second) {
 			if time.Now().After(end) {
 				t.Fatal("it did not go back")
 			}

@@ -18,7 +18,7 @@ type Lab interface {
 	Status() (site.Status, error)
 	// Target returns how to reach a host through NetDial.
 	Target(host string) (addr string, port int, user, identityFile, knownHosts string)
-	// ConnectTimeout is the default connect timeout of hosts; 0: that of real hosts.
+	// ConnectTimeout is the default connect timeout of hosts; 0 means that of real hosts.
 	ConnectTimeout() time.Duration
 	// NetDial connects from the operator's place in the lab.
 	NetDial(ctx context.Context, network, addr string) (net.Conn, error)

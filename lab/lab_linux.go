@@ -27,13 +27,13 @@ func Up(ctx context.Context, backend string, f *fabric.Fabric, o site.Options) (
 	switch backend {
 	case site.Netns:
 		if o.Owner != "" {
-			return nil, errors.New("hosts of a namespace lab have no network manager: -owner goes with -backend vm")
+			return nil, errors.New("hosts of a namespace lab have no network manager: -owner needs -backend vm")
 		}
 		return netns.Up(ctx, dir, f, o)
 	case site.VM:
 		return vm.Up(ctx, dir, f, o)
 	}
-	return nil, fmt.Errorf("there is no lab backend %q; there are %q", backend, Backends)
+	return nil, fmt.Errorf("unknown lab backend %q; use one of %q", backend, Backends)
 }
 
 // vacate removes the remains of an earlier lab, unless that lab is running.
@@ -52,7 +52,7 @@ func vacate(dir, name string) error {
 		}
 	}
 	if err := old.Down(); err != nil {
-		return fmt.Errorf("remove what is left of an earlier lab: %w", err)
+		return fmt.Errorf("remove the remains of an earlier lab: %w", err)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (in HostInput) cure() string {
 	if in.Snapshot.Management.Unknown != "" {
 		return "; -allow=management cannot move an unknown path"
 	}
-	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; if the proof fails, the host reverts by itself"
+	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; if the proof fails, the host reverts automatically"
 }
 
 // Moves says whether the plan changes the operator's own path to the host.

@@ -50,7 +50,7 @@ func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error)
 	return calls.TxReady{}, nil
 }
 
-// txOpen opens the transaction, stores the snapshot and arms the timer, in that order. On an error it ends the
+// txOpen opens the transaction, stores the backup and arms the timer, in that order. On an error it ends the
 // transaction; nothing was changed yet.
 func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, error) {
 	me, err := process.Self()
@@ -116,7 +116,7 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 // restorePatience is how long a revert may take, including the host's own programs.
 const restorePatience = 3 * time.Minute
 
-// restore restores a snapshot. It continues even if the caller is gone, because half a revert counts as a failed one.
+// restore restores a backup. It continues even if the caller is gone, because half a revert counts as a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Backup) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorePatience)
 	defer cancel()

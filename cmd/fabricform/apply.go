@@ -37,7 +37,7 @@ func (o *applyOptions) flags(c *cobra.Command) {
 	o.allow.flag(c)
 	c.Flags().StringVar(&o.report, "report", "", "write a report of the plan, the changes and all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
 	c.Flags().StringVar(&o.onFailure, "on-failure", string(apply.RollbackAll), "when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+" (only that host; the others continue), or "+string(apply.Stop)+" (keep what was done)")
-	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that lost contact with this program reverts by itself")
+	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that lost contact with this program reverts automatically")
 }
 
 // check refuses unknown flag values and times out of range.
@@ -78,7 +78,7 @@ func applyCommand(a *app) *cobra.Command {
 (exit 5). A plan can be applied only once.
 
 All hosts commit, or all roll back. Each host stores its previous state and runs its own timer: if this
-program, its machine or the network between them fails, the host reverts by itself (-lease). Before the
+program, its machine or the network between them fails, the host reverts automatically (-lease). Before the
 hosts commit, each must accept a new connection, match the files, and still have every carrier and
 ping that it had before. The path of your own connection is changed only with -allow=management: apply
 adds the new path, proves it with a new connection, then removes the old one.
@@ -93,7 +93,7 @@ a time.`,
 	o.flags(c)
 	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "skip the live checks afterwards")
 	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check", keepCheck, "when a live check fails: "+keepCheck+" the changes, or "+rollbackCheck)
-	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts revert by themselves unless you run fabricform confirm in time")
+	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts revert automatically unless you run fabricform confirm in time")
 	c.Flags().DurationVar(&o.patience, "confirm-timeout", 10*time.Minute, "with -confirm manual, `time` after which unconfirmed hosts revert")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {

@@ -54,7 +54,7 @@ committed, from the backup that the host keeps.
 
 An open transaction can be rolled back on the machine where apply runs, even if that apply has died. On
 another machine, copy its token file there and name it with -takeover, or wait until the lease
-expires: the hosts then revert by themselves.
+expires: the hosts then revert automatically.
 
 If a host reverts to another address, rollback reconnects to it there, and the last line shows the
 address.`,

@@ -22,8 +22,8 @@ commands use the lab with -lab. The lab's hosts cannot reach the machine that ru
 
 With -backend netns, each host is a network namespace with its own /etc and its own SSH server. The
 lab is up in a second and needs root. With -backend vm, each host is a virtual machine with a Debian
-kernel and systemd, so that Soft-RoCE, reboots and network managers are real. Once the image is made,
-the lab is up in seconds, with or without KVM, and needs no root.`,
+kernel and systemd, so that Soft-RoCE, reboots and network managers are real. Once the image exists,
+the lab is up in seconds, with or without KVM, and does not need root.`,
 		Example: `  fabricform lab up examples/roce-pair.hcl
   fabricform apply -lab examples/roce-pair.hcl
   fabricform lab fault examples/roce-pair.hcl rail0 cut
@@ -71,7 +71,7 @@ func labUp(a *app) *cobra.Command {
 	a.fabricFlags(c)
 	c.Flags().StringVar(&backend, "backend", site.Netns, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
 	c.Flags().StringVar(&owner, "owner", "", "network manager of the virtual machines: "+strings.Join(vm.Owners(), ", "))
-	c.Flags().StringVar(&sshd, "sshd", "", "run this OpenSSH `sshd` in the hosts instead of the built-in server")
+	c.Flags().StringVar(&sshd, "sshd", "", "path of OpenSSH's `sshd` for the hosts of a namespace lab; default: the one of this machine")
 	return c
 }
 
@@ -151,13 +151,13 @@ func labReboot(a *app) *cobra.Command {
 func labImage(a *app) *cobra.Command {
 	var owner string
 	c := &cobra.Command{
-		Use: "image", Short: "Make the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
+		Use: "image", Short: "Build the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, accel, err := lab.Image(cmd.Context(), owner, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
 			if err != nil {
 				return err
 			}
-			a.out.Linef("✓ image %s, run with %s", dir, accel)
+			a.out.Linef("✓ image %s, runs with %s", dir, accel)
 			return nil
 		},
 	}
@@ -172,7 +172,7 @@ func labDown(a *app) *cobra.Command {
 			if err := l.Down(); err != nil {
 				return fmt.Errorf("remove lab: %w", err)
 			}
-			a.out.Linef("✓ the lab is down, and all its parts are removed.")
+			a.out.Linef("✓ the lab is removed.")
 			return nil
 		}),
 	}

@@ -48,7 +48,7 @@ func unlockCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "unlock [FABRIC]", Short: "End transactions whose rollback failed, after you have repaired the hosts", Args: cobra.MaximumNArgs(1),
 		Long: `unlock ends transactions whose rollback failed. Repair the host first: "fabricform pending" lists what
-could not be restored. unlock does not end open transactions: they roll back by themselves when their
+could not be restored. unlock does not end open transactions: they roll back automatically when their
 leases expire.`,
 	}
 	a.fleetFlags(c)

@@ -14,10 +14,10 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// middleMTU lets every frame through that two hosts may agree on; only their own MTU counts.
+// middleMTU is larger than any MTU of the hosts, so that only the hosts' own MTU matters.
 const middleMTU = 65000
 
-// managementAddress is a /31 for each host, out of 100.64.0.0/10 (RFC 6598), which no fabric uses.
+// managementAddress returns an address of a host's /31, from 100.64.0.0/10 (RFC 6598), which fabrics do not use.
 func managementAddress(i int, hostSide bool) netip.Addr {
 	n := 2 * (i + 1)
 	if hostSide {
@@ -32,11 +32,11 @@ func in(pid int) (*netlink.Handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open network namespace of lab process %d: %w", pid, err)
 	}
-	defer func() { _ = ns.Close() }() // the handle has its own
+	defer func() { _ = ns.Close() }() // the handle has its own descriptor descriptor
 	return netlink.NewHandleAt(ns)
 }
 
-// cable puts management and links in place. Every device is created inside the lab's namespaces.
+// cable builds the management network, links and networks. It creates every device inside the lab's namespaces.
 func (l *Lab) cable(f *fabric.Fabric) error {
 	middle, err := in(l.state.Net.PID)
 	if err != nil {
@@ -82,8 +82,8 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 // managementNetdev is the management NIC's name in every lab host.
 const managementNetdev = "mgmt0"
 
-// shaped is what a lab's port carries, Gb/s: the declared speed up to the cap, and of it the share
-// that is expected, as where two links are halves of one port.
+// shaped returns the rate of a lab's port in Gb/s: the declared speed up to the cap, or the expected share of it if,
+// for example, two links are halves of one port.
 func shaped(speed, expect float64) float64 {
 	gbps := float64(capGbps)
 	if speed > 0 && speed < capGbps {
@@ -115,7 +115,7 @@ func veth(h *netlink.Handle, near, far string, farPID int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = near
 	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: far, PeerNamespace: netlink.NsPid(farPID)}); err != nil {
-		return fmt.Errorf("make cable %s: %w", far, err)
+		return fmt.Errorf("create cable %s: %w", far, err)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func up(h *netlink.Handle, name string) error {
 	return h.LinkSetUp(link)
 }
 
-// plug makes one NIC of a host: down, without addresses, MTU 1500, as on a fresh machine.
+// plug creates one NIC of a host. The NIC is down and has no addresses and MTU 1500, as on a new machine.
 func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) error {
 	if nic.Match.PCI != "" || nic.Match.RDMA != "" {
 		return fmt.Errorf("match.pci and match.rdma: a lab of namespaces has neither PCI addresses nor RDMA devices; match by netdev or mac")
@@ -172,7 +172,7 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 	return far.LinkSetHardwareAddr(link, mac)
 }
 
-// wire lays a cable: NIC, end, bridge, end, NIC.
+// wire builds a cable: NIC, end, bridge, end, NIC.
 func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link) error {
 	bridge := "w" + strconv.Itoa(j)
 	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
@@ -194,12 +194,12 @@ func addBridge(middle *netlink.Handle, name string) error {
 	attrs.Name = name
 	attrs.MTU = middleMTU
 	if err := middle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
-		return fmt.Errorf("make bridge: %w", err)
+		return fmt.Errorf("create bridge: %w", err)
 	}
 	return up(middle, name)
 }
 
-// connect makes a NIC and plugs its cable into a bridge.
+// connect creates a NIC and plugs its cable into a bridge.
 func (l *Lab) connect(middle *netlink.Handle, e End, host string, nic *fabric.NIC, gbps float64) error {
 	if err := l.plug(middle, e.Device, host, nic); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (l *Lab) connect(middle *netlink.Handle, e End, host string, nic *fabric.NI
 	return limit(middle, e.Device, gbps)
 }
 
-// join puts a cable's end on a bridge and brings it up.
+// join attaches a cable's end to a bridge and brings the end up.
 func join(h *netlink.Handle, port, bridge string) error {
 	p, err := h.LinkByName(port)
 	if err != nil {
@@ -229,8 +229,8 @@ func join(h *netlink.Handle, port, bridge string) error {
 	return h.LinkSetUp(p)
 }
 
-// limit shapes what leaves the cable at this end. The burst holds four of the 64 KiB packets that
-// segmentation offload makes: a token bucket drops what is larger than itself.
+// limit shapes the traffic that leaves the cable at this end. The burst has room for four 64 KiB packets of
+// segmentation offload: a token bucket drops packets that are larger than itself.
 func limit(h *netlink.Handle, port string, gbps float64) error {
 	link, err := h.LinkByName(port)
 	if err != nil {

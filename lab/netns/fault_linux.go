@@ -44,7 +44,7 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	return l.save()
 }
 
-// eachEnd does something to a cable's ends: two of a link, one of a network's port.
+// eachEnd calls do for a cable's ends: two of a link, one of a network's port.
 func (l *Lab) eachEnd(j int, do func(End) error) error {
 	for _, e := range l.state.Links[j].Ends {
 		if err := do(e); err != nil {
@@ -54,10 +54,10 @@ func (l *Lab) eachEnd(j int, do func(End) error) error {
 	return nil
 }
 
-// far is the end that moves when cables are swapped.
+// far returns the end that moves when cables are swapped.
 func (c Cable) far() End { return c.Ends[len(c.Ends)-1] }
 
-// mend puts a cable back, and the one that it was swapped with.
+// mend repairs a cable, and the one that it was swapped with.
 func (l *Lab) mend(h *netlink.Handle, j int) error {
 	todo := []int{j}
 	for i, c := range l.state.Links {
@@ -70,7 +70,7 @@ func (l *Lab) mend(h *netlink.Handle, j int) error {
 			return errors.Join(join(h, e.Device, e.Bridge), limit(h, e.Device, l.state.Links[i].Gbps))
 		}
 		if err := l.eachEnd(i, whole); err != nil {
-			return fmt.Errorf("mend link %s: %w", l.state.Links[i].Name, err)
+			return fmt.Errorf("repair link %s: %w", l.state.Links[i].Name, err)
 		}
 		l.state.Links[i].Fault = ""
 	}
@@ -85,7 +85,7 @@ func down(h *netlink.Handle, name string) error {
 	return h.LinkSetDown(link)
 }
 
-// swap lets the far ends of two cables change places, as a person does who plugs them the wrong way.
+// swap exchanges the far ends of two cables, as if they were plugged in the wrong way.
 func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 	k := slices.IndexFunc(l.state.Links, func(c Cable) bool { return c.Name == other })
 	if k < 0 || k == j {
@@ -98,7 +98,7 @@ func (l *Lab) swap(h *netlink.Handle, j int, other string) error {
 	return errors.Join(join(h, a.Device, b.Bridge), join(h, b.Device, a.Bridge))
 }
 
-// disturb delays or loses packets at both ends, in place of the shaping.
+// disturb delays or drops packets at both ends, instead of shaping.
 func (l *Lab) disturb(h *netlink.Handle, j int, f site.Fault) error {
 	attrs := netlink.NetemQdiscAttrs{Limit: 10000, Latency: uint32(f.Delay.Microseconds()), Loss: float32(f.Loss)}
 	return l.eachEnd(j, func(e End) error {

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// HostMain is process 1 of a lab host, or of the holder of the cables: folder, sshd, kind, name.
-// It returns only when it cannot begin.
+// HostMain is the main function of process 1 of a lab host, or of the namespace with the cables or the router. args are
+// the lab's folder, sshd, the kind and the host's name. It returns only if it cannot start.
 func HostMain(args []string) error {
 	if len(args) < 3 || os.Getpid() != 1 {
 		return errors.New("lab-host is an internal command that `fabricform lab up` starts")
 	}
-	// The other end closes when the network is in place, or when the builder died.
+	// The pipe is closed when the network is complete, or when the builder dies.
 	if _, err := io.Copy(io.Discard, os.NewFile(3, "start")); err != nil {
 		return fmt.Errorf("wait for the network: %w", err)
 	}
@@ -30,7 +30,7 @@ func HostMain(args []string) error {
 		return hold()
 	}
 	if len(args) != 4 {
-		return errors.New("lab-host: no host is named")
+		return errors.New("lab-host: the host name is missing")
 	}
 	if err := enterHost(args[0], args[3]); err != nil {
 		return err
@@ -48,7 +48,7 @@ func hold() error {
 		var status syscall.WaitStatus
 		_, err := syscall.Wait4(-1, &status, 0, nil)
 		if errors.Is(err, syscall.ECHILD) {
-			// Nothing to reap: sleep until a signal comes; a new orphan brings SIGCHLD.
+			// Nothing to reap: sleep until a signal arrives. A new orphan causes SIGCHLD.
 			if _, err := syscall.Select(0, nil, nil, nil, &syscall.Timeval{Sec: 1}); err != nil && !errors.Is(err, syscall.EINTR) {
 				return err
 			}
@@ -56,10 +56,10 @@ func hold() error {
 	}
 }
 
-// run is the folder that holds a host's SSH server; it lies in the host's own /run.
+// run is the folder of a host's SSH server, in the host's own /run.
 const run = "/run/fabricform-lab"
 
-// enterHost gives the process its own file system: everything that the host writes stays in memory.
+// enterHost gives the process its own file systems, so that everything that the host writes stays in memory.
 func enterHost(dir, name string) error {
 	files := map[string][]byte{}
 	for to, from := range map[string]string{"host_key": "host-" + name, "authorized_keys": "authorized_keys"} {
@@ -93,7 +93,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// ownMounts lays memory over every folder that a host writes to, and makes the rest read-only.
+// ownMounts mounts memory over every folder that a host writes to, and makes the rest read-only.
 func ownMounts() error {
 	if err := mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
@@ -102,7 +102,7 @@ func ownMounts() error {
 		return err
 	}
 	for _, dir := range []string{"etc", "var", "root", "home"} {
-		// Package host knows /etc by its upper folder, and writes to no other from namespaces.
+		// Package host recognizes a lab's /etc by its upper folder, and writes to no other /etc from a namespace.
 		upper, work := "/mnt/"+dir+"-upper", "/mnt/"+dir+"-work"
 		if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
 			return err
@@ -153,8 +153,8 @@ func ownDevices() error {
 		mount(dev, "/dev", "", syscall.MS_MOVE, ""))
 }
 
-// ownKernelViews shows the host's own processes and devices. Of the kernel's settings only the
-// network's are the host's own; the others would be the machine's.
+// ownKernelViews mounts the host's own views of processes, devices and kernel settings. Only network settings are
+// writable, because all others belong to the machine.
 func ownKernelViews() error {
 	const readOnly = syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY
 	return errors.Join(
@@ -166,7 +166,7 @@ func ownKernelViews() error {
 		mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY, ""))
 }
 
-// hideSysRq covers the file that reboots machines, where the kernel has it.
+// hideSysRq hides the file that can reboot the machine, if the kernel has it.
 func hideSysRq() error {
 	const file = "/proc/sysrq-trigger"
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func hideSysRq() error {
 	return mount("/dev/null", file, "", syscall.MS_BIND, "")
 }
 
-// startSSHD runs OpenSSH's server with nothing of the machine's own configuration.
+// startSSHD runs OpenSSH's server without the machine's own configuration.
 func startSSHD(sshd string) error {
 	config := "HostKey " + run + "/host_key\nAuthorizedKeysFile " + run + "/authorized_keys .ssh/authorized_keys\n" +
 		"PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\n" +

@@ -1,7 +1,6 @@
-// Package netns builds rehearsal fabrics on one Linux machine from the declared model: each host is a
-// set of namespaces with an SSH server, each link a cable between them. A further namespace holds
-// the cables' middles and the management network; nothing is ever created in the machine's own
-// network namespace.
+// Package netns builds rehearsal fabrics on one Linux machine from the declared model. Each host is a set of
+// namespaces with an SSH server; each link is a cable between two hosts. Another namespace has the middle of all
+// cables and the management network. Nothing is created in the machine's own network namespace.
 package netns
 
 import (
@@ -15,17 +14,17 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// Lab is a lab that is up.
+// Lab is a running lab.
 type Lab struct {
 	dir   string
 	state state
 }
 
-// state is what lab.json holds.
+// state is the content of lab.json.
 type state struct {
 	Backend string          `json:"backend"`
 	Name    string          `json:"name"`
-	Net     site.Process    `json:"net"`              // holds the cables and the management network
+	Net     site.Process    `json:"net"`              // has the cables and the management network
 	Router  *site.Process   `json:"router,omitempty"` // has the networks' gateways
 	Hosts   map[string]Host `json:"hosts"`
 	Links   []Cable         `json:"links"`
@@ -37,14 +36,14 @@ type Host struct {
 	Address string       `json:"address"` // management address
 }
 
-// Cable is a cable with its middle: a bridge in the holder's namespace, so that a cut takes the
-// carrier from both ends and far ends can change places.
+// Cable is a cable. Its middle is a bridge in the namespace of the cables, so that a cut removes the carrier at both
+// ends, and far ends can be exchanged.
 type Cable struct {
 	site.Cable
 	Ends []End `json:"ends"`
 }
 
-// End is where a cable's end is plugged, in the holder's namespace.
+// End is an end of a cable in the namespace of the cables.
 type End struct {
 	Device string `json:"device"`
 	Bridge string `json:"bridge"`
@@ -74,7 +73,7 @@ func (l *Lab) Status() (site.Status, error) {
 	return s, nil
 }
 
-// Target is how a host of the lab is reached, through NetDial.
+// Target returns how to reach a host through NetDial.
 func (l *Lab) Target(host string) (addr string, port int, user, identityFile, knownHosts string) {
 	return l.state.Hosts[host].Address, 22, "root", filepath.Join(l.dir, "id_ed25519"), filepath.Join(l.dir, "known_hosts")
 }
@@ -82,7 +81,7 @@ func (l *Lab) Target(host string) (addr string, port int, user, identityFile, kn
 // ConnectTimeout returns 0: the same as for real hosts.
 func (l *Lab) ConnectTimeout() time.Duration { return 0 }
 
-// LinkCapGbps is what links are shaped to at most.
+// LinkCapGbps returns the highest rate of shaped links.
 func (l *Lab) LinkCapGbps() float64 { return capGbps }
 
 // Reboot returns an error: namespaces cannot reboot.

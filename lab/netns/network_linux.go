@@ -18,8 +18,8 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// segment builds a network: a bridge for a switched one, a bridge for each subnet of a routed one,
-// and on every bridge the gateways that the members' routes name, which the router has.
+// segment builds a network: one bridge, or for a routed network one bridge for each subnet. The router gets the
+// gateway addresses of the members' routes on every bridge.
 func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network) error {
 	bridges := map[string]string{}
 	for i, ref := range n.Members {
@@ -60,8 +60,8 @@ func subnetsOf(n *fabric.NIC) string {
 	return strings.Join(out, " ")
 }
 
-// gatewaysOf are the addresses that members on a leaf route through and that no host has, with
-// their subnet's prefix length.
+// gatewaysOf returns the gateways in the routes of a leaf's members that are not addresses of hosts, with the prefix
+// length of their subnet.
 func gatewaysOf(f *fabric.Fabric, n *fabric.Network, leaf string) []netip.Prefix {
 	taken := map[netip.Addr]bool{}
 	for _, h := range f.Hosts {
@@ -133,7 +133,7 @@ func (l *Lab) gateways(middle *netlink.Handle, bridge string, addrs []netip.Pref
 	for _, p := range addrs {
 		a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 		if p.Addr().Is6() {
-			a.Flags = unix.IFA_F_NODAD // nobody else can have it, and hosts ask for it at once
+			a.Flags = unix.IFA_F_NODAD // no duplicate is possible, and hosts use the address immediately
 		}
 		if err := router.AddrAdd(link, a); err != nil {
 			return fmt.Errorf("address %s: %w", p, err)
@@ -142,7 +142,7 @@ func (l *Lab) gateways(middle *netlink.Handle, bridge string, addrs []netip.Pref
 	return router.LinkSetUp(link)
 }
 
-// forward makes the router one: it runs inside the router's namespace.
+// forward turns on forwarding. It runs inside the router's namespace.
 func forward() error {
 	errs := []error{
 		os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0),

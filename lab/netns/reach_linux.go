@@ -22,15 +22,15 @@ func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	got := make(chan answer, 1)
 	go func() {
-		// The thread is never unlocked: it ends with this goroutine, so no other code can find
-		// itself in the lab's namespace.
+		// The thread is never unlocked, so it ends with this goroutine, and no other code can run in the
+		// lab's namespace.
 		runtime.LockOSThread()
 		ns, err := netns.GetFromPid(l.state.Net.PID)
 		if err == nil {
 			err = errors.Join(netns.Set(ns), ns.Close())
 		}
 		if err != nil {
-			got <- answer{err: fmt.Errorf("enter the lab's management network (is the lab still up?): %w", err)}
+			got <- answer{err: fmt.Errorf("enter the lab's management network: %w; check `fabricform lab status`", err)}
 			return
 		}
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)

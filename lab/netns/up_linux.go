@@ -48,12 +48,12 @@ func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *L
 	if err := l.save(); err != nil {
 		return nil, err
 	}
-	closeAll(signs) // their end of file is the sign to begin
+	closeAll(signs) // end of file is the signal to start
 	return l, l.answers(ctx)
 }
 
-// start makes the namespaces: of the cables, of the router where there are networks, and of the
-// hosts. Their processes wait for the end of the returned files.
+// start creates the namespaces of the cables, of the router if there are networks, and of the hosts. Their processes
+// wait until the returned files are closed.
 func (l *Lab) start(f *fabric.Fabric, o site.Options) (signs []*os.File, err error) {
 	hold := func(args ...string) (site.Process, error) {
 		p, sign, err := l.hold(o, args...)
@@ -82,10 +82,10 @@ func (l *Lab) start(f *fabric.Fabric, o site.Options) (signs []*os.File, err err
 	return signs, nil
 }
 
-// closeAll closes pipes, of which some may be closed already.
+// closeAll closes pipes. Some may already be closed.
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // a pipe without a reader is of a process that has ended, which answers finds
+		_ = f.Close() // if the reader has ended, answers reports it
 	}
 }
 
@@ -95,13 +95,13 @@ func sshd() (string, error) {
 	}
 	const usual = "/usr/sbin/sshd"
 	if _, err := os.Stat(usual); err != nil {
-		return "", errors.New("the hosts of a lab need OpenSSH's sshd, which is not installed: run `apt-get install openssh-server`")
+		return "", errors.New("a lab's hosts need sshd of OpenSSH, which is not installed: run `apt-get install openssh-server`")
 	}
 	return usual, nil
 }
 
-// hold starts a process in namespaces of its own. It waits for the end of the returned file before
-// it begins, so that its network can be put in place first.
+// hold starts a process in its own namespaces. The process waits until the returned file is closed, so that its network
+// can be built first.
 func (l *Lab) hold(o site.Options, args ...string) (site.Process, *os.File, error) {
 	fail := func(err error) (site.Process, *os.File, error) {
 		return site.Process{}, nil, fmt.Errorf("start lab process %s: %w", args[len(args)-1], err)
@@ -124,7 +124,7 @@ func (l *Lab) hold(o site.Options, args ...string) (site.Process, *os.File, erro
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	go func() { _ = cmd.Wait() }() // only to reap it, should it end while we live
+	go func() { _ = cmd.Wait() }() // only reaps the process, if it ends before this one
 	p, err := site.Identify(cmd.Process.Pid)
 	if err != nil {
 		return fail(err)
@@ -132,7 +132,7 @@ func (l *Lab) hold(o site.Options, args ...string) (site.Process, *os.File, erro
 	return p, w, nil
 }
 
-// answers waits until every host takes connections.
+// answers waits until every host accepts connections.
 func (l *Lab) answers(ctx context.Context) error {
 	for name, h := range l.state.Hosts {
 		for deadline := time.Now().Add(15 * time.Second); ; {
@@ -142,16 +142,16 @@ func (l *Lab) answers(ctx context.Context) error {
 				break
 			}
 			if !h.Process.Alive() || time.Now().After(deadline) || ctx.Err() != nil {
-				said, _ := os.ReadFile(filepath.Join(l.dir, name+".log")) // its absence says as much
-				return fmt.Errorf("lab host %s does not answer: %w; it said: %s", name, err, said)
+				said, _ := os.ReadFile(filepath.Join(l.dir, name+".log")) // an error leaves the output empty
+				return fmt.Errorf("lab host %s does not answer: %w; its log: %s", name, err, said)
 			}
-			_ = retry.Pause(ctx, 20*time.Millisecond) // its end is seen after the next try
+			_ = retry.Pause(ctx, 20*time.Millisecond) // the next try checks ctx
 		}
 	}
 	return nil
 }
 
-// keys makes a key for every host and one for the operator.
+// keys creates a key for every host and one for the operator.
 func (l *Lab) keys(f *fabric.Fabric) error {
 	line, err := site.Key(filepath.Join(l.dir, "id_ed25519"))
 	if err != nil {

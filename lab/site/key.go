@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Key makes an Ed25519 key of SSH in a file, and returns the line of its public half.
+// Key writes a new Ed25519 SSH key to a file, and returns the line of its public key.
 func Key(file string) (public string, err error) {
 	pub, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// The rack is asked over a Unix socket in the lab's folder: one JSON object, one answer.
+// controlSocket is the rack's Unix socket in the lab's folder. Each connection has one JSON request and one answer.
 const controlSocket = "control"
 
 const (
-	opPorts  = "ports"  // waits until all machines run, and answers where their SSH servers are
-	opPlug   = "plug"   // puts the fabric NICs into all machines
-	opStatus = "status" // which machines live
-	opFault  = "fault"  // breaks or mends a cable
-	opReset  = "reset"  // cuts a machine's power and boots it
+	opPorts  = "ports"  // waits until all machines run, and returns the ports of their SSH servers
+	opPlug   = "plug"   // plugs the fabric NICs into all machines
+	opStatus = "status" // returns which machines are running
+	opFault  = "fault"  // breaks or repairs a cable
+	opReset  = "reset"  // resets a machine
 )
 
 type request struct {
@@ -38,13 +38,13 @@ type answer struct {
 	Alive map[string]bool `json:",omitempty"`
 }
 
-// build is what the rack is to make: rack.json in the lab's folder.
+// build is the rack's configuration, in rack.json in the lab's folder.
 type build struct {
 	Image    string // folder
 	Accel    string
 	Machines []machineBuild
 	Cables   []cableBuild
-	Segments []int // of each port; -1: none
+	Segments []int // per port; -1 means none
 }
 
 type machineBuild struct {
@@ -52,8 +52,8 @@ type machineBuild struct {
 	NICs []NIC
 }
 
-// cableBuild is a cable by its ports: two of a link, one of a network's member. The last is the end
-// that moves when cables are swapped.
+// cableBuild is a cable with its ports: two of a link, one of a network's member. The last port moves when cables are
+// swapped.
 type cableBuild struct {
 	Name  string
 	Ports []int
@@ -72,7 +72,7 @@ func (b build) write(dir string) error {
 func (l *Lab) ask(r request) (answer, error) {
 	conn, err := dialUnix(l.dir, controlSocket)
 	if err != nil {
-		return answer{}, fmt.Errorf("reach the lab's process (is the lab still up?): %w", err)
+		return answer{}, fmt.Errorf("connect to the lab's process: %w; check `fabricform lab status`", err)
 	}
 	return askOver(conn, r)
 }
@@ -85,7 +85,7 @@ func askOver(conn net.Conn, r request) (answer, error) {
 		err = json.NewDecoder(conn).Decode(&a)
 	}
 	if err != nil {
-		return a, fmt.Errorf("ask the lab's process: %w", err)
+		return a, fmt.Errorf("send a request to the lab's process: %w", err)
 	}
 	if a.Error != "" {
 		return a, errors.New(a.Error)
@@ -93,8 +93,8 @@ func askOver(conn net.Conn, r request) (answer, error) {
 	return a, nil
 }
 
-// dialUnix dials a socket in a folder by a path that is short whatever the folder: a Unix address
-// has room for 107 bytes (unix(7)).
+// dialUnix dials a socket in a folder by a short path, whatever the length of the folder's path: a Unix address has at
+// most 107 bytes (unix(7)).
 func dialUnix(dir, name string) (net.Conn, error) {
 	d, err := os.Open(dir)
 	if err != nil {

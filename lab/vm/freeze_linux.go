@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience with the first boot: emulated, it takes 35 s on a quiet machine, and minutes on a busy one.
+// patience is the limit for the first boot. Emulated, it takes 35 s on an idle machine, and minutes on a busy one.
 const patience = 10 * time.Minute
 
-// kvmPatience is less: with KVM the first boot takes seconds. Where this machine is itself a guest, KVM may
-// start a kernel and never get on with it, and emulation is waiting.
+// kvmPatience is shorter, because the first boot takes seconds with KVM. If this machine is a guest itself, the kernel
+// may hang under KVM; emulation is tried next.
 const kvmPatience = 90 * time.Second
 
-// freeze boots the image and keeps the memory of the guest, from which labs start in seconds.
+// freeze boots the image and saves the guest's memory, from which labs start in seconds.
 func freeze(ctx context.Context, dir, accel string) (err error) {
 	runtime.LockOSThread() // the machine ends with the thread that started it
 	defer runtime.UnlockOSThread()
 	overlay := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", baseFile, diskFile)
 	overlay.Dir = dir
 	if out, err := overlay.CombinedOutput(); err != nil {
-		return fmt.Errorf("make disk: %w: %s", err, out)
+		return fmt.Errorf("create disk: %w: %s", err, out)
 	}
 	limit := patience
 	if accel == "kvm" {
@@ -50,13 +50,13 @@ func freeze(ctx context.Context, dir, accel string) (err error) {
 		return err
 	}
 	ctx, ended := context.WithCancelCause(ctx)
-	go func() { ended(errors.Join(errors.New("QEMU has ended"), cmd.Wait())) }()
+	go func() { ended(errors.Join(errors.New("QEMU has exited"), cmd.Wait())) }()
 	defer func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have exited
 		if err != nil {
 			said, _ := os.ReadFile(filepath.Join(dir, "qemu"))
 			console, _ := os.ReadFile(filepath.Join(dir, "console"))
-			err = fmt.Errorf("%w; QEMU said: %s; the console: %s", err, lastLines(string(said), 3), lastLines(string(console), 5))
+			err = fmt.Errorf("%w; output of QEMU: %s; console: %s", err, lastLines(string(said), 3), lastLines(string(console), 5))
 		}
 	}()
 	return saveGuest(ctx, dir)
@@ -75,7 +75,7 @@ func saveGuest(ctx context.Context, dir string) error {
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	// Everything that a login needs is in memory then.
+	// After this, everything that a login needs is in memory.
 	if _, err := g.sh(ctx, "systemctl is-system-running --wait >/dev/null; sync", ""); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func saveGuest(ctx context.Context, dir string) error {
 	if _, err := q.do("stop", nil); err != nil {
 		return err
 	}
-	// QEMU's working folder is the image's.
+	// QEMU's working folder is the folder of the image.
 	if _, err := q.do("migrate", map[string]string{"uri": "exec:cat > " + stateFile}); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func saveGuest(ctx context.Context, dir string) error {
 	return err
 }
 
-// lockFile waits for a lock on a file; the returned function gives it back.
+// lockFile waits for a lock on a file. The returned function releases the lock.
 func lockFile(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // guest is an SSH connection to a machine.
 type guest struct{ client *ssh.Client }
 
-// dialGuest logs in, and tries again until the guest listens.
+// dialGuest logs in. It retries until the guest listens.
 func dialGuest(ctx context.Context, port int, image string, limit time.Duration) (*guest, error) {
 	config, err := login(image)
 	if err != nil {
@@ -38,7 +38,7 @@ func dialGuest(ctx context.Context, port int, image string, limit time.Duration)
 		if errors.As(err, &changed) || time.Now().After(deadline) || ctx.Err() != nil {
 			return nil, fmt.Errorf("log in to the guest at %s: %w", addr, errors.Join(err, ctx.Err()))
 		}
-		_ = retry.Pause(ctx, 200*time.Millisecond) // its end is seen after the next try
+		_ = retry.Pause(ctx, 200*time.Millisecond) // the next try checks ctx
 	}
 }
 
@@ -47,7 +47,7 @@ func connect(ctx context.Context, addr string, config *ssh.ClientConfig) (*ssh.C
 	if err != nil {
 		return nil, err
 	}
-	// The forwarder takes connections before the guest listens.
+	// QEMU's forwarder accepts connections before the guest listens.
 	if err := conn.SetDeadline(time.Now().Add(40 * time.Second)); err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func login(image string) (*ssh.ClientConfig, error) {
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519}, Config: ssh.Config{KeyExchanges: []string{ssh.KeyExchangeCurve25519}}}, nil
 }
 
-// sh runs a fixed script; what differs goes in by stdin, so that nothing of it is read as shell. With
-// ctx the connection ends, since a guest that is gone answers nothing at all.
+// sh runs a fixed script. Variable input goes to stdin, so that the shell does not interpret it. When ctx is done, sh
+// closes the connection, because a dead guest would never answer.
 func (g *guest) sh(ctx context.Context, script, stdin string) (string, error) {
 	s, err := g.client.NewSession()
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *guest) sh(ctx context.Context, script, stdin string) (string, error) {
 	return out.String(), nil
 }
 
-func (g *guest) close() { _ = g.client.Close() } // nothing is said after it
+func (g *guest) close() { _ = g.client.Close() } // the connection is no longer used
 
 // NetDial connects to loopback, which forwards to the guests.
 func (l *Lab) NetDial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -136,10 +136,10 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	return 0, nil
 }
 
-// answerPatience is with a guest that may be going down.
+// answerPatience is the limit for a command on a guest that may be shutting down.
 const answerPatience = 20 * time.Second
 
-// Reboot restarts a host and waits until it answers again, and has started all that it starts.
+// Reboot restarts a host and waits until it answers again and has started all its units.
 func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	h, ok := l.state.Hosts[host]
 	if !ok {
@@ -164,7 +164,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 		_, err := g.sh(try, "systemctl reboot", "")
 		cancel()
 		g.close()
-		// The guest may go before it says so; ifupdown takes the network down before sshd can say anything.
+		// The guest may shut down before it answers: ifupdown takes the network down before sshd can send a message.
 		var gone *ssh.ExitMissingError
 		if err != nil && !errors.As(err, &gone) && (!errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil) {
 			return fmt.Errorf("reboot %s: %w", host, err)
@@ -179,7 +179,7 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 		now, err := g.bootID(try)
 		cancel()
 		if err == nil && now != before {
-			// Units that failed are the guest's own matter; it is up all the same.
+			// The guest is up, even if some units have failed.
 			_, err := g.sh(ctx, "timeout 120 systemctl is-system-running --wait >/dev/null; :", "")
 			g.close()
 			return err

@@ -23,8 +23,8 @@ var imageScript []byte
 
 // Files of an image.
 const (
-	baseFile    = "base.qcow2" // as the packages made it
-	diskFile    = "disk.qcow2" // what the first boot wrote over it
+	baseFile    = "base.qcow2" // the installed packages
+	diskFile    = "disk.qcow2" // the changes of the first boot
 	stateFile   = "state"      // the memory of a booted guest
 	keyFile     = "id_ed25519"
 	hostKeyFile = "host_key.pub"
@@ -33,15 +33,15 @@ const (
 
 const program = "qemu-system-x86_64"
 
-// Recipe is what an image is made of.
+// Recipe describes an image.
 type Recipe struct {
 	Suite    string   // of Debian
-	Size     string   // of the disk, as truncate(1) reads it; it is sparse
+	Size     string   // of the disk, in the format of truncate(1); the file is sparse
 	Packages []string // of Debian
-	Owner    string   // who configures the guests' NICs, of Owners
+	Owner    string   // the guests' network manager, one of Owners
 }
 
-// recipeFor is a Debian with RDMA, the tools that measure it, and a network manager.
+// recipeFor returns the recipe of a Debian with RDMA, its test programs, and a network manager.
 func recipeFor(owner string) (Recipe, error) {
 	more, ok := owners[owner]
 	if !ok {
@@ -55,7 +55,7 @@ func recipeFor(owner string) (Recipe, error) {
 	return Recipe{Suite: "trixie", Size: "2G", Packages: append(packages, more...), Owner: owner}, nil
 }
 
-// key names an image by all that it is made of.
+// key returns a name for the image that depends on everything in it.
 func (r Recipe) key() string {
 	raw, _ := json.Marshal(struct {
 		Recipe  Recipe
@@ -66,7 +66,7 @@ func (r Recipe) key() string {
 	return r.Suite + "-" + hex.EncodeToString(sum[:6])
 }
 
-// needed are the programs that images and guests take, with the package that has each.
+// needed are the programs that images and guests need, each with its package.
 var needed = [][2]string{
 	{program, "qemu-system-x86"}, {"qemu-img", "qemu-utils"}, {"mmdebstrap", "mmdebstrap"}, {"mke2fs", "e2fsprogs"},
 	{"busybox", "busybox-static"}, {"modprobe", "kmod"}, {"cpio", "cpio"}, {"zstd", "zstd"}, {"xz", "xz-utils"},
@@ -87,7 +87,7 @@ func checkPrograms() error {
 	return fmt.Errorf("a lab of virtual machines needs packages that are not installed: run `apt-get install %s`", strings.Join(missing, " "))
 }
 
-// Image returns the folder of the image with the owner, and makes it where it is not there yet.
+// Image returns the folder of the image with this network manager, and builds the image if needed.
 func Image(ctx context.Context, owner string, o site.Options) (dir string, accel string, err error) {
 	r, err := recipeFor(owner)
 	if err != nil {
@@ -114,12 +114,12 @@ func Image(ctx context.Context, owner string, o site.Options) (dir string, accel
 		return "", "", err
 	}
 	defer unlock()
-	if accel, err := readMeta(dir); err == nil { // somebody else made it meanwhile
+	if accel, err := readMeta(dir); err == nil { // another run built it meanwhile
 		return dir, accel, nil
 	}
 	work := dir + ".new"
 	if err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o755)); err != nil {
-		return "", "", fmt.Errorf("make the image's folder: %w", err)
+		return "", "", fmt.Errorf("create the image's folder: %w", err)
 	}
 	if accel, err = makeImage(ctx, r, work, o); err != nil {
 		return "", "", errors.Join(err, os.RemoveAll(work))
@@ -170,12 +170,12 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make the image: %w; its output: %s", errors.Join(err, ctx.Err()), lastLines(string(out), 12))
+		return "", fmt.Errorf("build the image: %w; output: %s", errors.Join(err, ctx.Err()), lastLines(string(out), 12))
 	}
 	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", "disk.img", baseFile)
 	convert.Dir = dir
 	if out, err := convert.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make the image: %w: %s", err, out)
+		return "", fmt.Errorf("build the image: %w: %s", err, out)
 	}
 	if err := os.Remove(filepath.Join(dir, "disk.img")); err != nil {
 		return "", err
@@ -190,7 +190,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 		if err == nil {
 			return accel, writeMeta(dir, meta{accel, time.Now().UTC(), r})
 		}
-		errs = append(errs, fmt.Errorf("by %s: %w", accel, err))
+		errs = append(errs, fmt.Errorf("with %s: %w", accel, err))
 	}
 	return "", fmt.Errorf("boot the image: %w", errors.Join(errs...))
 }

@@ -28,7 +28,7 @@ type state struct {
 
 // Host is one virtual machine.
 type Host struct {
-	Port int   `json:"port"` // of loopback, which leads to the guest's SSH server
+	Port int   `json:"port"` // on loopback, forwarded to the guest's SSH server
 	NICs []NIC `json:"nics"`
 }
 
@@ -72,7 +72,7 @@ func (l *Lab) Target(host string) (addr string, port int, user, identityFile, kn
 	return "127.0.0.1", l.state.Hosts[host].Port, "root", filepath.Join(l.state.Image, keyFile), filepath.Join(l.dir, "known_hosts")
 }
 
-// connectTimeout: four emulated machines on two processors were seen to take 8 s for a login.
+// connectTimeout is long, because a login took 8 s with four emulated machines on two processors.
 const connectTimeout = time.Minute
 
 // ConnectTimeout is longer than for real hosts.

@@ -5,24 +5,24 @@ import (
 	"strconv"
 )
 
-// memory of a guest, MiB.
+// memory is the size of a guest's memory in MiB.
 const memory = 384
 
-// firstSlot of PCI is where fabric NICs begin; those before it hold what every guest has.
+// firstSlot is the PCI slot of the first fabric NIC. The slots before it are for the devices of every guest.
 const (
 	firstSlot = 8
 	maxNICs   = 32 - firstSlot
 )
 
-// accelerators, the best first. A machine may have /dev/kvm and yet not boot a stock kernel by it,
-// as where it is itself a guest: only trying tells.
+// accelerators are sorted by preference. With /dev/kvm, a stock kernel may still not boot, for example if this machine
+// is a guest itself; so each is tried.
 var accelerators = []string{"kvm", "tcg"}
 
-// machine is the argument vector of one QEMU, whose files stand in its working folder or image.
+// machine describes one QEMU process. Its files are in its working folder or in the image.
 type machine struct {
 	image, disk, console, monitor string
 	accel                         string
-	incoming                      bool // starts from the image's saved state, which is file 3
+	incoming                      bool // starts from the image's saved state, in file descriptor 3
 }
 
 func (m machine) args() []string {
@@ -38,7 +38,7 @@ func (m machine) args() []string {
 		"-append", "console=ttyS0 quiet mitigations=off random.trust_cpu=on audit=0 net.ifnames=0 systemd.show_status=0",
 		"-drive", "if=none,id=disk,file=" + m.disk + ",cache=unsafe,discard=unmap", "-device", "virtio-blk-pci,drive=disk,addr=0x3",
 		"-device", "virtio-rng-pci,addr=0x4", "-device", "vmgenid,guid=auto",
-		// restrict: the guest reaches nobody; the forwarded port is loopback's.
+		// restrict: the guest cannot connect to anything. The forwarded port is on loopback.
 		"-netdev", "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:0-:22",
 		"-device", "virtio-net-pci,netdev=mgmt,mac=52:54:00:00:00:01,romfile=,addr=0x5",
 		"-serial", "file:" + m.console, "-qmp", "unix:" + m.monitor + ",server=on,wait=off",
@@ -49,8 +49,8 @@ func (m machine) args() []string {
 	return a
 }
 
-// plug puts a NIC into a running machine. host_mtu allows frames of 9000 bytes; the guest begins at
-// 1500, as real cards do.
+// plug adds a NIC to a running machine. host_mtu allows frames of 9000 bytes; the guest starts with 1500, as with real
+// cards.
 func (q *qmp) plug(i int, n NIC) error {
 	id := strconv.Itoa(i)
 	_, err := q.do("netdev_add", map[string]any{"type": "stream", "id": "net" + id, "server": false,
@@ -62,7 +62,7 @@ func (q *qmp) plug(i int, n NIC) error {
 	return err
 }
 
-// carrier says whether a NIC has one.
+// carrier turns the carrier of a NIC on or off.
 func (q *qmp) carrier(i int, on bool) error {
 	_, err := q.do("set_link", map[string]any{"name": "nic" + strconv.Itoa(i), "up": on})
 	return err

@@ -15,14 +15,14 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// qmp speaks QEMU's machine protocol (docs/interop/qmp-spec): a JSON object a line.
+// qmp is a client of QEMU's machine protocol (docs/interop/qmp-spec): one JSON object per line.
 type qmp struct {
 	mu   sync.Mutex
 	conn net.Conn
 	r    *bufio.Reader
 }
 
-// dialQMP waits until QEMU listens, and enters command mode.
+// dialQMP waits until QEMU listens, and then enters command mode.
 func dialQMP(dir, name string, alive func() bool) (*qmp, error) {
 	var conn net.Conn
 	err := retry.Until(context.Background(), 20*time.Millisecond, 20*time.Second, func() (done bool, err error) {
@@ -32,17 +32,17 @@ func dialQMP(dir, name string, alive func() bool) (*qmp, error) {
 		return err == nil, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("talk to QEMU: %w", err)
+		return nil, fmt.Errorf("connect to QEMU: %w", err)
 	}
 	q := &qmp{conn: conn, r: bufio.NewReader(conn)}
 	if _, err := q.r.ReadBytes('\n'); err != nil { // the greeting
-		return nil, fmt.Errorf("talk to QEMU: %w", err)
+		return nil, fmt.Errorf("connect to QEMU: %w", err)
 	}
 	_, err = q.do("qmp_capabilities", nil)
 	return q, err
 }
 
-// do runs a command. Events that come between are passed over.
+// do runs a command. It skips events.
 func (q *qmp) do(command string, arguments any) (json.RawMessage, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +81,7 @@ func (q *qmp) do(command string, arguments any) (json.RawMessage, error) {
 	}
 }
 
-// status is QEMU's run state: inmigrate, paused, running, …
+// status returns QEMU's run state: inmigrate, paused, running, …
 func (q *qmp) status() (string, error) {
 	raw, err := q.do("query-status", nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (q *qmp) status() (string, error) {
 	return s.Status, json.Unmarshal(raw, &s)
 }
 
-// run lets a machine go that was restored.
+// run starts a restored machine.
 func (q *qmp) run() error {
 	return retry.Until(context.Background(), 20*time.Millisecond, 60*time.Second, func() (bool, error) {
 		s, err := q.status()
@@ -103,13 +103,13 @@ func (q *qmp) run() error {
 				return true, err
 			}
 		}
-		return false, fmt.Errorf("QEMU stays %s", s)
+		return false, fmt.Errorf("QEMU is still in state %s", s)
 	})
 }
 
 var forward = regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`)
 
-// sshPort is the port of loopback that leads to the guest's port 22.
+// sshPort returns the loopback port that is forwarded to the guest's port 22.
 func (q *qmp) sshPort() (int, error) {
 	raw, err := q.do("human-monitor-command", map[string]string{"command-line": "info usernet"})
 	if err != nil {
@@ -126,7 +126,7 @@ func (q *qmp) sshPort() (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// migrated waits until the machine's memory is written.
+// migrated waits until the machine's memory is saved.
 func (q *qmp) migrated(ctx context.Context) error {
 	for ; ctx.Err() == nil; _ = retry.Pause(ctx, 50*time.Millisecond) {
 		raw, err := q.do("query-migrate", nil)

@@ -25,7 +25,7 @@ type rack struct {
 	board    *switchboard
 	machines map[string]*running
 	started  chan struct{} // closed when all machines run, or one could not
-	order    sync.Mutex    // one question at a time
+	order    sync.Mutex    // one request at a time
 	failure  error
 }
 
@@ -37,12 +37,12 @@ type running struct {
 	port  int
 }
 
-// RackMain is the rack, until ctx ends; its argument is the lab's folder.
+// RackMain runs the rack until ctx is done. Its argument is the lab's folder.
 func RackMain(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("lab-rack is an internal command that `fabricform lab up` starts")
 	}
-	// A machine is told to end when the thread that started it does: that is this one, to the end.
+	// A machine ends with the thread that started it, so this thread must live until the end.
 	runtime.LockOSThread()
 	if err := os.Chdir(args[0]); err != nil {
 		return err
@@ -81,7 +81,7 @@ func RackMain(ctx context.Context, args []string) error {
 	}
 }
 
-// listen waits for the guest of one port.
+// listen accepts connections for one port.
 func (r *rack) listen(i int) error {
 	l, err := net.Listen("unix", socketOf(i))
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *rack) start(b machineBuild) error {
 	name := b.Host
 	overlay := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", filepath.Join(r.build.Image, diskFile), overlayOf(name))
 	if out, err := overlay.CombinedOutput(); err != nil {
-		return fmt.Errorf("make the disk of %s: %w: %s", name, err, out)
+		return fmt.Errorf("create the disk of %s: %w: %s", name, err, out)
 	}
 	saved, err := os.Open(filepath.Join(r.build.Image, stateFile))
 	if err != nil {
@@ -135,12 +135,12 @@ func (r *rack) start(b machineBuild) error {
 	return nil
 }
 
-// await brings all machines to life, side by side.
+// await waits until all machines run.
 func (r *rack) await() {
 	defer close(r.started)
 	r.failure = parallel.Do(0, r.build.Machines, func(_ int, b machineBuild) error {
 		if err := r.machines[b.Host].wake(); err != nil {
-			said, _ := os.ReadFile(messagesOf(b.Host)) // its absence says as much
+			said, _ := os.ReadFile(messagesOf(b.Host)) // an error leaves the output empty
 			return fmt.Errorf("machine %s: %w %s", b.Host, err, strings.TrimSpace(string(said)))
 		}
 		return nil
@@ -162,13 +162,13 @@ func (r *rack) answer(conn net.Conn) {
 	defer conn.Close()
 	var req request
 	if err := json.NewDecoder(conn).Decode(&req); err != nil {
-		return // a visitor without a question
+		return // not a request
 	}
 	a, err := r.do(req)
 	if err != nil {
 		a.Error = err.Error()
 	}
-	_ = json.NewEncoder(conn).Encode(a) // who does not wait for the answer does not need it
+	_ = json.NewEncoder(conn).Encode(a) // an error means only that the client has gone
 }
 
 func (r *rack) do(req request) (answer, error) {
@@ -204,7 +204,7 @@ func (r *rack) do(req request) (answer, error) {
 		_, err := m.qmp.do("system_reset", nil)
 		return answer{}, err
 	}
-	return answer{}, fmt.Errorf("no such request: %q", req.Op)
+	return answer{}, fmt.Errorf("unknown request %q", req.Op)
 }
 
 func (r *rack) plug() error {
@@ -232,7 +232,7 @@ func (r *rack) cable(name string) (cableBuild, error) {
 	return cableBuild{}, fmt.Errorf("the lab has no link %q", name)
 }
 
-// fault breaks a cable that is whole again first.
+// fault repairs a cable, and then sets its new fault.
 func (r *rack) fault(name string, f site.Fault) error {
 	c, err := r.cable(name)
 	if err != nil {
@@ -260,7 +260,7 @@ func (r *rack) mend(c cableBuild) error {
 	return r.set(c, site.Fault{})
 }
 
-// set puts a fault at every end of a cable; a cut one takes the carrier from its NICs.
+// set sets a fault at every end of a cable. A cut also removes the carrier of its NICs.
 func (r *rack) set(c cableBuild, f site.Fault) error {
 	var errs []error
 	for _, port := range c.Ports {

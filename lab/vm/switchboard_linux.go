@@ -13,15 +13,14 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// maxFrame is more than any guest sends: an MTU of 9000 and its headers.
+// maxFrame is larger than any frame of a guest: an MTU of 9000 with headers.
 const maxFrame = 1 << 16
 
-// queueFrames is how much waits at a port, as in a switch; what comes on top is dropped.
+// queueFrames is the length of a port's queue. As in a switch, further frames are dropped.
 const queueFrames = 2048
 
-// switchboard joins the sockets of NICs to segments: a cable is a segment with two ports. Frames
-// come as QEMU's stream sockets carry them, behind their length in four bytes, big-endian
-// (net/stream.c of QEMU).
+// switchboard connects the sockets of NICs to segments: a cable is a segment with two ports. Each frame in a QEMU stream
+// socket follows its length in four bytes, big-endian (net/stream.c of QEMU).
 type switchboard struct {
 	mu       sync.Mutex
 	ports    []*port
@@ -29,16 +28,16 @@ type switchboard struct {
 	swapped  map[string]swapped // by the name of either cable
 }
 
-// swapped are two cables whose far ends have changed places.
+// swapped is two cables whose far ends are exchanged.
 type swapped struct{ a, b cableBuild }
 
 // port is one NIC's end of a cable.
 type port struct {
 	segment *segment
 	fault   site.Fault
-	conn    net.Conn // nil: no guest is there yet
+	conn    net.Conn // nil if no guest is connected yet
 	queue   chan outgoing
-	busy    time.Time // until when a slow cable carries what it took
+	busy    time.Time // when a slow cable has sent its queued frames
 }
 
 type outgoing struct {
@@ -46,13 +45,13 @@ type outgoing struct {
 	due   time.Time
 }
 
-// segment is where ports hear each other. It learns addresses as a switch does.
+// segment is a set of connected ports. It learns addresses as a switch does.
 type segment struct {
 	members []*port
 	learned map[[6]byte]*port
 }
 
-// newSwitchboard plugs each port into its segment; -1 is a port without a cable.
+// newSwitchboard plugs each port into its segment; -1 means no cable.
 func newSwitchboard(segmentOf []int) *switchboard {
 	b := &switchboard{swapped: map[string]swapped{}}
 	for _, n := range segmentOf {
@@ -83,7 +82,7 @@ func (b *switchboard) plug(p *port, s *segment) {
 	clear(s.learned)
 }
 
-// exchange lets two ports change places.
+// exchange exchanges the segments of two ports.
 func (b *switchboard) exchange(i, j int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,13 +92,13 @@ func (b *switchboard) exchange(i, j int) {
 	b.plug(q, ps)
 }
 
-// swap lets the far ends of two cables change places, as a person does who plugs them the wrong way.
+// swap exchanges the far ends of two cables, as if they were plugged in the wrong way.
 func (b *switchboard) swap(c, d cableBuild) {
 	b.exchange(c.far(), d.far())
 	b.swapped[c.Name], b.swapped[d.Name] = swapped{c, d}, swapped{c, d}
 }
 
-// unswap puts a cable back, and the one that it was swapped with.
+// unswap reverts the swap of a cable, if there is one.
 func (b *switchboard) unswap(c cableBuild) {
 	if s, is := b.swapped[c.Name]; is {
 		b.exchange(s.a.far(), s.b.far())
@@ -110,14 +109,14 @@ func (b *switchboard) unswap(c cableBuild) {
 
 func (c cableBuild) far() int { return c.Ports[len(c.Ports)-1] }
 
-// fault sets what is wrong at a port.
+// fault sets the fault of a port.
 func (b *switchboard) fault(i int, f site.Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ports[i].fault = f
 }
 
-// serve carries one guest's frames until its socket ends.
+// serve forwards one guest's frames until its socket is closed.
 func (b *switchboard) serve(i int, conn net.Conn) error {
 	b.mu.Lock()
 	p := b.ports[i]
@@ -143,14 +142,14 @@ func readFrame(r io.Reader) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes", n)
+		return nil, fmt.Errorf("a frame of %d bytes is too long", n)
 	}
 	frame := make([]byte, n)
 	_, err := io.ReadFull(r, frame)
 	return frame, err
 }
 
-// forward gives a frame to the port that has its destination, or to all others.
+// forward sends a frame to the port of its destination or, if that is unknown, to all other ports.
 func (b *switchboard) forward(from *port, frame []byte) {
 	if len(frame) < 14 {
 		return
@@ -175,7 +174,7 @@ func (b *switchboard) forward(from *port, frame []byte) {
 	}
 }
 
-// send queues a frame towards a port's guest, with what is wrong at that end. The board is locked.
+// send queues a frame for a port's guest, and applies the port's fault. The caller holds the lock.
 func (p *port) send(frame []byte) {
 	f := p.fault
 	if p.conn == nil || f.Cut || f.Loss > 0 && rand.Float64()*100 < f.Loss {
@@ -186,7 +185,7 @@ func (p *port) send(frame []byte) {
 		if p.busy.Before(due) {
 			p.busy = due
 		}
-		p.busy = p.busy.Add(time.Duration(float64(len(frame)*8) / f.Gbps)) // bits by Gb/s are nanoseconds
+		p.busy = p.busy.Add(time.Duration(float64(len(frame)*8) / f.Gbps)) // bits divided by Gb/s are nanoseconds
 		due = p.busy
 	}
 	select {
@@ -195,7 +194,7 @@ func (p *port) send(frame []byte) {
 	}
 }
 
-// deliver writes what is queued, each frame when it is due.
+// deliver writes the queued frames, each when it is due.
 func (p *port) deliver(conn net.Conn, stop chan struct{}) {
 	var head [4]byte
 	for {
@@ -209,7 +208,7 @@ func (p *port) deliver(conn net.Conn, stop chan struct{}) {
 			binary.BigEndian.PutUint32(head[:], uint32(len(o.frame)))
 			bufs := net.Buffers{head[:], o.frame}
 			if _, err := bufs.WriteTo(conn); err != nil {
-				return // its reader ends too, and tells
+				return // serve reports the error
 			}
 		}
 	}

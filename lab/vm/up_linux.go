@@ -111,7 +111,7 @@ const managementNetdev = "mgmt0"
 
 func cardOf(n *fabric.NIC) (NIC, error) {
 	if n.Match.PCI != "" || n.Match.RDMA != "" {
-		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses and no RDMA devices; match by netdev or mac")
+		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses, and no RDMA devices; match by netdev or mac")
 	}
 	c := NIC{Netdev: n.Netdev, MAC: n.Match.MAC}
 	if c.Netdev == "" {
@@ -143,7 +143,7 @@ func (l *Lab) startRack(b build, o site.Options) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the lab's process: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // only to reap it, should it end while we live
+	go func() { _ = cmd.Wait() }() // only reaps the process, if it ends before this one
 	if l.state.Rack, err = site.Identify(cmd.Process.Pid); err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func (l *Lab) knownHosts() error {
 	return os.WriteFile(filepath.Join(l.dir, "known_hosts"), []byte(known.String()), 0o600)
 }
 
-// settleScript makes a restored guest one of its own: the time, its names, and those of the NICs
-// that come next. It reads words, and runs nothing of them.
+// settleScript gives a restored guest the current time, its own names, and the names of the NICs that are plugged in
+// next. It reads them as words from stdin, and does not execute them.
 const settleScript = `set -eu
 mkdir -p /etc/systemd/network
 while read -r what a b; do
@@ -224,7 +224,7 @@ func (l *Lab) settle(ctx context.Context, o site.Options) error {
 	})
 }
 
-// everywhere does something for all hosts, some at once.
+// everywhere calls do for all hosts, some in parallel.
 func (l *Lab) everywhere(do func(i int, name string) error) error {
 	return parallel.Do(8, l.hosts(), func(i int, name string) error {
 		if err := do(i, name); err != nil {

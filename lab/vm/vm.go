@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// DefaultOwner is the network manager of guests that nobody asked for another one.
+// DefaultOwner is the default network manager of the guests.
 const DefaultOwner = "networkd"
 
 // owners are the network managers that guests can have, with their packages. image.sh sets them up.
@@ -21,5 +21,5 @@ var owners = map[string][]string{
 	"ifupdown":               {"ifupdown"},
 }
 
-// Owners are the network managers that guests can have.
+// Owners returns the network managers that guests can have.
 func Owners() []string { return slices.Sorted(maps.Keys(owners)) }
