@@ -76,7 +76,7 @@ func chosenBy(h *Host, terms []string, used map[string]bool) (bool, error) {
 		}
 		ok, err := path.Match(pattern, text)
 		if err != nil {
-			return false, fmt.Errorf("%q is no glob: %w", term, err)
+			return false, fmt.Errorf("%q is not a valid glob: %w", term, err)
 		}
 		if ok {
 			found, used[term] = true, true
