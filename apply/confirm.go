@@ -33,7 +33,7 @@ func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	err := r.enrolLate(ctx)
 	tx.Close()
 	r.open = true
-	r.e.Note("The changes are made, but pending until %s. To keep them, run %s; otherwise the hosts revert by themselves.", until, r.s.Options.Invocation.Hint("confirm"))
+	r.e.Note("The changes are made, but pending until %s. To keep them, run %s; otherwise the hosts revert automatically.", until, r.s.Options.Invocation.Hint("confirm"))
 	return Done, err
 }
 
