@@ -31,7 +31,10 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			say(v, r)
 		}
 		switch {
-		case (!ok || applied.Boot == "") && asDeclared:
+		case !ok && asDeclared:
+			reboot(validators.AsDeclared, validators.Warn, "fabricform has never changed this host: it was only compared with the files", "")
+			continue
+		case applied.Boot == "" && asDeclared:
 			reboot(validators.AsDeclared, validators.Warn, "no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since", "")
 			continue
 		case !ok:

@@ -29,7 +29,7 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 		{"all came up", "boot-2", planner.HostPlan{Unchanged: 7}, mine, 0, "7 resources came_up_as_declared"},
 		{"not rebooted", "boot-1", planner.HostPlan{Unchanged: 7}, mine, 1, "reboot the host, and verify again"},
 		{"never applied", "boot-2", planner.HostPlan{Actions: differs}, others, 1, "never_applied"},
-		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Unchanged: 7}, others, 0, "7 resources as_declared"},
+		{"never changed, because it was as declared", "boot-2", planner.HostPlan{Unchanged: 7}, others, 0, "7 resources as_declared  fabricform has never changed this host"},
 		{"changed in a boot that was not kept", "boot-2", planner.HostPlan{Actions: differs}, unknown, 1, "reboot_unknown "},
 		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Unchanged: 7}, unknown, 0, "cannot tell whether it has rebooted"},
 		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address 10.0.0.1/24"},

@@ -118,7 +118,7 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 		return nil, false, k.remove(w)
 	}
 	if fates := revertedIn(reported, on); len(fates) == len(w.Hosts) {
-		return fates, true, errors.Join(errors.New("too late to confirm: the hosts have already rolled back by themselves"), k.remove(w))
+		return fates, true, errors.Join(errors.New("too late to confirm: the hosts have already rolled back automatically"), k.remove(w))
 	}
 	tx := s.resume(ctx, f.Name, on)
 	defer tx.Close()

@@ -68,7 +68,8 @@ type Events interface {
 	// later.
 	Walk(hosts []HostOutcome)
 	Fates(hosts []HostOutcome)
-	Results(results []validators.Result)
+	// Results reports the results of live checks. part: only some hosts or links were chosen.
+	Results(results []validators.Result, part bool)
 	// Approve asks whether the plan that was shown last may be applied. The error says why not.
 	Approve(p *planner.Plan) error
 }
@@ -93,10 +94,10 @@ func fatesEnding(fates map[string]HostOutcome) Ending {
 // PlanEnding returns the ending of a run that only plans.
 func PlanEnding(p *planner.Plan) Ending {
 	switch {
-	case len(p.Problems()) > 0:
-		return Failed
 	case len(p.Stale()) > 0:
 		return Stale
+	case len(p.Problems()) > 0:
+		return Failed
 	case len(p.Unreachable()) > 0:
 		return HostsUnreachable
 	}

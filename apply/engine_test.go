@@ -673,7 +673,7 @@ func TestConfirmAfterTheLeaseSaysItOnce(t *testing.T) {
 			h.value, h.tx.State, h.tx.Why, h.asked = "1", checkpoint.Reverted, "the lease expired", nil
 		}
 		r := Confirm(t.Context(), y.fabric, y.options(), "", y.heard)
-		if got := fatesOf(r); r.Ending != Undone || got != "a reverted, b reverted" || r.Err == nil || r.Err.Error() != "too late to confirm: the hosts have already rolled back by themselves" {
+		if got := fatesOf(r); r.Ending != Undone || got != "a reverted, b reverted" || r.Err == nil || r.Err.Error() != "too late to confirm: the hosts have already rolled back automatically" {
 			t.Errorf("ending %d, fates %q, %v", r.Ending, got, r.Err)
 		}
 		if n := y.hosts["a"].count("tx.persist") + y.hosts["a"].count("tx.revert"); n > 0 {

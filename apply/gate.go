@@ -42,11 +42,12 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// plannedHosts returns the hosts that a plan covers, and whether it changes them.
+// plannedHosts returns the hosts that a plan covers, and whether it changes them. A host that changed since the plan was
+// saved is skipped.
 func plannedHosts(p *planner.Plan) map[string]bool {
 	out := map[string]bool{}
 	for _, h := range p.Hosts {
-		if h.Unreachable == "" {
+		if h.Unreachable == "" && len(h.Stale) == 0 {
 			out[h.Name] = len(h.Actions) > 0
 		}
 	}

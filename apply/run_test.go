@@ -27,14 +27,14 @@ func (h *heard) say(format string, args ...any) {
 	h.lines = append(h.lines, fmt.Sprintf(format, args...))
 }
 
-func (h *heard) Progress(string, ...any)          {}
-func (h *heard) Warn(format string, args ...any)  { h.say("warn: "+format, args...) }
-func (h *heard) Note(format string, args ...any)  { h.say("note: "+format, args...) }
-func (h *heard) Unreachable(m map[string]string)  { h.say("unreachable: %d", len(m)) }
-func (h *heard) Results(all []validators.Result)  { h.say("results: %d", len(all)) }
-func (h *heard) Plan(p *planner.Plan, _ []string) { h.say("plan: %d", p.Changes()) }
-func (h *heard) Walk(hosts []HostOutcome)         { h.outcomes("walk", hosts) }
-func (h *heard) Fates(hosts []HostOutcome)        { h.outcomes("fates", hosts) }
+func (h *heard) Progress(string, ...any)                 {}
+func (h *heard) Warn(format string, args ...any)         { h.say("warn: "+format, args...) }
+func (h *heard) Note(format string, args ...any)         { h.say("note: "+format, args...) }
+func (h *heard) Unreachable(m map[string]string)         { h.say("unreachable: %d", len(m)) }
+func (h *heard) Results(all []validators.Result, _ bool) { h.say("results: %d", len(all)) }
+func (h *heard) Plan(p *planner.Plan, _ []string)        { h.say("plan: %d", p.Changes()) }
+func (h *heard) Walk(hosts []HostOutcome)                { h.outcomes("walk", hosts) }
+func (h *heard) Fates(hosts []HostOutcome)               { h.outcomes("fates", hosts) }
 func (h *heard) outcomes(e string, all []HostOutcome) {
 	for _, o := range all {
 		h.say("%s: %s %s", e, o.Host, o.Fate)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,8 +116,16 @@ func (s *Session) Save(p *planner.Plan) *planner.Saved {
 	declared := *s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and no host needs them
 	o, whole := s.Options, *p
-	if path, err := filepath.Abs(p.Invocation.Path); err == nil {
-		whole.Invocation.Path = path // apply may run in another directory
+	whole.Invocation.Flags = slices.Clone(p.Invocation.Flags)
+	if path, err := filepath.Abs(p.Invocation.Path); err == nil { // apply may run in another directory
+		whole.Invocation.Path = path
+	}
+	for i, flag := range whole.Invocation.Flags {
+		if file, is := strings.CutPrefix(flag, "-var-file="); is {
+			if path, err := filepath.Abs(file); err == nil {
+				whole.Invocation.Flags[i] = "-var-file=" + path
+			}
+		}
 	}
 	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab, Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: &whole}
 }

@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"slices"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -35,7 +37,8 @@ func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validato
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()
 	}
 	results := append(already, validators.Run(ctx, s.Fabric, s.Fleet, vo)...)
-	e.Results(results)
+	part := o.Link != "" || slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return s.LeftOut(h.Name) })
+	e.Results(results, part)
 	ending := Done
 	if len(unreachable) > 0 {
 		e.Unreachable(unreachable)

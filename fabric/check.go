@@ -187,8 +187,8 @@ func hostHas(h *Host, a netip.Addr) bool {
 	})
 }
 
-// CheckEntries returns an error if a list of blocks has a null entry, as a fabric that is read from JSON may. Check
-// does not expect one.
+// CheckEntries returns an error if a list of blocks has a null entry or a link does not have two ends, as may be in a
+// fabric that is read from JSON. Check does not expect that.
 func (f *Fabric) CheckEntries() error {
 	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil)
 	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
@@ -196,6 +196,9 @@ func (f *Fabric) CheckEntries() error {
 	})
 	if null {
 		return errors.New("its fabric has null in a list of blocks")
+	}
+	if slices.ContainsFunc(f.Links, func(l *Link) bool { return len(l.Endpoints) != 2 }) {
+		return errors.New("its fabric has a link that does not have two ends")
 	}
 	return nil
 }

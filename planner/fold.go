@@ -117,6 +117,14 @@ func foldChange(hosts []*HostPlan, of func(*HostPlan) resource.Change) (out []Gr
 	add := func(on []*HostPlan) {
 		first, last := of(on[0]), of(on[len(on)-1])
 		c := GroupChange{Attribute: span(first.Attribute, last.Attribute), From: span(first.From, last.From), To: span(first.To, last.To), Drift: first.Drift}
+		for _, h := range on { // digests are in no order: the last may be that of the first again
+			if _, mode, is := facts.CutDigest(first.From); is && of(h).From != first.From {
+				c.From = digestsDiffer + mode
+			}
+			if _, mode, is := facts.CutDigest(first.To); is && of(h).To != first.To {
+				c.To = digestsDiffer + mode
+			}
+		}
 		for _, h := range on {
 			c.Hosts = append(c.Hosts, h.Name)
 		}
@@ -209,13 +217,13 @@ func byNumber(a, b string) int {
 	return strings.Compare(a, b)
 }
 
+// digestsDiffer stands for the digests of hosts that do not all have the same.
+const digestsDiffer = "digests that differ,"
+
 // span shows one value, or the first and the last of several.
 func span(a, b string) string {
 	if a == b {
 		return a
-	}
-	if _, rest, is := facts.CutDigest(a); is {
-		return "another digest on each host," + rest
 	}
 	return a + " … " + b
 }

@@ -88,7 +88,10 @@ func TestFoldingNamesWhatDiffers(t *testing.T) {
 		{"names in a row", each(3, func(i int) resource.Change { return change("route", "", fmt.Sprintf("dev eth%d proto 251", i+1)) }), []string{"route  > dev eth1 proto 251 … dev eth3 proto 251 on "}},
 		{"digests, and one other mode", each(4, func(i int) resource.Change {
 			return change("file", "", fmt.Sprintf("sha256:%d%d,%s", i, i, []string{"0644", "0644", "0644", "0600"}[i]))
-		}), []string{"file  > another digest on each host,0644 on h[0-2]", "file  > sha256:33,0600 on h3"}},
+		}), []string{"file  > digests that differ,0644 on h[0-2]", "file  > sha256:33,0600 on h3"}},
+		{"the first digest comes again", each(3, func(i int) resource.Change {
+			return change("file", []string{"sha256:aa,0644", "sha256:bb,0644", "sha256:aa,0644"}[i], fmt.Sprintf("sha256:%d,0644", i))
+		}), []string{"file digests that differ,0644 > digests that differ,0644 on "}},
 		{"ten hosts are counted, not spelled", addressed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), []string{"address  > 10.0.0.0/24 … 10.0.0.11/24 on "}},
 	} {
 		p := &Plan{}

@@ -38,6 +38,7 @@ func TestOnlyWhatWasSavedIsRead(t *testing.T) {
 			`it plans z.nic.r on host "a"`},
 		"with null for a host":       {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[null]},"plan":{"fabric":"f"}}`), "corrupt: its fabric has null in a list of blocks; save it again"},
 		"with null for a link":       {sealed(`{"id":"1","fabric":{"Name":"f","Links":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
+		"with a link of one end":     {sealed(`{"id":"1","fabric":{"Name":"f","Links":[{"Name":"l","Endpoints":[{}]}]},"plan":{"fabric":"f"}}`), "a link that does not have two ends"},
 		"with null for a network":    {sealed(`{"id":"1","fabric":{"Name":"f","Networks":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
 		"with null for a NIC":        {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[null]}]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
 		"with an unknown disruption": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","actions":[{"changes":[{"disruption":7}]}]}]}}`), "corrupt: unknown disruption 7; save it again"},

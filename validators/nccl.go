@@ -2,8 +2,10 @@ package validators
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl"
 )
 
@@ -47,8 +49,15 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 		case p.HCA == "" && (r.fabric.NCCLOf(h).Transport == "socket" || r.options.Lab && r.options.LabCapGbps > 0): // a namespace lab has no RDMA
 			out = append(out, res.skips(NoRDMA, p.Why+": NCCL uses sockets on "+p.Netdev))
 		case p.HCA == "":
-			res.Verdict, res.Cause = Warn, p.Why+": NCCL uses sockets on "+p.Netdev+", which are much slower"
-			res.Cure = "install the card's driver, or declare an rxe block for Soft-RoCE; if sockets are intended, set transport = \"socket\" in the nccl block"
+			res.Verdict, res.Cause = Warn, p.Why+": NCCL cannot use RDMA on "+p.NIC
+			switch {
+			case p.Netdev == "":
+				res.Cure = "run " + r.options.Invocation.Hint("plan") + " to see which devices the host has"
+			case slices.ContainsFunc(snap.RDMA, func(d facts.RDMADevice) bool { return d.Netdev == p.Netdev }):
+				res.Cure = "make sure that " + p.Netdev + " is up and has a carrier"
+			default:
+				res.Cure = "install the card's driver, or declare an rxe block for Soft-RoCE; if sockets are intended, set transport = \"socket\" in the nccl block"
+			}
 			out = append(out, res)
 		case p.Wrong == "": // Derive names what is wrong among the problems
 			res.Found = p.HCA + " on " + p.Netdev

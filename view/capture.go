@@ -18,7 +18,7 @@ func (p *Printer) CaptureJSON(c *apply.Capture) error {
 
 // Capture prints packets as a table, and a summary for each queue pair.
 func (p *Printer) Capture(c *apply.Capture) {
-	p.Results(c.Results)
+	p.Results(c.Results, true)
 	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), Count(c.Packets, "packet"), c.Netdev, c.Host)
 	if len(c.Rows) > 0 {
 		p.Linef("  %s", p.dim(fmt.Sprintf("%12s  %-15s    %-15s  %-26s %8s %8s %7s  %s", "µs", "from", "to", "opcode", "to QP", "PSN", "bytes", "")))

@@ -58,11 +58,11 @@ func examples() map[string]func(Reporter) {
 			r.Walk([]apply.HostOutcome{{Host: "a", Outcomes: []apply.Outcome{{Action: nic, Done: true}}, Fate: apply.Reverted, Why: "host b: no space left on device"}})
 		},
 		"verify": func(r Reporter) {
-			r.Results([]validators.Result{results["ping"], results["tcp"], results["skip"], results["parity"]})
+			r.Results([]validators.Result{results["ping"], results["tcp"], results["skip"], results["parity"]}, false)
 		},
 	}
 	for name, res := range results {
-		all["result "+name] = func(r Reporter) { r.Results([]validators.Result{res}) }
+		all["result "+name] = func(r Reporter) { r.Results([]validators.Result{res}, false) }
 	}
 	return all
 }

@@ -69,17 +69,19 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 
 // except says which hosts a statement about the fabric does not cover.
 func except(plan *planner.Plan) string {
-	var all, parts []string
-	for _, h := range plan.Hosts {
-		all = append(all, h.Name)
-	}
-	if n := len(plan.Unreachable()); n == len(all) {
+	var parts []string
+	away, stale := len(plan.Unreachable()), len(plan.Stale())
+	if away == len(plan.Hosts) {
 		return ": no host could be read"
-	} else if n > 0 {
-		parts = append(parts, Count(n, "host")+" could not be read")
 	}
-	if n := len(plan.Stale()); n > 0 {
-		parts = append(parts, Count(n, "host")+" changed since the plan was saved and was skipped")
+	if away > 0 {
+		parts = append(parts, Count(away, "host")+" not read")
+	}
+	if stale > 0 {
+		parts = append(parts, Count(stale, "host")+" skipped, changed since the plan was saved")
+	}
+	if away+stale == len(plan.Hosts) {
+		return ": " + strings.Join(parts, ", ")
 	}
 	return " on the other hosts; " + strings.Join(parts, ", ")
 }

@@ -74,8 +74,9 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 	}
 }
 
-// Results prints the results of live checks, grouped by subject, in their order.
-func (p *Printer) Results(results []validators.Result) {
+// Results prints the results of live checks, grouped by subject, in their order. part: only some hosts or links were
+// chosen.
+func (p *Printer) Results(results []validators.Result, part bool) {
 	groups := group(results)
 	n := tally(results)
 	if len(groups) > foldFrom {
@@ -95,14 +96,15 @@ func (p *Printer) Results(results []validators.Result) {
 	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
 	case n.Warn > 0:
-		p.Linef("%s %s", p.warn("! "+verified(results)+", with warnings:"), sum)
+		p.Linef("%s %s", p.warn("! "+verified(results, part)+", with warnings:"), sum)
 	default:
-		p.Linef("%s %s", p.good("✓ "+verified(results)+":"), sum)
+		p.Linef("%s %s", p.good("✓ "+verified(results, part)+":"), sum)
 	}
 }
 
-// verified names the checks that passed. The fabric is verified only if every check of a path was asked for.
-func verified(results []validators.Result) string {
+// verified names the checks that passed. The fabric is verified only if every check of a path was asked for, on all
+// hosts and links.
+func verified(results []validators.Result, part bool) string {
 	asked, passed := map[validators.Check]bool{}, map[validators.Check]bool{}
 	var names []string
 	for _, r := range results {
@@ -113,6 +115,9 @@ func verified(results []validators.Result) string {
 		}
 	}
 	what := "Fabric verified"
+	if part {
+		what = "Verified"
+	}
 	for _, row := range validators.Table {
 		if !row.OfHosts && !asked[row.Name] {
 			what = "Verified"

@@ -26,7 +26,7 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 		results = append(results, validators.Result{Check: validators.CheckPing, Item: validators.SmallPing, Subject: member("rail0", fmt.Sprintf("rail0:h%d-h%d", i, i+1)), Host: "h", Verdict: v, Cause: "no light"})
 	}
 	var b bytes.Buffer
-	New(&b).Results(results)
+	New(&b).Results(results, false)
 	got := b.String()
 	for _, want := range []string{"path rail0:h7-h8", "no light", "network rail0  19 of them: 19 checks passed", "19 passed, 1 failed"} {
 		if !strings.Contains(got, want) {
@@ -37,7 +37,7 @@ func TestManyPathsFoldAndFailuresDoNot(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, got)
 	}
 	b.Reset()
-	New(&b).Results(results[:3])
+	New(&b).Results(results[:3], false)
 	if !strings.Contains(b.String(), "path rail0:h2-h3") {
 		t.Errorf("three paths are folded:\n%s", b.String())
 	}
@@ -59,7 +59,7 @@ func TestAHostThatFailsWithAllIsOneRow(t *testing.T) {
 	results = append(results, validators.Result{Check: validators.CheckCulprit, Item: validators.CommonCause, Subject: validators.Subject{Kind: validators.SubjectHost, Name: "h04", NIC: "rail"}, Host: "h04", Verdict: validators.Fail,
 		Values: []validators.Measurement{{Name: validators.MetricPathsFailed, Value: 11, OutOf: 11}}, Cause: "look at NIC h04.rail first"})
 	var b bytes.Buffer
-	New(&b).Results(results)
+	New(&b).Results(results, false)
 	want := `host h04
   ✗ culprit h04            common cause       all 11 paths of h04.rail fail
       look at NIC h04.rail first
@@ -88,9 +88,10 @@ func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
 		says       []string
 	}{
 		{[]planner.HostPlan{read}, true, nil},
-		{[]planner.HostPlan{read, away}, false, []string{"on the other hosts; 1 host could not be read", "no route to host"}},
+		{[]planner.HostPlan{read, away}, false, []string{"on the other hosts; 1 host not read", "no route to host"}},
 		{[]planner.HostPlan{away}, false, []string{"no host could be read"}},
-		{[]planner.HostPlan{read, moved}, false, []string{"on the other hosts; 1 host changed since the plan was saved and was skipped", "now it would be mtu 2000 → 9000"}},
+		{[]planner.HostPlan{away, moved, moved}, false, []string{": 1 host not read, 2 hosts skipped, changed since the plan was saved"}},
+		{[]planner.HostPlan{read, moved}, false, []string{"on the other hosts; 1 host skipped, changed since the plan was saved", "now it would be mtu 2000 → 9000"}},
 	} {
 		plan := &planner.Plan{Fabric: "pair", Hosts: c.hosts}
 		var b bytes.Buffer

@@ -14,7 +14,8 @@ type Reporter interface {
 	Plan(p *planner.Plan, notes []string)
 	Walk(hosts []apply.HostOutcome)
 	Fates(hosts []apply.HostOutcome)
-	Results(results []validators.Result)
+	// Results reports the results of live checks. part: only some hosts or links were chosen.
+	Results(results []validators.Result, part bool)
 	Note(format string, args ...any)
 }
 
@@ -106,7 +107,7 @@ func (e *Events) Walk(hosts []apply.HostOutcome) {
 func (e *Events) Fates(hosts []apply.HostOutcome) { e.Walk(hosts) }
 
 // Results writes a line for each check, and the counts.
-func (e *Events) Results(results []validators.Result) {
+func (e *Events) Results(results []validators.Result, _ bool) {
 	for i := range results {
 		e.emit(event{Type: "result", Result: &results[i]})
 	}

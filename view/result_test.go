@@ -90,7 +90,7 @@ func TestTheSummaryReadsNoSentence(t *testing.T) {
 		"Nothing was verified":                {Verdict: validators.Skip, Skipped: validators.Disabled, Cause: "host h could not be reached"},
 	} {
 		var b strings.Builder
-		if New(&b).Results([]validators.Result{r}); !strings.Contains(b.String(), want) {
+		if New(&b).Results([]validators.Result{r}, false); !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
 		}
 	}
@@ -107,15 +107,17 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 	all := of(validators.Pass, validators.CheckLink, validators.CheckPing, validators.CheckTCP)
 	for _, c := range []struct {
 		results []validators.Result
+		part    bool
 		want    string
 	}{
-		{of(validators.Pass, validators.CheckPing), "✓ Verified (ping): 1 passed"},
-		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), "✓ Fabric verified (link, ping, tcp): 3 passed"},
-		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), "! Fabric verified (link, ping, tcp, verbs), with warnings: 4 passed"},
-		{all, "✓ Verified (link, ping, tcp): 3 passed"},
+		{of(validators.Pass, validators.CheckPing), false, "✓ Verified (ping): 1 passed"},
+		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), false, "✓ Fabric verified (link, ping, tcp): 3 passed"},
+		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), false, "! Fabric verified (link, ping, tcp, verbs), with warnings: 4 passed"},
+		{all, false, "✓ Verified (link, ping, tcp): 3 passed"},
+		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), true, "✓ Verified (link, ping, tcp): 3 passed"},
 	} {
 		var b strings.Builder
-		if New(&b).Results(c.results); !strings.Contains(b.String(), c.want) {
+		if New(&b).Results(c.results, c.part); !strings.Contains(b.String(), c.want) {
 			t.Errorf("%q is missing in\n%s", c.want, b.String())
 		}
 	}

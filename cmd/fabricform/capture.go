@@ -55,7 +55,7 @@ It can record only Soft-RoCE packets: those of an RDMA card bypass the kernel.`,
 				return exitWith(exitCheckFailed)
 			}
 			return nil
-		})(cmd, args[:1]) // the last of a session's arguments is its fabric
+		})(cmd, args)
 	}
 	return c
 }

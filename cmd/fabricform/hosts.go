@@ -120,17 +120,16 @@ func (a *app) session(f *fabric.Fabric, path string) (apply.SessionOptions, erro
 	return o, nil
 }
 
-// invocation returns how the fabric was named on the command line. Values of sensitive variables are hidden.
+// invocation returns how the fabric was named on the command line, without sensitive variables: a command with a false
+// value would run with it, and one without asks for the variable.
 func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
 	i := fabric.Invocation{Path: path, Flags: a.labFlag()}
 	for _, in := range a.inputs {
-		name, _, _ := strings.Cut(in.Var, "=")
+		name, _, _ := strings.Cut(in.Var, "=") // spaces around the name are allowed
 		switch {
 		case in.File != "":
 			i.Flags = append(i.Flags, "-var-file="+in.File)
-		case slices.Contains(f.Sensitive, name):
-			i.Flags = append(i.Flags, "-var="+name+"=(sensitive)")
-		default:
+		case !slices.Contains(f.Sensitive, strings.TrimSpace(name)):
 			i.Flags = append(i.Flags, "-var="+in.Var)
 		}
 	}

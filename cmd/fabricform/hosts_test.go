@@ -14,6 +14,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -29,6 +30,15 @@ func TestALabHasOneTokenStore(t *testing.T) {
 		if got := labName(flag, f); got != want {
 			t.Errorf("-lab=%q selects the lab %q, want %q", flag, got, want)
 		}
+	}
+}
+
+// TestCommandsInMessagesHideSensitiveVariables: also one whose name was given with spaces around it.
+func TestCommandsInMessagesHideSensitiveVariables(t *testing.T) {
+	a := &app{inputs: []config.Input{{Var: "psk = hunter2"}, {Var: "psk=hunter2"}, {Var: "mtu=9000"}, {File: "site.fabricvars"}}}
+	got := a.invocation(&fabric.Fabric{Sensitive: []string{"psk"}}, "f.hcl").Hint("plan")
+	if want := "`fabricform plan -var=mtu=9000 -var-file=site.fabricvars f.hcl`"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

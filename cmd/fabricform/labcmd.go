@@ -38,7 +38,7 @@ the lab is up in seconds, with or without KVM, and does not need root.`,
 // onLab returns the body of a command that works on the lab of the fabric in its first argument.
 func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		path := fabricArg(args[:min(1, len(args))])
+		path := fabricArg(args)
 		f, err := a.load(path)
 		if err != nil {
 			return err

@@ -171,12 +171,12 @@ func (a *app) fleetFlags(c *cobra.Command) {
 	}
 }
 
-// fabricArg returns the optional last argument, or the current directory.
+// fabricArg returns the first argument, or the current directory.
 func fabricArg(args []string) string {
 	if len(args) == 0 {
 		return "."
 	}
-	return args[len(args)-1]
+	return args[0]
 }
 
 // report returns the reporter for a command's output: JSON or text.

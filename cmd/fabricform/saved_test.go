@@ -66,7 +66,7 @@ func TestASavedPlanIsShown(t *testing.T) {
 		}
 	}
 	for line, wants := range map[string][]string{
-		"show " + path:                          {"mtu", "1500 → 9000", "Saved by anna@desk at ", `for lab "pair", from commit 1234.`, "b not chosen: left as it is"},
+		"show " + path:                          {"mtu", "1500 → 9000", "Saved by anna@desk at ", `for lab "pair", from commit 1234.`, "Not chosen, so not changed: b."},
 		"show -markdown " + path:                {"### 📋 fabricform: 1 change on 1 host of `pair`", "Saved by anna"},
 		"show -json " + path:                    {`"type":"host_plan"`, `"to":"9000"`, `"type":"plan"`},
 		"show " + edited:                        {"it was edited, or is incomplete"},

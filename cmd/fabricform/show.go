@@ -82,7 +82,7 @@ func (a *app) showSaved(saved *planner.Saved, path string, markdown bool) error 
 		notes = append(notes, "It restores everything that the fabric changed.")
 	}
 	if out := saved.LeftOut(); len(out) > 0 {
-		notes = append(notes, planner.Names(out)+" not chosen: left as it is")
+		notes = append(notes, "Not chosen, so not changed: "+planner.Names(out)+".")
 	}
 	return a.printPlan(saved.Plan, append(notes, saved.Plan.Notes()...), markdown)
 }

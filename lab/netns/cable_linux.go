@@ -32,7 +32,7 @@ func in(pid int) (*netlink.Handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open network namespace of lab process %d: %w", pid, err)
 	}
-	defer func() { _ = ns.Close() }() // the handle has its own descriptor descriptor
+	defer func() { _ = ns.Close() }() // the handle has its own descriptor
 	return netlink.NewHandleAt(ns)
 }
 

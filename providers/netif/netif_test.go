@@ -95,5 +95,8 @@ func TestSysctlNames(t *testing.T) {
 		if got := sysctlName(path); got != want {
 			t.Errorf("%s is named %s, want %s", path, got, want)
 		}
+		if got := (SysctlSpec{Key: want}).Path(); got != path {
+			t.Errorf("%s is at %s, want %s", want, got, path)
+		}
 	}
 }

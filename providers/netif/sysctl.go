@@ -16,13 +16,14 @@ type SysctlStatus struct{ Value string }
 
 type sysctl struct{}
 
-// Path returns the path of the key below /proc/sys: net/ipv4/ip_forward for "net.ipv4.ip_forward". A key with a slash
-// is a path already, as in sysctl(8), so that interface names may have dots.
+// Path returns the path of the key below /proc/sys: net/ipv4/ip_forward for "net.ipv4.ip_forward". The first separator
+// decides, as in sysctl(8), so that interface names may have dots: net/ipv4/conf/eth0.100/arp_ignore is a path already,
+// and net.ipv4.conf.eth0/100.arp_ignore is its other form.
 func (s SysctlSpec) Path() string {
-	if strings.Contains(s.Key, "/") {
+	if i := strings.IndexAny(s.Key, "./"); i >= 0 && s.Key[i] == '/' {
 		return s.Key
 	}
-	return strings.ReplaceAll(s.Key, ".", "/")
+	return sysctlName(s.Key)
 }
 
 // sysctlName returns the name that sysctl(8) prints for a path below /proc/sys: net.ipv4.ip_forward. A dot in the name
