@@ -47,6 +47,7 @@ type toyHost struct {
 	running  string          // the method that runs now
 	overlaps []string        // methods that were asked for while another one ran
 	file     string          // what tx.persist writes
+	stack    string          // what stack.start installs
 	tx       calls.TxInfo
 	history  []resource.Entry
 	asked    []string
@@ -56,7 +57,7 @@ type toyHost struct {
 
 func (h *toyHost) snapshot() *facts.Snapshot {
 	lit := !h.dark || h.value == "1"
-	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value, "file": h.file}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
+	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value, "file": h.file, "stack": h.stack}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
 }
 
 // serve answers a method. The caller holds the lock.
@@ -72,6 +73,11 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			return calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, nil
 		}
 		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}}, nil
+	case "stack.start":
+		var p calls.StackOrder
+		err := json.Unmarshal(raw, &p)
+		h.stack = "2"
+		return calls.StackState{Job: &resource.Job{ID: p.ID, State: resource.JobDone}}, err
 	case "tx.ready":
 		if h.held {
 			return calls.TxReady{Held: &calls.TxInfo{Fabric: "g", State: checkpoint.Armed}}, nil
@@ -122,7 +128,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 
 func (h *toyHost) handlers() map[string]agent.Handler {
 	out := map[string]agent.Handler{}
-	for _, method := range []string{"snapshot", "act", "enrol", "tx.finish", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover"} {
+	for _, method := range []string{"snapshot", "act", "enrol", "tx.finish", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover", "stack.start"} {
 		out[method] = func(_ context.Context, raw json.RawMessage) (any, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -193,6 +199,15 @@ var fileKind = resource.Kind{Name: "file", Stage: resource.StagePersist, Plan: f
 	return d, nil
 }}
 
+// stackKind wants a driver stack.
+var stackKind = resource.Kind{Name: "stack", Stage: resource.StageStack, Plan: func(snap *facts.Snapshot, _ json.RawMessage) (resource.Difference, error) {
+	d := resource.Difference{Exists: true, Seen: snap.Sysctls["stack"]}
+	if got := snap.Sysctls["stack"]; got != "2" {
+		d.Changes = []resource.Change{{Attribute: "package", From: got, To: "2", Stage: resource.StageStack}}
+	}
+	return d, nil
+}}
+
 // toys are hosts a and b, joined by link rail0, on which the files want the value 2.
 type toys struct {
 	t      *testing.T
@@ -201,6 +216,7 @@ type toys struct {
 	heard  *heard
 	state  string
 	lasts  bool // the files want a file, too
+	stacks bool // the files want a driver stack, too
 }
 
 func newToys(t *testing.T) *toys {
@@ -218,11 +234,14 @@ func (y *toys) options() SessionOptions {
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
-		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind},
+		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind},
 			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"2"`)}}
 				if y.lasts {
 					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "file", Name: "f"}, Spec: json.RawMessage(`"2"`)})
+				}
+				if y.stacks {
+					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "stack", Name: "s"}, Spec: json.RawMessage(`"2"`)})
 				}
 				return out
 			},
@@ -503,6 +522,20 @@ func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 		r = y.runSaved(t.Context(), saved)
 		if r.Ending != Stale || r.Err == nil || !strings.Contains(r.Err.Error(), "this plan was already applied at") || r.Plan != nil || y.values() != "11" {
 			t.Errorf("again: ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+	})
+}
+
+// TestAStaleHostStaysSkippedAfterDriverStacks: the plan for the rest is made again once the stacks are installed.
+func TestAStaleHostStaysSkippedAfterDriverStacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.stacks = true
+		saved := y.save(t.Context(), nil)
+		y.hosts["b"].value = "7"
+		r := y.runSaved(t.Context(), saved)
+		if r.Ending != Stale || r.Err != nil || y.values() != "27" || y.hosts["a"].stack+y.hosts["b"].stack != "2" {
+			t.Errorf("ending %d, %v, values %s, stacks %q and %q", r.Ending, r.Err, y.values(), y.hosts["a"].stack, y.hosts["b"].stack)
 		}
 	})
 }

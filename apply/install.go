@@ -45,6 +45,13 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 		return Failed, err
 	}
 	r.p = r.s.Propose(ctx)
+	skipped := map[string][]string{}
+	for _, h := range shown.Hosts {
+		if len(h.Stale) > 0 {
+			skipped[h.Name] = h.Stale
+		}
+	}
+	r.skip(skipped)
 	switch {
 	case len(r.p.Problems()) > 0:
 		r.e.Plan(r.p, r.p.Notes())

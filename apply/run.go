@@ -127,14 +127,18 @@ func (r *run) bind(saved *planner.Saved) error {
 			}
 		}
 	}
-	moved := planner.Moved(saved.Plan, r.p)
+	r.skip(planner.Moved(saved.Plan, r.p))
+	return nil
+}
+
+// skip leaves hosts as they are that have moved since the plan was saved; moved says how.
+func (r *run) skip(moved map[string][]string) {
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
 			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Stale = nil, nil, nil, 0, moved[h.Name]
 		}
 	}
 	r.p.Enrol = slices.DeleteFunc(r.p.Enrol, func(host string) bool { return moved[host] != nil })
-	return nil
 }
 
 // apply makes the plan's changes and verifies the fabric.
