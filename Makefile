@@ -29,7 +29,7 @@ lint: ## golangci-lint with the project's rules; gofmt and vet are among them
 unit: ## tests that need neither root nor namespaces
 	$(GO) test ./...
 
-test: ## every test, with a small sample of the long ones: half an hour; the README's second command
+test: ## every test, with a small sample of the long ones: 30 to 40 minutes; the README's second command
 	.ci/run
 
 long: build ## every test at full size, one heavy thing at a time: hours. It goes on where it stopped, and writes docs/tested.md. STEP=owners runs one step
