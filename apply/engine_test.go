@@ -463,7 +463,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 						t.Errorf("host %s was asked for %v", name, h.overlaps)
 					}
 					if h.file != "" && h.value == "1" {
-						t.Errorf("host %s went back, and its file stayed", name)
+						t.Errorf("host %s reverted, but its file still exists", name)
 					}
 					if r.Ending == Held || y.heard.refusal != nil {
 						if slices.Contains(h.asked, "tx.open") || slices.Contains(h.asked, "act") {
@@ -697,7 +697,7 @@ func TestNoChangesSaysWhatIsStillPending(t *testing.T) {
 	})
 }
 
-// TestConfirmAfterTheLeaseSaysItOnce: all hosts have reverted by themselves.
+// TestConfirmAfterTheLeaseSaysItOnce: all hosts have reverted automatically.
 func TestConfirmAfterTheLeaseSaysItOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)

@@ -33,8 +33,8 @@ func (r *run) gate(ctx context.Context, tx *coordinator, baseline []validators.R
 	return orInterrupted(ctx, err)
 }
 
-// orInterrupted returns an error that says so if an interrupt made the checks fail: a host that was not asked
-// to the end would else be blamed.
+// orInterrupted replaces the error of a check by "interrupted" if there was an interrupt. Otherwise the error would
+// blame a host whose check was only cut short.
 func orInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")

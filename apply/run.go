@@ -131,7 +131,7 @@ func (r *run) bind(saved *planner.Saved) error {
 	return nil
 }
 
-// skip leaves hosts as they are that have moved since the plan was saved; moved says how.
+// skip takes the hosts that have changed since the plan was saved out of the plan. moved lists the changes of each host.
 func (r *run) skip(moved map[string][]string) {
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {

@@ -32,7 +32,7 @@ func (f stackFolder) has(b calls.Bundle) error {
 		return err
 	}
 	if whole, err := hashed(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
-		return errors.Join(err, fmt.Errorf("the bundle %s is no longer on the host: another one was uploaded, or it was installed; plan again", b.Name))
+		return errors.Join(err, fmt.Errorf("the bundle %s is missing on the host, or its content has changed; plan again", b.Name))
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestABundleComesFromARelay(t *testing.T) {
 	}
 	unlock()
 	other := bundle("other.tgz", "x")
-	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is no longer on the host") {
+	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is missing on the host") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(relay.stack.bundles(), b.Name), []byte(strings.Repeat("x", len(content))), 0o600); err != nil {

@@ -386,7 +386,7 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is no longer on the host") || r.journal(t.Context()) != nil {
+		if _, err := r.stackStart(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the bundle b.tgz is missing on the host, or its content has changed") || r.journal(t.Context()) != nil {
 			t.Errorf("%v, and the journal is %+v", err, r.journal(t.Context()))
 		}
 		r.whole(t)
@@ -401,7 +401,7 @@ func TestABundleThatIsGoneIsNotInstalledFrom(t *testing.T) {
 	r.whole(t)
 }
 
-// TestARestartIsNotCutByAnInterrupt: once it was decided, whoever asked may be gone.
+// TestARestartIsNotCutByAnInterrupt: a reboot that has begun is completed, even if its client has disconnected.
 func TestARestartIsNotCutByAnInterrupt(t *testing.T) {
 	r := newRack(t, restart)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -26,6 +26,7 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 	if err != nil || len(files) < 5 {
 		t.Fatal(files, err)
 	}
+	read := 0
 	for _, path := range files {
 		f, _, diags := config.Load(path, config.Options{Version: version})
 		if diags.HasErrors() {
@@ -43,6 +44,10 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 		if d := cmp.Diff(f, saved.Fabric, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(fabric.Block{}, "AttrPos"), cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); d != "" {
 			t.Errorf("%s: %s", path, d)
 		}
+		read++
+	}
+	if read < 5 {
+		t.Errorf("%d examples were saved and read", read)
 	}
 }
 
