@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -573,6 +575,35 @@ func TestASavedPlanTouchesNoHostThatItDoesNotHold(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestASavedPlanNamesItsFilesFromEverywhere: apply may run in another directory than plan.
+func TestASavedPlanNamesItsFilesFromEverywhere(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := fabric.Invocation{Flags: []string{"-var=n=1", "-var-file=site.fabricvars"}, Path: "f.hcl"}
+	s := &Session{Fabric: &fabric.Fabric{Name: "f"}}
+	saved := s.Save(&planner.Plan{Fabric: "f", Invocation: by})
+	want := fabric.Invocation{Flags: []string{"-var=n=1", "-var-file=" + filepath.Join(here, "site.fabricvars")}, Path: filepath.Join(here, "f.hcl")}
+	if d := cmp.Diff(want, saved.Plan.Invocation); d != "" {
+		t.Error(d)
+	}
+	if by.Flags[1] != "-var-file=site.fabricvars" {
+		t.Errorf("the plan that was saved has now %q", by.Flags)
+	}
+}
+
+// TestPlanEndings: hosts that changed since the plan was saved come before problems and unreachable hosts.
+func TestPlanEndings(t *testing.T) {
+	stale, refused := planner.HostPlan{Name: "s", Stale: []string{"mtu"}}, planner.HostPlan{Name: "p", Problems: []planner.Problem{{Message: "no"}}}
+	away := planner.HostPlan{Name: "u", Unreachable: "refused"}
+	for want, hosts := range map[Ending][]planner.HostPlan{Stale: {away, refused, stale}, Failed: {away, refused}, HostsUnreachable: {away}, Done: {{Name: "d"}}} {
+		if got := PlanEnding(&planner.Plan{Hosts: hosts}); got != want {
+			t.Errorf("ending %d, want %d", got, want)
+		}
 	}
 }
 

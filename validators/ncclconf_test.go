@@ -109,4 +109,22 @@ func TestMissingRDMAIsAWarning(t *testing.T) {
 			t.Errorf("%s: no port was checked", name)
 		}
 	}
+	for cure, change := range map[string]func(*facts.Snapshot){
+		"install the card's driver": func(*facts.Snapshot) {},
+		"make sure that eth0 is up and has a carrier": func(s *facts.Snapshot) {
+			s.RDMA = []facts.RDMADevice{{Name: "mlx5_0", Port: 1, Netdev: "eth0", State: "DOWN"}}
+		},
+		"run `fabricform plan`": func(s *facts.Snapshot) { s.Links[0].Name = "eth9" },
+	} {
+		w, said := newWires(), ""
+		change(w.snaps["a"])
+		for _, r := range settle(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
+			if r.Item == NCCLPort && r.Host == "a" {
+				said += r.Cure + "\n"
+			}
+		}
+		if !strings.Contains(said, cure) {
+			t.Errorf("%q is missing in\n%s", cure, said)
+		}
+	}
 }

@@ -128,7 +128,7 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		if err := errors.Join(a.noChoice(path), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
 			return nil, err
 		}
-		so, err := a.session(saved.Fabric, saved.Plan.Invocation.Path)
+		so, err := a.session(saved.Fabric, saved.Plan.Invocation)
 		if err != nil {
 			return nil, err
 		}

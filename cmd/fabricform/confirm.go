@@ -33,7 +33,7 @@ machine then become invalid.`,
 		if err != nil {
 			return err
 		}
-		o, err := a.session(f, fabricArg(args))
+		o, err := a.session(f, a.invocation(f, fabricArg(args)))
 		if err == nil {
 			o.Chosen, err = a.Choose(f)
 		}

@@ -49,7 +49,7 @@ func (a *app) loaded(path string) (*fabric.Fabric, apply.SessionOptions, error) 
 	if err != nil {
 		return nil, apply.SessionOptions{}, err
 	}
-	o, err := a.session(f, path)
+	o, err := a.session(f, a.invocation(f, path))
 	return f, o, err
 }
 
@@ -99,15 +99,15 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 	}
 }
 
-// session returns the options to reach the hosts of a fabric that was read from the path.
-func (a *app) session(f *fabric.Fabric, path string) (apply.SessionOptions, error) {
+// session returns the options to reach the hosts of a fabric that was named like this.
+func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOptions, error) {
 	id, err := buildID()
 	if err != nil {
 		return apply.SessionOptions{}, err
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
-	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(path), User: operator(), Invocation: a.invocation(f, path),
+	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
 		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {

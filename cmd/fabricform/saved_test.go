@@ -53,13 +53,14 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 
 // TestASavedPlanIsShown: as plan printed it, with when and for whom it was made, in all three forms.
 func TestASavedPlanIsShown(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // no lab is up
 	build, err := buildID()
 	if err != nil {
 		t.Fatal(err)
 	}
 	mtu := planner.Action{Op: planner.Update, Resource: resource.Resource{Addr: resource.Addr{Host: "a", Kind: "nic", Name: "rail0"}}, Changes: []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}}}
 	saved := planner.Saved{ID: "1", Build: build, Created: time.Now(), User: "anna@desk", Source: "commit 1234", Lab: "pair", Fabric: &fabric.Fabric{Name: "pair", Hosts: []*fabric.Host{{Name: "a"}, {Name: "b"}}},
-		Plan: &planner.Plan{Fabric: "pair", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{mtu}}}}}
+		Plan: &planner.Plan{Fabric: "pair", Invocation: fabric.Invocation{Flags: []string{"-lab", "-var=n=1"}, Path: "/fabrics/pair.hcl"}, Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{mtu}}}}}
 	text, err := saved.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,7 @@ func TestASavedPlanIsShown(t *testing.T) {
 		"apply -exclude b " + path:              {"is a saved plan: its hosts and its values are fixed"},
 		"apply -var x=1 -auto-approve " + path:  {"is a saved plan: its hosts and its values are fixed"},
 		"apply -auto-approve " + path:           {`made for lab "pair", not for the declared hosts: run it with -lab=pair`},
+		"apply -auto-approve -lab=pair " + path: {"build it with `fabricform lab up -var=n=1 /fabrics/pair.hcl`"},
 		"apply -lab=other " + path:              {`made for lab "pair", not for lab "other": run it with -lab=pair`},
 		"apply -report no/such/folder.md x.hcl": {"-report no/such/folder.md: no/such: "},
 		"destroy -report . x.hcl":               {"-report .: it is a folder; name a file in it"},
