@@ -1,12 +1,15 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -16,23 +19,55 @@ import (
 type keyring struct {
 	methods []ssh.AuthMethod
 	tried   []string
-	agent   net.Conn // open while the client authenticates; nil without an agent
+	agent   net.Conn    // open while the client authenticates; nil without an agent
+	asking  atomic.Bool // the agent was asked to sign and has not answered yet
+}
+
+// agentSigner is a key of the agent. It records that an answer is missing, so that a silent agent is not taken for a
+// silent host.
+type agentSigner struct {
+	ssh.AlgorithmSigner
+	asking *atomic.Bool
+}
+
+func (s agentSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	s.asking.Store(true)
+	sig, err := s.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
+	if err == nil {
+		s.asking.Store(false)
+	}
+	return sig, err
+}
+
+func (r resolved) silentAgent() error {
+	return &Error{Host: r.Name, Op: "use the SSH agent", Err: fmt.Errorf("%s accepts connections, but does not answer within %s", r.identityAgent, r.ConnectTimeout),
+		Hint: "restart the agent, or unset SSH_AUTH_SOCK to use key files only"}
 }
 
 // keys collects the agent's keys and the key files. A declared key file that cannot be used is an error;
-// a missing default file is not.
-func (r resolved) keys() (*keyring, error) {
+// a missing default file is not. When ctx ends, the connection to the agent is closed: an agent may accept a
+// connection and then stay silent, here or when it is asked to sign.
+func (r resolved) keys(ctx context.Context) (*keyring, error) {
 	k := &keyring{}
 	var signers []ssh.Signer
 	if sock := home(r.identityAgent); sock != "" {
-		conn, err := net.Dial("unix", sock)
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", sock)
 		if err != nil {
 			k.tried = append(k.tried, "agent (does not answer)")
 		} else {
 			k.agent = conn
+			context.AfterFunc(ctx, k.close)
 			found, err := agent.NewClient(conn).Signers()
 			if err != nil {
 				found = nil
+			}
+			if ctx.Err() != nil {
+				return k, r.silentAgent()
+			}
+			for i, s := range found {
+				if s, ok := s.(ssh.AlgorithmSigner); ok {
+					found[i] = agentSigner{s, &k.asking}
+				}
 			}
 			k.tried = append(k.tried, fmt.Sprintf("agent (%d keys)", len(found)))
 			signers = append(signers, found...)
@@ -49,7 +84,7 @@ func (r resolved) keys() (*keyring, error) {
 			k.tried = append(k.tried, path+" (has a passphrase: run `ssh-add "+path+"` to add it to the agent)")
 		case errors.Is(err, fs.ErrNotExist) && path != r.IdentityFile:
 		default:
-			return k, fmt.Errorf("read key %s: %w", path, err)
+			return k, &Error{Host: r.Name, Op: "authenticate", Err: fmt.Errorf("read key %s: %w", path, err)}
 		}
 	}
 	if len(signers) > 0 {

@@ -148,21 +148,21 @@ func jump(hop string, t Target) (Target, error) {
 	return j, nil
 }
 
-// login connects and authenticates. It returns when ctx ends or at the connect timeout, which also covers the key
-// exchange, because x/crypto/ssh has no deadline of its own.
+// login connects and authenticates. It returns when ctx ends or at the connect timeout, which also covers the SSH agent
+// and the key exchange, because x/crypto/ssh has no deadline of its own.
 func (r resolved) login(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) (*ssh.Client, error) {
 	addr := net.JoinHostPort(r.Address, strconv.Itoa(r.Port))
 	check, algorithms, err := r.hostKeys(addr)
 	if err != nil {
 		return nil, &Error{Host: r.Name, Op: "check host key", Err: err}
 	}
-	keys, err := r.keys()
-	defer keys.close()
-	if err != nil {
-		return nil, &Error{Host: r.Name, Op: "authenticate", Err: err}
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.ConnectTimeout)
 	defer cancel()
+	keys, err := r.keys(ctx)
+	defer keys.close()
+	if err != nil {
+		return nil, err
+	}
 	conn, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, r.classifyDial(addr, err)
@@ -205,6 +205,8 @@ func (r resolved) classifyLogin(ctx context.Context, addr string, keys *keyring,
 	switch {
 	case errors.As(err, &key):
 		return &Error{Host: r.Name, Op: "check host key", Err: key}
+	case ctx.Err() != nil && keys.asking.Load():
+		return r.silentAgent()
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return &Error{Host: r.Name, Op: "log in to " + addr + " as " + r.User, Err: fmt.Errorf("the host accepts none of our keys (%s)", keys),
 			Hint: "put a public key into its authorized_keys, or set ssh.user and ssh.identity_file"}

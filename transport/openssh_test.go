@@ -206,27 +206,33 @@ func TestHostCertificatesNeedAKnownAuthority(t *testing.T) {
 	}
 }
 
-func TestLoginByAgentAndWithoutAKey(t *testing.T) {
-	s := openssh(t, nil)
-	sock := filepath.Join(t.TempDir(), "agent")
+// serveAgent serves an agent on a socket until the test ends.
+func serveAgent(t *testing.T, sock string, a agent.Agent) {
+	t.Helper()
 	l, err := net.Listen("unix", sock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	ring := agent.NewKeyring()
-	if err := ring.Add(agent.AddedKey{PrivateKey: s.private}); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go agent.ServeAgent(ring, c)
+			go agent.ServeAgent(a, c)
 		}
 	}()
+}
+
+func TestLoginByAgentAndWithoutAKey(t *testing.T) {
+	s := openssh(t, nil)
+	sock := filepath.Join(t.TempDir(), "agent")
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: s.private}); err != nil {
+		t.Fatal(err)
+	}
+	serveAgent(t, sock, ring)
 	stranger := func(target *Target) { target.IdentityFile = s.path("other") }
 	t.Setenv("SSH_AUTH_SOCK", sock)
 	if err := s.login(s.line(s.host), stranger); err != nil {
@@ -235,6 +241,54 @@ func TestLoginByAgentAndWithoutAKey(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	if err := s.login(s.line(s.host), stranger); err == nil || !strings.Contains(err.Error(), "accepts none of our keys (tried "+s.path("other")) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// muteAgent offers its keys and never signs; one without keys does not even answer that.
+type muteAgent struct {
+	agent.Agent
+	never chan struct{}
+}
+
+func (m muteAgent) List() ([]*agent.Key, error) {
+	if m.Agent == nil {
+		<-m.never
+		return nil, errors.New("ended")
+	}
+	return m.Agent.List()
+}
+
+func (m muteAgent) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
+	<-m.never
+	return nil, errors.New("ended")
+}
+
+// TestASilentAgentEndsWithTheConnectTimeout: fault 31. It accepts connections, and is silent when it is asked for its
+// keys, or when it is asked to sign.
+func TestASilentAgentEndsWithTheConnectTimeout(t *testing.T) {
+	s := openssh(t, nil)
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: s.private}); err != nil {
+		t.Fatal(err)
+	}
+	never := make(chan struct{})
+	defer close(never)
+	for name, mute := range map[string]muteAgent{"keys": {nil, never}, "sign": {ring, never}} {
+		sock := s.path(name)
+		serveAgent(t, sock, mute)
+		t.Setenv("SSH_AUTH_SOCK", sock)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.login(s.line(s.host), func(target *Target) { target.ConnectTimeout = time.Second })
+		}()
+		select {
+		case err := <-ended:
+			if want := sock + " accepts connections, but does not answer within 1s"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the login waits for the agent for ever", name)
+		}
 	}
 }
 

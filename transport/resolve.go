@@ -97,7 +97,7 @@ func askSSH(ctx context.Context, t Target) (map[string][]string, error) {
 	}
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, append(args, "--", t.Address)...)
-	cmd.Stderr = &errs
+	cmd.Stderr, cmd.WaitDelay = &errs, time.Second // a program of `Match exec` may survive ssh and keep the output open
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("ssh -G: %w: %s", err, neutral(errs.String()))
