@@ -156,7 +156,7 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	})
 	t.Run("full disk", func(t *testing.T) {
 		o.t = t
-		o.script("b", "mkdir -p /home/tutu/.cache /run/user/$(id -u tutu) && for d in /home/tutu/.cache /var/tmp /run/user/$(id -u tutu); do mount -t tmpfs -o size=1m,mode=0777 tmpfs $d; done")
+		o.script("b", "mkdir -p /home/tutu/.cache /run/user/$(id -u tutu) && for d in /home/tutu/.cache /var/tmp /run/user/$(id -u tutu); do mount -t tmpfs -o size=1m,mode=1777 tmpfs $d; done")
 		o.try("plan", o.fabric(b, "", "")).want(t, 4, "no suitable directory", "disk full")
 		left := inside(t, o.state, pair, "b", "sh", "-c", "find /home/tutu/.cache /var/tmp /run/user -type f")
 		if left != "" {
@@ -167,12 +167,12 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	t.Run("another user could write, and noexec", func(t *testing.T) {
 		o.t = t
 		o.script("b", "rm -rf /home/tutu/.cache /var/tmp/fabricform-* && install -d -o tutu -m 0777 /home/tutu/.cache /home/tutu/.cache/fabricform")
-		o.try("plan", "-detailed-exitcode", o.fabric(b, "", "")).want(t, 2)
+		o.try("plan", "-detailed-exitcode", o.fabric(b, "", "")).want(t, 2, "warning: b: the helper is not kept in /home/tutu/.cache/fabricform", "run chmod go-w /home/tutu/.cache")
 		where := inside(t, o.state, pair, "b", "sh", "-c", "ls -d /home/tutu/.cache/fabricform/* /var/tmp/fabricform-*/* 2>/dev/null || true")
 		if strings.Contains(where, ".cache") || !strings.Contains(where, "/var/tmp/fabricform-") {
 			t.Fatalf("the helper went to %q", where)
 		}
-		o.script("b", "rm -rf /home/tutu/.cache/fabricform /var/tmp/fabricform-* && install -d -o tutu /home/tutu/.cache && mount -t tmpfs -o noexec,mode=0777 tmpfs /home/tutu/.cache")
+		o.script("b", "rm -rf /home/tutu/.cache/fabricform /var/tmp/fabricform-* && install -d -o tutu /home/tutu/.cache && mount -t tmpfs -o noexec,mode=1777 tmpfs /home/tutu/.cache")
 		o.try("plan", "-detailed-exitcode", o.fabric(b, "", "")).want(t, 2)
 		where = inside(t, o.state, pair, "b", "sh", "-c", "ls -d /home/tutu/.cache/fabricform/* /var/tmp/fabricform-*/* 2>/dev/null || true")
 		if strings.Contains(where, ".cache") || !strings.Contains(where, "/var/tmp/fabricform-") {

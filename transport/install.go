@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// install uploads the helper to the first directory that only the login user can write and that allows
-// programs to run.
+// install uploads the helper to the first directory that follows the rule and allows programs to run. It warns of those
+// that somebody has to put right.
 func (d *Dialer) install(ctx context.Context, c *connection, t Target, where absence, version string) error {
 	fail := func(err error, hint string) error {
 		return &Error{Host: t.Name, Op: "upload helper", Err: err, Hint: hint}
@@ -41,9 +41,12 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 	defer func() { _ = files.Close() }() // the SSH connection stays open, and an error here changes nothing
 	d.progress(t.Name, "uploading the helper (%.1f MB, once per build)", float64(build.Size)/1e6)
 	var refused []string
-	for _, dir := range where.directories() {
-		if err := c.place(files, dir, version, build); err != nil {
+	for _, dir := range where.folders {
+		if err := c.place(files, where.uid, dir, version, build); err != nil {
 			refused = append(refused, fmt.Sprintf("%s: %v", dir, err))
+			if broken := new(brokenRule); errors.As(err, &broken) {
+				d.warn(t.Name, "the helper is not kept in %s: %v", dir, err)
+			}
 			if ctx.Err() != nil {
 				break
 			}
@@ -51,13 +54,16 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 		}
 		return nil
 	}
-	return fail(fmt.Errorf("no suitable directory: %s", strings.Join(refused, "; ")), "free some space, or create one of them with mode 0700 and the login user as owner, on a file system without noexec")
+	return fail(fmt.Errorf("no suitable directory: %s", strings.Join(refused, "; ")), "make one of them usable: it needs free space, mode 0700, the login user as owner, and a file system without noexec")
 }
 
 // place uploads the helper under a temporary name, lets the host check the hash, renames the file and tries
-// to run it.
-func (c *connection) place(files *sftp.Client, dir, version string, build Build) error {
-	if err := own(files, dir); err != nil {
+// to run it. Nothing runs before the folder and the file were checked by the rule.
+func (c *connection) place(files *sftp.Client, uid, dir, version string, build Build) error {
+	if err := makePrivate(files, dir); err != nil {
+		return err
+	}
+	if err := c.examine(uid, dir, version, ":"); err != nil {
 		return err
 	}
 	final := path.Join(dir, "fabricform-"+version)
@@ -74,7 +80,7 @@ func (c *connection) place(files *sftp.Client, dir, version string, build Build)
 		err = files.PosixRename(tmp, final)
 	}
 	if err == nil {
-		err = c.runs(final)
+		err = c.examine(uid, dir, version, `"$f" version`)
 	}
 	if err != nil {
 		return errors.Join(err, gone(files, tmp), gone(files, final))
@@ -89,32 +95,72 @@ func gone(files *sftp.Client, path string) error {
 	return nil
 }
 
-// own makes the directory private, or rejects it: users who can write to it could choose what sudo runs.
-func own(files *sftp.Client, dir string) error {
-	info, err := files.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if parent := path.Dir(dir); path.Base(parent) == ".cache" {
-			if _, err := files.Lstat(parent); errors.Is(err, fs.ErrNotExist) {
-				if err := files.Mkdir(parent); err != nil {
-					return fmt.Errorf("make %s: %w", parent, err)
-				}
+// makePrivate makes the directory, and the folder .cache above it, if they do not exist.
+func makePrivate(files *sftp.Client, dir string) error {
+	folders := []string{dir}
+	if parent := path.Dir(dir); path.Base(parent) == ".cache" {
+		folders = []string{parent, dir}
+	}
+	for _, folder := range folders {
+		_, err := files.Lstat(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = files.Mkdir(folder); err == nil {
+				err = files.Chmod(folder, 0o700) // the umask may leave it writable for a group
 			}
 		}
-		if err := files.Mkdir(dir); err != nil {
-			return fmt.Errorf("make directory: %w", err)
+		if err != nil {
+			return fmt.Errorf("make %s: %w", folder, err)
 		}
-		if err := files.Chmod(dir, 0o700); err != nil {
-			return fmt.Errorf("make directory private: %w", err)
-		}
-		info, err = files.Lstat(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("look at directory: %w", err)
-	}
-	if !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("the mode is %s, but it must be a directory with mode 0700 that belongs to the login user", info.Mode())
 	}
 	return nil
+}
+
+// brokenRule is a folder or program that another user could replace. An earlier build may have used it.
+type brokenRule struct{ reasons []string }
+
+func (b *brokenRule) Error() string { return strings.Join(b.reasons, "; ") }
+
+// examine checks the directory and the program in it by the rule, and only then runs a shell command. On a file system
+// with noexec, the shell exits with status 126.
+func (c *connection) examine(uid, dir, version, then string) error {
+	out, err := c.output(examine(dir, version, then))
+	var status *ssh.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &status):
+	case status.ExitStatus() == 126:
+		return errors.New("the file system does not allow programs to run (noexec)")
+	case status.ExitStatus() == exitMissing:
+		if broken := parseUnsafe(out, uid, dir); len(broken.reasons) > 0 {
+			return broken
+		}
+		return errors.New("the login user cannot enter it")
+	}
+	return fmt.Errorf("try helper: %w", err)
+}
+
+// parseUnsafe explains the lines with what breaks the rule, which output of the login shell may precede.
+func parseUnsafe(out, uid, dir string) *brokenRule {
+	b := &brokenRule{}
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimSpace(neutral(line)), " ", 4)
+		if len(f) != 4 || f[0] != unsafe {
+			continue
+		}
+		mode, owner, at := f[1], f[2], f[3]
+		switch inside := strings.HasPrefix(at+"/", dir+"/"); {
+		case inside && owner != uid:
+			b.reasons = append(b.reasons, fmt.Sprintf("%s belongs to user ID %s, not to the login user (%s), and may hold that user's program: remove it as root (rm -r %s)", at, owner, uid, at))
+		case inside:
+			b.reasons = append(b.reasons, fmt.Sprintf("%s has mode %s, but only the login user may have access: run chmod 700 %s", at, mode, at))
+		case owner != uid && owner != "0":
+			b.reasons = append(b.reasons, fmt.Sprintf("%s belongs to user ID %s, who could replace what is in it: give it to root or the login user (chown)", at, owner))
+		default:
+			b.reasons = append(b.reasons, fmt.Sprintf("%s has mode %s, so that other users could replace what is in it: run chmod go-w %s", at, mode, at))
+		}
+	}
+	return b
 }
 
 func upload(files *sftp.Client, tmp string, build Build) (err error) {
@@ -153,19 +199,6 @@ func (c *connection) verify(file, want string) error {
 	return nil
 }
 
-// runs tries to run the program. On a file system with noexec, the shell exits with status 126.
-func (c *connection) runs(file string) error {
-	_, err := c.output(file + " version")
-	var status *ssh.ExitError
-	if errors.As(err, &status) && status.ExitStatus() == 126 {
-		return errors.New("the file system does not allow programs to run (noexec)")
-	}
-	if err != nil {
-		return fmt.Errorf("try helper: %w", err)
-	}
-	return nil
-}
-
 func (c *connection) output(command string) (string, error) {
 	s, err := c.client.NewSession()
 	if err != nil {
@@ -174,13 +207,12 @@ func (c *connection) output(command string) (string, error) {
 	var out bytes.Buffer
 	var errs bounded
 	s.Stdout, s.Stderr = &limited{w: &out, left: 1 << 20}, &errs
-	if err := s.Run(command); err != nil {
+	if err = s.Run(command); err != nil {
 		if said := errs.String(); said != "" {
-			return "", fmt.Errorf("%w: %s", err, said)
+			err = fmt.Errorf("%w: %s", err, said)
 		}
-		return "", err
 	}
-	return out.String(), nil
+	return out.String(), err
 }
 
 // limited drops everything beyond its limit, because a host may print without end.

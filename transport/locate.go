@@ -18,24 +18,45 @@ const missing = "fabricform-missing"
 // exitMissing is the exit status of the start script in that case.
 const exitMissing = 97
 
-// script returns the only shell line of the project: fixed text and a checked hexadecimal version. It runs
+// unsafe begins the lines that name what breaks the rule below.
+const unsafe = "fabricform-unsafe"
+
+// rule defines the shell function ours. It holds the one rule for the folder $1 and the program $2 in it: both are
+// private to the login user, and every folder above belongs to root or that user and nobody else can rename what is in
+// it. Otherwise another user could choose what runs as root. It examines the folder's real path, so that no link can be
+// turned later, leaves the program's path in $f, and lists what breaks the rule in $bad. ls prints the same ten
+// characters of a mode everywhere; with an access list, those of the group bound what it grants.
+const rule = `u=$(id -u); ours() { p=$(cd -P "$1" 2>/dev/null && pwd -P) || return 1; f="$p/$2"; q="$p"; set --; if [ -e "$f" ]; then set -- "$f"; fi; ` +
+	`while [ "$q" ]; do set -- "$@" "$q"; q="${q%/*}"; done; ` +
+	`bad=$(LC_ALL=C ls -ldn "$@" | while read -r m n o r; do case "$r" in (*" $p"|*" $f") case "$o $m" in ("$u drwx------"*|"$u -rwx------"*) continue;; esac;; ` +
+	`(*) case "$o $m" in ("0 d"????-??-*|"0 d"????????[tT]*|"$u d"????-??-*|"$u d"????????[tT]*) continue;; esac;; esac; ` +
+	`printf "` + unsafe + ` %s %s /%s\n" "$m" "$o" "${r#*/}"; done); [ -z "$bad" ]; }; `
+
+// script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs
 // under sh, whatever the login shell is. It contains no single quote, exclamation mark or line break,
-// because csh and fish read these differently. It starts a helper only if the directory and the file
-// belong to the user and nobody else can write to them, because sudo may run the helper as root.
-// SSH_CONNECTION is passed as an argument, because sudo removes it from the environment.
+// because csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from
+// the environment. Root on the host may not read a home on another machine, so local folders come first.
 func script(version string, sudo bool) string {
 	run := `exec "$f" agent --ssh-connection="$SSH_CONNECTION"`
 	if sudo {
 		run = `exec sudo -n -- "$f" agent --ssh-connection="$SSH_CONNECTION"`
 	}
-	return `sh -c 'u=$(id -u); for d in "$HOME/.cache/fabricform" "/var/tmp/fabricform-$u" "/run/user/$u/fabricform"; do f="$d/fabricform-` + version +
-		`"; if [ -x "$f" ] && [ -O "$f" ] && [ -O "$d" ]; then case "$(ls -ldn "$d" "$f" | cut -c1-10 | tr -d "\n")" in drwx-------rwx------) ` + run +
-		`;; esac; fi; done; printf "` + missing + ` %s %s %s %s\n" "$(uname -s)" "$(uname -m)" "$u" "$HOME"; exit 97'`
+	program := "fabricform-" + version
+	return `sh -c '` + rule + `for d in "/var/tmp/fabricform-$u" "/run/user/$u/fabricform" "$HOME/.cache/fabricform"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + `; then ` + run +
+		`; fi; done; case "$(stat -f -c %T "$HOME" 2>/dev/null)" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote;; (*) h=local;; esac; ` +
+		`printf "` + missing + ` %s %s %s %s %s\n" "$(uname -s)" "$(uname -m)" "$u" "$h" "$HOME"; exit 97'`
+}
+
+// examine returns the shell line that checks a folder by the rule, and then does something with the program. The folder
+// contains only characters that safePath allows.
+func examine(dir, version, then string) string {
+	return `sh -c '` + rule + `ours "` + dir + `" fabricform-` + version + ` || { printf "%s\n" "$bad"; exit 97; }; ` + then + `'`
 }
 
 // absence is what the script reports about a host without the helper.
 type absence struct {
-	system, machine, uid, home string
+	system, machine, uid string
+	folders              []string // where the helper may be kept, the preferred one first
 }
 
 // parseMissing finds the script's line in the output, which output of the login shell may precede. The values
@@ -46,27 +67,27 @@ func parseMissing(out string) (absence, error) {
 		return absence{}, errors.New("unexpected answer from the host: " + neutral(out))
 	}
 	line, _, _ := strings.Cut(out[i+len(missing)+1:], "\n")
-	f := strings.SplitN(line, " ", 4)
-	if len(f) != 4 {
+	f := strings.SplitN(line, " ", 5)
+	if len(f) != 5 {
 		return absence{}, errors.New("unexpected answer from the host: " + neutral(line))
 	}
-	a := absence{system: f[0], machine: f[1], uid: f[2], home: f[3]}
+	a, home := absence{system: f[0], machine: f[1], uid: f[2]}, f[4]
 	if !regexp.MustCompile(`^[0-9]{1,10}$`).MatchString(a.uid) {
 		return a, fmt.Errorf("the host's user ID %q is not a number", neutral(a.uid))
 	}
-	if !safePath.MatchString(a.home) {
-		return a, fmt.Errorf("the home directory %q is not a plain absolute path", neutral(a.home))
+	if !safePath.MatchString(home) {
+		return a, fmt.Errorf("the home directory %q is not a plain absolute path", neutral(home))
+	}
+	own := strings.TrimSuffix(home, "/") + "/.cache/fabricform"
+	a.folders = []string{own, "/var/tmp/fabricform-" + a.uid, "/run/user/" + a.uid + "/fabricform"}
+	if f[3] == "remote" {
+		a.folders = append(a.folders[1:], own)
 	}
 	return a, nil
 }
 
 // safePath matches paths that a shell and SFTP read literally.
 var safePath = regexp.MustCompile(`^/[A-Za-z0-9._@+/-]*$`)
-
-// directories returns the directories for the helper, in the order in which the script searches them.
-func (a absence) directories() []string {
-	return []string{strings.TrimSuffix(a.home, "/") + "/.cache/fabricform", "/var/tmp/fabricform-" + a.uid, "/run/user/" + a.uid + "/fabricform"}
-}
 
 // goarch returns Go's name for the architecture that uname -m reports.
 func (a absence) goarch() (string, error) {

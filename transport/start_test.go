@@ -1,10 +1,14 @@
 package transport
 
 import (
+	"cmp"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +23,8 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		folder, file os.FileMode
-		owner        string // who belongs to somebody else: "folder" or "file"
+		above        os.FileMode // of the folder above; 0: 0700
+		owner        string      // what belongs to somebody else: "above", "folder" or "file"
 		link         bool
 		runs         bool
 	}{
@@ -31,6 +36,12 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 		{name: "a file that all may write to", folder: 0o700, file: 0o702},
 		{name: "a file that nobody may run", folder: 0o700, file: 0o600},
 		{name: "a link to a file", folder: 0o700, file: 0o700, link: true},
+		{name: "a folder above that others may read", folder: 0o700, file: 0o700, above: 0o755, runs: true},
+		{name: "a folder above that a group may write to", folder: 0o700, file: 0o700, above: 0o775},
+		{name: "a folder above that all may write to", folder: 0o700, file: 0o700, above: 0o777},
+		{name: "a folder above where only owners may rename", folder: 0o700, file: 0o700, above: 0o777 | os.ModeSticky, runs: true},
+		{name: "another user's folder above", folder: 0o700, file: 0o700, above: 0o755, owner: "above"},
+		{name: "another user's folder above where only owners may rename", folder: 0o700, file: 0o700, above: 0o777 | os.ModeSticky, owner: "above"},
 		{name: "another user's folder", folder: 0o700, file: 0o700, owner: "folder"},
 		{name: "another user's file", folder: 0o700, file: 0o700, owner: "file"},
 	} {
@@ -57,18 +68,32 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for path, mode := range map[string]os.FileMode{at: c.file, folder: c.folder} {
+			above := filepath.Dir(folder)
+			for path, mode := range map[string]os.FileMode{at: c.file, folder: c.folder, above: cmp.Or(c.above, 0o700)} {
 				if err := os.Chmod(path, mode); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if belongs, is := map[string]string{"folder": folder, "file": file}[c.owner]; is {
+			if belongs, is := map[string]string{"above": above, "folder": folder, "file": file}[c.owner]; is {
 				if err := os.Chown(belongs, nobody, nobody); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, sudo := range []bool{false, true} {
+			shells := []string{"sh", "bash", "busybox sh"} // whichever of them this machine has: a host may have any
+			for i := range 2 * len(shells) {
+				shell, sudo := shells[i/2], i%2 == 0
+				at, err := exec.LookPath(strings.Fields(shell)[0])
+				if err != nil {
+					continue
+				}
+				if err := os.Remove(filepath.Join(tools, "sh")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(at, filepath.Join(tools, "sh")); err != nil {
+					t.Fatal(err)
+				}
 				cmd := exec.Command("sh", "-c", script(version, sudo))
+				cmd.Path = filepath.Join(tools, "sh")
 				cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH"), "SSH_CONNECTION=10.0.0.1 1 10.0.0.2 22"}
 				out, err := cmd.Output()
 				want := missing
@@ -76,7 +101,7 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 					want = "ran agent --ssh-connection=10.0.0.1 1 10.0.0.2 22"
 				}
 				if !strings.HasPrefix(string(out), want) || (err == nil) != c.runs {
-					t.Errorf("sudo %v: %q, %v", sudo, out, err)
+					t.Errorf("%s, sudo %v: %q, %v", shell, sudo, out, err)
 				}
 			}
 		})
@@ -111,7 +136,7 @@ func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
 	}{{program + "# damaged", false}, {program, true}} {
 		dir := filepath.Join(t.TempDir(), "fabricform")
 		build := Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(upload.sent)), nil }}
-		err := c.place(files, dir, "00000000000000aa", build)
+		err := c.place(files, strconv.Itoa(os.Getuid()), dir, "00000000000000aa", build)
 		if upload.good != (err == nil) || err != nil && !strings.Contains(err.Error(), "check hash") {
 			t.Errorf("placed: %v", err)
 		}
@@ -120,6 +145,90 @@ func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
 		}
 		if left, err := os.ReadDir(dir); err != nil || (len(left) > 0) != upload.good {
 			t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
+
+// TestNothingIsTriedInAnotherUsersFolder: whoever made the folder in the shared temporary directory first could
+// exchange the program between its check and its first start, which is root's where the login is root's. A folder
+// that an earlier build used in that state is told with its cure.
+func TestNothingIsTriedInAnotherUsersFolder(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to give a folder to another user")
+	}
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := openssh(t, nil)
+	s.write("known", s.line(s.host))
+	ran := filepath.Join(t.TempDir(), "ran")
+	s.write("program", "#!/bin/sh\ntouch "+ran+"\n")
+	sum, size, err := HashFile(s.path("program"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return os.Open(s.path("program")) }}
+	for _, c := range []struct {
+		name          string
+		above, folder os.FileMode
+		other         string // what belongs to another user
+		cure          string // "": it is used
+	}{
+		{name: "the login user's", above: os.ModeSticky | 0o777, folder: 0o700},
+		{name: "another user's", above: os.ModeSticky | 0o777, folder: 0o700, other: "folder", cure: "remove it as root (rm -r "},
+		{name: "open to others", above: 0o755, folder: 0o755, cure: "run chmod 700 "},
+		{name: "below another user's", above: 0o755, folder: 0o700, other: "above", cure: "give it to root or the login user"},
+		{name: "below what others may write", above: 0o775, folder: 0o700, cure: "run chmod go-w "},
+	} {
+		above := t.TempDir()
+		dir := filepath.Join(above, "fabricform")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for path, mode := range map[string]os.FileMode{dir: c.folder, above: c.above} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at, is := map[string]string{"above": above, "folder": dir}[c.other]; is {
+			if err := os.Chown(at, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var warned []string
+		d := &Dialer{Helper: brought{build}, Warn: func(_, message string) { warned = append(warned, message) }}
+		target := Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), ConnectTimeout: 5 * time.Second}
+		conn, err := d.connect(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.install(t.Context(), conn, target, absence{system: "Linux", machine: "x86_64", uid: "0", folders: []string{dir}}, "00000000000000aa")
+		conn.close()
+		if c.cure == "" && (err != nil || len(warned) > 0) || c.cure != "" && (err == nil || len(warned) != 1 || !strings.Contains(warned[0], c.cure) || !strings.Contains(err.Error(), c.cure)) {
+			t.Errorf("%s: %v; warned %q", c.name, err, warned)
+		}
+		if _, err := os.Stat(ran); (err == nil) != (c.cure == "") {
+			t.Errorf("%s: it ran: %v", c.name, err == nil)
+		}
+		os.Remove(ran)
+	}
+}
+
+// brought is a helper that is the same for every architecture.
+type brought struct{ build Build }
+
+func (b brought) Version() string             { return "00000000000000aa" }
+func (b brought) Build(string) (Build, error) { return b.build, nil }
+
+// TestAHomeOnAnotherMachineIsTold: there root may not read it, and the folder that the helper is uploaded to is a local one.
+func TestAHomeOnAnotherMachineIsTold(t *testing.T) {
+	tools := t.TempDir()
+	for kind, want := range map[string]string{"nfs": "remote", "fuseblk": "remote", "ext2/ext3": "local", "UNKNOWN (0x1)": "local"} {
+		if err := os.WriteFile(filepath.Join(tools, "stat"), []byte("#!/bin/sh\necho '"+kind+"'\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", script("00000000000000aa", false))
+		cmd.Env = []string{"HOME=/home/h", "PATH=" + tools + ":" + os.Getenv("PATH")}
+		if out, _ := cmd.Output(); !strings.HasSuffix(string(out), " "+want+" /home/h\n") { // it exits with exitMissing
+			t.Errorf("%s: %q", kind, out)
 		}
 	}
 }

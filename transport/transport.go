@@ -45,6 +45,7 @@ type Dialer struct {
 	Helper    Helper
 	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil for net.Dialer
 	Progress  func(host, message string)                                        // may be nil
+	Warn      func(host, message string)                                        // told of what somebody should put right on a host; may be nil
 	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
 
 	known knownFiles
@@ -85,6 +86,12 @@ func (t Target) check() error {
 func (d *Dialer) progress(host, format string, args ...any) {
 	if d.Progress != nil {
 		d.Progress(host, fmt.Sprintf(format, args...))
+	}
+}
+
+func (d *Dialer) warn(host, format string, args ...any) {
+	if d.Warn != nil {
+		d.Warn(host, fmt.Sprintf(format, args...))
 	}
 }
 

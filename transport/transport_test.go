@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,14 +54,17 @@ func TestTheShellLineIsFixedText(t *testing.T) {
 }
 
 func TestParseMissingReadsPastLoginNoise(t *testing.T) {
-	a, err := parseMissing("motd\nfabricform-missing Linux x86_64 1000 /home/tutu\n")
-	if err != nil || a.directories()[1] != "/var/tmp/fabricform-1000" {
+	a, err := parseMissing("motd\nfabricform-missing Linux x86_64 1000 local /home/tutu\n")
+	if err != nil || !slices.Equal(a.folders, []string{"/home/tutu/.cache/fabricform", "/var/tmp/fabricform-1000", "/run/user/1000/fabricform"}) {
 		t.Fatal(a, err)
+	}
+	if far, err := parseMissing("fabricform-missing Linux x86_64 1000 remote /home/tutu\n"); err != nil || far.folders[0] != "/var/tmp/fabricform-1000" || far.folders[2] != "/home/tutu/.cache/fabricform" {
+		t.Error("a home on another machine is preferred:", far, err)
 	}
 	if arch, err := a.goarch(); err != nil || arch != "amd64" {
 		t.Fatal(arch, err)
 	}
-	for _, bad := range []string{"", "fabricform-missing Linux x86_64 0;x /root", "fabricform-missing Linux x86_64 0 /ro$(x)ot", "fabricform-missing Linux x86_64 0 relative"} {
+	for _, bad := range []string{"", "fabricform-missing Linux x86_64 0;x local /root", "fabricform-missing Linux x86_64 0 local /ro$(x)ot", "fabricform-missing Linux x86_64 0 local relative"} {
 		if _, err := parseMissing(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
@@ -88,14 +92,14 @@ func FuzzParseSSHG(f *testing.F) {
 }
 
 func FuzzParseMissing(f *testing.F) {
-	f.Add("x fabricform-missing Linux aarch64 0 /root\n")
+	f.Add("x fabricform-missing Linux aarch64 0 local /root\n")
 	f.Add("fabricform-missing  ")
 	f.Fuzz(func(t *testing.T, s string) {
 		a, err := parseMissing(s)
 		if err != nil {
 			return
 		}
-		for _, dir := range a.directories() {
+		for _, dir := range a.folders {
 			if strings.ContainsAny(dir, " $;`'\"\n&|<>") {
 				t.Fatalf("%q would reach a shell", dir)
 			}

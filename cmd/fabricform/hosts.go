@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -106,7 +107,7 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 		return apply.SessionOptions{}, err
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
-		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }}
+		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.add}
 	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
 		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
@@ -118,6 +119,36 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 		o.Lab, d.NetDial, d.SSHConfig = l, l.NetDial, false
 	}
 	return o, nil
+}
+
+// warnings are what somebody should put right on hosts. They are printed when the command ends, each once with all its
+// hosts: a fleet has the same startup files everywhere.
+type warnings struct {
+	mu    sync.Mutex
+	order []string
+	hosts map[string][]string
+}
+
+func (w *warnings) add(host, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hosts == nil {
+		w.hosts = map[string][]string{}
+	}
+	if w.hosts[message] == nil {
+		w.order = append(w.order, message)
+	}
+	if !slices.Contains(w.hosts[message], host) {
+		w.hosts[message] = append(w.hosts[message], host)
+	}
+}
+
+func (w *warnings) print(to *view.Printer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, message := range w.order {
+		to.Linef("warning: %s: %s", planner.Names(w.hosts[message]), message)
+	}
 }
 
 // invocation returns how the fabric was named on the command line, without sensitive variables: a command with a false

@@ -69,6 +69,7 @@ func run(args []string) int {
 	root := rootCommand(a)
 	root.SetArgs(longFlags(args))
 	err := root.ExecuteContext(ctx)
+	a.warnings.print(a.err)
 	if err == nil {
 		return exitOK
 	}

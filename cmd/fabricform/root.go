@@ -52,7 +52,8 @@ type app struct {
 	parallel int
 	glance   bool // disconnect from each host after one read
 	fabric.Selection
-	asJSON bool // print lines of JSON on stdout instead of text
+	asJSON   bool // print lines of JSON on stdout instead of text
+	warnings warnings
 }
 
 func rootCommand(a *app) *cobra.Command {

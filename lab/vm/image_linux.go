@@ -106,7 +106,8 @@ func Image(ctx context.Context, owner string, o site.Options) (dir string, accel
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	// This folder may also hold the helper, if the machine is a host: then only its user may have access.
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return "", "", fmt.Errorf("create the directory for images: %w", err)
 	}
 	unlock, err := lockFile(dir + ".lock")
