@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package e2e has the tests that run the real program: against OpenSSH's sshd in network namespaces, against virtual
 // machines with kernels of their own, with faults, and beside other tools for the benchmarks. It is tests alone.
 //

@@ -63,7 +63,7 @@ func (f *Found) detect(ctx context.Context, r host.Reader, links []host.Link) {
 			front = front || m.Front
 		}
 	}
-	f.made()
+	f.assignToFronts()
 	if front {
 		f.Behind = f.behind()
 	}
@@ -78,8 +78,8 @@ func (f *Found) detect(ctx context.Context, r host.Reader, links []host.Link) {
 	slices.Sort(f.Idle)
 }
 
-// made moves the claims of files that a front generated from the manager behind it to the front.
-func (f *Found) made() {
+// assignToFronts moves the claims of files that a front generated from the manager behind it to the front.
+func (f *Found) assignToFronts() {
 	for netdev, c := range f.Claims {
 		for _, m := range All {
 			if by := Lookup(c.Manager); m.Front && by.Behind != nil && m.Made(by.Behind, c.File) {

@@ -38,8 +38,8 @@ func in(files []File, folder string) []File {
 	return out
 }
 
-// named returns the names that follow a word in our files, one for each line.
-func named(text, word string) []string {
+// namesAfter returns the names that follow a word in our files, one for each line.
+func namesAfter(text, word string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
 		if name, is := strings.CutPrefix(line, word); is {

@@ -22,7 +22,7 @@ var netplan = &Manager{
 	Made:   func(behind *Behind, file string) bool { return strings.HasPrefix(file, behind.output()) },
 	Folder: netplanFolder,
 	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
-	Holds: func(l Link, text string) bool { return slices.Contains(named(text, netplanNames), l.Link.Name) },
+	Holds: func(l Link, text string) bool { return slices.Contains(namesAfter(text, netplanNames), l.Link.Name) },
 	Check: checkNetplan, Reload: []string{"netplan", "generate"},
 	Takes: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After }, NoProtocol: true, Drops: netplanDrops,
 }
@@ -184,8 +184,8 @@ func netplanRules(l Link) string {
 
 // netplanDrops returns the NICs that the file no longer names.
 func netplanDrops(was, now string) []string {
-	still := named(now, netplanNames)
-	return slices.DeleteFunc(named(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
+	still := namesAfter(now, netplanNames)
+	return slices.DeleteFunc(namesAfter(was, netplanNames), func(n string) bool { return slices.Contains(still, n) })
 }
 
 // checkNetplan runs netplan on a copy of all its files, first without ours: if one file of somebody else is broken,

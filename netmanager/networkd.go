@@ -219,5 +219,5 @@ func networkdDrops(was, now string) []string {
 	if now != "" {
 		return nil
 	}
-	return named(was, "# NIC ")
+	return namesAfter(was, "# NIC ")
 }

@@ -60,7 +60,7 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 		program := l.program(name)
 		program.Args, program.Env = []string{"-h"}, env
 		at := l.name(name)
-		e, err := started(ctx, at, program)
+		e, err := start(ctx, at, program)
 		if err != nil {
 			return LaunchHas{}, err
 		}
@@ -70,13 +70,13 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 		case e.Missing:
 			out.Problem = at + " does not exist"
 		case e.Exit != 0 || e.Signal != "" || !bytes.Contains(e.Stdout, []byte("USAGE")):
-			out.Problem = notStarted(at, e)
+			out.Problem = explainNotStarted(at, e)
 		}
 		if out.Problem != "" {
 			return out, nil
 		}
 	}
-	e, err := started(ctx, "mpirun", process.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
+	e, err := start(ctx, "mpirun", process.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
 	if err != nil {
 		return LaunchHas{}, err
 	}
@@ -87,15 +87,15 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 	case e.Missing:
 		out.Problem = l.MPIRun + " does not exist"
 	case err != nil && (e.Exit != 0 || e.Signal != ""):
-		out.Problem = notStarted("mpirun", e)
+		out.Problem = explainNotStarted("mpirun", e)
 	case err != nil:
 		out.Problem = fmt.Sprintf("mpirun cannot be used: %s", err)
 	}
 	return out, nil
 }
 
-// started runs a program that only prints its usage or version. A timeout is an error, because it does not mean that the program is wrong.
-func started(ctx context.Context, name string, p process.Program) (process.Ended, error) {
+// start runs a program that only prints its usage or version. A timeout is an error, because it does not mean that the program is wrong.
+func start(ctx context.Context, name string, p process.Program) (process.Ended, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	e := p.Start(ctx)()
@@ -105,8 +105,8 @@ func started(ctx context.Context, name string, p process.Program) (process.Ended
 	return e, nil
 }
 
-// notStarted describes why a program did not start.
-func notStarted(name string, e process.Ended) string {
+// explainNotStarted describes why a program did not start.
+func explainNotStarted(name string, e process.Ended) string {
 	if e.Signal != "" {
 		return fmt.Sprintf("%s does not start: it was ended by a signal (%s)%s", name, e.Signal, said(e))
 	}
@@ -183,7 +183,7 @@ func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded
 	if e.Missing {
 		return LaunchEnded{}, errors.New("mpirun was removed during the test")
 	}
-	return launched(e, dir), nil
+	return collectEnd(e, dir), nil
 }
 
 // Daemon runs the command that mpirun requested, if it is one of mpirun's daemons. It stops as Launch does.
@@ -210,7 +210,7 @@ func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded
 	if e.Missing {
 		return LaunchEnded{}, fmt.Errorf("%s does not exist", path)
 	}
-	return launched(e, dir), nil
+	return collectEnd(e, dir), nil
 }
 
 // daemon finds mpirun's daemon: beside mpirun, or among the system's programs. It refuses a daemon from any other place.
@@ -241,8 +241,8 @@ func (p TestPrograms) daemon(program string) (string, error) {
 	return "", fmt.Errorf("%s is not beside mpirun: install the same MPI as on the first host", base)
 }
 
-// launched returns a program's outcome, with the logs that NCCL wrote to dir.
-func launched(e process.Ended, dir string) LaunchEnded {
+// collectEnd returns a program's outcome, with the logs that NCCL wrote to dir.
+func collectEnd(e process.Ended, dir string) LaunchEnded {
 	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
 	out.Signal, out.TimedOut, out.Stopped = how(e)
 	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is valid

@@ -260,7 +260,7 @@ func (p *pinger) drainQueue() {
 		}
 		if q.origin != unix.SO_EE_ORIGIN_LOCAL && size >= echoHeader { // send reports local errors
 			// The queue quotes the packet that caused the error.
-			p.refused(echo{id: binary.BigEndian.Uint16(p.buf[4:]), seq: binary.BigEndian.Uint16(p.buf[6:]), problem: q.problem()})
+			p.noteError(echo{id: binary.BigEndian.Uint16(p.buf[4:]), seq: binary.BigEndian.Uint16(p.buf[6:]), problem: q.problem()})
 		}
 	}
 }
@@ -279,13 +279,13 @@ func (p *pinger) take(packet []byte, from unix.Sockaddr, at time.Time) {
 	switch {
 	case !ok || to == nil:
 	case e.problem != "":
-		p.refused(e)
+		p.noteError(e)
 	case addrOf(from) == to.target && e.token == p.token:
-		p.answered(to, e.seq, at)
+		p.noteReply(to, e.seq, at)
 	}
 }
 
-func (p *pinger) answered(to *peer, seq uint16, at time.Time) {
+func (p *pinger) noteReply(to *peer, seq uint16, at time.Time) {
 	f := to.flights[seq]
 	if f == nil {
 		if int(seq) < to.result.Sent {
@@ -301,21 +301,21 @@ func (p *pinger) answered(to *peer, seq uint16, at time.Time) {
 		start = f.left
 		to.result.Stamped++
 	}
-	p.landed(to, seq)
+	p.noteArrival(to, seq)
 	to.rtts = append(to.rtts, max(at.Sub(start), 0))
 }
 
-func (p *pinger) refused(e echo) {
+func (p *pinger) noteError(e echo) {
 	to := p.of(e.id)
 	if to == nil {
 		return
 	}
 	to.note(e.problem)
-	p.landed(to, e.seq)
+	p.noteArrival(to, e.seq)
 }
 
-// landed removes a packet that is answered or rejected.
-func (p *pinger) landed(to *peer, seq uint16) {
+// noteArrival removes a packet that is answered or rejected.
+func (p *pinger) noteArrival(to *peer, seq uint16) {
 	f := to.flights[seq]
 	if f == nil {
 		return

@@ -29,8 +29,8 @@ type receiver struct {
 	done   chan struct{}
 }
 
-// bound binds sockets to one device, so that they send and receive only through this device.
-func bound(netdev, congestion string) func(_, _ string, c syscall.RawConn) error {
+// bindTo binds sockets to one device, so that they send and receive only through this device.
+func bindTo(netdev, congestion string) func(_, _ string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
 		if cerr := c.Control(func(fd uintptr) {
@@ -52,7 +52,7 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > maxDuration {
 		return TCPListenResult{}, fmt.Errorf("receive TCP: invalid request for %d streams and %s", spec.Streams, spec.Duration)
 	}
-	lc := net.ListenConfig{Control: bound(spec.Netdev, "")}
+	lc := net.ListenConfig{Control: bindTo(spec.Netdev, "")}
 	l, err := lc.Listen(context.Background(), "tcp", netip.AddrPortFrom(spec.Address, 0).String())
 	if err != nil {
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
@@ -147,7 +147,7 @@ func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > maxDuration {
 		return TCPResult{}, fmt.Errorf("send TCP: invalid request for %d streams and %s", s.Streams, s.Duration)
 	}
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bound(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bindTo(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
 	var streams []*stream
 	defer func() {
 		for _, st := range streams {

@@ -93,7 +93,7 @@ func (j *job) torch(ctx context.Context) (account, error) {
 		return account{}, err
 	}
 	look := j.has[0].Look
-	a := account{software: []string{"torch " + look.Torch, "NCCL " + look.NCCL}, failed: j.failed(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
+	a := account{software: []string{"torch " + look.Torch, "NCCL " + look.NCCL}, failed: j.firstFailure(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
 	for _, e := range ranks {
 		a.logs = append(a.logs, log{e.host, fmt.Sprintf("rank %d", e.Rank), string(e.Log), e.why() == ""})
 	}
@@ -160,8 +160,8 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	return out, err
 }
 
-// failed describes the first rank that failed for a reason of its own, or returns "" if no rank failed.
-func (j *job) failed(ranks []ended) string {
+// firstFailure describes the first rank that firstFailure for a reason of its own, or returns "" if no rank firstFailure.
+func (j *job) firstFailure(ranks []ended) string {
 	var bad []ended
 	for _, e := range ranks {
 		if e.why() != "" {

@@ -159,7 +159,7 @@ func (t *trial) carried(ctx context.Context, before counted, m measurement, from
 		if err != nil {
 			return proof{}, nil, err
 		}
-		if p = shown(before, after, m, from, to); p.denied == "" || time.Now().After(deadline) {
+		if p = proveCounters(before, after, m, from, to); p.denied == "" || time.Now().After(deadline) {
 			return p, faults(before, after, from, to), nil
 		}
 		if retry.Pause(ctx, lateCounters/5) != nil {
@@ -168,8 +168,8 @@ func (t *trial) carried(ctx context.Context, before counted, m measurement, from
 	}
 }
 
-// shown checks that the sender's port sent the test and the receiver's port received it.
-func shown(before, after counted, m measurement, from, to port) proof {
+// proveCounters checks that the sender's port sent the test and the receiver's port received it.
+func proveCounters(before, after counted, m measurement, from, to port) proof {
 	least := uint64(m.count)
 	if m.bytes > 0 && m.report.MTU > 0 {
 		least = uint64(m.bytes) / uint64(m.report.MTU)

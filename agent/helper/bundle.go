@@ -31,7 +31,7 @@ func (f stackFolder) has(b calls.Bundle) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	if whole, err := hashed(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
+	if whole, err := isBundle(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
 		return errors.Join(err, fmt.Errorf("the bundle %s is missing on the host, or its content has changed; plan again", b.Name))
 	}
 	return nil
@@ -85,7 +85,7 @@ func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom
 	}
 	final := filepath.Join(s.stack.bundles(), b.Name)
 	looked, lost := os.Lstat(final)
-	if whole, err := hashed(final, b); err != nil || whole {
+	if whole, err := isBundle(final, b); err != nil || whole {
 		return calls.BundleRoom{Whole: whole}, err
 	}
 	if lost == nil {
@@ -154,7 +154,7 @@ func (s *server) bundleCheck(_ context.Context, b calls.Bundle) (calls.BundleRoo
 
 // keepBundle moves a file to the bundles if its hash is correct. Otherwise it removes the file.
 func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error) {
-	if whole, err := hashed(part, b); err != nil || !whole {
+	if whole, err := isBundle(part, b); err != nil || !whole {
 		return false, errors.Join(err, os.Remove(part))
 	}
 	unlock, err := s.lockStack() // an installation may be reading a bundle with the same name, and removes all bundles at its end
@@ -168,8 +168,8 @@ func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error)
 	return true, removeBut(s.stack.bundles(), b.Name) // the partial file from a relay, if the bundle was uploaded instead
 }
 
-// hashed reports whether a file exists and is the bundle.
-func hashed(path string, b calls.Bundle) (bool, error) {
+// isBundle reports whether a file exists and is the bundle.
+func isBundle(path string, b calls.Bundle) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() != b.Size) {
 		return false, nil

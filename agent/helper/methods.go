@@ -79,7 +79,7 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 	if err != nil || !p.Ask {
 		return calls.SnapshotResult{Snapshot: snap, Records: records}, err
 	}
-	return calls.SnapshotResult{Snapshot: snap, Records: records, Refused: s.refused(ctx, snap, p.Resources)}, nil
+	return calls.SnapshotResult{Snapshot: snap, Records: records, Refused: s.askPrograms(ctx, snap, p.Resources)}, nil
 }
 
 // look reads the facts that a kind needs for one resource.
@@ -87,8 +87,8 @@ func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resour
 	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: []resource.Resource{r}})
 }
 
-// refused asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those that they would not.
-func (s *server) refused(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
+// askPrograms asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those that they would not.
+func (s *server) askPrograms(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
 	out := map[string]string{}
 	for _, r := range about {
 		kind, ok := s.kinds.Lookup(r.Addr.Kind)

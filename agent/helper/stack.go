@@ -38,8 +38,8 @@ func (f stackFolder) lock() string { return f.file("lock") }
 // order returns the file with the order of an installation.
 func (f stackFolder) order() string { return f.file("order.json") }
 
-// said returns the file with the installer's stderr, for errors before it can write its journal.
-func (f stackFolder) said() string { return f.file("stderr") }
+// stderrPath returns the file with the installer's stderr, for errors before it can write its journal.
+func (f stackFolder) stderrPath() string { return f.file("stderr") }
 
 // orderID restricts IDs, because they become part of a systemd unit's name.
 var orderID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
@@ -58,7 +58,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	if err := noTransaction(s.store); err != nil {
 		return calls.StackState{}, err
 	}
-	now, err := s.planned(ctx, p)
+	now, err := s.currentDiff(ctx, p)
 	if err != nil {
 		return calls.StackState{}, err
 	}
@@ -78,7 +78,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	if err := file.Replace(s.stack.order(), raw, 0o600); err != nil {
 		return calls.StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
-	said, err := os.OpenFile(s.stack.said(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	said, err := os.OpenFile(s.stack.stderrPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return calls.StackState{}, fmt.Errorf("make the file for the installation's errors: %w", err)
 	}
@@ -118,8 +118,8 @@ func noTransaction(store *checkpoint.Store) error {
 	return &agent.Error{Held: true, Message: fmt.Sprintf("a transaction of fabric %q is open on this host, by %s", i.Fabric, i.Holder.User)}
 }
 
-// planned returns the current difference of an order's resource.
-func (s *server) planned(ctx context.Context, p calls.StackOrder) ([]resource.Change, error) {
+// currentDiff returns the current difference of an order's resource.
+func (s *server) currentDiff(ctx context.Context, p calls.StackOrder) ([]resource.Change, error) {
 	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
 	if !ok || kind.Stage != resource.StageStack {
 		return nil, fmt.Errorf("this helper does not support driver stacks of kind %q", p.Resource.Addr.Kind)
@@ -148,7 +148,7 @@ func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{
 		if !over {
 			within = " within " + startPatience.String()
 		}
-		return over, fmt.Errorf("the installation did not start%s: %s", within, strings.TrimSpace(lastOf(s.stack.said())))
+		return over, fmt.Errorf("the installation did not start%s: %s", within, strings.TrimSpace(lastOf(s.stack.stderrPath())))
 	})
 	if err != nil {
 		return calls.StackState{}, err
@@ -265,7 +265,7 @@ func (s *server) restart(ctx context.Context, p calls.StackOrder, state calls.St
 		return err
 	}
 	if !state.Of(p.ID) || state.Job.State != resource.JobDone {
-		now, err := s.planned(ctx, p)
+		now, err := s.currentDiff(ctx, p)
 		if err != nil {
 			return err
 		}

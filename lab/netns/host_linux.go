@@ -22,12 +22,12 @@ func HostMain(args []string) error {
 	}
 	switch args[2] {
 	case "net":
-		return hold()
+		return reapOrphans()
 	case "router":
 		if err := forward(); err != nil {
 			return err
 		}
-		return hold()
+		return reapOrphans()
 	}
 	if len(args) != 4 {
 		return errors.New("lab-host: the host name is missing")
@@ -38,12 +38,12 @@ func HostMain(args []string) error {
 	if err := startSSHD(args[1]); err != nil {
 		return err
 	}
-	return hold()
+	return reapOrphans()
 }
 
-// hold reaps the orphans that process 1 inherits, forever. Down kills it with SIGKILL, and the kernel then
+// reapOrphans reaps the orphans that process 1 inherits, forever. Down kills it with SIGKILL, and the kernel then
 // kills everything in its process namespace.
-func hold() error {
+func reapOrphans() error {
 	for {
 		var status syscall.WaitStatus
 		_, err := syscall.Wait4(-1, &status, 0, nil)

@@ -56,7 +56,7 @@ func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *L
 // wait until the returned files are closed.
 func (l *Lab) start(f *fabric.Fabric, o site.Options) (signs []*os.File, err error) {
 	hold := func(args ...string) (site.Process, error) {
-		p, sign, err := l.hold(o, args...)
+		p, sign, err := l.startHeld(o, args...)
 		if err == nil {
 			signs = append(signs, sign)
 		}
@@ -100,9 +100,9 @@ func sshd() (string, error) {
 	return usual, nil
 }
 
-// hold starts a process in its own namespaces. The process waits until the returned file is closed, so that its network
+// startHeld starts a process in its own namespaces. The process waits until the returned file is closed, so that its network
 // can be built first.
-func (l *Lab) hold(o site.Options, args ...string) (site.Process, *os.File, error) {
+func (l *Lab) startHeld(o site.Options, args ...string) (site.Process, *os.File, error) {
 	fail := func(err error) (site.Process, *os.File, error) {
 		return site.Process{}, nil, fmt.Errorf("start lab process %s: %w", args[len(args)-1], err)
 	}

@@ -87,7 +87,7 @@ func saveGuest(ctx context.Context, dir string) error {
 	if _, err := q.do("migrate", map[string]string{"uri": "exec:cat > " + stateFile}); err != nil {
 		return err
 	}
-	if err := q.migrated(ctx); err != nil {
+	if err := q.awaitMigration(ctx); err != nil {
 		return err
 	}
 	_, err = q.do("quit", nil)

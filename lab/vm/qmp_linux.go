@@ -126,8 +126,8 @@ func (q *qmp) sshPort() (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// migrated waits until the machine's memory is saved.
-func (q *qmp) migrated(ctx context.Context) error {
+// awaitMigration waits until the machine's memory is saved.
+func (q *qmp) awaitMigration(ctx context.Context) error {
 	for ; ctx.Err() == nil; _ = retry.Pause(ctx, 50*time.Millisecond) {
 		raw, err := q.do("query-migrate", nil)
 		if err != nil {

@@ -23,14 +23,14 @@ func FuzzSnapshotIsNotBelieved(f *testing.F) {
 		if err != nil {
 			return
 		}
-		other, err := k.renumbered([]host.Link{{Index: 7, Name: "ff0"}})
+		other, err := k.renumber([]host.Link{{Index: 7, Name: "ff0"}})
 		if err != nil {
 			return
 		}
 		r := restorer{kept: other}
 		for _, objects := range [][]object{was.addrs, was.neighbours, was.nexthops, was.routes, was.rules} {
 			for _, s := range steps(objects, nil) {
-				_, _, _ = s.turn(), r.on(s.object), r.aged(s.object.replayable())
+				_, _, _ = s.turn(), r.on(s.object), r.ageLifetimes(s.object.replayable())
 				_, _ = s.object.gateways(), s.object.removal().encode()
 			}
 			r.differences(objects, objects)

@@ -34,7 +34,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
 			return nil, nil // the host is as it was, so earlier errors do not matter
 		}
-		r.failed("compare with the backup", err)
+		r.note("compare with the backup", err)
 		if ctx.Err() != nil || time.Now().After(end) {
 			return diffs, errors.Join(r.errs...)
 		}
@@ -53,7 +53,7 @@ type restorer struct {
 	errs  []error
 }
 
-func (r *restorer) failed(what string, err error) {
+func (r *restorer) note(what string, err error) {
 	if err != nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", what, err))
 	}
@@ -72,7 +72,7 @@ func (r *restorer) meet(ctx context.Context, k *kept) error {
 	if r.age = max(uptime-k.Uptime, 0); boot != k.Boot {
 		r.age = -1
 	}
-	if r.kept, err = k.renumbered(r.links); err != nil {
+	if r.kept, err = k.renumber(r.links); err != nil {
 		return err
 	}
 	for _, l := range r.kept.Links {
@@ -104,17 +104,17 @@ func (r *restorer) link(l keptLink) *host.Link {
 func (r *restorer) pass(ctx context.Context) {
 	for _, l := range r.kept.Links {
 		if now := r.link(l); now != nil && now.MTU != l.MTU {
-			r.failed(fmt.Sprintf("set mtu of %s to %d", l.Name, l.MTU), r.host.SetMTU(now.Index, l.MTU))
+			r.note(fmt.Sprintf("set mtu of %s to %d", l.Name, l.MTU), r.host.SetMTU(now.Index, l.MTU))
 		}
 	}
 	for _, s := range r.kept.Sysctls {
 		if _, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
-			r.failed("set "+sysctlName(s.Path), r.host.SetSysctl(s.Path, s.Value))
+			r.note("set "+sysctlName(s.Path), r.host.SetSysctl(s.Path, s.Value))
 		}
 	}
 	for _, l := range r.kept.Links {
 		if now := r.link(l); now != nil && now.Up != l.Up {
-			r.failed("bring "+l.Name+" "+state(l.Up), r.host.SetUp(now.Index, l.Up))
+			r.note("bring "+l.Name+" "+state(l.Up), r.host.SetUp(now.Index, l.Up))
 		}
 	}
 	r.bring(ctx, "addresses", func(o objects) []object { return o.addrs })

@@ -21,7 +21,7 @@ var removers = map[uint16]uint16{
 func (r *restorer) bring(ctx context.Context, what string, of func(objects) []object) {
 	live, err := r.kept.find(ctx, r.host)
 	if err != nil {
-		r.failed("restore "+what, err)
+		r.note("restore "+what, err)
 		return
 	}
 	todo := steps(of(r.want), of(r.live(live)))
@@ -31,10 +31,10 @@ func (r *restorer) bring(ctx context.Context, what string, of func(objects) []ob
 		case s.remove:
 			err := r.host.Send(removers[s.object.kind], 0, s.object.removal().encode())
 			if !gone(err) {
-				r.failed("remove "+s.object.String()+r.on(s.object), err)
+				r.note("remove "+s.object.String()+r.on(s.object), err)
 			}
 		case !r.lacksDevice(s.object) && !s.object.kernels():
-			r.failed("restore "+s.object.String()+r.on(s.object), r.add(s.object))
+			r.note("restore "+s.object.String()+r.on(s.object), r.add(s.object))
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (s step) turn() int {
 
 // add replays an object.
 func (r *restorer) add(o object) error {
-	o = r.aged(o.replayable())
+	o = r.ageLifetimes(o.replayable())
 	flags := host.Create | host.Excl
 	switch o.kind {
 	case host.NewRoute:
@@ -83,8 +83,8 @@ func (r *restorer) add(o object) error {
 	return r.host.Send(host.NewAddr, host.Create|host.Replace, o.encode())
 }
 
-// aged reduces the lifetimes of an object by the time since the backup.
-func (r *restorer) aged(o object) object {
+// ageLifetimes reduces the lifetimes of an object by the time since the backup.
+func (r *restorer) ageLifetimes(o object) object {
 	if _, mortal := o.remaining(); !mortal && o.get(rtaExpires) == nil || r.age < 0 {
 		return o
 	}
@@ -121,9 +121,9 @@ func (o object) device() int {
 	return 0
 }
 
-// renumbered returns the backup with the current indexes of its links, because a driver reload changes them. A
+// renumber returns the backup with the current indexes of its links, because a driver reload changes them. A
 // link that is gone keeps its index, marked, so that no other link is mistaken for it.
-func (k *kept) renumbered(live []host.Link) (*kept, error) {
+func (k *kept) renumber(live []host.Link) (*kept, error) {
 	out := *k
 	to := map[int]int{}
 	same := true

@@ -33,7 +33,7 @@ func steps(want, live []object) []step {
 			continue
 		}
 		seen[p] = true
-		gone, added := reorder(made(wanted[p]), made(found[p]))
+		gone, added := reorder(sortAsMade(wanted[p]), sortAsMade(found[p]))
 		slices.Reverse(gone)
 		for _, o := range gone {
 			removals = append(removals, step{true, o})
@@ -45,9 +45,9 @@ func steps(want, live []object) []step {
 	return append(removals, additions...)
 }
 
-// made sorts objects of one place in the order in which they were added. The kernel puts a new IPv6 address before
+// sortAsMade sorts objects of one place in the order in which they were added. The kernel puts a new IPv6 address before
 // those of the same scope (ipv6_link_dev_addr), and any other object behind its equals.
-func made(objects []object) []object {
+func sortAsMade(objects []object) []object {
 	out := slices.Clone(objects)
 	if len(out) > 0 && out[0].kernels() {
 		slices.SortFunc(out, func(a, b object) int { return strings.Compare(a.same(), b.same()) })

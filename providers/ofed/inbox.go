@@ -81,7 +81,7 @@ func diffPackages(s *Stack, bundled bool) []resource.Change {
 	var out []resource.Change
 	for _, name := range slices.Sorted(maps.Keys(s.Packages)) {
 		if p := s.Packages[name]; p.Unfinished != "" {
-			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: finished(s, name, bundled)})
+			out = append(out, resource.Change{Attribute: packagePart + name, From: p.Unfinished, To: versionAfter(s, name, bundled)})
 		}
 	}
 	if sim := s.Simulated; sim != nil {
@@ -98,10 +98,10 @@ func diffPackages(s *Stack, bundled bool) []resource.Change {
 	return out
 }
 
-// finished returns the version that an unfinished package has after apply. A half-installed package is installed
+// versionAfter returns the version that an unfinished package has after apply. A half-installed package is installed
 // again, possibly in a later version, and dpkg may not know yet which version it was. A vendor's package is in no
 // repository until its bundle is installed.
-func finished(s *Stack, name string, bundled bool) string {
+func versionAfter(s *Stack, name string, bundled bool) string {
 	p := s.Packages[name]
 	if p.Unfinished == packagemanager.HalfInstalled {
 		if s.Simulated != nil {

@@ -44,11 +44,11 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 		notes = append(notes, notesOf(l)...)
 	}
 	for _, m := range netmanager.All {
-		if mine := written(ls, func(l netmanager.Link) bool { return l.Manager == m }); mine != nil {
+		if mine := writtenLinks(ls, func(l netmanager.Link) bool { return l.Manager == m }); mine != nil {
 			files = append(files, m.Render(mine)...)
 		}
 		if m.Script != nil {
-			if f, wanted := m.Script(s.Fabric, written(ls, func(l netmanager.Link) bool { return l.By() == m })); wanted {
+			if f, wanted := m.Script(s.Fabric, writtenLinks(ls, func(l netmanager.Link) bool { return l.By() == m })); wanted {
 				files = append(files, f)
 			}
 		}
@@ -89,8 +89,8 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 	return append(files, limits...), err
 }
 
-// written returns the links that a file of ours configures.
-func written(ls []netmanager.Link, which func(netmanager.Link) bool) []netmanager.Link {
+// writtenLinks returns the links that a file of ours configures.
+func writtenLinks(ls []netmanager.Link, which func(netmanager.Link) bool) []netmanager.Link {
 	var out []netmanager.Link
 	for _, l := range ls {
 		if l.Written() && which(l) {

@@ -60,7 +60,7 @@ func (provider) Notes(got *Status) []string { return got.Notes }
 
 // Apply makes the changes after managers have accepted a staged copy of all wanted files.
 func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []resource.Change) error {
-	snap, got, err := p.checked(ctx, h, want)
+	snap, got, err := p.gatherChecked(ctx, h, want)
 	if err != nil {
 		return err
 	}
@@ -69,11 +69,11 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, changes []r
 
 // Check makes managers parse a staged copy of all wanted files.
 func (p provider) Check(ctx context.Context, h host.Host, want Spec) error {
-	_, _, err := p.checked(ctx, h, want)
+	_, _, err := p.gatherChecked(ctx, h, want)
 	return err
 }
 
-func (p provider) checked(ctx context.Context, h host.Host, want Spec) (*facts.Snapshot, *Status, error) {
+func (p provider) gatherChecked(ctx context.Context, h host.Host, want Spec) (*facts.Snapshot, *Status, error) {
 	snap, err := resource.Gather(ctx, h, p, want)
 	if err != nil {
 		return nil, nil, err
