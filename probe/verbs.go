@@ -50,7 +50,7 @@ type VerbsRunSpec = VerbsServeSpec
 
 // VerbsOutcome is the outcome of one program, with its JSON report if its release writes correct JSON.
 type VerbsOutcome struct {
-	perftest.Outcome
+	perftest.ProgramRun
 	JSON []byte `json:"json,omitempty"`
 }
 

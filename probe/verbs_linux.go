@@ -115,7 +115,7 @@ func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 	ended := process.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
 	return func() VerbsOutcome {
 		e := ended()
-		o := VerbsOutcome{Outcome: perftest.Outcome{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}
+		o := VerbsOutcome{ProgramRun: perftest.ProgramRun{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}
 		if ctx.Err() != nil && e.Signal != "" {
 			o.TimedOut, o.Signal = true, ""
 		}

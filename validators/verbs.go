@@ -230,7 +230,7 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	if err != nil {
 		return res.unmeasured(err.Error(), "")
 	}
-	if failure, failed := perftest.Classify(out[1].Outcome, out[0].Outcome); failed {
+	if failure, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun); failed {
 		return res.unmeasured(t.explain(failure, client, server))
 	}
 	m, err := measured(out[0])
@@ -282,7 +282,7 @@ func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Dur
 		if out[1], err = probe.CollectVerbs.Call(ctx, t.fleet, server.host, listen.ID); err != nil {
 			return out, fmt.Errorf("host %s: %w", server.host, err)
 		}
-		f, failed := perftest.Classify(out[1].Outcome, out[0].Outcome)
+		f, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun)
 		again := f.Cause == perftest.NoControl && time.Since(began) < 5*time.Second || f.Cause == perftest.PortBusy
 		if try > 0 || !failed || !again {
 			break

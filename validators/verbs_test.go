@@ -26,7 +26,7 @@ type verbs struct {
 	errors   string // a counter that rises on the receiver
 	deaf     string // whose counters of packets rest: "sender", "receiver"
 	releases map[string]perftest.Version
-	outcome  perftest.Outcome // of the client, where it is not a report
+	outcome  perftest.ProgramRun // of the client, where it is not a report
 }
 
 func newVerbs() *verbs {
@@ -59,7 +59,7 @@ func (v *verbs) readRDMACounters(_ context.Context, h string, p probe.RDMAPort) 
 
 func (v *verbs) run(_ context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
 	if v.outcome.Exit != 0 || v.outcome.TimedOut || v.outcome.Missing {
-		return probe.VerbsOutcome{Outcome: v.outcome}, nil
+		return probe.VerbsOutcome{ProgramRun: v.outcome}, nil
 	}
 	d := v.device(s.End.Device)
 	packets := uint64(v.count) * uint64(max(s.Test.Size/4096, 1))
@@ -77,7 +77,7 @@ func (v *verbs) run(_ context.Context, h string, s probe.VerbsRunSpec) (probe.Ve
 	if s.Test.Test.Bandwidth() {
 		row = fmt.Sprintf(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n %d %d 0.00 %.2f 0.04\n", s.Test.Size, v.count, v.gbps)
 	}
-	return probe.VerbsOutcome{Outcome: perftest.Outcome{Stdout: []byte(head + row)}}, nil
+	return probe.VerbsOutcome{ProgramRun: perftest.ProgramRun{Stdout: []byte(head + row)}}, nil
 }
 
 func rdmaFabric() *fabric.Fabric {
@@ -126,7 +126,7 @@ func TestVerbs(t *testing.T) {
 		"port down":        {func(v *verbs, _ *fabric.Fabric) { v.snaps["a"].RDMA[1].State = "DOWN" }, "the port of rdma1 is DOWN", ""},
 		"perftest missing": {func(v *verbs, _ *fabric.Fabric) { v.outcome.Missing = true }, `perftest is not installed on a; install`, ""},
 		"silence after all": {func(v *verbs, _ *fabric.Fabric) {
-			v.outcome = perftest.Outcome{TimedOut: true, Stdout: []byte(" remote address: LID 0000 QPN 0x1 PSN 0x1\n")}
+			v.outcome = perftest.ProgramRun{TimedOut: true, Stdout: []byte(" remote address: LID 0000 QPN 0x1 PSN 0x1\n")}
 		}, "allow UDP port 4791", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

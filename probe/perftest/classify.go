@@ -10,7 +10,7 @@ import (
 // Classify finds the cause of a failed test from the outcomes of both ends. It returns false if both succeeded. An
 // error at one end makes the other fail too, often with more messages. So Classify looks for causes on both ends,
 // from the most specific to the least.
-func Classify(server, client Outcome) (Failure, bool) {
+func Classify(server, client ProgramRun) (Failure, bool) {
 	ends := []*end{newEnd(Client, client), newEnd(Server, server)}
 	if !slices.ContainsFunc(ends, func(e *end) bool { return !e.ended() }) {
 		return Failure{}, false
@@ -43,13 +43,13 @@ func Classify(server, client Outcome) (Failure, bool) {
 
 // end is an Outcome with its output split into lines.
 type end struct {
-	Outcome
+	ProgramRun
 	side  Side
 	lines []string
 }
 
-func newEnd(side Side, o Outcome) *end {
-	e := &end{Outcome: o, side: side}
+func newEnd(side Side, o ProgramRun) *end {
+	e := &end{ProgramRun: o, side: side}
 	for _, text := range [][]byte{o.Stderr, o.Stdout} {
 		for line := range strings.Lines(string(text)) {
 			if line = strings.TrimSpace(line); line != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func said(exit int, stderr string) Outcome { return Outcome{Exit: exit, Stderr: []byte(stderr)} }
+func said(exit int, stderr string) ProgramRun { return ProgramRun{Exit: exit, Stderr: []byte(stderr)} }
 
 const (
 	waiting = "\n************************************\n* Waiting for client to connect... *\n************************************\n"
@@ -18,16 +18,16 @@ const (
 
 // The wordings are put together by hand from the source's format strings.
 func TestClassifyNamesTheCause(t *testing.T) {
-	timedOut := func(stdout string) Outcome { return Outcome{Stdout: []byte(stdout), TimedOut: true, Exit: -1} }
+	timedOut := func(stdout string) ProgramRun { return ProgramRun{Stdout: []byte(stdout), TimedOut: true, Exit: -1} }
 	ok := said(0, "")
 	for _, c := range []struct {
 		name           string
-		server, client Outcome
+		server, client ProgramRun
 		cause          Cause
 		side           Side
 		said           string
 	}{
-		{"server's program is missing", Outcome{Missing: true}, said(1, refused), NotInstalled, Server, ""},
+		{"server's program is missing", ProgramRun{Missing: true}, said(1, refused), NotInstalled, Server, ""},
 		{"nobody listens", timedOut(waiting), said(1, refused), NoControl, Client, "Couldn't connect to 10.99.0.2:18515"},
 		{"the port is taken", said(1, "Couldn't listen to port 18515\nUnable to open file descriptor for socket connection\n Unable to init the socket connection\n"), said(1, refused), PortBusy, Server, "Couldn't listen to port 18515"},
 		{"the server's port is down", said(1, " Port number 1 state is Down\n Couldn't set the link layer\n Couldn't get context for the device\n"), said(1, refused), PortDown, Server, "Port number 1 state is Down"},
@@ -53,7 +53,7 @@ func TestClassifyNamesTheCause(t *testing.T) {
 		{"data dropped, the server hears its client die", said(1, gone), timedOut(agreed), SilentData, Client, ""},
 		{"control dropped", timedOut(waiting), timedOut(""), SilentControl, Client, ""},
 		{"a server left over", timedOut(waiting), ok, SilentControl, Server, ""},
-		{"server killed", Outcome{Exit: -1, Signal: "killed"}, said(1, gone), Killed, Server, ""},
+		{"server killed", ProgramRun{Exit: -1, Signal: "killed"}, said(1, gone), Killed, Server, ""},
 		{"client gone", said(1, gone), ok, PeerGone, Client, "ethernet_read_keys: Couldn't read remote address"},
 		{"no words", ok, said(3, ""), UnexplainedStatus, Client, ""},
 		{"unknown words", said(2, "out of cheese\n"), ok, UnexplainedStatus, Server, "out of cheese"},
@@ -145,7 +145,7 @@ func FuzzClassify(f *testing.F) {
 	f.Add([]byte(refused), []byte(waiting), 1, 0, "", true)
 	f.Add([]byte("Failed status 12: wr_id 0"), []byte(agreed), 1, 0, "killed", false)
 	f.Fuzz(func(t *testing.T, stderr, stdout []byte, server, client int, signal string, timedOut bool) {
-		got, failed := Classify(Outcome{Stderr: stderr, Exit: server, TimedOut: timedOut}, Outcome{Stdout: stdout, Exit: client, Signal: signal})
+		got, failed := Classify(ProgramRun{Stderr: stderr, Exit: server, TimedOut: timedOut}, ProgramRun{Stdout: stdout, Exit: client, Signal: signal})
 		if failed && (got.Cause == "" || got.Sentence == "" || got.Cure == "" || len(got.Said) > 700) {
 			t.Errorf("%+v", got)
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Outcome is the outcome of one end's program.
-type Outcome struct {
+// ProgramRun is one run of a program on one end: what it printed, and how it ended.
+type ProgramRun struct {
 	Stdout []byte
 	Stderr []byte
 	Exit   int    // the exit status; meaningless if Signal, TimedOut or Missing is set

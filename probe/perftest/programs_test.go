@@ -28,7 +28,7 @@ func TestTheProgramsTakeOurArguments(t *testing.T) {
 		if err := cmd.Run(); !errors.As(err, &exit) {
 			t.Fatalf("%q: %v", args, err)
 		}
-		f, _ := Classify(Outcome{}, Outcome{Stdout: out.Bytes(), Stderr: stderr.Bytes(), Exit: exit.ExitCode()})
+		f, _ := Classify(ProgramRun{}, ProgramRun{Stdout: out.Bytes(), Stderr: stderr.Bytes(), Exit: exit.ExitCode()})
 		return f
 	}
 	for _, test := range Tests() {
