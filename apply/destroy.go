@@ -13,7 +13,7 @@ import (
 // destroy undoes everything that the fabric made.
 func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 	r.p.Roster, r.p.Vanished, r.p.Enrol = r.s.remaining(r.p), nil, r.s.Hosts()
-	r.e.Plan(r.p, nil)
+	r.e.Plan(r.p, r.p.Notes())
 	ending = max(ending, PlanEnding(r.p))
 	if len(r.p.Problems()) > 0 {
 		return ending, nil

@@ -52,6 +52,8 @@ type toyHost struct {
 	stack    string          // what stack.start installs
 	tx       calls.TxInfo
 	history  []resource.Entry
+	// guardians is how many guardians a transaction has; 0 as from earlier builds.
+	guardians int
 	asked    []string
 	on       func(method string)
 	connects []net.Conn
@@ -74,7 +76,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		if h.empty {
 			return calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, nil
 		}
-		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}}, nil
+		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}, Transactions: h.kepts(), Guardians: h.guardians}, nil
 	case "stack.start":
 		var p calls.StackOrder
 		err := json.Unmarshal(raw, &p)
@@ -88,7 +90,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.open":
 		var p calls.TxOpen
 		err := json.Unmarshal(raw, &p)
-		h.kept, h.tx = h.value, calls.TxInfo{TxRef: calls.TxRef{ID: "1", Token: "t"}, Fabric: p.Fabric, Plan: p.Plan, State: checkpoint.Armed}
+		h.kept, h.tx = h.value, calls.TxInfo{TxRef: calls.TxRef{ID: "1", Token: "t"}, Fabric: p.Fabric, Plan: p.Plan, State: checkpoint.Armed, Run: p.Client, Hosts: p.Hosts, Holder: checkpoint.Holder{User: p.User}}
 		return h.tx, err
 	case "act":
 		var p calls.ActParams
@@ -113,10 +115,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.revert":
 		h.value, h.file, h.tx.State = h.kept, "", checkpoint.Reverted
 	case "tx.list":
-		if h.tx.ID == "" {
-			return []calls.TxInfo{}, nil
-		}
-		return []calls.TxInfo{h.tx}, nil
+		return h.kepts(), nil
 	case "enrol":
 		var p calls.EnrolParams
 		err := json.Unmarshal(raw, &p)
@@ -126,6 +125,14 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		return struct{}{}, err
 	}
 	return h.tx, nil // of a beat, too
+}
+
+// kepts are the transactions that the host keeps.
+func (h *toyHost) kepts() []calls.TxInfo {
+	if h.tx.ID == "" {
+		return []calls.TxInfo{}
+	}
+	return []calls.TxInfo{h.tx}
 }
 
 func (h *toyHost) handlers() map[string]agent.Handler {

@@ -40,6 +40,9 @@ type hostConn struct {
 	seen   *calls.SnapshotResult // set by Glance, which has closed the helper
 	looks  []resource.Resource   // see FleetHost
 	why    error                 // why the host has no helper
+	// transactions are those that the host reported last, and settled those that a report of it ended.
+	transactions []calls.TxInfo
+	settled      []calls.TxInfo
 }
 
 // FleetHost is one host to connect to.
@@ -80,6 +83,7 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts 
 		if err != nil {
 			return err
 		}
+		f.reported(m.Target.Name, r.Transactions)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.host(m.Target.Name).seen = &r
@@ -226,7 +230,9 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	if seen != nil {
 		return *seen, nil
 	}
-	return read(ctx, f, host, looks, asking)
+	r, err := read(ctx, f, host, looks, asking)
+	f.reported(host, r.Transactions)
+	return r, err
 }
 
 // read expects a snapshot: without one, a host that was not read would look like one without differences.

@@ -103,12 +103,13 @@ func (r *run) finish(ending Ending, err error) *Report {
 func (r *run) prepare(ctx context.Context) (Ending, error) {
 	ended, err := r.s.FinishInterrupted(ctx)
 	for _, host := range slices.Sorted(maps.Keys(ended)) {
-		r.e.Warn("host %s was reset during a transaction of fabric %q; the transaction is now %s.", host, ended[host].Fabric, ended[host].State)
+		r.e.Warn("host %s: %s.", host, describeEnd(ended[host]))
 	}
 	if err != nil {
 		return Failed, err
 	}
 	r.p = r.s.Propose(ctx)
+	warn(r.e, r.s.recordParted(ctx, r.p.Roster))
 	if r.s.saved != nil {
 		if err := r.bind(r.s.saved); err != nil {
 			return Stale, err

@@ -83,6 +83,7 @@ type state struct {
 	desired  []resource.Resource
 	derived  []resource.Resource // of the latest proposed plan
 	proposed bool
+	alone    bool              // one guardian only would watch a transaction
 	snapshot *facts.Snapshot   // as read last
 	records  []resource.Record // as read last
 }
@@ -192,7 +193,9 @@ func (s *Session) Records() map[string][]resource.Record {
 // Propose makes a plan to show or apply. Unlike Plan, it also asks the hosts' own programs whether they
 // would accept the changes.
 func (s *Session) Propose(ctx context.Context) *planner.Plan {
-	return s.compare(ctx, !s.Options.Destroy)
+	p := s.compare(ctx, !s.Options.Destroy)
+	s.remark(p)
+	return p
 }
 
 // Plan reads all hosts in parallel and compares them with the files.
@@ -230,7 +233,7 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known.snapshot, known.records = read.Snapshot, read.Records
+	known.snapshot, known.records, known.alone = read.Snapshot, read.Records, read.Guardians == 1
 	return in
 }
 

@@ -104,8 +104,10 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	if len(held.Hosts) > 0 {
 		return nil, held
 	}
+	named := slices.Sorted(maps.Keys(acting))
+	named = named[:min(len(named), checkpoint.MaxHosts)]
 	open := func(host string) error {
-		i, err := calls.Open.Call(ctx, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
+		i, err := calls.Open.Call(ctx, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Hosts: named, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
 		mu.Lock()
 		defer mu.Unlock()
 		var refused *agent.Error
@@ -155,6 +157,9 @@ func Describe(i calls.TxInfo, by fabric.Invocation) string {
 	s := fmt.Sprintf("a transaction of fabric %q is open, by %s from %s since %s (%s)", i.Fabric, i.Holder.User, i.Holder.From, i.Since.Local().Format("15:04:05"), i.State)
 	if i.State == checkpoint.RevertFailed {
 		return s + ": an operator must intervene. Repair the host, then run " + by.Hint("unlock")
+	}
+	if i.Rebooted && i.State == checkpoint.Persisting {
+		return s + "; the host was reset after it was ready to commit, and the next apply completes it"
 	}
 	return s + fmt.Sprintf("; the host reverts automatically in %s", i.Left.Round(time.Second))
 }
@@ -324,6 +329,7 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, er
 		if err != nil {
 			return err
 		}
+		f.reported(host, all)
 		mu.Lock()
 		defer mu.Unlock()
 		out[host] = all

@@ -63,6 +63,39 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 	}
 }
 
+// Expired returns the open transaction whose lease has expired, or nil. Its guardians are reverting it, or they died:
+// whoever finds it must call Settle. A reset ends a lease, too, unless the state was proven before.
+func (g Guardian) Expired() (*Transaction, error) {
+	t, _, err := g.Store.Pending()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	now, err := g.Store.clock()
+	if err == nil && t.Boot != now.Boot {
+		err = g.Store.locked(func(now Moment) error { _, err := g.Store.recordReboots(now); return err })
+		if err == nil {
+			t, err = g.Store.Read(t.ID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d, _ := judge(t, now); d == GoBack || !t.State.Open() {
+		return t, nil
+	}
+	return nil, nil
+}
+
+// Settle does a guardian's work once, for a transaction that Expired returned, and returns it as it is then. The
+// error says why its end could not be recorded.
+func (g Guardian) Settle(ctx context.Context, t *Transaction) (*Transaction, error) {
+	done, err := g.goBack(ctx, t)
+	if !done {
+		return nil, err
+	}
+	return g.Store.Read(t.ID)
+}
+
 func (g Guardian) look(id string) (Moment, *Transaction, error) {
 	now, err := g.Store.clock()
 	if err != nil {
@@ -75,7 +108,7 @@ func (g Guardian) look(id string) (Moment, *Transaction, error) {
 // goBack stops the helper, so that it makes no more changes, and reverts. done is false if the result could
 // not be written to disk, or if the lease was renewed at the last moment.
 func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
-	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
+	if t.Helper != nil && !t.Rebooted && t.Helper.Process.PID != os.Getpid() {
 		stopping, cancel := context.WithTimeout(ctx, stopPatience)
 		err = t.Helper.Process.Stop(stopping)
 		cancel()

@@ -65,6 +65,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 		}
 		if before.State != Reverting || t.Why == "" {
 			t.Why, t.Left = clip(why), nil
+			t.Undecided = e == Expire && before.State == Persisting
 		}
 		written = s.write(t)
 		return nil

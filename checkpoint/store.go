@@ -41,6 +41,8 @@ func NewStore(dir string, clock Clock) *Store {
 type Request struct {
 	Fabric string
 	Plan   string
+	Run    string   // names the apply on all of its hosts
+	Hosts  []string // of the apply, MaxHosts at most
 	Holder Holder
 	Server netip.Addr    // the host's address that the client connected to; invalid if unknown
 	Lease  time.Duration // 0 means DefaultLease
@@ -73,6 +75,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		t = &Transaction{
 			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed, Fabric: r.Fabric, Plan: r.Plan,
 			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Server: r.Server, Token: random(16), Helper: r.Helper,
+			Run: r.Run, Hosts: r.Hosts,
 			Since: now.Wall.UTC(), Boot: now.Boot, Lease: r.Lease, Deadline: now.Uptime + r.Lease,
 		}
 		if err := t.check(t.ID); err != nil {

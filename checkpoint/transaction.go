@@ -37,12 +37,16 @@ type Transaction struct {
 	Deadline time.Duration `json:"deadline_ns"` // uptime in Boot (CLOCK_BOOTTIME), which nobody can set
 	Rebooted bool          `json:"rebooted,omitempty"`
 	Server   netip.Addr    `json:"server,omitzero"`   // the host's address that the opener connected to; a rollback restores it
+	Run      string        `json:"run,omitempty"`     // names the apply on all of its hosts
+	Hosts    []string      `json:"hosts,omitempty"`   // of the apply
 	Partial  bool          `json:"partial,omitempty"` // the client stopped half-way on purpose, so the persist stage writes nothing
 
-	Backup     string   `json:"snapshot,omitempty"` // file name of the backup in the same directory; "" before the first change
-	BackupHash string   `json:"snapshot_sha256,omitempty"`
-	Why        string   `json:"why,omitempty"`  // reason of the revert
-	Left       []string `json:"left,omitempty"` // differences that a revert could not restore
+	Backup     string `json:"snapshot,omitempty"` // file name of the backup in the same directory; "" before the first change
+	BackupHash string `json:"snapshot_sha256,omitempty"`
+	Why        string `json:"why,omitempty"` // reason of the revert
+	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
+	Undecided bool     `json:"undecided,omitempty"`
+	Left      []string `json:"left,omitempty"` // differences that a revert could not restore
 }
 
 // Helper is the process that executes the transaction.
@@ -58,6 +62,8 @@ const (
 	maxText = 256
 	maxLeft = 200
 	maxFile = 1 << 20
+	// MaxHosts limits the hosts that a transaction names: its file is written again with each heartbeat.
+	MaxHosts = 64
 )
 
 // decodeTransaction decodes a file and validates its content.
@@ -85,10 +91,13 @@ func (t *Transaction) check(id string) error {
 	if t.Backup != "" && t.Backup != backupName(id) {
 		return fmt.Errorf("invalid backup %q", t.Backup)
 	}
-	for _, text := range []string{t.Fabric, t.Plan, t.Holder.User, t.Holder.From, t.Holder.Client, t.Token} {
+	for _, text := range append([]string{t.Fabric, t.Plan, t.Run, t.Holder.User, t.Holder.From, t.Holder.Client, t.Token}, t.Hosts...) {
 		if len(text) > maxText {
 			return errors.New("a value is longer than 256 bytes")
 		}
+	}
+	if len(t.Hosts) > MaxHosts {
+		return fmt.Errorf("more than %d hosts", MaxHosts)
 	}
 	return nil
 }

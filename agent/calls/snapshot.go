@@ -25,4 +25,8 @@ type SnapshotResult struct {
 	Snapshot *facts.Snapshot   `json:"snapshot"`
 	Records  []resource.Record `json:"records,omitempty"`
 	Refused  map[string]string `json:"refused,omitempty"` // why the host's programs would not accept a resource, by its address
+	// Transactions are those that the host keeps, the latest last.
+	Transactions []TxInfo `json:"transactions,omitempty"`
+	// Guardians is how many guardians a transaction has on this host.
+	Guardians int `json:"guardians"`
 }

@@ -52,8 +52,14 @@ type TxInfo struct {
 	Left   time.Duration     `json:"left"` // of the lease
 	Why    string            `json:"why,omitempty"`
 	Remain []string          `json:"remain,omitempty"` // what a revert could not restore
+	Run    string            `json:"run,omitempty"`    // names the apply on all of its hosts
+	Hosts  []string          `json:"hosts,omitempty"`  // of the apply
+	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
+	Undecided bool `json:"undecided,omitempty"`
 	// Former is the host's address over which the transaction was opened, if this connection uses another.
-	Former netip.Addr `json:"former,omitzero"`
+	Former   netip.Addr `json:"former,omitzero"`
+	Settled  bool       `json:"settled,omitempty"`  // this call ended it: its lease had expired, or the host was reset
+	Rebooted bool       `json:"rebooted,omitempty"` // the host was reset during it
 }
 
 // TxOpen asks for a transaction that covers everything a plan can change on this host.
@@ -62,6 +68,7 @@ type TxOpen struct {
 	Plan   string          `json:"plan"`
 	User   string          `json:"user"`   // user@machine of the operator
 	Client string          `json:"client"` // names this run
+	Hosts  []string        `json:"hosts"`  // of the run, checkpoint.MaxHosts at most
 	Lease  time.Duration   `json:"lease"`
 	Atoms  []resource.Atom `json:"atoms"`
 	Steps  []TxStep        `json:"steps,omitempty"` // of the persist stage, in their order

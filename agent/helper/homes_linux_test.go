@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/providers"
@@ -46,7 +47,7 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 	looks := providers.Looks(&fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}, h, true)
 	for _, ask := range []bool{true, false} {
 		looked := false
-		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}, kinds: providers.Kinds()}
+		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}, kinds: providers.Kinds(), store: checkpoint.NewStore(t.TempDir(), checkpoint.Now)}
 		r, err := s.snapshot(t.Context(), calls.SnapshotParams{Resources: looks, Ask: ask})
 		if err != nil {
 			t.Fatal(err)

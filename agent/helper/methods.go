@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -67,6 +68,10 @@ type server struct {
 }
 
 func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.SnapshotResult, error) {
+	transactions, err := s.txList(ctx, struct{}{})
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // only root has transactions
+		return calls.SnapshotResult{}, err
+	}
 	records, err := s.records(ctx)
 	if err != nil {
 		return calls.SnapshotResult{}, err
@@ -76,10 +81,11 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 		atoms = slices.AppendSeq(atoms, maps.Keys(r.Atoms))
 	}
 	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
-	if err != nil || !p.Ask {
-		return calls.SnapshotResult{Snapshot: snap, Records: records}, err
+	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Guardians: checkpoint.Guardians()}
+	if err == nil && p.Ask {
+		out.Refused = s.askPrograms(ctx, snap, p.Resources)
 	}
-	return calls.SnapshotResult{Snapshot: snap, Records: records, Refused: s.askPrograms(ctx, snap, p.Resources)}, nil
+	return out, err
 }
 
 // look reads the facts that a kind needs for one resource.

@@ -72,8 +72,11 @@ func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.Tx
 }
 
 // txFinishInterrupted finishes a transaction that a reset interrupted: a revert continues, and a prepared
-// transaction is rolled forward.
+// transaction is rolled forward. It also settles one whose lease has expired.
 func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxFinished, error) {
+	if settled, err := s.settle(ctx); err != nil || settled != nil {
+		return calls.TxFinished{Ended: settled}, err
+	}
 	before, _, err := s.store.Pending()
 	if err != nil || before == nil {
 		return calls.TxFinished{}, err

@@ -99,6 +99,7 @@ type stage struct {
 	files string
 	fault func(string) error
 	boot  string
+	later time.Duration
 }
 
 var names = []string{"first", "second", "third"}
@@ -111,7 +112,7 @@ func newStage(t *testing.T) *stage {
 	}
 	x := &stage{files: t.TempDir(), boot: "boot-1", fault: func(string) error { return nil }}
 	clock := func() (checkpoint.Moment, error) {
-		return checkpoint.Moment{Boot: x.boot, Uptime: time.Minute, Wall: time.Now()}, nil
+		return checkpoint.Moment{Boot: x.boot, Uptime: time.Minute + x.later, Wall: time.Now()}, nil
 	}
 	x.server = &server{host: reader{h, map[string][]byte{}}, kinds: resource.Kinds{resource.Erase("note", notes{x.files, &x.fault})},
 		store: checkpoint.NewStore(t.TempDir(), clock)}
@@ -238,6 +239,48 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 				t.Errorf("settled twice: %+v, %v", again, err)
 			}
 		})
+	}
+}
+
+// TestAnExpiredLeaseIsSettledByWhoeverComesNext: fault 37. There are no guardians here.
+func TestAnExpiredLeaseIsSettledByWhoeverComesNext(t *testing.T) {
+	for name, look := range map[string]func(x *stage) (*calls.TxInfo, error){
+		"plan": func(x *stage) (*calls.TxInfo, error) {
+			r, err := x.snapshot(t.Context(), calls.SnapshotParams{})
+			return &r.Transactions[0], err
+		},
+		"pending": func(x *stage) (*calls.TxInfo, error) {
+			all, err := x.txList(t.Context(), struct{}{})
+			return &all[0], err
+		},
+		"apply": func(x *stage) (*calls.TxInfo, error) {
+			r, err := x.txFinishInterrupted(t.Context(), struct{}{})
+			return r.Ended, err
+		},
+	} {
+		for state, undecided := range map[checkpoint.State]bool{checkpoint.Prepared: false, checkpoint.Persisting: true} {
+			t.Run(name+" "+string(state), func(t *testing.T) {
+				x := newStage(t)
+				if undecided {
+					if r, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err != nil || r.Failed != nil {
+						t.Fatal(r, err)
+					}
+				}
+				x.later = checkpoint.DefaultLease / 2
+				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].State != state || all[0].Settled {
+					t.Fatalf("before the lease expired: %+v, %v", all, err)
+				}
+				x.later = checkpoint.DefaultLease + time.Second
+				got, err := look(x)
+				if err != nil || got == nil || !got.Settled || got.State != checkpoint.Reverted || got.Undecided != undecided {
+					t.Fatalf("%+v, %v", got, err)
+				}
+				x.is(t, checkpoint.Reverted)
+				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].Settled {
+					t.Errorf("settled twice: %+v, %v", all, err)
+				}
+			})
+		}
 	}
 }
 

@@ -24,12 +24,34 @@ import (
 const rehearsal = 300 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
-	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left}
+	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left,
+		Run: t.Run, Hosts: t.Hosts, Undecided: t.Undecided, Rebooted: t.Rebooted}
+}
+
+// settle reverts a transaction whose lease has expired, in place of guardians that died, and returns it; nil if there
+// is none. Every first look at a host calls it.
+func (s *server) settle(ctx context.Context) (*calls.TxInfo, error) {
+	g := checkpoint.Guardian{Store: s.store, Restore: s.restore}
+	t, err := g.Expired()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	if t, err = g.Settle(ctx, t); err != nil {
+		return nil, fmt.Errorf("revert a transaction whose lease has expired: %w", err)
+	}
+	i := info(t, 0)
+	i.Settled = true
+	return &i, nil
 }
 
 // txReady tests that a timer fires: a host that could not revert on its own must not be changed.
 func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error) {
 	if err := s.installing(); err != nil {
+		return calls.TxReady{}, err
+	}
+	if _, err := s.settle(ctx); err != nil {
 		return calls.TxReady{}, err
 	}
 	open, left, err := s.store.Pending()
@@ -58,7 +80,7 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 		return calls.TxInfo{}, err
 	}
 	from, _, _ := strings.Cut(s.sshConnection, " ")
-	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(),
+	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(), Run: p.Client, Hosts: p.Hosts,
 		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
@@ -191,7 +213,11 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 }
 
 // txList returns all stored transactions, the latest last.
-func (s *server) txList(context.Context, struct{}) ([]calls.TxInfo, error) {
+func (s *server) txList(ctx context.Context, _ struct{}) ([]calls.TxInfo, error) {
+	settled, err := s.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all, err := s.store.List()
 	if err != nil {
 		return nil, err
@@ -206,6 +232,7 @@ func (s *server) txList(context.Context, struct{}) ([]calls.TxInfo, error) {
 		if t.Server != s.server() {
 			i.Former = t.Server
 		}
+		i.Settled = settled != nil && settled.ID == t.ID
 		out = append(out, i)
 	}
 	return out, nil

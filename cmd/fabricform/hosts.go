@@ -96,6 +96,11 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 			return err
 		}
 		defer s.Close()
+		defer func() {
+			for _, r := range s.Remarks() {
+				a.err.Linef("! %s", r)
+			}
+		}()
 		return do(cmd.Context(), s)
 	}
 }
