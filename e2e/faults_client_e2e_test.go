@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -76,5 +78,73 @@ func clientRows() (rows []faultRow) {
 		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(at, 5*time.Minute)
 	})
+	add("the program and the guardian are killed", true, func(l *faultLab) {
+		l.apply(2, func(client *os.Process) {
+			_ = client.Kill()
+			inside(l.t, l.state, pair, "a", "pkill", "-KILL", "-f", " guard watch")
+		})
+		l.backOn(time.Now(), byItsLease, "b")
+		if state, _ := l.tx("a"); state != "armed" {
+			l.t.Fatalf("a is %s without a guardian", state)
+		}
+		at := time.Now()
+		try(l.t, l.state, "pending", "-lab", pair).want(l.t, 0, "No open transactions", "a: the lease had expired during a transaction", "the transaction is now reverted")
+		l.backOn(at, time.Second, "a")
+		try(l.t, l.state, "plan", "-lab", pair).want(l.t, 0, "a, b: without systemd, one process alone guards the rollback")
+	})
+	add("the program is killed between two commits", true, func(l *faultLab) {
+		l.applyOf(l.fabric, 2, func(client *os.Process) {
+			// Each step of a transaction takes its host's lock: b is held back until a has committed.
+			releaseB := l.hold("b", "armed")
+			releaseA := l.hold("a", "prepared")
+			releaseB()
+			releaseB = l.hold("b", "persisting")
+			releaseA()
+			l.until("a", "committed")
+			_ = client.Kill()
+			inside(l.t, l.state, pair, "b", "pkill", "-KILL", "-f", " agent")
+			releaseB()
+		}, "-lease", "10s")
+		l.backOn(time.Now(), byItsLease, "b")
+		for _, command := range []string{"plan", "history", "verify"} {
+			a := try(l.t, l.state, command, "-lab", pair)
+			if said := a.out + a.err; !strings.Contains(said, "fabricform ended or lost a host between two commits: it is committed on a, reverted on b. To complete it, run `fabricform apply -lab") {
+				l.t.Errorf("%s does not say that the hosts differ:\n%s", command, said)
+			}
+		}
+		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0, "a  reverted: rollback by")
+		l.back(time.Now(), time.Second)
+	})
 	return rows
+}
+
+// until waits for a state of a host's latest transaction.
+func (l *faultLab) until(host, state string) {
+	l.t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		now, why := l.tx(host)
+		if now == state {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			l.t.Fatalf("host %s is %s, never %s: %s", host, now, state, why)
+		}
+	}
+}
+
+// hold waits for a state and takes the lock that each step of the host's transactions needs.
+func (l *faultLab) hold(host, state string) (release func()) {
+	l.t.Helper()
+	l.until(host, state)
+	f, err := os.Open(l.roots[host] + "/var/lib/fabricform/transactions/lock")
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if now, _ := l.tx(host); now != state {
+		l.t.Fatalf("host %s is %s, not %s", host, now, state)
+	}
+	return func() { f.Close() }
 }
