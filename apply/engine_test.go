@@ -54,9 +54,9 @@ type toyHost struct {
 	history  []resource.Entry
 	// guardians is how many guardians a transaction has; 0 as from earlier builds.
 	guardians int
-	asked    []string
-	on       func(method string)
-	connects []net.Conn
+	asked     []string
+	on        func(method string)
+	connects  []net.Conn
 }
 
 func (h *toyHost) snapshot() *facts.Snapshot {

@@ -23,10 +23,14 @@ func TestADeathBetweenTwoCommitsIsTold(t *testing.T) {
 		{"by b, while a is away", func(y *toys) { y.hosts["a"].down = true }, true, "it is reverted on b, unknown on a"},
 		{"by a, while b is away, with the tokens of this machine", func(y *toys) { y.hosts["b"].down = true }, false, "it is committed on a, unknown on b"},
 		{"by a, while b is away, without tokens", func(y *toys) { y.hosts["b"].down = true }, true, ""},
-		{"while the lease of b lasts", func(y *toys) { y.hosts["b"].value, y.hosts["b"].tx.State, y.hosts["b"].tx.Undecided = "2", checkpoint.Persisting, false }, true, "it is committed on a, still open on b"},
+		{"while the lease of b lasts", func(y *toys) {
+			y.hosts["b"].value, y.hosts["b"].tx.State, y.hosts["b"].tx.Undecided = "2", checkpoint.Persisting, false
+		}, true, "it is committed on a, still open on b"},
 		{"not after a is rolled back", func(y *toys) { y.hosts["a"].tx.State = checkpoint.Reverted }, false, ""},
 		{"not if both reverted", func(y *toys) { y.hosts["a"].tx.State, y.hosts["a"].tx.Undecided = checkpoint.Reverted, true }, false, ""},
-		{"not after a newer apply", func(y *toys) { y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "2"}, Run: "other", Fabric: "f", State: checkpoint.Committed} }, false, ""},
+		{"not after a newer apply", func(y *toys) {
+			y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "2"}, Run: "other", Fabric: "f", State: checkpoint.Committed}
+		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
