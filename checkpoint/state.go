@@ -13,6 +13,9 @@ import (
 // DefaultLease is how long a host waits for a client that stopped renewing.
 const DefaultLease = 60 * time.Second
 
+// MaxHosts limits the hosts that a transaction names: its file is written again with each heartbeat.
+const MaxHosts = 64
+
 // Holder identifies the client that opened a transaction or took it over.
 type Holder struct {
 	User   string `json:"user"`   // user@machine of the client

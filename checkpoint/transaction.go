@@ -62,8 +62,6 @@ const (
 	maxText = 256
 	maxLeft = 200
 	maxFile = 1 << 20
-	// MaxHosts limits the hosts that a transaction names: its file is written again with each heartbeat.
-	MaxHosts = 64
 )
 
 // decodeTransaction decodes a file and validates its content.
