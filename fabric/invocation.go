@@ -1,8 +1,11 @@
 package fabric
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Invocation is how the operator named a fabric on the command line. Commands in messages repeat it, so that they can
@@ -38,5 +41,24 @@ func quote(word string) string {
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word
 	}
+	if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(word) {
+		return ansiC(word)
+	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// ansiC quotes a word with escapes for all that does not print, as shells read $'…'.
+func ansiC(word string) string {
+	var b strings.Builder
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '\'' || c == '\\':
+			b.WriteString(`\` + string(c))
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "$'" + b.String() + "'"
 }

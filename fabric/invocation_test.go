@@ -14,6 +14,7 @@ func TestCommandsCanBePasted(t *testing.T) {
 		{Invocation{Flags: []string{"-lab"}, Path: "my-fabric/"}, []string{"destroy", "-host", "gpu03"}, "fabricform destroy -host gpu03 -lab my-fabric/"},
 		{Invocation{Flags: []string{"-lab=pair", "-var=mtu=9000", "-var=name=two words"}, Path: "it's here.hcl"}, []string{"plan"}, `fabricform plan -lab=pair -var=mtu=9000 '-var=name=two words' 'it'\''s here.hcl'`},
 		{Invocation{Flags: []string{"-var=x=$(id)"}, Path: "-odd.hcl"}, []string{"plan"}, "fabricform plan '-var=x=$(id)' ./-odd.hcl"},
+		{Invocation{Path: "a\n\x1b[2J\u202e'\\.hcl"}, []string{"plan"}, `fabricform plan $'a\x0a\x1b[2J\xe2\x80\xae\'\\.hcl'`},
 	} {
 		if got := c.of.Command(c.words...); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)

@@ -112,10 +112,13 @@ func TestAPinIsCheckedOnEveryDevice(t *testing.T) {
 }
 
 func TestRenderRefusesWhatAFileCannotSay(t *testing.T) {
-	for _, s := range []Setting{{Name: "A", Value: "x\ny"}, {Name: "A B", Value: "x"}, {Name: "A", Value: "\x00"}, {Name: "A", Value: strings.Repeat("x", 1024)}} {
+	for _, s := range []Setting{{Name: "A", Value: "x\ny"}, {Name: "A B", Value: "x"}, {Name: "A", Value: "\x00"}, {Name: "A", Value: "\x1b[8m"}, {Name: "A", Value: "\u202e"}, {Name: "A", Value: strings.Repeat("x", 1024)}} {
 		if _, err := RenderConf(Env{s}); err == nil {
 			t.Errorf("%q was rendered", s)
 		}
+	}
+	if got := Comment("a\n\x1b[2Jb\u2028c\u009b"); got != "# a \ufffd[2Jb c\ufffd" {
+		t.Errorf("%q", got)
 	}
 	got, err := RenderShell(Env{{Name: "A", Value: "it's $(x) `y`"}})
 	if err != nil || !strings.Contains(string(got), `export A='it'\''s $(x) `+"`y`'") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -18,6 +19,8 @@ func check(s Setting) error {
 		return fmt.Errorf("%q is not a variable name", s.Name)
 	case strings.ContainsAny(s.Value, "\n\r\x00"):
 		return fmt.Errorf("%s: the value contains a line break or NUL, which nccl.conf cannot express", s.Name)
+	case strings.ContainsFunc(s.Value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("%s: the value %q contains a character that does not print", s.Name, s.Value)
 	case len(s.Value) > env.MaxConfValue:
 		return fmt.Errorf("%s: the value has %d bytes, but NCCL reads at most %d", s.Name, len(s.Value), env.MaxConfValue)
 	}
@@ -40,8 +43,15 @@ func RenderShell(e Env) ([]byte, error) {
 // Quote quotes a string as one word of a POSIX shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Comment returns a reason as a comment of one line.
-func Comment(reason string) string { return "# " + strings.Join(strings.Fields(reason), " ") }
+// Comment returns a reason as a comment of one line. A reason may quote a host: what does not print is replaced.
+func Comment(reason string) string {
+	return "# " + strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.Join(strings.Fields(reason), " "))
+}
 
 func render(e Env, line func(Setting) string) ([]byte, error) {
 	var out bytes.Buffer

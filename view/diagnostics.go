@@ -2,13 +2,11 @@ package view
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"golang.org/x/term"
 )
 
 // Diagnostics prints problems of fabric files with their positions and source lines.
@@ -20,18 +18,32 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 	defer p.mu.Unlock()
 	p.clear()
 	width := uint(100)
-	if f, ok := p.w.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
-			width = uint(w)
-		}
+	if w := p.width(); w > 20 {
+		width = uint(w)
 	}
-	colour := p.live && os.Getenv("NO_COLOR") == ""
-	var b bytes.Buffer
-	if err := hcl.NewDiagnosticTextWriter(&b, files, width, colour).WriteDiagnostics(diags); err != nil {
+	text := func(colour bool) (string, error) {
+		var b strings.Builder
+		err := hcl.NewDiagnosticTextWriter(&b, files, width, colour).WriteDiagnostics(diags)
+		return b.String(), err
+	}
+	plain, err := text(false)
+	if err != nil {
 		return fmt.Errorf("print diagnostics: %w", err)
 	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprint(p.w, clip(clean(strings.TrimSuffix(line, "\n")))+"\n"); err != nil {
+	shown := plain
+	if p.live && os.Getenv("NO_COLOR") == "" && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") { // all colours are the writer's
+		if shown, err = text(true); err != nil {
+			return fmt.Errorf("print diagnostics: %w", err)
+		}
+	} else {
+		lines := strings.Split(plain, "\n")
+		for i, line := range lines {
+			lines[i] = neutral(line)
+		}
+		shown = strings.Join(lines, "\n")
+	}
+	for line := range strings.Lines(shown) {
+		if _, err := fmt.Fprint(p.w, p.spell(wrap(styled(clip(strings.TrimSuffix(line, "\n"))), p.width()))+"\n"); err != nil {
 			return fmt.Errorf("print diagnostics: %w", err)
 		}
 	}

@@ -21,7 +21,7 @@ func (p *Printer) Explained(name string, r explain.Explanation) {
 	var counts [3]int
 	for _, f := range r.Findings {
 		counts[f.Severity]++
-		symbol := [...]string{env.Error: p.bad("✗"), env.Warning: p.warn("!"), env.Note: p.dim("·")}[f.Severity]
+		symbol := [...]styled{env.Error: p.bad("✗"), env.Warning: p.warn("!"), env.Note: p.dim("·")}[f.Severity]
 		where := ""
 		if f.Line > 0 {
 			where = fmt.Sprintf("line %d: ", f.Line)

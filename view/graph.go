@@ -101,7 +101,9 @@ func (g Graph) mermaid() string {
 		arrow = "-->"
 	}
 	b.WriteString("flowchart TB\n")
-	text := func(s string) string { return strings.NewReplacer(`"`, "#quot;", "\n", " ").Replace(clean(s)) }
+	text := func(s string) string {
+		return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "&", "#amp;").Replace(neutral(s))
+	}
 	for _, x := range g.Boxes {
 		fmt.Fprintf(&b, "  %s[\"%s\"]\n", ids[x.ID], text(x.Label))
 	}
@@ -121,12 +123,12 @@ func (g Graph) dot() string {
 	if g.Directed {
 		kind, arrow = "digraph", "->"
 	}
-	fmt.Fprintf(&b, "%s %q {\n  node [shape=box];\n", kind, clean(g.Title))
+	fmt.Fprintf(&b, "%s %q {\n  node [shape=box];\n", kind, neutral(g.Title))
 	for _, x := range g.Boxes {
-		fmt.Fprintf(&b, "  %s [label=%q];\n", ids[x.ID], clean(x.Label))
+		fmt.Fprintf(&b, "  %s [label=%q];\n", ids[x.ID], neutral(x.Label))
 	}
 	for _, l := range g.Lines {
-		fmt.Fprintf(&b, "  %s %s %s [label=%q];\n", ids[l.From], arrow, ids[l.To], clean(l.Label))
+		fmt.Fprintf(&b, "  %s %s %s [label=%q];\n", ids[l.From], arrow, ids[l.To], neutral(l.Label))
 	}
 	b.WriteString("}\n")
 	return b.String()
@@ -148,12 +150,12 @@ type rectangle struct{ x, y, w float64 }
 func (g Graph) svg() string {
 	at, width, height := g.place()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n<title>%s</title>\n", width, height, html.EscapeString(clean(g.Title)))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n<title>%s</title>\n", width, height, html.EscapeString(neutral(g.Title)))
 	between := map[string]int{}
 	for _, l := range g.Lines {
 		p, q := at[l.From], at[l.To]
 		px, qx := p.x+p.w/2, q.x+q.w/2
-		label := html.EscapeString(clean(l.Label))
+		label := html.EscapeString(neutral(l.Label))
 		if p.y == q.y {
 			pair := []string{l.From, l.To}
 			slices.Sort(pair)
@@ -172,7 +174,7 @@ func (g Graph) svg() string {
 	for _, x := range g.Boxes {
 		r := at[x.ID]
 		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#eef4ff" stroke="#346"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
-			r.x, r.y, r.w, boxHeight, r.x+r.w/2, r.y+boxHeight/2+4, html.EscapeString(clean(x.Label)))
+			r.x, r.y, r.w, boxHeight, r.x+r.w/2, r.y+boxHeight/2+4, html.EscapeString(neutral(x.Label)))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

@@ -29,7 +29,7 @@ func TestGraphsEscapeWhatTheyShow(t *testing.T) {
 	if strings.Contains(svg, "NaN") || strings.Count(svg, "<rect") != 3 {
 		t.Error(svg)
 	}
-	if m := g.Text("mermaid"); !strings.Contains(m, `n0 ---|"l<1>&#quot; 25 Gb/s"| n1`) {
+	if m := g.Text("mermaid"); !strings.Contains(m, `n0 ---|"l#lt;1#gt;#amp;#quot; 25 Gb/s"| n1`) {
 		t.Error(m)
 	}
 	if dot := g.Text("dot"); !strings.Contains(dot, `n0 -- n1 [label="l<1>&\" 25 Gb/s"];`) {

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"html"
+	"regexp"
 	"strings"
 
 	"github.com/fabricform/fabricform/planner"
@@ -20,27 +21,27 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	var b strings.Builder
 	switch {
 	case s.Problems > 0:
-		fmt.Fprintf(&b, "### ❌ fabricform: plan of `%s` refused, %s\n\n", p.Fabric, Count(s.Problems, "problem"))
+		fmt.Fprintf(&b, "### ❌ fabricform: plan of %s refused, %s\n\n", code(p.Fabric), Count(s.Problems, "problem"))
 	case s.Changes == 0 && len(s.Unreachable)+len(s.Stale) > 0:
-		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of `%s`%s\n\n", p.Fabric, except(p))
+		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of %s%s\n\n", code(p.Fabric), except(p))
 	case s.Changes == 0:
-		fmt.Fprintf(&b, "### ✅ fabricform: no changes, `%s` is as declared\n\n", p.Fabric)
+		fmt.Fprintf(&b, "### ✅ fabricform: no changes, %s is as declared\n\n", code(p.Fabric))
 	default:
-		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of `%s`; worst disruption: %s\n\n", Count(s.Changes, "change"), Count(s.Hosts, "host"), p.Fabric, s.Worst)
+		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of %s; worst disruption: %s\n\n", Count(s.Changes, "change"), Count(s.Hosts, "host"), code(p.Fabric), s.Worst)
 	}
 	for _, h := range p.Hosts {
 		for _, q := range h.Problems {
-			fmt.Fprintf(&b, "- ❌ `%s` %s\n", q.Addr, escape(q.Message))
+			fmt.Fprintf(&b, "- ❌ %s %s\n", code(q.Addr.String()), escape(q.Message))
 		}
 		if len(h.Stale) > 0 {
-			fmt.Fprintf(&b, "- ❌ `%s` changed since the plan was saved, and was skipped: %s\n", h.Name, escape(strings.Join(h.Stale, "; ")))
+			fmt.Fprintf(&b, "- ❌ %s changed since the plan was saved, and was skipped: %s\n", code(h.Name), escape(strings.Join(h.Stale, "; ")))
 		}
 		if h.Unreachable != "" {
-			fmt.Fprintf(&b, "- ⚠️ `%s` is unreachable and was skipped with its links: %s\n", h.Name, escape(h.Unreachable))
+			fmt.Fprintf(&b, "- ⚠️ %s is unreachable and was skipped with its links: %s\n", code(h.Name), escape(h.Unreachable))
 		}
 	}
 	for _, m := range p.Vanished {
-		fmt.Fprintf(&b, "- ⚠️ `%s` (%s) was removed from the files, but its changes remain; to undo them, run %s\n", m.Name, escape(m.Address), clean(p.Invocation.Hint("destroy", "-host", m.Name)))
+		fmt.Fprintf(&b, "- ⚠️ %s (%s) was removed from the files, but its changes remain; to undo them, run %s\n", code(m.Name), escape(m.Address), code(p.Invocation.Command("destroy", "-host", m.Name)))
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", escape(n))
@@ -49,7 +50,7 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for i, g := range groups {
 		part := groupMarkdown(g)
 		if b.Len()+len(part) > markdownLimit {
-			fmt.Fprintf(&b, "\n%s more did not fit; run %s to see them.\n", Count(len(groups)-i, "group"), clean(p.Invocation.Hint("plan")))
+			fmt.Fprintf(&b, "\n%s more did not fit; run %s to see them.\n", Count(len(groups)-i, "group"), code(p.Invocation.Command("plan")))
 			break
 		}
 		b.WriteString(part)
@@ -64,21 +65,21 @@ func groupMarkdown(g planner.Group) string {
 			continue
 		}
 		if a.Op == planner.Reconnect {
-			fmt.Fprintf(&d, "! %s.%s: must accept a new connection before the following changes\n", a.Kind, a.Name)
+			d.WriteString(string(compose("! %s.%s: must accept a new connection before the following changes\n", a.Kind, a.Name)))
 			continue
 		}
 		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
-		fmt.Fprintf(&d, "%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)
+		d.WriteString(string(compose("%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)))
 		for _, c := range a.Changes {
 			switch {
 			case c.From == "":
-				fmt.Fprintf(&d, "+   %s  %s", c.Attribute, c.To)
+				d.WriteString(string(compose("+   %s  %s", c.Attribute, c.To)))
 			case c.To == "":
-				fmt.Fprintf(&d, "-   %s  %s", c.Attribute, c.From)
+				d.WriteString(string(compose("-   %s  %s", c.Attribute, c.From)))
 			default:
-				fmt.Fprintf(&d, "!   %s  %s → %s", c.Attribute, c.From, c.To)
+				d.WriteString(string(compose("!   %s  %s → %s", c.Attribute, c.From, c.To)))
 			}
-			d.WriteString(onHosts(c))
+			d.WriteString(neutral(onHosts(c)))
 			if c.Drift {
 				d.WriteString("   (drifted)")
 			}
@@ -90,7 +91,7 @@ func groupMarkdown(g planner.Group) string {
 		count += fmt.Sprintf(" on each of %d hosts", len(g.Hosts))
 	}
 	return fmt.Sprintf("\n<details><summary><b>%s</b>: %s</summary>\n\n```diff\n%s```\n\n</details>\n",
-		html.EscapeString(clean(planner.Names(g.Hosts))), count, strings.ReplaceAll(clean(d.String()), "```", "ˋˋˋ"))
+		html.EscapeString(inert(planner.Names(g.Hosts))), count, strings.ReplaceAll(d.String(), "```", "ˋˋˋ"))
 }
 
 // resultsMarkdown formats the checks as a table, failures and warnings first.
@@ -116,13 +117,39 @@ func resultsMarkdown(results []validators.Result) string {
 				return b.String()
 			}
 			symbol := map[validators.Verdict]string{validators.Pass: "✅", validators.Fail: "❌", validators.Warn: "⚠️"}[r.Verdict]
-			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, r.Check, escape(heading(r)), escape(where(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
+			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, escape(string(r.Check)), escape(heading(r)), escape(where(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
 		}
 	}
 	return b.String()
 }
 
-// escape escapes the characters that Markdown and HTML interpret.
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "\\|", "`", "'", "\n", " ", "[", "\\[", "*", "\\*", "_", "\\_", "@", "@\u200b").Replace(clean(s))
+// markup are the characters that Markdown and HTML interpret.
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "|", `\|`, "`", "\\`", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`, "#", `\#`, "!", `\!`, "$", `\$`)
+
+// references is what code hosts turn into links and mentions. A zero-width space prevents that.
+var references = strings.NewReplacer("://", ":\u200b//", "www.", "www\u200b.", "@", "@\u200b")
+
+// emoji matches the name of an emoji, such as that of a green tick. Names of hexadecimal digits alone are left out: they
+// are parts of addresses.
+var emoji = regexp.MustCompile(`:([a-z0-9_+-]*[g-z_+-][a-z0-9_+-]*:)`)
+
+// inert returns a text without characters that do not print, in which code hosts find no link, mention or emoji.
+func inert(s string) string {
+	return references.Replace(emoji.ReplaceAllString(neutral(s), ":\u200b$1"))
+}
+
+// escape returns a text that Markdown shows as it is.
+func escape(s string) string { return markup.Replace(inert(s)) }
+
+// code returns a text as a code span, which ends nowhere in the text: its fence is longer than every run of backticks.
+func code(s string) string {
+	s = neutral(s)
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 || strings.TrimSpace(s) == "" {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
 }

@@ -40,8 +40,11 @@ func (p *Printer) Outputs(all []fabric.Output, name string, asJSON bool) error {
 func (p *Printer) output(o fabric.Output, asJSON bool) error {
 	var s string
 	if !asJSON && json.Unmarshal(o.JSON, &s) == nil {
-		p.Linef("%s", s)
-		return nil
+		if p.live {
+			p.Linef("%s", s)
+			return nil
+		}
+		return p.Raw([]byte(s + "\n")) // for a shell or a file, exactly
 	}
 	return p.indented(json.RawMessage(o.JSON))
 }
@@ -54,7 +57,7 @@ func (p *Printer) indented(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	return p.Raw(b.Bytes())
+	return p.Raw(neutralJSON(b.Bytes()))
 }
 
 func listed(names []string) string {

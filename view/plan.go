@@ -155,7 +155,7 @@ func (p *Printer) action(a planner.GroupAction) {
 	}
 	for _, c := range a.Changes {
 		name := c.Attribute + strings.Repeat(" ", width-len(c.Attribute))
-		why := onHosts(c)
+		why := compose("%s", onHosts(c))
 		if c.Drift {
 			why += p.dim("  drifted: changed since the last apply")
 		}

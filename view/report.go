@@ -41,23 +41,21 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 // Fates prints how each host's transaction ended, on one line for hosts with the same fate.
 func (p *Printer) Fates(hosts []apply.HostOutcome) {
 	type end struct {
-		fate apply.Fate
-		text string
+		fate       apply.Fate
+		text, left string
 	}
-	by := map[end][]string{}
+	by, left := map[end][]string{}, map[end][]string{}
 	var order []end
 	for _, h := range hosts {
 		if h.Fate == "" || h.Fate == apply.Untouched && len(h.Outcomes) == 0 {
 			continue
 		}
-		e := end{h.Fate, h.Fate.String()}
+		e := end{fate: h.Fate, text: h.Fate.String()}
 		if h.Fate != apply.Committed && h.Why != "" {
 			e.text += ": " + h.Why
 		}
-		for _, l := range h.Left {
-			e.text += "\n    " + l
-		}
-		if by[e] == nil {
+		e.left = strings.Join(h.Left, "\n")
+		if left[e] = h.Left; by[e] == nil {
 			order = append(order, e)
 		}
 		by[e] = append(by[e], h.Host)
@@ -71,6 +69,9 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 			symbol = p.warn("!")
 		}
 		p.Linef("%s %s  %s", symbol, p.bold(planner.Names(by[e])), e.text)
+		for _, l := range left[e] {
+			p.Linef("    %s", l)
+		}
 	}
 }
 
@@ -194,12 +195,12 @@ func where(r validators.Result) string {
 }
 
 func (p *Printer) result(r validators.Result) {
-	symbol := map[validators.Verdict]string{
+	symbol := map[validators.Verdict]styled{
 		validators.Pass: p.good("✓"), validators.Fail: p.bad("✗"), validators.Warn: p.warn("!"), validators.Skip: p.dim("-"),
 	}[r.Verdict]
-	line := fmt.Sprintf("  %s %-5s %-14s %-18s", symbol, r.Check, where(r), What(r))
+	line := compose("  %s %-5s %-14s %-18s", symbol, r.Check, where(r), What(r))
 	if measured := Measured(r); measured != "" {
-		line += " " + measured
+		line += compose(" %s", measured)
 	}
 	if r.Verdict == validators.Skip {
 		p.Linef("%s %s", line, p.dim("skipped: "+r.Cause))

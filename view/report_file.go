@@ -23,11 +23,11 @@ func (r *ReportFile) Bytes(file string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write report: %w", err)
 		}
-		return append(raw, '\n'), nil
+		return append(neutralJSON(raw), '\n'), nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# fabricform %s of %s\n\n| | |\n|---|---|\n| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",
-		r.Command, escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond), escape(r.Who), escape(r.Source), r.Build, r.Exit)
+		escape(r.Command), escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond), escape(r.Who), escape(r.Source), escape(r.Build), r.Exit)
 	if r.Plan != nil {
 		b.WriteString(PlanMarkdown(r.Plan, nil) + "\n")
 	}
@@ -40,7 +40,7 @@ func (r *ReportFile) Bytes(file string) ([]byte, error) {
 					word = escape(o.Failed)
 				}
 			}
-			fmt.Fprintf(&b, "- %s `%s` %s\n", sign, o.Action.Resource.Addr, word)
+			fmt.Fprintf(&b, "- %s %s %s\n", sign, code(o.Action.Resource.Addr.String()), word)
 		}
 	}
 	if len(r.Results) > 0 {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
@@ -51,7 +52,7 @@ func (e *Events) emit(v event) {
 		return
 	}
 	// The reader may close the pipe early, as `head` does.
-	_ = e.p.Raw(append(raw, '\n'))
+	_ = e.p.Raw(append(neutralJSON(raw), '\n'))
 }
 
 // PlanSummary is the last line of a plan.
@@ -116,5 +117,5 @@ func (e *Events) Results(results []validators.Result, _ bool) {
 
 // Note writes a note as a line of JSON.
 func (e *Events) Note(format string, args ...any) {
-	e.emit(event{Type: "note", Note: plainText(format, args...)})
+	e.emit(event{Type: "note", Note: fmt.Sprintf(format, args...)})
 }

@@ -83,7 +83,7 @@ func (p *Printer) link(l host.Link, nic string, f *facts.Snapshot) {
 		if a.Index != l.Index {
 			continue
 		}
-		flags := ""
+		var flags styled
 		switch {
 		case a.DADFailed:
 			flags = p.bad("  duplicate: another machine uses this address")

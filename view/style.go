@@ -16,10 +16,12 @@ import (
 
 // Printer writes to one stream. Safe for concurrent use.
 type Printer struct {
-	mu   sync.Mutex
-	w    io.Writer
-	r    *lipgloss.Renderer
-	live bool // a terminal, which may show progress
+	mu      sync.Mutex
+	w       io.Writer
+	r       *lipgloss.Renderer
+	live    bool // a terminal, which may show progress
+	ascii   bool // the locale has no other characters
+	columns int  // where lines are broken; 0: at the terminal's width
 
 	began    time.Time // of the first progress line
 	pending  bool      // the terminal shows a progress line
@@ -29,31 +31,52 @@ type Printer struct {
 // New returns a printer; colour is used on terminals unless NO_COLOR is set.
 func New(w io.Writer) *Printer {
 	f, ok := w.(*os.File)
-	return &Printer{w: w, r: lipgloss.NewRenderer(w), live: ok && term.IsTerminal(int(f.Fd()))}
+	return &Printer{w: w, r: lipgloss.NewRenderer(w), live: ok && term.IsTerminal(int(f.Fd())), ascii: asciiOnly(os.Getenv)}
 }
 
-func (p *Printer) good(s string) string {
-	return p.r.NewStyle().Foreground(lipgloss.Color("2")).Render(s)
+// styled is text that is printed as it is: this package made it, and has neutralised the values in it.
+type styled string
+
+func (p *Printer) good(s string) styled {
+	return p.render(p.r.NewStyle().Foreground(lipgloss.Color("2")), s)
+}
+func (p *Printer) warn(s string) styled {
+	return p.render(p.r.NewStyle().Foreground(lipgloss.Color("3")), s)
+}
+func (p *Printer) bad(s string) styled {
+	return p.render(p.r.NewStyle().Foreground(lipgloss.Color("1")).Bold(true), s)
+}
+func (p *Printer) dim(s string) styled  { return p.render(p.r.NewStyle().Faint(true), s) }
+func (p *Printer) bold(s string) styled { return p.render(p.r.NewStyle().Bold(true), s) }
+
+func (p *Printer) render(style lipgloss.Style, s string) styled {
+	return styled(style.Render(neutral(s)))
 }
 
-func (p *Printer) warn(s string) string {
-	return p.r.NewStyle().Foreground(lipgloss.Color("3")).Render(s)
+// compose is fmt.Sprintf for a line: it neutralises every value that this package has not styled.
+func compose(format string, args ...any) styled {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case styled, bool, int, int64, uint16, uint32, uint64, float64:
+		default:
+			args[i] = neutral(fmt.Sprint(arg))
+		}
+	}
+	return styled(fmt.Sprintf(format, args...))
 }
 
-func (p *Printer) bad(s string) string {
-	return p.r.NewStyle().Foreground(lipgloss.Color("1")).Bold(true).Render(s)
-}
-
-func (p *Printer) dim(s string) string  { return p.r.NewStyle().Faint(true).Render(s) }
-func (p *Printer) bold(s string) string { return p.r.NewStyle().Bold(true).Render(s) }
-
-// Linef prints one line.
+// Linef prints one line. Values cannot begin a line or control the terminal, wherever they come from.
 func (p *Printer) Linef(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
+	p.line(compose(format, args...))
+}
+
+// line prints one line, on as many lines of the terminal as it needs. The caller must hold the lock.
+func (p *Printer) line(text styled) {
 	// The reader may close the pipe early, as `head` does.
-	_, _ = fmt.Fprintln(p.w, clean(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintln(p.w, p.spell(wrap(text, p.width())))
 }
 
 // Raw prints text as it is.
@@ -76,14 +99,12 @@ func (p *Printer) Progressf(format string, args ...any) {
 	if p.began.IsZero() {
 		p.began = time.Now()
 	}
-	text := fmt.Sprintf("· %s  %s", clean(fmt.Sprintf(format, args...)), time.Since(p.began).Round(time.Second))
-	if f, ok := p.w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && len([]rune(text)) >= width && width > 4 {
-			text = string([]rune(text)[:width-2]) + "…"
-		}
+	text := string(compose("· %s  %s", compose(format, args...), time.Since(p.began).Round(time.Second)))
+	if width := p.width(); width > 4 && len([]rune(text)) >= width {
+		text = string([]rune(text)[:width-2]) + "…"
 	}
 	p.pending = true
-	_, _ = fmt.Fprint(p.w, "\r\x1b[K"+p.dim(text))
+	_, _ = fmt.Fprint(p.w, "\r\x1b[K"+p.spell(string(p.dim(text))))
 }
 
 // erase removes the progress line. The caller must hold the lock.
@@ -107,52 +128,13 @@ func (p *Printer) clear() {
 	}
 }
 
-// Errorf prints a failure.
+// Errorf prints a failure. Each further line of its text begins with a bar, so that it is no line of ours.
 func (p *Printer) Errorf(format string, args ...any) {
-	p.Linef("%s %s", p.bad("✗ error:"), fmt.Sprintf(format, args...))
-}
-
-// clean makes control characters visible, so that text from a host cannot control the terminal. It keeps
-// ESC only in the colour sequences that this package writes (ESC [ digits ; m).
-func clean(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		if s[i] == 0x1b {
-			if n := colour(s[i:]); n > 0 {
-				b.WriteString(s[i : i+n])
-				i += n
-				continue
-			}
-			b.WriteString("␛")
-			i++
-			continue
-		}
-		if s[i] < ' ' && s[i] != '\n' && s[i] != '\t' || s[i] == 0x7f {
-			fmt.Fprintf(&b, "\\x%02x", s[i])
-			i++
-			continue
-		}
-		b.WriteByte(s[i])
-		i++
-	}
-	return b.String()
-}
-
-// colour returns the length of the colour sequence at the start of s, or 0.
-func colour(s string) int {
-	if !strings.HasPrefix(s, "\x1b[") {
-		return 0
-	}
-	for i := 2; i < len(s) && i < 24; i++ {
-		switch {
-		case s[i] == 'm':
-			return i + 1
-		case s[i] != ';' && (s[i] < '0' || s[i] > '9'):
-			return 0
+	first, more, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")
+	p.Linef("%s %s", p.bad("✗ error:"), first)
+	for line := range strings.Lines(more) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			p.Linef("  │ %s", line)
 		}
 	}
-	return 0
 }
-
-// plainText formats a text without colours and control characters.
-func plainText(format string, args ...any) string { return clean(fmt.Sprintf(format, args...)) }

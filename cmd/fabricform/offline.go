@@ -141,8 +141,8 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 		return false, nil
 	}
 	if diff {
-		if err := a.out.Raw([]byte(udiff.Unified(path, path, string(src), string(want)))); err != nil {
-			return false, err
+		for line := range strings.Lines(udiff.Unified(path, path, string(src), string(want))) {
+			a.out.Linef("%s", strings.TrimSuffix(line, "\n"))
 		}
 	}
 	if write {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -68,6 +69,16 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // broken between words, as all other text is
+		var text bytes.Buffer
+		c.Long = view.Fill(c.Long, 80)
+		c.SetOut(&text)
+		help(c, args)
+		for line := range strings.Lines(text.String()) {
+			a.out.Linef("%s", strings.TrimSuffix(line, "\n"))
+		}
+	})
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command

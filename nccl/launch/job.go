@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -133,8 +134,8 @@ func (j Job) check() error {
 	}
 	for _, h := range j.Hosts {
 		for _, s := range []string{h.Name, h.Hostname, h.Address, h.Socket, h.File} {
-			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-				return fmt.Errorf("host %q: %q contains control characters", h.Name, s)
+			if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return fmt.Errorf("host %q: %q contains characters that do not print", h.Name, s)
 			}
 		}
 		if _, err := nccl.RenderConf(h.Env); err != nil {
