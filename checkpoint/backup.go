@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -129,7 +130,7 @@ func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxBackup {
 		return nil, fmt.Errorf("read the backup: %s is larger than 64 MiB", path)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := file.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the backup: %w", err)
 	}

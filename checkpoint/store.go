@@ -129,7 +129,7 @@ func (s *Store) Read(id string) (*Transaction, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
 		return nil, fmt.Errorf("read transaction %s: %s is larger than 1 MiB", id, path)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := file.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("read transaction: %w", err)
 	}

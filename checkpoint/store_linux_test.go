@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
 func errAs[E error](err error) (E, bool) {
@@ -212,6 +215,32 @@ func TestBackupThatIsNotTheKeptOneIsRefused(t *testing.T) {
 	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "", func(context.Context, *Backup) ([]string, error) { t.Error("restored"); return nil, nil })
 	if err == nil || stuck.State != RevertFailed {
 		t.Error(stuck, err)
+	}
+}
+
+// TestANamedPipeInTheWayNeverBlocks: a plain read of it waits for a writer for ever.
+func TestANamedPipeInTheWayNeverBlocks(t *testing.T) {
+	s, _ := newFake(t)
+	tx := begun(t, s)
+	for _, name := range []string{tx.ID + ".json", "lock", "revert.lock"} {
+		path := filepath.Join(s.dir, name)
+		_ = os.Remove(path)
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := s.Revert(t.Context(), tx.ID, Revert, "test", nothing)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, file.ErrPipe) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for a writer")
 	}
 }
 

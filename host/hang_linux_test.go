@@ -5,30 +5,59 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
-// TestAReadThatHangsEndsWithItsContext: a pipe that nobody writes stands for a dead file server.
+// TestAReadThatHangsEndsWithItsContext: the read stands for one from a dead file server.
 func TestAReadThatHangsEndsWithItsContext(t *testing.T) {
-	dir := t.TempDir()
-	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("text"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	never := make(chan struct{})
+	defer close(never)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := (kernel{}).ReadFile(ctx, pipe); !errors.Is(err, context.DeadlineExceeded) {
+	hang := func(string) ([]byte, error) { <-never; return nil, nil }
+	if _, err := within(ctx, "/home/anna/x", hang); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	// A host that goes back after its time still reads what does not hang.
-	if raw, err := (kernel{}).ReadFile(ctx, file); err != nil || string(raw) != "text" {
-		t.Errorf("%q, %v", raw, err)
-	}
-	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // the reader that was left behind ends
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
+	if raw, err := (kernel{}).ReadFile(ctx, path); err != nil || string(raw) != "text" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+// TestANamedPipeInTheWayIsAnErrorAtOnce: nobody writes to it, so a plain read waits for ever.
+func TestANamedPipeInTheWayIsAnErrorAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pair.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	go func() {
+		_, err := (kernel{}).ReadFile(t.Context(), pipe)
+		ended <- err
+		_, err = records(dir)
+		ended <- err
+	}()
+	for _, check := range []func(error) bool{
+		func(err error) bool { return errors.Is(err, file.ErrPipe) },
+		func(err error) bool { return err != nil && strings.Contains(err.Error(), pipe+" is not a regular file") },
+	} {
+		select {
+		case err := <-ended:
+			if !check(err) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("it waits for a writer")
+		}
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/host/file"
 )
 
 // kernel is the machine that this program runs on. Both sockets belong to the namespace in which they were opened,
@@ -151,7 +153,7 @@ func (k kernel) RouteGet(_ context.Context, dst, src netip.Addr) (Route, error) 
 }
 
 func (kernel) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	return within(ctx, path, os.ReadFile)
+	return within(ctx, path, file.Read)
 }
 
 func (kernel) ReadDir(ctx context.Context, path string) ([]string, error) {

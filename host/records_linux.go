@@ -41,8 +41,11 @@ func records(dir string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, e := range entries {
 		name, is := strings.CutSuffix(e.Name(), ".json")
-		if !is || !e.Type().IsRegular() || !recordName.MatchString(name) {
+		if !is || !recordName.MatchString(name) {
 			continue
+		}
+		if !e.Type().IsRegular() {
+			return nil, fmt.Errorf("read ownership record %s: %s is not a regular file: remove it", name, filepath.Join(dir, e.Name()))
 		}
 		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
 			return nil, fmt.Errorf("read ownership record %s: the file is larger than 16 MiB or was removed: check %s", name, filepath.Join(dir, e.Name()))

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
@@ -45,7 +46,7 @@ func (i installer) run(ctx context.Context) error {
 		return err
 	}
 	process.SpareMe()
-	raw, err := os.ReadFile(i.stack.order())
+	raw, err := file.Read(i.stack.order())
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
@@ -70,7 +71,7 @@ func (i installer) run(ctx context.Context) error {
 		}
 	}
 	j := &journal{path: i.stack.file("job.json"), job: resource.Job{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "start", Boot: boot, Process: me}}
-	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a named pipe in the way is an error
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -78,7 +79,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	if err := file.Replace(s.stack.order(), raw, 0o600); err != nil {
 		return calls.StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
-	said, err := os.OpenFile(s.stack.stderrPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	said, err := os.OpenFile(s.stack.stderrPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a named pipe in the way is an error
 	if err != nil {
 		return calls.StackState{}, fmt.Errorf("make the file for the installation's errors: %w", err)
 	}
@@ -214,7 +215,7 @@ func (s *server) stackState(ctx context.Context, _ struct{}) (calls.StackState, 
 }
 
 func lastOf(path string) string {
-	f, err := os.Open(filepath.Clean(path))
+	f, err := os.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
@@ -247,7 +248,7 @@ func (s *server) stackReboot(ctx context.Context, p calls.StackOrder) (calls.Sta
 	unlock, err := s.lockStack()
 	if err != nil {
 		// This order may already have started the reboot: the client may have lost the answer, while an earlier helper still has the lock.
-		if told, lost := os.ReadFile(s.stack.file("restarts")); lost == nil && string(told) == p.ID+" "+p.Boot {
+		if told, lost := file.Read(s.stack.file("restarts")); lost == nil && string(told) == p.ID+" "+p.Boot {
 			return state, nil
 		}
 		return calls.StackState{}, err

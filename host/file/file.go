@@ -13,6 +13,17 @@ import (
 // (Filesystem Hierarchy Standard 3.0, 5.8).
 const StateDir = "/var/lib/fabricform"
 
+// ErrPipe is the error for a named pipe where a file belongs: to open it would wait for a writer, for ever if there is none.
+var ErrPipe = errors.New("it is a named pipe, not a file: remove it")
+
+// Read reads a whole file. It refuses named pipes at once.
+func Read(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrPipe}
+	}
+	return os.ReadFile(path)
+}
+
 // Replace replaces a file atomically and syncs it: a reader finds either the old content or the new one at any time,
 // even after a crash. The file gets exactly this mode, whatever the umask. Concurrent writers of one path must hold a
 // lock. Replace removes its temporary file if it fails.

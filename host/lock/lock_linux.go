@@ -16,8 +16,8 @@ func Acquire(path string) (unlock func(), err error) { return acquire(path, unix
 func Try(path string) (unlock func(), err error) { return acquire(path, unix.LOCK_EX|unix.LOCK_NB) }
 
 func acquire(path string, how int) (func(), error) {
-	// Open read-only: a rollback must work on a read-only file system.
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	// Open read-only: a rollback must work on a read-only file system. A named pipe in the way must not block.
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
