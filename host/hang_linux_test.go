@@ -49,7 +49,9 @@ func TestANamedPipeInTheWayIsAnErrorAtOnce(t *testing.T) {
 	}()
 	for _, check := range []func(error) bool{
 		func(err error) bool { return errors.Is(err, file.ErrPipe) },
-		func(err error) bool { return err != nil && strings.Contains(err.Error(), pipe+" is not a regular file") },
+		func(err error) bool {
+			return err != nil && strings.Contains(err.Error(), pipe+" is not a regular file")
+		},
 	} {
 		select {
 		case err := <-ended:
