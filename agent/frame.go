@@ -42,6 +42,7 @@ type Error struct {
 	Message string `json:"message"`
 	Stale   bool   `json:"stale,omitempty"` // the host changed since the plan was made
 	Held    bool   `json:"held,omitempty"`  // another transaction is open on the host
+	Stuck   bool   `json:"stuck,omitempty"` // a step did not end in time and may still be running
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -3,6 +3,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
@@ -199,6 +201,16 @@ type Provider[S, T any] interface {
 	Apply(ctx context.Context, h host.Host, want S, changes []Change) error
 }
 
+// Patience is how long one action of a kind may take, unless the kind is Slow: it makes netlink requests, which take
+// milliseconds, and writes files; a NIC takes some seconds to start, and to detect duplicate addresses.
+const Patience = 30 * time.Second
+
+// Slow is a kind whose actions wait for programs of the host, such as a network manager. After its Patience, an action
+// counts as stuck. Patience does not apply to the stack stage: installations are watched for progress.
+type Slow interface {
+	Patience() time.Duration
+}
+
 // Fencer is a kind that can change the path of the operator's own connection. Touches says how the changes
 // touch that path; "" if they do not.
 type Fencer[S, T any] interface {
@@ -228,7 +240,12 @@ type Kind struct {
 	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
 	Keeper Keeper // nil if changes of the kind cannot be restored exactly
+
+	Slow time.Duration // how long one action may take; 0 means Patience
 }
+
+// Patience returns how long one action of the kind may take.
+func (k Kind) Patience() time.Duration { return cmp.Or(k.Slow, Patience) }
 
 // Erase hides the types of a provider. No other function does.
 func Erase[S, T any](name string, p Provider[S, T]) Kind {
@@ -317,6 +334,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 		}
 	}
 	_, k.NIC = p.(Wired)
+	if s, ok := p.(Slow); ok {
+		k.Slow = s.Patience()
+	}
 	if s, ok := p.(Staged); ok {
 		k.Stage = s.Stage()
 	}
@@ -356,6 +376,17 @@ func (k Kinds) Lookup(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// PatienceFor returns how long an action that undoes these changes may take: as long as the slowest of their kinds.
+func (k Kinds) PatienceFor(changes []Change) time.Duration {
+	out := Patience
+	for _, c := range changes {
+		if kind, ok := k.Lookup(c.Atom.Kind()); ok {
+			out = max(out, kind.Patience())
+		}
+	}
+	return out
 }
 
 // StepLog receives the steps of a kind's Apply. It is safe for concurrent use, because a program writes to

@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
@@ -63,8 +62,8 @@ type server struct {
 	relays         relays
 	arrivals       string // where bundles are uploaded to
 	startInstaller func(order string, stderr *os.File) (ended <-chan struct{}, err error)
-	acting         sync.Mutex // one action at a time: each reads the host again before it changes anything
-	goesDown       func()     // releases the lock of a rebooting host; stored, because Go closes an unreferenced file
+	acting         turn
+	goesDown       func() // releases the lock of a rebooting host; stored, because Go closes an unreferenced file
 }
 
 func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.SnapshotResult, error) {
@@ -111,15 +110,18 @@ func (s *server) askPrograms(ctx context.Context, snap *facts.Snapshot, about []
 	return out
 }
 
-// act reads the host again, and makes the plan's changes only if they are still the difference between the declared and
-// the actual state.
+// act makes the changes of one action of a plan.
 func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, error) {
-	s.acting.Lock()
-	defer s.acting.Unlock()
 	kind, ok := s.kinds.Lookup(p.Resource.Addr.Kind)
 	if !ok {
 		return calls.ActResult{}, fmt.Errorf("this helper has no resource kind %q", p.Resource.Addr.Kind)
 	}
+	return take(ctx, &s.acting, kind.Patience(), func(ctx context.Context) (calls.ActResult, error) { return s.actNow(ctx, kind, p) })
+}
+
+// actNow reads the host again, and makes the plan's changes only if they are still the difference between the declared
+// and the actual state.
+func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActParams) (calls.ActResult, error) {
 	snap, err := s.look(ctx, kind, p.Resource)
 	if err != nil {
 		return calls.ActResult{}, err

@@ -74,10 +74,13 @@ func (s *server) note(ctx context.Context, fabric string, changes []resource.Cha
 	return s.save(r)
 }
 
-// undo restores atoms one after another, and removes each from the record once it is restored.
+// undo restores the values that a fabric changed.
 func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
-	s.acting.Lock()
-	defer s.acting.Unlock()
+	return take(ctx, &s.acting, s.kinds.PatienceFor(p.Changes), func(ctx context.Context) (calls.ActResult, error) { return s.undoNow(ctx, p) })
+}
+
+// undoNow restores atoms one after another, and removes each from the record once it is restored.
+func (s *server) undoNow(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	r, err := s.record(ctx, p.Fabric)
 	if err != nil {
 		return calls.ActResult{}, err
@@ -124,8 +127,10 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 
 // enrol stores the roster and the history entry, if the fabric owns something here.
 func (s *server) enrol(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
-	s.acting.Lock()
-	defer s.acting.Unlock()
+	return take(ctx, &s.acting, resource.Patience, func(ctx context.Context) (struct{}, error) { return s.enrolNow(ctx, p) })
+}
+
+func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
 	r, err := s.record(ctx, p.Fabric)
 	if err != nil {
 		return struct{}{}, err

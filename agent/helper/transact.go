@@ -170,9 +170,12 @@ func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, err
 const stopPatience = 2 * time.Second
 
 // txRevert reverts a transaction after the current action has ended. It first stops a helper from an earlier connection,
-// which may be in the middle of an action.
+// which may be in the middle of an action. It refuses if an action of this helper is stuck: another helper, or the
+// guardian, ends this one first.
 func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, error) {
-	s.acting.Lock()
+	if err := s.acting.await(); err != nil {
+		return calls.TxInfo{}, err
+	}
 	defer s.acting.Unlock()
 	err := s.store.Ends(p.ID, p.Token)
 	var held *checkpoint.HeldError

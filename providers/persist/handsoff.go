@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -81,6 +82,11 @@ func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
 	}
 	return out
 }
+
+// managerPatience is how long one action may wait for a network manager.
+const managerPatience = 5 * time.Minute
+
+func (handsOff) Patience() time.Duration { return managerPatience }
 
 func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resource.Change) error {
 	for _, c := range changes {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -54,6 +55,9 @@ func (provider) Diff(_ Spec, got *Status) []resource.Change {
 
 // Stage is the stage of all changes of this kind, including those that undo a file.
 func (provider) Stage() string { return resource.StagePersist }
+
+// Patience is how long a network manager may take to check the files, to load them and to activate them.
+func (provider) Patience() time.Duration { return managerPatience }
 
 // Notes describes the settings that are not persisted.
 func (provider) Notes(got *Status) []string { return got.Notes }
