@@ -66,12 +66,30 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 			}
 			return fmt.Errorf("read request: %w", err)
 		case f := <-frames:
-			running.Go(func() {
-				defer p.loaded(f.Method)()
-				// A broken stream ends the loop above. Here it only means that nobody reads the answer.
-				_ = fw.write(answer(ctx, f, table))
-			})
+			running.Add(1)
+			unload := p.loaded(f.Method)
+			var once sync.Once
+			reply := func(out frame) {
+				once.Do(func() {
+					defer running.Done()
+					defer unload()
+					// A broken stream ends the loop above. Here it only means that nobody reads the answer.
+					_ = fw.write(out)
+				})
+			}
+			abandon := func(why *Error) { reply(frame{ID: f.ID, Error: why}) }
+			go func() { reply(answer(context.WithValue(ctx, abandonKey{}, abandon), f, table)) }() // Serve waits for its reply
 		}
+	}
+}
+
+type abandonKey struct{}
+
+// Abandon answers the request of ctx with an error, although its handler has not returned. Serve no longer waits for that
+// handler, and drops its answer.
+func Abandon(ctx context.Context, why *Error) {
+	if abandon, ok := ctx.Value(abandonKey{}).(func(*Error)); ok {
+		abandon(why)
 	}
 }
 

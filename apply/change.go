@@ -96,7 +96,7 @@ func (r *run) persist(ctx context.Context, tx *coordinator, why error) error {
 	case err != nil || !lasting || why != nil:
 		return err
 	case ctx.Err() != nil:
-		return errors.New("interrupted")
+		return errInterrupted
 	}
 	return orInterrupted(ctx, errors.Join(tx.Reach(ctx), r.s.converge(ctx, plannedHosts(r.p), resource.StagePersist)))
 }

@@ -46,6 +46,8 @@ type toyHost struct {
 	fails    map[string]error
 	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
 	late     map[string]bool // methods that take a second
+	hangs    string          // a method that does not return until its helper is killed, and is not carried out
+	killed   chan struct{}   // closed by a revert over a new connection, which kills the earlier helper
 	running  string          // the method that runs now
 	overlaps []string        // methods that were asked for while another one ran
 	file     string          // what tx.persist writes
@@ -113,6 +115,10 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.commit":
 		h.tx.State = checkpoint.Committed
 	case "tx.revert":
+		if h.hangs != "" {
+			h.hangs = ""
+			close(h.killed)
+		}
 		h.value, h.file, h.tx.State = h.kept, "", checkpoint.Reverted
 	case "tx.list":
 		return h.kepts(), nil
@@ -159,6 +165,13 @@ func (h *toyHost) handlers() map[string]agent.Handler {
 			}
 			if err := h.fails[method]; err != nil {
 				return nil, err
+			}
+			if h.hangs == method {
+				h.running = ""
+				h.mu.Unlock()
+				<-h.killed
+				h.mu.Lock()
+				return nil, errors.New("killed")
 			}
 			answer, err := h.serve(method, raw)
 			if h.cut[method] {
@@ -232,7 +245,7 @@ func newToys(t *testing.T) *toys {
 	f := &fabric.Fabric{Name: "f", Links: []*fabric.Link{{Name: "rail0", Endpoints: []fabric.NICRef{{Host: "a", NIC: "r0"}, {Host: "b", NIC: "r0"}}}}}
 	y := &toys{t: t, hosts: map[string]*toyHost{}, fabric: f, heard: &heard{}, state: t.TempDir()}
 	for _, name := range []string{"a", "b"} {
-		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}, late: map[string]bool{}}
+		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}, late: map[string]bool{}, killed: make(chan struct{})}
 		f.Hosts = append(f.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Host: name, Name: "r0", Netdev: "eth0"}}})
 	}
 	return y
@@ -394,6 +407,39 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			}},
 		{name: "somebody else's transaction", ending: Held, values: "11", says: "run `fabricform pending -lab -var=n=1 f.hcl`",
 			set: func(y *toys, _ func()) { y.hosts["b"].held = true }},
+		{name: "a step that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "host b: the step is stuck: no answer to act within 45s",
+			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "act" }},
+		{name: "a step that never returns, and the others stay", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted", says: "the step is stuck",
+			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "act" }},
+		{name: "an interrupt, and a step that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+			set: func(y *toys, cancel func()) {
+				y.hosts["b"].hangs = "act"
+				y.interrupt("a", "act", cancel)
+			}},
+		{name: "a preparation that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.prepare within 30s",
+			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "tx.prepare" }},
+		{name: "files that are never written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.persist within 10m0s",
+			set: func(y *toys, _ func()) {
+				y.lasts = true
+				y.hosts["b"].hangs = "tx.persist"
+			}},
+		{name: "a snapshot that never comes", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
+			set: func(y *toys, _ func()) {
+				y.hosts["b"].on = func(method string) {
+					if method == "act" {
+						y.hosts["b"].hangs = "snapshot"
+					}
+				}
+			}},
+		{name: "a stuck host that nobody reaches any more", ending: OutcomeUnknown, values: "11", fates: "a reverted, b lost", says: "the step is stuck",
+			set: func(y *toys, _ func()) {
+				y.hosts["b"].hangs = "act"
+				y.hosts["b"].on = func(method string) { y.hosts["b"].down = y.hosts["b"].down || method == "act" }
+			}},
+		{name: "an interrupt while a transaction is opened", ending: Failed, values: "11", says: "nothing was changed on any host: interrupted",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.open", cancel) }},
+		{name: "an interrupt while the second transaction is opened", ending: Failed, values: "11", says: "nothing was changed on any host: interrupted",
+			set: func(y *toys, cancel func()) { y.interrupt("b", "tx.open", cancel) }},
 		{name: "an interrupt in a change", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "act", cancel) }},
 		{name: "an interrupt while nothing is written", ending: Done, values: "22", fates: "a committed, b committed",
@@ -470,6 +516,12 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 				for name, h := range y.hosts {
 					if len(h.overlaps) > 0 {
 						t.Errorf("host %s was asked for %v", name, h.overlaps)
+					}
+					if h.hangs != "" {
+						close(h.killed)
+					}
+					if h.tx.State.Open() && h.tx.ID != "" && c.ending != OutcomeUnknown {
+						t.Errorf("host %s has a transaction that only its lease can end: %s", name, h.tx.State)
 					}
 					if h.file != "" && h.value == "1" {
 						t.Errorf("host %s reverted, but its file still exists", name)

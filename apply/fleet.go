@@ -30,6 +30,7 @@ type Fleet struct {
 	hosts map[string]*hostConn
 	// invocation is how the operator named the fabric, for commands in messages.
 	invocation fabric.Invocation
+	kinds      resource.Kinds // they say how long actions may take
 }
 
 // hostConn is one host and the connection to it.

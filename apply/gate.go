@@ -37,10 +37,12 @@ func (r *run) gate(ctx context.Context, tx *coordinator, baseline []validators.R
 // blame a host whose check was only cut short.
 func orInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted")
+		return errInterrupted
 	}
 	return err
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // plannedHosts returns the hosts that a plan covers, and whether it changes them. A host that changed since the plan was
 // saved is skipped.
@@ -66,6 +68,8 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
 	var hosts []planner.HostPlan
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	for range 6 {
 		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, covered := changed[h.Name]; return !covered })
 		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
@@ -73,8 +77,8 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 		}) {
 			return nil
 		}
-		if err := retry.Pause(ctx, convergeEvery); err != nil {
-			return err
+		if retry.Pause(ctx, convergeEvery) != nil {
+			break
 		}
 	}
 	for _, h := range hosts {

@@ -29,9 +29,12 @@ func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error
 	return eachHost(c.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
 		p := calls.TxPersist{TxRef: c.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
-		r, err := calls.Persist.Call(ctx, c.fleet, host, p)
+		r, err := txStep(ctx, c, calls.Persist, host, p, persistPatience)
 		if err != nil {
 			return err
+		}
+		if r.Failed != nil && r.Failed.Stuck {
+			c.giveUp(host)
 		}
 		if i >= 0 && !p.Partial {
 			mu.Lock()

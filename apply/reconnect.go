@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -19,8 +20,9 @@ import (
 // lockedRef is the reference to one host's transaction. Its token changes when another helper of the
 // same host takes over.
 type lockedRef struct {
-	mu  sync.Mutex // serialises heartbeats and token changes
-	ref calls.TxRef
+	mu      sync.Mutex // serialises heartbeats and token changes
+	ref     calls.TxRef
+	givenUp atomic.Bool // a step is stuck: the lease is not renewed any more
 }
 
 // move sets a new token. The caller must hold the lock of the ref.
@@ -34,7 +36,7 @@ func (c *coordinator) move(host string, to calls.TxRef) {
 func (c *coordinator) renew(ctx context.Context, host string, h *lockedRef) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := calls.Beat.Call(ctx, c.fleet, host, h.ref)
+	_, err := within(ctx, calls.Beat, c.fleet, host, h.ref, stepPatience)
 	return err
 }
 

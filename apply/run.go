@@ -327,7 +327,7 @@ func (r *run) failures(ctx context.Context) (ending Ending, why error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return max(ending, Failed), errors.Join(errors.New("interrupted"), why)
+		return max(ending, Failed), errors.Join(errInterrupted, why)
 	}
 	return ending, why
 }

@@ -105,7 +105,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		reach = Glance
 	}
 	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, hosts)
-	s.invocation = o.Invocation
+	s.invocation, s.kinds = o.Invocation, o.Resources.Kinds
 	for name, why := range o.Away {
 		s.hosts[name] = &hostConn{why: errors.New(why)}
 	}

@@ -107,7 +107,14 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	named := slices.Sorted(maps.Keys(acting))
 	named = named[:min(len(named), checkpoint.MaxHosts)]
 	open := func(host string) error {
-		i, err := calls.Open.Call(ctx, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Hosts: named, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		// Without cancel: only the answer has the token, without which nobody can end the transaction before its lease.
+		i, err := within(context.WithoutCancel(ctx), calls.Open, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Hosts: named, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]}, openPatience)
+		if client := f.client(host); isStuck(err) && client != nil {
+			client.Close() // without a client, the helper ends what it opens
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		var refused *agent.Error
@@ -124,6 +131,9 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	hosts := slices.Sorted(maps.Keys(acting))
 	if err = eachHost(hosts[:1], open); err == nil {
 		err = eachHost(hosts[1:], open)
+	}
+	if ctx.Err() != nil {
+		err = errInterrupted
 	}
 	if err == nil {
 		c.beat()
@@ -182,6 +192,9 @@ func (c *coordinator) beat() {
 					return
 				case <-tick.C:
 					var refused *agent.Error
+					if h.givenUp.Load() {
+						return
+					}
 					if err := c.renew(ctx, host, h); errors.As(err, &refused) {
 						return
 					}
@@ -232,7 +245,7 @@ func (c *coordinator) Reach(ctx context.Context) error {
 // Prepare records on all hosts that their changes were made and checked.
 func (c *coordinator) Prepare(ctx context.Context) error {
 	return eachHost(c.Hosts(), func(host string) error {
-		_, err := calls.Prepare.Call(ctx, c.fleet, host, c.refs[host].ref)
+		_, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref, stepPatience)
 		return err
 	})
 }
@@ -243,7 +256,7 @@ func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome,
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
 	err = eachHost(c.Hosts(), func(host string) error {
-		_, err := calls.Commit.Call(ctx, c.fleet, host, c.refs[host].ref)
+		_, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, stepPatience)
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
 			o = c.fleet.awaitEnd(ctx, host, calls.TxRevert{TxRef: c.refs[host].ref}, c.lease)
@@ -280,7 +293,7 @@ func (c *coordinator) Revert(ctx context.Context, hosts []string, why string) (m
 
 func (c *coordinator) revertHost(ctx context.Context, host, why string) HostOutcome {
 	p := calls.TxRevert{TxRef: c.refs[host].ref, Why: why}
-	i, err := calls.Revert.Call(ctx, c.fleet, host, p)
+	i, err := within(ctx, calls.Revert, c.fleet, host, p, revertPatience)
 	if err != nil {
 		return c.fleet.awaitEnd(ctx, host, p, c.lease)
 	}
@@ -363,7 +376,7 @@ func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []strin
 		}
 		f.rememberFormer(host, *i)
 		p := calls.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
-		now, err := calls.Revert.Call(ctx, f, host, p)
+		now, err := within(ctx, calls.Revert, f, host, p, revertPatience)
 		o := outcomeOf(host, now)
 		var refused *agent.Error
 		if err != nil && !errors.As(err, &refused) { // the revert may have removed the connection

@@ -77,7 +77,7 @@ func (c *coordinator) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 			if started != nil {
 				started(a)
 			}
-			// Without cancel: an action must not be interrupted.
+			// Without cancel: an action must not be interrupted. It has a deadline of its own.
 			r, err := c.carryOut(context.WithoutCancel(ctx), h, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
 			if failed = err != nil; failed {
@@ -93,13 +93,13 @@ func (c *coordinator) carryOut(ctx context.Context, h planner.HostPlan, a planne
 	if a.Op == planner.Reconnect {
 		return calls.ActResult{}, c.reconnect(ctx, h.Name, a.Via)
 	}
-	s := step(c.fabric, h, a)
+	s, patience := step(c.fabric, h, a), c.fleet.patienceFor(a)+answerPatience
 	if s.Undo != nil {
 		s.Undo.Tx = c.refs[h.Name].ref
-		return calls.Undo.Call(ctx, c.fleet, h.Name, *s.Undo)
+		return txStep(ctx, c, calls.Undo, h.Name, *s.Undo, patience)
 	}
 	s.Act.Tx = c.refs[h.Name].ref
-	return calls.Act.Call(ctx, c.fleet, h.Name, *s.Act)
+	return txStep(ctx, c, calls.Act, h.Name, *s.Act, patience)
 }
 
 // step returns the request to a helper for an action.

@@ -135,12 +135,9 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	return s.store.Arm(ctx, self, t)
 }
 
-// restorePatience is how long a revert may take, including the host's own programs.
-const restorePatience = 3 * time.Minute
-
 // restore restores a backup. It continues even if the caller is gone, because half a revert counts as a failed one.
 func (s *server) restore(ctx context.Context, snap *checkpoint.Backup) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restorePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), calls.RestorePatience)
 	defer cancel()
 	return snap.Restore(ctx, s.host, s.kinds)
 }

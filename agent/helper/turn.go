@@ -20,49 +20,38 @@ type turn struct {
 	stuck atomic.Bool
 }
 
-// errStuck is the error of each step after an action that did not return: it may still change the host when it returns.
+// errStuck is the error of each step after an action that did not return: it may still change the host when it does.
 var errStuck = &agent.Error{Stuck: true, Message: "an earlier step on this host is stuck"}
 
 // abandonAfter is how long an action may take to return after its context has ended: its programs are killed, and its
 // reads are abandoned.
 const abandonAfter = 5 * time.Second
 
-// take runs an action when it is its turn. After patience the context of the action ends. If it still does not return,
-// because it waits in the kernel, where nothing can interrupt it, take abandons it and returns an error that is Stuck.
-// The turn then never ends: only the end of this process makes the host safe to change.
+// take runs an action when it is its turn. After patience, the action's context ends. If it still does not return,
+// because it waits in the kernel, where nothing can interrupt it, the client gets an error that is Stuck, and nobody waits
+// for the action. Its turn then never ends: only the end of this process makes the host safe to change.
 func take[R any](ctx context.Context, t *turn, patience time.Duration, action func(context.Context) (R, error)) (R, error) {
-	type answer struct {
-		is  R
-		err error
-	}
 	var none R
 	if t.stuck.Load() {
 		return none, errStuck
 	}
+	late := time.AfterFunc(patience+abandonAfter, func() {
+		t.stuck.Store(true)
+		agent.Abandon(ctx, &agent.Error{Stuck: true, Message: fmt.Sprintf("the step is stuck: it has not returned after %s", patience+abandonAfter)})
+	})
+	defer late.Stop()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answers := make(chan answer, 1)
-	go func() {
-		t.Lock()
-		defer t.Unlock()
-		is, err := none, context.Cause(ctx) // it may have waited for its turn too long
-		if err == nil {
-			is, err = action(ctx)
-		}
-		answers <- answer{is, err}
-	}()
-	late := time.NewTimer(patience + abandonAfter)
-	defer late.Stop()
-	select {
-	case a := <-answers:
-		if a.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			a.err = fmt.Errorf("not done within %s: %w", patience, a.err)
-		}
-		return a.is, a.err
-	case <-late.C:
-		t.stuck.Store(true)
-		return none, &agent.Error{Stuck: true, Message: fmt.Sprintf("the step is stuck: it has not returned after %s", patience+abandonAfter)}
+	t.Lock()
+	defer t.Unlock()
+	if err := ctx.Err(); err != nil { // the turn came too late
+		return none, err
 	}
+	is, err := action(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("not done within %s: %w", patience, err)
+	}
+	return is, err
 }
 
 // await waits until no action runs, and begins a turn. It returns an error if an action is stuck.
