@@ -110,6 +110,8 @@ func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 	switch {
 	case e.Missing:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ErrNoProgram)
+	case ctx.Err() != nil && len(e.Left) > 0:
+		return Answer{}, fmt.Errorf("run %s: %w; process %d does not end after SIGKILL and was abandoned", name, ctx.Err(), e.Left[0])
 	case ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ctx.Err())
 	case e.Signal != "":

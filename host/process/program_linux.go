@@ -43,12 +43,13 @@ type Ended struct {
 	Missing        bool   // there is no such program
 	Cause          error  // why its context has ended; nil if it has not
 	// Left are the PIDs of descendants that are still alive after the time in Family, for example because a driver
-	// holds them.
+	// holds them, or the PID of the program itself if it does not end although it was killed.
 	Left []int
 }
 
-// Start starts a program. wait waits until it ends; when ctx ends, the program and its process group are killed. The
-// program is also killed when this process ends, but its children may survive that.
+// Start starts a program. wait waits until it ends; when ctx ends, the program and its process group are killed. A program
+// that does not end even so, because it waits in the kernel, is abandoned. The program is also killed when this process
+// ends, but its children may survive that.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	find := FindProgram
 	if strings.HasPrefix(p.Name, "/") {
@@ -82,7 +83,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	out, errs := limitedBuffer{half: keep / 2}, limitedBuffer{half: keep / 2}
 
 	ended := make(chan Ended, 1)
-	started := make(chan struct{})
+	started, pid := make(chan struct{}), 0
 	go func() {
 		// The kernel sends the parent-death signal when the thread that forked ends, so this thread must wait for the
 		// program.
@@ -97,9 +98,12 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		cmd.WaitDelay = 2 * time.Second
+		cmd.WaitDelay = outputPatience
 
 		err := cmd.Start()
+		if cmd.Process != nil {
+			pid = cmd.Process.Pid
+		}
 		close(started)
 		if err != nil {
 			ended <- Ended{Stderr: []byte(err.Error()), Exit: 126}
@@ -122,11 +126,24 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	}()
 	<-started
 	return func() Ended {
-		e := <-ended
-		ended <- e // a second call returns the same result
-		return e
+		late := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(outputPatience+p.Family+abandonAfter, func() { close(late) }) })
+		defer stop()
+		select {
+		case e := <-ended:
+			ended <- e // a second call returns the same result
+			return e
+		case <-late:
+			return Ended{Cause: context.Cause(ctx), Left: []int{pid}}
+		}
 	}
 }
+
+// How long a killed program may take to close its outputs, and to end after that.
+const (
+	outputPatience = 2 * time.Second
+	abandonAfter   = 2 * time.Second
+)
 
 // limitedBuffer keeps the beginning and the end of a program's output, half of its size each. This bounds the memory,
 // and the reason of a failure is usually at the end.

@@ -135,7 +135,7 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 			out = append(out, resource.Change{Attribute: replaced, From: strings.Join(goes, ", "), To: ofBundle})
 		}
 		if want.Firmware {
-			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own", To: "the bundle's, if it is newer"})
+			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own", To: "the bundle's, if it is newer; nothing can interrupt the write"})
 		}
 	}
 	if len(out) == 0 && !reloads(s) {

@@ -45,7 +45,7 @@ func TestVendorDifferences(t *testing.T) {
 	}{
 		{"installed, driver reloaded", mlnx, nil, []string{stack, gone, reload}},
 		{"installed, restarted", reboot, nil, []string{stack, gone, "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
-		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, if it is newer [live]", reload}},
+		{"firmware, too", firmware, nil, []string{stack, gone, "firmware: the cards' own → the bundle's, if it is newer; nothing can interrupt the write [live]", reload}},
 		{"there", mlnx, installed, nil},
 		{"an older one is there", mlnx, func(s *facts.Snapshot) { installed(s); part.Of(s).Version = "5.8-1.0.1.1" }, []string{"stack: mlnx_ofed 5.8-1.0.1.1 → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"there, and the old driver runs", mlnx, func(s *facts.Snapshot) {
