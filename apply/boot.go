@@ -14,12 +14,16 @@ import (
 func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map[string]*facts.Snapshot) []validators.Result {
 	var out []validators.Result
 	for _, h := range p.Hosts {
-		if h.Unreachable != "" || seen[h.Name] == nil {
-			continue // the later checks report it
-		}
 		say := func(v validators.Verdict, r validators.Result) {
 			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
 			out = append(out, r)
+		}
+		if h.Unreachable != "" {
+			say(validators.Skip, validators.Result{Skipped: validators.HostUnreachable, Cause: "host unreachable: " + h.Unreachable})
+			continue
+		}
+		if seen[h.Name] == nil {
+			continue // not chosen
 		}
 		applied, ok := lastApplied(p.Fabric, records[h.Name])
 		asDeclared := len(h.Problems) == 0 && !slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 })

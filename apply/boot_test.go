@@ -34,7 +34,7 @@ func TestWhatCameUpAfterAReboot(t *testing.T) {
 		{"changed in a boot that was not kept, and as declared", "boot-2", planner.HostPlan{Unchanged: 7}, unknown, 0, "cannot tell whether it has rebooted"},
 		{"two values are gone", "boot-2", planner.HostPlan{Actions: differs}, mine, 2, "address 10.0.0.1/24"},
 		{"a NIC is gone", "boot-2", planner.HostPlan{Problems: []planner.Problem{{Message: "no NIC has MAC x"}}}, mine, 1, "no NIC has MAC x"},
-		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, ""},
+		{"nobody answers", "boot-2", planner.HostPlan{Unreachable: "refused"}, mine, 0, "host unreachable: refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.host.Name = "h"

@@ -3,6 +3,7 @@ package apply
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,11 +53,22 @@ type CaptureOptions struct {
 // captureSnap keeps all headers, and the ICRC of short packets.
 const captureSnap = 192
 
+// ErrUnreachable means that an end of the link was not reached; the exit code depends on it.
+var ErrUnreachable = errors.New("unreachable")
+
 // RecordCapture records packets at one end of a link while a verbs test runs over it.
 func RecordCapture(ctx context.Context, s *Session, o CaptureOptions, e Events) (*Capture, error) {
 	ref, err := captureEnd(s.Fabric, o.Link, o.At)
 	if err != nil {
 		return nil, err
+	}
+	away := s.Unreachable()
+	for _, p := range s.Fabric.Paths() {
+		for _, end := range p.Endpoints {
+			if why := away[end.Host]; p.Name == o.Link && why != "" {
+				return nil, fmt.Errorf("host %s: %w: %s", end.Host, ErrUnreachable, why)
+			}
+		}
 	}
 	snap, err := s.Snapshot(ctx, ref.Host)
 	if err != nil {

@@ -14,10 +14,10 @@ type Applied struct {
 	Total int // changes on all hosts
 }
 
-// History prints the applies, the oldest first.
-func (p *Printer) History(list []Applied) {
+// History prints the applies, the oldest first. among limits what it says to the hosts that were read.
+func (p *Printer) History(list []Applied, among string) {
 	if len(list) == 0 {
-		p.Linef("Nothing has been applied, or everything was destroyed since.")
+		p.Linef("Nothing has been applied%s, or everything was destroyed since.", among)
 		return
 	}
 	for _, a := range list {

@@ -3,7 +3,9 @@ package view
 import (
 	"fmt"
 	"html"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/planner"
@@ -98,11 +100,16 @@ func groupMarkdown(g planner.Group) string {
 func resultsMarkdown(results []validators.Result) string {
 	n := tally(results)
 	var b strings.Builder
-	sign := "✅"
+	sign, skipped := "✅", map[string]int{}
+	for _, r := range results {
+		if r.Verdict == validators.Skip {
+			skipped[r.Cause]++
+		}
+	}
 	switch {
 	case n.Fail > 0:
 		sign = "❌"
-	case n.Warn > 0 || n.Pass == 0:
+	case n.Warn > 0 || n.Pass == 0 || slices.ContainsFunc(results, unread):
 		sign = "⚠️"
 	}
 	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, %d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
@@ -120,8 +127,19 @@ func resultsMarkdown(results []validators.Result) string {
 			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, escape(string(r.Check)), escape(heading(r)), escape(where(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
 		}
 	}
+	b.WriteString("\n")
+	for _, cause := range slices.Sorted(maps.Keys(skipped)) {
+		if b.Len() > markdownLimit {
+			b.WriteString("\nMore did not fit.\n")
+			break
+		}
+		fmt.Fprintf(&b, "- %s skipped: %s\n", Count(skipped[cause], "check"), escape(cause))
+	}
 	return b.String()
 }
+
+// unread reports whether a check was skipped because its host could not be read.
+func unread(r validators.Result) bool { return r.Skipped == validators.HostUnreachable }
 
 // markup are the characters that Markdown and HTML interpret.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "|", `\|`, "`", "\\`", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`, "#", `\#`, "!", `\!`, "$", `\$`)

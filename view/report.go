@@ -92,8 +92,12 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	switch {
 	case n.Fail > 0:
 		p.Linef("%s %s", p.bad("✗ Fabric not verified:"), sum)
-	case slices.ContainsFunc(results, func(r validators.Result) bool { return r.Skipped == validators.HostUnreachable }):
-		p.Linef("%s %s; unreachable hosts were not verified", p.warn("! Partly verified:"), sum)
+	case slices.ContainsFunc(results, unread):
+		what := "! Nothing was verified:"
+		if n.Pass > 0 {
+			what = "! Partly verified (" + strings.Join(passed(results), ", ") + "):"
+		}
+		p.Linef("%s %s; unreachable hosts were not verified", p.warn(what), sum)
 	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
 	case n.Warn > 0:
@@ -106,14 +110,9 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 // verified names the checks that passed. The fabric is verified only if every check of a path was asked for, on all
 // hosts and links.
 func verified(results []validators.Result, part bool) string {
-	asked, passed := map[validators.Check]bool{}, map[validators.Check]bool{}
-	var names []string
+	asked := map[validators.Check]bool{}
 	for _, r := range results {
 		asked[r.Check] = true
-		if r.Verdict == validators.Pass && !passed[r.Check] {
-			passed[r.Check] = true
-			names = append(names, string(r.Check))
-		}
 	}
 	what := "Fabric verified"
 	if part {
@@ -124,7 +123,17 @@ func verified(results []validators.Result, part bool) string {
 			what = "Verified"
 		}
 	}
-	return what + " (" + strings.Join(names, ", ") + ")"
+	return what + " (" + strings.Join(passed(results), ", ") + ")"
+}
+
+// passed names the checks of which a result passed.
+func passed(results []validators.Result) (names []string) {
+	for _, r := range results {
+		if name := string(r.Check); r.Verdict == validators.Pass && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // group splits results where the subject changes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,6 +39,9 @@ It can record only Soft-RoCE packets: those of an RDMA card bypass the kernel.`,
 		}
 		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
 			c, err := apply.RecordCapture(ctx, s, o, a.events(false))
+			if errors.Is(err, apply.ErrUnreachable) {
+				return &exit{code: exitUnreachable, err: err}
+			}
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,11 @@ func graphCommand(a *app) *cobra.Command {
 			return a.out.Raw([]byte(view.Topology(f).Text(format)))
 		}
 		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
-			return a.out.Raw([]byte(view.Order(s.Plan(ctx)).Text(format)))
+			p := s.Plan(ctx)
+			if err := a.out.Raw([]byte(view.Order(p).Text(format))); err != nil {
+				return err
+			}
+			return a.exitOfUnreachable(p.Unreachable())
 		})(cmd, args)
 	}
 	return c

@@ -19,8 +19,8 @@ func historyCommand(a *app) *cobra.Command {
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
-		if list := applies(s.Fabric.Name, s.Records()); len(list) > 0 || len(p.Unreachable()) == 0 { // a host that is away may have a history
-			a.out.History(list)
+		if list := applies(s.Fabric.Name, s.Records()); !a.unseen(s, p.Unreachable(), "what was applied is not known") {
+			a.out.History(list, amongAnswers(p.Unreachable()))
 		}
 		return a.exitOfUnreachable(p.Unreachable())
 	})

@@ -113,7 +113,10 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.add}
-	o := apply.SessionOptions{Dial: d.Start, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
+	if a.dial == nil {
+		a.dial = d.Start
+	}
+	o := apply.SessionOptions{Dial: a.dial, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
 		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {
@@ -199,6 +202,15 @@ func labName(flag string, f *fabric.Fabric) string {
 		return f.Name
 	}
 	return flag
+}
+
+// unseen says that nothing is known, because no host could be read. about completes the sentence.
+func (a *app) unseen(s *apply.Session, unreachable map[string]string, about string) bool {
+	if slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return unreachable[h.Name] == "" && !s.LeftOut(h.Name) }) {
+		return false
+	}
+	a.out.Linef("! No host could be read: %s.", about)
+	return true
 }
 
 // exitOfUnreachable prints the hosts that are unreachable and returns the exit for them.

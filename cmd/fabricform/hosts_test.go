@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
@@ -60,12 +63,115 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// TestNothingReachedIsNothingProven: no command speaks for a host that it could not read, with a green mark or by its exit.
+func TestNothingReachedIsNothingProven(t *testing.T) {
+	const file = `fabric "f" {}
+host "a" {
+  address = "127.0.0.1"
+  ssh { port = 1 }
+  nic "r0" {
+    netdev    = "eth0"
+    addresses = ["10.0.0.1/24"]
+  }
+}
+host "b" {
+  address = "127.0.0.2"
+  ssh { port = 1 }
+  nic "r0" {
+    netdev    = "eth0"
+    addresses = ["10.0.0.2/24"]
+  }
+}
+link "rail0" { endpoints = [host.a.nic.r0, host.b.nic.r0] }
+`
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.hcl")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot := &facts.Snapshot{Links: []host.Link{{Name: "eth0", Up: true, Carrier: true, MTU: 1500}}}
+	netmanager.Part.Put(snapshot, netmanager.Found{})
+	answers := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
+		if to.Name == "b" {
+			return nil, errors.New("connection refused")
+		}
+		return answering(build, map[string]any{"snapshot": calls.SnapshotResult{Snapshot: snapshot}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{}}), nil
+	}
+	report := filepath.Join(dir, "r.md")
+	for _, c := range []struct{ command, all, one string }{ // what each says if no host, and if one host is away
+		{"plan", "no host could be read", "b: unreachable"},
+		{"plan -markdown", "no host could be read", "`b` is unreachable"},
+		{"plan -detailed-exitcode", "no host could be read", "b: unreachable"},
+		{"plan -destroy", "no host could be read", "on the other hosts; 1 host not read"},
+		{"plan -json", `"unreachable":{"a"`, `"unreachable":{"b"`},
+		{"apply -auto-approve -no-verify", "no host could be read", ""},
+		{"destroy -auto-approve", "no host could be read", ""},
+		{"pending", "No host could be read: whether a transaction is open is not known", "No open transactions on the hosts that answered"},
+		{"rollback", "Nothing was rolled back", "Nothing was rolled back"},
+		{"unlock", "No host could be read: whether a rollback failed is not known", "No transaction has a failed rollback on the hosts that answered"},
+		{"verify", "Nothing was verified: 0 passed, 0 failed, 0 warned", "unreachable hosts were not verified"},
+		{"verify -only ping", "unreachable hosts were not verified", "unreachable hosts were not verified"},
+		{"verify -after-reboot", "host unreachable: connect", "host unreachable: connection refused"},
+		{"verify -json", `"host_unreachable"`, `"host_unreachable"`},
+		{"verify -report " + report, "unreachable b", "unreachable b"},
+		{"show", "No host could be read: what the hosts have is not known", "unreachable b"},
+		{"show -json", "unreachable b", "unreachable b"},
+		{"history", "No host could be read: what was applied is not known", "Nothing has been applied on the hosts that answered"},
+		{"graph -actions", "unreachable b", "unreachable b"},
+		{"render nccl", "unreachable b", "unreachable b"},
+		{"capture", "host a: unreachable: connect", "host b: unreachable: connection refused"},
+	} {
+		for want, dial := range map[string]apply.Dial{c.all: nil, c.one: answers} {
+			if want == "" {
+				continue
+			}
+			var out bytes.Buffer
+			a := &app{out: view.New(&out), err: view.New(&out), dial: dial}
+			root := rootCommand(a)
+			args := append(longFlags(strings.Fields(c.command)), path)
+			if c.command == "capture" {
+				args = append(args, "rail0")
+			}
+			root.SetArgs(args)
+			var e *exit
+			if err := root.ExecuteContext(t.Context()); !errors.As(err, &e) {
+				t.Errorf("%s: %v", c.command, err)
+				continue
+			} else if e.err != nil {
+				fmt.Fprintln(&out, e.err)
+			}
+			said := out.String()
+			if text, err := os.ReadFile(report); err == nil {
+				said += string(text)
+				os.Remove(report)
+				if !strings.Contains(said, "### ⚠️ checks") || !strings.Contains(said, "checks skipped: host ") {
+					t.Errorf("%s: the report says\n%s", c.command, text)
+				}
+			}
+			if e.code != exitUnreachable || !strings.Contains(said, want) || dial == nil && strings.ContainsAny(said, "✓✅") {
+				t.Errorf("%s: exit %d, %q is wanted in\n%s", c.command, e.code, want, said)
+			}
+		}
+	}
+}
+
 // stackFails is a host that needs a driver stack and cannot install it.
 func stackFails(context.Context, transport.Target) (io.ReadWriteCloser, error) {
+	return answering("b", map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{Links: []host.Link{{Name: "lo"}}}}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
+		"enrol": struct{}{}, "stack.state": calls.StackState{}, "stack.start": errors.New("no space on the disk")}), nil
+}
+
+// answering is a host of a build that answers each method with a value or an error.
+func answering(build string, answers map[string]any) io.ReadWriteCloser {
 	near, far := net.Pipe()
 	handlers := map[string]agent.Handler{}
-	for method, answer := range map[string]any{"snapshot": calls.SnapshotResult{Snapshot: &facts.Snapshot{Links: []host.Link{{Name: "lo"}}}}, "tx.finish": calls.TxFinished{}, "tx.ready": calls.TxReady{}, "tx.list": []calls.TxInfo{},
-		"enrol": struct{}{}, "stack.state": calls.StackState{}, "stack.start": errors.New("no space on the disk")} {
+	for method, answer := range answers {
 		handlers[method] = func(context.Context, json.RawMessage) (any, error) {
 			if err, failed := answer.(error); failed {
 				return nil, err
@@ -73,8 +179,8 @@ func stackFails(context.Context, transport.Target) (io.ReadWriteCloser, error) {
 			return answer, nil
 		}
 	}
-	go func() { _ = agent.Serve(context.Background(), far, far, "b", handlers) }() // ends with the pipe
-	return near, nil
+	go func() { _ = agent.Serve(context.Background(), far, far, build, handlers) }() // ends with the pipe
+	return near
 }
 
 // TestAnApplyThatEndsInTheStackStagePrintsItsReport: in the form that was asked for.

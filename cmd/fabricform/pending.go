@@ -36,8 +36,8 @@ func pendingCommand(a *app) *cobra.Command {
 				}
 			}
 		}
-		if open == 0 && len(s.Hosts()) > 0 { // of hosts that do not answer, nobody knows
-			a.out.Linef("No open transactions%s.", amongAnswers(s))
+		if !a.unseen(s, s.Unreachable(), "whether a transaction is open is not known") && open == 0 {
+			a.out.Linef("No open transactions%s.", amongAnswers(s.Unreachable()))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})
@@ -70,8 +70,8 @@ leases expire.`,
 				a.out.Linef("✓ %s: transaction %s ended. It could not restore: %s", host, i.ID, strings.Join(i.Remain, "; "))
 			}
 		}
-		if n == 0 && len(s.Hosts()) > 0 {
-			a.out.Linef("No transaction has a failed rollback%s.", amongAnswers(s))
+		if !a.unseen(s, s.Unreachable(), "whether a rollback failed is not known") && n == 0 {
+			a.out.Linef("No transaction has a failed rollback%s.", amongAnswers(s.Unreachable()))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
 	})
@@ -79,8 +79,8 @@ leases expire.`,
 }
 
 // amongAnswers limits a sentence about all hosts to those that were asked.
-func amongAnswers(s *apply.Session) string {
-	if len(s.Unreachable()) == 0 {
+func amongAnswers(unreachable map[string]string) string {
+	if len(unreachable) == 0 {
 		return ""
 	}
 	return " on the hosts that answered"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/transport"
@@ -55,6 +56,7 @@ type app struct {
 	fabric.Selection
 	asJSON   bool // print lines of JSON on stdout instead of text
 	warnings warnings
+	dial     apply.Dial // nil: over SSH
 }
 
 func rootCommand(a *app) *cobra.Command {

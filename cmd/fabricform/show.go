@@ -48,6 +48,9 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 				return err
 			}
 		}
+		if !asJSON {
+			a.unseen(s, p.Unreachable(), "what the hosts have is not known")
+		}
 		return a.exitOfUnreachable(p.Unreachable())
 	})
 	c.RunE = func(cmd *cobra.Command, args []string) error {
