@@ -150,7 +150,7 @@ func texts(p *Printer, s string) {
 	p.Unreachable(map[string]string{s: s})
 	p.Note("%s", s)
 	p.Show(filled[Shown](s, nil))
-	p.History([]Applied{filled[Applied](s, nil), filled(s, func(a *Applied) { a.Failed = "" })})
+	p.History([]Applied{filled[Applied](s, nil), filled(s, func(a *Applied) { a.Failed = "" })}, "")
 	c := filled[apply.Capture](s, nil)
 	p.Capture(&c)
 	p.Lab(filled[site.Status](s, nil))
