@@ -84,7 +84,7 @@ var watched = []string{"net/ipv4/tcp_mtu_probing", "net/ipv4/tcp_sack", "net/ipv
 
 func look(t *testing.T, h host.Host) world {
 	t.Helper()
-	snap, err := facts.Gather(t.Context(), h, "")
+	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestRandomFabricsSettleAndGoWithoutTrace(t *testing.T) {
 func settles(t *testing.T, m recorded, h *fabric.Host) {
 	t.Helper()
 	store := checkpoint.NewStore(t.TempDir(), checkpoint.Now)
-	methods, err := helper.Methods(m, providers.Kinds(), store, "")
+	methods, err := helper.Methods(m, providers.Kinds(), store, facts.Connection{None: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,8 +177,9 @@ func Describe(i calls.TxInfo, by fabric.Invocation) string {
 // beatEvery is how often the lease is renewed. The host writes each heartbeat to its disk.
 const beatEvery = time.Second
 
-// beat renews the leases while this program runs. It stops for a host that refuses, because the next
-// action reports that; it continues for an unreachable host, because a new connection may reach it.
+// beat renews the leases while this program runs. A heartbeat that fails does not end them: a new connection may
+// reach the host, and a host whose disk refused one write may accept the next. If the transaction has ended, the
+// host refuses, and the next action reports that.
 func (c *coordinator) beat() {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -191,13 +192,10 @@ func (c *coordinator) beat() {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					var refused *agent.Error
 					if h.givenUp.Load() {
 						return
 					}
-					if err := c.renew(ctx, host, h); errors.As(err, &refused) {
-						return
-					}
+					_ = c.renew(ctx, host, h)
 				}
 			}
 		})

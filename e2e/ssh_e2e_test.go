@@ -192,6 +192,13 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 		nic := "  nic \"mgmt\" {\n    netdev    = \"mgmt0\"\n    addresses = [\"10.9.9.9/24\"]\n  }"
 		apply(o.fabric(b, "", nic)).want(t, 1, "carries your SSH connection", "Plan refused")
 	})
+	t.Run("a login that passes no SSH_CONNECTION", func(t *testing.T) {
+		o.t = t
+		o.script("b", `printf '#!/bin/sh\nunset SSH_CONNECTION\nexec /bin/sh "$@"\n' > /var/lib/mute && chmod 0755 /var/lib/mute && usermod -s /var/lib/mute tutu`)
+		apply(o.fabric(b, "", "")).want(t, 1, "the login passed no SSH_CONNECTION", "-allow=management", "Plan refused")
+		o.try("plan", "-detailed-exitcode", "-allow=management", o.fabric(b, "", "")).want(t, 2, "the path of your own connection is unknown", "connection."+b)
+		o.script("b", "usermod -s /bin/sh tutu")
+	})
 	t.Run("changed and unknown host key", func(t *testing.T) {
 		o.t = t
 		known := filepath.Join(o.dir, "known_hosts")

@@ -101,6 +101,16 @@ func TestLinkSysctlKeepsDotsOfInterfaceNames(t *testing.T) {
 	}
 }
 
+// TestThePathIsUnknownUnlessTheTransportStatesIt: only a pipe may say that there is none, and no login can say so.
+func TestThePathIsUnknownUnlessTheTransportStatesIt(t *testing.T) {
+	for by, unknown := range map[Connection]bool{{}: true, {SSH: "none"}: true, {SSH: "UNKNOWN 65535 UNKNOWN 65535"}: true, {SSH: "fe80::1%gone 1 fe80::2%gone 2"}: true, {None: true}: false} {
+		m := management(t.Context(), nil, &Snapshot{}, by)
+		if (m.Unknown != "") != unknown || m.Devices != nil {
+			t.Errorf("%+v: %+v", by, m)
+		}
+	}
+}
+
 func FuzzSSHConnection(f *testing.F) {
 	for _, s := range []string{"10.0.0.5 50000 10.0.0.11 22", "fe80::1%eth0 1 fe80::2%eth0 22", "::ffff:1.2.3.4 1 ::1 2", "UNKNOWN 65535 UNKNOWN 65535"} {
 		f.Add(s)

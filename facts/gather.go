@@ -14,9 +14,8 @@ import (
 // addresses, so snapshots leave it out.
 const tableLocal = 255
 
-// Gather reads the common facts of a snapshot. sshConnection is the SSH_CONNECTION of the operator's login; "" if there
-// is none.
-func Gather(ctx context.Context, r host.Reader, sshConnection string) (*Snapshot, error) {
+// Gather reads the common facts of a snapshot. by is the operator's connection.
+func Gather(ctx context.Context, r host.Reader, by Connection) (*Snapshot, error) {
 	s := &Snapshot{Sysctls: map[string]string{}}
 	var err error
 	if s.Links, err = r.Links(ctx); err != nil {
@@ -41,7 +40,7 @@ func Gather(ctx context.Context, r host.Reader, sshConnection string) (*Snapshot
 	if s.RDMA, err = rdma(ctx, r); err != nil {
 		return nil, err
 	}
-	s.Management = management(ctx, r, s, sshConnection)
+	s.Management = management(ctx, r, s, by)
 	return s, nil
 }
 

@@ -37,7 +37,7 @@ func TestGatherNeverLooksIntoHomes(t *testing.T) {
 	const at = "/home/ann/.nccl.conf"
 	r := etc(t, map[string]string{"/etc/passwd": "ann:x:1000:1000::/home/ann:/bin/sh\n", at: "NCCL_DEBUG=WARN\n"})
 	s := still{r, map[string]bool{}}
-	snap, err := Gather(t.Context(), s, "")
+	snap, err := Gather(t.Context(), s, Connection{})
 	if err != nil {
 		t.Fatal(err)
 	}

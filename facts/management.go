@@ -10,13 +10,22 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
+// Connection is what the transport states about the operator's connection to the host. The zero value states nothing.
+type Connection struct {
+	SSH  string // SSH_CONNECTION of the login, which may be missing or wrong
+	None bool   // no network carries the connection: it is a pipe on the same machine
+}
+
 // management finds the devices that carry the operator's connection. If they cannot be found, Unknown says why, and
 // the planner must assume that any device may carry the connection.
-func management(ctx context.Context, r host.Reader, s *Snapshot, sshConnection string) Management {
-	if sshConnection == "" {
+func management(ctx context.Context, r host.Reader, s *Snapshot, by Connection) Management {
+	switch {
+	case by.None:
 		return Management{}
+	case by.SSH == "":
+		return Management{Unknown: "the login passed no SSH_CONNECTION"}
 	}
-	client, server, err := ParseSSHConnection(sshConnection)
+	client, server, err := ParseSSHConnection(by.SSH)
 	if err != nil {
 		return Management{Unknown: err.Error()}
 	}

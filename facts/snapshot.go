@@ -76,13 +76,13 @@ type GID struct {
 	Netdev  string     `json:"netdev,omitempty"`
 }
 
-// Management is the path of the connection that this snapshot came over. It is zero for a local stream.
+// Management is the path of the connection that this snapshot came over. It is zero for a pipe.
 type Management struct {
 	Client  netip.Addr `json:"client,omitzero"`   // the operator's address, as the host sees it
 	Server  netip.Addr `json:"server,omitzero"`   // the address of the host that the operator connected to
 	Devices []string   `json:"devices,omitempty"` // netdevs under the path: route's device, the address's device, their masters, members and parents
 	Route   host.Route `json:"route,omitzero"`    // the kernel's route to Client
-	Unknown string     `json:"unknown,omitempty"` // why the path could not be found; "" if it was found or there is none
+	Unknown string     `json:"unknown,omitempty"` // why the path could not be found; "" if it was found or a pipe needs none
 }
 
 // Link returns the link of that name, alternative names included; nil when there is none.

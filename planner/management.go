@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,13 +13,10 @@ import (
 // table of kinds, because connections are not declared.
 const kindConnection = "connection"
 
-// movable says whether the operator's own path may be changed. An unknown path cannot be moved.
-func (in HostInput) movable() bool { return in.Management && in.Snapshot.Management.Unknown == "" }
-
 // cure says what to do about a change that was refused because it touches the operator's own path.
 func (in HostInput) cure() string {
 	if in.Snapshot.Management.Unknown != "" {
-		return "; -allow=management cannot move an unknown path"
+		return "; -allow=management adds what is new, proves a new connection, then removes the rest; if the proof fails or the connection is lost, the host reverts automatically"
 	}
 	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; if the proof fails, the host reverts automatically"
 }
@@ -53,11 +51,14 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 		}
 		return
 	}
-	name := h.Management.Server
-	if via.IsValid() {
-		name = via
+	name := cmp.Or(in.Address, h.Name) // an unknown path has no address to name
+	switch {
+	case via.IsValid():
+		name = via.String()
+	case h.Management.Server.IsValid():
+		name = h.Management.Server.String()
 	}
-	connection := resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: kindConnection, Name: name.String()}}
+	connection := resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: kindConnection, Name: name}}
 	h.Actions = append(early, Action{Resource: connection, Op: Reconnect, Via: via})
 	h.Actions = append(h.Actions, late...)
 	// With a late removal, the kernel may also drop parts of resources that refer to it.

@@ -102,10 +102,24 @@ func TestAPathIsNotMovedToNowhere(t *testing.T) {
 	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "no other declared address of the host can replace 10.0.0.2") {
 		t.Errorf("%v", h.Problems)
 	}
-	snap.Management.Unknown = "no SSH_CONNECTION"
-	h = Make("f", kinds(), []HostInput{{Name: "h", Snapshot: snap, Management: true, Resources: []resource.Resource{gone}}}).Hosts[0]
-	if len(h.Problems) != 1 || !strings.Contains(h.Problems[0].Message, "cannot move an unknown path") {
-		t.Errorf("%v", h.Problems)
+}
+
+// TestAnUnknownPathIsFencedAsAWhole: any change may be one of the path. If it is allowed, removals still wait for a new
+// connection, and the plan says what it does not know.
+func TestAnUnknownPathIsFencedAsAWhole(t *testing.T) {
+	snap := onMgmt()
+	snap.Management = facts.Management{Unknown: "the login passed no SSH_CONNECTION"}
+	in := HostInput{Name: "h", Address: "h.example", Snapshot: snap, Resources: []resource.Resource{
+		res("mgmt", script{Exists: true, Touches: "it may cut it", Changes: []resource.Change{mtu[0], address("10.0.0.2/24", ""), address("", "10.0.0.9/24")}})}}
+	h := Make("f", kinds(), []HostInput{in}).Hosts[0]
+	if len(h.Problems) != 1 || len(h.Actions) != 0 || !strings.Contains(h.Problems[0].Message, "it may cut it; -allow=management ") {
+		t.Errorf("%v %v", h.Actions, h.Problems)
+	}
+	in.Management = true
+	h = Make("f", kinds(), []HostInput{in}).Hosts[0]
+	want := "update mgmt mtu 1500>9000, address >10.0.0.9/24 (1 later)\nreconnect h.example\nupdate mgmt address 10.0.0.2/24> (late)"
+	if d := cmp.Diff(want, lines(h)); d != "" || len(h.Problems) > 0 || !h.Moves() || h.MovesTo().IsValid() {
+		t.Errorf("%s %v", d, h.Problems)
 	}
 }
 

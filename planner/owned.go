@@ -84,7 +84,7 @@ func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 		return ""
 	}
 	if touches != "" {
-		if !o.in.movable() {
+		if !o.in.Management {
 			return touches + o.in.cure()
 		}
 		act.Touches = touches

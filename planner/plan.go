@@ -255,7 +255,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			}
 			continue
 		}
-		if d.Touches != "" && !in.movable() {
+		if d.Touches != "" && !in.Management {
 			problem(d.Touches + in.cure())
 			continue
 		}

@@ -47,6 +47,12 @@ func TestAnUndoSaysWhatItCosts(t *testing.T) {
 			if h := plan(path, false); len(h.Problems) != 1 {
 				t.Errorf("the operator's own path is given back: %+v", h.Actions)
 			}
+			if h := plan(facts.Management{Unknown: "the login passed none"}, false); len(h.Problems) != 1 {
+				t.Errorf("what may be the operator's own path is given back: %+v", h.Actions)
+			}
+			if h := plan(facts.Management{Unknown: "the login passed none"}, true); len(h.Problems) != 0 || !h.Moves() {
+				t.Errorf("%+v %v", h.Actions, h.Problems)
+			}
 			if h := plan(path, true); (len(h.Problems) == 1) != c.ends { // no other address of the host is declared
 				t.Errorf("%+v %v", h.Actions, h.Problems)
 			}

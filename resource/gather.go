@@ -31,7 +31,7 @@ type Parted interface {
 
 // Gather reads a snapshot for wanted things of one kind.
 func Gather[S any](ctx context.Context, r host.Reader, g Gatherer[S], wants ...S) (*facts.Snapshot, error) {
-	snap, err := facts.Gather(ctx, r, "")
+	snap, err := facts.Gather(ctx, r, facts.Connection{None: true})
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +40,16 @@ func Gather[S any](ctx context.Context, r host.Reader, g Gatherer[S], wants ...S
 
 // Query says what a snapshot must hold.
 type Query struct {
-	SSHConnection string // SSH_CONNECTION of the operator's login; "" if there is none
-	Resources     []Resource
-	Atoms         []Atom
-	Patient       bool // see Look
+	Connection facts.Connection // the operator's
+	Resources  []Resource
+	Atoms      []Atom
+	Patient    bool // see Look
 }
 
 // Gather reads a snapshot with the parts of the kinds that the query names. It ignores resources of kinds
 // that are not in the table; the planner refuses them.
 func (k Kinds) Gather(ctx context.Context, r host.Reader, q Query) (*facts.Snapshot, error) {
-	snap, err := facts.Gather(ctx, r, q.SSHConnection)
+	snap, err := facts.Gather(ctx, r, q.Connection)
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,9 @@ func (p *Printer) group(g planner.Group) {
 
 func management(h planner.HostPlan) string {
 	m := h.Management
+	if m.Unknown != "" {
+		return "  (the path of your own connection is unknown: " + m.Unknown + ")"
+	}
 	if !m.Client.IsValid() {
 		return ""
 	}

@@ -27,7 +27,10 @@ func (p *Printer) ShowJSON(s Shown) error { return p.indented(s) }
 func (p *Printer) Show(s Shown) {
 	f := s.Facts
 	p.Linef("%s  %s", p.bold(s.Name), p.dim(strings.Join(nonEmpty(f.System.OS, "Linux "+f.System.Kernel, f.System.Arch, "host name "+f.System.Hostname), ", ")))
-	if m := f.Management; m.Client.IsValid() {
+	switch m := f.Management; {
+	case m.Unknown != "":
+		p.Linef("  %s the path of your own connection is unknown: %s", p.warn("!"), m.Unknown)
+	case m.Client.IsValid():
 		p.Linef("  your SSH connection: %s → %s via %s", m.Client, m.Server, strings.Join(m.Devices, ", "))
 	}
 	for _, l := range f.Links {

@@ -57,7 +57,8 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 			{name: "another's transaction", live: "1", tx: calls.TxRef{ID: x.tx.ID, Token: "guessed"}, refused: "another client"},
 			{name: "the operator's own path", live: "1", touches: "your own path", tx: x.tx, refused: "your own path"},
 			{name: "that path, and it is allowed", live: "1", touches: "your own path", tx: x.tx, management: true},
-			{name: "that path is not known", live: "1", touches: "your own path", unknown: "no route", tx: x.tx, management: true, refused: "your own path"},
+			{name: "that path is not known", live: "1", touches: "your own path", unknown: "no route", tx: x.tx, refused: "your own path"},
+			{name: "that path is not known, and it is allowed", live: "1", touches: "your own path", unknown: "no route", tx: x.tx, management: true},
 		} {
 			live, touches, unknown, done = c.live, c.touches, c.unknown, 0
 			err := do(c.tx, c.management)

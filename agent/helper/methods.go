@@ -23,9 +23,10 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Methods returns the helper's handlers for all calls.
-func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConnection string) (agent.Table, error) {
-	s := &server{host: h, kinds: kinds, sshConnection: sshConnection, store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
+// Methods returns the helper's handlers for all calls. connection is what the transport states about the operator's
+// connection.
+func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connection facts.Connection) (agent.Table, error) {
+	s := &server{host: h, kinds: kinds, connection: connection, store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
 	return agent.NewTable(append(probe.Served(),
 		calls.Snapshot.Serve(s.snapshot),
 		calls.Act.Serve(s.act),
@@ -56,7 +57,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, sshConn
 type server struct {
 	host           host.Host
 	kinds          resource.Kinds
-	sshConnection  string
+	connection     facts.Connection
 	store          *checkpoint.Store
 	stack          stackFolder
 	relays         relays
@@ -79,7 +80,7 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 	for _, r := range records {
 		atoms = slices.AppendSeq(atoms, maps.Keys(r.Atoms))
 	}
-	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
+	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{Connection: s.connection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
 	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Guardians: checkpoint.Guardians()}
 	if err == nil && p.Ask {
 		out.Refused = s.askPrograms(ctx, snap, p.Resources)
@@ -89,7 +90,7 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 
 // look reads the facts that a kind needs for one resource.
 func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resource) (*facts.Snapshot, error) {
-	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Resources: []resource.Resource{r}})
+	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{Connection: s.connection, Resources: []resource.Resource{r}})
 }
 
 // askPrograms asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those that they would not.
@@ -141,7 +142,7 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 	if len(seen.Changes) == 0 {
 		return calls.ActResult{}, nil
 	}
-	if seen.Touches != "" && (!p.Management || snap.Management.Unknown != "") {
+	if seen.Touches != "" && !p.Management {
 		return calls.ActResult{}, errors.New(seen.Touches)
 	}
 	if err := s.note(ctx, p.Fabric, seen.Changes); err != nil {

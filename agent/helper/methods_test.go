@@ -18,11 +18,12 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
 )
 
 // TestEveryDeclaredMethodIsServed compares the table with the declarations in the source.
 func TestEveryDeclaredMethodIsServed(t *testing.T) {
-	table, err := Methods(nil, nil, checkpoint.NewStore(t.TempDir(), checkpoint.Now), "")
+	table, err := Methods(nil, nil, checkpoint.NewStore(t.TempDir(), checkpoint.Now), facts.Connection{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	if !ok || kind.Undo == nil {
 		return fmt.Errorf("this helper cannot restore %q", c.Atom)
 	}
-	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{SSHConnection: s.sshConnection, Atoms: []resource.Atom{c.Atom}})
+	snap, err := resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{Connection: s.connection, Atoms: []resource.Atom{c.Atom}})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	case live != c.From && live != "":
 		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again", c.Atom, live, c.From)}
 	}
-	if touches != "" && (!management || snap.Management.Unknown != "") {
+	if touches != "" && !management {
 		return errors.New(touches)
 	}
 	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)

@@ -79,7 +79,7 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
-	from, _, _ := strings.Cut(s.sshConnection, " ")
+	from, _, _ := strings.Cut(s.connection.SSH, " ")
 	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(), Run: p.Client, Hosts: p.Hosts,
 		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
 	var held *checkpoint.HeldError
@@ -106,7 +106,7 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 // server returns the host's address of this connection. It is invalid if the address is unknown, or if it is valid only on
 // this host because it has a zone.
 func (s *server) server() netip.Addr {
-	_, server, err := facts.ParseSSHConnection(s.sshConnection)
+	_, server, err := facts.ParseSSHConnection(s.connection.SSH)
 	if err != nil || server.Zone() != "" {
 		return netip.Addr{}
 	}
@@ -240,7 +240,7 @@ func (s *server) txList(ctx context.Context, _ struct{}) ([]calls.TxInfo, error)
 
 // txTakeOver makes the caller the holder. The caller must have the earlier holder's token.
 func (s *server) txTakeOver(_ context.Context, p calls.TxTakeOver) (calls.TxInfo, error) {
-	from, _, _ := strings.Cut(s.sshConnection, " ")
+	from, _, _ := strings.Cut(s.connection.SSH, " ")
 	me, err := process.Self()
 	if err != nil {
 		return calls.TxInfo{}, err
@@ -256,7 +256,7 @@ func (s *server) txTakeOver(_ context.Context, p calls.TxTakeOver) (calls.TxInfo
 
 // txRelease ends a transaction whose revert failed.
 func (s *server) txRelease(_ context.Context, p calls.TxTakeOver) (calls.TxInfo, error) {
-	from, _, _ := strings.Cut(s.sshConnection, " ")
+	from, _, _ := strings.Cut(s.connection.SSH, " ")
 	t, err := s.store.Release(p.ID, checkpoint.Holder{User: p.User, From: from})
 	if err != nil {
 		return calls.TxInfo{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/vm"
@@ -34,14 +35,14 @@ func agentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), sshConnection)
+			table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), facts.Connection{SSH: sshConnection})
 			if err != nil {
 				return err
 			}
 			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, table)
 		},
 	}
-	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops")
+	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops; empty: the path of the connection is unknown")
 	return c
 }
 

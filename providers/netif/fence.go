@@ -26,13 +26,18 @@ func (nic) Touches(snap *facts.Snapshot, want NICSpec, changes []resource.Change
 	return touches(snap, l, changes)
 }
 
+// unknownPath refuses every change if the path of the operator's connection is unknown, since each may cut it.
+func unknownPath(snap *facts.Snapshot) string {
+	if why := snap.Management.Unknown; why != "" {
+		return "the path of your own connection is unknown (" + why + "), and this may cut it"
+	}
+	return ""
+}
+
 func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) string {
 	m := snap.Management
-	if m.Unknown != "" {
-		return "cannot find the path of your own connection (" + m.Unknown + "), so no NIC is changed"
-	}
-	if !m.Client.IsValid() {
-		return ""
+	if m.Unknown != "" || !m.Client.IsValid() {
+		return unknownPath(snap)
 	}
 	if onManagement(snap, l.Name) {
 		return fmt.Sprintf("%s carries your SSH connection (%s to %s)", l.Name, m.Client, m.Server)
@@ -49,10 +54,10 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 // use.
 func (policyRoute) Touches(snap *facts.Snapshot, want PolicyRouteSpec, changes []resource.Change) string {
 	m := snap.Management
-	if m.Unknown != "" {
-		return "cannot find the path of your own connection (" + m.Unknown + "), so no rule is changed"
+	if m.Unknown != "" || !m.Client.IsValid() {
+		return unknownPath(snap)
 	}
-	if !m.Client.IsValid() || (want.Family() == inet6) != m.Client.Is6() {
+	if (want.Family() == inet6) != m.Client.Is6() {
 		return ""
 	}
 	covers := func(p netip.Prefix, a netip.Addr) bool { return !p.IsValid() || p.Masked().Contains(a) }

@@ -146,7 +146,7 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	for _, a := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.1.0.1/24"} {
 		must(t, h.AddAddr(index, netip.MustParsePrefix(a)))
 	}
-	snap, err := facts.Gather(t.Context(), h, "")
+	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
 	must(t, nic{}.Revert(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
 	var left []string
@@ -252,7 +252,7 @@ func TestKernelForeignRouteIsRefused(t *testing.T) {
 	settle(t, h, KindNIC, wantNIC("ff1"))
 	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
-	snap, err := facts.Gather(t.Context(), h, "")
+	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
 	if _, err := (policyRoute{}).Observe(snap, policyOf("192.168.88.2", 0)); err == nil || !strings.Contains(err.Error(), "did not add") {
 		t.Fatalf("foreign route not refused: %v", err)
@@ -356,7 +356,7 @@ func TestKernelForeignMainRouteIsRefused(t *testing.T) {
 
 func foreignStands(t *testing.T, h host.Host, s MainRouteSpec) {
 	t.Helper()
-	snap, err := facts.Gather(t.Context(), h, "")
+	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
 	if _, err := (mainRoute{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "did not add") {
 		t.Errorf("foreign route to %s not refused: %v", s.Route.To, err)
@@ -394,7 +394,7 @@ func TestKernelFenceIsRight(t *testing.T) {
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 0)},
 		{"fd0a::9", "fd0a::2", mainRouteOf("fd0a::/64", "fd00::2", "", 20)},
 	} {
-		snap, err := facts.Gather(t.Context(), h, c.client+" 50000 "+c.server+" 22")
+		snap, err := facts.Gather(t.Context(), h, facts.Connection{SSH: c.client + " 50000 " + c.server + " 22"})
 		must(t, err)
 		fenced := mainRoute{}.Touches(snap, c.want, nil) != ""
 		settle(t, h, KindRoute, c.want)

@@ -169,9 +169,12 @@ func liveRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 	return ""
 }
 
-// guardsRoute reports routes that carry the replies to the operator.
+// guardsRoute reports routes that carry, or may carry, the replies to the operator.
 func guardsRoute(snap *facts.Snapshot, kind string, a resource.Atom) string {
 	m, r := snap.Management, findRoute(snap, kind, a)
+	if r != nil && m.Unknown != "" {
+		return unknownPath(snap)
+	}
 	if r != nil && m.Client.IsValid() && r.Dst.Contains(m.Client) && r.OutIndex == m.Route.OutIndex {
 		return fmt.Sprintf("route %s carries the replies of your SSH connection to %s", r.Dst, m.Client)
 	}
@@ -232,12 +235,15 @@ func (policyRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	return ""
 }
 
-// touches reports rules and routes that the replies to the operator use.
+// touches reports rules and routes that the replies to the operator use, or may use.
 func (policyRoute) touches(snap *facts.Snapshot, a resource.Atom) string {
 	if a.Thing() != "rule" {
 		return guardsRoute(snap, KindPolicyRoute, a)
 	}
 	m, r := snap.Management, findRule(snap, a)
+	if r != nil && m.Unknown != "" {
+		return unknownPath(snap)
+	}
 	covers := func(p netip.Prefix, x netip.Addr) bool { return !p.IsValid() || p.Contains(x) }
 	if r != nil && m.Client.IsValid() && covers(r.From, m.Server) && covers(r.To, m.Client) {
 		return fmt.Sprintf("rule %s matches the replies of your SSH connection", describeRule(*r))

@@ -39,10 +39,10 @@ func (mainRoute) Apply(ctx context.Context, h host.Host, want MainRouteSpec, cha
 // Touches refuses a route that would override the one that carries the replies to the operator.
 func (mainRoute) Touches(snap *facts.Snapshot, want MainRouteSpec, _ []resource.Change) string {
 	m := snap.Management
-	if m.Unknown != "" {
-		return "cannot find the path of your own connection (" + m.Unknown + "), so no route is changed"
+	if m.Unknown != "" || !m.Client.IsValid() {
+		return unknownPath(snap)
 	}
-	if !m.Client.IsValid() || !want.Route.To.Masked().Contains(m.Client) {
+	if !want.Route.To.Masked().Contains(m.Client) {
 		return ""
 	}
 	wanted := want.Route.route(tableMain, 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // mainRouteOf is a route by ff0; an empty via or src is none.
@@ -145,5 +146,30 @@ func TestFenceCountsTheManagementDeviceOnly(t *testing.T) {
 	snap.Management = facts.Management{Client: netip.MustParseAddr("10.0.3.4"), Devices: []string{"mgmt0"}, Route: host.Route{OutIndex: 1}}
 	if (mainRoute{}).Touches(snap, mainRouteOf("0.0.0.0/0", "", "", 50), nil) == "" {
 		t.Error("the default route would win over the one of mgmt0")
+	}
+}
+
+// TestAnUnknownPathMayGoOverAnyRouteOrRule: giving one back may cut it, too.
+func TestAnUnknownPathMayGoOverAnyRouteOrRule(t *testing.T) {
+	snap := onFF0()
+	snap.Management = facts.Management{Unknown: "the login passed no SSH_CONNECTION"}
+	route := host.Route{Table: 254, Dst: netip.MustParsePrefix("10.20.0.0/16"), OutIndex: 1}
+	inTable := route
+	inTable.Table = 100
+	rule := host.Rule{Priority: 1000, Table: 100, From: netip.MustParsePrefix("10.0.3.4/32")}
+	snap.Routes, snap.Rules = append(snap.Routes, route, inTable), append(snap.Rules, rule)
+	for _, a := range []resource.Atom{routeAtom(KindPolicyRoute, inTable), ruleAtom(rule)} {
+		if _, why := (policyRoute{}).Undo(snap, a, ""); !strings.Contains(why, "no SSH_CONNECTION") {
+			t.Errorf("%s: %q", a, why)
+		}
+	}
+	if _, why := (mainRoute{}).Undo(snap, routeAtom(KindRoute, route), ""); !strings.Contains(why, "no SSH_CONNECTION") {
+		t.Errorf("a route of the main table: %q", why)
+	}
+	if why := (policyRoute{}).Touches(snap, PolicyRouteSpec{Table: 100, From: rule.From}, nil); why == "" {
+		t.Error("a rule is no reason to stop")
+	}
+	if why := (sysctl{}).Touches(snap, SysctlSpec{Key: "net/ipv4/ip_forward"}, nil); why == "" {
+		t.Error("a network sysctl is no reason to stop")
 	}
 }

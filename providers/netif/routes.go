@@ -143,7 +143,7 @@ func describe(r host.Route, snap *facts.Snapshot) string {
 
 // applyRoutes sets the routes that are among the changes.
 func applyRoutes(ctx context.Context, h host.Host, nic facts.Selector, table int, want []RouteSpec, changes []resource.Change) error {
-	snap, err := facts.Gather(ctx, h, "")
+	snap, err := facts.Gather(ctx, h, facts.Connection{})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (sysctl) Apply(_ context.Context, h host.Host, want SysctlSpec, changes []r
 func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change) string {
 	m := snap.Management
 	if m.Unknown != "" && strings.HasPrefix(want.Path(), "net/") {
-		return "cannot find the path of your own connection (" + m.Unknown + "), so no network sysctl is changed"
+		return unknownPath(snap)
 	}
 	if !m.Client.IsValid() {
 		return ""

@@ -29,7 +29,7 @@ func (keeper) Room() string { return Kind }
 
 // Save reads the netdevs of the atoms' devices.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	snap, err := facts.Gather(ctx, r, "")
+	snap, err := facts.Gather(ctx, r, facts.Connection{})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (l
 		return nil, fmt.Errorf("decode the backup of RDMA devices: %w", err)
 	}
 	now := func() (map[string]string, error) {
-		snap, err := facts.Gather(ctx, h, "")
+		snap, err := facts.Gather(ctx, h, facts.Connection{})
 		out := map[string]string{}
 		if err == nil {
 			for _, k := range want {

@@ -140,7 +140,7 @@ const patience = 5 * time.Second
 // awaitActive waits until the port is active. The port of a NIC without a carrier stays down.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
 	return retry.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
-		snap, err := facts.Gather(ctx, h, "")
+		snap, err := facts.Gather(ctx, h, facts.Connection{})
 		if err != nil {
 			return true, err
 		}
