@@ -20,7 +20,7 @@ import (
 func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	declared := *r.s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and hosts do not have them
-	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy}}
+	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy, LeftOut: r.s.left}}
 	until := time.Now().Add(r.o.Lease).Format("15:04:05")
 	for i := range r.report.Outcomes {
 		if _, open := w.Hosts[r.report.Outcomes[i].Host]; open {
@@ -180,7 +180,9 @@ func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *
 	for host := range w.Hosts {
 		o.Chosen[host] = true
 	}
-	return Open(ctx, w.Waits.Fabric, o)
+	s := Open(ctx, w.Waits.Fabric, o)
+	s.left = w.Waits.LeftOut
+	return s
 }
 
 // persistAndProve writes the persistent configuration and checks, as apply does, that the hosts are

@@ -239,6 +239,8 @@ type toys struct {
 	state  string
 	lasts  bool // the files want a file, too
 	stacks bool // the files want a driver stack, too
+	chosen map[string]bool
+	half   bool // half links are allowed
 }
 
 func newToys(t *testing.T) *toys {
@@ -252,7 +254,7 @@ func newToys(t *testing.T) *toys {
 }
 
 func (y *toys) options() SessionOptions {
-	return SessionOptions{Build: "b", User: "anna@desk", Invocation: fabric.Invocation{Flags: []string{"-lab", "-var=n=1"}, Path: "f.hcl"}, Parallelism: 2, Tokens: storeIn(y.state),
+	return SessionOptions{Build: "b", User: "anna@desk", Invocation: fabric.Invocation{Flags: []string{"-lab", "-var=n=1"}, Path: "f.hcl"}, Parallelism: 2, Tokens: storeIn(y.state), Chosen: y.chosen, HalfLinks: y.half,
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
@@ -466,11 +468,11 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 		{name: "a refusal", ending: Failed, values: "11", says: "not today",
 			set: func(y *toys, _ func()) { y.heard.refusal = errors.New("not today") }},
 		{name: "a host that does not answer is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
-			set: func(y *toys, _ func()) { y.hosts["b"].down = true }},
+			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].down = nil, true }},
 		{name: "a host that says nothing of itself is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
-			set: func(y *toys, _ func()) { y.hosts["b"].mute = true }},
+			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].mute = nil, true }},
 		{name: "a host whose snapshot is empty is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
-			set: func(y *toys, _ func()) { y.hosts["b"].empty = true }},
+			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].empty = nil, true }},
 		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
@@ -565,6 +567,7 @@ func TestTheOrderOfAnApply(t *testing.T) {
 func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
+		y.fabric.Links = nil
 		saved := y.save(t.Context(), nil)
 		y.hosts["b"].value = "7"
 		r := y.runSaved(t.Context(), saved)
@@ -591,7 +594,7 @@ func TestASavedPlanIsAppliedOnceAndAsItWas(t *testing.T) {
 func TestAStaleHostStaysSkippedAfterDriverStacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
-		y.stacks = true
+		y.stacks, y.fabric.Links = true, nil
 		saved := y.save(t.Context(), nil)
 		y.hosts["b"].value = "7"
 		r := y.runSaved(t.Context(), saved)
@@ -620,6 +623,7 @@ func TestASavedPlanTouchesNoHostThatItDoesNotHold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				y := newToys(t)
+				y.fabric.Links = nil
 				saved := c.save(y, t.Context())
 				y.hosts["a"].asked, y.hosts["b"].asked = nil, nil
 				r := y.runSaved(t.Context(), saved)
@@ -634,6 +638,105 @@ func TestASavedPlanTouchesNoHostThatItDoesNotHold(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestACableHasTwoEnds: without one end nothing of the link is changed at the other, the rest is applied, and all that is
+// left out is named. The toy value belongs to the link, the file does not.
+func TestACableHasTwoEnds(t *testing.T) {
+	away := func(y *toys) { y.hosts["b"].down = true }
+	drifted := func(y *toys) { y.hosts["b"].value = "7" }
+	link := []planner.LeftOut{{Kind: planner.OfLink, Name: "rail0", Missing: []string{"b"}, Ends: []resource.Addr{{Host: "a", Kind: "toy", Name: "r0"}}}}
+	half := slices.Clone(link)
+	half[0].Half = true
+	for _, c := range []struct {
+		name      string
+		before    func(y *toys) // the plan is saved; nil: no plan is saved
+		then      func(y *toys)
+		halfSaved bool // plan -allow=half-links
+		half      bool // apply -allow=half-links
+		ending    Ending
+		values    string
+		file      string // of a
+		left      []planner.LeftOut
+	}{
+		{name: "b is unreachable", then: away, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "b is unreachable, and half links are allowed", then: away, half: true, ending: HostsUnreachable, values: "21", file: "2", left: half},
+		{name: "b was unreachable when the plan was saved", before: away, then: func(y *toys) { y.hosts["b"].down = false }, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "the saved plan does not show half a link", before: away, half: true, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "the saved plan shows half a link", before: away, halfSaved: true, half: true, ending: HostsUnreachable, values: "21", file: "2", left: half},
+		{name: "the permission is not saved", before: away, halfSaved: true, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "b is lost between plan and apply", before: func(*toys) {}, then: away, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "b is lost between plan and apply, and half links are allowed", before: func(*toys) {}, then: away, half: true, ending: HostsUnreachable, values: "21", file: "2", left: half},
+		{name: "b drifted", before: func(*toys) {}, then: drifted, ending: Stale, values: "17", file: "2", left: link},
+		{name: "b drifted, and half links are allowed", before: func(*toys) {}, then: drifted, half: true, ending: Stale, values: "27", file: "2", left: half},
+		{name: "b is not chosen", before: nil, then: func(y *toys) { y.chosen = map[string]bool{"a": true} }, ending: Done, values: "21", file: "2"},
+		{name: "b is lost after the transactions were opened", ending: Undone, values: "11", then: func(y *toys) {
+			y.hosts["b"].on = func(method string) { y.hosts["b"].down = y.hosts["b"].down || method == "act" }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				y.lasts = true
+				var saved *planner.Saved
+				if c.before != nil {
+					c.before(y)
+					y.half = c.halfSaved
+					saved = y.save(t.Context(), nil)
+				}
+				if c.then != nil {
+					c.then(y)
+				}
+				y.half = c.half
+				var r *Report
+				if saved != nil {
+					r = y.runSaved(t.Context(), saved)
+				} else {
+					r = y.run(t.Context(), Options{})
+				}
+				if r.Ending != c.ending || y.values() != c.values || y.hosts["a"].file != c.file {
+					t.Errorf("ending %d, want %d: %v; values %s, want %s; the file of a is %q", r.Ending, c.ending, r.Err, y.values(), c.values, y.hosts["a"].file)
+				}
+				if d := cmp.Diff(c.left, r.Plan.LeftOut); d != "" {
+					t.Error(d)
+				}
+				for _, h := range r.Plan.Hosts {
+					held := h.Name == "a" && len(c.left) > 0 && !c.left[0].Half
+					if held != slices.Equal(h.LeftOut, link[0].Ends) {
+						t.Errorf("host %s: left out are %v", h.Name, h.LeftOut)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestWhatWasLeftOutIsNotExpectedByAConfirm: the hosts are compared with what the apply made.
+func TestWhatWasLeftOutIsNotExpectedByAConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.lasts = true
+		y.hosts["b"].down = true
+		if r := y.run(t.Context(), Options{Manual: true, Lease: time.Minute}); r.Ending != HostsUnreachable || r.Err != nil {
+			t.Fatalf("ending %d, %v", r.Ending, r.Err)
+		}
+		if r := Confirm(t.Context(), y.fabric, y.options(), "", y.heard); r.Ending != Done || fatesOf(r) != "a committed" || y.values() != "11" || y.hosts["a"].file != "2" {
+			t.Errorf("ending %d, %v, fates %q, values %s", r.Ending, r.Err, fatesOf(r), y.values())
+		}
+	})
+}
+
+// TestWhatIsRemovedNeedsNoOtherEnd: a destroy.
+func TestWhatIsRemovedNeedsNoOtherEnd(t *testing.T) {
+	y := newToys(t)
+	y.hosts["b"].down = true
+	o := y.options()
+	o.Destroy = true
+	s := Open(t.Context(), y.fabric, o)
+	defer s.Close()
+	if p := s.Propose(t.Context()); len(p.LeftOut) > 0 {
+		t.Errorf("left out: %v", p.LeftOut)
 	}
 }
 

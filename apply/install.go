@@ -44,14 +44,15 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	if err := r.enrolLate(ctx); err != nil {
 		return Failed, err
 	}
-	r.p = r.s.Propose(ctx)
+	var inputs []planner.HostInput
+	r.p, inputs = r.s.propose(ctx)
 	skipped := map[string][]string{}
 	for _, h := range shown.Hosts {
 		if len(h.Stale) > 0 {
 			skipped[h.Name] = h.Stale
 		}
 	}
-	r.skip(skipped)
+	r.skip(skipped, inputs)
 	switch {
 	case len(r.p.Problems()) > 0:
 		r.e.Plan(r.p, r.p.Notes())

@@ -108,10 +108,11 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 	if err != nil {
 		return Failed, err
 	}
-	r.p = r.s.Propose(ctx)
+	var inputs []planner.HostInput
+	r.p, inputs = r.s.propose(ctx)
 	warn(r.e, r.s.recordParted(ctx, r.p.Roster))
 	if r.s.saved != nil {
-		if err := r.bind(r.s.saved); err != nil {
+		if err := r.bind(r.s.saved, inputs); err != nil {
 			return Stale, err
 		}
 	}
@@ -119,8 +120,8 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 	return Done, nil
 }
 
-// bind compares the live plan with the saved one. Hosts that have changed are skipped.
-func (r *run) bind(saved *planner.Saved) error {
+// bind compares the hosts with the saved plan. Hosts that have changed are skipped, with their links.
+func (r *run) bind(saved *planner.Saved, inputs []planner.HostInput) error {
 	for host, records := range r.s.Records() {
 		for _, rec := range records {
 			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {
@@ -128,12 +129,16 @@ func (r *run) bind(saved *planner.Saved) error {
 			}
 		}
 	}
-	r.skip(planner.Moved(saved.Plan, r.p))
+	r.skip(planner.Moved(saved.Plan, r.s.plan(inputs, saved.Plan.LeftOut)), inputs)
 	return nil
 }
 
-// skip takes the hosts that have changed since the plan was saved out of the plan. moved lists the changes of each host.
-func (r *run) skip(moved map[string][]string) {
+// skip makes the plan without the hosts that have changed since it was saved. moved lists the changes of each host.
+func (r *run) skip(moved map[string][]string, inputs []planner.HostInput) {
+	if len(moved) == 0 {
+		return
+	}
+	r.p = r.s.leave(inputs, moved)
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
 			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Stale = nil, nil, nil, 0, moved[h.Name]

@@ -63,7 +63,9 @@ type SessionOptions struct {
 	User       string // user@machine of the operator
 	// Management allows changes of the operator's own path.
 	Management bool
-	Destroy    bool // undo everything that the fabric made
+	// HalfLinks allows changes at one end of a link whose other end is unreachable, or changed since the plan was saved.
+	HalfLinks bool
+	Destroy   bool // undo everything that the fabric made
 }
 
 // Session is a fabric with a helper on every reachable host.
@@ -73,6 +75,10 @@ type Session struct {
 	Options SessionOptions
 
 	saved *planner.Saved // the plan to apply; nil to make one now
+	// left and behind are of the latest proposed plan: the links and networks that it leaves out, and the hosts with
+	// changes that it therefore leaves out.
+	left   []planner.LeftOut
+	behind map[string]bool
 
 	mu    sync.Mutex
 	known map[string]*state // by host
@@ -193,21 +199,55 @@ func (s *Session) Records() map[string][]resource.Record {
 // Propose makes a plan to show or apply. Unlike Plan, it also asks the hosts' own programs whether they
 // would accept the changes.
 func (s *Session) Propose(ctx context.Context) *planner.Plan {
-	p := s.compare(ctx, !s.Options.Destroy)
+	p, _ := s.propose(ctx)
+	return p
+}
+
+// propose also returns what the plan was made from.
+func (s *Session) propose(ctx context.Context) (*planner.Plan, []planner.HostInput) {
+	inputs := s.inputs(ctx, !s.Options.Destroy)
+	return s.leave(inputs, nil), inputs
+}
+
+// Plan reads all hosts in parallel and compares them with the files. It leaves out the links and networks that the
+// latest proposed plan left out.
+func (s *Session) Plan(ctx context.Context) *planner.Plan {
+	return s.plan(s.inputs(ctx, false), s.left)
+}
+
+func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *planner.Plan {
+	p := planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs, left...)
+	p.Invocation = s.Options.Invocation
+	return p
+}
+
+// leave makes a plan without the links and networks that lack a host: an unreachable one, or a stale one, which changed
+// since the plan was saved. A destroy only removes, which needs no other end.
+func (s *Session) leave(inputs []planner.HostInput, stale map[string][]string) *planner.Plan {
+	missing := map[string]bool{}
+	for _, in := range inputs {
+		if !in.LeftOut && !s.Options.Destroy && (in.Snapshot == nil || stale[in.Name] != nil) {
+			missing[in.Name] = true
+		}
+	}
+	s.left = planner.Leave(s.Fabric, s.Options.Resources.Kinds, inputs, missing)
+	for i := range s.left {
+		s.left[i].Half = s.Options.HalfLinks && (s.saved == nil || s.saved.Plan.Shows(s.left[i]))
+	}
+	p := s.plan(inputs, s.left)
+	s.behind = map[string]bool{}
+	for _, h := range p.Hosts {
+		s.behind[h.Name] = len(h.LeftOut) > 0
+	}
 	s.remark(p)
 	return p
 }
 
-// Plan reads all hosts in parallel and compares them with the files.
-func (s *Session) Plan(ctx context.Context) *planner.Plan { return s.compare(ctx, false) }
-
-// compare makes the plan. With Destroy, no resources are wanted.
-func (s *Session) compare(ctx context.Context, asking bool) *planner.Plan {
+// inputs reads all hosts in parallel for the planner. With Destroy, no resources are wanted.
+func (s *Session) inputs(ctx context.Context, asking bool) []planner.HostInput {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
 	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
-	p := planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs)
-	p.Invocation = s.Options.Invocation
-	return p
+	return inputs
 }
 
 // input reads one host for the planner.

@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host/file"
+	"github.com/fabricform/fabricform/planner"
 )
 
 // tokens authorise a client to end one apply's open transaction on each host: to commit it or to revert it.
@@ -31,6 +32,8 @@ type tokens struct {
 type pendingApply struct {
 	Fabric  *fabric.Fabric `json:"fabric"`
 	Destroy bool           `json:"destroy,omitempty"`
+	// LeftOut lists what the apply left as it was.
+	LeftOut []planner.LeftOut `json:"left_out,omitempty"`
 }
 
 // TokenStore keeps a fabric's tokens on the operator's machine, in one file for each apply: several may be

@@ -2,9 +2,11 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
 )
 
@@ -28,10 +30,28 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 	return r.end(ending, nil)
 }
 
+// omitsPath says why the path is not as declared: the latest proposed plan left it out.
+func (s *Session) omitsPath(p fabric.Path) string {
+	for _, l := range s.left {
+		if !l.Half && (p.Link != nil && l.Kind == planner.OfLink && l.Name == p.Link.Name || p.Network != nil && l.Kind == planner.OfNetwork && l.Name == p.Network.Name) {
+			return fmt.Sprintf("%s was not applied without %s", l, planner.Names(l.Missing))
+		}
+	}
+	return ""
+}
+
+// omitsHost says why the host is not as declared: the latest proposed plan left out some of its changes.
+func (s *Session) omitsHost(host string) string {
+	if !s.behind[host] {
+		return ""
+	}
+	return "its settings depend on what was not applied"
+}
+
 // prove runs the live checks and reports their results after those in already.
 func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
 	unreachable := s.Unreachable()
-	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut, Invocation: s.Options.Invocation,
+	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut, OmitPath: s.omitsPath, OmitHost: s.omitsHost, Invocation: s.Options.Invocation,
 		Progress: func(what string) { e.Progress("%s", what) }}
 	if s.Options.Lab != nil {
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()

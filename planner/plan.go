@@ -96,7 +96,10 @@ type HostPlan struct {
 	Notes       []string  `json:"notes,omitempty"` // remarks that are not about a change
 	Unreachable string    `json:"unreachable,omitempty"`
 	// Stale lists how the host changed since the plan was saved. Such a host is skipped.
-	Stale      []string         `json:"stale,omitempty"`
+	Stale []string `json:"stale,omitempty"`
+	// LeftOut lists resources with changes that the plan does not make, because they belong to a link or network in
+	// Plan.LeftOut.
+	LeftOut    []resource.Addr  `json:"left_out,omitempty"`
 	Unchanged  int              `json:"unchanged"` // resources that are as wanted
 	Management facts.Management `json:"management"`
 }
@@ -110,6 +113,8 @@ type Plan struct {
 	// Vanished lists hosts that the fabric once had and that its files no longer name. The changes that were
 	// made there remain until they are destroyed.
 	Vanished []resource.Member `json:"vanished,omitempty"`
+	// LeftOut lists the links and networks that are left as they are, because hosts at their ends are missing.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
 	// Enrol names the hosts whose recorded roster is out of date.
 	Enrol []string `json:"enrol,omitempty"`
 	// Roster lists the fabric's hosts, including the vanished ones.
@@ -183,20 +188,21 @@ func (p *Plan) Stale() (hosts []string) {
 	return hosts
 }
 
-// Make compares every host. It never fails as a whole: an error of one resource becomes a Problem of its
-// host.
-func Make(fabricName string, kinds resource.Kinds, hosts []HostInput) *Plan {
-	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts))}
+// Make compares every host, except for the links and networks that are left out. It never fails as a whole: an error of
+// one resource becomes a Problem of its host.
+func Make(fabricName string, kinds resource.Kinds, hosts []HostInput, left ...LeftOut) *Plan {
+	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts)), LeftOut: left}
+	ends := endsOf(left)
 	for _, in := range hosts {
 		if !in.LeftOut {
-			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in))
+			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in, ends))
 		}
 	}
 	p.enrol(hosts)
 	return p
 }
 
-func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
+func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[resource.Addr]bool) HostPlan {
 	out := HostPlan{Name: in.Name, Unreachable: in.Unreachable}
 	if in.Snapshot == nil {
 		return out
@@ -209,6 +215,9 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 	}
 	own := ownership(fabricName, kinds, in, ordered)
 	out.Actions, out.Problems = own.undo()
+	left := own.leaveOut(ends, out.Actions)
+	out.Actions = slices.DeleteFunc(out.Actions, left.holds)
+	out.LeftOut = left.changed
 	undone := len(out.Actions) > 0
 	acting := map[resource.Addr]bool{}
 	for _, r := range ordered {
@@ -219,6 +228,13 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 		if !ok {
 			problem(fmt.Sprintf("this build validates %s, but cannot apply it; remove it to apply the rest", r.Addr.Kind))
 			continue
+		}
+		if slices.Contains(left.changed, r.Addr) {
+			continue
+		}
+		partly := left.partly(in.Snapshot, kind, &r)
+		if partly {
+			out.LeftOut = append(out.LeftOut, r.Addr)
 		}
 		d, err := kind.Plan(in.Snapshot, r.Spec)
 		var driver *resource.MissingDriver
@@ -249,7 +265,9 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput) HostPlan {
 			disturbed = disturbed || acting[after]
 		}
 		if len(d.Changes) == 0 {
-			out.Unchanged++
+			if !partly {
+				out.Unchanged++
+			}
 			if disturbed && d.Exists {
 				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
 			}

@@ -58,11 +58,15 @@ func (p *Payload) NeededBy(changes []Change) bool {
 // can cause.
 func New(host, kind, name string, pos fabric.Pos, spec any, after ...Addr) Resource {
 	addr := Addr{Host: host, Kind: kind, Name: name}
+	return Resource{Addr: addr, Spec: encode(spec), After: after, Pos: pos}
+}
+
+func encode(spec any) json.RawMessage {
 	raw, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("encode spec of %s: %v", addr, err))
+		panic(fmt.Sprintf("encode spec: %v", err))
 	}
-	return Resource{Addr: addr, Spec: raw, After: after, Pos: pos}
+	return raw
 }
 
 // Disruption says how a change disturbs traffic. Higher is worse.
@@ -219,8 +223,17 @@ type Fencer[S, T any] interface {
 
 // Wired is a kind whose resources are the declared NICs of the same names. A change may interrupt the
 // traffic of their links.
-type Wired interface {
-	Wired()
+type Wired[S, T any] interface {
+	// Device names the found NIC's device, as atoms do.
+	Device(got *T) string
+	// Common says whether a change of the NIC alters what all members of its network must agree on.
+	Common(want S, got *T, c Change) bool
+}
+
+// Partial is a kind whose resources cover several NICs of a host.
+type Partial[S any] interface {
+	// Without returns the wanted thing with its share of the named NICs left as it is on the host.
+	Without(want S, nics []string) S
 }
 
 // Kind is a provider with its types erased.
@@ -228,6 +241,11 @@ type Kind struct {
 	Name  string
 	Stage string // of all its changes
 	NIC   bool   // it is Wired
+	// Device and Common are those of Wired: "" and false if the NIC is not found.
+	Device func(snap *facts.Snapshot, spec json.RawMessage) string
+	Common func(snap *facts.Snapshot, spec json.RawMessage, c Change) bool
+	// Without is that of Partial; nil if a resource of the kind is made as a whole.
+	Without func(spec json.RawMessage, nics []string) json.RawMessage
 	// Gather is nil if the common facts of a snapshot are enough for the kind.
 	Gather func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error
 	Plan   func(snap *facts.Snapshot, spec json.RawMessage) (Difference, error)
@@ -333,9 +351,37 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return c.Check(ctx, h, s)
 		}
 	}
-	_, k.NIC = p.(Wired)
 	if s, ok := p.(Slow); ok {
 		k.Slow = s.Patience()
+	}
+	if w, ok := p.(Wired[S, T]); ok {
+		k.NIC = true
+		observe := func(snap *facts.Snapshot, raw json.RawMessage) (s S, got *T) {
+			s, err := decode(raw)
+			if err == nil {
+				got, _ = p.Observe(snap, s) // Plan reports the error
+			}
+			return s, got
+		}
+		k.Device = func(snap *facts.Snapshot, raw json.RawMessage) string {
+			if _, got := observe(snap, raw); got != nil {
+				return w.Device(got)
+			}
+			return ""
+		}
+		k.Common = func(snap *facts.Snapshot, raw json.RawMessage, c Change) bool {
+			s, got := observe(snap, raw)
+			return got != nil && w.Common(s, got, c)
+		}
+	}
+	if w, ok := p.(Partial[S]); ok {
+		k.Without = func(raw json.RawMessage, nics []string) json.RawMessage {
+			s, err := decode(raw)
+			if err != nil {
+				return raw // Plan reports the error
+			}
+			return encode(w.Without(s, nics))
+		}
 	}
 	if s, ok := p.(Staged); ok {
 		k.Stage = s.Stage()

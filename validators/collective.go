@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -60,6 +61,8 @@ type job struct {
 	gpus  []int // per host; each GPU runs one rank
 	has   []probe.CollectiveHas
 	mpi   mpi.Release
+	// omitted says why a path between the hosts is not as declared; "" if all are.
+	omitted string
 }
 
 // collectives runs the jobs that the files declare.
@@ -101,6 +104,7 @@ func (r *run) jobs() (out []*job) {
 		for _, p := range asked {
 			if find(p.Endpoints[0].Host) == h.Name {
 				j.wants(p.Validate.NCCL)
+				j.omitted = cmp.Or(j.omitted, r.options.omits(p))
 			}
 		}
 		for _, o := range r.fabric.Hosts {
@@ -147,6 +151,9 @@ func (j *job) prove(ctx context.Context) []Result {
 		if p := j.hosts[i].Problems; len(p) > 0 {
 			return j.skip(BadSettings, "the settings of host "+h.Name+" cannot work: "+p[0].Text)
 		}
+	}
+	if j.omitted != "" {
+		return j.skip(NotApplied, j.omitted)
 	}
 	j.options.progress(fmt.Sprintf("nccl: looking for GPUs and %s on %s", j.check.Run, some(j.names())))
 	look, run := j.look, j.torch

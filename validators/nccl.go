@@ -42,6 +42,9 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 	if snap == nil {
 		return []Result{result(NCCLPort).skips(HostUnreachable, "host unreachable: "+r.options.Unreachable[h.Name])}
 	}
+	if why := r.options.omitsHost(h.Name); why != "" {
+		return []Result{result(NCCLSettings).skips(NotApplied, why)}
+	}
 	for _, p := range nccl.Ports(r.fabric, h, snap) {
 		res := result(NCCLPort)
 		res.Object = p.NIC

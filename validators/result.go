@@ -124,6 +124,7 @@ type SkipReason string
 // The reasons.
 const (
 	HostUnreachable SkipReason = "host_unreachable"
+	NotApplied      SkipReason = "not_applied"    // the apply left it out, because hosts were missing
 	DeviceMissing   SkipReason = "device_missing" // a declared NIC matches no device, or several
 	Disabled        SkipReason = "disabled"       // by a validate block
 	NoAddressPair   SkipReason = "no_address_pair"

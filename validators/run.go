@@ -25,8 +25,12 @@ type Options struct {
 	LabCapGbps  float64                // Gb/s; 0 if links are not limited: speeds are then not judged
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
 	LeftOut     func(host string) bool // hosts to leave out with their links; nil for none
-	Progress    func(string)           // nil: quiet
-	Invocation  fabric.Invocation      // how the operator named the fabric, for commands in cures
+	// OmitPath and OmitHost say why the apply left a path, or a host's own settings, as they were: their checks are
+	// skipped. "" or nil: they are checked.
+	OmitPath   func(fabric.Path) string
+	OmitHost   func(host string) string
+	Progress   func(string)      // nil: quiet
+	Invocation fabric.Invocation // how the operator named the fabric, for commands in cures
 }
 
 func (o Options) progress(what string) {
@@ -36,6 +40,20 @@ func (o Options) progress(what string) {
 }
 
 func (o Options) leftOut(host string) bool { return o.LeftOut != nil && o.LeftOut(host) }
+
+func (o Options) omits(p fabric.Path) string {
+	if o.OmitPath == nil {
+		return ""
+	}
+	return o.OmitPath(p)
+}
+
+func (o Options) omitsHost(host string) string {
+	if o.OmitHost == nil {
+		return ""
+	}
+	return o.OmitHost(host)
+}
 
 // side is one end of a link and its device on the host.
 type side struct {
@@ -115,6 +133,9 @@ func (r *run) trials() []*trial {
 		if r.options.Link == "" || r.options.Link == p.Name || network {
 			t := &trial{run: r, path: p}
 			t.ends, t.skip, t.why = r.ends(p)
+			if why := r.options.omits(p); t.skip == "" && why != "" {
+				t.skip, t.why = NotApplied, why
+			}
 			out = append(out, t)
 		}
 	}

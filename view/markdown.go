@@ -39,8 +39,11 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 			fmt.Fprintf(&b, "- ❌ %s changed since the plan was saved, and was skipped: %s\n", code(h.Name), escape(strings.Join(h.Stale, "; ")))
 		}
 		if h.Unreachable != "" {
-			fmt.Fprintf(&b, "- ⚠️ %s is unreachable and was skipped with its links: %s\n", code(h.Name), escape(h.Unreachable))
+			fmt.Fprintf(&b, "- ⚠️ %s is unreachable and was %s: %s\n", code(h.Name), skipped(p), escape(h.Unreachable))
 		}
+	}
+	for _, l := range leftOut(p) {
+		fmt.Fprintf(&b, "- ⚠️ %s\n", escape(l))
 	}
 	for _, m := range p.Vanished {
 		fmt.Fprintf(&b, "- ⚠️ %s (%s) was removed from the files, but its changes remain; to undo them, run %s\n", code(m.Name), escape(m.Address), code(p.Invocation.Command("destroy", "-host", m.Name)))

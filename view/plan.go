@@ -17,7 +17,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, h := range plan.Hosts {
 		switch {
 		case h.Unreachable != "":
-			p.Linef("%s %s: unreachable; skipped with its links: %s", p.bad("✗"), p.bold(h.Name), h.Unreachable)
+			p.Linef("%s %s: unreachable; %s: %s", p.bad("✗"), p.bold(h.Name), skipped(plan), h.Unreachable)
 		case len(h.Stale) > 0:
 			p.Linef("%s host %s changed since the plan was saved, and is skipped:", p.bad("✗"), p.bold(h.Name))
 			for _, how := range h.Stale {
@@ -25,7 +25,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 			}
 		case len(h.Problems) > 0:
 			p.problems(h)
-		case len(h.Actions) == 0:
+		case len(h.Actions)+len(h.LeftOut) == 0:
 			settled = append(settled, h.Name)
 			resources += h.Unchanged
 		}
@@ -36,6 +36,9 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, g := range plan.Groups() {
 		p.group(g)
 	}
+	for _, l := range leftOut(plan) {
+		p.Linef("%s %s", p.warn("!"), l)
+	}
 	for _, m := range plan.Vanished {
 		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run %s.", p.warn("!"), p.bold(m.Name), m.Address, plan.Invocation.Hint("destroy", "-host", m.Name))
 	}
@@ -43,7 +46,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		p.Linef("%s %s", p.warn("!"), n)
 	}
 	problems, unreachable, stale := plan.Problems(), plan.Unreachable(), plan.Stale()
-	if len(problems)+len(unreachable)+len(stale)+len(notes)+len(plan.Vanished) > 0 {
+	if len(problems)+len(unreachable)+len(stale)+len(notes)+len(plan.LeftOut)+len(plan.Vanished) > 0 {
 		p.Linef("")
 	}
 	switch changes := plan.Changes(); {
@@ -80,10 +83,101 @@ func except(plan *planner.Plan) string {
 	if stale > 0 {
 		parts = append(parts, Count(stale, "host")+" skipped, changed since the plan was saved")
 	}
+	parts = append(parts, countLeftOut(plan)...)
 	if away+stale == len(plan.Hosts) {
 		return ": " + strings.Join(parts, ", ")
 	}
 	return " on the other hosts; " + strings.Join(parts, ", ")
+}
+
+// skipped says what a plan skips with an unreachable host.
+func skipped(plan *planner.Plan) string {
+	if slices.ContainsFunc(plan.LeftOut, func(l planner.LeftOut) bool { return l.Half }) {
+		return "skipped"
+	}
+	return "skipped with its links"
+}
+
+// leftOut says which links and networks a plan leaves as they are and why, and what would be changed on which hosts otherwise.
+func leftOut(plan *planner.Plan) (out []string) {
+	type reason struct {
+		of   planner.Joint
+		why  string
+		half bool
+	}
+	names := map[reason][]string{}
+	var order []reason
+	for _, l := range plan.LeftOut {
+		r := reason{l.Kind, missing(plan, l), l.Half}
+		if names[r] == nil {
+			order = append(order, r)
+		}
+		names[r] = append(names[r], l.Name)
+	}
+	for _, r := range order {
+		what := fmt.Sprintf("%s %s", r.of, planner.Names(names[r]))
+		if len(names[r]) > 1 {
+			what = fmt.Sprintf("%ss %s", r.of, planner.Names(names[r]))
+		}
+		if r.half {
+			out = append(out, fmt.Sprintf("%s: changed at the other ends only, although %s (-allow=half-links)", what, r.why))
+		} else {
+			out = append(out, fmt.Sprintf("%s: left out, because %s", what, r.why))
+		}
+	}
+	hosts := map[string][]string{}
+	var waiting []string
+	for _, h := range plan.Hosts {
+		var things []string
+		for _, a := range h.LeftOut {
+			things = append(things, a.Kind+"."+a.Name)
+		}
+		what := strings.Join(things, ", ")
+		if len(things) > 0 && hosts[what] == nil {
+			waiting = append(waiting, what)
+		}
+		hosts[what] = append(hosts[what], h.Name)
+	}
+	for _, what := range waiting {
+		out = append(out, fmt.Sprintf("%s: the changes of %s are left out with it; to make them nevertheless, run with -allow=half-links", planner.Names(hosts[what]), what))
+	}
+	return out
+}
+
+// missing says why the hosts are missing without which a link or network is left out.
+func missing(plan *planner.Plan, l planner.LeftOut) string {
+	unreachable := plan.Unreachable()
+	var away, stale, parts []string
+	for _, host := range l.Missing {
+		if _, is := unreachable[host]; is {
+			away = append(away, host)
+		} else {
+			stale = append(stale, host)
+		}
+	}
+	if away != nil {
+		parts = append(parts, planner.Names(away)+map[bool]string{true: " is", false: " are"}[len(away) == 1]+" unreachable")
+	}
+	if stale != nil {
+		parts = append(parts, planner.Names(stale)+" changed since the plan was saved")
+	}
+	return strings.Join(parts, ", and ")
+}
+
+// countLeftOut counts the links and networks that a plan leaves as they are.
+func countLeftOut(plan *planner.Plan) (out []string) {
+	for _, of := range []planner.Joint{planner.OfLink, planner.OfNetwork} {
+		n := 0
+		for _, l := range plan.LeftOut {
+			if l.Kind == of && !l.Half {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, Count(n, string(of))+" left out")
+		}
+	}
+	return out
 }
 
 // problems prints why a host cannot be planned.

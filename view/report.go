@@ -93,11 +93,9 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	case n.Fail > 0:
 		p.Linef("%s %s", p.bad("✗ Fabric not verified:"), sum)
 	case slices.ContainsFunc(results, unread):
-		what := "! Nothing was verified:"
-		if n.Pass > 0 {
-			what = "! Partly verified (" + strings.Join(passed(results), ", ") + "):"
-		}
-		p.Linef("%s %s; unreachable hosts were not verified", p.warn(what), sum)
+		p.Linef("%s %s; unreachable hosts were not verified", p.warn(partly(results)), sum)
+	case slices.ContainsFunc(results, func(r validators.Result) bool { return r.Skipped == validators.NotApplied }):
+		p.Linef("%s %s; what was left out was not verified", p.warn(partly(results)), sum)
 	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
 	case n.Warn > 0:
@@ -105,6 +103,14 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	default:
 		p.Linef("%s %s", p.good("✓ "+verified(results, part)+":"), sum)
 	}
+}
+
+// partly names the checks that passed, where others could not be made.
+func partly(results []validators.Result) string {
+	if names := passed(results); len(names) > 0 {
+		return "! Partly verified (" + strings.Join(names, ", ") + "):"
+	}
+	return "! Nothing was verified:"
 }
 
 // verified names the checks that passed. The fabric is verified only if every check of a path was asked for, on all

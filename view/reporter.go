@@ -62,13 +62,14 @@ type PlanSummary struct {
 	Problems    int               `json:"problems"`
 	Unreachable map[string]string `json:"unreachable,omitempty"`
 	Stale       []string          `json:"stale,omitempty"` // hosts that changed since the plan was saved
+	LeftOut     []planner.LeftOut `json:"left_out,omitempty"`
 	Vanished    []string          `json:"vanished,omitempty"`
 	Worst       string            `json:"worst_disruption,omitempty"`
 }
 
 // summarise counts a plan.
 func summarise(p *planner.Plan) PlanSummary {
-	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable(), Stale: p.Stale()}
+	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable(), Stale: p.Stale(), LeftOut: p.LeftOut}
 	for _, m := range p.Vanished {
 		s.Vanished = append(s.Vanished, m.Name)
 	}

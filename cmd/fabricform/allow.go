@@ -18,16 +18,18 @@ const (
 	allowManagement   = "management" // changes to the path of the operator's own connection
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
+	allowHalfLinks    = "half-links" // changes at one end of a link whose other end is missing
 )
 
 func (w *allowances) flag(c *cobra.Command) {
 	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow changes that are refused by default: "+
 		allowManagement+" (changes to the path of your own connection: adds the new path, proves it with a new connection, then removes the old one), "+
-		allowDriverReload+" (interrupts RDMA and the links of the driver's cards), "+allowReboot+" (includes "+allowDriverReload+")")
+		allowDriverReload+" (interrupts RDMA and the links of the driver's cards), "+allowReboot+" (includes "+allowDriverReload+"), "+
+		allowHalfLinks+" (changes one end of a link although the host at the other end is unreachable, or changed since the plan was saved; a saved plan does not hold this permission)")
 }
 
 func (w allowances) check() error {
-	known := []string{allowManagement, allowDriverReload, allowReboot}
+	known := []string{allowManagement, allowDriverReload, allowReboot, allowHalfLinks}
 	for _, what := range w {
 		if !slices.Contains(known, what) {
 			return fmt.Errorf("unknown -allow %s; use one of %s", what, strings.Join(known, ", "))
@@ -37,6 +39,8 @@ func (w allowances) check() error {
 }
 
 func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
+
+func (w allowances) halfLinks() bool { return slices.Contains(w, allowHalfLinks) }
 
 // worst returns the worst disruption that is allowed.
 func (w allowances) worst() resource.Disruption {

@@ -123,7 +123,7 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		if s, err = a.open(ctx, path); err != nil {
 			return nil, err
 		}
-		s.Options.Management = o.allow.management()
+		s.Options.Management, s.Options.HalfLinks = o.allow.management(), o.allow.halfLinks()
 	} else {
 		if err := errors.Join(a.noChoice(path), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
 			return nil, err
@@ -132,6 +132,7 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		if err != nil {
 			return nil, err
 		}
+		so.HalfLinks = o.allow.halfLinks()
 		if s, err = apply.OpenSaved(ctx, saved, so); err != nil {
 			return nil, err
 		}

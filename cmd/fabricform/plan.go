@@ -48,7 +48,7 @@ func planCommand(a *app) *cobra.Command {
 			return err
 		}
 		defer s.Close()
-		s.Options.Management = allow.management()
+		s.Options.Management, s.Options.HalfLinks = allow.management(), allow.halfLinks()
 		p := s.Propose(cmd.Context())
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {

@@ -14,7 +14,7 @@ import (
 // the owned atom. The others show how the variables change, as NCCL reads them. It is pure.
 func diff(want Spec, got *Status) []resource.Change {
 	text, err := want.text()
-	if err != nil || got == nil {
+	if err != nil || got == nil || len(want.LeftOut) > 0 {
 		return nil // Observe reports the error
 	}
 	to := facts.File{FileStat: host.FileStat{Mode: mode}, Text: text}.Digest()

@@ -27,6 +27,8 @@ type Spec struct {
 	Notes   []string `json:"notes,omitempty"` // other facts that the operator should know
 	// Sources makes Gather also read the facts from which settings are derived. Such a spec is only read.
 	Sources bool `json:"sources,omitempty"`
+	// LeftOut names NICs that stay as they are on the host. The settings are derived from all NICs, so the file stays, too.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Status is the file that was found, and its backup.
@@ -62,7 +64,7 @@ func before(file string) string { return file + ".before-fabricform" }
 
 // observe returns the found file, or an error if the settings cannot work or if the file cannot be replaced.
 func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
-	if len(want.Wrong) > 0 {
+	if len(want.Wrong) > 0 && len(want.LeftOut) == 0 {
 		return nil, fmt.Errorf("these NCCL settings cannot work: %s", strings.Join(want.Wrong, "; "))
 	}
 	if err := host.OwnFile(want.File); err != nil {

@@ -41,6 +41,12 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) { retu
 
 func (provider) Diff(want Spec, got *Status) []resource.Change { return diff(want, got) }
 
+// Without leaves the file as it is.
+func (provider) Without(want Spec, nics []string) Spec {
+	want.LeftOut, want.Notes = nics, nil
+	return want
+}
+
 // Stage returns the persist stage: settings are written after the devices that they name are proven.
 func (provider) Stage() string { return resource.StagePersist }
 

@@ -2,6 +2,7 @@ package netif
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -38,10 +39,26 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	for _, m := range h.Routes {
 		spec := MainRouteSpec{NIC: nicOf(h, m.NIC), Route: routeSpec(m.Route)}
-		out = append(out, resource.New(h.Name, KindRoute, m.Name, m.Pos, spec, resource.Addr{Host: h.Name, Kind: KindNIC, Name: m.NIC.NIC}))
+		out = append(out, resource.New(h.Name, KindRoute, m.Name, m.Pos, spec, after(h, m.NIC, m.Src)...))
 	}
 	for _, p := range h.Policy {
-		out = append(out, resource.New(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p), resource.Addr{Host: h.Name, Kind: KindNIC, Name: p.NIC.NIC}))
+		addresses := []netip.Addr{p.From.Addr()}
+		for _, r := range p.Routes {
+			addresses = append(addresses, r.Src)
+		}
+		out = append(out, resource.New(h.Name, KindPolicyRoute, p.Name, p.Pos, policySpec(h, p), after(h, p.NIC, addresses...)...))
+	}
+	return out
+}
+
+// after returns the NICs that come before a route or rule: its own, and those that get its source addresses.
+func after(h *fabric.Host, own fabric.NICRef, addresses ...netip.Addr) []resource.Addr {
+	out := []resource.Addr{{Host: h.Name, Kind: KindNIC, Name: own.NIC}}
+	for _, n := range h.NICs {
+		gets := func(p netip.Prefix) bool { return slices.Contains(addresses, p.Addr()) }
+		if n.Name != own.NIC && slices.ContainsFunc(n.Addresses, gets) {
+			out = append(out, resource.Addr{Host: h.Name, Kind: KindNIC, Name: n.Name})
+		}
 	}
 	return out
 }

@@ -23,8 +23,25 @@ type NICStatus struct {
 
 type nic struct{}
 
-// Wired marks a kind whose resources are declared NICs.
-func (nic) Wired() {}
+// Device returns the name of the interface.
+func (nic) Device(got *NICStatus) string { return got.Link.Name }
+
+// Common reports a change of the MTU, and an address in a subnet that replaces another one. A NIC without addresses does
+// not take part in its network yet.
+func (nic) Common(want NICSpec, got *NICStatus, c resource.Change) bool {
+	in := func(list []netip.Prefix, p netip.Prefix) bool {
+		return slices.ContainsFunc(list, func(o netip.Prefix) bool { return o.Masked() == p.Masked() })
+	}
+	switch {
+	case len(got.Addresses) == 0:
+		return false
+	case c.Atom == got.atom("mtu"):
+		return true
+	}
+	isNew := func(p netip.Prefix) bool { return p.String() == c.To && !in(got.Addresses, p) }
+	isOld := func(p netip.Prefix) bool { return !in(want.Addresses, p) }
+	return c.Address.IsValid() && slices.ContainsFunc(want.Addresses, isNew) && slices.ContainsFunc(got.Addresses, isOld)
+}
 
 // smallestIPv6MTU is IPV6_MIN_MTU of the kernel's include/uapi/linux/ipv6.h: below it,
 // addrconf_notify (net/ipv6/addrconf.c) removes IPv6 from the device.

@@ -27,7 +27,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 		nic := -1
 		for _, a := range r.After {
 			skip = skip || left[a]
-			if i, is := at[a]; is {
+			if i, is := at[a]; is && nic < 0 { // a route's own NIC comes first
 				nic = i
 			}
 		}

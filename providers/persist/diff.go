@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -22,12 +23,18 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	waiting, more, err := waitingFiles(snap, s, wanted)
+	if err != nil {
+		return nil, err
+	}
+	notes = append(notes, more...)
+	wanted = slices.DeleteFunc(wanted, func(f netmanager.File) bool { return waiting[f.Path] })
 	got := &Status{Wanted: wanted, Notes: notes, Found: map[string]facts.File{}}
 	if nobody(snap) {
 		return got, nil // a manager that is stopped temporarily keeps its files
 	}
 	for at, f := range snap.Files {
-		if netmanager.Ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) {
+		if netmanager.Ours(f.Text, s.Fabric) && slices.Contains(folders, path.Dir(at)) && !waiting[at] {
 			got.Found[at] = f
 		}
 	}
@@ -39,18 +46,39 @@ func Observe(snap *facts.Snapshot, s Spec) (*Status, error) {
 			return nil, fmt.Errorf("%s already exists, but fabricform did not write it for the fabric %q: move it away", f.Path, s.Fabric)
 		}
 	}
-	got.takings(snap, s)
+	got.takings(snap, s, waiting)
 	return got, nil
 }
 
-// takings notes which file each manager uses for a NIC, and which one it should use.
-func (got *Status) takings(snap *facts.Snapshot, s Spec) {
+// waitingFiles returns the paths of the wanted files in which a NIC has a share that is left out, and a note on each file
+// whose other shares must wait, too.
+func waitingFiles(snap *facts.Snapshot, s Spec, wanted []netmanager.File) (waiting map[string]bool, notes []string, err error) {
+	waiting = map[string]bool{}
+	if len(s.LeftOut) == 0 {
+		return waiting, nil, nil
+	}
+	rest, _, err := Files(snap, s.others(snap))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range wanted {
+		waiting[f.Path] = !slices.Contains(rest, f)
+		shared := slices.ContainsFunc(rest, func(o netmanager.File) bool { return o.Path == f.Path })
+		if waiting[f.Path] && shared && snap.Files[f.Path].Digest() != digest(f) {
+			notes = append(notes, fmt.Sprintf("%s also configures nic %s, which is left out: what changes in this file does not survive a reboot yet", f.Path, strings.Join(s.LeftOut, ", ")))
+		}
+	}
+	return waiting, notes, nil
+}
+
+// takings notes which file each manager uses for a NIC, and which one it should use. A NIC whose file is waiting has none yet.
+func (got *Status) takings(snap *facts.Snapshot, s Spec, waiting map[string]bool) {
 	ls, err := links(snap, s)
 	if err != nil {
 		return // Files reports the error
 	}
 	for _, l := range ls {
-		if !l.Written() || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
+		if !l.Written() || waiting[l.Manager.File(l)] || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
 			continue
 		}
 		got.Taken = append(got.Taken, Taking{Netdev: l.Link.Name, Now: netmanager.Part.Of(snap).Claims[l.Link.Name].File, Want: l.Manager.Takes(l), link: l})

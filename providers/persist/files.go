@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/netmanager"
+	"github.com/fabricform/fabricform/providers/rxe"
 )
 
 // folders are the folders that may hold our files.
@@ -60,6 +61,34 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	files = append(files, rest...)
 	slices.SortFunc(files, func(a, b netmanager.File) int { return strings.Compare(a.Path, b.Path) })
 	return files, notes, nil
+}
+
+func (s Spec) without(nics []string) Spec {
+	s.LeftOut = nics
+	return s
+}
+
+// others returns the spec of the NICs that are not left out.
+func (s Spec) others(snap *facts.Snapshot) Spec {
+	devices := map[string]bool{}
+	out := s
+	out.NICs = slices.DeleteFunc(slices.Clone(s.NICs), func(n netmanager.NIC) bool {
+		if !slices.Contains(s.LeftOut, n.Name) {
+			return false
+		}
+		if l, err := snap.Find(n.Select); err == nil {
+			devices[l.Name] = true
+		}
+		return true
+	})
+	out.RXE = slices.DeleteFunc(slices.Clone(s.RXE), func(d rxe.Spec) bool {
+		l, err := snap.Find(d.On)
+		return err == nil && devices[l.Name]
+	})
+	if len(out.RXE) == 0 {
+		out.Modules = nil // the modules of the devices
+	}
+	return out
 }
 
 // systemFiles returns the files that no network manager reads.

@@ -55,7 +55,7 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		return got, nil //nolint:nilerr // the kind of the persistent files reports it
 	}
 	for _, l := range ls {
-		if l.Written() && (l.By() == taker || l.By().Fences) && !there(snap, l) && slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
+		if l.Written() && !slices.Contains(want.LeftOut, l.Name) && (l.By() == taker || l.By().Fences) && !there(snap, l) && slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			got.NICs = append(got.NICs, l.Link.Name)
 		}
 	}
@@ -71,6 +71,9 @@ func there(snap *facts.Snapshot, l netmanager.Link) bool {
 
 // taker is the manager that also takes NICs without a file.
 var taker = netmanager.All[slices.IndexFunc(netmanager.All, func(m *netmanager.Manager) bool { return m.Manage != nil })]
+
+// Without does not release the NICs.
+func (handsOff) Without(want Spec, nics []string) Spec { return want.without(nics) }
 
 func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
 	var out []resource.Change
@@ -120,7 +123,7 @@ func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec)
 		return err
 	}
 	for _, l := range ls {
-		if l.Written() && l.By() == taker && !slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
+		if l.Written() && there(snap, l) && l.By() == taker && !slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			if err := manage(ctx, h, l.Link.Name, true); err != nil {
 				return err
 			}

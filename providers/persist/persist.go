@@ -19,6 +19,8 @@ type Spec struct {
 	Modules []string           `json:"modules,omitempty"`
 	RXE     []rxe.Spec         `json:"rxe,omitempty"`
 	Memlock string             `json:"memlock,omitempty"` // "unlimited", a number of bytes, or "" for no change
+	// LeftOut names NICs whose share of the files stays as it is on the host.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // Status compares the wanted files of one host with the found ones.

@@ -53,6 +53,9 @@ func (provider) Diff(_ Spec, got *Status) []resource.Change {
 	return Diff(got)
 }
 
+// Without leaves the files as they are in which one of the NICs has a share.
+func (provider) Without(want Spec, nics []string) Spec { return want.without(nics) }
+
 // Stage is the stage of all changes of this kind, including those that undo a file.
 func (provider) Stage() string { return resource.StagePersist }
 
