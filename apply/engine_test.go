@@ -59,6 +59,7 @@ type toyHost struct {
 	asked     []string
 	on        func(method string)
 	connects  []net.Conn
+	beats     int
 }
 
 func (h *toyHost) snapshot() *facts.Snapshot {
@@ -147,6 +148,9 @@ func (h *toyHost) handlers() map[string]agent.Handler {
 		out[method] = func(_ context.Context, raw json.RawMessage) (any, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
+			if method == "tx.beat" {
+				h.beats++
+			}
 			if method != "tx.beat" && method != "snapshot" {
 				h.asked = append(h.asked, method)
 				if h.running != "" {

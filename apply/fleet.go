@@ -31,6 +31,7 @@ type Fleet struct {
 	// invocation is how the operator named the fabric, for commands in messages.
 	invocation fabric.Invocation
 	kinds      resource.Kinds // they say how long actions may take
+	leases     *Leases
 }
 
 // hostConn is one host and the connection to it.

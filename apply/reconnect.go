@@ -28,6 +28,7 @@ type lockedRef struct {
 // move sets a new token. The caller must hold the lock of the ref.
 func (c *coordinator) move(host string, to calls.TxRef) {
 	c.refs[host].ref = to
+	c.fleet.leases.hold(c.fleet, host, to, c.lease)
 	if c.Moved != nil {
 		c.Moved(host, to)
 	}
@@ -36,7 +37,13 @@ func (c *coordinator) move(host string, to calls.TxRef) {
 func (c *coordinator) renew(ctx context.Context, host string, h *lockedRef) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if c.fleet.leases.over() {
+		return nil
+	}
 	_, err := within(ctx, calls.Beat, c.fleet, host, h.ref, stepPatience)
+	if err == nil {
+		c.fleet.leases.renewed(host)
+	}
 	return err
 }
 

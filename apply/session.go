@@ -56,8 +56,9 @@ type SessionOptions struct {
 	// Glance reads each host once and disconnects: the session can only make a plan.
 	Glance bool
 	Tokens TokenStore
-	Build  string // of this program and of the helpers
-	Source string // of the files
+	Leases *Leases // of the program; may be nil
+	Build  string  // of this program and of the helpers
+	Source string  // of the files
 	// Invocation is how the operator named the fabric, for commands in messages.
 	Invocation fabric.Invocation
 	User       string // user@machine of the operator
@@ -111,7 +112,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		reach = Glance
 	}
 	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, hosts)
-	s.invocation, s.kinds = o.Invocation, o.Resources.Kinds
+	s.invocation, s.kinds, s.leases = o.Invocation, o.Resources.Kinds, o.Leases
 	for name, why := range o.Away {
 		s.hosts[name] = &hostConn{why: errors.New(why)}
 	}

@@ -123,6 +123,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 		}
 		if err == nil {
 			c.refs[host] = &lockedRef{ref: i.TxRef}
+			f.leases.hold(f, host, i.TxRef, o.Lease)
 		}
 		return err
 	}
@@ -140,6 +141,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 		return c, nil
 	}
 	_, back := c.Revert(context.WithoutCancel(ctx), c.Hosts(), "the transaction could not be opened on all hosts")
+	c.Close()
 	if len(held.Hosts) > 0 {
 		return nil, errors.Join(held, back)
 	}
@@ -207,6 +209,7 @@ func (c *coordinator) Leave(hosts []string) {
 	for _, h := range hosts {
 		delete(c.refs, h)
 	}
+	c.fleet.leases.drop(hosts...)
 }
 
 // Refs returns the references to the hosts' transactions, with which another client can continue them.
@@ -220,6 +223,7 @@ func (c *coordinator) Refs() map[string]calls.TxRef {
 
 // Close stops the heartbeats: leases of open transactions then expire.
 func (c *coordinator) Close() {
+	c.fleet.leases.drop(c.Hosts()...)
 	if c.stop != nil {
 		c.stop()
 	}
@@ -253,6 +257,9 @@ func (c *coordinator) Prepare(ctx context.Context) error {
 func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome, err error) {
 	fates = map[string]HostOutcome{}
 	var mu sync.Mutex
+	for _, host := range c.Hosts() {
+		c.fleet.leases.asked(host, "commit")
+	}
 	err = eachHost(c.Hosts(), func(host string) error {
 		_, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, stepPatience)
 		o := HostOutcome{Host: host, Fate: Committed}
@@ -320,6 +327,7 @@ func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls
 	c := &coordinator{fleet: f, fabric: fabric, lease: checkpoint.DefaultLease, refs: map[string]*lockedRef{}}
 	for host, ref := range refs {
 		c.refs[host] = &lockedRef{ref: ref}
+		f.leases.hold(f, host, ref, c.lease)
 		for _, i := range all[host] {
 			if i.ID == ref.ID {
 				f.rememberFormer(host, i)
@@ -374,6 +382,9 @@ func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []strin
 		}
 		f.rememberFormer(host, *i)
 		p := calls.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
+		f.leases.hold(f, host, ref, 0)
+		f.leases.asked(host, "revert")
+		defer f.leases.drop(host)
 		now, err := within(ctx, calls.Revert, f, host, p, revertPatience)
 		o := outcomeOf(host, now)
 		var refused *agent.Error

@@ -36,7 +36,9 @@ func (s *server) settle(ctx context.Context) (*calls.TxInfo, error) {
 	if err != nil || t == nil {
 		return nil, err
 	}
-	s.acting.Lock()
+	if err := s.acting.await(); err != nil {
+		return nil, err
+	}
 	defer s.acting.Unlock()
 	if t, err = g.Settle(ctx, t); err != nil {
 		return nil, fmt.Errorf("revert a transaction whose lease has expired: %w", err)
@@ -93,6 +95,9 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 	err = s.installing()
 	if err == nil {
 		err = s.arm(ctx, t, p)
+	}
+	if err == nil { // without a client, nobody gets the token
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_, back := s.store.Revert(ctx, t.ID, checkpoint.Revert, "the transaction could not be opened", s.restore)

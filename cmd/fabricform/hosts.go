@@ -113,10 +113,11 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.add}
+	a.reaches.Store(true)
 	if a.dial == nil {
 		a.dial = d.Start
 	}
-	o := apply.SessionOptions{Dial: a.dial, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
+	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
 		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {
@@ -227,9 +228,13 @@ type events struct {
 	view.Reporter
 	err     *view.Printer
 	approve bool // approve without asking
+
+	interrupted <-chan struct{} // ends a question
 }
 
-func (a *app) events(approve bool) events { return events{a.report(), a.err, approve} }
+func (a *app) events(approve bool) events {
+	return events{a.report(), a.err, approve, a.interrupted}
+}
 
 func (e events) Progress(format string, args ...any) { e.err.Progressf(format, args...) }
 
@@ -246,11 +251,24 @@ func (e events) Approve(*planner.Plan) error {
 		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to apply without asking")
 	}
 	fmt.Fprint(os.Stderr, "\nApply these changes? Type \"yes\" to apply: ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || strings.TrimSpace(answer) != "yes" {
-		return errors.New("nothing was changed: the answer was not \"yes\"")
+	answers := make(chan string, 1)
+	go func() { // ends with the program if nobody answers
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answers <- line
+	}()
+	select {
+	case answer := <-answers:
+		if strings.TrimSpace(answer) != "yes" {
+			return errors.New("nothing was changed: the answer was not \"yes\"")
+		}
+		return nil
+	case <-e.interrupted:
+		fmt.Fprintln(os.Stderr)
+		return errors.New("nothing was changed: interrupted")
 	}
-	return nil
 }
 
 // exitCodes maps endings to exit codes.

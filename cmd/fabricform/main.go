@@ -62,13 +62,19 @@ func main() {
 }
 
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	a := &app{out: view.New(os.Stdout), err: view.New(os.Stderr)}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	a := &app{out: view.New(os.Stdout), err: view.New(os.Stderr), interrupted: ctx.Done()}
 	a.out.Below(a.err)
+	interrupts := make(chan os.Signal, 2)
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go a.obey(interrupts, cancel) // until the program ends
 	root := rootCommand(a)
 	root.SetArgs(longFlags(args))
 	err := root.ExecuteContext(ctx)
+	if a.leaving.Load() {
+		select {} // leave ends the program
+	}
 	a.warnings.print(a.err)
 	if err == nil {
 		return exitOK

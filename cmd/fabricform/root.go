@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,11 @@ type app struct {
 	asJSON   bool // print lines of JSON on stdout instead of text
 	warnings warnings
 	dial     apply.Dial // nil: over SSH
+
+	interrupted <-chan struct{} // closed by the first interrupt
+	reaches     atomic.Bool     // the command connects to hosts
+	leases      apply.Leases
+	leaving     atomic.Bool // a second interrupt ends the program
 }
 
 func rootCommand(a *app) *cobra.Command {
