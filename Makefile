@@ -3,11 +3,13 @@ MAKEFLAGS += --warn-undefined-variables # a recipe whose variable is gone does n
 GO        ?= go
 LINT      := $(shell $(GO) env GOPATH)/bin/golangci-lint
 LINT_AT   := v2.15.0
-# One id for the builds of all architectures: the hash of what they are built from.
-BUILD_ID  := $(shell cat go.mod go.sum $$(find . -name '*.go' -not -name '*_test.go' | sort) | sha256sum | cut -c1-16)
+# One ID for the builds of all platforms: the hash of the toolchain's version and of all that goes into any of them, by name.
+BUILT_OF  := $(shell { echo ./go.mod; echo ./go.sum; find . -name '*.go' -not -name '*_test.go'; \
+             grep -r --include='*.go' '^//go:embed ' . | sed 's|/[^/]*[.]go://go:embed |/ |' | awk '{for (i = 2; i <= NF; i++) print $$1 $$i}'; } | LC_ALL=C sort -u)
+BUILD_ID  := $(shell { $(GO) env GOVERSION; for f in $(BUILT_OF); do echo $$f; cat $$f; done; } | sha256sum | cut -c1-16)
 GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
 
-.PHONY: help build check lint unit test long e2e demo demo-rdma fuzz bench golden
+.PHONY: help build build-id check lint unit test long e2e demo demo-rdma fuzz bench golden
 
 STEP ?=
 
@@ -18,6 +20,9 @@ build: ## bin/fabricform for this machine, and helpers for linux on amd64 and ar
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform ./cmd/fabricform
 	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-amd64 ./cmd/fabricform
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-arm64 ./cmd/fabricform
+
+build-id: ## the ID of a build of these files, and what it is the hash of
+	@printf '%s\n' $(BUILD_ID) $(BUILT_OF)
 
 check: lint unit ## format, vet, lint and unit tests: no root, no network
 

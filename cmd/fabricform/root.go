@@ -23,8 +23,9 @@ import (
 // version is the release, set by the linker; "dev" satisfies every required_version.
 var version = "dev"
 
-// linkedID is the hash of the sources, set by the linker in `make build`, so that the builds for
-// all architectures share it. A plain `go build` leaves it empty, and the program's own hash is used.
+// linkedID is the hash of the sources, the embedded files and the toolchain's version, set by the linker in `make
+// build`, so that the builds for all platforms share it. A plain `go build` leaves it empty, and the program has an ID of
+// its own: then only the same file can be the helper.
 var linkedID string
 
 // buildID names this build. A host's helper must be of the same build as the client.

@@ -1,0 +1,46 @@
+package transport
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestAPlainBuildHasAnID: without one from `make build`, it is read from the head of the file, on every platform that
+// programs are built for. The same source gives the same ID, and another source another.
+func TestAPlainBuildHasAnID(t *testing.T) {
+	dir := t.TempDir()
+	build := func(platform, text string) string {
+		t.Helper()
+		source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("go", "build", "-o", program, source)
+		cmd.Env = append(os.Environ(), "GOOS="+platform, "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		id, err := goBuildID(program)
+		if err != nil || len(id) < 40 {
+			t.Fatalf("%s: %q, %v", platform, id, err)
+		}
+		return string(id)
+	}
+	for _, platform := range []string{"linux", "darwin", "windows"} {
+		first := build(platform, "package main\nfunc main() {}\n")
+		if again := build(platform, "package main\nfunc main() {}\n"); again != first {
+			t.Errorf("%s: %q, then %q", platform, first, again)
+		}
+		if other := build(platform, "package main\nfunc main() { println() }\n"); other == first {
+			t.Errorf("%s: two programs have the ID %q", platform, other)
+		}
+	}
+	if id, err := goBuildID(filepath.Join(dir, "main.go")); err == nil {
+		t.Errorf("a file that is no program has the ID %q", id)
+	}
+	if id, err := OwnID(); err != nil || !versionID.MatchString(id) {
+		t.Errorf("%q, %v", id, err)
+	}
+}
