@@ -374,6 +374,8 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 		{name: "all commit", ending: Done, values: "22", fates: "a committed, b committed"},
 		{name: "one fails and all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
+		{name: "a host's command can be pasted", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "run `fabricform rollback -lab -var=n=1 f.hcl`",
+			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = errors.New("run `fabricform rollback`") }},
 		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted", says: "the driver refuses",
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
 		{name: "one fails and what was done stays", options: Options{OnFailure: Stop}, ending: Failed, values: "21", fates: "a committed, b committed", says: "apply stopped",

@@ -220,7 +220,12 @@ func (f *Fleet) Call(ctx context.Context, host, method string, params, result an
 	if err != nil {
 		return err
 	}
-	return c.Call(ctx, host, method, params, result)
+	err = c.Call(ctx, host, method, params, result)
+	var said *agent.Error
+	if errors.As(err, &said) {
+		said.Message = f.invocation.Fill(said.Message)
+	}
+	return err
 }
 
 // Read reads a host's facts and ownership records. With asking, for a plan that will be shown, it also looks

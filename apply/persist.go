@@ -42,6 +42,7 @@ func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error
 			outcomes[i].recordPersisted(r)
 		}
 		if r.Failed != nil {
+			r.Failed.Message = c.fleet.invocation.Fill(r.Failed.Message)
 			return fmt.Errorf("write the persistent configuration: %w", r.Failed)
 		}
 		return nil

@@ -219,6 +219,14 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan {
 func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *planner.Plan {
 	p := planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs, left...)
 	p.Invocation = s.Options.Invocation
+	for _, h := range p.Hosts {
+		for i := range h.Problems {
+			h.Problems[i].Message = p.Invocation.Fill(h.Problems[i].Message)
+		}
+		for i := range h.Notes {
+			h.Notes[i] = p.Invocation.Fill(h.Notes[i])
+		}
+	}
 	return p
 }
 

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -32,6 +33,28 @@ func (i Invocation) Command(words ...string) string {
 
 // Hint is Command as messages show it.
 func (i Invocation) Hint(words ...string) string { return "`" + i.Command(words...) + "`" }
+
+// unfilled matches a command of lower-case words and flags.
+var unfilled = regexp.MustCompile("`fabricform ([a-z-][a-z.,-]*(?: [a-z-][a-z.,-]*)*)`")
+
+// Fill completes the commands in a message that was written without knowing how the operator named the fabric: on a host,
+// or in a room below. Such a message has only the words, as in "run `fabricform rollback`".
+func (i Invocation) Fill(message string) string {
+	return unfilled.ReplaceAllStringFunc(message, func(command string) string {
+		words := strings.Fields(strings.Trim(command, "`"))[1:]
+		if words[0] != "explain" && words[0] != "lab" {
+			return i.Hint(words...)
+		}
+		by := Invocation{Path: i.Path, Flags: slices.DeleteFunc(slices.Clone(i.Flags), func(flag string) bool { return flag == "-lab" || strings.HasPrefix(flag, "-lab=") })}
+		if words[0] == "explain" { // its argument is a file
+			if by.Path != "" {
+				by.Flags = append(by.Flags, "-fabric="+by.Path)
+			}
+			by.Path = ""
+		}
+		return by.Hint(words...)
+	})
+}
 
 // quote quotes a word for a shell, unless no shell would change it.
 func quote(word string) string {

@@ -21,3 +21,22 @@ func TestCommandsCanBePasted(t *testing.T) {
 		}
 	}
 }
+
+// TestMessagesOfHostsAreFilled: a host does not know how the operator named the fabric.
+func TestMessagesOfHostsAreFilled(t *testing.T) {
+	by := Invocation{Flags: []string{"-lab=pair", "-var=n=1"}, Path: "f.hcl"}
+	for message, want := range map[string]string{
+		"fix it, or run `fabricform rollback`":       "fix it, or run `fabricform rollback -lab=pair -var=n=1 f.hcl`",
+		"`fabricform verify -only link,ping` checks": "`fabricform verify -only link,ping -lab=pair -var=n=1 f.hcl` checks",
+		"`fabricform lab up -backend vm`":            "`fabricform lab up -backend vm -var=n=1 f.hcl`",
+		"`fabricform explain nccl.conf`":             "`fabricform explain nccl.conf -var=n=1 -fabric=f.hcl`",
+		"`fabricform plan f.hcl; id`, `reboot`":      "`fabricform plan f.hcl; id`, `reboot`",
+	} {
+		if got := by.Fill(message); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := (Invocation{}).Fill("`fabricform explain x.conf`"); got != "`fabricform explain x.conf`" {
+		t.Error(got)
+	}
+}

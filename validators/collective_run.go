@@ -214,7 +214,7 @@ func (j *job) logged(logs []log) (out []Result) {
 		if !informs && !warns {
 			continue // the log has only torch's messages
 		}
-		for _, f := range explain.Explain("rank.log", e.text, j.fabric).Findings {
+		for _, f := range explain.Explain("rank.log", e.text, j.fabric, j.options.Invocation).Findings {
 			key := said{e.host, f.Summary, f.Wrong}
 			if f.Severity == env.Note || known[key] {
 				continue

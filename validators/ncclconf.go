@@ -37,7 +37,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 		res.Found = "as derived"
 		return []Result{res}
 	}
-	report := explain.Explain(at, found.Text, f)
+	report := explain.Explain(at, found.Text, f, by)
 	said, more := 0, report.More
 	for _, finding := range report.Findings {
 		switch {
@@ -54,7 +54,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 	if more > 0 {
 		res := result(ConfFinding, 0)
 		res.Verdict, res.Values = Warn, []Measurement{{Name: MetricFindingsOmitted, Value: float64(more)}}
-		res.Cure = "copy the file and run `fabricform explain` on it"
+		res.Cure = by.Fill("copy the file here and run `fabricform explain nccl.conf`")
 		out = append(out, res)
 	}
 	return out

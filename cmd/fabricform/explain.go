@@ -27,17 +27,19 @@ The exit code is 1 if there are errors.`,
 		Example: "  fabricform explain run.sh\n  fabricform explain -fabric examples/roce-pair.hcl /etc/nccl.conf\n  NCCL_DEBUG=INFO ./all_reduce_perf 2>&1 | fabricform explain -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var f *fabric.Fabric
+			var by fabric.Invocation
 			if path != "" {
 				var err error
 				if f, err = a.load(path); err != nil {
 					return err
 				}
+				by = a.invocation(f, path)
 			}
 			text, err := readExplained(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
-			report := explain.Explain(args[0], string(text), f)
+			report := explain.Explain(args[0], string(text), f, by)
 			if asJSON {
 				err = a.out.ExplainedJSON(report)
 			} else {

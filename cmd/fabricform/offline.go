@@ -113,7 +113,7 @@ func fmtCommand(a *app) *cobra.Command {
 				return exitWith(exitError)
 			}
 			if check && changed > 0 {
-				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run `fabricform fmt`", changed, len(paths))}
+				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run %s", changed, len(paths), fabric.Invocation{Path: fabricArg(args)}.Hint("fmt"))}
 			}
 			return nil
 		},

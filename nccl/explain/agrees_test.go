@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
@@ -48,7 +49,7 @@ func TestNCCLAgrees(t *testing.T) {
 		}
 	}
 	// Lines that NCCL lost must be among our findings.
-	report := asText(Explain("nccl.conf", string(conf), nil))
+	report := asText(Explain("nccl.conf", string(conf), nil, fabric.Invocation{}))
 	for _, lost := range []string{`Write NCCL_IB_TC=160.`, `Write NCCL_IB_SL=3.`, "line 12: error:  Quotes become part of the value", "line 13: warning:  Windows line endings", "line 15: warning: NCCL_IB_RETRY_CNT Set twice", "line 11: warning:  Comment that NCCL reads as a variable"} {
 		if !strings.Contains(report, lost) {
 			t.Errorf("%q is not in\n%s", lost, report)

@@ -71,8 +71,8 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 }
 
 // Explain reads a file. The name distinguishes nccl.conf (it ends in .conf) from a list of exports. f may
-// be nil.
-func Explain(name, text string, f *fabric.Fabric) Explanation {
+// be nil; by is how the operator named it.
+func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanation {
 	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
 	kind := detect(name, text)
 	switch kind {
@@ -86,6 +86,9 @@ func Explain(name, text string, f *fabric.Fabric) Explanation {
 		r.conf(text)
 	}
 	slices.SortStableFunc(r.out, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	for i := range r.out {
+		r.out[i].Instead = by.Fill(r.out[i].Instead)
+	}
 	out := Explanation{Kind: kind, Findings: r.out, More: r.dropped}
 	if out.Findings == nil {
 		out.Findings = []Finding{}

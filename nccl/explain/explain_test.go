@@ -75,7 +75,7 @@ func TestFilesExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := filepath.Base(file)
-		got := asText(Explain(name, string(text), load(t, fabrics[name])))
+		got := asText(Explain(name, string(text), load(t, fabrics[name]), fabric.Invocation{}))
 		golden := file + ".txt"
 		if *update {
 			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -106,7 +106,7 @@ func TestEachTrapOfTheNotesIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report := Explain(file, string(text), load(t, fabrics[file]))
+		report := Explain(file, string(text), load(t, fabrics[file]), fabric.Invocation{})
 		for _, trap := range traps {
 			line, summary, _ := strings.Cut(trap, " ")
 			found := false
@@ -139,7 +139,7 @@ func TestWhatIsRightIsLeftAlone(t *testing.T) {
 		"nccl.conf": "# the fabric's NICs\nNCCL_IB_HCA==mlx5_0,mlx5_1\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n",
 		"run.sh":    "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_SOCKET_IFNAME==ens19f0np0\nexport NCCL_CROSS_NIC=0 # stay\ntorchrun train.py \"$@\"\n",
 	} {
-		if r := Explain(name, text, load(t, "roce-pair")); len(r.Findings) != 0 {
+		if r := Explain(name, text, load(t, "roce-pair"), fabric.Invocation{}); len(r.Findings) != 0 {
 			t.Errorf("%s", asText(r))
 		}
 	}
@@ -154,13 +154,13 @@ func TestTheFabricIsHeldAgainst(t *testing.T) {
 		"NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==eno1\nNCCL_CROSS_NIC=0\n": "Not a NIC of the fabric",
 		"NCCL_IB_HCA==ens19f0np0,ens19f1np1\nNCCL_CROSS_NIC=0\n":         "Interface instead of an RDMA device",
 	} {
-		r := Explain("nccl.conf", text, f)
+		r := Explain("nccl.conf", text, f, fabric.Invocation{})
 		if len(r.Findings) == 0 || !strings.Contains(asText(r), want) {
 			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
 	f.Hosts[1].NICs[0].Netdev = "other0"
-	if r := Explain("nccl.conf", "NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n", f); !r.Failed() || !strings.Contains(asText(r), "Not on every host") {
+	if r := Explain("nccl.conf", "NCCL_IB_HCA==a,b\nNCCL_SOCKET_IFNAME==ens19f0np0\nNCCL_CROSS_NIC=0\n", f, fabric.Invocation{}); !r.Failed() || !strings.Contains(asText(r), "Not on every host") {
 		t.Error(asText(r))
 	}
 }
@@ -178,11 +178,11 @@ func TestLaunchersOfOtherKinds(t *testing.T) {
 		"sudo rdma link add rxe0 type rxe netdev eth0\n":                                                     "Until the next reboot",
 		"sudo ip rule add from 10.0.0.1 lookup 7\nip route add 10.0.0.0/8 via 10.0.0.2 src 10.0.0.1 table 7": "Until the next reboot",
 	} {
-		if r := Explain("x", text, nil); !strings.Contains(asText(r), want) {
+		if r := Explain("x", text, nil, fabric.Invocation{}); !strings.Contains(asText(r), want) {
 			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
-	if r := Explain("x", "NCCL_IB_HCA=$HCA ./job\n", nil); r.Failed() {
+	if r := Explain("x", "NCCL_IB_HCA=$HCA ./job\n", nil, fabric.Invocation{}); r.Failed() {
 		t.Errorf("a shell decides over the value: %s", asText(r))
 	}
 }
@@ -202,7 +202,7 @@ func FuzzExplain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, against := range []*fabric.Fabric{nil, model} {
 			lines := strings.Count(text, "\n") + 1
-			for _, found := range Explain(name, text, against).Findings {
+			for _, found := range Explain(name, text, against, fabric.Invocation{}).Findings {
 				if found.Line < 0 || found.Line > lines || found.Summary == "" || found.Wrong == "" {
 					t.Fatalf("%+v", found)
 				}
@@ -216,7 +216,7 @@ func TestUnknownNamesAreCounted(t *testing.T) {
 	for i := range 1200 {
 		fmt.Fprintf(&text, "export NCCL_NO_SUCH_%d=1\n", i)
 	}
-	r := Explain("x", text.String(), nil)
+	r := Explain("x", text.String(), nil, fabric.Invocation{})
 	if len(r.Findings) != maxUnknown || r.More != 1200-maxUnknown {
 		t.Errorf("%d findings, and %d more", len(r.Findings), r.More)
 	}
@@ -227,9 +227,9 @@ func TestEqualFilesAreExplainedAlike(t *testing.T) {
 	for i := range 50 {
 		text += fmt.Sprintf("ip route add 10.0.0.0/8 dev eth0 table %d; ", 100+i)
 	}
-	first := asText(Explain("x", text, nil))
+	first := asText(Explain("x", text, nil, fabric.Invocation{}))
 	for range 5 {
-		if again := asText(Explain("x", text, nil)); again != first {
+		if again := asText(Explain("x", text, nil, fabric.Invocation{})); again != first {
 			t.Fatal(cmp.Diff(first, again))
 		}
 	}
@@ -237,7 +237,7 @@ func TestEqualFilesAreExplainedAlike(t *testing.T) {
 
 func TestLongCommandsAreCutBetweenLetters(t *testing.T) {
 	for pad := range 4 {
-		r := Explain("x", "modprobe "+strings.Repeat("x", pad)+strings.Repeat("€", 100)+"\n", nil)
+		r := Explain("x", "modprobe "+strings.Repeat("x", pad)+strings.Repeat("€", 100)+"\n", nil, fabric.Invocation{})
 		if len(r.Findings) != 1 || !utf8.ValidString(r.Findings[0].Wrong) || len(r.Findings[0].Wrong) > 150 {
 			t.Errorf("%+v", r.Findings)
 		}
@@ -265,7 +265,7 @@ func TestLongFilesTakeLinearTime(t *testing.T) {
 			}
 			runtime.GC() // what this one finds to collect is its own
 			start := processorTime(t)
-			Explain(name, b.String(), nil)
+			Explain(name, b.String(), nil, fabric.Invocation{})
 			return processorTime(t) - start
 		}
 		small, large := time.Hour, time.Hour
@@ -306,7 +306,7 @@ func TestWhatIsRenderedIsRight(t *testing.T) {
 			}
 			name := map[string]string{"conf": "nccl.conf"}[format]
 			for part := range strings.SplitSeq(string(text), "# host ") {
-				if r := Explain(name, "# "+part, load(t, filepath.Base(filepath.Dir(file)))); len(r.Findings) > 0 {
+				if r := Explain(name, "# "+part, load(t, filepath.Base(filepath.Dir(file))), fabric.Invocation{}); len(r.Findings) > 0 {
 					t.Errorf("%s: %s", file, asText(r))
 				}
 			}
@@ -323,18 +323,26 @@ func TestLinesOfRealLogs(t *testing.T) {
 		"node:1:1 [0] NCCL INFO NET/IB: GPU Direct RDMA Disabled for HCA 0 'mlx5_0'":                                                        "No GPUDirect RDMA",
 		"a:1:1 [0] NCCL INFO Using network Socket\nb:1:1 [0] NCCL INFO Using network Socket":                                                "b uses TCP sockets",
 	} {
-		if r := Explain("log", text+"\n", nil); r.Kind != Log || !strings.Contains(asText(r), want) {
+		if r := Explain("log", text+"\n", nil, fabric.Invocation{}); r.Kind != Log || !strings.Contains(asText(r), want) {
 			t.Errorf("%q: %s", text, asText(r))
 		}
 	}
 	// A log's middle may be gone, and half of a line with it.
 	f := load(t, "roce-pair")
 	f.NCCL.SocketIfname = "eno1"
-	if r := Explain("log", "a:1:1 [0] NCCL INFO NET/Socket : Using [\na:1:1 [0] NCCL INFO Bootstrap : Using [0]\n", f); len(r.Findings) > 0 {
+	if r := Explain("log", "a:1:1 [0] NCCL INFO NET/Socket : Using [\na:1:1 [0] NCCL INFO Bootstrap : Using [0]\n", f, fabric.Invocation{}); len(r.Findings) > 0 {
 		t.Errorf("%s", asText(r))
 	}
 	quiet := "a:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:10.0.1.1<0>\na:1:1 [0] NCCL INFO Using network Socket\n"
-	if r := Explain("log", quiet, nil); r.Failed() {
+	if r := Explain("log", quiet, nil, fabric.Invocation{}); r.Failed() {
 		t.Errorf("sockets were asked for: %s", asText(r))
+	}
+}
+
+// TestCommandsNameTheFabric: what is told to run can be pasted.
+func TestCommandsNameTheFabric(t *testing.T) {
+	r := Explain("x", "rsync -z a b:\n", nil, fabric.Invocation{Flags: []string{"-var=n=1"}, Path: "f.hcl"})
+	if !strings.Contains(asText(r), "`fabricform verify -var=n=1 f.hcl`") {
+		t.Error(asText(r))
 	}
 }

@@ -57,7 +57,7 @@ func foreign(file, text string) string {
 	if len(names) > 5 {
 		sets += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	return fmt.Sprintf("%s already exists, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain` shows the problems in the file", file, sets, before(file))
+	return fmt.Sprintf("%s already exists, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain nccl.conf` shows the problems in a copy of the file", file, sets, before(file))
 }
 
 // variables returns the differences of two files as NCCL reads them, in the order of the second file.
