@@ -168,7 +168,7 @@ func (g *gpus) force(t *testing.T, name string, f *fabric.Fabric, settings map[s
 	both.Wait()
 	var out strings.Builder
 	for i, host := range []string{"a", "b"} {
-		for _, found := range explain.Explain("rank.log", g.log(t, name, host, i), f).Findings {
+		for _, found := range explain.Explain("rank.log", g.log(t, name, host, i), f, fabric.Invocation{}).Findings {
 			fmt.Fprintf(&out, "%s %s:%d: %s: %s\n", found.Severity, host, found.Line, found.Summary, found.Detail())
 		}
 	}
@@ -226,7 +226,7 @@ func TestNCCLOnTwoGPUs(t *testing.T) {
 	t.Run("typo", func(t *testing.T) {
 		f := railFabric(t, python, `socket_ifname = "rail1"`)
 		const text = "NCCL_SOCKET_IFNAM==rail1\n"
-		before := fmt.Sprintf("%+v", explain.Explain("nccl.conf", text, f).Findings)
+		before := fmt.Sprintf("%+v", explain.Explain("nccl.conf", text, f, fabric.Invocation{}).Findings)
 		g.write(t, "typo-before.txt", before)
 		if !strings.Contains(before, "NCCL_SOCKET_IFNAME") {
 			t.Error("the typo is not named before the run: " + before)
