@@ -44,6 +44,7 @@ type faultLab struct {
 	addr   map[string]string // of the hosts
 	roots  map[string]string // of the hosts' file systems
 	old    map[string]string
+	agent  string // the SSH agent's socket of an apply; "" for none
 }
 
 // newPairLab is the pair, with things of others beside what a plan touches: they must come back too.
@@ -158,7 +159,7 @@ func (l *faultLab) tryApplyOf(fabric string, n int, fault func(client *os.Proces
 	cmd := exec.Command(bin, append(append([]string{"apply", "-lab", "-auto-approve", "-no-verify"}, flags...), fabric)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "NO_COLOR=1", "SSH_AUTH_SOCK=")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "NO_COLOR=1", "SSH_AUTH_SOCK="+l.agent)
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func TestFaults(t *testing.T) {
 		rows []faultRow
 	}{
 		"client": {newPairLab, clientRows()}, "operator": {newPairLab, slices.Concat(operatorRows(), lastRows())}, "path": {newPairLab, pathRows()},
-		"disk": {newPairLab, diskRows()}, "fleet": {func(*testing.T) *faultLab { return nil }, fleetRows()},
+		"disk": {newPairLab, diskRows()}, "hang": {newPairLab, hangRows()}, "fleet": {func(*testing.T) *faultLab { return nil }, fleetRows()},
 	} {
 		rows := slices.DeleteFunc(group.rows, passed.skip)
 		if len(rows) == 0 {
