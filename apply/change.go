@@ -98,7 +98,7 @@ func (r *run) persist(ctx context.Context, tx *coordinator, why error) error {
 	case ctx.Err() != nil:
 		return errInterrupted
 	}
-	return orInterrupted(ctx, errors.Join(tx.Reach(ctx), r.s.converge(ctx, plannedHosts(r.p), resource.StagePersist)))
+	return withInterrupt(ctx, errors.Join(tx.Reach(ctx), r.s.converge(ctx, plannedHosts(r.p), resource.StagePersist)))
 }
 
 // revert rolls all hosts back.

@@ -457,6 +457,23 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 				y.lasts = true
 				y.interrupt("a", "tx.persist", cancel)
 			}},
+		{name: "an interrupt right after a host refused to prepare", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted\nhost b: the disk is full",
+			set: func(y *toys, cancel func()) {
+				refused := make(chan struct{})
+				y.hosts["b"].fails["tx.prepare"] = errors.New("the disk is full")
+				y.hosts["b"].on = func(method string) {
+					if method == "tx.prepare" {
+						close(refused)
+					}
+				}
+				y.hosts["a"].on = func(method string) {
+					if method == "tx.prepare" {
+						<-refused
+						time.Sleep(time.Second) // b's answer arrives
+						cancel()
+					}
+				}
+			}},
 		{name: "an interrupt in the commits", ending: Done, values: "22", fates: "a committed, b committed",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.commit", cancel) }},
 		{name: "an interrupt in the histories", ending: Done, values: "22", fates: "a committed, b committed",

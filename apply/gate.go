@@ -30,14 +30,37 @@ func (r *run) gate(ctx context.Context, tx *coordinator, baseline []validators.R
 	if err == nil {
 		err = tx.Prepare(ctx)
 	}
-	return orInterrupted(ctx, err)
+	return withInterrupt(ctx, err)
 }
 
-// orInterrupted replaces the error of a check by "interrupted" if there was an interrupt. Otherwise the error would
-// blame a host whose check was only cut short.
+// orInterrupted replaces the error of one host's check by "interrupted" if there was an interrupt before. Otherwise the
+// error would blame a host whose check was only cut short.
 func orInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
+	}
+	return err
+}
+
+// withInterrupt returns the errors that were found before an interrupt, and the interrupt.
+func withInterrupt(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return errors.Join(errInterrupted, found(err))
+}
+
+// found returns the errors that no interrupt caused.
+func found(err error) error {
+	if all, joined := err.(interface{ Unwrap() []error }); joined {
+		var out []error
+		for _, e := range all.Unwrap() {
+			out = append(out, found(e))
+		}
+		return errors.Join(out...)
+	}
+	if errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) {
+		return nil
 	}
 	return err
 }

@@ -233,11 +233,11 @@ func (c *coordinator) Close() {
 // Reach checks that every host accepts a new connection. It retries for a while.
 func (c *coordinator) Reach(ctx context.Context) error {
 	return eachHost(c.Hosts(), func(host string) error {
-		ctx, cancel := context.WithTimeout(ctx, min(c.lease, 40*time.Second))
+		patient, cancel := context.WithTimeout(ctx, min(c.lease, 40*time.Second))
 		defer cancel()
-		client, err := c.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) { return c.fleet.redial(ctx, host) })
+		client, err := c.fleet.retryConnect(patient, func(ctx context.Context) (*agent.Client, error) { return c.fleet.redial(ctx, host) })
 		if err != nil {
-			return fmt.Errorf("the host no longer accepts a new connection: %w", err)
+			return orInterrupted(ctx, fmt.Errorf("the host no longer accepts a new connection: %w", err))
 		}
 		client.Close()
 		return nil
@@ -248,7 +248,7 @@ func (c *coordinator) Reach(ctx context.Context) error {
 func (c *coordinator) Prepare(ctx context.Context) error {
 	return eachHost(c.Hosts(), func(host string) error {
 		_, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref, stepPatience)
-		return err
+		return orInterrupted(ctx, err)
 	})
 }
 

@@ -187,8 +187,8 @@ func hostHas(h *Host, a netip.Addr) bool {
 	})
 }
 
-// CheckEntries returns an error if a list of blocks has a null entry or a link does not have two ends, as may be in a
-// fabric that is read from JSON. Check does not expect that.
+// CheckEntries returns an error if a list of blocks has a null entry, a link does not have two ends, or a block says that it
+// is Invalid, as may be in a fabric that is read from JSON. Check does not expect that.
 func (f *Fabric) CheckEntries() error {
 	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil)
 	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
@@ -200,5 +200,41 @@ func (f *Fabric) CheckEntries() error {
 	if slices.ContainsFunc(f.Links, func(l *Link) bool { return len(l.Endpoints) != 2 }) {
 		return errors.New("its fabric has a link that does not have two ends")
 	}
+	if slices.ContainsFunc(f.blocks(), func(b Block) bool { return b.Invalid }) {
+		return errors.New("its fabric has a block that says not to be checked")
+	}
 	return nil
+}
+
+// blocks returns all blocks of the fabric.
+func (f *Fabric) blocks() []Block {
+	out := []Block{f.NCCL.Block}
+	for _, l := range f.Links {
+		out = append(out, l.Block)
+	}
+	for _, n := range f.Networks {
+		out = append(out, n.Block)
+	}
+	for _, h := range f.Hosts {
+		out = append(out, h.Block, h.NCCL.Block)
+		for _, n := range h.NICs {
+			out = append(out, n.Block)
+		}
+		for _, r := range h.Routes {
+			out = append(out, r.Block)
+		}
+		for _, p := range h.Policy {
+			out = append(out, p.Block)
+			for _, r := range p.Routes {
+				out = append(out, r.Block)
+			}
+		}
+		for _, x := range h.RXE {
+			out = append(out, x.Block)
+		}
+		if h.OFED != nil {
+			out = append(out, h.OFED.Block)
+		}
+	}
+	return out
 }

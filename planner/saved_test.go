@@ -36,14 +36,15 @@ func TestOnlyWhatWasSavedIsRead(t *testing.T) {
 		"of a host without a block":       {sealed(`{"id":"1","fabric":{"Name":"f"},"plan":{"fabric":"f","hosts":[{"name":"z"}]}}`), `it plans host "z", which is not declared`},
 		"of another host's resource": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","actions":[{"resource":{"addr":{"host":"z","kind":"nic","name":"r"}}}]}]}}`),
 			`it plans z.nic.r on host "a"`},
-		"with null for a host":       {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[null]},"plan":{"fabric":"f"}}`), "corrupt: its fabric has null in a list of blocks; save it again"},
-		"with null for a link":       {sealed(`{"id":"1","fabric":{"Name":"f","Links":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
-		"with a link of one end":     {sealed(`{"id":"1","fabric":{"Name":"f","Links":[{"Name":"l","Endpoints":[{}]}]},"plan":{"fabric":"f"}}`), "a link that does not have two ends"},
-		"with null for a network":    {sealed(`{"id":"1","fabric":{"Name":"f","Networks":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
-		"with null for a NIC":        {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[null]}]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
-		"with an unknown disruption": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","actions":[{"changes":[{"disruption":7}]}]}]}}`), "corrupt: unknown disruption 7; save it again"},
-		"of files that do not pass":  {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[{"Host":"a","Name":"r","Addresses":["127.0.0.1/8"]}]}]},"plan":{"fabric":"f"}}`), "Not a host address"},
-		"that was refused":           {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","problems":[{"message":"no such device"}]}]}}`), "no such device"},
+		"with null for a host":          {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[null]},"plan":{"fabric":"f"}}`), "corrupt: its fabric has null in a list of blocks; save it again"},
+		"with null for a link":          {sealed(`{"id":"1","fabric":{"Name":"f","Links":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
+		"with a link of one end":        {sealed(`{"id":"1","fabric":{"Name":"f","Links":[{"Name":"l","Endpoints":[{}]}]},"plan":{"fabric":"f"}}`), "a link that does not have two ends"},
+		"with null for a network":       {sealed(`{"id":"1","fabric":{"Name":"f","Networks":[null]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
+		"with null for a NIC":           {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[null]}]},"plan":{"fabric":"f"}}`), "null in a list of blocks"},
+		"with an unknown disruption":    {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","actions":[{"changes":[{"disruption":7}]}]}]}}`), "corrupt: unknown disruption 7; save it again"},
+		"of files that do not pass":     {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[{"Host":"a","Name":"r","Addresses":["127.0.0.1/8"]}]}]},"plan":{"fabric":"f"}}`), "Not a host address"},
+		"that says not to check a link": {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a","NICs":[{"Host":"a","Name":"r"}]}],"Links":[{"Name":"l","Invalid":true,"Endpoints":[{"Host":"a","NIC":"r"},{"Host":"a","NIC":"r"}]}]},"plan":{"fabric":"f"}}`), "a block that says not to be checked"},
+		"that was refused":              {sealed(`{"id":"1","fabric":{"Name":"f","Hosts":[{"Name":"a"}]},"plan":{"fabric":"f","hosts":[{"name":"a","problems":[{"message":"no such device"}]}]}}`), "no such device"},
 	} {
 		if _, err := ReadSaved(strings.NewReader(c.text), "b1"); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
