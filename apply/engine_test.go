@@ -28,6 +28,7 @@ import (
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
+	"github.com/fabricform/fabricform/validators"
 )
 
 // toyHost is a host in memory: one value, which a toy kind sets, a port of link rail0, and transactions
@@ -746,6 +747,36 @@ func TestWhatWasLeftOutIsNotExpectedByAConfirm(t *testing.T) {
 		}
 		if r := Confirm(t.Context(), y.fabric, y.options(), "", y.heard); r.Ending != Done || fatesOf(r) != "a committed" || y.values() != "11" || y.hosts["a"].file != "2" {
 			t.Errorf("ending %d, %v, fates %q, values %s", r.Ending, r.Err, fatesOf(r), y.values())
+		}
+	})
+}
+
+// TestWhatWasLeftOutIsNotChecked: a check of a link that was left out fails for nothing, and takes nothing back.
+func TestWhatWasLeftOutIsNotChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.lasts = true
+		saved := y.save(t.Context(), nil)
+		y.hosts["b"].value, y.hosts["b"].mtu = "7", 9000
+		s, err := OpenSaved(t.Context(), saved, y.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := y.runIn(t.Context(), s, Options{CheckRollback: true})
+		if r.Ending != Stale || r.Err != nil || y.hosts["a"].file != "2" {
+			t.Errorf("ending %d, %v, the file of a is %q", r.Ending, r.Err, y.hosts["a"].file)
+		}
+		skipped := map[validators.SubjectKind]bool{}
+		for _, v := range r.Results {
+			if v.Subject.Kind == validators.SubjectLink || v.Check == validators.CheckNCCL && v.Host == "a" {
+				skipped[v.Subject.Kind] = true
+				if v.Skipped != validators.NotApplied {
+					t.Errorf("checked: %+v", v)
+				}
+			}
+		}
+		if !skipped[validators.SubjectLink] || !skipped[validators.SubjectHost] {
+			t.Errorf("the link or its host is not named: %+v", r.Results)
 		}
 	})
 }
