@@ -41,6 +41,7 @@ type txOptions struct {
 	User         string // user@machine of the operator
 	Client       string // names this run
 	Lease        time.Duration
+	Secrets      fabric.Secrets // of the plan's resources
 }
 
 // heldError says that hosts were not changed because another transaction is open there.
@@ -84,7 +85,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
 		if len(h.Actions) > 0 {
-			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, h)
+			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, o.Secrets, h)
 		}
 	}
 	var mu sync.Mutex

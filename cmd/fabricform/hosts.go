@@ -176,6 +176,18 @@ func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
 	return i
 }
 
+// inputsOf returns the values that an invocation named.
+func inputsOf(i fabric.Invocation) (out []config.Input) {
+	for _, flag := range i.Flags {
+		if file, is := strings.CutPrefix(flag, "-var-file="); is {
+			out = append(out, config.Input{File: file})
+		} else if v, is := strings.CutPrefix(flag, "-var="); is {
+			out = append(out, config.Input{Var: v})
+		}
+	}
+	return out
+}
+
 // labFlag returns -lab as it was given.
 func (a *app) labFlag() []string {
 	switch a.lab {
