@@ -29,7 +29,10 @@ type HostOutcome struct {
 	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
 	Why      string    `json:"why,omitempty"`  // the reason for the fate
 	Left     []string  `json:"left,omitempty"` // what a revert could not restore
-	Via      string    `json:"via,omitempty"`  // the address that the host reverted to, if it was reached at another one
+	// Kept and Overwritten are what a revert did with the changes of others.
+	Kept        []resource.Change `json:"kept,omitempty"`
+	Overwritten []resource.Change `json:"overwritten,omitempty"`
+	Via         string            `json:"via,omitempty"` // the address that the host reverted to, if it was reached at another one
 }
 
 // Err returns the host's first failure, or nil.
