@@ -20,6 +20,8 @@ type Group struct {
 	Each    int // changes on each host
 	// Management is the plan of the host, if the group has only one; otherwise nil.
 	Management *HostPlan
+	// UnknownPath says why the paths of the operator's connections to these hosts are unknown; "" if they are known.
+	UnknownPath string
 }
 
 // GroupAction is one action of all hosts of a group.
@@ -50,7 +52,7 @@ func (p *Plan) Groups() []Group {
 		if len(h.Actions) == 0 || len(h.Problems) > 0 || h.Unreachable != "" {
 			continue
 		}
-		key := shape(h.Actions)
+		key := shape(h.Actions) + h.Management.Unknown
 		if at, ok := index[key]; ok {
 			members[at] = append(members[at], h)
 			continue
@@ -81,7 +83,7 @@ func shape(actions []Action) string {
 func fold(hosts []*HostPlan) Group {
 	hosts = slices.Clone(hosts)
 	slices.SortStableFunc(hosts, func(a, b *HostPlan) int { return byNumber(a.Name, b.Name) })
-	g := Group{}
+	g := Group{UnknownPath: hosts[0].Management.Unknown}
 	for _, h := range hosts {
 		g.Hosts = append(g.Hosts, h.Name)
 	}

@@ -44,6 +44,10 @@ func TestEqualHostsFold(t *testing.T) {
 	if g[1].Management == nil || g[1].Management.Name != "h3" {
 		t.Fatalf("%+v", g[1])
 	}
+	p.Hosts[0].Management.Unknown = "the login passed none" // h0 is as good as its neighbours, but for what is known of it
+	if g := p.Groups(); len(g) != 3 || Names(g[0].Hosts) != "h0" || g[0].UnknownPath == "" || Names(g[1].Hosts) != "h1, h2" || g[1].UnknownPath != "" {
+		t.Fatalf("%+v", g)
+	}
 }
 
 // TestFoldingNamesWhatDiffers: only equal values fold, and those that rise by one step from host to host.

@@ -214,6 +214,9 @@ func (p *Printer) group(g planner.Group) {
 		what = "changed below"
 	}
 	about := fmt.Sprintf("  (%d hosts; paths of your SSH connections: %s)", len(g.Hosts), what)
+	if g.UnknownPath != "" {
+		about = fmt.Sprintf("  (%d hosts; the paths of your own connections are unknown: %s)", len(g.Hosts), g.UnknownPath)
+	}
 	if g.Management != nil {
 		about = management(*g.Management)
 	}
