@@ -119,3 +119,18 @@ func TestARecordOfAnUnknownKindIsAProblem(t *testing.T) {
 		}
 	}
 }
+
+// TestAnUndoOfALaterStageDisturbsNothing: a file is given back after the running state was proven. If the plan had to keep
+// routes because of that, the running state would never be proven.
+func TestAnUndoOfALaterStageDisturbsNothing(t *testing.T) {
+	late := ownable()[0]
+	late.Name, late.Stage = "late", resource.StagePersist
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"ours": "2"})
+	p := Make("f", append(ownable(), late), []HostInput{{Name: "h", Snapshot: snap,
+		Records:   []resource.Record{record("f", map[resource.Atom]resource.Owned{"late ours": {Earlier: "1", Ours: "2"}})},
+		Resources: []resource.Resource{res("nic", script{Exists: true}), res("route", script{Exists: true}, "nic")}}})
+	if actions := p.Hosts[0].Actions; len(actions) != 1 || actions[0].Op != Undo {
+		t.Errorf("%+v", actions)
+	}
+}
