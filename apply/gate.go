@@ -88,7 +88,8 @@ const convergeEvery = 500 * time.Millisecond
 // changes and is not rolled back with them.
 func (s *Session) converge(ctx context.Context, changed map[string]bool, stage string) error {
 	due := func(a planner.Action) bool {
-		return a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
+		// What only keeps or forgets something changes nothing more.
+		return len(a.Changes) > 0 && a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
 	var hosts []planner.HostPlan
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
@@ -106,7 +107,7 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 	}
 	for _, h := range hosts {
 		for _, act := range h.Actions {
-			if changed[h.Name] && due(act) && len(act.Changes) > 0 {
+			if changed[h.Name] && due(act) {
 				return fmt.Errorf("the changes were made, but did not stay: %s: %s. Another program on %s may manage this device", act.Resource.Addr, act.Changes[0], h.Name)
 			}
 		}
@@ -126,10 +127,10 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 		}
 	}
 	seen := r.s.Facts()
-	// A path without carrier at one end cannot break.
+	// A path without carrier at one end cannot break, and one that the files take down shall.
 	lit := func(ref fabric.NICRef) bool {
 		h, snap := r.s.Fabric.Host(ref.Host), seen[ref.Host]
-		if h == nil || snap == nil || h.NIC(ref.NIC) == nil {
+		if h == nil || snap == nil || h.NIC(ref.NIC) == nil || !h.NIC(ref.NIC).Up {
 			return false
 		}
 		l := nccl.Netdev(snap, h.NIC(ref.NIC))
