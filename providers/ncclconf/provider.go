@@ -74,7 +74,7 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resourc
 			return err
 		}
 	}
-	text, err := want.text(got.File)
+	text, err := want.text()
 	if err != nil {
 		return err
 	}

@@ -202,6 +202,24 @@ func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 	}
 }
 
+// TestAnMTUThatBringsIPv6BackSettlesAtOnce: the kernel gives IPv6 back with its default settings, in the middle of the apply.
+func TestAnMTUThatBringsIPv6BackSettlesAtOnce(t *testing.T) {
+	t.Parallel()
+	h := freshHost(t)
+	settle(t, h, KindNIC, wantNIC("ff1"))
+	s := wantNIC("ff0", "10.0.0.1/24")
+	s.MTU = 1000
+	settle(t, h, KindNIC, s)
+	s.MTU, s.Addresses = 4200, append(s.Addresses, netip.MustParsePrefix("fd00::1/64"))
+	settle(t, h, KindNIC, s)
+	s.MTU, s.Addresses, s.Sysctl = 1000, s.Addresses[:1], map[string]string{"ipv6.conf.accept_ra": "0"}
+	snap, err := resource.Gather(t.Context(), h, nic{}, s)
+	must(t, err)
+	if _, err := (nic{}).Observe(snap, s); err == nil || !strings.Contains(err.Error(), "1280") {
+		t.Fatalf("mtu 1000 with a setting of IPv6: %v", err)
+	}
+}
+
 func policyOf(via string, metric int) PolicyRouteSpec {
 	return PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("192.168.88.1/32"), Table: 100, Priority: 10100,
 		Routes: []RouteSpec{

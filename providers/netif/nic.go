@@ -74,7 +74,7 @@ func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec
 		l, err := look.Snapshot.Find(want.Select)
 		for key := range want.WantedSysctls() {
 			if err == nil {
-				look.Snapshot.ReadSysctls(ctx, r, facts.LinkSysctl(key, l.Name))
+				look.Snapshot.ReadSysctls(ctx, r, facts.LinkSysctl(key, l.Name), facts.LinkSysctl(key, "default"))
 			}
 		}
 	}
@@ -110,7 +110,15 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	for key := range want.WantedSysctls() {
 		v, ok := snap.Sysctls[facts.LinkSysctl(key, l.Name)]
 		_, declared := want.Sysctl[key]
+		ipv6 := strings.HasPrefix(key, "ipv6.")
+		if ipv6 && !ok && l.MTU < smallestIPv6MTU && want.MTU >= smallestIPv6MTU {
+			v, ok = snap.Sysctls[facts.LinkSysctl(key, "default")] // the larger MTU brings IPv6 back, with the defaults
+		}
 		switch {
+		case ipv6 && want.MTU != 0 && want.MTU < smallestIPv6MTU:
+			if declared {
+				return nil, fmt.Errorf("mtu %d: sysctl %q is declared, but the kernel removes IPv6 from %s if its MTU is below %d", want.MTU, key, l.Name, smallestIPv6MTU)
+			}
 		case ok:
 			got.Sysctl[key] = v
 		case declared:
@@ -127,7 +135,7 @@ func (nic) Stable(got *NICStatus) any {
 	return NICStatus{Link: l, Addresses: got.Addresses, Sysctl: got.Sysctl}
 }
 
-// Diff compares attribute by attribute.
+// Diff compares attribute by attribute. An MTU that brings IPv6 back comes before the sysctls of IPv6.
 func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	if got == nil {
 		return nil // Observe never returns nil: a NIC is hardware and cannot be created
@@ -140,7 +148,12 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 		}
 	}
 	if want.MTU != 0 && want.MTU != got.Link.MTU {
-		out = append(out, resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flapOf(got.Link), Atom: got.atom("mtu")})
+		mtu := resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flapOf(got.Link), Atom: got.atom("mtu")}
+		if got.Link.MTU < smallestIPv6MTU {
+			out = slices.Insert(out, 0, mtu)
+		} else {
+			out = append(out, mtu)
+		}
 	}
 	if want.Up != got.Link.Up {
 		out = append(out, stateChange(got.Link, want.Up))
