@@ -3,31 +3,20 @@ package view
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// OutputForm is how outputs are printed.
-type OutputForm int
-
-// The forms. OutputText hides sensitive values; the others print them.
-const (
-	OutputText OutputForm = iota
-	OutputJSON
-	OutputRaw // of a single output: a string has no quotes
-)
-
 // Outputs prints a fabric's outputs, or the one with that name. As text, a single string has no quotes, for
-// use in a shell.
-func (p *Printer) Outputs(all []fabric.Output, name string, form OutputForm) error {
+// use in a shell, and sensitive values are hidden unless requested by name.
+func (p *Printer) Outputs(all []fabric.Output, name string, asJSON bool) error {
 	names := make([]string, 0, len(all))
 	whole := map[string]json.RawMessage{}
 	for _, o := range all {
 		if o.Name == name {
-			return p.output(o, form)
+			return p.output(o, asJSON)
 		}
 		names = append(names, o.Name)
 		whole[o.Name] = o.JSON
@@ -35,29 +24,22 @@ func (p *Printer) Outputs(all []fabric.Output, name string, form OutputForm) err
 	if name != "" {
 		return fmt.Errorf("the fabric has no output %q; it has %s", name, listed(names))
 	}
-	switch form {
-	case OutputJSON:
+	if asJSON {
 		return p.indented(whole)
-	case OutputRaw:
-		return errors.New("-raw prints one output: name it")
 	}
 	for _, o := range all {
 		text := string(o.JSON)
 		if o.Sensitive {
-			text = fabric.Sensitive
+			text = "(sensitive)"
 		}
 		p.Linef("%s = %s", p.bold(o.Name), text)
 	}
 	return nil
 }
 
-func (p *Printer) output(o fabric.Output, form OutputForm) error {
-	if o.Sensitive && form == OutputText {
-		p.Linef("%s", fabric.Sensitive)
-		return nil
-	}
+func (p *Printer) output(o fabric.Output, asJSON bool) error {
 	var s string
-	if form != OutputJSON && json.Unmarshal(o.JSON, &s) == nil {
+	if !asJSON && json.Unmarshal(o.JSON, &s) == nil {
 		if p.live {
 			p.Linef("%s", s)
 			return nil

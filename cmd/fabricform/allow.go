@@ -19,7 +19,6 @@ const (
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
 	allowHalfLinks    = "half-links" // changes at one end of a link whose other end is missing
-	allowForeign      = "foreign"    // of rollback: what others changed since
 )
 
 func (w *allowances) flag(c *cobra.Command) {
@@ -30,11 +29,7 @@ func (w *allowances) flag(c *cobra.Command) {
 }
 
 func (w allowances) check() error {
-	return w.among(allowManagement, allowDriverReload, allowReboot, allowHalfLinks)
-}
-
-// among refuses other values than the known ones.
-func (w allowances) among(known ...string) error {
+	known := []string{allowManagement, allowDriverReload, allowReboot, allowHalfLinks}
 	for _, what := range w {
 		if !slices.Contains(known, what) {
 			return fmt.Errorf("unknown -allow %s; use one of %s", what, strings.Join(known, ", "))
@@ -46,8 +41,6 @@ func (w allowances) among(known ...string) error {
 func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
 
 func (w allowances) halfLinks() bool { return slices.Contains(w, allowHalfLinks) }
-
-func (w allowances) foreign() bool { return slices.Contains(w, allowForeign) }
 
 // worst returns the worst disruption that is allowed.
 func (w allowances) worst() resource.Disruption {

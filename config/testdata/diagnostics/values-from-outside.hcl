@@ -3,7 +3,6 @@
 # -var list=[1,
 # -var-file testdata/diagnostics/values-from-outside.fabricvars
 # env FABRICFORM_VAR_number=many
-# -var secret=[hunter2
 variable "list" {
   type = list(string)
 }
@@ -12,8 +11,4 @@ variable "number" {
 }
 variable "unknown" {
   default = 1
-}
-variable "secret" {
-  type      = list(string)
-  sensitive = true
 }
