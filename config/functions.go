@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -199,7 +200,10 @@ var wideVerb = regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`)
 // go-cty's functions have no limits.
 func (m *meter) metered(name string, f function.Function) function.Function {
 	spec := &function.Spec{Params: f.Params(), VarParam: f.VarParam(),
-		Type: func(args []cty.Value) (cty.Type, error) { return f.ReturnTypeForValues(args) },
+		Type: func(args []cty.Value) (cty.Type, error) {
+			t, err := f.ReturnTypeForValues(args)
+			return t, undefined(err)
+		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if err := m.arguments(name, args); err != nil {
 				return cty.NilVal, err
@@ -215,9 +219,18 @@ func (m *meter) metered(name string, f function.Function) function.Function {
 					m.step(1 + bare.LengthInt())
 				}
 			}
-			return v, err
+			return v, undefined(err)
 		}}
 	return function.New(spec)
+}
+
+// undefined returns an error without a stack trace for a function that panics: go-cty's do for values such as log(-1, 2).
+func undefined(err error) error {
+	var panicked function.PanicError
+	if errors.As(err, &panicked) {
+		return errors.New("it is not defined for these values")
+	}
+	return err
 }
 
 // replacements returns an upper bound of the number of replacements. A pattern between slashes is a

@@ -248,14 +248,14 @@ func rangeImpl(args []cty.Value, _ cty.Type) (cty.Value, error) {
 	if step.RawEquals(cty.NumberIntVal(0)) {
 		return cty.NilVal, fmt.Errorf("the step must not be 0")
 	}
+	if end.Subtract(start).Divide(step).GreaterThan(cty.NumberIntVal(maxInstances)).True() {
+		return cty.NilVal, fmt.Errorf("range makes more than %d numbers", maxInstances)
+	}
 	down := step.LessThan(cty.NumberIntVal(0)).True()
 	var out []cty.Value
 	for v := start; ; v = v.Add(step) {
 		if down && !v.GreaterThan(end).True() || !down && !v.LessThan(end).True() {
 			break
-		}
-		if len(out) >= maxInstances {
-			return cty.NilVal, fmt.Errorf("range makes more than %d numbers", maxInstances)
 		}
 		out = append(out, v)
 	}

@@ -241,13 +241,23 @@ func (l *loader) read(name string) ([]byte, error) {
 	return src, nil
 }
 
+// kernelFolders have files that are regular by their mode, although a read may block, never end, or take something away.
+var kernelFolders = []string{"/proc/", "/sys/"}
+
 // readCapped reads a regular file of at most 4 MiB. A device or pipe could block or never end.
 func readCapped(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if !st.Mode().IsRegular() {
+	at, err := filepath.EvalSymlinks(name)
+	if err == nil {
+		at, err = filepath.Abs(at)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if !st.Mode().IsRegular() || slices.ContainsFunc(kernelFolders, func(dir string) bool { return strings.HasPrefix(at, dir) }) {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.Open(name)

@@ -54,7 +54,7 @@ func planCommand(a *app) *cobra.Command {
 		if out != "" && len(p.Problems()) == 0 {
 			text, err := s.Save(p).Encode()
 			if err == nil {
-				err = file.Output(out, text, 0o600)
+				err = putPlan(out, text)
 			}
 			if err != nil {
 				return fmt.Errorf("save plan: %w", err)
@@ -67,6 +67,14 @@ func planCommand(a *app) *cobra.Command {
 		return planExit(p, detailed)
 	}
 	return c
+}
+
+// putPlan writes a saved plan. It follows no link: whoever may write in the folder could make one to a file of the operator.
+func putPlan(path string, text []byte) error {
+	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file, and -out follows no link: name another file", path)
+	}
+	return file.Replace(path, text, 0o600)
 }
 
 // ofPlan returns the command that applies a saved plan to the hosts that the flags select.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -48,6 +49,29 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 	}
 	if read < 5 {
 		t.Errorf("%d examples were saved and read", read)
+	}
+}
+
+// TestASavedPlanIsWrittenThroughNoLink: another user may have put a link to a file of the operator there.
+func TestASavedPlanIsWrittenThroughNoLink(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.WriteFile(at("mine"), []byte("mine"), 0o644), os.Symlink("mine", at("link")), os.Symlink("none", at("dangling")), os.WriteFile(at("old.plan"), []byte("old"), 0o644), os.Mkdir(at("folder"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for name, written := range map[string]bool{"link": false, "dangling": false, "folder": false, "old.plan": true, "new.plan": true} {
+		if err := putPlan(at(name), []byte("plan")); (err == nil) != written {
+			t.Errorf("%s: %v", name, err)
+		}
+		if st, err := os.Stat(at(name)); written && (err != nil || st.Mode().Perm() != 0o600) {
+			t.Errorf("%s: %v %v", name, st, err)
+		}
+	}
+	if text, err := os.ReadFile(at("mine")); err != nil || string(text) != "mine" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, err := os.Lstat(at("none")); err == nil {
+		t.Error("a dangling link was followed")
 	}
 }
 
