@@ -19,7 +19,7 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	}
 	baseline := r.baseline(ctx)
 	r.e.Progress("opening a transaction on %s", countHosts(countActing(r.p)))
-	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: NewID(), Lease: r.o.Lease})
+	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: NewID(), Lease: r.o.Lease, Secrets: r.s.Fabric.Secrets})
 	var held *heldError
 	if errors.As(err, &held) {
 		return Held, fmt.Errorf("nothing was changed: %w", err)

@@ -102,6 +102,11 @@ func (k TokenStore) nonePending() error {
 // confirm ends one pending apply: it is committed on all of its hosts, or reverted on all. fates is empty if
 // the apply has already ended on all hosts, and newer transactions have started there.
 func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, takeOver bool, e Events) (fates map[string]HostOutcome, reverted bool, err error) {
+	if !w.Waits.Destroy {
+		if err := w.Waits.Fabric.Take(f.Secrets); err != nil {
+			return nil, false, fmt.Errorf("%w: confirm with the values that were applied, from -var, files or the environment", err)
+		}
+	}
 	s := resume(ctx, f, o, w)
 	defer s.Close()
 	reported, _ := s.Transactions(ctx) // the next step finds hosts that do not answer

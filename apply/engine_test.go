@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	cmp2 "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,11 @@ type toyHost struct {
 	file     string          // what tx.persist writes
 	stack    string          // what stack.start installs
 	tx       calls.TxInfo
+	past     []toyTx          // earlier transactions, the oldest first
+	reversed calls.TxReversed // what a rollback would do
+	asks     []calls.TxRevert // for a committed transaction
 	history  []resource.Entry
+	opened   int
 	// guardians is how many guardians a transaction has; 0 as from earlier builds.
 	guardians int
 	asked     []string
@@ -62,6 +67,15 @@ type toyHost struct {
 	connects  []net.Conn
 	beats     int
 }
+
+// toyTx is a transaction that ended, and the value from before it.
+type toyTx struct {
+	calls.TxInfo
+	kept string
+}
+
+// keptToys is how many transactions a host keeps.
+const keptToys = 5
 
 func (h *toyHost) snapshot() *facts.Snapshot {
 	lit := !h.dark || h.value == "1"
@@ -94,7 +108,12 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.open":
 		var p calls.TxOpen
 		err := json.Unmarshal(raw, &p)
-		h.kept, h.tx = h.value, calls.TxInfo{TxRef: calls.TxRef{ID: "1", Token: "t"}, Fabric: p.Fabric, Plan: p.Plan, State: checkpoint.Armed, Run: p.Client, Hosts: p.Hosts, Holder: checkpoint.Holder{User: p.User}}
+		if h.tx.ID != "" {
+			h.past = append(h.past, toyTx{h.tx, h.kept})
+			h.past = h.past[max(len(h.past)-keptToys, 0):]
+		}
+		h.opened++
+		h.kept, h.tx = h.value, calls.TxInfo{TxRef: calls.TxRef{ID: fmt.Sprint(h.opened), Token: "t"}, Fabric: p.Fabric, Plan: p.Plan, State: checkpoint.Armed, Run: p.Client, Hosts: p.Hosts, Since: time.Now(), Holder: checkpoint.Holder{User: p.User}}
 		return h.tx, err
 	case "act":
 		var p calls.ActParams
@@ -116,12 +135,36 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		return calls.TxPersisted{TxInfo: h.tx}, nil
 	case "tx.commit":
 		h.tx.State = checkpoint.Committed
+	case "tx.reversal":
+		var p calls.TxReversal
+		err := json.Unmarshal(raw, &p)
+		out := h.reversed
+		if out.Digest == "" {
+			out.Digest, out.Changes = "d", []resource.Change{{Attribute: "value", From: h.value, To: h.before(p.ID), Atom: "toy r0 value"}}
+		}
+		return out, err
 	case "tx.revert":
 		if h.hangs != "" {
 			h.hangs = ""
 			close(h.killed)
 		}
-		h.value, h.file, h.tx.State = h.kept, "", checkpoint.Reverted
+		var p calls.TxRevert
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, err
+		}
+		e := resource.Entry{Command: resource.RevertCommand, Plan: h.tx.Plan, Changes: 1}
+		if p.Undo {
+			h.asks, e.Command = append(h.asks, p), resource.RollbackCommand
+		}
+		h.value, h.file = h.before(p.ID), ""
+		for i := range h.past {
+			if h.past[i].ID == p.ID {
+				h.past[i].State, e.Plan = checkpoint.Reverted, h.past[i].Plan
+				h.history = append(h.history, e)
+				return h.past[i].TxInfo, nil
+			}
+		}
+		h.tx.State, h.history = checkpoint.Reverted, append(h.history, e)
 	case "tx.list":
 		return h.kepts(), nil
 	case "enrol":
@@ -137,15 +180,29 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 
 // kepts are the transactions that the host keeps.
 func (h *toyHost) kepts() []calls.TxInfo {
-	if h.tx.ID == "" {
-		return []calls.TxInfo{}
+	out := []calls.TxInfo{}
+	for _, t := range h.past {
+		out = append(out, t.TxInfo)
 	}
-	return []calls.TxInfo{h.tx}
+	if h.tx.ID != "" {
+		out = append(out, h.tx)
+	}
+	return out
+}
+
+// before returns the value from before a transaction.
+func (h *toyHost) before(id string) string {
+	for _, t := range h.past {
+		if t.ID == id {
+			return t.kept
+		}
+	}
+	return h.kept
 }
 
 func (h *toyHost) handlers() map[string]agent.Handler {
 	out := map[string]agent.Handler{}
-	for _, method := range []string{"snapshot", "act", "enrol", "tx.finish", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.revert", "tx.list", "tx.takeover", "stack.start"} {
+	for _, method := range []string{"snapshot", "act", "enrol", "tx.finish", "tx.ready", "tx.open", "tx.beat", "tx.prepare", "tx.persist", "tx.commit", "tx.reversal", "tx.revert", "tx.list", "tx.takeover", "stack.start"} {
 		out[method] = func(_ context.Context, raw json.RawMessage) (any, error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -242,8 +299,9 @@ type toys struct {
 	fabric *fabric.Fabric
 	heard  *heard
 	state  string
-	lasts  bool // the files want a file, too
-	stacks bool // the files want a driver stack, too
+	wants  string // the value; "" is 2
+	lasts  bool   // the files want a file, too
+	stacks bool   // the files want a driver stack, too
 	chosen map[string]bool
 	half   bool // half links are allowed
 }
@@ -265,7 +323,7 @@ func (y *toys) options() SessionOptions {
 		},
 		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind},
 			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
-				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"2"`)}}
+				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"` + cmp2.Or(y.wants, "2") + `"`)}}
 				if y.lasts {
 					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "file", Name: "f"}, Spec: json.RawMessage(`"2"`)})
 				}
@@ -967,30 +1025,145 @@ func TestConfirmAfterTheLeaseSaysItOnce(t *testing.T) {
 	})
 }
 
-// TestRollbackTakesTheLastApplyBack: once.
-func TestRollbackTakesTheLastApplyBack(t *testing.T) {
+// rollback rolls back as the operator would.
+func (y *toys) rollback(ctx context.Context, o RollbackOptions, chosen ...string) *Report {
+	so := y.options()
+	if len(chosen) > 0 {
+		so.Chosen = map[string]bool{}
+		for _, h := range chosen {
+			so.Chosen[h] = true
+		}
+	}
+	s := Open(ctx, y.fabric, so)
+	defer s.Close()
+	o.Allowed = resource.LinkFlap
+	return Rollback(ctx, s, o, y.heard)
+}
+
+// applyOn applies the value on one host, or on both.
+func (y *toys) applyOn(ctx context.Context, value string, chosen ...string) {
+	y.t.Helper()
+	y.wants = value
+	so := y.options()
+	if len(chosen) > 0 {
+		so.Chosen = map[string]bool{}
+		for _, h := range chosen {
+			so.Chosen[h] = true
+		}
+	}
+	time.Sleep(time.Second) // of the bubble's clock: transactions differ in their time
+	if r := y.runIn(ctx, Open(ctx, y.fabric, so), Options{}); r.Ending != Done || r.Err != nil {
+		y.t.Fatalf("ending %d, %v", r.Ending, r.Err)
+	}
+}
+
+// TestRollbackTakesTheNewestTransactionOfItsHostsAlone: fault 34. A host that the last apply did not touch is left alone, and
+// each further rollback takes the transaction before.
+func TestRollbackTakesTheNewestTransactionOfItsHostsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
-		y.run(t.Context(), Options{})
-		for _, ending := range []Ending{Done, Failed} {
-			s := Open(t.Context(), y.fabric, y.options())
-			if r := Rollback(t.Context(), s, "", y.heard); r.Ending != ending || y.values() != "11" {
-				t.Errorf("ending %d, want %d: %v, values %s", r.Ending, ending, r.Err, y.values())
+		y.applyOn(t.Context(), "2")
+		y.applyOn(t.Context(), "3", "b")
+		y.applyOn(t.Context(), "4", "a")
+		for _, c := range []struct{ fates, values string }{{"a reverted", "23"}, {"b reverted", "22"}, {"a reverted, b reverted", "11"}} {
+			y.heard.lines = nil
+			r := y.rollback(t.Context(), RollbackOptions{})
+			if r.Ending != Done || r.Err != nil || fatesOf(r) != c.fates || y.values() != c.values {
+				t.Errorf("ending %d, %v, fates %q, values %s", r.Ending, r.Err, fatesOf(r), y.values())
 			}
-			s.Close()
+			if n := len(r.Outcomes); !slices.Contains(y.heard.lines, fmt.Sprintf("plan: %d", n)) || !slices.Contains(y.heard.lines, fmt.Sprintf("asked for %d", n)) {
+				t.Errorf("it was not shown and asked for: %q", y.heard.lines)
+			}
 		}
-		if h := y.hosts["a"].history; len(h) != 2 || h[1].Command != "rollback" {
-			t.Errorf("history %s", fmt.Sprint(h))
+		if r := y.rollback(t.Context(), RollbackOptions{}); r.Ending != Failed || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "nothing to roll back") || y.values() != "11" {
+			t.Errorf("a fourth: ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
-		if a, b := y.hosts["a"].history, y.hosts["b"].history; a[len(a)-1].Plan != b[len(b)-1].Plan {
-			t.Error("one rollback of two hosts is two in the history")
+		if h := y.hosts["a"].history; len(h) != 4 || h[3].Command != resource.RollbackCommand {
+			t.Errorf("history %+v", h)
 		}
 		// Of hosts that are away, nobody knows whether there is something to take back.
 		y.hosts["a"].down, y.hosts["b"].down = true, true
-		s := Open(t.Context(), y.fabric, y.options())
-		defer s.Close()
-		if r := Rollback(t.Context(), s, "", y.heard); r.Ending != HostsUnreachable || r.Err != nil {
+		if r := y.rollback(t.Context(), RollbackOptions{}); r.Ending != HostsUnreachable || r.Err != nil {
 			t.Errorf("all hosts are away: ending %d, %v", r.Ending, r.Err)
+		}
+	})
+}
+
+// TestRollbackGoesAsFarAsBackupsAreKept: then it says so, and changes nothing on any host.
+func TestRollbackGoesAsFarAsBackupsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.applyOn(t.Context(), "2") // kept on a alone, in the end
+		for n := range keptToys + 1 {
+			y.applyOn(t.Context(), fmt.Sprint(3+n), "b")
+		}
+		for n := range keptToys + 1 {
+			if r := y.rollback(t.Context(), RollbackOptions{}); r.Ending != Done || fatesOf(r) != "b reverted" {
+				t.Fatalf("rollback %d: ending %d, %v, fates %q", n+1, r.Ending, r.Err, fatesOf(r))
+			}
+		}
+		asks := len(y.hosts["a"].asks) + len(y.hosts["b"].asks)
+		r := y.rollback(t.Context(), RollbackOptions{})
+		if r.Ending != Failed || r.Err == nil || !strings.Contains(r.Err.Error(), "host b has no backup of it any more: each host keeps its last five transactions") {
+			t.Errorf("ending %d, %v", r.Ending, r.Err)
+		}
+		if y.values() != "22" || asks != len(y.hosts["a"].asks)+len(y.hosts["b"].asks) {
+			t.Errorf("values %s", y.values())
+		}
+	})
+}
+
+// TestRollbackAsksBeforeItChangesAnything: a refusal, or changes of others that cannot stay, leave every host alone.
+func TestRollbackAsksBeforeItChangesAnything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.applyOn(t.Context(), "2")
+		nothing := func(what string, r *Report, says string) {
+			t.Helper()
+			if r.Ending != Failed || r.Err == nil || !strings.Contains(r.Err.Error(), says) || y.values() != "22" || len(y.hosts["a"].asks)+len(y.hosts["b"].asks) > 0 {
+				t.Errorf("%s: ending %d, %v, values %s", what, r.Ending, r.Err, y.values())
+			}
+		}
+		y.heard.refusal = errors.New("nothing was changed: no")
+		nothing("refused", y.rollback(t.Context(), RollbackOptions{}), "nothing was changed: no")
+		y.heard.refusal = nil
+		lost := resource.Change{Attribute: "route", From: "10.9.0.0/16", Atom: "route 254 10.9.0.0/16 0"}
+		y.hosts["b"].reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Changes: []resource.Change{lost}, Overwritten: []resource.Change{lost}}}
+		nothing("others' changes", y.rollback(t.Context(), RollbackOptions{}), "b: route 10.9.0.0/16. To roll them back too, run `fabricform rollback -allow=foreign -lab -var=n=1 f.hcl`")
+		y.hosts["b"].fails["tx.reversal"] = errors.New("device eth0 does not exist any more")
+		nothing("a host that cannot be read", y.rollback(t.Context(), RollbackOptions{}), "nothing was rolled back: host b: ")
+		delete(y.hosts["b"].fails, "tx.reversal")
+		y.heard.lines = nil
+		r := y.rollback(t.Context(), RollbackOptions{Foreign: true})
+		if r.Ending != Done || r.Err != nil || y.values() != "11" {
+			t.Errorf("allowed: ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+		if p := y.hosts["b"].asks[0]; !p.Foreign || p.Digest != "x" || p.User != "anna@desk" {
+			t.Errorf("asked for %+v", p)
+		}
+	})
+}
+
+// TestRollbackNamesWhatItLeavesOut: hosts of the transaction that do not answer or were not chosen.
+func TestRollbackNamesWhatItLeavesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.applyOn(t.Context(), "2")
+		y.heard.lines = nil
+		if r := y.rollback(t.Context(), RollbackOptions{}, "a"); r.Ending != Done || fatesOf(r) != "a reverted" || y.values() != "12" {
+			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+		if !strings.Contains(strings.Join(y.heard.lines, "\n"), "the transaction also changed b, which this rollback leaves out") {
+			t.Errorf("%q", y.heard.lines)
+		}
+		y.applyOn(t.Context(), "3", "a")
+		y.hosts["b"].down = true
+		y.heard.lines = nil
+		if r := y.rollback(t.Context(), RollbackOptions{}); r.Ending != Done || y.values() != "12" {
+			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+		if !strings.Contains(strings.Join(y.heard.lines, "\n"), "b: the host does not answer, and may have a newer transaction") {
+			t.Errorf("%q", y.heard.lines)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func within[P, R any](ctx context.Context, m agent.Method[P, R], c agent.Caller,
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()
 	r, err := m.Call(ctx, c, host, params)
-	if err != nil && context.Cause(ctx) == error(late) {
+	if err != nil && errors.Is(context.Cause(ctx), late) {
 		err = late
 	}
 	return r, err

@@ -7,16 +7,17 @@ import (
 	"sync"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // persistSteps returns a host's actions of the persist stage, which the host stores.
-func persistSteps(fabric string, h planner.HostPlan) []calls.TxStep {
+func persistSteps(of string, secrets fabric.Secrets, h planner.HostPlan) []calls.TxStep {
 	var out []calls.TxStep
 	for _, a := range h.Actions {
 		if a.Stage == resource.StagePersist {
-			out = append(out, step(fabric, h, a))
+			out = append(out, step(of, secrets, h, a))
 		}
 	}
 	return out

@@ -261,19 +261,16 @@ func (r *run) enrol(ctx context.Context) error {
 	for _, h := range r.report.Outcomes {
 		e := r.s.entry(r.report.Command, r.id)
 		for _, o := range h.Outcomes {
-			// A pending change is recorded now. If it is not confirmed, the record reverts with the rest.
+			// A pending change is entered now. If it is not confirmed, the host enters its revert.
 			if o.Done || h.Fate == Waiting && o.Action.Stage == resource.StagePersist {
 				e.Changes += len(o.Action.Changes) + len(o.Also)
 			}
 		}
-		if len(h.Outcomes) == 0 || h.Fate == "" || h.Fate == Untouched {
-			continue // nothing was changed there
+		if len(h.Outcomes) == 0 || h.Fate != Committed && h.Fate != Waiting && h.Fate != Unfinished {
+			continue // nothing was changed there, or the host itself entered how it reverted
 		}
 		if err := h.Err(); err != nil {
 			e.Failed = err.Error()
-		}
-		if h.Fate != Committed && h.Fate != Waiting && h.Fate != Unfinished {
-			e.Changes, e.Failed = 0, "rolled back: "+h.Why
 		}
 		entries[h.Host] = e
 		if !slices.Contains(hosts, h.Host) {
@@ -301,7 +298,7 @@ func (r *run) acceptance(ctx context.Context, ending Ending, committed []string)
 	if ending != CheckFailed || !r.o.CheckRollback || len(committed) == 0 {
 		return ending, nil
 	}
-	fates, err := r.s.undoLast(context.WithoutCancel(ctx), r.p.Fabric, r.id, committed, "a check failed", nil)
+	fates, err := r.s.undoPlan(context.WithoutCancel(ctx), r.p.Fabric, r.id, r.s.Options.User, committed, "a check failed")
 	r.recordFates(fates)
 	reportFates(r.e, r.report.Outcomes)
 	return max(ending, fatesEnding(fates)), err

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,14 +174,14 @@ func (s *Session) target(h *fabric.Host) transport.Target {
 	}
 }
 
-// Facts returns the latest snapshot of each host.
+// Facts returns the latest snapshot of each host, without sensitive values.
 func (s *Session) Facts() map[string]*facts.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]*facts.Snapshot{}
 	for name, h := range s.known {
 		if h.snapshot != nil {
-			out[name] = h.snapshot
+			out[name] = h.snapshot.Masked(s.Fabric.Secrets.Redact)
 		}
 	}
 	return out
@@ -217,7 +218,7 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan {
 }
 
 func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *planner.Plan {
-	p := planner.Make(s.Fabric.Name, s.Options.Resources.Kinds, inputs, left...)
+	p := planner.Make(s.Fabric.Name, s.revealing(), inputs, left...)
 	p.Invocation = s.Options.Invocation
 	for _, h := range p.Hosts {
 		for i := range h.Problems {
@@ -239,7 +240,7 @@ func (s *Session) leave(inputs []planner.HostInput, stale map[string][]string) *
 			missing[in.Name] = true
 		}
 	}
-	s.left = planner.Leave(s.Fabric, s.Options.Resources.Kinds, inputs, missing)
+	s.left = planner.Leave(s.Fabric, s.revealing(), inputs, missing)
 	for i := range s.left {
 		s.left[i].Half = s.Options.HalfLinks && (s.saved == nil || s.saved.Plan.Shows(s.left[i]))
 	}
@@ -257,6 +258,18 @@ func (s *Session) inputs(ctx context.Context, asking bool) []planner.HostInput {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
 	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
 	return inputs
+}
+
+// revealing returns the kinds for the planner: they compare a host with the sensitive values, of which the planner sees only
+// placeholders.
+func (s *Session) revealing() resource.Kinds {
+	out := slices.Clone(s.Options.Resources.Kinds)
+	for i, k := range out {
+		out[i].Plan = func(snap *facts.Snapshot, spec json.RawMessage) (resource.Difference, error) {
+			return k.Plan(snap, s.Fabric.Secrets.Reveal(spec))
+		}
+	}
+	return out
 }
 
 // input reads one host for the planner.

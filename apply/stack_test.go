@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -145,6 +148,48 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 		}
 		f.Close()
 	}
+}
+
+// TestAStuckInstallationIsReported: its programs go on, and nobody waits for them.
+func TestAStuckInstallationIsReported(t *testing.T) {
+	job := &resource.Job{ID: "o", State: resource.JobRunning, Step: "dkms build", Alive: true, Stuck: true}
+	err := newFleet(nil).awaitStack(t.Context(), "a", "o", calls.StackState{Job: job, Tail: "CC mlx5"}, stackOptions{Started: func(string, string) {}})
+	if err == nil || !strings.Contains(err.Error(), "the installation is stuck in: dkms build. For 10m0s") || !strings.Contains(err.Error(), "CC mlx5") {
+		t.Error(err)
+	}
+}
+
+// standing is a connection on which an upload stops after some bytes.
+type standing struct{ io.ReadWriteCloser }
+
+func (standing) Upload(ctx context.Context, _ string, _ io.ReaderAt, _, _ int64, progress func(int64)) error {
+	for sent := range int64(3) {
+		if err := retry.Pause(ctx, 9*time.Minute); err != nil {
+			return err
+		}
+		progress(sent)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestAnUploadThatStandsStillIsStuck: a slow one is not.
+func TestAnUploadThatStandsStillIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		go func() { _ = agent.Serve(context.Background(), far, far, "b", nil) }() // ends with the pipe
+		c, err := agent.Connect(t.Context(), standing{near}, "b", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFleet(nil)
+		f.adopt("a", c)
+		p := &progress{at: map[string]int64{}, from: map[string]int64{}}
+		if err := f.upload(t.Context(), "a", Bundle{}, calls.BundleRoom{}, p); !errors.Is(err, errStandstill) || p.at["a"] != 2 {
+			t.Errorf("%v after %d bytes", err, p.at["a"])
+		}
+		f.Close()
+	})
 }
 
 // TestAnInterruptIsNoLateRestart: a host is late once its time is over, and not when nobody waits any more.

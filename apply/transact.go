@@ -41,6 +41,7 @@ type txOptions struct {
 	User         string // user@machine of the operator
 	Client       string // names this run
 	Lease        time.Duration
+	Secrets      fabric.Secrets // of the plan's resources
 }
 
 // heldError says that hosts were not changed because another transaction is open there.
@@ -84,7 +85,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	steps := map[string][]calls.TxStep{}
 	for _, h := range p.Hosts {
 		if len(h.Actions) > 0 {
-			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, h)
+			acting[h.Name], steps[h.Name] = atoms(h), persistSteps(o.Fabric, o.Secrets, h)
 		}
 	}
 	var mu sync.Mutex
@@ -104,8 +105,8 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	if len(held.Hosts) > 0 {
 		return nil, held
 	}
-	named := slices.Sorted(maps.Keys(acting))
-	named = named[:min(len(named), checkpoint.MaxHosts)]
+	hosts := slices.Sorted(maps.Keys(acting))
+	named := hosts[:min(len(hosts), checkpoint.MaxHosts)]
 	open := func(host string) error {
 		if ctx.Err() != nil {
 			return errInterrupted
@@ -129,7 +130,6 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 	}
 	// If two clients start at once, the first host decides: otherwise each could get half of the hosts, and
 	// neither would succeed.
-	hosts := slices.Sorted(maps.Keys(acting))
 	if err = eachHost(hosts[:1], open); err == nil {
 		err = eachHost(hosts[1:], open)
 	}
@@ -307,7 +307,7 @@ func (c *coordinator) revertHost(ctx context.Context, host, why string) HostOutc
 
 // outcomeOf returns how a host's transaction ended. If it is still open, the host is Lost.
 func outcomeOf(host string, i calls.TxInfo) HostOutcome {
-	o := HostOutcome{Host: host, Why: i.Why, Left: i.Remain}
+	o := HostOutcome{Host: host, Why: i.Why, Left: i.Remain, Kept: i.Kept, Overwritten: i.Overwritten}
 	switch i.State {
 	case checkpoint.Committed:
 		o.Fate = Committed
@@ -355,69 +355,6 @@ func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, er
 		return nil
 	})
 	return out, err
-}
-
-// undoLast reverts the fabric's latest transaction on the hosts, open or committed. A host that has already
-// reverted, or never had a transaction, gets no fate. refs authorise the revert of open transactions; the
-// error is a *heldError if one is open that is not in refs. If plan is not "", it is an error if another plan
-// has committed since, and the host is not changed.
-func (f *Fleet) undoLast(ctx context.Context, fabric, plan string, hosts []string, why string, refs map[string]calls.TxRef) (map[string]HostOutcome, error) {
-	all, err := f.Transactions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fates, held := map[string]HostOutcome{}, &heldError{Hosts: map[string]string{}, by: f.invocation}
-	var mu sync.Mutex
-	err = eachHost(hosts, func(host string) error {
-		i := last(all[host], fabric)
-		if i == nil || i.State == checkpoint.Reverted || i.State == checkpoint.Released {
-			return nil
-		}
-		if plan != "" && i.Plan != plan && i.State == checkpoint.Committed {
-			return fmt.Errorf("not rolled back: its last transaction belongs to another apply, by %s from %s at %s", i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339))
-		}
-		ref := calls.TxRef{ID: i.ID}
-		if refs[host].ID == i.ID {
-			ref = refs[host]
-		}
-		f.rememberFormer(host, *i)
-		p := calls.TxRevert{TxRef: ref, Why: why, Undo: i.State == checkpoint.Committed}
-		f.leases.hold(f, host, ref, 0)
-		f.leases.asked(host, "revert")
-		defer f.leases.drop(host)
-		now, err := within(ctx, calls.Revert, f, host, p, revertPatience)
-		o := outcomeOf(host, now)
-		var refused *agent.Error
-		if err != nil && !errors.As(err, &refused) { // the revert may have removed the connection
-			o = f.awaitEnd(ctx, host, p, checkpoint.DefaultLease)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case o.Fate == Lost && ctx.Err() != nil:
-			return ctx.Err()
-		case refused != nil && refused.Held:
-			held.Hosts[host] = refused.Message
-			return nil
-		case refused != nil:
-			return err
-		}
-		fates[host] = o
-		return nil
-	})
-	if len(held.Hosts) > 0 {
-		err = errors.Join(held, err)
-	}
-	return fates, err
-}
-
-func last(all []calls.TxInfo, fabric string) *calls.TxInfo {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Fabric == fabric {
-			return &all[i]
-		}
-	}
-	return nil
 }
 
 // Release ends a transaction whose revert failed.

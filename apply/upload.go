@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // Bundle is a local file that is sent to hosts.
@@ -124,7 +125,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 				continue
 			}
 		}
-		if breaks++; breaks > maxBreaks || ctx.Err() != nil {
+		if breaks++; breaks > maxBreaks || ctx.Err() != nil || errors.Is(err, errStandstill) {
 			return errors.Join(err, ctx.Err())
 		}
 		if back := f.comeBack(ctx, host, time.Minute); back != nil {
@@ -146,17 +147,29 @@ func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.Bu
 		return errors.New("the connection does not support file uploads")
 	}
 	// If the connection falls silent, the helper's client ends first.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-c.Dead():
-			cancel()
+			cancel(nil)
 		case <-ctx.Done():
 		}
 	}()
-	return carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) { p.set(host, sent) })
+	idle := time.AfterFunc(resource.StuckAfter, func() { cancel(errStandstill) })
+	defer idle.Stop()
+	err := carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) {
+		idle.Reset(resource.StuckAfter)
+		p.set(host, sent)
+	})
+	if err != nil && errors.Is(context.Cause(ctx), errStandstill) {
+		return errStandstill
+	}
+	return err
 }
+
+// errStandstill ends an upload to a host that answers and takes no bytes, for example because its disk hangs.
+var errStandstill = fmt.Errorf("the upload is stuck: the host has taken no bytes for %s", resource.StuckAfter)
 
 // progress adds up the progress of all hosts.
 type progress struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/parallel"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -28,7 +29,10 @@ type HostOutcome struct {
 	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
 	Why      string    `json:"why,omitempty"`  // the reason for the fate
 	Left     []string  `json:"left,omitempty"` // what a revert could not restore
-	Via      string    `json:"via,omitempty"`  // the address that the host reverted to, if it was reached at another one
+	// Kept and Overwritten are what a revert did with the changes of others.
+	Kept        []resource.Change `json:"kept,omitempty"`
+	Overwritten []resource.Change `json:"overwritten,omitempty"`
+	Via         string            `json:"via,omitempty"` // the address that the host reverted to, if it was reached at another one
 }
 
 // Err returns the host's first failure, or nil.
@@ -93,7 +97,7 @@ func (c *coordinator) carryOut(ctx context.Context, h planner.HostPlan, a planne
 	if a.Op == planner.Reconnect {
 		return calls.ActResult{}, c.reconnect(ctx, h.Name, a.Via)
 	}
-	s, patience := step(c.fabric, h, a), c.fleet.patienceFor(a)+answerPatience
+	s, patience := step(c.fabric, c.who.Secrets, h, a), c.fleet.patienceFor(a)+answerPatience
 	if s.Undo != nil {
 		s.Undo.Tx = c.refs[h.Name].ref
 		return txStep(ctx, c, calls.Undo, h.Name, *s.Undo, patience)
@@ -102,10 +106,11 @@ func (c *coordinator) carryOut(ctx context.Context, h planner.HostPlan, a planne
 	return txStep(ctx, c, calls.Act, h.Name, *s.Act, patience)
 }
 
-// step returns the request to a helper for an action.
-func step(fabric string, h planner.HostPlan, a planner.Action) calls.TxStep {
+// step returns the request to a helper for an action. It has the sensitive values, which the plan does not have.
+func step(of string, secrets fabric.Secrets, h planner.HostPlan, a planner.Action) calls.TxStep {
 	if a.Op == planner.Undo {
-		return calls.TxStep{Undo: &calls.UndoParams{Fabric: fabric, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
+		return calls.TxStep{Undo: &calls.UndoParams{Fabric: of, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
 	}
-	return calls.TxStep{Act: &calls.ActParams{Fabric: fabric, Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed, Management: h.Moves(), Later: a.Later}}
+	a.Resource.Spec = secrets.Reveal(a.Resource.Spec)
+	return calls.TxStep{Act: &calls.ActParams{Fabric: of, Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed, Management: h.Moves(), Later: a.Later}}
 }

@@ -32,6 +32,17 @@ type Backup struct {
 	// Forward is the work of the persist stage, so that it can be completed after a reset. It is part of
 	// the backup so that it is on disk, complete and with a hash, before anything is changed.
 	Forward json.RawMessage `json:"forward,omitempty"`
+	// Atoms are the values that the transaction may set. Path is how the operator reached the host; nil in backups of
+	// earlier builds.
+	Atoms []resource.Atom `json:"atoms,omitempty"`
+	Path  *Path           `json:"path,omitempty"`
+
+	// Undone is true if the transaction was committed. Committed is the state then; nil if it was not stored.
+	Undone    bool    `json:"-"`
+	Committed *Backup `json:"-"`
+	Foreign   bool    `json:"-"` // revert what others changed since then, too
+	// Reversal is what Restore did.
+	Reversal Reversal `json:"-"`
 }
 
 // Part is the state that one keeper saved. Only that keeper reads it.
@@ -46,7 +57,7 @@ func TakeBackup(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms 
 	if err != nil {
 		return nil, err
 	}
-	b := &Backup{Version: backupVersion}
+	b := &Backup{Version: backupVersion, Atoms: atoms}
 	for _, k := range keepers {
 		data, err := k.Save(ctx, r, by[k.Room()])
 		if err != nil {
@@ -64,10 +75,36 @@ func TakeBackup(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms 
 	return b, nil
 }
 
-// Restore restores all parts and files, and continues after a failure. left has one line for each remaining
-// difference; no line and no error mean that the host equals the backup.
-func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds) (left []string, err error) {
+// Again reads what the backup covers as it is now. It changes nothing.
+func (b *Backup) Again(ctx context.Context, r host.Reader, kinds resource.Kinds) (*Backup, error) {
+	now := &Backup{Version: backupVersion}
 	for _, p := range b.Parts {
+		k, ok := kinds.KeeperOf(p.Room)
+		if !ok {
+			return nil, fmt.Errorf("this helper cannot read the changes of %s", p.Room)
+		}
+		data, err := k.Again(ctx, r, p.Data)
+		if err != nil {
+			return nil, err
+		}
+		now.Parts = append(now.Parts, Part{p.Room, data})
+	}
+	return now, nil
+}
+
+// Restore restores all parts and files, except for what others changed and what stays (Reverse). It continues after a
+// failure. left has one line for each remaining difference; no line and no error mean that the host is as it should be.
+func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds) (left []string, err error) {
+	to, rev, err := b.reverse(ctx, h, kinds)
+	switch {
+	case err == nil:
+		b.Reversal = rev
+	case b.Committed != nil: // what others changed must not be lost because it cannot be read
+		return nil, err
+	default: // the host must get back, whatever else is wrong
+		to, err = b, nil
+	}
+	for _, p := range to.Parts {
 		k, ok := kinds.KeeperOf(p.Room)
 		if !ok {
 			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Room))
@@ -89,6 +126,8 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 
 // backupName keeps the suffix of earlier builds, whose files a host may still have.
 func backupName(id string) string { return id + ".snapshot" }
+
+func committedName(id string) string { return id + ".committed" }
 
 // SaveBackup writes the backup to disk and its hash into the transaction. Only then Live allows changes. It works
 // once, while the transaction is armed.
@@ -121,12 +160,25 @@ func (s *Store) SaveBackup(id, token string, b *Backup) (*Transaction, error) {
 	return t, nil
 }
 
-// ReadBackup reads the backup of a transaction and verifies its hash. It returns nil if nothing was changed.
+// ReadBackup reads the backup of a transaction and verifies its hash. It returns nil if nothing was changed. The backup of
+// a committed transaction has the state at its commit.
 func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	if t.Backup == "" {
 		return nil, nil
 	}
-	path := filepath.Join(s.dir, t.Backup)
+	b, err := s.readBackup(t.ID, t.Backup, t.BackupHash)
+	if err != nil {
+		return nil, err
+	}
+	if b.Undone = t.State == Committed || t.Undo != nil; b.Undone && t.CommittedHash != "" {
+		b.Committed, err = s.readBackup(t.ID, committedName(t.ID), t.CommittedHash)
+	}
+	b.Foreign = t.Undo != nil && t.Undo.Foreign
+	return b, err
+}
+
+func (s *Store) readBackup(id, name, hash string) (*Backup, error) {
+	path := filepath.Join(s.dir, name)
 	if info, err := os.Stat(path); err == nil && info.Size() > maxBackup {
 		return nil, fmt.Errorf("read the backup: %s is larger than 64 MiB", path)
 	}
@@ -134,8 +186,8 @@ func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the backup: %w", err)
 	}
-	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != t.BackupHash {
-		return nil, fmt.Errorf("read the backup: %s does not match the hash in transaction %s", path, t.ID)
+	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != hash {
+		return nil, fmt.Errorf("read the backup: %s does not match the hash in transaction %s", path, id)
 	}
 	return decodeBackup(raw)
 }

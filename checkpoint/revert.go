@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fabricform/fabricform/host/lock"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // Restorer restores a backup, as Backup.Restore does.
@@ -34,8 +35,8 @@ func (s *Store) Revert(ctx context.Context, id string, e Event, why string, rest
 	if t.State != Reverting {
 		return t, nil
 	}
-	left, failed := s.restore(ctx, t, restore)
-	t, err = s.endRevert(t, left, failed)
+	changes, left, failed := s.restore(ctx, t, restore)
+	t, err = s.endRevert(t, changes, left, failed)
 	return t, errors.Join(written, failed, err)
 }
 
@@ -56,16 +57,19 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 			return nil // renewed meanwhile
 		}
 		for _, other := range all {
-			if e == Undo && other.ID != id && (other.State.Open() || other.ID > id) {
-				return fmt.Errorf("transaction %s is newer, and is %s", other.ID, other.State)
+			if err := other.above(id); err != nil && e == Undo {
+				return err
 			}
 		}
 		if t, err = before.after(e, now); err != nil || t.State != Reverting {
 			return err
 		}
 		if before.State != Reverting || t.Why == "" {
-			t.Why, t.Left = clip(why), nil
+			t.Why, t.Left, t.Kept, t.Overwritten = clip(why), nil, nil, nil
 			t.Undecided = e == Expire && before.State == Persisting
+		}
+		if before.State == Committed && t.Undo == nil {
+			t.Undo = &Undoing{}
 		}
 		written = s.write(t)
 		return nil
@@ -73,18 +77,26 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 	return t, written, err
 }
 
-func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) ([]string, error) {
+// restore restores the backup. changes is the number of its changes.
+func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) (changes int, left []string, err error) {
 	backup, err := s.ReadBackup(t)
 	if err != nil {
-		return []string{"nothing was restored, because the backup cannot be read"}, err
+		return 0, []string{"nothing was restored, because the backup cannot be read"}, err
 	}
 	if backup == nil {
-		return nil, nil
+		return 0, nil, nil
 	}
-	return restore(ctx, backup)
+	left, err = restore(ctx, backup)
+	t.Kept, t.Overwritten = firstOf(backup.Reversal.Kept), firstOf(backup.Reversal.Overwritten)
+	return len(backup.Reversal.Changes), left, err
 }
 
-func (s *Store) endRevert(t *Transaction, left []string, failed error) (*Transaction, error) {
+// firstOf limits the changes in a transaction's file.
+func firstOf(changes []resource.Change) []resource.Change {
+	return changes[:min(len(changes), maxLeft)]
+}
+
+func (s *Store) endRevert(t *Transaction, changes int, left []string, failed error) (*Transaction, error) {
 	e := RevertDone
 	if failed != nil { // a guardian cannot report errors to anybody, so the file records them
 		left = append(left, strings.Split(failed.Error(), "\n")...)
@@ -101,7 +113,11 @@ func (s *Store) endRevert(t *Transaction, left []string, failed error) (*Transac
 		for _, l := range left[:min(len(left), maxLeft)] {
 			t.Left = append(t.Left, clip(l))
 		}
-		return s.write(t)
+		if err := s.write(t); err != nil || t.Backup == "" {
+			return err
+		}
+		s.enterRevert(t, changes, now)
+		return nil
 	})
 	return t, err
 }

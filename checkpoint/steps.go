@@ -3,6 +3,9 @@
 package checkpoint
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -87,9 +90,63 @@ func (s *Store) PersistNothing(id, token string) (*Transaction, error) {
 	return s.client(id, token, Persist, func(t *Transaction) { t.Partial = true })
 }
 
-// Commit ends the transaction and keeps its changes.
-func (s *Store) Commit(id, token string) (*Transaction, error) {
-	return s.client(id, token, Commit, nil)
+// Commit ends the transaction and keeps its changes. now is the state of the host; nil if it cannot be read. A state that
+// cannot be stored does not prevent the commit, because the other hosts commit too.
+func (s *Store) Commit(id, token string, now *Backup) (*Transaction, error) {
+	hash := s.keepCommitted(id, now)
+	return s.client(id, token, Commit, func(t *Transaction) { t.CommittedHash = hash })
+}
+
+// keepCommitted writes the state at the commit, and returns its hash; "" if there is none.
+func (s *Store) keepCommitted(id string, now *Backup) string {
+	if now == nil {
+		return ""
+	}
+	raw, err := json.Marshal(now)
+	if err != nil || len(raw) > maxBackup || s.replace(filepath.Join(s.dir, committedName(id)), raw, 0o600) != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Undoable returns nil if the transaction is committed and the latest that is. The error says why it cannot be rolled back.
+func (s *Store) Undoable(id string) error {
+	all, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.ID == id && t.State != Committed {
+			return &Refusal{State: t.State, Event: Undo}
+		}
+		if err := t.above(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// above returns an error if the transaction must be rolled back before the one with the given ID.
+func (t *Transaction) above(id string) error {
+	if t.ID != id && (t.State.Open() || t.ID > id && t.State == Committed) {
+		return fmt.Errorf("transaction %s of fabric %q is newer, and is %s", t.ID, t.Fabric, t.State)
+	}
+	return nil
+}
+
+// WillUndo records how a committed transaction is going to be rolled back, so that an interrupted rollback continues in
+// the same way.
+func (s *Store) WillUndo(id string, how Undoing) error {
+	return s.locked(func(Moment) error {
+		t, err := s.Read(id)
+		if err != nil || t.State != Committed {
+			return err
+		}
+		how.By = clip(how.By)
+		t.Undo = &how
+		return s.write(t)
+	})
 }
 
 // Ends returns nil if the owner of the token may end the transaction. It returns a *HeldError while another
@@ -151,9 +208,9 @@ func (s *Store) Release(id string, by Holder) (*Transaction, error) {
 }
 
 // FinishInterrupted runs at the first contact with a host and ends transactions that a reboot interrupted. It rolls a
-// proven state forward: finish, which must be idempotent, writes the remaining files. It returns the
+// proven state forward: finish, which must be idempotent, writes the remaining files, and reads the state for Commit. It returns the
 // transaction that is still open, or nil. If that one is reverting, call Revert.
-func (s *Store) FinishInterrupted(finish func(*Transaction) error) (*Transaction, error) {
+func (s *Store) FinishInterrupted(finish func(*Transaction) (now *Backup, err error)) (*Transaction, error) {
 	if err := s.locked(func(now Moment) error { _, err := s.recordReboots(now); return err }); err != nil {
 		return nil, fmt.Errorf("finish interrupted transactions: %w", err)
 	}
@@ -161,9 +218,11 @@ func (s *Store) FinishInterrupted(finish func(*Transaction) error) (*Transaction
 	if err != nil || t == nil || t.State != Persisting || !t.Rebooted {
 		return t, err
 	}
-	if err := finish(t); err != nil {
+	now, err := finish(t)
+	if err != nil {
 		return t, err
 	}
-	_, err = s.step(t.ID, "", Commit, nil)
+	hash := s.keepCommitted(t.ID, now)
+	_, err = s.step(t.ID, "", Commit, func(t *Transaction) { t.CommittedHash = hash })
 	return nil, err
 }

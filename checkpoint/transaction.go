@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/host/process"
+	"github.com/fabricform/fabricform/resource"
 )
 
 // ErrNotYours means that a client cannot continue, because another client has taken over the transaction.
@@ -47,6 +48,18 @@ type Transaction struct {
 	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
 	Undecided bool     `json:"undecided,omitempty"`
 	Left      []string `json:"left,omitempty"` // differences that a revert could not restore
+
+	CommittedHash string   `json:"committed_sha256,omitempty"` // of the state at the commit; "" if it was not stored
+	Undo          *Undoing `json:"undo,omitempty"`             // set when a committed transaction is rolled back
+	// Kept and Overwritten are changes of others that a revert found (Reversal).
+	Kept        []resource.Change `json:"kept,omitempty"`
+	Overwritten []resource.Change `json:"overwritten,omitempty"`
+}
+
+// Undoing says how a committed transaction is rolled back.
+type Undoing struct {
+	By      string `json:"by,omitempty"` // user@machine of the operator
+	Foreign bool   `json:"foreign,omitempty"`
 }
 
 // Helper is the process that executes the transaction.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
@@ -89,21 +91,65 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 // attributeValue evaluates an attribute. A reference to a NIC may be used before the addresses of the
 // NIC are known, because only its host and name matter.
 func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope) (cty.Value, bool) {
-	switch a.typ {
-	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev]():
-	default:
-		return l.eval(set.Expr, s)
-	}
 	marked, ok := l.evalMarked(set.Expr, s)
 	if !ok {
 		return cty.DynamicVal, false
 	}
+	if a.secret {
+		marked = l.conceal(marked)
+	}
 	v, marks := marked.UnmarkDeep()
-	if !v.IsKnown() {
-		l.notYet(set.Expr, s, marks)
+	if _, hidden := marks[secret{}]; hidden {
+		l.exposed(set.Expr, s, a.name)
 		return v, false
 	}
-	return v, true
+	known := v.IsWhollyKnown()
+	switch a.typ {
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev]():
+		known = v.IsKnown()
+	}
+	if !known {
+		l.notYet(set.Expr, s, marks)
+	}
+	return v, known
+}
+
+// exposed reports a sensitive value where it would be shown.
+func (l *loader) exposed(e hcl.Expression, s scope, name string) {
+	l.say(e, s, "Sensitive value", name+" is shown, so it must not depend on a sensitive value. Only outputs and values of nccl.env may. If this value may be shown, write nonsensitive(…).")
+}
+
+// conceal replaces the sensitive values of a map by placeholders. A map that is sensitive as a whole stays so, because
+// its keys are shown.
+func (l *loader) conceal(v cty.Value) cty.Value {
+	if t := v.Type(); v.IsMarked() || !v.IsKnown() || v.IsNull() || !t.IsMapType() && !t.IsObjectType() {
+		return v
+	}
+	out := map[string]cty.Value{}
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		bare, marks := e.UnmarkDeep()
+		if _, hidden := marks[secret{}]; hidden {
+			e = bare
+			if s, ok := text(bare); ok && bare.IsKnown() && !bare.IsNull() {
+				e = cty.StringVal(l.placeholder(s))
+			}
+		}
+		out[k.AsString()] = e
+	}
+	return cty.ObjectVal(out)
+}
+
+// placeholder returns the placeholder of a sensitive value. All uses of one value have the same.
+func (l *loader) placeholder(value string) string {
+	p, done := l.placeholders[value]
+	if !done {
+		salt := make([]byte, 16)
+		rand.Read(salt) // never fails
+		p = l.f.Secrets.Hide(value, hex.EncodeToString(salt))
+		l.placeholders[value] = p
+	}
+	return p
 }
 
 // defaults sets every field that has a default, in this block and in nested blocks.

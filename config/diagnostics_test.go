@@ -90,6 +90,16 @@ func outside(t *testing.T, file string) Options {
 	return o
 }
 
+// TestNoMessageShowsASensitiveValue: not even a part of it, or what a function makes of it.
+func TestNoMessageShowsASensitiveValue(t *testing.T) {
+	shown := strings.ToLower(read(t, "testdata/diagnostics/sensitive.txt") + read(t, "testdata/diagnostics/values-from-outside.txt"))
+	for _, part := range []string{"hunter2", "hunter3 ", "ahvud", "a-"} { // aHVud… is base64
+		if strings.Contains(shown, part) {
+			t.Errorf("the messages show %q", part)
+		}
+	}
+}
+
 // summary matches the summaries of problems in this package and in package fabric.
 var summary = regexp.MustCompile(`(?:errorf|warnf|duplicate|say|fail|outside)\((?:[^"\n]*, )?"([A-Z][^"]+)", |&wrong\{"([^"]+)"`)
 

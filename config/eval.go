@@ -54,7 +54,7 @@ func (l *loader) eval(e hcl.Expression, s scope) (v cty.Value, ok bool) {
 func (l *loader) hide(v cty.Value) {
 	_ = cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) {
 		if e.Type() == cty.String && e.IsKnown() && !e.IsNull() && e.AsString() != "" {
-			l.hidden[e.AsString()] = true
+			l.hidden[e.AsString()] = e.AsString()
 		}
 		return true, nil
 	})
@@ -74,9 +74,33 @@ func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 		return v, false
 	}
 	for _, d := range diags {
-		l.diags = append(l.diags, explain(d, ctx))
+		d = explain(d, ctx)
+		if secretive(e, ctx) {
+			d.Detail, d.EvalContext = "The expression uses a sensitive value, so the reason is not shown. Try it with another value.", nil
+		}
+		l.diags = append(l.diags, d)
 	}
 	return v, !diags.HasErrors()
+}
+
+// secretive reports whether the expression refers to a sensitive value, or to a part of one that does not exist.
+func secretive(e hcl.Expression, ctx *hcl.EvalContext) bool {
+	for _, t := range e.Variables() {
+		for i := range t {
+			v, diags := t[:i+1].TraverseAbs(ctx)
+			if diags.HasErrors() {
+				break
+			}
+			_, marks := v.Unmark()
+			if i == len(t)-1 {
+				_, marks = v.UnmarkDeep()
+			}
+			if _, hidden := marks[secret{}]; hidden {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // carry gives an unknown result the marks of the values that the expression refers to. HCL drops

@@ -53,7 +53,10 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 		l.notYet(a.Expr, s, all)
 		return nil, false
 	}
-	delete(marks, secret{}) // the keys become names of instances, which are shown
+	if _, hidden := marks[secret{}]; hidden {
+		l.say(a.Expr, s, "Sensitive value", "The keys of for_each are shown, so they must not be sensitive. If they may be shown, write for_each = toset(nonsensitive(keys(…))), and look the values up with each.key.")
+		return nil, false
+	}
 	t := v.Type()
 	switch {
 	case v.IsNull():
@@ -89,8 +92,20 @@ func (l *loader) enabled(k *hclsyntax.Block, s scope) bool {
 	if a == nil {
 		return true
 	}
-	v, ok := l.eval(a.Expr, s)
-	if !ok || v.IsNull() {
+	marked, ok := l.evalMarked(a.Expr, s)
+	if !ok {
+		return true
+	}
+	v, marks := marked.UnmarkDeep()
+	if _, hidden := marks[secret{}]; hidden {
+		l.exposed(a.Expr, s, a.Name)
+		return true
+	}
+	if !v.IsKnown() {
+		l.notYet(a.Expr, s, marks)
+		return true
+	}
+	if v.IsNull() {
 		return true
 	}
 	b, err := convert.Convert(v, cty.Bool)

@@ -9,7 +9,6 @@ package config
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,14 +104,28 @@ func (l *loader) within(limit time.Duration, work func()) bool {
 	}
 }
 
-// redacted removes sensitive strings from messages. Snippets of the files are shown as they are.
+// redacted removes sensitive strings from messages.
 func (l *loader) redacted() hcl.Diagnostics {
-	for _, text := range slices.Sorted(maps.Keys(l.hidden)) {
-		for _, d := range l.diags {
-			d.Detail = strings.ReplaceAll(d.Detail, text, "(sensitive)")
-		}
+	for _, d := range l.diags {
+		d.Detail = l.hidden.Redact(d.Detail)
 	}
 	return l.diags
+}
+
+// unshown removes a range from the text that snippets show. Places in the file stay the same.
+func (l *loader) unshown(r hcl.Range) {
+	f := l.files[r.Filename]
+	if f == nil || r.End.Byte > len(f.Bytes) {
+		return
+	}
+	f.Bytes = slices.Clone(f.Bytes)
+	text := f.Bytes[r.Start.Byte:r.End.Byte]
+	for i, b := range text {
+		if b != '\n' {
+			text[i] = ' '
+		}
+	}
+	copy(text, "***")
 }
 
 // repeats is how many problems of one kind are shown for one place. A mistake in a block with for_each

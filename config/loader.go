@@ -33,9 +33,11 @@ type loader struct {
 	vars     cty.Value
 	locals   map[string]*hclsyntax.Attribute
 	localVal map[string]cty.Value
-	hidden   map[string]bool // strings of sensitive values
-	busy     []string        // locals that are being evaluated
-	hostVal  cty.Value       // the value of "host" at this stratum
+	hidden   fabric.Secrets // strings of sensitive values, by themselves
+	busy     []string       // locals that are being evaluated
+	hostVal  cty.Value      // the value of "host" at this stratum
+
+	placeholders map[string]string // of sensitive values in the model
 
 	hostBlocks map[string]*hostBlock
 	insts      []*hostInstance
@@ -53,9 +55,9 @@ func newLoader(path string, o Options) *loader {
 	l := &loader{
 		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{}, places: map[*hclsyntax.Body]map[string]fabric.Pos{},
 		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
-		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: map[string]bool{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
+		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{}, placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
 		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
-		f: &fabric.Fabric{Name: "default"},
+		f: &fabric.Fabric{Name: "default", Secrets: fabric.Secrets{}},
 	}
 	l.functions = functions(dir, l.meter)
 	return l

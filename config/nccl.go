@@ -28,6 +28,9 @@ func (l *loader) environmentPlaces(k *hclsyntax.Block) {
 	}
 }
 
+// derived are the variables that fabricform reads itself.
+var derived = []string{"NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"}
+
 // environmentKey is the key of a variable among the positions of a block.
 func environmentKey(name string) string { return "env." + name }
 
@@ -52,8 +55,19 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 	var all []env.Set
 	var found []env.Finding
 	for _, name := range slices.Sorted(maps.Keys(n.Env)) {
-		all = append(all, env.Set{Name: name, Value: n.Env[name]})
-		found = append(found, env.Check(name, n.Env[name], context)...)
+		value := n.Env[name]
+		if !fabric.IsSensitive(value) {
+			all = append(all, env.Set{Name: name, Value: value})
+			found = append(found, env.Check(name, value, context)...)
+			continue
+		}
+		if slices.Contains(derived, name) {
+			found = append(found, env.Finding{Severity: env.Error, Name: name, Summary: "Sensitive value",
+				Wrong: "fabricform's checks show what " + name + " selects, so its value must not be sensitive.", Instead: "If the value may be shown, write nonsensitive(…)."})
+		}
+		for _, f := range env.Check(name, l.f.Secrets.Value(value), context) {
+			found = append(found, env.Finding{Severity: f.Severity, Name: name, Summary: f.Summary, Wrong: "The value of " + name + " is sensitive, so no more is shown."})
+		}
 	}
 	for _, f := range append(found, env.CheckTogether(all)...) {
 		place, ok := n.AttrPos[environmentKey(f.Name)]

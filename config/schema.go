@@ -19,6 +19,7 @@ type attribute struct {
 	required bool
 	auto     bool // accepts "auto", which means the same as absent
 	path     bool // a file, relative to the fabric file that names it
+	secret   bool // a map whose values may be sensitive
 	one      []string
 	min, max *float64
 	initial  string // default value as text; "": none
@@ -112,6 +113,8 @@ func newAttribute(t reflect.Type, f reflect.StructField, tag string, index []int
 			a.auto = true
 		case key == "path":
 			a.path = true
+		case key == "sensitive":
+			a.secret = true
 		case key == "one":
 			a.one = strings.Split(value, "|")
 		case key == "min":

@@ -70,6 +70,12 @@ func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
 			d.typ, d.defaults = t, def
 		}
 	}
+	if d.spec.Sensitive {
+		l.f.Sensitive = append(l.f.Sensitive, k.Labels[0])
+		if a := k.Body.Attributes["default"]; a != nil {
+			l.unshown(a.Expr.Range())
+		}
+	}
 	return d
 }
 
@@ -100,6 +106,9 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 	if v.ContainsMarked() {
 		return bad
 	}
+	if d.spec.Sensitive {
+		l.hide(v)
+	}
 	if d.defaults != nil && !v.IsNull() {
 		v = d.defaults.Apply(v)
 	}
@@ -109,7 +118,6 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 		return bad
 	}
 	if d.spec.Sensitive {
-		l.f.Sensitive = append(l.f.Sensitive, name)
 		l.hide(c)
 		c = c.Mark(secret{})
 	}
@@ -170,7 +178,7 @@ func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue 
 		n, s, ok := strings.Cut(in.Var, "=")
 		switch n = strings.TrimSpace(n); {
 		case !ok:
-			l.outside("Invalid value", fmt.Sprintf("-var %s: write -var name=value.", in.Var))
+			l.outside("Invalid value", "Write -var name=value.")
 		case vars[n] == nil:
 			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, slices.Sorted(maps.Keys(vars)))))
 		default:
@@ -204,12 +212,18 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 	total := 0
 	body := l.parse(name, &block{name: "value file", free: true}, &total)
 	if body == nil {
+		if len(l.f.Sensitive) > 0 { // which values the file has is not known
+			delete(l.files, name)
+		}
 		return
 	}
 	for _, k := range body.Blocks {
 		l.errorf(k.TypeRange, "Block in a value file", "A value file has only lines such as name = value.")
 	}
 	for _, a := range sortedAttributes(body) {
+		if slices.Contains(l.f.Sensitive, a.Name) || vars[a.Name] == nil && len(l.f.Sensitive) > 0 { // a misspelt name may be the one of a sensitive variable
+			l.unshown(a.Expr.Range())
+		}
 		if vars[a.Name] == nil {
 			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, suggestOrList(a.Name, slices.Sorted(maps.Keys(vars))))
 			continue
@@ -243,6 +257,9 @@ func (l *loader) fromText(s, source string, d *declaredVariable) givenValue {
 				return givenValue{v, source, nil}
 			}
 		}
+	}
+	if d.spec.Sensitive {
+		diags[0].Detail = "it is not a value."
 	}
 	l.outside("Invalid value", fmt.Sprintf("%s %s: %s Write the value as in a value file, such as '[\"a\", \"b\"]'.", source, d.block.Labels[0], diags[0].Detail))
 	return bad

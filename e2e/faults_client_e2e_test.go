@@ -70,12 +70,12 @@ func clientRows() (rows []faultRow) {
 			l.t.Fatal(err)
 		}
 		try(l.t, l.state, "apply", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "nothing was changed", "the host reverts automatically in")
-		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 8, "only its token allows to end it earlier")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 8, "only its token allows to end it earlier")
 		try(l.t, l.state, "confirm", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 1, "belongs to an apply that is not pending", "rollback -takeover "+elsewhere)
-		try(l.t, l.state, "rollback", "-lab", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", "-takeover", elsewhere, l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(at, 5*time.Minute) // of the lease's 10
 		l.applyOf(l.fabric, 3, func(client *os.Process) { _ = client.Kill(); at = time.Now() }, "-lease", "10m")
-		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 0, "a, b  reverted: rollback by")
 		l.back(at, 5*time.Minute)
 	})
 	add("the program and the guardian are killed", true, func(l *faultLab) {

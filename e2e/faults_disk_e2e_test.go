@@ -49,7 +49,7 @@ func diskRows() (rows []faultRow) {
 			case 0:
 				a.want(l.t, 0, "a, b  committed")
 				try(l.t, l.state, "plan", "-lab", "-detailed-exitcode", l.fabric).want(l.t, 0)
-				try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 0, "a, b  reverted")
+				try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 0, "a, b  reverted")
 			case 1:
 				a.want(l.t, 1, "nothing was changed on any host", "no space left on device")
 			default:
@@ -83,7 +83,7 @@ func diskRows() (rows []faultRow) {
 		const key = "/proc/sys/net/ipv4/tcp_mtu_probing"
 		l.manual("10m")
 		l.on("a", "mount --bind "+key+" "+key+" && mount -o remount,bind,ro "+key+" && ! echo 1 > "+key)
-		try(l.t, l.state, "rollback", "-lab", l.fabric).want(l.t, 7, "a  revert failed", "net.ipv4.tcp_mtu_probing is 1, was 0", "b  reverted")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 7, "a  revert failed", "net.ipv4.tcp_mtu_probing is 1, was 0", "b  reverted")
 		try(l.t, l.state, "pending", "-lab", l.fabric).want(l.t, 0, "an operator must intervene", "net.ipv4.tcp_mtu_probing is 1, was 0")
 		try(l.t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", l.fabric).want(l.t, 8, "nothing was changed", "an operator must intervene")
 		l.on("a", "umount "+key+" && echo 0 > "+key)

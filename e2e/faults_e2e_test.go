@@ -145,7 +145,7 @@ func (l *faultLab) applyOf(fabric string, n int, fault func(client *os.Process),
 			return a
 		}
 		if state, _ := l.tx(l.first); state == "committed" {
-			try(l.t, l.state, "rollback", "-lab", fabric).want(l.t, 0)
+			try(l.t, l.state, "rollback", "-lab", "-auto-approve", fabric).want(l.t, 0)
 		}
 		l.unchanged()
 	}

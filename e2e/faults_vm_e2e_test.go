@@ -169,7 +169,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 	row("a reset in the middle of a way back", func(g *guest) {
 		for n := 1; ; n++ {
 			wait := g.resetAt(`grep -q "\"state\": \"revert[a-z]*\"" ` + latest)
-			g.run("rollback")
+			g.run("rollback", "-auto-approve")
 			wait()
 			got := g.tx()
 			if got == "reverting" {
@@ -180,7 +180,7 @@ func TestTransactionsOutliveResets(t *testing.T) {
 			}
 			g.run("apply", "-auto-approve", "-no-verify").want(g.t, 0)
 		}
-		g.run("rollback").want(g.t, 0, "reverted")
+		g.run("rollback", "-auto-approve").want(g.t, 0, "reverted")
 		g.old()
 		try(g.t, g.state, "lab", "reboot", g.fabric, "node1").want(g.t, 0)
 		g.old()

@@ -47,6 +47,10 @@ func TestLabCannotReachTheMachineThatCarriesIt(t *testing.T) {
 			t.Errorf("a lab host may %q", reach)
 		}
 	}
+	// A login to a host runs nothing of the operator's.
+	if homes := inside(t, state, pair, "a", "sh", "-c", "stat -f -c %T /root /home; diff -r /etc/skel /root && ls -A /home"); homes != "tmpfs\ntmpfs\n" {
+		t.Errorf("the homes of a lab host:\n%s", homes)
+	}
 	inside(t, state, pair, "a", "sh", "-c", "echo x > /etc/of-the-lab && echo x:x:4242:4242::/:/bin/sh >> /etc/passwd && echo 1 > /proc/sys/net/ipv4/ip_forward && ip link set lo down")
 	if a := try(t, state, "lab", "exec", pair, "b", "--", "cat", "/etc/of-the-lab"); a.code == 0 {
 		t.Error("what one host writes, another sees")

@@ -84,7 +84,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 	})
 	t.Run("rollback goes where the host goes", func(t *testing.T) {
 		o.t = t
-		o.try("rollback", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "b  reverted", "b is now reachable at "+old)
+		o.try("rollback", "-auto-approve", o.fabric(moved, "", nic(moved, ""))).want(t, 0, "b  reverted", "b is now reachable at "+old)
 		same(t)
 		o.try("history", o.fabric(old, "", "")).want(t, 0, "rollback")
 	})

@@ -90,7 +90,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		plan(other, 2, "NCCL_DEBUG")
 		apply(other)
 		sh("grep -qx NCCL_DEBUG=WARN " + confFile)
-		try(t, state, "rollback", "-lab", other).want(t, 0)
+		try(t, state, "rollback", "-lab", "-auto-approve", other).want(t, 0)
 		sh("! grep NCCL_DEBUG " + confFile + " && grep -qx NCCL_IB_DISABLE=1 " + confFile)
 		plan(pair, 0, "No changes")
 	})
@@ -140,7 +140,7 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		a := try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", "-confirm", "manual", "-confirm-timeout", "10m", replace)
 		a.want(t, 0, "a.nccl.file  pending: written by fabricform confirm")
 		sh("grep -q 'by hand' " + confFile)
-		try(t, state, "rollback", "-lab", replace).want(t, 0)
+		try(t, state, "rollback", "-lab", "-auto-approve", replace).want(t, 0)
 		if got := sh("cat " + confFile); got != theirs {
 			t.Errorf("after a rollback: %q", got)
 		}
@@ -164,6 +164,6 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		// Whoever waited for the home would wait until its server ends, with this test.
 		t.Logf("figure: two plans and an apply beside a home that does not answer took %.1f s", time.Since(at).Seconds())
 		// The helper that planned, and so opened the transaction, cannot be ended before the home answers.
-		try(t, state, "rollback", "-lab", replace).want(t, 0, "a, b  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", replace).want(t, 0, "a, b  reverted")
 	})
 }

@@ -194,9 +194,9 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	})
 	t.Run("a login that passes no SSH_CONNECTION", func(t *testing.T) {
 		o.t = t
-		o.script("b", `printf '#!/bin/sh\nunset SSH_CONNECTION\nexec /bin/sh "$@"\n' > /var/lib/mute && chmod 0755 /var/lib/mute && usermod -s /var/lib/mute tutu`)
+		o.script("b", `printf '#!/bin/sh\nunset SSH_CONNECTION\necho Welcome to b >&2\nexec /bin/sh "$@"\n' > /var/lib/mute && chmod 0755 /var/lib/mute && usermod -s /var/lib/mute tutu`)
 		apply(o.fabric(b, "", "")).want(t, 1, "the login passed no SSH_CONNECTION", "-allow=management", "Plan refused")
-		o.try("plan", "-detailed-exitcode", "-allow=management", o.fabric(b, "", "")).want(t, 2, "the path of your own connection is unknown", "connection."+b)
+		o.try("plan", "-detailed-exitcode", "-allow=management", o.fabric(b, "", "")).want(t, 2, "the path of your own connection is unknown", "connection."+b, `warning: b: a login prints "Welcome to b"`, "~/.bashrc")
 		o.script("b", "usermod -s /bin/sh tutu")
 	})
 	t.Run("changed and unknown host key", func(t *testing.T) {

@@ -49,18 +49,18 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "down")
 		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 1, "take the transaction over: host b", "This machine now holds the tokens")
 		inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "up")
-		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", "-host", "b", pair).want(t, 0, "b  reverted")
 		if left := tokensIn(t, file); len(left) != 2 || left["a"].Token == tokensIn(t, elsewhere)["a"].Token {
 			t.Errorf("tokens are kept of %d hosts of 2, or that of host a is the dead one", len(left))
 		}
-		try(t, state, "rollback", "-lab", pair).want(t, 0, "a  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", pair).want(t, 0, "a  reverted")
 		if _, err := os.Stat(file); err == nil {
 			t.Error("the tokens are still there")
 		}
 	})
 	t.Run("what is back on one host is not kept on the other", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "pending until")
-		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 		apply(t, "-confirm", "manual").want(t, 0, "pending until") // and from another machine
@@ -68,10 +68,10 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		if err := os.Rename(tokenFile(t, state, "roce-pair/lab/roce-pair", false), elsewhere); err != nil {
 			t.Fatal(err)
 		}
-		try(t, state, "rollback", "-lab", "-takeover", elsewhere, "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", "-takeover", elsewhere, "-host", "b", pair).want(t, 0, "b  reverted")
 		try(t, state, "confirm", "-lab", "-takeover", elsewhere, pair).want(t, 6, "a  reverted: host b: persist: too late", "b  reverted: rollback by")
 		apply(t, "-confirm", "manual").want(t, 0, "pending until")
-		try(t, state, "rollback", "-lab", "-host", "b", pair).want(t, 0, "b  reverted")
+		try(t, state, "rollback", "-lab", "-auto-approve", "-host", "b", pair).want(t, 0, "b  reverted")
 		apply(t, "-host", "b").want(t, 0, "b  committed")
 		try(t, state, "confirm", "-lab", pair).want(t, 6, "a  reverted: it has already ended on b, and a newer transaction has started there")
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
@@ -84,7 +84,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 				t.Fatal("it did not go back")
 			}
 		}
-		try(t, state, "rollback", "-lab", pair).want(t, 1, "nothing to roll back")
+		try(t, state, "rollback", "-lab", pair).want(t, 1, "Rolls back the transaction of", "there is no terminal to ask on") // the one before
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {

@@ -37,6 +37,8 @@ type Fabric struct {
 	Outputs []Output
 	// Sensitive names the variables whose values no message may show.
 	Sensitive []string `json:"-"`
+	// Secrets has the values of the placeholders.
+	Secrets Secrets `json:"-"`
 }
 
 // Output is a named value for other programs.

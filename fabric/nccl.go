@@ -19,8 +19,8 @@ type NCCL struct {
 	GIDIndex *int `ff:"gid_index,min=0,max=255,auto"`
 	// NCCL's version on the hosts, such as `"2.27.5"`. Variables are checked against it. Default: offline checks assume the newest known version, and checks on a host use the version that is installed there.
 	Version string `ff:"version"`
-	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables.
-	Env map[string]string `ff:"env"`
+	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables. A value may be sensitive.
+	Env map[string]string `ff:"env,sensitive"`
 	// Whether to write the file.
 	Write *bool `ff:"write,absent=true"`
 	// Path on the host: `/etc/nccl.conf`, or a file in `/etc` whose name contains `fabricform`, for `NCCL_CONF_FILE`.

@@ -7,12 +7,52 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
 )
+
+// SensitiveMark begins a line of nccl.conf that names a variable whose value is sensitive, and a salt. The salt keeps
+// the file's digest, which plans show, from being that of a value that can be guessed.
+const SensitiveMark = "# sensitive: "
+
+// SensitiveIn returns the salts of the variables that a text marks as sensitive.
+func SensitiveIn(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if mark, is := strings.CutPrefix(line, SensitiveMark); is {
+			name, salt, _ := strings.Cut(strings.TrimSpace(mark), " ")
+			out[name] = salt
+		}
+	}
+	return out
+}
+
+// Masked returns the snapshot without the sensitive values in files. redact removes those that the caller knows.
+func (s *Snapshot) Masked(redact func(string) string) *Snapshot {
+	out := *s
+	out.Files = maps.Clone(s.Files)
+	for at, f := range out.Files {
+		marked := SensitiveIn(f.Text)
+		var text strings.Builder
+		for line := range strings.Lines(f.Text) {
+			name, _, set := strings.Cut(line, "=")
+			if mark, is := strings.CutPrefix(line, SensitiveMark); is {
+				name, _, _ = strings.Cut(strings.TrimSpace(mark), " ")
+				line = SensitiveMark + name + "\n"
+			} else if _, hide := marked[name]; set && hide {
+				line = name + "=(sensitive)\n" // as fabric.Sensitive, of a room that this one does not know
+			}
+			text.WriteString(line)
+		}
+		f.Text = redact(text.String())
+		out.Files[at] = f
+	}
+	return &out
+}
 
 // maxFile bounds a configuration file of ours.
 const maxFile = 1 << 20

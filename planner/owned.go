@@ -150,7 +150,7 @@ func (p *Plan) enrol(hosts []HostInput) {
 	slices.SortFunc(p.Vanished, byName)
 	for _, in := range hosts {
 		for _, r := range in.Records {
-			if r.Fabric == p.Fabric && !slices.Equal(r.Roster, p.Roster) {
+			if r.Fabric == p.Fabric && len(r.Atoms)+len(r.Roster) > 0 && !slices.Equal(r.Roster, p.Roster) {
 				p.Enrol = append(p.Enrol, in.Name)
 			}
 		}

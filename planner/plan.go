@@ -40,6 +40,8 @@ const (
 	Keep Op = "keep"
 	// Undo reverts a change that the fabric made and no longer declares.
 	Undo Op = "undo"
+	// Revert returns to the state from before an apply.
+	Revert Op = "revert"
 	// Reconnect opens a new connection and continues over it, before anything that carried the old one is
 	// removed.
 	Reconnect Op = "reconnect"
@@ -59,6 +61,8 @@ type Action struct {
 	// Forget lists atoms of an Undo that are no longer ours: somebody has changed them since, and they remain
 	// as they are.
 	Forget []resource.Atom `json:"forget,omitempty"`
+	// Kept lists what somebody else changed since the apply that a Revert returns from, and that remains.
+	Kept []resource.Change `json:"kept,omitempty"`
 	// Touches says how the action touches the operator's own connection. The operator has allowed it.
 	Touches string `json:"touches,omitempty"`
 	// Later lists changes of the same resource that an action after the Reconnect makes. That action is Late.
@@ -102,6 +106,8 @@ type HostPlan struct {
 	LeftOut    []resource.Addr  `json:"left_out,omitempty"`
 	Unchanged  int              `json:"unchanged"` // resources that are as wanted
 	Management facts.Management `json:"management"`
+	// Reverted is the latest entry of the host's history if it is a revert that found changes of others: nobody was asked.
+	Reverted *resource.Entry `json:"reverted,omitempty"`
 }
 
 // Plan is the whole fabric's difference. Hosts are in the order of the input.
@@ -109,7 +115,9 @@ type Plan struct {
 	Fabric string `json:"fabric"`
 	// Invocation is how the operator named the fabric, for commands in messages.
 	Invocation fabric.Invocation `json:"invocation,omitzero"`
-	Hosts      []HostPlan        `json:"hosts"`
+	// RollsBack is the ID of the plan that this one rolls back; "" for a plan that compares hosts with files.
+	RollsBack string     `json:"rolls_back,omitempty"`
+	Hosts     []HostPlan `json:"hosts"`
 	// Vanished lists hosts that the fabric once had and that its files no longer name. The changes that were
 	// made there remain until they are destroyed.
 	Vanished []resource.Member `json:"vanished,omitempty"`
@@ -214,6 +222,7 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 		return out
 	}
 	own := ownership(fabricName, kinds, in, ordered)
+	out.Reverted = own.mine.Reverted()
 	out.Actions, out.Problems = own.undo()
 	left := own.leaveOut(ends, out.Actions)
 	out.Actions = slices.DeleteFunc(out.Actions, left.holds)
@@ -288,5 +297,36 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
+	return out
+}
+
+// RevertActions returns the actions of a host that goes back: one for each thing, in the order of the kinds.
+func RevertActions(host string, kinds resource.Kinds, changes, kept []resource.Change) []Action {
+	things := map[resource.Addr]*Action{}
+	var order []resource.Addr
+	at := func(c resource.Change) *Action {
+		addr := resource.Addr{Host: host, Kind: c.Atom.Kind(), Name: c.Atom.Thing()}
+		if things[addr] == nil {
+			order = append(order, addr)
+			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Revert}
+		}
+		return things[addr]
+	}
+	for _, c := range changes {
+		a := at(c)
+		a.Changes = append(a.Changes, c)
+	}
+	for _, c := range kept {
+		a := at(c)
+		a.Kept = append(a.Kept, c)
+	}
+	rank := func(addr resource.Addr) int {
+		return slices.IndexFunc(kinds, func(k resource.Kind) bool { return k.Name == addr.Kind })
+	}
+	slices.SortStableFunc(order, func(a, b resource.Addr) int { return cmp.Compare(rank(a), rank(b)) })
+	var out []Action
+	for _, addr := range order {
+		out = append(out, *things[addr])
+	}
 	return out
 }

@@ -31,7 +31,6 @@ func cables() (*fabric.Fabric, *facts.Snapshot) {
 	a.Policy = []*fabric.PolicyRoute{
 		{Name: "of0", Host: "a", NIC: rail0, Table: 100, Priority: 10100, From: netip.MustParsePrefix("10.0.0.1/32")},
 		{Name: "of1", Host: "a", NIC: rail1, Table: 101, Priority: 10101, From: netip.MustParsePrefix("10.0.1.1/32")},
-		{Name: "src0", Host: "a", NIC: rail1, Table: 102, Priority: 10102, Routes: []fabric.Route{{To: to, Src: netip.MustParseAddr("10.0.0.1")}}},
 	}
 	f := &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{a}, Links: []*fabric.Link{
 		{Name: "l0", Role: "training", Endpoints: []fabric.NICRef{rail0, {Host: "b", NIC: "rail0"}}},
@@ -85,11 +84,33 @@ func TestWhatDependsOnALinkIsLeftOutWithIt(t *testing.T) {
 	if d := cmp.Diff([]string{"update nic.rail1", "update sysctl.net.core.rmem_max", "create policy_route.of1", "persist.files file /etc/systemd/network/05-fabricform-f-eth1.network"}, acts); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"nic.rail0", "route.far", "policy_route.of0", "policy_route.src0", "module.rdma_rxe", "rxe.rxe0", "persist.files", "nccl.file"}, left); d != "" {
+	if d := cmp.Diff([]string{"nic.rail0", "route.far", "policy_route.of0", "module.rdma_rxe", "rxe.rxe0", "persist.files", "nccl.file"}, left); d != "" {
 		t.Error(d)
 	}
-	if acts, left := shown(planOf(f, snap, resource.Record{})); len(left) > 0 || len(acts) != 16 {
+	if acts, left := shown(planOf(f, snap, resource.Record{})); len(left) > 0 || len(acts) != 15 {
 		t.Errorf("with all hosts %d actions: %q, left out %q", len(acts), acts, left)
+	}
+}
+
+// TestARouteThroughAnAddressOfALeftOutNICIsLeftOut: although it belongs to another NIC, whose file waits with it.
+func TestARouteThroughAnAddressOfALeftOutNICIsLeftOut(t *testing.T) {
+	for name, p := range map[string]fabric.PolicyRoute{
+		"a rule":  {From: netip.MustParsePrefix("10.0.0.1/32")},
+		"a route": {Routes: []fabric.Route{{To: netip.MustParsePrefix("10.9.0.0/16"), Src: netip.MustParseAddr("10.0.0.1")}}},
+	} {
+		f, snap := cables()
+		a := f.Hosts[0]
+		p.Name, p.Host, p.NIC, p.Table, p.Priority = "through0", "a", a.NICs[1].Ref(), 102, 10102
+		a.Policy = append(a.Policy, &p)
+		plan := planOf(f, snap, resource.Record{}, "b")
+		acts, left := shown(plan)
+		if !slices.Contains(left, "policy_route.through0") || !slices.Contains(acts, "update nic.rail1") || !slices.Contains(acts, "create policy_route.of1") {
+			t.Errorf("%s: changed %q, left out %q", name, acts, left)
+		}
+		const file = "/etc/systemd/network/05-fabricform-f-eth1.network"
+		if slices.Contains(acts, "persist.files file "+file) || !slices.ContainsFunc(plan.Notes, func(n string) bool { return strings.HasPrefix(n, file+" stays as it is") }) {
+			t.Errorf("%s: changed %q, notes %q", name, acts, plan.Notes)
+		}
 	}
 }
 
@@ -134,6 +155,7 @@ func TestANetworkGoesOnWithoutAMember(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
+		undone bool // the files declare no MTU any more
 		mtu    int
 		addrs  []host.Addr
 		atoms  map[resource.Atom]resource.Owned
@@ -143,6 +165,7 @@ func TestANetworkGoesOnWithoutAMember(t *testing.T) {
 		{name: "another MTU", mtu: 1500, addrs: has("10.0.0.1/30"), leaves: true},
 		{name: "an MTU that was applied before", mtu: 1500, addrs: has("10.0.0.1/30"), atoms: map[resource.Atom]resource.Owned{"nic eth0 mtu": {Earlier: "1280", Ours: "1500"}}, leaves: true},
 		{name: "an MTU that drifted", mtu: 1500, addrs: has("10.0.0.1/30"), atoms: map[resource.Atom]resource.Owned{"nic eth0 mtu": {Earlier: "1500", Ours: "9000"}}},
+		{name: "an MTU that is no longer declared", undone: true, mtu: 9000, addrs: has("10.0.0.1/30"), atoms: map[resource.Atom]resource.Owned{"nic eth0 mtu": {Earlier: "1500", Ours: "9000"}}, leaves: true},
 		{name: "another subnet", mtu: 9000, addrs: has("10.7.0.1/30"), leaves: true},
 		{name: "another address", mtu: 9000, addrs: has("10.0.0.2/30")},
 		{name: "a foreign address", mtu: 9000, addrs: append(has("10.7.0.1/30"), has("10.0.0.1/30")...)},
@@ -151,9 +174,12 @@ func TestANetworkGoesOnWithoutAMember(t *testing.T) {
 			f, snap := cables()
 			f.Networks = []*fabric.Network{{Name: "n", Role: "training", Members: f.Links[0].Endpoints}}
 			f.Links = nil
+			if c.undone {
+				f.Hosts[0].NICs[0].MTU = 0
+			}
 			snap.Links[1].MTU, snap.Addrs = c.mtu, c.addrs
 			acts, left := shown(planOf(f, snap, resource.Record{Atoms: c.atoms}, "b"))
-			if slices.Contains(left, "nic.rail0") != c.leaves || slices.Contains(acts, "update nic.rail0") == c.leaves || !slices.Contains(acts, "update nic.rail1") {
+			if slices.Contains(left, "nic.rail0") != c.leaves || slices.Contains(acts, "update nic.rail0") == c.leaves || slices.Contains(acts, "undo nic.eth0") || !slices.Contains(acts, "update nic.rail1") {
 				t.Errorf("changed %q, left out %q", acts, left)
 			}
 		})
@@ -170,7 +196,7 @@ func TestAFileOfSeveralNICsIsLeftOutAsAWhole(t *testing.T) {
 		t.Errorf("changed %q", acts)
 	}
 	if !slices.ContainsFunc(p.Notes, func(n string) bool {
-		return strings.Contains(n, "/etc/netplan/90-fabricform-f.yaml also configures nic rail0, which is left out")
+		return strings.Contains(n, "/etc/netplan/90-fabricform-f.yaml stays as it is, because it depends on nic rail0, which is left out")
 	}) {
 		t.Errorf("notes %q", p.Notes)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/host/process"
@@ -21,6 +22,10 @@ const (
 	JobDone     = "done"
 )
 
+// StuckAfter is how long what installs or transfers may go on without output, bytes or processor time. It may take any
+// time, so only its progress shows that it works.
+const StuckAfter = 10 * time.Minute
+
 // Job is an installation, as recorded in its journal. If the state is "running" but the process no longer exists, the
 // installation was interrupted: by a power failure, or because it was killed.
 type Job struct {
@@ -29,8 +34,9 @@ type Job struct {
 	Who     string     `json:"who"`
 	Stack   string     `json:"stack,omitempty"` // inbox, mlnx_ofed or doca_ofed; "" if unknown
 	State   string     `json:"state"`
-	Step    string     `json:"step,omitempty"` // the running or last step
-	Why     string     `json:"why,omitempty"`  // why it failed
+	Step    string     `json:"step,omitempty"`  // the running or last step
+	Why     string     `json:"why,omitempty"`   // why it failed
+	Stuck   bool       `json:"stuck,omitempty"` // for StuckAfter, its programs have only waited
 	Boot    string     `json:"boot"`
 	Process process.ID `json:"process"`
 	// Alive means that the process is running. ReadJob sets it; it is not stored.

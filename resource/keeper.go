@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -20,6 +22,48 @@ type Keeper interface {
 	// fails, then reads again and returns one line for each remaining difference. No line and no error mean
 	// that the host is as it was, except for lifetimes and counters. The error joins the failed steps.
 	Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error)
+	// Again reads what an earlier part covers as it is now, in the same form. It changes nothing.
+	Again(ctx context.Context, r host.Reader, part json.RawMessage) (json.RawMessage, error)
+	// Items lists what a part holds. Items that are absent are left out.
+	Items(part json.RawMessage) ([]Item, error)
+	// Take returns the part with the items of the given keys as now, which Again read, has them: changed, added or
+	// absent. lost are the keys of added items that cannot exist beside the rest; the result leaves them out.
+	Take(part, now json.RawMessage, keys map[string]bool) (out json.RawMessage, lost []string, err error)
+}
+
+// Item is one value or object in a part of a backup.
+type Item struct {
+	Key   string // of the same thing in every part
+	State string // equal texts mean equal states
+	// As describes a change that makes or removes the item: everything but From and To.
+	As    Change
+	Shown string // the state for people
+	// Others are further atoms that may own the item, besides that of As.
+	Others []Atom
+	// Own is true for what the kernel makes and removes by itself: it is not reported.
+	Own    bool
+	Device string       // the device that it belongs to, if any
+	To     netip.Prefix // the destinations of the traffic that it directs, if any
+}
+
+// Named reports whether one of the atoms owns the item.
+func (i Item) Named(atoms []Atom) bool {
+	return slices.Contains(atoms, i.As.Atom) || slices.ContainsFunc(i.Others, func(a Atom) bool { return slices.Contains(atoms, a) })
+}
+
+// Between returns the change from one state of an item to another; nil is absence.
+func Between(from, to *Item) Change {
+	var c Change
+	if from != nil {
+		c = from.As
+		c.From = from.Shown
+	}
+	if to != nil {
+		was := c.From
+		c = to.As
+		c.From, c.To = was, to.Shown
+	}
+	return c
 }
 
 // Kept is an optional interface of providers whose changes can be restored exactly. Providers of one room

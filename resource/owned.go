@@ -61,38 +61,52 @@ type Member struct {
 	Address string `json:"address"`
 }
 
-// Entry is one apply or destroy on one host.
+// Entry is one change of a host in its history.
 type Entry struct {
 	Time    time.Time `json:"time"`
-	Command string    `json:"command"` // "apply", "destroy"
+	Command string    `json:"command"` // "apply", "destroy", RollbackCommand or RevertCommand
 	Who     string    `json:"who"`     // user@machine of the operator
 	Plan    string    `json:"plan"`    // id of the plan
-	Source  string    `json:"source"`  // commit and digest of the files
+	Source  string    `json:"source"`  // commit and digest of the files; "" of a revert
 	Build   string    `json:"build"`
 	Boot    string    `json:"boot,omitempty"` // the host's boot ID when the entry was written
 	Changes int       `json:"changes"`        // on this host
+	Why     string    `json:"why,omitempty"`  // the reason of a revert
 	Failed  string    `json:"failed,omitempty"`
+	// Kept and Overwritten are what a revert did with the changes of others.
+	Kept        []Change `json:"kept,omitempty"`
+	Overwritten []Change `json:"overwritten,omitempty"`
 }
 
-// keptEntries bounds the history on a host.
-const keptEntries = 50
+// Commands of entries that the host writes by itself.
+const (
+	RollbackCommand = "rollback" // a committed transaction was rolled back
+	RevertCommand   = "revert"   // an open one was
+)
 
-// Enter adds an entry to the history and drops the oldest ones.
-func (r *Record) Enter(e Entry) {
-	r.History = append(r.History, e)
-	if n := len(r.History); n > keptEntries {
-		r.History = r.History[n-keptEntries:]
-	}
-}
+// Reverts reports whether the entry is about what an earlier entry of the same plan, if any, had done.
+func (e Entry) Reverts() bool { return e.Command == RollbackCommand || e.Command == RevertCommand }
 
-// Applied finds the entry of a plan.
-func (r *Record) Applied(plan string) (Entry, bool) {
+// Applied finds the entry of a plan whose changes were made, and were not rolled back since.
+func (r *Record) Applied(plan string) (last Entry, ok bool) {
 	for _, e := range r.History {
-		if e.Plan == plan && (e.Changes > 0 || e.Failed == "") { // otherwise it was rolled back completely
-			return e, true
+		switch {
+		case e.Plan != plan:
+		case e.Reverts():
+			ok = ok && e.Failed != ""
+		case e.Changes > 0 || e.Failed == "": // otherwise an earlier build wrote it, of changes that were rolled back
+			last, ok = e, true
 		}
 	}
-	return Entry{}, false
+	return last, ok
+}
+
+// Reverted returns the latest entry if it is a revert that found changes of others; otherwise nil.
+func (r *Record) Reverted() *Entry {
+	if n := len(r.History); n > 0 && r.History[n-1].Command == RevertCommand && len(r.History[n-1].Kept)+len(r.History[n-1].Overwritten) > 0 {
+		return &r.History[n-1]
+	}
+	return nil
 }
 
 // RecordVersion is the format of the record; a helper refuses versions that it does not know.

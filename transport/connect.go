@@ -23,6 +23,7 @@ type connection struct {
 	user     string
 	patience time.Duration // how long the host may stay silent; at least the connect timeout, because a slow host also answers slowly
 	below    []*ssh.Client
+	login    time.Duration // how long the key exchange and the authentication took
 
 	ended   chan struct{}
 	end     sync.Once
@@ -116,10 +117,12 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 			return client.DialContext(ctx, network, addr)
 		}
 	}
+	began := time.Now()
 	if c.client, err = r.login(ctx, dial); err != nil {
 		c.closeBelow()
 		return nil, err
 	}
+	c.login = time.Since(began)
 	go c.watch(ctx)
 	return c, nil
 }

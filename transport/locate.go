@@ -33,7 +33,7 @@ const rule = `u=$(id -u); ours() { p=$(cd -P "$1" 2>/dev/null && pwd -P) || retu
 	`printf "` + unsafe + ` %s %s /%s\n" "$m" "$o" "${r#*/}"; done); [ -z "$bad" ]; }; `
 
 // script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs
-// under sh, whatever the login shell is. It contains no single quote, exclamation mark or line break,
+// under sh, whatever the login shell is, and first says on both streams that it runs. It contains no single quote, exclamation mark or line break,
 // because csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from
 // the environment. Root on the host may not read a home on another machine, so local folders come first.
 func script(version string, sudo bool) string {
@@ -42,7 +42,7 @@ func script(version string, sudo bool) string {
 		run = `exec sudo -n -- "$f" agent --ssh-connection="$SSH_CONNECTION"`
 	}
 	program := "fabricform-" + version
-	return `sh -c '` + rule + `for d in "/var/tmp/fabricform-$u" "/run/user/$u/fabricform" "$HOME/.cache/fabricform"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + `; then ` + run +
+	return `sh -c 'echo "` + shellRan + ` ${SHELL##*/}"; echo "` + shellRan + `" >&2; ` + rule + `for d in "/var/tmp/fabricform-$u" "/run/user/$u/fabricform" "$HOME/.cache/fabricform"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + `; then ` + run +
 		`; fi; done; case "$(stat -f -c %T "$HOME" 2>/dev/null)" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote;; (*) h=local;; esac; ` +
 		`printf "` + missing + ` %s %s %s %s %s\n" "$(uname -s)" "$(uname -m)" "$u" "$h" "$HOME"; exit 97'`
 }
@@ -123,6 +123,7 @@ func (d *Dialer) start(ctx context.Context, c *connection, t Target) (*Session, 
 	if err != nil {
 		return nil, err
 	}
+	d.startup(c, s)
 	if where == nil {
 		return s, nil
 	}

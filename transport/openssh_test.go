@@ -70,6 +70,9 @@ func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
 	_, s.other = key(t, s.path("other"))
 	var login ssh.PublicKey
 	s.private, login = key(t, s.path("id"))
+	if err := os.Mkdir(s.path("home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	s.write("authorized", string(ssh.MarshalAuthorizedKey(login)))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,8 +80,8 @@ func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
 	}
 	s.port = l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\nSubsystem sftp internal-sftp\n",
-		s.port, s.path("host"), s.path("authorized"))
+	config := fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\nUsePAM no\nStrictModes no\nPidFile none\nSubsystem sftp internal-sftp\nSetEnv HOME=%s\n",
+		s.port, s.path("host"), s.path("authorized"), s.path("home")) // the logins run no startup files of the person who tests
 	if authority != nil {
 		s.certify(authority)
 		config += "HostCertificate " + s.path("host-cert.pub") + "\n"

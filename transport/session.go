@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -22,6 +23,8 @@ type Session struct {
 	out    io.Reader
 	peeked bytes.Buffer // output that was read while waiting for the helper; Read returns it first
 	errs   bounded
+	began  time.Time     // when the host was asked to run the script
+	shell  time.Duration // how long the login shell took until it ran the script; 0 until then
 	exited chan struct{}
 	exit   error // set before exited is closed
 	once   sync.Once
@@ -68,6 +71,7 @@ func (c *connection) run(ctx context.Context, host, command string) (*Session, e
 	if err := sess.Start(command); err != nil {
 		return nil, fail(err)
 	}
+	s.began = time.Now()
 	go func() {
 		s.exit = sess.Wait()
 		close(s.exited)
@@ -79,21 +83,28 @@ func (c *connection) run(ctx context.Context, host, command string) (*Session, e
 // end of the script. If the helper is missing, it returns the possible directories.
 func (s *Session) greeted() (*absence, error) {
 	buf := make([]byte, 4096)
-	deadline := time.AfterFunc(20*time.Second, s.conn.close)
+	var late atomic.Bool
+	deadline := time.AfterFunc(startPatience, func() { late.Store(true); s.conn.close() })
 	defer deadline.Stop()
 	for {
 		n, err := s.out.Read(buf)
 		s.peeked.Write(buf[:n])
+		if s.shell == 0 && bytes.Contains(s.peeked.Bytes(), []byte(shellRan)) {
+			s.shell = time.Since(s.began)
+		}
 		if bytes.IndexByte(buf[:n], 0) >= 0 {
 			return nil, nil
 		}
 		if s.peeked.Len() > 256<<10 {
-			return nil, &Error{Host: s.host, Op: "start helper", Err: errors.New("the login printed more than 256 KiB"), Hint: "keep the login scripts quiet for commands without a terminal"}
+			return nil, &Error{Host: s.host, Op: "start helper", Err: errors.New("the login printed more than 256 KiB"), Hint: "they must be quiet for commands without a terminal: " + s.startupFiles()}
 		}
 		if err == nil {
 			continue
 		}
 		<-s.exited
+		if late.Load() && s.shell == 0 {
+			return nil, &Error{Host: s.host, Op: "start helper", Err: fmt.Errorf("the login shell ran no command within %s", startPatience), Hint: "something in the startup files waits: " + s.startupFiles()}
+		}
 		var status *ssh.ExitError
 		if errors.As(s.exit, &status) && status.ExitStatus() == exitMissing {
 			where, err := parseMissing(s.peeked.String())
@@ -109,6 +120,9 @@ func (s *Session) greeted() (*absence, error) {
 // whyEnded returns an error that explains the exit status and the error output.
 func (s *Session) whyEnded() error {
 	said := s.errs.String()
+	if _, after, ran := strings.Cut(said, shellRan); ran { // what startup files print does not explain why the helper ended
+		said = strings.TrimSpace(after)
+	}
 	e := &Error{Host: s.host, Op: "start helper"}
 	sudoers := fmt.Sprintf("let the user run sudo without a password: `%s ALL=(root) NOPASSWD: ALL` in /etc/sudoers.d, or set ssh.sudo = false and log in as root", s.conn.user)
 	switch {

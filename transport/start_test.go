@@ -94,13 +94,14 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 				}
 				cmd := exec.Command("sh", "-c", script(version, sudo))
 				cmd.Path = filepath.Join(tools, "sh")
-				cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH"), "SSH_CONNECTION=10.0.0.1 1 10.0.0.2 22"}
+				cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH"), "SSH_CONNECTION=10.0.0.1 1 10.0.0.2 22", "SHELL=/usr/bin/fish"}
 				out, err := cmd.Output()
 				want := missing
 				if c.runs {
 					want = "ran agent --ssh-connection=10.0.0.1 1 10.0.0.2 22"
 				}
-				if !strings.HasPrefix(string(out), want) || (err == nil) != c.runs {
+				first, rest, _ := strings.Cut(string(out), "\n")
+				if first != shellRan+" fish" || !strings.HasPrefix(rest, want) || (err == nil) != c.runs {
 					t.Errorf("%s, sudo %v: %q, %v", shell, sudo, out, err)
 				}
 			}

@@ -306,7 +306,7 @@ func (j *job) settings(h launch.Host) map[string]string {
 	case h.File == "" || j.options.Lab: // a lab is often validated before anything is applied to it
 		for _, v := range h.Env {
 			if strings.HasPrefix(v.Name, "NCCL_") {
-				out[v.Name] = v.Value
+				out[v.Name] = j.fabric.Secrets.Value(v.Value)
 			}
 		}
 	case h.File != fabric.NCCLConf:

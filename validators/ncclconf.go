@@ -27,7 +27,7 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 	found, there := snap.Files[at]
 	if file != "" {
 		derived, _ := nccl.Derive(f, h, nccl.AfterApply(h, snap))
-		out = compareConf(result(ConfVariable, 0), derived, found.Text, "run "+by.Hint("apply")+" to write the derived values")
+		out = compareConf(result(ConfVariable, 0), derived, f.Secrets, found.Text, "run "+by.Hint("apply")+" to write the derived values")
 	}
 	switch {
 	case !there:
@@ -61,7 +61,19 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 }
 
 // compareConf returns the variables whose value in the file, as NCCL reads it, is not the derived one.
-func compareConf(res Result, derived nccl.Env, text, cure string) (out []Result) {
+func compareConf(res Result, derived nccl.Env, secrets fabric.Secrets, text, cure string) (out []Result) {
+	hidden := facts.SensitiveIn(text)
+	for _, s := range derived {
+		if fabric.IsSensitive(s.Value) {
+			hidden[s.Name] = ""
+		}
+	}
+	shown := func(variable, value string) string {
+		if _, hide := hidden[variable]; hide {
+			return fabric.Sensitive
+		}
+		return fmt.Sprintf("%q", value)
+	}
 	fail := func(variable, found, wanted, cause string) {
 		r := res
 		r.Object, r.Found, r.Wanted = variable, found, wanted
@@ -75,15 +87,15 @@ func compareConf(res Result, derived nccl.Env, text, cure string) (out []Result)
 		v, set := live[s.Name]
 		delete(live, s.Name)
 		if !set {
-			fail(s.Name, "not set", fmt.Sprintf("%q", s.Value), s.Reason)
-		} else if v != s.Value {
-			fail(s.Name, fmt.Sprintf("%q", v), fmt.Sprintf("%q", s.Value), s.Reason)
+			fail(s.Name, "not set", shown(s.Name, s.Value), s.Reason)
+		} else if v != secrets.Value(s.Value) {
+			fail(s.Name, shown(s.Name, v), shown(s.Name, s.Value), s.Reason)
 		}
 	}
 	for _, s := range env.ReadConf(text) {
 		if v, more := live[s.Name]; more {
 			delete(live, s.Name)
-			fail(s.Name, fmt.Sprintf("%q", v), "not set", "it is neither derived nor declared in nccl.env")
+			fail(s.Name, shown(s.Name, v), "not set", "it is neither derived nor declared in nccl.env")
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl/launch"
 )
 
 func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
@@ -126,5 +127,39 @@ func TestMissingRDMAIsAWarning(t *testing.T) {
 		if !strings.Contains(said, cure) {
 			t.Errorf("%q is missing in\n%s", cure, said)
 		}
+	}
+}
+
+// TestNoResultShowsASensitiveValue: neither what was found nor what was wanted, also of a variable that is not declared
+// any more; and a job without a file gets the value itself.
+func TestNoResultShowsASensitiveValue(t *testing.T) {
+	f := two()
+	f.NCCL.Pos, f.Secrets = fabric.Pos{File: "f.hcl", Line: 1}, fabric.Secrets{}
+	f.NCCL.Env = map[string]string{"NCCL_BUFFSIZE": f.Secrets.Hide("hunter2", strings.Repeat("1", 32))}
+	const good = facts.SensitiveMark + "NCCL_OLD salt\nNCCL_IB_DISABLE=1\nNCCL_SOCKET_IFNAME==eth0\nNCCL_CROSS_NIC=0\n"
+	snap := newWires().snaps["a"]
+	for text, want := range map[string]int{good + "NCCL_BUFFSIZE=hunter2\n": 0, good + "NCCL_BUFFSIZE=hunter3\n": 1, good: 1, good + "NCCL_BUFFSIZE=hunter2\nNCCL_OLD=hunter4\n": 1} {
+		snap.Files = map[string]facts.File{fabric.NCCLConf: {Text: text}}
+		variables := 0
+		for _, r := range confFile(f, f.Host("a"), snap, fabric.Invocation{}) {
+			if shown := fmt.Sprintf("%+v", r); strings.Contains(shown, "hunter") {
+				t.Errorf("%q: %s", text, shown)
+			}
+			if r.Item == ConfVariable {
+				variables++
+			}
+		}
+		if variables != want {
+			t.Errorf("%q: %d wrong variables, want %d", text, variables, want)
+		}
+	}
+	j := &job{run: &run{fabric: f}}
+	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{})); len(got) != 0 {
+		t.Errorf("the job has %v, and the file", got)
+	}
+	no := false
+	f.NCCL.Write = &no
+	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{})); got["NCCL_BUFFSIZE"] != "hunter2" {
+		t.Errorf("the job has %v", got)
 	}
 }

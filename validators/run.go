@@ -119,7 +119,15 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 	for _, t := range trials {
 		out = append(out, t.out...)
 	}
-	return slices.Concat(out, culprits(trials), ofHosts)
+	out = slices.Concat(out, culprits(trials), ofHosts)
+	for i := range out {
+		if out[i].Check == CheckNCCL { // it quotes the logs of jobs, which know the values
+			for _, text := range []*string{&out[i].Found, &out[i].Wanted, &out[i].Cause, &out[i].Cure} {
+				*text = f.Secrets.Redact(*text)
+			}
+		}
+	}
+	return out
 }
 
 // trials returns the paths to check, with both ends resolved.

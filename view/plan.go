@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -30,7 +31,9 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 			resources += h.Unchanged
 		}
 	}
-	if len(settled) > 0 {
+	if len(settled) > 0 && plan.RollsBack != "" {
+		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as before the apply"))
+	} else if len(settled) > 0 {
 		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+Count(resources, "resource")+")"))
 	}
 	for _, g := range plan.Groups() {
@@ -42,6 +45,14 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	for _, m := range plan.Vanished {
 		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run %s.", p.warn("!"), p.bold(m.Name), m.Address, plan.Invocation.Hint("destroy", "-host", m.Name))
 	}
+	for _, h := range plan.Hosts {
+		if e := h.Reverted; e != nil {
+			p.Linef("%s host %s reverted at %s: %s", p.warn("!"), p.bold(h.Name), e.Time.Local().Format(time.DateTime), e.Why)
+			for _, l := range (Others{h.Name, e.Kept, e.Overwritten}).lines() {
+				p.Linef("    %s", l)
+			}
+		}
+	}
 	for _, n := range notes {
 		p.Linef("%s %s", p.warn("!"), n)
 	}
@@ -52,6 +63,8 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	switch changes := plan.Changes(); {
 	case len(problems) > 0:
 		p.Linef("%s %s: correct the files or the hosts before you apply.", p.bad("Plan refused."), Count(len(problems), "problem"))
+	case changes == 0 && plan.RollsBack != "":
+		p.Linef("%s the hosts that answered are as before the apply.", p.good("✓ No changes:"))
 	case changes == 0 && len(unreachable)+len(stale) == 0:
 		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
 	case changes == 0:
@@ -60,7 +73,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
 			for _, a := range h.Actions {
-				if a.Op != planner.Keep && a.Op != planner.Reconnect {
+				if a.Op != planner.Keep && a.Op != planner.Reconnect && len(a.Changes)+len(a.Forget) > 0 {
 					actions++
 				}
 				worst = max(worst, a.Disruption())
@@ -271,6 +284,20 @@ func (p *Printer) action(a planner.GroupAction) {
 	for _, a := range a.Forget {
 		p.Linef("      %s", p.dim("· "+a.Value()+" was changed by someone else since, and is kept"))
 	}
+	for _, c := range a.Kept {
+		p.Linef("      %s %s", p.dim("·"), byOthers(c)+", and is kept")
+	}
+}
+
+// byOthers says what somebody else did.
+func byOthers(c resource.Change) string {
+	switch {
+	case c.From == "":
+		return c.Attribute + " " + c.To + " was added by someone else since"
+	case c.To == "":
+		return c.Attribute + " " + c.From + " was removed by someone else since"
+	}
+	return c.Attribute + " was changed by someone else since (" + c.From + " → " + c.To + ")"
 }
 
 // onHosts names the hosts of a change, unless it is the same on all hosts of its group.

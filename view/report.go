@@ -54,8 +54,9 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 		if h.Fate != apply.Committed && h.Why != "" {
 			e.text += ": " + h.Why
 		}
-		e.left = strings.Join(h.Left, "\n")
-		if left[e] = h.Left; by[e] == nil {
+		below := slices.Concat(h.Left, Others{h.Host, h.Kept, h.Overwritten}.lines())
+		e.left = strings.Join(below, "\n")
+		if left[e] = below; by[e] == nil {
 			order = append(order, e)
 		}
 		by[e] = append(by[e], h.Host)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // ReportFile is the saved report of one run.
@@ -23,7 +24,7 @@ func (r *ReportFile) Bytes(file string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write report: %w", err)
 		}
-		return append(neutralJSON(raw), '\n'), nil
+		return append(neutralJSON(fabric.Mask(raw)), '\n'), nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# fabricform %s of %s\n\n| | |\n|---|---|\n| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
 )
@@ -52,7 +53,7 @@ func (e *Events) emit(v event) {
 		return
 	}
 	// The reader may close the pipe early, as `head` does.
-	_ = e.p.Raw(append(neutralJSON(raw), '\n'))
+	_ = e.p.Raw(append(neutralJSON(fabric.Mask(raw)), '\n'))
 }
 
 // PlanSummary is the last line of a plan.

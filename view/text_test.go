@@ -155,8 +155,8 @@ func texts(p *Printer, s string) {
 	p.Capture(&c)
 	p.Lab(filled[site.Status](s, nil))
 	p.Explained(s, filled[explain.Explanation](s, nil))
-	_ = p.Outputs([]fabric.Output{filled(s, func(o *fabric.Output) { o.Sensitive = false })}, "", false)
-	_ = p.Outputs(nil, s, false)
+	_ = p.Outputs([]fabric.Output{filled(s, func(o *fabric.Output) { o.Sensitive = false })}, "", OutputText)
+	_ = p.Outputs(nil, s, OutputText)
 	_ = p.Diagnostics(map[string]*hcl.File{"f.hcl": {Bytes: []byte("a = 1\n")}}, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: strings.ReplaceAll(s, "\n", " "), Detail: strings.ReplaceAll(s, "\n", " "),
 		Subject: &hcl.Range{Filename: "f.hcl", Start: hcl.InitialPos, End: hcl.Pos{Line: 1, Column: 2, Byte: 1}}}})
 }
@@ -301,7 +301,7 @@ func TestNoTextControlsWhereJSONIsShown(t *testing.T) {
 		p.JSON().Results(resultsOf(s), false)
 		p.JSON().Note("%s", s)
 		c := filled[apply.Capture](s, nil)
-		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[Shown](s, nil)), p.ExplainedJSON(filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", true),
+		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[Shown](s, nil)), p.ExplainedJSON(filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", OutputJSON),
 			p.DiagnosticsJSON(nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: s, Detail: s}})} {
 			if err != nil {
 				t.Fatal(err)

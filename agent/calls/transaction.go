@@ -6,6 +6,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -23,6 +24,8 @@ var (
 	Persist = agent.Method[TxPersist, TxPersisted]("tx.persist")
 	// Commit ends a transaction and keeps its changes.
 	Commit = agent.Method[TxRef, TxInfo]("tx.commit")
+	// Reversal says what a revert would do.
+	Reversal = agent.Method[TxReversal, TxReversed]("tx.reversal")
 	// Revert ends a transaction and reverts its changes.
 	Revert = agent.Method[TxRevert, TxInfo]("tx.revert")
 	// TakeOver moves a transaction to another client.
@@ -59,6 +62,9 @@ type TxInfo struct {
 	Hosts  []string          `json:"hosts,omitempty"`  // of the apply
 	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
 	Undecided bool `json:"undecided,omitempty"`
+	// Kept and Overwritten are what a revert did with the changes of others.
+	Kept        []resource.Change `json:"kept,omitempty"`
+	Overwritten []resource.Change `json:"overwritten,omitempty"`
 	// Former is the host's address over which the transaction was opened, if this connection uses another.
 	Former   netip.Addr `json:"former,omitzero"`
 	Settled  bool       `json:"settled,omitempty"`  // this call ended it: its lease had expired, or the host was reset
@@ -109,12 +115,33 @@ type TxFinished struct {
 	Ended *TxInfo `json:"ended,omitempty"`
 }
 
+// TxReversal asks what the rollback of a committed transaction would do now. With Foreign, it also reverts what others
+// changed since the commit.
+type TxReversal struct {
+	ID      string `json:"id"`
+	Foreign bool   `json:"foreign,omitempty"`
+}
+
+// TxReversed is what a rollback would do. Digest identifies it.
+type TxReversed struct {
+	checkpoint.Reversal
+	Digest string `json:"digest"`
+	// Blind means that the state at the commit was not stored, so that changes of others are not known as such.
+	Blind bool `json:"blind,omitempty"`
+	// Management is the path of the operator's connection.
+	Management facts.Management `json:"management"`
+}
+
 // TxRevert asks for a revert. To revert an open transaction before its lease expires, the token is needed.
 // With Undo, a committed transaction is reverted.
 type TxRevert struct {
 	TxRef
-	Why  string `json:"why"`
-	Undo bool   `json:"undo,omitempty"`
+	Why     string `json:"why"`
+	User    string `json:"user,omitempty"` // user@machine of the operator
+	Undo    bool   `json:"undo,omitempty"`
+	Foreign bool   `json:"foreign,omitempty"` // see TxReversal
+	// Digest is that of the reversal that was shown; "" if none was. If the host changed since, nothing is reverted.
+	Digest string `json:"digest,omitempty"`
 }
 
 // TxTakeOver asks to continue another client's transaction.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
@@ -19,6 +20,7 @@ import (
 	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // InstallMain installs a driver stack, as ordered by a helper. It runs in its own process.
@@ -77,15 +79,17 @@ func (i installer) run(ctx context.Context) error {
 	}
 	defer log.Close()
 	j.log = log
-	if err := j.write(); err != nil {
+	if err := j.set(func(*resource.Job) {}); err != nil {
 		return err
 	}
 	err = i.install(ctx, o, j)
-	j.job.State = resource.JobDone
-	if err != nil {
-		j.job.State, j.job.Why = resource.JobFailed, err.Error()
-	}
-	if wrote := j.write(); err != nil || wrote != nil {
+	wrote := j.set(func(job *resource.Job) {
+		job.State, job.Stuck = resource.JobDone, false
+		if err != nil {
+			job.State, job.Why = resource.JobFailed, err.Error()
+		}
+	})
+	if err != nil || wrote != nil {
 		return errors.Join(err, wrote, j.lost)
 	}
 	return errors.Join(j.lost, removeBut(i.stack.bundles(), ""), removeBut(i.arrivals, ""))
@@ -97,11 +101,16 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 	if !ok {
 		return fmt.Errorf("unknown kind %q", o.Resource.Addr.Kind)
 	}
-	if err := kind.Apply(resource.WithLog(ctx, j), i.host, o.Resource.Spec, o.Changes); err != nil {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { j.watch(watching, process.Activity) })
+	err := kind.Apply(resource.WithLog(ctx, j), i.host, o.Resource.Spec, o.Changes)
+	stop()
+	watch.Wait()
+	if err != nil {
 		return err
 	}
-	j.job.State = resource.JobChecking
-	if err := j.write(); err != nil {
+	if err := j.set(func(job *resource.Job) { job.State = resource.JobChecking }); err != nil {
 		return err
 	}
 	left, err := (&server{host: i.host}).difference(ctx, kind, o.Resource)
@@ -118,14 +127,20 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 
 // journal has the progress of the installation, and the log of its programs' output.
 type journal struct {
-	path string
-	log  io.Writer
-	job  resource.Job
-	mu   sync.Mutex // guards log and lost
-	lost error      // the first error of a write to the log
+	path  string
+	log   io.Writer
+	file  sync.Mutex // guards job and its file
+	job   resource.Job
+	mu    sync.Mutex // guards log, lost and bytes
+	lost  error      // the first error of a write to the log
+	bytes int        // of output
 }
 
-func (j *journal) write() error {
+// set changes the job and writes it to disk.
+func (j *journal) set(change func(*resource.Job)) error {
+	j.file.Lock()
+	defer j.file.Unlock()
+	change(&j.job)
 	raw, err := json.Marshal(j.job)
 	if err != nil {
 		return err
@@ -138,8 +153,7 @@ func (j *journal) write() error {
 
 // Step implements resource.StepLog. It writes the step to the journal on disk before the step begins.
 func (j *journal) Step(what string) error {
-	j.job.Step = short(what)
-	if err := j.write(); err != nil {
+	if err := j.set(func(job *resource.Job) { job.Step = short(what) }); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(j, "# %s\n", what) // Write records its error in lost
@@ -153,10 +167,33 @@ func (j *journal) Step(what string) error {
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.bytes += len(p)
 	if _, err := j.log.Write(p); err != nil && j.lost == nil {
 		j.lost = fmt.Errorf("write the log: %w", err)
 	}
 	return len(p), nil
+}
+
+// watchEvery is how often an installation is looked at.
+const watchEvery = 10 * time.Second
+
+// watch writes into the journal when the installation is stuck, and when it goes on. It ends nothing: a package manager
+// that is killed leaves packages half configured, and a firmware write a card without firmware.
+func (j *journal) watch(ctx context.Context, activity func() (string, error)) {
+	last, since, stuck := "", time.Now(), false
+	for retry.Pause(ctx, watchEvery) == nil {
+		now, err := activity()
+		j.mu.Lock()
+		now += fmt.Sprint(" ", j.bytes)
+		j.mu.Unlock()
+		if now != last || err != nil {
+			last, since = now, time.Now()
+		}
+		if idle := time.Since(since) >= resource.StuckAfter; idle != stuck {
+			stuck = idle
+			_ = j.set(func(job *resource.Job) { job.Stuck = stuck }) // the next step reports a journal that cannot be written
+		}
+	}
 }
 
 // short shortens a command line for display.

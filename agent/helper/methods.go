@@ -38,6 +38,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connect
 		calls.Prepare.Serve(step(s.store.Prepare)),
 		calls.Persist.Serve(s.txPersist),
 		calls.Commit.Serve(s.txCommit),
+		calls.Reversal.Serve(s.txReversal),
 		calls.Revert.Serve(s.txRevert),
 		calls.TakeOver.Serve(s.txTakeOver),
 		calls.Release.Serve(s.txRelease),

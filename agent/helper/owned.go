@@ -22,6 +22,10 @@ func (s *server) records(ctx context.Context) ([]resource.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	histories, err := s.store.Histories()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]resource.Record, 0, len(found))
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		var r resource.Record
@@ -31,7 +35,14 @@ func (s *server) records(ctx context.Context) ([]resource.Record, error) {
 		if r.Version != resource.RecordVersion || r.Fabric != name {
 			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q, but this build supports version %d: use the release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
 		}
+		if all, has := histories[name]; has {
+			r.History = all
+		}
+		delete(histories, name)
 		out = append(out, r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(histories)) { // of fabrics that own nothing here any more
+		out = append(out, resource.Record{Version: resource.RecordVersion, Fabric: name, History: histories[name]})
 	}
 	return out, nil
 }
@@ -50,11 +61,14 @@ func (s *server) record(ctx context.Context, fabric string) (*resource.Record, e
 	return &resource.Record{Version: resource.RecordVersion, Fabric: fabric}, nil
 }
 
+// save stores the record, without the history, which is beside the transactions.
 func (s *server) save(r *resource.Record) error {
 	if len(r.Atoms) == 0 && len(r.Roster) == 0 {
 		return s.host.SaveRecord(r.Fabric, nil)
 	}
-	text, err := json.MarshalIndent(r, "", " ")
+	lean := *r
+	lean.History = nil
+	text, err := json.MarshalIndent(lean, "", " ")
 	if err != nil {
 		return fmt.Errorf("store ownership record: %w", err)
 	}
@@ -135,15 +149,19 @@ func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, e
 	if err != nil {
 		return struct{}{}, err
 	}
-	r.Roster = p.Roster
+	if err := s.store.AdoptHistory(p.Fabric, r.History); err != nil {
+		return struct{}{}, err
+	}
 	if p.Entry != nil {
 		if p.Entry.Boot, err = clock.BootID(); err != nil {
 			return struct{}{}, err
 		}
-		r.Enter(*p.Entry)
+		if err := s.store.Enter(p.Fabric, *p.Entry); err != nil {
+			return struct{}{}, err
+		}
 	}
-	if len(r.Atoms) == 0 {
-		r.Roster, r.History = nil, nil
+	if r.Roster = p.Roster; len(r.Atoms) == 0 {
+		r.Roster = nil
 	}
 	return struct{}{}, s.save(r)
 }

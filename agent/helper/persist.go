@@ -81,12 +81,12 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 	if err != nil || before == nil {
 		return calls.TxFinished{}, err
 	}
-	open, err := s.store.FinishInterrupted(func(t *checkpoint.Transaction) error {
+	open, err := s.store.FinishInterrupted(func(t *checkpoint.Transaction) (*checkpoint.Backup, error) {
 		if _, err := s.forward(ctx, t); err != nil {
 			// Drop the error's flags: Stale would mean the plan that is being made, which is not stale.
-			return &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run `fabricform rollback`", err)}
+			return nil, &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run `fabricform rollback`", err)}
 		}
-		return nil
+		return s.stateNow(ctx, t), nil
 	})
 	if err != nil {
 		return calls.TxFinished{}, err

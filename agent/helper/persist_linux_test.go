@@ -76,6 +76,16 @@ func (n notes) Save(_ context.Context, _ host.Reader, atoms []resource.Atom) (js
 	return json.Marshal(atoms)
 }
 
+func (n notes) Again(_ context.Context, _ host.Reader, part json.RawMessage) (json.RawMessage, error) {
+	return part, nil
+}
+
+func (n notes) Items(json.RawMessage) ([]resource.Item, error) { return nil, nil }
+
+func (n notes) Take(part, _ json.RawMessage, _ map[string]bool) (json.RawMessage, []string, error) {
+	return part, nil, nil
+}
+
 func (n notes) Restore(ctx context.Context, _ host.Host, part json.RawMessage) ([]string, error) {
 	if ctx.Err() != nil {
 		return []string{"a round that was to come"}, nil

@@ -208,7 +208,7 @@ func (s *server) stackState(ctx context.Context, _ struct{}) (calls.StackState, 
 		return calls.StackState{}, err
 	}
 	out := calls.StackState{Boot: boot, Job: resource.ReadJob(ctx, s.host, boot)}
-	if out.Job != nil && out.Job.State == resource.JobFailed {
+	if out.Job != nil && (out.Job.State == resource.JobFailed || out.Job.Stuck) {
 		out.Tail = lastOf(s.stack.file("log"))
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -409,4 +411,46 @@ func TestARestartIsNotCutByAnInterrupt(t *testing.T) {
 	if _, err := r.stackReboot(ctx, order("one", restart)); err != nil || r.reboots != 1 || ctx.Err() == nil {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
+}
+
+// TestAnInstallationThatOnlyWaitsIsStuck: 10 minutes without output, bytes or processor time stand in the journal, until
+// something moves again.
+func TestAnInstallationThatOnlyWaitsIsStuck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.json")
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{path: path, log: new(strings.Builder)}
+		if err := j.Step("dkms build"); err != nil {
+			t.Fatal(err)
+		}
+		work := ""
+		ctx, cancel := context.WithCancel(t.Context())
+		go j.watch(ctx, func() (string, error) { return work, nil })
+		stuck := func() bool {
+			synctest.Wait()
+			raw, err := os.ReadFile(path)
+			var job resource.Job
+			if err != nil || json.Unmarshal(raw, &job) != nil || job.Step != "dkms build" {
+				t.Fatalf("%v: %s", err, raw)
+			}
+			return job.Stuck
+		}
+		for minute, c := range []struct {
+			wait time.Duration
+			do   func()
+			want bool
+		}{
+			{9 * time.Minute, func() { work = "12 ticks" }, false},
+			{9 * time.Minute, func() { _, _ = io.WriteString(j, "Unpacking") }, false},
+			{9 * time.Minute, func() {}, false},
+			{2 * time.Minute, func() { work = "13 ticks" }, true},
+			{time.Minute, func() {}, false},
+		} {
+			time.Sleep(c.wait)
+			if got := stuck(); got != c.want {
+				t.Errorf("%d: stuck is %v", minute, got)
+			}
+			c.do()
+		}
+		cancel()
+	})
 }

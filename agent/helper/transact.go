@@ -25,7 +25,7 @@ const rehearsal = 300 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
 	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left,
-		Run: t.Run, Hosts: t.Hosts, Undecided: t.Undecided, Rebooted: t.Rebooted}
+		Run: t.Run, Hosts: t.Hosts, Undecided: t.Undecided, Rebooted: t.Rebooted, Kept: t.Kept, Overwritten: t.Overwritten}
 }
 
 // settle reverts a transaction whose lease has expired, in place of guardians that died, and returns it; nil if there
@@ -130,6 +130,12 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 	if snap.Forward, err = json.Marshal(p.Steps); err != nil {
 		return fmt.Errorf("store the steps of the persist stage: %w", err)
 	}
+	if snap.Path, err = s.path(ctx); err != nil {
+		return err
+	}
+	if err := s.adoptHistory(ctx, p.Fabric); err != nil {
+		return err
+	}
 	if _, err := s.store.SaveBackup(t.ID, t.Token, snap); err != nil {
 		return err
 	}
@@ -138,6 +144,25 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 		return fmt.Errorf("find the helper: %w", err)
 	}
 	return s.store.Arm(ctx, self, t)
+}
+
+// path returns the path of the operator's connection.
+func (s *server) path(ctx context.Context) (*checkpoint.Path, error) {
+	snap, err := facts.Gather(ctx, s.host, s.connection)
+	if err != nil {
+		return nil, err
+	}
+	m := snap.Management
+	return &checkpoint.Path{Devices: m.Devices, Client: m.Client, Unknown: m.Unknown != ""}, nil
+}
+
+// adoptHistory moves the history that an earlier build kept in the ownership record, which a rollback restores.
+func (s *server) adoptHistory(ctx context.Context, fabric string) error {
+	r, err := s.record(ctx, fabric)
+	if err != nil {
+		return err
+	}
+	return s.store.AdoptHistory(fabric, r.History)
 }
 
 // restore restores a backup. It continues even if the caller is gone, because half a revert counts as a failed one.
@@ -159,13 +184,69 @@ func step(do func(id, token string) (*checkpoint.Transaction, error)) func(conte
 }
 
 func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, error) {
-	t, err := s.store.Commit(r.ID, r.Token)
+	before, err := s.store.Read(r.ID)
+	if err != nil {
+		return calls.TxInfo{}, err
+	}
+	t, err := s.store.Commit(r.ID, r.Token, s.stateNow(ctx, before))
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
 	// The guardians notice the end. A timer that cannot be removed finds nothing to do.
 	_ = s.store.Disarm(ctx, t)
 	return info(t, 0), nil
+}
+
+// statePatience is how long a commit waits for the host's state. A commit goes on without it.
+const statePatience = 5 * time.Second
+
+// stateNow reads what the transaction's backup covers; nil if it cannot be read.
+func (s *server) stateNow(ctx context.Context, t *checkpoint.Transaction) *checkpoint.Backup {
+	ctx, cancel := context.WithTimeout(ctx, statePatience)
+	defer cancel()
+	backup, err := s.store.ReadBackup(t)
+	if err != nil || backup == nil {
+		return nil
+	}
+	now, err := backup.Again(ctx, s.host, s.kinds)
+	if err != nil {
+		return nil
+	}
+	return now
+}
+
+// txReversal says what the rollback of a committed transaction would do.
+func (s *server) txReversal(ctx context.Context, p calls.TxReversal) (calls.TxReversed, error) {
+	s.acting.Lock()
+	defer s.acting.Unlock()
+	out, err := s.reversal(ctx, p)
+	if err != nil {
+		return calls.TxReversed{}, err
+	}
+	snap, err := facts.Gather(ctx, s.host, s.connection)
+	if err != nil {
+		return calls.TxReversed{}, err
+	}
+	out.Management = snap.Management
+	return out, nil
+}
+
+// reversal needs the lock on acting.
+func (s *server) reversal(ctx context.Context, p calls.TxReversal) (calls.TxReversed, error) {
+	if err := s.store.Undoable(p.ID); err != nil {
+		return calls.TxReversed{}, err
+	}
+	t, err := s.store.Read(p.ID)
+	if err != nil {
+		return calls.TxReversed{}, err
+	}
+	backup, err := s.store.ReadBackup(t)
+	if err != nil || backup == nil {
+		return calls.TxReversed{Digest: checkpoint.Reversal{}.Digest()}, err
+	}
+	backup.Foreign = p.Foreign
+	rev, err := backup.Reverse(ctx, s.host, s.kinds)
+	return calls.TxReversed{Reversal: rev, Digest: rev.Digest(), Blind: backup.Committed == nil}, err
 }
 
 // stopPatience is how long an earlier helper may take to end.
@@ -204,6 +285,9 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 	event := checkpoint.Revert
 	if p.Undo {
 		event = checkpoint.Undo
+		if err := s.willUndo(ctx, p); err != nil {
+			return calls.TxInfo{}, err
+		}
 	}
 	t, err = s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
 	if t == nil {
@@ -215,6 +299,24 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 		i.Remain = append(i.Remain, err.Error())
 	}
 	return i, nil
+}
+
+// willUndo refuses to roll back a host that differs from what was shown, and records how it is rolled back.
+func (s *server) willUndo(ctx context.Context, p calls.TxRevert) error {
+	t, err := s.store.Read(p.ID)
+	if err != nil || t.State != checkpoint.Committed { // it is rolled back already, or half: then the rest follows
+		return err
+	}
+	if p.Digest != "" {
+		now, err := s.reversal(ctx, calls.TxReversal{ID: p.ID, Foreign: p.Foreign})
+		if err != nil {
+			return err
+		}
+		if now.Digest != p.Digest {
+			return &agent.Error{Stale: true, Message: "the host changed since the rollback was shown, and was not rolled back: run rollback again"}
+		}
+	}
+	return s.store.WillUndo(p.ID, checkpoint.Undoing{By: p.User, Foreign: p.Foreign})
 }
 
 // txList returns all stored transactions, the latest last.

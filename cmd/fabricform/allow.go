@@ -19,6 +19,7 @@ const (
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
 	allowHalfLinks    = "half-links" // changes at one end of a link whose other end is missing
+	allowForeign      = "foreign"    // of rollback: what others changed since
 )
 
 func (w *allowances) flag(c *cobra.Command) {
@@ -29,7 +30,11 @@ func (w *allowances) flag(c *cobra.Command) {
 }
 
 func (w allowances) check() error {
-	known := []string{allowManagement, allowDriverReload, allowReboot, allowHalfLinks}
+	return w.among(allowManagement, allowDriverReload, allowReboot, allowHalfLinks)
+}
+
+// among refuses other values than the known ones.
+func (w allowances) among(known ...string) error {
 	for _, what := range w {
 		if !slices.Contains(known, what) {
 			return fmt.Errorf("unknown -allow %s; use one of %s", what, strings.Join(known, ", "))
@@ -41,6 +46,8 @@ func (w allowances) check() error {
 func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
 
 func (w allowances) halfLinks() bool { return slices.Contains(w, allowHalfLinks) }
+
+func (w allowances) foreign() bool { return slices.Contains(w, allowForeign) }
 
 // worst returns the worst disruption that is allowed.
 func (w allowances) worst() resource.Disruption {

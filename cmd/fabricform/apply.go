@@ -12,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/planner"
 )
 
 // applyOptions are the flags of apply and destroy.
@@ -125,8 +126,14 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		}
 		s.Options.Management, s.Options.HalfLinks = o.allow.management(), o.allow.halfLinks()
 	} else {
-		if err := errors.Join(a.noChoice(path), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
+		again := saved.Fabric.HasSensitive() && !saved.Destroy
+		if err := errors.Join(a.noChoice(path, again), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
 			return nil, err
+		}
+		if again {
+			if err := a.takeAgain(saved, path); err != nil {
+				return nil, err
+			}
 		}
 		so, err := a.session(saved.Fabric, saved.Plan.Invocation)
 		if err != nil {
@@ -141,9 +148,24 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 	return apply.Run(ctx, s, o.run(), a.events(o.approve)), nil
 }
 
-// noChoice refuses flags that select hosts or values: a saved plan holds both.
-func (a *app) noChoice(path string) error {
-	if len(a.Hosts)+len(a.Exclude)+len(a.inputs) > 0 {
+// takeAgain takes the sensitive values of a saved plan from the files that were planned. The plan has only their hashes.
+func (a *app) takeAgain(saved *planner.Saved, path string) error {
+	a.inputs = append(inputsOf(saved.Plan.Invocation), a.inputs...)
+	from := saved.Plan.Invocation.Path
+	f, err := a.load(from)
+	if err != nil {
+		a.err.Errorf("nothing was changed: %s has no sensitive values; they are taken from %s, -var, -var-file and the environment", path, from)
+		return err
+	}
+	if err := saved.Fabric.Take(f.Secrets); err != nil {
+		return fmt.Errorf("nothing was changed: %w; plan again, or give the value that was planned (in %s, with -var or -var-file, or in the environment)", err, from)
+	}
+	return nil
+}
+
+// noChoice refuses flags that select hosts or values: a saved plan holds both, except for sensitive values.
+func (a *app) noChoice(path string, sensitive bool) error {
+	if len(a.Hosts)+len(a.Exclude) > 0 || len(a.inputs) > 0 && !sensitive {
 		return fmt.Errorf("%s is a saved plan: its hosts and its values are fixed, so -host, -exclude, -var and -var-file cannot be used with it. Set them when you run fabricform plan -out", path)
 	}
 	return nil

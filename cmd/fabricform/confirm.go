@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/resource"
 )
 
 func confirmCommand(a *app) *cobra.Command {
@@ -46,11 +47,18 @@ machine then become invalid.`,
 }
 
 func rollbackCommand(a *app) *cobra.Command {
-	var from string
+	var o apply.RollbackOptions
+	var approve bool
+	var allow allowances
 	c := &cobra.Command{
-		Use: "rollback [FABRIC]", Short: "Roll back an open transaction, or the last apply", Args: cobra.MaximumNArgs(1),
-		Long: `rollback restores every host of the fabric to its state before the last transaction, open or
-committed, from the backup that the host keeps.
+		Use: "rollback [FABRIC]", Short: "Roll back open transactions, or the last apply", Args: cobra.MaximumNArgs(1),
+		Long: `rollback reverts open transactions of the fabric at once, as their hosts do when the leases expire.
+
+If none is open, it rolls back the newest apply or destroy that was not rolled back, on the hosts of that
+transaction alone. It shows what will change, and asks. Another rollback takes the one before: each host
+keeps the backups of its last five transactions.
+
+What others changed since the apply is listed and stays; -allow=foreign rolls it back too.
 
 An open transaction can be rolled back on the machine where apply runs, even if that apply has died. On
 another machine, copy its token file there and name it with -takeover, or wait until the lease
@@ -58,13 +66,22 @@ expires: the hosts then revert automatically.
 
 If a host reverts to another address, rollback reconnects to it there, and the last line shows the
 address.`,
-		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
+		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -auto-approve -allow=foreign my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
-	takeOverFlag(c, &from)
-	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
-		return a.finish(apply.Rollback(ctx, s, from, a.events(false)), "")
-	})
+	a.jsonFlag(c)
+	takeOverFlag(c, &o.TakeOver)
+	c.Flags().BoolVar(&approve, "auto-approve", false, "roll back without asking")
+	c.Flags().StringSliceVar((*[]string)(&allow), "allow", nil, "allow what is refused by default: "+allowForeign+" (roll back what others changed since the apply)")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := allow.among(allowForeign); err != nil {
+			return err
+		}
+		o.Foreign, o.Allowed = allow.foreign(), resource.Reboot // a rollback only restores, and shows how that disturbs traffic
+		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+			return a.finish(apply.Rollback(ctx, s, o, a.events(approve)), "")
+		})(cmd, args)
+	}
 	return c
 }
 

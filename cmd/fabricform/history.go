@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -27,29 +28,41 @@ func historyCommand(a *app) *cobra.Command {
 	return c
 }
 
-// applies merges the hosts' entries of each plan into one, the oldest first.
+// applies merges the hosts' entries of each run into one, the oldest first. A plan may be applied again after a rollback: then
+// the first entries of the hosts belong together, and the second ones.
 func applies(fabric string, records map[string][]resource.Record) []view.Applied {
-	byPlan := map[string]*view.Applied{}
-	for host, list := range records {
-		for _, r := range list {
+	type run struct {
+		plan, command string
+		time          int // counts the runs of the command with the plan
+	}
+	byRun := map[run]*view.Applied{}
+	for _, host := range slices.Sorted(maps.Keys(records)) {
+		for _, r := range records[host] {
 			if r.Fabric != fabric {
 				continue
 			}
+			times := map[run]int{}
 			for _, e := range r.History {
-				if byPlan[e.Plan] == nil {
-					byPlan[e.Plan] = &view.Applied{Entry: e}
+				key := run{plan: e.Plan, command: e.Command}
+				times[key]++
+				key.time = times[key]
+				if byRun[key] == nil {
+					byRun[key] = &view.Applied{Entry: e}
 				}
-				a := byPlan[e.Plan]
+				a := byRun[key]
 				a.Hosts = append(a.Hosts, host)
 				a.Total += e.Changes
 				if e.Failed != "" {
 					a.Failed = host + ": " + e.Failed
 				}
+				if len(e.Kept)+len(e.Overwritten) > 0 {
+					a.Others = append(a.Others, view.Others{Host: host, Kept: e.Kept, Overwritten: e.Overwritten})
+				}
 			}
 		}
 	}
-	out := make([]view.Applied, 0, len(byPlan))
-	for _, a := range byPlan {
+	out := make([]view.Applied, 0, len(byRun))
+	for _, a := range byRun {
 		out = append(out, *a)
 	}
 	slices.SortFunc(out, func(a, b view.Applied) int { return a.Time.Compare(b.Time) })

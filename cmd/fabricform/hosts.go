@@ -176,6 +176,18 @@ func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
 	return i
 }
 
+// inputsOf returns the values that an invocation named.
+func inputsOf(i fabric.Invocation) (out []config.Input) {
+	for _, flag := range i.Flags {
+		if file, is := strings.CutPrefix(flag, "-var-file="); is {
+			out = append(out, config.Input{File: file})
+		} else if v, is := strings.CutPrefix(flag, "-var="); is {
+			out = append(out, config.Input{Var: v})
+		}
+	}
+	return out
+}
+
 // labFlag returns -lab as it was given.
 func (a *app) labFlag() []string {
 	switch a.lab {
@@ -243,14 +255,18 @@ func (e events) Warn(format string, args ...any) { e.err.Linef(format, args...) 
 func (e events) Unreachable(hosts map[string]string) { e.err.Unreachable(hosts) }
 
 // Approve asks the operator. Without a terminal it refuses; it never assumes yes.
-func (e events) Approve(*planner.Plan) error {
+func (e events) Approve(p *planner.Plan) error {
 	if e.approve {
 		return nil
+	}
+	question := "Apply these changes? Type \"yes\" to apply: "
+	if p != nil && p.RollsBack != "" {
+		question = "Roll back? Type \"yes\" to make these changes: "
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to apply without asking")
 	}
-	fmt.Fprint(os.Stderr, "\nApply these changes? Type \"yes\" to apply: ")
+	fmt.Fprint(os.Stderr, "\n"+question)
 	answers := make(chan string, 1)
 	go func() { // ends with the program if nobody answers
 		line, err := bufio.NewReader(os.Stdin).ReadString('\n')

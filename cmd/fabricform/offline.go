@@ -57,11 +57,11 @@ func inventory(f *fabric.Fabric) string {
 }
 
 func outputCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var asJSON, raw bool
 	c := &cobra.Command{
 		Use: "output [FABRIC] [NAME]", Short: "Print the fabric's outputs, without reaching any host", Args: cobra.MaximumNArgs(2),
-		Long:    "Prints all outputs, or the one called NAME. A single argument is taken as FABRIC if that path exists, otherwise as NAME.",
-		Example: "  fabricform output\n  fabricform output -json examples/dual-stack.hcl addresses",
+		Long:    "Prints all outputs, or the one called NAME. A single argument is taken as FABRIC if that path exists, otherwise as NAME.\nOnly -json and -raw print sensitive values.",
+		Example: "  fabricform output\n  fabricform output -json examples/dual-stack.hcl addresses\n  fabricform output -raw examples/dual-stack.hcl addresses",
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, name := ".", ""
 			for _, arg := range args {
@@ -75,11 +75,19 @@ func outputCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.out.Outputs(f.Outputs, name, asJSON)
+			form := view.OutputText
+			if asJSON {
+				form = view.OutputJSON
+			} else if raw {
+				form = view.OutputRaw
+			}
+			return a.out.Outputs(f.Outputs, name, form)
 		},
 	}
 	a.fabricFlags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON, including sensitive values")
+	c.Flags().BoolVar(&raw, "raw", false, "print the output NAME even if it is sensitive, a string without quotes")
+	c.MarkFlagsMutuallyExclusive("json", "raw")
 	return c
 }
 

@@ -36,6 +36,7 @@ func pendingCommand(a *app) *cobra.Command {
 				}
 			}
 		}
+		a.out.Fates(apply.FoundOthers(all))
 		if !a.unseen(s, s.Unreachable(), "whether a transaction is open is not known") && open == 0 {
 			a.out.Linef("No open transactions%s.", amongAnswers(s.Unreachable()))
 		}

@@ -77,7 +77,7 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 
 // showSaved prints a saved plan, with when and for which hosts it was made.
 func (a *app) showSaved(saved *planner.Saved, path string, markdown bool) error {
-	if err := a.noChoice(path); err != nil {
+	if err := a.noChoice(path, false); err != nil {
 		return err
 	}
 	notes := []string{fmt.Sprintf("Saved by %s at %s, for %s, from %s.", saved.User, saved.Created.Local().Format(time.DateTime), saved.Target(), saved.Source)}

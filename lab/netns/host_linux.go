@@ -101,7 +101,7 @@ func ownMounts() error {
 	if err := mount("tmpfs", "/mnt", "tmpfs", 0, "mode=0700"); err != nil {
 		return err
 	}
-	for _, dir := range []string{"etc", "var", "root", "home"} {
+	for _, dir := range []string{"etc", "var"} {
 		// Package host recognizes a lab's /etc by its upper folder, and writes to no other /etc from a namespace.
 		upper, work := "/mnt/"+dir+"-upper", "/mnt/"+dir+"-work"
 		if err := errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
@@ -116,7 +116,7 @@ func ownMounts() error {
 			return err
 		}
 	}
-	if err := errors.Join(mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")); err != nil {
+	if err := errors.Join(stockHomes(), mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")); err != nil {
 		return err
 	}
 	if err := ownDevices(); err != nil {
@@ -126,6 +126,18 @@ func ownMounts() error {
 		return err
 	}
 	return ownKernelViews()
+}
+
+// stockHomes gives root the home of a new user and hides all others: a host must not run the operator's own startup files,
+// nor read their settings.
+func stockHomes() error {
+	if err := errors.Join(mount("tmpfs", "/home", "tmpfs", 0, "mode=0755"), mount("tmpfs", "/root", "tmpfs", 0, "mode=0700")); err != nil {
+		return err
+	}
+	if err := os.CopyFS("/root", os.DirFS("/etc/skel")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make root's home: %w", err)
+	}
+	return nil
 }
 
 // ownDevices keeps only harmless devices, so that a host cannot access the machine's disks.

@@ -46,7 +46,8 @@ const maxFindings = 1000
 
 // reading is the state while a file is read.
 type reading struct {
-	fabric  *fabric.Fabric // nil: no fabric was given
+	fabric  *fabric.Fabric  // nil: no fabric was given
+	hidden  map[string]bool // the variables whose values are sensitive
 	out     []Finding
 	said    map[string]bool
 	unknown map[string]bool // names that no version of NCCL has
@@ -55,6 +56,9 @@ type reading struct {
 }
 
 func (r *reading) add(line int, f env.Finding) {
+	if r.fabric != nil {
+		f = r.redacted(f)
+	}
 	key := f.Name + "\x00" + f.Summary + "\x00" + f.Wrong
 	switch {
 	case r.said[key]:
@@ -66,6 +70,18 @@ func (r *reading) add(line int, f env.Finding) {
 	}
 }
 
+// redacted returns a finding without the fabric's sensitive values. What is said about the value of a sensitive variable
+// may quote a part of it.
+func (r *reading) redacted(f env.Finding) env.Finding {
+	if r.hidden[f.Name] {
+		f.Wrong, f.Costs, f.Instead = "The value of "+f.Name+" is sensitive, so no more is shown.", "", ""
+	}
+	for _, text := range []*string{&f.Summary, &f.Wrong, &f.Costs, &f.Instead} {
+		*text = r.fabric.Secrets.Redact(*text)
+	}
+	return f
+}
+
 func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead string) {
 	r.add(line, env.Finding{Severity: s, Summary: summary, Wrong: wrong, Costs: costs, Instead: instead})
 }
@@ -74,6 +90,9 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 // be nil; by is how the operator named it.
 func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanation {
 	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
+	if f != nil {
+		r.hidden = f.SensitiveNCCL()
+	}
 	kind := detect(name, text)
 	switch kind {
 	case Log:

@@ -346,3 +346,19 @@ func TestCommandsNameTheFabric(t *testing.T) {
 		t.Error(asText(r))
 	}
 }
+
+// TestNoFindingShowsASensitiveValue: neither of the variable that has it, nor where a log quotes it.
+func TestNoFindingShowsASensitiveValue(t *testing.T) {
+	f := &fabric.Fabric{Secrets: fabric.Secrets{}}
+	f.NCCL.Env = map[string]string{"NCCL_BUFFSIZE": f.Secrets.Hide("hunter2,x", strings.Repeat("1", 32))}
+	for name, text := range map[string]string{"nccl.conf": "NCCL_BUFFSIZE=hunter2,x\nNCCL_NTHREADS=hunter2,x\n", "run.sh": "export NCCL_BUFFSIZE=hunter2,x\n"} {
+		for _, finding := range Explain(name, text, f, fabric.Invocation{}).Findings {
+			if shown := fmt.Sprintf("%+v", finding); strings.Contains(shown, "hunter") {
+				t.Errorf("%s: %s", name, shown)
+			}
+		}
+		if len(Explain(name, text, f, fabric.Invocation{}).Findings) == 0 {
+			t.Errorf("%s: nothing is found", name)
+		}
+	}
+}

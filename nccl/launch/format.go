@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
 )
 
@@ -58,15 +59,48 @@ func Render(name string, j Job) ([]byte, error) {
 		return nil, err
 	}
 	f := Formats[i]
+	j, hidden := j.withoutSensitive()
 	if f.whole != nil {
-		return f.whole(j), nil
+		return noted(f.whole(j), slices.Concat(hidden...)), nil
 	}
 	var out bytes.Buffer
 	for i, h := range j.Hosts {
 		if len(j.Hosts) > 1 {
 			fmt.Fprintf(&out, "# host %s\n", h.Name)
 		}
-		out.Write(f.host(j, i))
+		out.Write(noted(f.host(j, i), hidden[i]))
 	}
 	return out.Bytes(), nil
+}
+
+// withoutSensitive returns the job without the settings whose values are sensitive, and their names for each host: a
+// launcher is printed and copied, and its arguments can be seen by all users of a host.
+func (j Job) withoutSensitive() (Job, [][]string) {
+	j.Hosts = slices.Clone(j.Hosts)
+	hidden := make([][]string, len(j.Hosts))
+	for i, h := range j.Hosts {
+		j.Hosts[i].Env = nil
+		for _, v := range h.Env {
+			if !fabric.IsSensitive(v.Value) {
+				j.Hosts[i].Env = append(j.Hosts[i].Env, v)
+			} else {
+				hidden[i] = append(hidden[i], v.Name)
+			}
+		}
+	}
+	return j, hidden
+}
+
+// noted puts the names of the settings that are left out into a comment, below the line that names the interpreter.
+func noted(text []byte, names []string) []byte {
+	if names == nil {
+		return text
+	}
+	slices.Sort(names)
+	note := "# Left out, because their values are sensitive: " + strings.Join(slices.Compact(names), ", ") + ". An nccl.conf that fabricform writes has them.\n"
+	first := 0
+	if bytes.HasPrefix(text, []byte("#!")) {
+		first = bytes.IndexByte(text, '\n') + 1
+	}
+	return slices.Concat(text[:first], []byte(note), text[first:])
 }

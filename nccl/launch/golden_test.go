@@ -15,6 +15,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl"
 )
 
 var update = flag.Bool("update", false, "rewrite expected files; read the diff")
@@ -102,6 +103,20 @@ func TestExamplesRendered(t *testing.T) {
 			if d := cmp.Diff(string(want), string(got)); d != "" {
 				t.Errorf("%s as %s: %s", name, format, d)
 			}
+		}
+	}
+}
+
+// TestNoLauncherHasASensitiveValue: each says which variable it leaves out.
+func TestNoLauncherHasASensitiveValue(t *testing.T) {
+	s := fabric.Secrets{}
+	hidden := nccl.Setting{Name: "NCCL_X", Value: s.Hide("hunter2", strings.Repeat("1", 32)), Reason: "r"}
+	host := Host{Name: "a", Hostname: "a", Address: "a", Env: nccl.Env{hidden, {Name: "NCCL_Y", Value: "1", Reason: "r"}}}
+	for _, f := range Formats {
+		text, err := Render(f.Name, Job{Fabric: "f", Hosts: []Host{host}})
+		if err != nil || strings.Contains(string(text), "NCCL_X=") || strings.Contains(string(text), "(sensitive ") || !strings.Contains(string(text), "# Left out, because their values are sensitive: NCCL_X.") ||
+			strings.Contains(string(text), "#!") && !strings.HasPrefix(string(text), "#!") || !strings.Contains(string(text), "NCCL_Y") {
+			t.Errorf("%s: %v\n%s", f.Name, err, text)
 		}
 	}
 }

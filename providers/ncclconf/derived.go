@@ -28,6 +28,14 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
 	var problems []nccl.Problem
 	s.Env, problems = nccl.Derive(f, h, settled)
+	for _, v := range s.Env {
+		if fabric.IsSensitive(v.Value) {
+			if s.Sensitive == nil {
+				s.Sensitive = map[string]string{}
+			}
+			s.Sensitive[v.Name] = fabric.Salt(v.Value)
+		}
+	}
 	// A wrong GID fails silently and late, so nothing is written that would choose a wrong one. The effect of an
 	// address that is not declared cannot be known in advance: it is reported, and verify fails.
 	for _, p := range problems {

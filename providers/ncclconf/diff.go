@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -13,8 +14,11 @@ import (
 // diff returns no change if the found file equals the wanted one byte for byte. The first change is the file, which is
 // the owned atom. The others show how the variables change, as NCCL reads them. It is pure.
 func diff(want Spec, got *Status) []resource.Change {
-	text, err := want.text()
-	if err != nil || got == nil || len(want.LeftOut) > 0 {
+	if got == nil || len(want.LeftOut) > 0 {
+		return nil // Observe reports the error
+	}
+	text, err := want.text(got.File)
+	if err != nil {
 		return nil // Observe reports the error
 	}
 	to := facts.File{FileStat: host.FileStat{Mode: mode}, Text: text}.Digest()
@@ -68,7 +72,11 @@ func variables(from, to string) (out []resource.Change) {
 		was[s.Name] = s.Value
 	}
 	kept := map[string]bool{}
+	hidden := facts.SensitiveIn(from + "\n" + to)
 	add := func(name, from, to string) {
+		if _, hide := hidden[name]; hide {
+			from, to = masked(from), masked(to)
+		}
 		out = append(out, resource.Change{Attribute: name, From: from, To: to, Stage: resource.StagePersist})
 	}
 	for _, s := range env.ReadConf(to) {
@@ -84,6 +92,14 @@ func variables(from, to string) (out []resource.Change) {
 		}
 	}
 	return out
+}
+
+// masked hides a value that is there.
+func masked(value string) string {
+	if value == "" {
+		return ""
+	}
+	return fabric.Sensitive
 }
 
 // shown returns a value as a change writes it, where an empty text means absence.

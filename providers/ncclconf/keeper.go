@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -27,27 +28,147 @@ type kept map[string]*facts.File
 
 // Save reads the files that the atoms name, and their backups.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
-	k := kept{}
+	var paths []string
 	for _, a := range atoms {
 		if a != atom(a.Value()) || host.OwnFile(a.Value()) != nil {
 			return nil, fmt.Errorf("%q: this build cannot change such a value", a)
 		}
-		for _, at := range []string{a.Value(), before(a.Value())} {
-			now, err := facts.FileAt(ctx, r, at)
-			if err != nil {
-				return nil, fmt.Errorf("make a backup: %w", err)
-			}
-			k[at] = now
+		paths = append(paths, a.Value(), before(a.Value()))
+	}
+	return read(ctx, r, paths)
+}
+
+func read(ctx context.Context, r host.Reader, paths []string) (json.RawMessage, error) {
+	k := kept{}
+	for _, at := range paths {
+		now, err := facts.FileAt(ctx, r, at)
+		if err != nil {
+			return nil, fmt.Errorf("make a backup: %w", err)
 		}
+		k[at] = now
 	}
 	return json.Marshal(k)
 }
 
-// Restore writes the files that differ.
-func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
-	var k kept
+func decode(part json.RawMessage) (k kept, err error) {
 	if err := json.Unmarshal(part, &k); err != nil {
 		return nil, fmt.Errorf("decode the backup of files: %w", err)
+	}
+	return k, nil
+}
+
+// Again reads the same files.
+func (keeper) Again(ctx context.Context, r host.Reader, part json.RawMessage) (json.RawMessage, error) {
+	k, err := decode(part)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, r, slices.Collect(maps.Keys(k)))
+}
+
+// Items has an item for each file, and one for each of its lines: somebody may have added a line to ours.
+func (keeper) Items(part json.RawMessage) ([]resource.Item, error) {
+	k, err := decode(part)
+	var out []resource.Item
+	for _, at := range slices.Sorted(maps.Keys(k)) {
+		f := k[at]
+		if f == nil {
+			continue
+		}
+		mode := fmt.Sprintf("%04o", f.Mode.Perm())
+		as := resource.Change{Attribute: at, Atom: atom(strings.TrimSuffix(at, before("")))}
+		out = append(out, resource.Item{Key: at, State: fmt.Sprintf("%s %s %d:%d", f.Mode.Type(), mode, f.UID, f.GID), Shown: "mode " + mode, As: as})
+		for _, l := range linesOf(at, f) {
+			i := resource.Item{Key: l.key, State: l.text, Shown: l.text, As: as, Own: l.name == ""} // a comment is no setting
+			if l.name != "" {
+				i.As.Attribute, i.Shown = l.name, strings.TrimPrefix(strings.TrimSpace(l.text), l.name+"=")
+			}
+			out = append(out, i)
+		}
+	}
+	return out, err
+}
+
+// line is one line of a file. Its key has the variable's name, and counts the lines with the same one.
+type line struct{ key, name, text string }
+
+func linesOf(at string, f *facts.File) (out []line) {
+	if f == nil || f.Text == "" {
+		return nil
+	}
+	count := map[string]int{}
+	for _, text := range strings.Split(strings.TrimSuffix(f.Text, "\n"), "\n") {
+		name, _, set := strings.Cut(strings.TrimSpace(text), "=")
+		if !set || strings.HasPrefix(name, "#") {
+			name = ""
+		}
+		id := name
+		if name == "" {
+			id = "# " + text
+		}
+		count[id]++
+		out = append(out, line{fmt.Sprintf("%s %s %d", at, id, count[id]), name, text})
+	}
+	return out
+}
+
+// Take copies the lines that the keys name, and appends those that are new.
+func (keeper) Take(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
+	k, err := decode(part)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := decode(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for at, f := range k {
+		k[at] = take(at, f, live[at], keys)
+	}
+	out, err := json.Marshal(k)
+	return out, nil, err
+}
+
+func take(at string, was, now *facts.File, keys map[string]bool) *facts.File {
+	found := map[string]line{}
+	for _, l := range linesOf(at, now) {
+		found[l.key] = l
+	}
+	had := map[string]bool{}
+	var text strings.Builder
+	write := func(l line) { text.WriteString(l.text + "\n") }
+	for _, l := range linesOf(at, was) {
+		had[l.key] = true
+		if n, there := found[l.key]; keys[l.key] && there {
+			write(n)
+		} else if !keys[l.key] {
+			write(l)
+		}
+	}
+	for _, l := range linesOf(at, now) {
+		if keys[l.key] && !had[l.key] {
+			write(l)
+		}
+	}
+	out := was
+	if keys[at] || was == nil && text.Len() > 0 {
+		out = now
+	}
+	if out == nil || text.String() == out.Text {
+		return out
+	}
+	changed := *out
+	if changed.Text = text.String(); was != nil && !strings.HasSuffix(was.Text, "\n") && strings.TrimSuffix(changed.Text, "\n") == was.Text {
+		changed.Text = was.Text
+	}
+	return &changed
+}
+
+// Restore writes the files that differ.
+func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
+	k, err := decode(part)
+	if err != nil {
+		return nil, err
 	}
 	var errs []error
 	var differs []string

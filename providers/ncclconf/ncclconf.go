@@ -4,8 +4,11 @@
 package ncclconf
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -23,8 +26,10 @@ type Spec struct {
 	File    string   `json:"file"`
 	Replace bool     `json:"replace,omitempty"` // replace a file that somebody else wrote
 	Env     nccl.Env `json:"env"`
-	Wrong   []string `json:"wrong,omitempty"` // why the settings cannot work
-	Notes   []string `json:"notes,omitempty"` // other facts that the operator should know
+	// Sensitive has a salt for each variable whose value is sensitive.
+	Sensitive map[string]string `json:"sensitive,omitempty"`
+	Wrong     []string          `json:"wrong,omitempty"` // why the settings cannot work
+	Notes     []string          `json:"notes,omitempty"` // other facts that the operator should know
 	// Sources makes Gather also read the facts from which settings are derived. Such a spec is only read.
 	Sources bool `json:"sources,omitempty"`
 	// LeftOut names NICs that stay as they are on the host. The settings are derived from all NICs, so the file stays, too.
@@ -50,13 +55,21 @@ func header(fabric string) string {
 	return fmt.Sprintf("# NCCL's settings on this host, by fabricform for the fabric %q.\n# What is written here by hand is undone by its next apply: nccl.env in its files adds variables.\n", fabric)
 }
 
-// text returns the content of the file.
-func (s Spec) text() (string, error) {
+// text returns the content of the file. It keeps the salts of the found file, so that equal values make equal files.
+func (s Spec) text(found *facts.File) (string, error) {
 	body, err := nccl.RenderConf(s.Env)
 	if err != nil {
 		return "", fmt.Errorf("nccl: %w", err)
 	}
-	return header(s.Fabric) + string(body), nil
+	var salts map[string]string
+	if found != nil {
+		salts = facts.SensitiveIn(found.Text)
+	}
+	out := header(s.Fabric)
+	for _, name := range slices.Sorted(maps.Keys(s.Sensitive)) {
+		out += facts.SensitiveMark + name + " " + cmp.Or(salts[name], s.Sensitive[name]) + "\n"
+	}
+	return out + string(body), nil
 }
 
 // before returns the path of the backup of another's file that ours replaced.
@@ -70,7 +83,7 @@ func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if err := host.OwnFile(want.File); err != nil {
 		return nil, err
 	}
-	if _, err := want.text(); err != nil {
+	if _, err := want.text(nil); err != nil {
 		return nil, err
 	}
 	got := &Status{Notes: want.Notes}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/nccl"
@@ -289,5 +290,60 @@ func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
 	err := k.Revert(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), "sha256:0,0644")
 	if err == nil || f.count != 0 {
 		t.Errorf("given back what is not there: %v", err)
+	}
+}
+
+// TestOnlyTheFileHasASensitiveValue: no change shows it, also where it is replaced or removed, and equal values make equal
+// files although each load of the fabric has another salt.
+func TestOnlyTheFileHasASensitiveValue(t *testing.T) {
+	load := func(value, salt string) (Spec, fabric.Secrets) {
+		f, h := softPair()
+		f.Secrets = fabric.Secrets{}
+		f.NCCL.Env = map[string]string{"NCCL_DEBUG_FILE": f.Secrets.Hide(value, strings.Repeat(salt, 32))}
+		return derived(t, f, h, bare()), f.Secrets
+	}
+	f := newFake(nil)
+	plan := func(value, salt string) (shown string, spec json.RawMessage, changes []resource.Change) {
+		want, secrets := load(value, salt)
+		k, raw := kind(t, want)
+		if strings.Contains(string(raw), value) || strings.Contains(string(fabric.Mask(raw)), strings.Repeat(salt, 32)) {
+			t.Errorf("the spec has the value, or is shown with the salt: %s", raw)
+		}
+		spec = secrets.Reveal(raw)
+		d, err := k.Plan(f.snapshot(t), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(lines(d.Changes), "\n"), spec, d.Changes
+	}
+	apply := func(value, salt, says string) {
+		t.Helper()
+		shown, spec, changes := plan(value, salt)
+		if !strings.Contains(shown, "NCCL_DEBUG_FILE: "+says) || strings.Contains(shown, "hunter") {
+			t.Errorf("the plan shows %s", shown)
+		}
+		if err := Kinds()[0].Apply(t.Context(), f, spec, changes); err != nil {
+			t.Fatal(err)
+		}
+		if text := f.files[host.NCCLConf].Text; !strings.Contains(text, "\nNCCL_DEBUG_FILE="+value+"\n") {
+			t.Errorf("the file is %s", text)
+		}
+		if shown, _, _ := plan(value, "f"); shown != "" {
+			t.Errorf("it is not settled: %s", shown)
+		}
+	}
+	apply("hunter2", "1", " > (sensitive)")
+	guess := f.files[host.NCCLConf]
+	guess.Text = strings.ReplaceAll(guess.Text, strings.Repeat("1", 32), strings.Repeat("2", 32))
+	if guess.Digest() == f.files[host.NCCLConf].Digest() {
+		t.Error("the digest has no salt")
+	}
+	apply("hunter3", "2", "(sensitive) > (sensitive)")
+	masked := f.snapshot(t).Masked(func(text string) string { return text }).Files[host.NCCLConf].Text
+	if strings.Contains(masked, "hunter") || strings.Contains(masked, strings.Repeat("1", 32)) || !strings.Contains(masked, "NCCL_DEBUG_FILE=(sensitive)\n") || !strings.Contains(masked, "NCCL_IB_HCA==rxe0\n") {
+		t.Errorf("facts are shown with %s", masked)
+	}
+	if shown := strings.Join(lines(f.plan(t, Spec{Fabric: "lab", File: host.NCCLConf}).Changes), "\n"); !strings.Contains(shown, "NCCL_DEBUG_FILE: (sensitive) > ") || strings.Contains(shown, "hunter") {
+		t.Errorf("its removal shows %s", shown)
 	}
 }

@@ -74,7 +74,7 @@ func (p provider) Apply(ctx context.Context, h host.Host, want Spec, _ []resourc
 			return err
 		}
 	}
-	text, err := want.text()
+	text, err := want.text(got.File)
 	if err != nil {
 		return err
 	}

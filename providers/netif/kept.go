@@ -48,6 +48,9 @@ type kept struct {
 	Places     []string `json:"places,omitempty"`     // of routes that the atoms name
 	Tables     []int    `json:"tables,omitempty"`     // tables whose rules belong to the backup
 	Priorities []int    `json:"priorities,omitempty"` // of rules that the atoms name
+
+	// Mixed is true if Take added objects of others. The kernel's own routes then follow from both.
+	Mixed bool `json:"mixed,omitempty"`
 }
 
 type keptLink struct {
@@ -55,7 +58,8 @@ type keptLink struct {
 	Name  string `json:"name"`
 	MTU   int    `json:"mtu"` // bytes
 	Up    bool   `json:"up"`
-	State string `json:"state"` // operational state: "up", "down", …; Restore waits for it and does not set it
+	State string `json:"state"`           // operational state: "up", "down", …; Restore waits for it and does not set it
+	Flaps bool   `json:"flaps,omitempty"` // a change of the MTU interrupts it
 }
 
 type keptSysctl struct {
@@ -91,7 +95,7 @@ func takeKept(ctx context.Context, r host.Reader, atoms []resource.Atom) (*kept,
 		return nil, err
 	}
 	for _, l := range reached.links {
-		k.Links = append(k.Links, keptLink{Index: l.Index, Name: l.Name, MTU: l.MTU, Up: l.Up, State: l.OperState})
+		k.Links = append(k.Links, keepLink(l))
 	}
 	if k.Sysctls, err = readSysctls(ctx, r, reached); err != nil {
 		return nil, err
@@ -100,8 +104,7 @@ func takeKept(ctx context.Context, r host.Reader, atoms []resource.Atom) (*kept,
 	if err != nil {
 		return nil, err
 	}
-	k.Addrs, k.Neighbours, k.Nexthops = encodeAll(found.addrs), encodeAll(found.neighbours), encodeAll(found.nexthops)
-	k.Routes, k.Rules = encodeAll(found.routes), encodeAll(found.rules)
+	k.put(found)
 	return k, nil
 }
 

@@ -86,7 +86,7 @@ func (r *restorer) meet(ctx context.Context, k *kept) error {
 	}
 	_, r.want, err = decodeKept(raw)
 	r.want = r.without(r.want, r.expired)
-	r.want.routes = slices.DeleteFunc(r.want.routes, r.down)
+	r.want.routes = slices.DeleteFunc(r.want.routes, func(o object) bool { return r.down(o) || r.kept.Mixed && o.kernelMade() })
 	return err
 }
 

@@ -42,12 +42,15 @@ func (r *restorer) down(o object) bool {
 	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
 }
 
+// kernelMade reports whether the kernel added the route by itself, together with an address or a link.
+func (o object) kernelMade() bool { return o.kind == host.NewRoute && o.head[5] == protocolKernel }
+
 // live omits routes that other links have added since, and, if the backup is of another boot, leased objects.
 func (r *restorer) live(found objects) objects {
 	came := func(o object) bool {
 		return r.others(o) && !slices.ContainsFunc(r.want.routes, func(w object) bool { return w.place() == o.place() && w.same() == o.same() })
 	}
-	found.routes = slices.DeleteFunc(slices.Clone(found.routes), came)
+	found.routes = slices.DeleteFunc(slices.Clone(found.routes), func(o object) bool { return came(o) || r.kept.Mixed && o.kernelMade() })
 	if r.age >= 0 {
 		return found
 	}

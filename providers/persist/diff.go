@@ -65,7 +65,7 @@ func waitingFiles(snap *facts.Snapshot, s Spec, wanted []netmanager.File) (waiti
 		waiting[f.Path] = !slices.Contains(rest, f)
 		shared := slices.ContainsFunc(rest, func(o netmanager.File) bool { return o.Path == f.Path })
 		if waiting[f.Path] && shared && snap.Files[f.Path].Digest() != digest(f) {
-			notes = append(notes, fmt.Sprintf("%s also configures nic %s, which is left out: what changes in this file does not survive a reboot yet", f.Path, strings.Join(s.LeftOut, ", ")))
+			notes = append(notes, fmt.Sprintf("%s stays as it is, because it depends on nic %s, which is left out: other changes in this file do not survive a reboot yet", f.Path, strings.Join(s.LeftOut, ", ")))
 		}
 	}
 	return waiting, notes, nil

@@ -2,11 +2,13 @@ package persist
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/netmanager"
+	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
@@ -68,19 +70,32 @@ func (s Spec) without(nics []string) Spec {
 	return s
 }
 
-// others returns the spec of the NICs that are not left out.
+// others returns the spec without the NICs that are left out, and without the routes and rules of other NICs that use
+// their addresses.
 func (s Spec) others(snap *facts.Snapshot) Spec {
-	devices := map[string]bool{}
+	devices, addresses := map[string]bool{}, map[netip.Addr]bool{}
 	out := s
-	out.NICs = slices.DeleteFunc(slices.Clone(s.NICs), func(n netmanager.NIC) bool {
+	out.NICs = nil
+	for _, n := range s.NICs {
 		if !slices.Contains(s.LeftOut, n.Name) {
-			return false
+			out.NICs = append(out.NICs, n)
+			continue
 		}
 		if l, err := snap.Find(n.Select); err == nil {
 			devices[l.Name] = true
 		}
-		return true
-	})
+		for _, p := range n.Addresses {
+			addresses[p.Addr()] = true
+		}
+	}
+	uses := func(r netif.RouteSpec) bool { return addresses[r.Src] }
+	for i := range out.NICs {
+		n := &out.NICs[i]
+		n.Routes = slices.DeleteFunc(slices.Clone(n.Routes), uses)
+		n.Policies = slices.DeleteFunc(slices.Clone(n.Policies), func(p netif.PolicyRouteSpec) bool {
+			return addresses[p.From.Addr()] || slices.ContainsFunc(p.Routes, uses)
+		})
+	}
 	out.RXE = slices.DeleteFunc(slices.Clone(s.RXE), func(d rxe.Spec) bool {
 		l, err := snap.Find(d.On)
 		return err == nil && devices[l.Name]

@@ -170,29 +170,86 @@ func (chargeKeeper) Room() string { return KindManager }
 
 // Save notes for each NIC whether the taker manages it.
 func (chargeKeeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	var netdevs []string
+	for _, a := range atoms {
+		netdevs = append(netdevs, a.Thing())
+	}
+	return readCharge(ctx, r, netdevs)
+}
+
+func readCharge(ctx context.Context, r host.Reader, netdevs []string) (json.RawMessage, error) {
 	snap, err := resource.Gather(ctx, r, handsOff{})
 	if err != nil {
 		return nil, err
 	}
-	was := map[string]string{}
-	for _, a := range atoms {
-		was[a.Thing()] = handsOff{}.live(snap, a)
+	now := map[string]string{}
+	for _, netdev := range netdevs {
+		now[netdev] = handsOff{}.live(snap, chargeAtom(netdev))
 	}
-	return json.Marshal(was)
+	return json.Marshal(now)
+}
+
+func chargeAtom(netdev string) resource.Atom { return resource.NewAtom(KindManager, netdev, "charge") }
+
+func decodeCharge(part json.RawMessage) (was map[string]string, err error) {
+	if err := json.Unmarshal(part, &was); err != nil {
+		return nil, fmt.Errorf("decode the backup of managed NICs: %w", err)
+	}
+	return was, nil
+}
+
+// Again reads the same NICs.
+func (chargeKeeper) Again(ctx context.Context, r host.Reader, part json.RawMessage) (json.RawMessage, error) {
+	was, err := decodeCharge(part)
+	if err != nil {
+		return nil, err
+	}
+	return readCharge(ctx, r, slices.Collect(maps.Keys(was)))
+}
+
+// Items has an item for each NIC, unless the taker does not run.
+func (chargeKeeper) Items(part json.RawMessage) ([]resource.Item, error) {
+	was, err := decodeCharge(part)
+	var out []resource.Item
+	for _, netdev := range slices.Sorted(maps.Keys(was)) {
+		if s := was[netdev]; s != "" {
+			out = append(out, resource.Item{Key: netdev, State: s, Shown: s, Device: netdev, As: resource.Change{Attribute: "charge", Atom: chargeAtom(netdev)}})
+		}
+	}
+	return out, err
+}
+
+// Take copies the NICs that the keys name.
+func (chargeKeeper) Take(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
+	was, err := decodeCharge(part)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := decodeCharge(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for netdev := range was {
+		if keys[netdev] {
+			was[netdev] = live[netdev]
+		}
+	}
+	out, err := json.Marshal(was)
+	return out, nil, err
 }
 
 // Restore makes the taker manage or release the NICs as before.
 func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
-	var was map[string]string
-	if err := json.Unmarshal(part, &was); err != nil {
-		return nil, fmt.Errorf("decode the backup of managed NICs: %w", err)
+	was, err := decodeCharge(part)
+	if err != nil {
+		return nil, err
 	}
 	snap, err := resource.Gather(ctx, h, handsOff{})
 	if err != nil {
 		return nil, err
 	}
 	for _, netdev := range slices.Sorted(maps.Keys(was)) {
-		now := handsOff{}.live(snap, resource.NewAtom(KindManager, netdev, "charge"))
+		now := handsOff{}.live(snap, chargeAtom(netdev))
 		if now == was[netdev] || now == "" || was[netdev] == "" {
 			continue // a manager that does not run needs no change
 		}

@@ -29,25 +29,86 @@ func (keeper) Room() string { return Kind }
 
 // Save reads the netdevs of the atoms' devices.
 func (keeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+	var devices []string
+	for _, a := range atoms {
+		if !slices.Contains(devices, a.Thing()) {
+			devices = append(devices, a.Thing())
+		}
+	}
+	return read(ctx, r, devices)
+}
+
+// read reads the netdevs of devices.
+func read(ctx context.Context, r host.Reader, devices []string) (json.RawMessage, error) {
 	snap, err := facts.Gather(ctx, r, facts.Connection{})
 	if err != nil {
 		return nil, err
 	}
-	var out []kept
-	for _, a := range atoms {
-		k := kept{a.Thing(), provider{}.live(snap, a)}
-		if !slices.Contains(out, k) {
-			out = append(out, k)
-		}
+	out := make([]kept, 0, len(devices))
+	for _, d := range devices {
+		out = append(out, kept{d, provider{}.live(snap, atom(d))})
 	}
 	return json.Marshal(out)
 }
 
+func decode(part json.RawMessage) (all []kept, err error) {
+	if err := json.Unmarshal(part, &all); err != nil {
+		return nil, fmt.Errorf("decode the backup of RDMA devices: %w", err)
+	}
+	return all, nil
+}
+
+// Again reads the netdevs of the same devices.
+func (keeper) Again(ctx context.Context, r host.Reader, part json.RawMessage) (json.RawMessage, error) {
+	was, err := decode(part)
+	if err != nil {
+		return nil, err
+	}
+	var devices []string
+	for _, k := range was {
+		devices = append(devices, k.Device)
+	}
+	return read(ctx, r, devices)
+}
+
+// Items has an item for each device that exists.
+func (keeper) Items(part json.RawMessage) ([]resource.Item, error) {
+	all, err := decode(part)
+	var out []resource.Item
+	for _, k := range all {
+		if k.On != "" {
+			out = append(out, resource.Item{Key: k.Device, State: k.On, Shown: k.On, As: resource.Change{Attribute: "netdev", Atom: atom(k.Device)}})
+		}
+	}
+	return out, err
+}
+
+// Take copies the netdevs of the devices that the keys name.
+func (keeper) Take(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
+	was, err := decode(part)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := decode(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, k := range was {
+		for _, o := range live {
+			if o.Device == k.Device && keys[k.Device] {
+				was[i] = o
+			}
+		}
+	}
+	out, err := json.Marshal(was)
+	return out, nil, err
+}
+
 // Restore removes devices that were added, and adds those that were removed.
 func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
-	var want []kept
-	if err := json.Unmarshal(part, &want); err != nil {
-		return nil, fmt.Errorf("decode the backup of RDMA devices: %w", err)
+	want, err := decode(part)
+	if err != nil {
+		return nil, err
 	}
 	now := func() (map[string]string, error) {
 		snap, err := facts.Gather(ctx, h, facts.Connection{})

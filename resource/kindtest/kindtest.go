@@ -67,6 +67,7 @@ func Conform(t *testing.T, c Case) {
 			t.Fatalf("keep: %v", err)
 		}
 		c.apply(t, kind, want, first)
+		c.compare(t, kind.Keeper, part, atoms)
 		for _, round := range []string{"restored", "restored again"} {
 			if left, err := kind.Keeper.Restore(t.Context(), c.Host, part); err != nil || len(left) > 0 {
 				t.Errorf("%s: %v, still differs: %v", round, err, left)
@@ -77,6 +78,64 @@ func Conform(t *testing.T, c Case) {
 	if kind.Undo == nil && kind.Keeper == nil {
 		c.apply(t, kind, want, first)
 	}
+}
+
+// compare expects a keeper to see what the change did to its atoms, and to take it over item by item.
+func (c Case) compare(t *testing.T, k resource.Keeper, part json.RawMessage, atoms []resource.Atom) {
+	t.Helper()
+	now, err := k.Again(t.Context(), c.Host, part)
+	if err != nil {
+		t.Fatalf("read again: %v", err)
+	}
+	was, is := states(t, k, part), states(t, k, now)
+	differs, seen := map[string]bool{}, false
+	for _, from := range []map[string]resource.Item{was, is} {
+		for key, i := range from {
+			a, before := was[key]
+			b, after := is[key]
+			if before != after || a.State != b.State {
+				differs[key] = true
+				seen = seen || i.Named(atoms)
+			}
+		}
+	}
+	if !seen {
+		t.Errorf("the keeper sees no change of %v", atoms)
+	}
+	for _, keys := range []map[string]bool{{}, differs} {
+		out, lost, err := k.Take(part, now, keys)
+		if err != nil || len(lost) > 0 {
+			t.Fatalf("take: %v, lost %q", err, lost)
+		}
+		want := was
+		if len(keys) > 0 {
+			want = is
+		}
+		got := states(t, k, out)
+		for _, items := range []map[string]resource.Item{want, got} {
+			for key := range items {
+				if a, b := got[key], want[key]; a.State != b.State || a.Key != b.Key {
+					t.Errorf("took %d items: %q is %q, wanted %q", len(keys), key, a.State, b.State)
+				}
+			}
+		}
+	}
+}
+
+func states(t *testing.T, k resource.Keeper, part json.RawMessage) map[string]resource.Item {
+	t.Helper()
+	list, err := k.Items(part)
+	if err != nil {
+		t.Fatalf("items: %v", err)
+	}
+	out := map[string]resource.Item{}
+	for _, i := range list {
+		if _, twice := out[i.Key]; twice {
+			t.Errorf("two items have the key %q", i.Key)
+		}
+		out[i.Key] = i
+	}
+	return out
 }
 
 // Travels expects a spec to survive JSON.

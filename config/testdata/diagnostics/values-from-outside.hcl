@@ -3,6 +3,7 @@
 # -var list=[1,
 # -var-file testdata/diagnostics/values-from-outside.fabricvars
 # env FABRICFORM_VAR_number=many
+# -var secret=[hunter2
 variable "list" {
   type = list(string)
 }
@@ -11,4 +12,8 @@ variable "number" {
 }
 variable "unknown" {
   default = 1
+}
+variable "secret" {
+  type      = list(string)
+  sensitive = true
 }

@@ -1,0 +1,99 @@
+//go:build linux
+
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fabricform/fabricform/resource"
+)
+
+// keptEntries bounds the history of a fabric on a host. Nothing but age removes an entry.
+const keptEntries = 200
+
+// historySuffix ends the names of the files with histories, which are beside the transactions: they must outlive the
+// ownership records, which a rollback restores and a destroy removes.
+const historySuffix = ".history"
+
+// Enter adds an entry to the history of a fabric.
+func (s *Store) Enter(fabric string, e resource.Entry) error {
+	return wrapped("write the history", s.locked(func(Moment) error { return s.enterLocked(fabric, e) }))
+}
+
+// AdoptHistory starts the history of a fabric with the entries that an earlier build kept in the ownership record.
+func (s *Store) AdoptHistory(fabric string, before []resource.Entry) error {
+	return wrapped("write the history", s.locked(func(Moment) error {
+		if _, err := s.history(fabric); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if len(before) == 0 {
+			return nil
+		}
+		return s.writeHistory(fabric, before)
+	}))
+}
+
+func (s *Store) enterLocked(fabric string, e resource.Entry) error {
+	all, err := s.history(fabric)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.writeHistory(fabric, append(all, e))
+}
+
+func (s *Store) writeHistory(fabric string, all []resource.Entry) error {
+	if fabric == "" || filepath.Base(fabric) != fabric || strings.HasPrefix(fabric, ".") {
+		return fmt.Errorf("%q is not a valid name of a fabric", fabric)
+	}
+	raw, err := json.Marshal(all[max(len(all)-keptEntries, 0):])
+	if err != nil {
+		return err
+	}
+	return s.replace(filepath.Join(s.dir, fabric+historySuffix), raw, 0o600)
+}
+
+func (s *Store) history(fabric string) (all []resource.Entry, err error) {
+	raw, err := os.ReadFile(filepath.Join(s.dir, fabric+historySuffix))
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	return all, err
+}
+
+// Histories returns the histories of all fabrics, the oldest entries first.
+func (s *Store) Histories() (map[string][]resource.Entry, error) {
+	files, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	out := map[string][]resource.Entry{}
+	for _, f := range files {
+		fabric, is := strings.CutSuffix(f.Name(), historySuffix)
+		if !is {
+			continue
+		}
+		if out[fabric], err = s.history(fabric); err != nil {
+			return nil, fmt.Errorf("read the history of fabric %q: %w", fabric, err)
+		}
+	}
+	return out, nil
+}
+
+// enterRevert adds a revert that ended to the history. A host whose disk is full reverts all the same.
+func (s *Store) enterRevert(t *Transaction, changes int, now Moment) {
+	e := resource.Entry{Time: now.Wall.UTC(), Command: resource.RevertCommand, Who: t.Holder.User, Plan: t.Plan, Boot: now.Boot, Changes: changes,
+		Why: t.Why, Kept: t.Kept, Overwritten: t.Overwritten}
+	if t.Undo != nil {
+		e.Command, e.Who = resource.RollbackCommand, t.Undo.By
+	}
+	if t.State == RevertFailed {
+		e.Failed = strings.Join(t.Left, "; ")
+	}
+	_ = s.enterLocked(t.Fabric, e)
+}

@@ -1,0 +1,30 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Reversal says how a host gets back, and what others changed on it.
+type Reversal struct {
+	// Changes lead to the state that is restored.
+	Changes []resource.Change `json:"changes,omitempty"`
+	// Kept are changes that others made, and that stay.
+	Kept []resource.Change `json:"kept,omitempty"`
+	// Overwritten are changes that others made, or that the kernel made by itself, and that do not stay. They are
+	// among Changes, too.
+	Overwritten []resource.Change `json:"overwritten,omitempty"`
+}
+
+// Digest is equal for equal reversals.
+func (r Reversal) Digest() string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // plain text only
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,176 @@
+//go:build linux
+
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Path is how the operator reaches the host: what a revert must restore exactly, whatever others changed.
+type Path struct {
+	Devices []string   `json:"devices,omitempty"`
+	Client  netip.Addr `json:"client,omitzero"`
+	Unknown bool       `json:"unknown,omitempty"` // everything may be part of it
+}
+
+func (p *Path) has(i resource.Item) bool {
+	return p.Unknown || slices.Contains(p.Devices, i.Device) || p.Client.IsValid() && i.To.IsValid() && i.To.Contains(p.Client)
+}
+
+// Reverse says what Restore would do now. It changes nothing.
+func (b *Backup) Reverse(ctx context.Context, r host.Reader, kinds resource.Kinds) (Reversal, error) {
+	_, rev, err := b.reverse(ctx, r, kinds)
+	return rev, err
+}
+
+// reverse returns the backup to restore: this one, with what others changed and what stays.
+func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kinds) (*Backup, Reversal, error) {
+	to, rev := *b, Reversal{}
+	to.Parts = nil
+	for i, p := range b.Parts {
+		k, ok := kinds.KeeperOf(p.Room)
+		if !ok {
+			return nil, rev, fmt.Errorf("this helper cannot restore the changes of %s", p.Room)
+		}
+		now, err := k.Again(ctx, r, p.Data)
+		if err != nil {
+			return nil, rev, err
+		}
+		m := merge{backup: b}
+		var errs [3]error
+		m.before, errs[0] = itemsOf(k, p.Data)
+		m.now, errs[1] = itemsOf(k, now)
+		if b.Committed != nil && i < len(b.Committed.Parts) && b.Committed.Parts[i].Room == p.Room {
+			m.committed, errs[2] = itemsOf(k, b.Committed.Parts[i].Data)
+		}
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, rev, err
+		}
+		data, err := m.take(k, p.Data, now, &rev)
+		if err != nil {
+			return nil, rev, err
+		}
+		to.Parts = append(to.Parts, Part{p.Room, data})
+	}
+	return &to, rev, nil
+}
+
+func itemsOf(k resource.Keeper, part json.RawMessage) (map[string]*resource.Item, error) {
+	list, err := k.Items(part)
+	out := map[string]*resource.Item{}
+	for _, i := range list {
+		out[i.Key] = &i
+	}
+	return out, err
+}
+
+// merge compares the states of one part.
+type merge struct {
+	backup                 *Backup
+	before, committed, now map[string]*resource.Item // committed is nil if the state at the commit is not known
+}
+
+// take returns the part to restore, and adds what it means to rev.
+func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal) (json.RawMessage, error) {
+	foreign := map[string]bool{}
+	for key := range m.keys() {
+		if m.foreign(key) && m.stays(key) {
+			foreign[key] = true
+		}
+	}
+	out := part
+	if len(foreign) > 0 || m.committed != nil { // without both, the part is restored as it is
+		var lost []string
+		var err error
+		if out, lost, err = k.Take(part, now, foreign); err != nil {
+			return nil, err
+		}
+		for _, key := range lost {
+			delete(foreign, key)
+		}
+	}
+	to, err := itemsOf(k, out)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.keys())) {
+		was, is := m.now[key], to[key]
+		own := was == nil || was.Own
+		if is != nil && was == nil {
+			own = is.Own
+		}
+		switch {
+		case own:
+		case foreign[key]:
+			rev.Kept = append(rev.Kept, resource.Between(m.baseline(key), was))
+		case !equal(was, is):
+			c := resource.Between(was, is)
+			if m.foreign(key) && was != nil {
+				c.Drift = true
+				rev.Overwritten = append(rev.Overwritten, c)
+			}
+			rev.Changes = append(rev.Changes, c)
+		}
+	}
+	return out, nil
+}
+
+func (m *merge) keys() map[string]bool {
+	out := map[string]bool{}
+	for _, items := range []map[string]*resource.Item{m.before, m.committed, m.now} {
+		for key := range items {
+			out[key] = true
+		}
+	}
+	return out
+}
+
+func equal(a, b *resource.Item) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.State == b.State
+}
+
+// baseline is the state of an item when the transaction was done with it.
+func (m *merge) baseline(key string) *resource.Item {
+	if m.committed != nil {
+		return m.committed[key]
+	}
+	return m.before[key]
+}
+
+// foreign reports whether somebody else changed the item. After a commit, this is what differs from the state then. Before,
+// it is what differs from the backup and is not of the transaction; the kernel may also have changed such an item.
+func (m *merge) foreign(key string) bool {
+	was, now := m.before[key], m.now[key]
+	switch {
+	case equal(was, now):
+		return false
+	case m.committed != nil:
+		return !equal(m.committed[key], now)
+	case m.backup.Undone || m.backup.Path == nil: // by an earlier build, which did not store what to compare with
+		return false
+	}
+	of := now
+	if of == nil {
+		of = was
+	}
+	return !of.Named(m.backup.Atoms)
+}
+
+// stays reports whether the change of a foreign item stays. Nobody can be asked when a lease expires: then only things that
+// were absent stay, unless they are on the operator's path.
+func (m *merge) stays(key string) bool {
+	now := m.now[key]
+	if m.committed != nil {
+		return !m.backup.Foreign
+	}
+	return m.before[key] == nil && !now.Own && !m.backup.Path.has(*now)
+}
