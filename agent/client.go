@@ -9,6 +9,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/fabricform/fabricform/agent/decode"
 )
 
 // errLinkDead is the reason of a client that ended because the host was silent.
@@ -51,7 +53,7 @@ func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, pat
 		return nil, errors.Join(g.err, stream.Close())
 	}
 	if g.hello.Version != version {
-		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", g.hello.Version, version), stream.Close())
+		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", clip(g.hello.Version, 80), version), stream.Close())
 	}
 	pctx, cancel := context.WithCancel(context.Background())
 	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(patience),
@@ -147,18 +149,21 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 	select {
 	case f := <-ch:
 		if f.Error != nil {
-			return f.Error
+			return f.Error.limited()
 		}
 		if result == nil {
 			return nil
 		}
-		if err := json.Unmarshal(f.Result, result); err != nil {
+		if err := decode.Into(f.Result, result); err != nil {
 			return fmt.Errorf("decode answer to %s: %w", method, err)
 		}
 		return nil
 	case <-c.done:
 		return c.reason(nil)
 	case <-ctx.Done():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.wait, id) // nobody waits for an answer that comes late
 		return ctx.Err()
 	}
 }

@@ -7,15 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
 // magic is the start of the helper's output. Everything before it comes from login shells.
 const magic = "\x00fabricform-agent 1\n"
 
-// maxFrame limits the size of a frame, so that a hostile length cannot exhaust memory. A snapshot of a host with
-// 10,000 routes has about 2 MiB.
-const maxFrame = 32 << 20
+// maxFrame limits the size of a frame. A snapshot of a host with 10,000 routes has about 2 MiB. With decode.Most, it keeps
+// the memory that one host can take below 64 MiB: a frame and its result are there together, and the garbage collector
+// lets memory double.
+const maxFrame = 10 << 20
+
+// maxResult leaves room for the rest of a frame.
+const maxResult = maxFrame - 1<<10
+
+// atOnce is how much memory a frame gets before its bytes arrive, so that a length alone takes none.
+const atOnce = 1 << 20
 
 // maxNoise limits how much output is skipped before magic.
 const maxNoise = 256 << 10
@@ -47,6 +55,24 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// maxMessage limits an error's text, which is printed.
+const maxMessage = 16 << 10
+
+// limited returns the error with a message of limited length.
+func (e *Error) limited() *Error {
+	out := *e
+	out.Message = clip(e.Message, maxMessage)
+	return &out
+}
+
+// clip shortens a text, and says so.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+}
+
 // frameWriter writes whole frames; safe for concurrent use.
 type frameWriter struct {
 	mu sync.Mutex
@@ -70,7 +96,7 @@ func (fw *frameWriter) write(f frame) error {
 	return err
 }
 
-// readFrame reads one frame. The buffer grows with the received data, so a wrong length costs no memory.
+// readFrame reads one frame.
 func readFrame(r *bufio.Reader) (frame, error) {
 	var f frame
 	var head [4]byte
@@ -81,12 +107,19 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	if n > maxFrame {
 		return f, fmt.Errorf("frame of %d bytes exceeds the limit of %d", n, maxFrame)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	body := make([]byte, min(n, atOnce))
+	_, err := io.ReadFull(r, body)
+	if err == nil && n > atOnce {
+		whole := make([]byte, n)
+		copy(whole, body)
+		body = whole
+		_, err = io.ReadFull(r, body[atOnce:])
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return f, err
-	}
-	if len(body) < int(n) {
-		return f, io.ErrUnexpectedEOF
 	}
 	if err := json.Unmarshal(body, &f); err != nil {
 		return f, fmt.Errorf("decode frame: %w", err)

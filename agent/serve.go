@@ -104,6 +104,10 @@ func answer(ctx context.Context, f frame, table Table) frame {
 	if err == nil {
 		out.Result, err = json.Marshal(result)
 	}
+	if len(out.Result) > maxResult {
+		err = fmt.Errorf("the answer to %s has %d bytes, but a host can send at most %d", f.Method, len(out.Result), maxResult)
+		out.Result = nil
+	}
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {

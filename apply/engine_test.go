@@ -46,14 +46,15 @@ type toyHost struct {
 	empty    bool   // it answers with an empty snapshot
 	mtu      int    // beyond 1500, of the port
 	fails    map[string]error
-	cut      map[string]bool // methods that are carried out, and whose answer is lost with the host
-	late     map[string]bool // methods that take a second
-	hangs    string          // a method that does not return until its helper is killed, and is not carried out
-	killed   chan struct{}   // closed by a revert over a new connection, which kills the earlier helper
-	running  string          // the method that runs now
-	overlaps []string        // methods that were asked for while another one ran
-	file     string          // what tx.persist writes
-	stack    string          // what stack.start installs
+	says     map[string]json.RawMessage // answers of methods that are not carried out
+	cut      map[string]bool            // methods that are carried out, and whose answer is lost with the host
+	late     map[string]bool            // methods that take a second
+	hangs    string                     // a method that does not return until its helper is killed, and is not carried out
+	killed   chan struct{}              // closed by a revert over a new connection, which kills the earlier helper
+	running  string                     // the method that runs now
+	overlaps []string                   // methods that were asked for while another one ran
+	file     string                     // what tx.persist writes
+	stack    string                     // what stack.start installs
 	tx       calls.TxInfo
 	past     []toyTx          // earlier transactions, the oldest first
 	reversed calls.TxReversed // what a rollback would do
@@ -227,6 +228,9 @@ func (h *toyHost) handlers() map[string]agent.Handler {
 			}
 			if err := h.fails[method]; err != nil {
 				return nil, err
+			}
+			if h.says[method] != nil {
+				return h.says[method], nil
 			}
 			if h.hangs == method {
 				h.running = ""

@@ -245,11 +245,11 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 // read expects a snapshot: without one, a host that was not read would look like one without differences.
 func read(ctx context.Context, c agent.Caller, host string, looks []resource.Resource, asking bool) (calls.SnapshotResult, error) {
 	r, err := calls.Snapshot.Call(ctx, c, host, calls.SnapshotParams{Resources: looks, Ask: asking})
-	switch {
-	case err == nil && r.Snapshot == nil:
-		err = errors.New("its answer holds no snapshot")
-	case err == nil && len(r.Snapshot.Links) == 0: // every host has at least lo
-		r.Snapshot, err = nil, errors.New("its answer names no network interface: the snapshot is empty")
+	if err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		r.Snapshot, r.Records = nil, nil
 	}
 	return r, err
 }

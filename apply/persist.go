@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -31,6 +32,9 @@ func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
 		p := calls.TxPersist{TxRef: c.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
 		r, err := txStep(ctx, c, calls.Persist, host, p, persistPatience)
+		if err == nil {
+			err = r.Shows(p.TxRef, checkpoint.Prepared, checkpoint.Persisting)
+		}
 		if err != nil {
 			return err
 		}

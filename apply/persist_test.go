@@ -14,6 +14,7 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
@@ -87,7 +88,7 @@ func TestStagesAreMadeOneAfterTheOther(t *testing.T) {
 			if strings.Contains(string(raw), "partial") {
 				t.Errorf("asked with %s", raw)
 			}
-			return calls.TxPersisted{Done: []calls.ActResult{{Also: []resource.Change{{Attribute: "folder"}}}}, Failed: &agent.Error{Message: "no space"}}, nil
+			return calls.TxPersisted{TxInfo: calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, State: checkpoint.Persisting}, Done: []calls.ActResult{{Also: []resource.Change{{Attribute: "folder"}}}}, Failed: &agent.Error{Message: "no space"}}, nil
 		},
 	})
 	outcomes := tx.Walk(t.Context(), plan, false, nil)
@@ -117,7 +118,7 @@ func TestAHalfWalkPersistsNothing(t *testing.T) {
 		},
 		"tx.persist": func(_ context.Context, raw json.RawMessage) (any, error) {
 			partial = strings.Contains(string(raw), `"partial":true`)
-			return calls.TxPersisted{}, nil
+			return calls.TxPersisted{TxInfo: calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, State: checkpoint.Persisting}}, nil
 		},
 	})
 	outcomes := tx.Walk(t.Context(), plan, false, nil)

@@ -70,6 +70,9 @@ func (c *coordinator) reconnect(ctx context.Context, host string, via netip.Addr
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i, err := calls.TakeOver.Call(ctx, client, host, calls.TxTakeOver{TxRef: h.ref, User: c.who.User, Client: c.who.Client})
+	if err == nil {
+		err = i.Grants()
+	}
 	if err != nil {
 		client.Close()
 		return fmt.Errorf("take the transaction over, %s: %w", where, err)
@@ -93,6 +96,9 @@ func (c *coordinator) TakeOver(ctx context.Context, hosts []string, user, client
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		i, err := calls.TakeOver.Call(ctx, c.fleet, host, calls.TxTakeOver{TxRef: h.ref, User: user, Client: client})
+		if err == nil {
+			err = i.Grants()
+		}
 		if err == nil {
 			c.move(host, i.TxRef)
 		}

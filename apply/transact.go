@@ -116,6 +116,9 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 		if client := f.client(host); isStuck(err) && client != nil {
 			client.Close() // without a client, the helper ends what it opens
 		}
+		if err == nil {
+			err = i.Grants()
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		var refused *agent.Error
@@ -247,7 +250,10 @@ func (c *coordinator) Reach(ctx context.Context) error {
 // Prepare records on all hosts that their changes were made and checked.
 func (c *coordinator) Prepare(ctx context.Context) error {
 	return eachHost(c.Hosts(), func(host string) error {
-		_, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref, stepPatience)
+		i, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref, stepPatience)
+		if err == nil {
+			err = i.Shows(c.refs[host].ref, checkpoint.Prepared)
+		}
 		return orInterrupted(ctx, err)
 	})
 }
@@ -261,7 +267,10 @@ func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		c.fleet.leases.asked(host, "commit")
 	}
 	err = eachHost(c.Hosts(), func(host string) error {
-		_, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, stepPatience)
+		i, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, stepPatience)
+		if err == nil {
+			err = i.Shows(c.refs[host].ref, checkpoint.Committed)
+		}
 		o := HostOutcome{Host: host, Fate: Committed}
 		if err != nil {
 			o = c.fleet.awaitEnd(ctx, host, calls.TxRevert{TxRef: c.refs[host].ref}, c.lease)

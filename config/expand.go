@@ -1,15 +1,12 @@
 package config
 
 import (
-	"regexp"
-
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
-)
 
-// nameShape excludes characters that shells, globs and file names give a meaning of their own.
-var nameShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	"github.com/fabricform/fabricform/fabric"
+)
 
 const maxInstances = 65536
 
@@ -32,7 +29,7 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	}
 	good := out[:0]
 	for _, i := range out {
-		if !nameShape.MatchString(i.name) {
+		if !fabric.IsName(i.name) {
 			l.errorf(k.DefRange(), "Name not allowed", "%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", i.name)
 			continue
 		}

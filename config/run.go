@@ -71,7 +71,7 @@ func (l *loader) declareLocals() {
 
 func (l *loader) header() {
 	for _, k := range l.blocks["fabric"] {
-		if !nameShape.MatchString(k.Labels[0]) {
+		if !fabric.IsName(k.Labels[0]) {
 			l.errorf(k.LabelRanges[0], "Name not allowed", "The name of a fabric begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+
+	"github.com/fabricform/fabricform/agent/decode"
 )
 
 // Part names the facts that one kind, or the kinds of one room, read for themselves; P is their type. The code that
@@ -60,7 +62,7 @@ func (p Part[P]) read(s *Snapshot) (*P, error) {
 	defer found.mu.Unlock()
 	if found.value == nil {
 		v := new(P)
-		if err := json.Unmarshal(found.text, v); err != nil {
+		if err := decode.Into(found.text, v); err != nil {
 			return nil, fmt.Errorf("decode part %q of the host's answer: %w", string(p), err)
 		}
 		found.value, found.text = v, nil

@@ -65,8 +65,8 @@ const (
 	EndedByCaller   CaptureEnd = "caller"
 )
 
-// maxKept limits the bytes of one capture in a host's memory.
-const maxKept = 16 << 20
+// maxKept limits the bytes of one capture, so that its answer fits into a protocol frame.
+const maxKept = 5 << 20
 
 // CaptureRecord is one captured frame.
 type CaptureRecord struct {

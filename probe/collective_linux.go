@@ -27,8 +27,8 @@ type collectives struct {
 	shells map[string]*remoteShell // by ID of the launch
 }
 
-// maxLogs limits the bytes of all ranks' logs in one answer. A protocol frame holds four times as much.
-const maxLogs = 8 << 20
+// maxLogs limits the bytes of all ranks' logs in one answer. A protocol frame holds that and as much of their output.
+const maxLogs = 3 << 20
 
 var errStopped = errors.New("stopped because another rank had ended")
 

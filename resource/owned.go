@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 )
@@ -59,6 +61,11 @@ func (o Owned) StillOurs(live string) bool {
 type Member struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
+}
+
+// Valid says whether a fabric file could declare the host.
+func (m Member) Valid() bool {
+	return fabric.IsName(m.Name) && !strings.HasPrefix(m.Address, "-") && !strings.ContainsFunc(m.Address, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
 }
 
 // Entry is one change of a host in its history.

@@ -3,6 +3,11 @@
 package calls
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/resource"
@@ -29,4 +34,44 @@ type SnapshotResult struct {
 	Transactions []TxInfo `json:"transactions,omitempty"`
 	// Guardians is how many guardians a transaction has on this host.
 	Guardians int `json:"guardians"`
+}
+
+// Check returns an error unless the answer can be one of a host: without a snapshot, a host that was not read would look
+// like one without differences. Names in it come into commands and files, so each must be one that a device may have
+// or a fabric file may declare.
+func (r SnapshotResult) Check() error {
+	switch {
+	case r.Snapshot == nil:
+		return errors.New("its answer holds no snapshot")
+	case len(r.Snapshot.Links) == 0: // every host has at least lo
+		return errors.New("its answer names no network interface: the snapshot is empty")
+	}
+	for _, l := range r.Snapshot.Links {
+		for _, name := range append([]string{l.Name}, l.AltNames...) {
+			if !isDevice(name) {
+				return fmt.Errorf("its answer has a network interface of the impossible name %.80q", name)
+			}
+		}
+	}
+	for _, d := range r.Snapshot.RDMA {
+		if !isDevice(d.Name) || d.Netdev != "" && !isDevice(d.Netdev) {
+			return fmt.Errorf("its answer has an RDMA device of an impossible name: %.80q of %.80q", d.Name, d.Netdev)
+		}
+	}
+	for _, record := range r.Records {
+		for _, m := range record.Roster {
+			if !m.Valid() {
+				return fmt.Errorf("its record of fabric %.80q lists a host %.80q at %.80q, which no fabric file allows", record.Fabric, m.Name, m.Address)
+			}
+		}
+	}
+	return nil
+}
+
+// isDevice says whether a device may have the name: the kernel allows no space and no slash (dev_valid_name in
+// net/core/dev.c), and alternative names have up to 127 bytes.
+func isDevice(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) < 128 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == ' ' || !unicode.IsPrint(r)
+	})
 }

@@ -1,7 +1,10 @@
 package calls
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -69,6 +72,22 @@ type TxInfo struct {
 	Former   netip.Addr `json:"former,omitzero"`
 	Settled  bool       `json:"settled,omitempty"`  // this call ended it: its lease had expired, or the host was reset
 	Rebooted bool       `json:"rebooted,omitempty"` // the host was reset during it
+}
+
+// Shows returns an error unless the answer is about the transaction, in one of the states: an empty answer is no success.
+func (i TxInfo) Shows(ref TxRef, states ...checkpoint.State) error {
+	if i.ID != ref.ID || !slices.Contains(states, i.State) {
+		return fmt.Errorf("its answer is about transaction %.40q in state %.40q, and not about %q in state %q", i.ID, i.State, ref.ID, states)
+	}
+	return nil
+}
+
+// Grants returns an error unless the answer makes its client the holder of a transaction.
+func (i TxInfo) Grants() error {
+	if i.ID == "" || i.Token == "" {
+		return errors.New("its answer grants no transaction")
+	}
+	return nil
 }
 
 // TxOpen asks for a transaction that covers everything a plan can change on this host.

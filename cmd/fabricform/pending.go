@@ -19,10 +19,7 @@ func pendingCommand(a *app) *cobra.Command {
 	}
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
-		all, err := s.Transactions(ctx)
-		if err != nil {
-			return err
-		}
+		all, err := s.Transactions(ctx) // of the hosts that answer; the error names the others
 		open := 0
 		for _, host := range slices.Sorted(maps.Keys(all)) {
 			for _, i := range all[host] {
@@ -37,6 +34,9 @@ func pendingCommand(a *app) *cobra.Command {
 			}
 		}
 		a.out.Fates(apply.FoundOthers(all))
+		if err != nil {
+			return err
+		}
 		if !a.unseen(s, s.Unreachable(), "whether a transaction is open is not known") && open == 0 {
 			a.out.Linef("No open transactions%s.", amongAnswers(s.Unreachable()))
 		}
@@ -54,10 +54,7 @@ leases expire.`,
 	}
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
-		all, err := s.Transactions(ctx)
-		if err != nil {
-			return err
-		}
+		all, err := s.Transactions(ctx) // of the hosts that answer; the error names the others
 		n := 0
 		for _, host := range slices.Sorted(maps.Keys(all)) {
 			for _, i := range all[host] {
@@ -70,6 +67,9 @@ leases expire.`,
 				n++
 				a.out.Linef("✓ %s: transaction %s ended. It could not restore: %s", host, i.ID, strings.Join(i.Remain, "; "))
 			}
+		}
+		if err != nil {
+			return err
 		}
 		if !a.unseen(s, s.Unreachable(), "whether a rollback failed is not known") && n == 0 {
 			a.out.Linef("No transaction has a failed rollback%s.", amongAnswers(s.Unreachable()))
