@@ -27,11 +27,16 @@ func (h *heard) say(format string, args ...any) {
 	h.lines = append(h.lines, fmt.Sprintf(format, args...))
 }
 
-func (h *heard) Progress(string, ...any)                 {}
-func (h *heard) Warn(format string, args ...any)         { h.say("warn: "+format, args...) }
-func (h *heard) Note(format string, args ...any)         { h.say("note: "+format, args...) }
-func (h *heard) Unreachable(m map[string]string)         { h.say("unreachable: %d", len(m)) }
-func (h *heard) Results(all []validators.Result, _ bool) { h.say("results: %d", len(all)) }
+func (h *heard) Progress(string, ...any)         {}
+func (h *heard) Warn(format string, args ...any) { h.say("warn: "+format, args...) }
+func (h *heard) Note(format string, args ...any) { h.say("note: "+format, args...) }
+func (h *heard) Unreachable(m map[string]string) { h.say("unreachable: %d", len(m)) }
+func (h *heard) Results(all []validators.Result, part bool) {
+	h.say("results: %d", len(all))
+	if part {
+		h.say("of a part")
+	}
+}
 func (h *heard) Plan(p *planner.Plan, notes []string) {
 	h.say("plan: %d", p.Changes())
 	for _, n := range notes {
