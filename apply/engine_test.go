@@ -504,6 +504,19 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					}
 				}
 			}},
+		{name: "a check that never ends", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke checks that passed before: carrier eth0 of ",
+			set: func(y *toys, _ func()) {
+				b, reads := y.hosts["b"], 0
+				b.on = func(method string) {
+					if method == "act" {
+						reads = 1
+					} else if method == "snapshot" && reads > 0 {
+						if reads++; reads == 3 { // the first one proves that the host is as declared
+							b.hangs = "snapshot"
+						}
+					}
+				}
+			}},
 		{name: "a stuck host that nobody reaches any more", ending: OutcomeUnknown, values: "11", fates: "a reverted, b lost", says: "the step is stuck",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].hangs = "act"

@@ -164,6 +164,8 @@ func (r *run) checkRegression(ctx context.Context, before []validators.Result) e
 	for _, v := range before {
 		paths[v.Subject] = true
 	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
 	var lost []string
 	for range 4 {
 		now := map[validators.Key]bool{}
@@ -179,8 +181,8 @@ func (r *run) checkRegression(ctx context.Context, before []validators.Result) e
 		if len(lost) == 0 {
 			return nil
 		}
-		if err := retry.Pause(ctx, time.Second); err != nil {
-			return err
+		if retry.Pause(ctx, time.Second) != nil {
+			break
 		}
 	}
 	return fmt.Errorf("the changes broke checks that passed before: %s", strings.Join(lost, "; "))

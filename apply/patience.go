@@ -17,6 +17,7 @@ const (
 	openPatience    = time.Minute      // a host saves its state and starts its guardians
 	persistPatience = 10 * time.Minute // some actions, each with a deadline of its own on the host
 	readPatience    = 2 * time.Minute  // all hosts are read, some times
+	checkPatience   = 10 * time.Minute // carriers and pings of all paths, some times
 	// answerPatience comes on top of what the helper allows an action or a revert, for its own report that it is stuck.
 	answerPatience = 15 * time.Second
 )

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -267,9 +268,14 @@ func (e events) Approve(p *planner.Plan) error {
 		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to apply without asking")
 	}
 	fmt.Fprint(os.Stderr, "\n"+question)
+	return e.answer(os.Stdin)
+}
+
+// answer returns nil if the operator types "yes". An interrupt ends the wait.
+func (e events) answer(in io.Reader) error {
 	answers := make(chan string, 1)
 	go func() { // ends with the program if nobody answers
-		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		line, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {
 			line = ""
 		}

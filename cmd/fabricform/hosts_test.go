@@ -63,6 +63,22 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// TestAnInterruptEndsTheQuestion: nobody has to press Enter.
+func TestAnInterruptEndsTheQuestion(t *testing.T) {
+	silent, w := io.Pipe()
+	defer w.Close()
+	interrupted := make(chan struct{})
+	close(interrupted)
+	if err := (events{interrupted: interrupted}).answer(silent); err == nil || err.Error() != "nothing was changed: interrupted" {
+		t.Error(err)
+	}
+	for text, yes := range map[string]bool{"yes\n": true, "y\n": false, "yes": false, "": false} {
+		if err := (events{}).answer(strings.NewReader(text)); (err == nil) != yes {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestNothingReachedIsNothingProven: no command speaks for a host that it could not read, with a green mark or by its exit.
 func TestNothingReachedIsNothingProven(t *testing.T) {
 	const file = `fabric "f" {}
