@@ -77,6 +77,9 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 			bodies = append(bodies, b)
 		}
 	}
+	if several := severalFabrics(path, bodies); several != nil {
+		return nil, l.files, hcl.Diagnostics{several}
+	}
 	if !l.diags.HasErrors() && !l.within(patience, func() { l.run(bodies) }) {
 		return nil, l.files, hcl.Diagnostics{l.meter.stuck()}
 	}
@@ -85,6 +88,28 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 		return nil, l.files, diags
 	}
 	return l.f, l.files, diags
+}
+
+// severalFabrics says that the files of a directory declare different fabrics: each block of one would be a mistake in the
+// other.
+func severalFabrics(path string, bodies []*hclsyntax.Body) *hcl.Diagnostic {
+	var said []string
+	names, files := map[string]bool{}, map[string]bool{}
+	var last hcl.Range
+	for _, body := range bodies {
+		for _, b := range body.Blocks {
+			if b.Type == "fabric" && len(b.Labels) == 1 {
+				last = b.DefRange()
+				names[b.Labels[0]], files[last.Filename] = true, true
+				said = append(said, fmt.Sprintf("%s declares %q", last.Filename, b.Labels[0]))
+			}
+		}
+	}
+	if len(names) < 2 || len(files) < 2 {
+		return nil
+	}
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Several fabrics in one directory", Subject: &last,
+		Detail: fmt.Sprintf("All files of %s are one fabric, but %s. Name one of the files instead of the directory.", path, strings.Join(said, ", "))}
 }
 
 // within runs work and reports whether it finished in time. The meter cannot interrupt a single call

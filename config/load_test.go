@@ -367,3 +367,11 @@ func FuzzVariable(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, v string) { Load(path, Options{Inputs: []Input{{Var: "v=" + v}}}) })
 }
+
+// TestADirectoryOfSeveralFabricsIsSaidToBeOne: each block of one fabric would be a mistake in the others.
+func TestADirectoryOfSeveralFabricsIsSaidToBeOne(t *testing.T) {
+	_, _, diags := Load("../examples", Options{})
+	if len(diags) != 1 || diags[0].Summary != "Several fabrics in one directory" || !strings.Contains(diags[0].Detail, `roce-pair.hcl declares "roce-pair"`) {
+		t.Error(diags)
+	}
+}

@@ -118,13 +118,25 @@ func (o *owned) taken(changes []resource.Change) string {
 	return ""
 }
 
-// drift marks the changes that only restore values that we had set.
+// drift marks the changes that only restore values that we had set, and those that remove what was added to a list of
+// which we set the other values.
 func (o *owned) drift(changes []resource.Change) {
 	for i, c := range changes {
-		if r, ok := o.mine.Atoms[c.Atom]; ok && c.Atom != "" && r.StillOurs(c.To) {
-			changes[i].Drift = true
+		r, ok := o.mine.Atoms[c.Atom]
+		changes[i].Drift = c.Atom != "" && (ok && r.StillOurs(c.To) || !ok && c.To == "" && o.lists(c.Atom))
+	}
+}
+
+// lists reports whether we set other values of the same list: their atoms differ in the last words only.
+func (o *owned) lists(a resource.Atom) bool {
+	list, _, is := strings.Cut(a.Value(), " ")
+	for other, r := range o.mine.Atoms {
+		its, _, _ := strings.Cut(other.Value(), " ")
+		if is && r.Ours != "" && other.Kind() == a.Kind() && other.Thing() == a.Thing() && its == list {
+			return true
 		}
 	}
+	return false
 }
 
 // enrol compares the rosters in the records with the files.

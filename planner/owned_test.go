@@ -134,3 +134,15 @@ func TestAnUndoOfALaterStageDisturbsNothing(t *testing.T) {
 		t.Errorf("%+v", actions)
 	}
 }
+
+// TestAValueOfAnotherHandInOurListIsDrift: such as an address that was added since to a NIC whose addresses we set.
+func TestAValueOfAnotherHandInOurListIsDrift(t *testing.T) {
+	o := owned{mine: record("f", map[resource.Atom]resource.Owned{"k eth0 address 10.0.0.1/24": {Ours: "10.0.0.1/24"}, "k eth1 mtu": {Earlier: "1500", Ours: "9000"}})}
+	changes := []resource.Change{{Atom: "k eth0 address 10.9.9.9/24", From: "10.9.9.9/24"}, {Atom: "k eth0 address 10.0.0.2/24", To: "10.0.0.2/24"}, {Atom: "k eth0 address 10.0.0.1/24", From: "10.0.0.1/24"}, {Atom: "k eth1 address 10.9.9.9/24", From: "10.9.9.9/24"}}
+	o.drift(changes)
+	for i, want := range []bool{true, false, false, false} {
+		if changes[i].Drift != want {
+			t.Errorf("%s: drift %v, want %v", changes[i].Atom, changes[i].Drift, want)
+		}
+	}
+}

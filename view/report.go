@@ -30,12 +30,41 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 				p.Linef("%s %s: %s", p.bad("✗"), addr, o.Err)
 			case h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist:
 				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("pending: written by fabricform confirm"))
-			default:
-				p.Linef("%s %s  %s", p.warn("-"), addr, p.dim("not tried"))
 			}
 		}
 	}
+	for _, n := range notTried(hosts) {
+		p.Linef("%s %s  %s", p.warn("-"), p.bold(n.hosts), p.dim("not tried: "+n.what))
+	}
 	p.Fates(hosts)
+}
+
+// untried are resources that were not tried, and the hosts of which that is true.
+type untried struct{ hosts, what string }
+
+// notTried folds what was not tried: after an interrupt, that may be the whole plan.
+func notTried(hosts []apply.HostOutcome) (out []untried) {
+	by := map[string][]string{}
+	var order []string
+	for _, h := range hosts {
+		var names []string
+		for _, o := range h.Outcomes {
+			if pending := h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist; !o.Done && o.Err == nil && o.Failed == "" && !pending {
+				names = append(names, o.Action.Resource.Addr.Kind+"."+o.Action.Resource.Addr.Name)
+			}
+		}
+		what := strings.Join(names, ", ")
+		if by[what] == nil {
+			order = append(order, what)
+		}
+		by[what] = append(by[what], h.Host)
+	}
+	for _, what := range order {
+		if what != "" {
+			out = append(out, untried{planner.Names(by[what]), what})
+		}
+	}
+	return out
 }
 
 // Fates prints how each host's transaction ended, on one line for hosts with the same fate.

@@ -35,14 +35,19 @@ func (r *ReportFile) Bytes(file string) ([]byte, error) {
 	for _, h := range r.Outcomes {
 		for _, o := range h.Outcomes {
 			sign, word := "✅", "done"
-			if !o.Done {
-				sign, word = "❌", "not tried"
-				if o.Failed != "" {
-					word = escape(o.Failed)
-				}
+			switch {
+			case o.Failed != "":
+				sign, word = "❌", escape(o.Failed)
+			case !o.Done && h.Fate == apply.Waiting:
+				sign, word = "⏳", "pending"
+			case !o.Done:
+				continue
 			}
 			fmt.Fprintf(&b, "- %s %s %s\n", sign, code(o.Action.Resource.Addr.String()), word)
 		}
+	}
+	for _, n := range notTried(r.Outcomes) {
+		fmt.Fprintf(&b, "- ❌ %s not tried: %s\n", code(n.hosts), escape(n.what))
 	}
 	if len(r.Results) > 0 {
 		b.WriteString("\n" + resultsMarkdown(r.Results))

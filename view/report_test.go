@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
@@ -134,5 +135,29 @@ func TestAHostThatDiffersIsNamedInItsGroup(t *testing.T) {
 				t.Errorf("%q is missing in\n%s", want, text)
 			}
 		}
+	}
+}
+
+// TestWhatWasNotTriedIsFolded: an interrupt may leave the whole plan.
+func TestWhatWasNotTriedIsFolded(t *testing.T) {
+	var hosts []apply.HostOutcome
+	for i := range 16 {
+		h := apply.HostOutcome{Host: fmt.Sprintf("h%02d", i), Fate: apply.Reverted}
+		for _, name := range []string{"rail0", "rail1"} {
+			h.Outcomes = append(h.Outcomes, apply.Outcome{Action: planner.Action{Resource: resource.Resource{Addr: resource.Addr{Host: h.Host, Kind: "nic", Name: name}}}, Done: i == 3 && name == "rail0"})
+		}
+		hosts = append(hosts, h)
+	}
+	var b bytes.Buffer
+	New(&b).Walk(hosts)
+	report, err := (&ReportFile{Report: apply.Report{Outcomes: hosts}}).Bytes("r.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "- h[00-02], h[04-15]  not tried: nic.rail0, nic.rail1\n- h03  not tried: nic.rail1\n") || strings.Count(b.String(), "not tried") != 2 {
+		t.Errorf("it says\n%s", b.String())
+	}
+	if !strings.Contains(string(report), "- ❌ `h[00-02], h[04-15]` not tried: nic.rail0, nic.rail1") || strings.Count(string(report), "not tried") != 2 {
+		t.Errorf("the report says\n%s", report)
 	}
 }

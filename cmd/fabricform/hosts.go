@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -302,16 +301,8 @@ func canReport(path string) error {
 	if path == "" {
 		return nil
 	}
-	folder := filepath.Dir(path)
-	into, err := os.Stat(folder)
-	if err == nil && !into.IsDir() {
-		err = errors.New("not a folder")
-	}
-	if err != nil {
-		return fmt.Errorf("-report %s: %s: %w", path, folder, err)
-	}
-	if at, err := os.Stat(path); err == nil && at.IsDir() {
-		return fmt.Errorf("-report %s: it is a folder; name a file in it", path)
+	if err := file.CanOutput(path); err != nil {
+		return fmt.Errorf("-report %s: %w", path, err)
 	}
 	return nil
 }

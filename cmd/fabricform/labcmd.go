@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -168,13 +170,25 @@ func labImage(a *app) *cobra.Command {
 func labDown(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "down [FABRIC]", Short: "Stop and remove the lab", Args: cobra.MaximumNArgs(1),
-		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
-			if err := l.Down(); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := a.load(fabricArg(args))
+			if err != nil {
+				return err
+			}
+			l, err := lab.Open(f.Name)
+			if errors.Is(err, fs.ErrNotExist) {
+				a.out.Linef("✓ fabric %q has no lab.", f.Name)
+				return nil
+			}
+			if err == nil {
+				err = l.Down()
+			}
+			if err != nil {
 				return fmt.Errorf("remove lab: %w", err)
 			}
 			a.out.Linef("✓ the lab is removed.")
 			return nil
-		}),
+		},
 	}
 	a.fabricFlags(c)
 	return c

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,4 +56,35 @@ func TestHelpFitsIntoEightyColumns(t *testing.T) {
 		}
 	}
 	walk(rootCommand(&app{out: view.New(&out)}))
+}
+
+// TestALabThatIsDownIsDown: taking it down again is no mistake.
+func TestALabThatIsDownIsDown(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	var out bytes.Buffer
+	root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+	root.SetArgs([]string{"lab", "down", "../../examples/roce-pair.hcl"})
+	if err := root.Execute(); err != nil || !strings.Contains(out.String(), `fabric "roce-pair" has no lab`) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestAReportThatCannotBeWrittenIsFoundFirst: nothing is changed, not even the file.
+func TestAReportThatCannotBeWrittenIsFoundFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{dir, filepath.Join(dir, "none", "r.md"), "/proc/r.md"} {
+		for _, command := range []string{"apply", "destroy", "verify"} {
+			root := rootCommand(&app{})
+			root.SetArgs([]string{command, "--report", path, "no-such-fabric.hcl"})
+			if err := root.Execute(); err == nil || !strings.Contains(err.Error(), "-report "+path) {
+				t.Errorf("%s: %v", command, err)
+			}
+		}
+	}
+	if err := canReport(filepath.Join(dir, "r.md")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left: %v", left, err)
+	}
 }

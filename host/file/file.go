@@ -83,18 +83,50 @@ func Output(path string, text []byte, perm fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, text, perm)
 	}
+	path, err := target(path)
+	if err != nil {
+		return err
+	}
+	return Replace(path, text, perm)
+}
+
+// CanOutput returns an error if Output could not write the file now. It leaves nothing behind.
+func CanOutput(path string) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return errors.New("it is a folder; name a file in it")
+	case err == nil && !info.Mode().IsRegular():
+		return nil
+	}
+	path, err := target(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".fabricform-")
+	var why *fs.PathError
+	if errors.As(err, &why) { // without the temporary name
+		return fmt.Errorf("%s: %w", filepath.Dir(path), why.Err)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// target returns the file to replace, so that a link remains.
+func target(path string) (string, error) {
 	// Opening the file lets the kernel decide whether this user may write through a link: in a shared folder it refuses
 	// links of other users (fs.protected_symlinks, proc_sys_fs(5)). Resolving the link alone would bypass that.
 	switch f, err := os.OpenFile(path, os.O_WRONLY, 0); {
 	case err == nil:
 		f.Close()
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return "", err
 	}
 	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to // replace the target, so that the link remains
+		return to, nil
 	}
-	return Replace(path, text, perm)
+	return path, nil
 }
 
 // stagedName returns the name of the temporary file. It is hidden, because programs that read every file of a folder,
