@@ -219,7 +219,7 @@ func (s *Session) Plan(ctx context.Context) *planner.Plan {
 
 func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *planner.Plan {
 	p := planner.Make(s.Fabric.Name, s.revealing(), inputs, left...)
-	p.Invocation = s.Options.Invocation
+	p.Invocation, p.Destroy = s.Options.Invocation, s.Options.Destroy
 	for _, h := range p.Hosts {
 		for i := range h.Problems {
 			h.Problems[i].Message = p.Invocation.Fill(h.Problems[i].Message)
@@ -277,7 +277,7 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	known := s.known[h.Name]
 	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, LeftOut: s.LeftOut(h.Name), Management: s.Options.Management}
 	if s.Options.Destroy {
-		in.Resources = nil
+		in.Resources, in.Declared = nil, in.Resources
 	}
 	if in.LeftOut {
 		return in

@@ -53,7 +53,7 @@ func (o *owned) undo() ([]Action, []Problem) {
 			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.Stage}
 		}
 		if why := o.undoAtom(things[addr], a); why != "" {
-			problems = append(problems, Problem{Addr: addr, Message: why})
+			problems = append(problems, Problem{Addr: o.named(addr, a), Message: why})
 		}
 	}
 	var out []Action
@@ -65,6 +65,23 @@ func (o *owned) undo() ([]Action, []Problem) {
 		}
 	}
 	return out, problems
+}
+
+// named returns the address with the name that the files give to what an undo of these atoms restores.
+func (o *owned) named(addr resource.Addr, atoms ...resource.Atom) resource.Addr {
+	kind, _ := o.kinds.Lookup(addr.Kind)
+	declared := slices.Concat(o.wanted, o.in.Declared)
+	n := slices.IndexFunc(declared, func(r resource.Resource) bool {
+		return r.Addr.Kind == kind.Name && (kind.Device != nil && kind.Device(o.in.Snapshot, r.Spec) == addr.Name ||
+			kind.Claims != nil && slices.ContainsFunc(atoms, func(a resource.Atom) bool { return kind.Claims(o.in.Snapshot, r.Spec, a) }))
+	})
+	switch {
+	case n >= 0:
+		addr.Name = declared[n].Addr.Name
+	case kind.Title != nil:
+		addr.Name = kind.Title(addr.Name)
+	}
+	return addr
 }
 
 // undoAtom adds one atom to the action of its thing.

@@ -146,3 +146,21 @@ func TestAValueOfAnotherHandInOurListIsDrift(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsUndoneHasTheNameOfTheFiles: that of its block, also in a destroy, which wants no block, and otherwise what the
+// kind calls it.
+func TestWhatIsUndoneHasTheNameOfTheFiles(t *testing.T) {
+	k := ownable()
+	k[0].Title = func(thing string) string { return strings.ReplaceAll(thing, "/", ".") }
+	snap := &facts.Snapshot{}
+	values.Put(snap, map[string]string{"eth0": "2", "net/x": "2"})
+	in := HostInput{Name: "h", Snapshot: snap, Declared: []resource.Resource{{Addr: resource.Addr{Host: "h", Kind: "k", Name: "rail0"}, Spec: json.RawMessage(`"k eth0"`)}},
+		Records: []resource.Record{record("f", map[resource.Atom]resource.Owned{"k eth0": {Earlier: "1", Ours: "2"}, "k net/x": {Earlier: "1", Ours: "2"}})}}
+	var names []string
+	for _, a := range Make("f", k, []HostInput{in}).Hosts[0].Actions {
+		names = append(names, a.Resource.Addr.Name)
+	}
+	if got := strings.Join(names, " "); got != "rail0 net.x" {
+		t.Error(got)
+	}
+}

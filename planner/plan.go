@@ -19,7 +19,8 @@ type HostInput struct {
 	Name        string
 	Address     string // for the roster
 	Resources   []resource.Resource
-	Records     []resource.Record // what each fabric changed on the host
+	Declared    []resource.Resource // name what is undone in a destroy, which wants none of them
+	Records     []resource.Record   // what each fabric changed on the host
 	Snapshot    *facts.Snapshot
 	Unreachable string // why the host is unreachable
 	// Refused says why the host's own programs reject the wanted configuration of a resource.
@@ -118,6 +119,8 @@ type Plan struct {
 	// RollsBack is the ID of the plan that this one rolls back; "" for a plan that compares hosts with files.
 	RollsBack string     `json:"rolls_back,omitempty"`
 	Hosts     []HostPlan `json:"hosts"`
+	// Destroy is set if everything that the fabric made is undone.
+	Destroy bool `json:"destroy,omitempty"`
 	// Vanished lists hosts that the fabric once had and that its files no longer name. The changes that were
 	// made there remain until they are destroyed.
 	Vanished []resource.Member `json:"vanished,omitempty"`
@@ -297,6 +300,15 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
 	slices.SortStableFunc(out.Actions, func(a, b Action) int { return cmp.Compare(resource.Rank(a.Stage), resource.Rank(b.Stage)) })
+	for i, a := range out.Actions {
+		if a.Op == Undo {
+			atoms := slices.Clone(a.Forget)
+			for _, c := range a.Changes {
+				atoms = append(atoms, c.Atom)
+			}
+			out.Actions[i].Resource.Addr = own.named(a.Resource.Addr, atoms...)
+		}
+	}
 	return out
 }
 
@@ -326,7 +338,11 @@ func RevertActions(host string, kinds resource.Kinds, changes, kept []resource.C
 	slices.SortStableFunc(order, func(a, b resource.Addr) int { return cmp.Compare(rank(a), rank(b)) })
 	var out []Action
 	for _, addr := range order {
-		out = append(out, *things[addr])
+		a := *things[addr]
+		if k, ok := kinds.Lookup(addr.Kind); ok && k.Title != nil {
+			a.Resource.Addr.Name = k.Title(addr.Name)
+		}
+		out = append(out, a)
 	}
 	return out
 }

@@ -209,6 +209,9 @@ type Provider[S, T any] interface {
 // milliseconds, and writes files; a NIC takes some seconds to start, and to detect duplicate addresses.
 const Patience = 30 * time.Second
 
+// Titled names things as the files do, if atoms name them in another way.
+type Titled interface{ Title(thing string) string }
+
 // Slow is a kind whose actions wait for programs of the host, such as a network manager. After its Patience, an action
 // counts as stuck. Patience does not apply to the stack stage: installations are watched for progress.
 type Slow interface {
@@ -256,6 +259,8 @@ type Kind struct {
 	Claims func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
 	Undo   func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+
+	Title func(thing string) string // nil if things have the names of the files
 
 	Keeper Keeper // nil if changes of the kind cannot be restored exactly
 
@@ -350,6 +355,9 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			}
 			return c.Check(ctx, h, s)
 		}
+	}
+	if t, ok := p.(Titled); ok {
+		k.Title = t.Title
 	}
 	if s, ok := p.(Slow); ok {
 		k.Slow = s.Patience()

@@ -37,7 +37,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+Count(resources, "resource")+")"))
 	}
 	for _, g := range plan.Groups() {
-		p.group(g)
+		p.group(g, plan.Destroy)
 	}
 	for _, l := range leftOut(plan) {
 		p.Linef("%s %s", p.warn("!"), l)
@@ -208,7 +208,7 @@ func (p *Printer) problems(h planner.HostPlan) {
 }
 
 // group prints the changes of a group of hosts that need the same changes.
-func (p *Printer) group(g planner.Group) {
+func (p *Printer) group(g planner.Group, destroy bool) {
 	what := "unchanged"
 	if slices.ContainsFunc(g.Actions, func(a planner.GroupAction) bool { return a.Op == planner.Reconnect }) {
 		what = "changed below"
@@ -222,7 +222,7 @@ func (p *Printer) group(g planner.Group) {
 	}
 	p.Linef("%s%s", p.bold(planner.Names(g.Hosts)), p.dim(about))
 	for _, a := range g.Actions {
-		p.action(a)
+		p.action(a, destroy)
 	}
 	p.Linef("")
 }
@@ -245,7 +245,7 @@ func management(h planner.HostPlan) string {
 	return fmt.Sprintf("  (your SSH connection: %s → %s via %s, %s)", m.Client, m.Server, strings.Join(m.Devices, ", "), what)
 }
 
-func (p *Printer) action(a planner.GroupAction) {
+func (p *Printer) action(a planner.GroupAction, destroy bool) {
 	if a.Op == planner.Reconnect {
 		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name, p.dim("must accept a new connection before the following changes; otherwise the host reverts"))
 		return
@@ -260,6 +260,9 @@ func (p *Printer) action(a planner.GroupAction) {
 		symbol, style = "+", p.good
 	case planner.Undo:
 		symbol, style, word = "-", p.bad, "no longer declared: restored  "
+		if destroy {
+			word = "given back because of destroy  "
+		}
 	}
 	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, p.dim("["+a.Worst.String()+"]"))
 	width := 0

@@ -127,6 +127,9 @@ func (p sysctl) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource
 	return c, p.Touches(snap, SysctlSpec{Key: a.Thing()}, nil)
 }
 
+// Title returns the key as sysctl(8) prints it; the atom has its path.
+func (sysctl) Title(path string) string { return sysctlName(path) }
+
 // Revert writes the key.
 func (sysctl) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return h.SetSysctl(a.Thing(), to)
