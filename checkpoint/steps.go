@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 
 	"github.com/fabricform/fabricform/host/lock"
 )
@@ -103,7 +104,7 @@ func (s *Store) keepCommitted(id string, now *Backup) string {
 		return ""
 	}
 	raw, err := json.Marshal(now)
-	if err != nil || len(raw) > maxBackup || s.replace(filepath.Join(s.dir, committedName(id)), raw, 0o600) != nil {
+	if err != nil || len(raw) > maxBackup || !s.roomFor(len(raw)) || s.replace(filepath.Join(s.dir, committedName(id)), raw, 0o600) != nil {
 		return ""
 	}
 	sum := sha256.Sum256(raw)
@@ -133,6 +134,14 @@ func (t *Transaction) above(id string) error {
 		return fmt.Errorf("transaction %s of fabric %q is newer, and is %s", t.ID, t.Fabric, t.State)
 	}
 	return nil
+}
+
+// spare is the room on the disk that the state at a commit must leave: the record and the history are written after it.
+const spare = 256 << 10
+
+func (s *Store) roomFor(n int) bool {
+	var disk syscall.Statfs_t
+	return syscall.Statfs(s.dir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) >= uint64(n+spare)
 }
 
 // WillUndo records how a committed transaction is going to be rolled back, so that an interrupted rollback continues in

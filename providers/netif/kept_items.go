@@ -116,6 +116,7 @@ func (s keptSysctl) item() resource.Item {
 		name := strings.Join([]string{parts[1], parts[2], parts[4]}, ".")
 		i.Device, i.Others = parts[3], []resource.Atom{i.As.Atom}
 		i.As = resource.Change{Attribute: "sysctl " + name, Atom: resource.NewAtom(KindNIC, parts[3], "sysctl "+name)}
+		i.Own = name == "ipv6.conf.mtu" // follows the MTU of the link
 	}
 	return i
 }
