@@ -58,12 +58,19 @@ func (s *Store) write(t *Transaction) error {
 		return err
 	}
 	path := filepath.Join(s.dir, t.ID+".json")
-	err = s.replace(path, raw, 0o600)
-	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	// A full disk must not prevent a rollback, or a commit that other hosts may have made already. The reserve
-	// is only for these two, and not for continuing.
-	ends := t.State == Committed || t.State == Reverting || t.State == Reverted || t.State == RevertFailed
-	if full && ends && os.Remove(s.reservePath()) == nil {
+	// is only for these two and their history, and not for continuing.
+	if ends := t.State == Committed || t.State == Reverting || t.State == Reverted || t.State == RevertFailed; ends {
+		return s.replaceWithReserve(path, raw)
+	}
+	return s.replace(path, raw, 0o600)
+}
+
+// replaceWithReserve replaces a file, and gives up the reserve if the disk is full.
+func (s *Store) replaceWithReserve(path string, raw []byte) error {
+	err := s.replace(path, raw, 0o600)
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if full && os.Remove(s.reservePath()) == nil {
 		err = s.replace(path, raw, 0o600)
 	}
 	return err

@@ -55,7 +55,7 @@ func (s *Store) writeHistory(fabric string, all []resource.Entry) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(filepath.Join(s.dir, fabric+historySuffix), raw, 0o600)
+	return s.replaceWithReserve(filepath.Join(s.dir, fabric+historySuffix), raw)
 }
 
 func (s *Store) history(fabric string) (all []resource.Entry, err error) {

@@ -152,16 +152,14 @@ func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, e
 	if err := s.store.AdoptHistory(p.Fabric, r.History); err != nil {
 		return struct{}{}, err
 	}
-	if p.Entry != nil {
-		if p.Entry.Boot, err = clock.BootID(); err != nil {
-			return struct{}{}, err
-		}
-		if err := s.store.Enter(p.Fabric, *p.Entry); err != nil {
-			return struct{}{}, err
-		}
-	}
 	if r.Roster = p.Roster; len(r.Atoms) == 0 {
 		r.Roster = nil
 	}
-	return struct{}{}, s.save(r)
+	if err := s.save(r); err != nil || p.Entry == nil {
+		return struct{}{}, err
+	}
+	if p.Entry.Boot, err = clock.BootID(); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, s.store.Enter(p.Fabric, *p.Entry)
 }
