@@ -12,9 +12,11 @@ import (
 	"go/token"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +27,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/probe"
 )
 
@@ -32,13 +35,94 @@ import (
 type ask struct {
 	method string
 	of     func(ctx context.Context, c agent.Caller, host string) (answer any, err error)
+	whole  func() any // an answer of which every member is set
 }
 
 func asking[P, R any](m agent.Method[P, R]) ask {
 	return ask{string(m), func(ctx context.Context, c agent.Caller, host string) (any, error) {
 		var p P
 		return m.Call(ctx, c, host, p)
+	}, func() any {
+		var r R
+		set(reflect.ValueOf(&r).Elem(), 6)
+		return r
 	}}
+}
+
+// set gives every member below v a value.
+func set(v reflect.Value, depth int) {
+	switch known := v.Addr().Interface().(type) {
+	case *json.RawMessage:
+		*known = json.RawMessage(`{"x":[1]}`)
+		return
+	case *time.Time:
+		*known = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		return
+	case *netip.Addr:
+		*known = netip.MustParseAddr("10.0.0.1")
+		return
+	case *netip.Prefix:
+		*known = netip.MustParsePrefix("10.0.0.0/24")
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v.SetInt(1)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Pointer:
+		if depth > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			set(v.Elem(), depth-1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				set(v.Field(i), depth)
+			}
+		}
+	case reflect.Slice:
+		if depth > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			set(v.Index(0), depth-1)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			set(v.Index(i), depth)
+		}
+	case reflect.Map:
+		if depth > 0 && v.Type() != reflect.TypeFor[facts.Parts]() {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			set(key, depth-1)
+			set(value, depth-1)
+			v.Set(reflect.MakeMap(v.Type()))
+			v.SetMapIndex(key, value)
+		}
+	}
+}
+
+// TestEveryWholeAnswerIsRead: what a helper of this build can say arrives as it was.
+func TestEveryWholeAnswerIsRead(t *testing.T) {
+	for _, a := range every {
+		text, err := json.Marshal(a.whole())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := said(t, liar{says: func(string) []byte { return text }}, a, time.Minute)
+		if err != nil {
+			t.Errorf("%s: %v", a.method, err)
+			continue
+		}
+		if again, err := json.Marshal(got); err != nil || string(again) != string(text) {
+			t.Errorf("%s: %v\n%s, want\n%s", a.method, err, again, text)
+		}
+	}
 }
 
 // every has all calls of agent/calls and probe.
