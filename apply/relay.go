@@ -28,7 +28,7 @@ type relay struct {
 // feed makes the hosts behind a relay fetch from it.
 func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 	var err error
-	r.at, err = calls.StartRelay.Call(ctx, f, r.name, r.bundle.Bundle)
+	r.at, err = calls.StartRelay.Call(ctx, f, r.name, calls.RelayStart{Bundle: r.bundle.Bundle, For: f.networks(ctx, r.hosts)})
 	if err != nil {
 		err = fmt.Errorf("relay %s cannot serve the bundle: %w", r.name, err)
 	}
@@ -47,6 +47,25 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 		defer r.mu.Unlock()
 		r.left = append(r.left, host)
 	})
+}
+
+// networks returns the addresses of hosts with their networks. It leaves out a host that cannot be read.
+func (f *Fleet) networks(ctx context.Context, hosts []string) (out []netip.Prefix) {
+	var mu sync.Mutex
+	parallel.Each(0, hosts, func(_ int, host string) {
+		snap, err := f.Snapshot(ctx, host)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, a := range snap.Addrs {
+			if a.Prefix.Addr().IsGlobalUnicast() {
+				out = append(out, a.Prefix)
+			}
+		}
+	})
+	return out
 }
 
 // endPatience limits how long the end of a relay may take, also if the apply was interrupted.
@@ -91,7 +110,7 @@ func (f *Fleet) fetch(ctx context.Context, host string, b calls.Bundle, from cal
 			failures, have = 0, got.Have
 			p.set(host, have)
 			if got.From.IsValid() {
-				from.Addresses = []netip.Addr{got.From} // the other addresses did not work
+				from.Addresses = []netip.AddrPort{got.From} // the other addresses did not work
 			}
 			continue
 		case err == nil: // the hash was wrong again, and the file was removed

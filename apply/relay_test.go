@@ -46,7 +46,7 @@ func (n *neighbour) handlers() map[string]agent.Handler {
 				n.rooms = n.rooms[min(1, len(n.rooms)-1):]
 				return room, nil
 			case "relay.serve":
-				return calls.Relay{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, Port: 7, Token: "T"}, nil
+				return calls.Relay{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("10.0.0.2:8")}, Token: "T"}, nil
 			case "relay.end":
 				return struct{}{}, json.Unmarshal(raw, &n.ended)
 			}
@@ -89,7 +89,7 @@ func neighbours(t *testing.T, hosts map[string]*neighbour) *Fleet {
 // TestHostsGetTheirBundleFromARelay, from here where they cannot, and the relay hears of its end in any case.
 func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 	whole, empty := calls.BundleRoom{Whole: true}, calls.BundleRoom{Path: "/p"}
-	from := netip.MustParseAddr("10.0.0.2")
+	from := netip.MustParseAddrPort("10.0.0.2:8")
 	bundle := calls.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
 	for name, c := range map[string]struct {
 		relay, behind *neighbour

@@ -14,7 +14,7 @@ var (
 	// CheckBundle checks the hash of an uploaded bundle.
 	CheckBundle = agent.Method[Bundle, BundleRoom]("bundle.check")
 	// StartRelay starts to serve a bundle to other hosts.
-	StartRelay = agent.Method[Bundle, Relay]("relay.serve")
+	StartRelay = agent.Method[RelayStart, Relay]("relay.serve")
 	// Fetch fetches a part of a bundle from a relay.
 	Fetch = agent.Method[FetchParams, Fetched]("relay.fetch")
 	// EndRelay stops serving a bundle.
@@ -51,11 +51,17 @@ type BundleRoom struct {
 	Whole bool   `json:"whole"` // the host has the whole bundle, and has checked it
 }
 
+// RelayStart asks a host to serve a bundle.
+type RelayStart struct {
+	Bundle Bundle `json:"bundle"`
+	// For are the addresses of the hosts that fetch it, with their networks. The relay listens only in these networks.
+	For []netip.Prefix `json:"for,omitempty"`
+}
+
 // Relay is where a host serves a bundle.
 type Relay struct {
-	Addresses []netip.Addr `json:"addresses"` // of the host, without loopback and link-local ones
-	Port      uint16       `json:"port"`
-	Token     string       `json:"token"`
+	Addresses []netip.AddrPort `json:"addresses"`
+	Token     string           `json:"token"`
 }
 
 // FetchParams asks a host to fetch a part of a bundle from a relay.
@@ -66,9 +72,9 @@ type FetchParams struct {
 
 // Fetched is the progress of a fetch.
 type Fetched struct {
-	Have  int64      `json:"have"` // bytes that the host has
-	Whole bool       `json:"whole"`
-	From  netip.Addr `json:"from"` // the relay's address that answered
+	Have  int64          `json:"have"` // bytes that the host has
+	Whole bool           `json:"whole"`
+	From  netip.AddrPort `json:"from"` // the relay's address that answered
 }
 
 // RelayEnd asks a relay to stop.

@@ -41,43 +41,66 @@ const (
 // relays are the bundles that a helper serves. They end with the helper.
 type relays struct {
 	mu   sync.Mutex
-	open map[string]net.Listener // by token
+	open map[string][]net.Listener // by token
 }
 
-// relayServe starts to serve a checked bundle.
-func (s *server) relayServe(_ context.Context, b calls.Bundle) (calls.Relay, error) {
-	if err := s.stack.has(b); err != nil {
+// relayServe starts to serve a checked bundle, at those of the host's addresses that are in a network of the others.
+func (s *server) relayServe(_ context.Context, p calls.RelayStart) (calls.Relay, error) {
+	if err := s.stack.has(p.Bundle); err != nil {
 		return calls.Relay{}, err
 	}
 	own, err := ownAddresses()
 	if err != nil {
 		return calls.Relay{}, err
 	}
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return calls.Relay{}, fmt.Errorf("listen for hosts that fetch %s: %w", b.Name, err)
+	out := calls.Relay{Token: rand.Text()}
+	var open []net.Listener
+	for _, a := range s.relayAt(own, p.For) {
+		l, err := net.Listen("tcp", netip.AddrPortFrom(a, 0).String())
+		if err != nil {
+			continue // such as an IPv6 address that is not usable yet
+		}
+		open = append(open, l)
+		out.Addresses = append(out.Addresses, netip.AddrPortFrom(a, uint16(l.Addr().(*net.TCPAddr).Port))) //nolint:gosec // a port
 	}
-	out := calls.Relay{Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: rand.Text()} //nolint:gosec // a port
-	for _, p := range own {
-		out.Addresses = append(out.Addresses, p.Addr())
+	if open == nil {
+		return calls.Relay{}, fmt.Errorf("serve %s: this host has no address in a network of the hosts that fetch it", p.Bundle.Name)
 	}
 	s.relays.mu.Lock()
 	defer s.relays.mu.Unlock()
 	if s.relays.open == nil {
-		s.relays.open = map[string]net.Listener{}
+		s.relays.open = map[string][]net.Listener{}
 	}
-	s.relays.open[out.Token] = l
-	go handOut(l, filepath.Join(s.stack.bundles(), b.Name), out.Token)
+	s.relays.open[out.Token] = open
+	for _, l := range open {
+		go handOut(l, filepath.Join(s.stack.bundles(), p.Bundle.Name), out.Token)
+	}
 	return out, nil
+}
+
+// relayAt returns the addresses at which the other hosts reach this one: those in their networks, or else the address of the
+// operator's connection, to which a router may lead. An address that both have is no way from one to the other:
+// container bridges have the same one on many hosts.
+func (s *server) relayAt(own, others []netip.Prefix) (out []netip.Addr) {
+	for _, p := range own {
+		shared := slices.ContainsFunc(others, func(o netip.Prefix) bool { return o.Masked().Contains(p.Addr()) && o.Addr() != p.Addr() })
+		if shared {
+			out = append(out, p.Addr())
+		}
+	}
+	if server := s.server(); out == nil && server.IsValid() {
+		out = append(out, server)
+	}
+	return out
 }
 
 // relayEnd stops serving a bundle, and removes it if it was only for other hosts. It can be repeated.
 func (s *server) relayEnd(_ context.Context, p calls.RelayEnd) (struct{}, error) {
 	s.relays.mu.Lock()
-	l := s.relays.open[p.Token]
+	open := s.relays.open[p.Token]
 	delete(s.relays.open, p.Token)
 	s.relays.mu.Unlock()
-	if l != nil {
+	for _, l := range open {
 		_ = l.Close() // an error does not matter: the listener is not used any more
 	}
 	if p.Remove.Name == "" {
@@ -253,35 +276,35 @@ func receive(c net.Conn, f io.Writer, token string, have, size int64) (n int64, 
 }
 
 // dialRelay tries the relay's addresses one after another.
-func dialRelay(ctx context.Context, r calls.Relay) (net.Conn, netip.Addr, error) {
+func dialRelay(ctx context.Context, r calls.Relay) (net.Conn, netip.AddrPort, error) {
 	own, err := ownAddresses()
 	if err != nil {
-		return nil, netip.Addr{}, err
+		return nil, netip.AddrPort{}, err
 	}
 	errs := []error{errors.New("the relay cannot be reached")}
 	for _, a := range inTurn(r.Addresses, own) {
 		d := net.Dialer{Timeout: relayDial}
-		c, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(a, r.Port).String())
+		c, err := d.DialContext(ctx, "tcp", a.String())
 		if err == nil {
 			return c, a, nil
 		}
 		errs = append(errs, err)
 	}
-	return nil, netip.Addr{}, errors.Join(errs...)
+	return nil, netip.AddrPort{}, errors.Join(errs...)
 }
 
 // inTurn sorts addresses on this host's networks first. It leaves out this host's own addresses: container bridges have
 // the same address on many hosts.
-func inTurn(addresses []netip.Addr, own []netip.Prefix) []netip.Addr {
-	out := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
-		return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == a })
+func inTurn(addresses []netip.AddrPort, own []netip.Prefix) []netip.AddrPort {
+	out := slices.DeleteFunc(slices.Clone(addresses), func(a netip.AddrPort) bool {
+		return slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == a.Addr() })
 	})
-	far := func(a netip.Addr) int {
-		if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	far := func(a netip.AddrPort) int {
+		if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a.Addr()) }) {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(out, func(a, b netip.Addr) int { return cmp.Compare(far(a), far(b)) })
+	slices.SortStableFunc(out, func(a, b netip.AddrPort) int { return cmp.Compare(far(a), far(b)) })
 	return out
 }

@@ -1,6 +1,7 @@
 package helper
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -16,12 +17,15 @@ import (
 func relaying(t *testing.T, b calls.Bundle, content string) (*rack, calls.Relay) {
 	t.Helper()
 	r := withBundle(t, b, content)
-	at, err := r.relayServe(t.Context(), b)
+	r.connection.SSH = "127.0.0.1 1024 127.0.0.1 22"
+	at, err := r.relayServe(t.Context(), calls.RelayStart{Bundle: b})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = r.relayEnd(t.Context(), calls.RelayEnd{Token: at.Token}) })
-	at.Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	if len(at.Addresses) != 1 || at.Addresses[0].Addr().String() != "127.0.0.1" {
+		t.Fatalf("%v", at.Addresses)
+	}
 	return r, at
 }
 
@@ -88,13 +92,13 @@ func TestABundleComesFromARelay(t *testing.T) {
 	}
 	unlock()
 	other := bundle("other.tgz", "x")
-	if _, err := relay.relayServe(t.Context(), other); err == nil || !strings.Contains(err.Error(), "is missing on the host") {
+	if _, err := relay.relayServe(t.Context(), calls.RelayStart{Bundle: other}); err == nil || !strings.Contains(err.Error(), "is missing on the host") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(relay.stack.bundles(), b.Name), []byte(strings.Repeat("x", len(content))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := relay.relayServe(t.Context(), b); err == nil {
+	if _, err := relay.relayServe(t.Context(), calls.RelayStart{Bundle: b}); err == nil {
 		t.Error("another file is handed out")
 	}
 	to = withBundle(t, b, "")
@@ -123,7 +127,7 @@ func TestWhatCameOfARelayCounts(t *testing.T) {
 		_ = c.Close()
 	}()
 	to := withBundle(t, b, "")
-	at := calls.Relay{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: "T"}
+	at := calls.Relay{Addresses: []netip.AddrPort{netip.MustParseAddrPort(l.Addr().String())}, Token: "T"}
 	if got, err := to.relayFetch(t.Context(), calls.FetchParams{Bundle: b, Relay: at}); err != nil || got.Have != 3*piece || got.Whole {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -141,7 +145,7 @@ func TestTheEndOfARelaying(t *testing.T) {
 			t.Fatal(err)
 		}
 		relay.has(t, b, "content")
-		if c, err := net.Dial("tcp", netip.AddrPortFrom(at.Addresses[0], at.Port).String()); err == nil {
+		if c, err := net.Dial("tcp", at.Addresses[0].String()); err == nil {
 			c.Close()
 			t.Error("its port is open")
 		}
@@ -157,5 +161,39 @@ func TestTheEndOfARelaying(t *testing.T) {
 	b.Name = "../lock"
 	if _, err := relay.relayEnd(t.Context(), calls.RelayEnd{Remove: b}); err == nil {
 		t.Error("a hostile name")
+	}
+}
+
+// TestARelayListensWhereItMustBeReached, and at no other of the host's addresses: those in the networks of the hosts that
+// fetch, or else that of the operator's connection.
+func TestARelayListensWhereItMustBeReached(t *testing.T) {
+	prefixes := func(list ...string) (out []netip.Prefix) {
+		for _, p := range list {
+			out = append(out, netip.MustParsePrefix(p))
+		}
+		return out
+	}
+	own := prefixes("10.0.0.1/24", "172.17.0.1/16", "192.168.1.1/24", "fd00::1/64")
+	for _, c := range []struct {
+		ssh    string
+		others []netip.Prefix
+		want   string
+	}{
+		{"1.1.1.1 9 192.168.1.1 22", prefixes("10.0.0.2/24", "172.17.0.1/16"), "[10.0.0.1]"},
+		{"1.1.1.1 9 192.168.1.1 22", prefixes("fd00::2/64", "10.0.0.3/24", "10.9.0.3/24"), "[10.0.0.1 fd00::1]"},
+		{"1.1.1.1 9 192.168.1.1 22", prefixes("10.9.0.2/24"), "[192.168.1.1]"},
+		{"", prefixes("10.9.0.2/24"), "[]"},
+	} {
+		s := &server{}
+		s.connection.SSH = c.ssh
+		if got := fmt.Sprint(s.relayAt(own, c.others)); got != c.want {
+			t.Errorf("%v from %q: %s, want %s", c.others, c.ssh, got, c.want)
+		}
+	}
+	b := bundle("b.tgz", "content")
+	relay := withBundle(t, b, "content")
+	relay.connection.SSH = ""
+	if at, err := relay.relayServe(t.Context(), calls.RelayStart{Bundle: b}); err == nil || !strings.Contains(err.Error(), "no address in a network of the hosts that fetch it") {
+		t.Errorf("it listens at %v", at.Addresses)
 	}
 }

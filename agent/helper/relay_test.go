@@ -56,12 +56,12 @@ func TestARelayAnswersWhoKnowsItsToken(t *testing.T) {
 
 // TestNearAddressesComeFirst, and none of this host's own, as of docker0.
 func TestNearAddressesComeFirst(t *testing.T) {
-	var addresses []netip.Addr
+	var addresses []netip.AddrPort
 	for _, a := range []string{"172.17.0.1", "192.168.7.1", "fd00::1", "10.0.0.1", "10.0.1.1"} {
-		addresses = append(addresses, netip.MustParseAddr(a))
+		addresses = append(addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 7))
 	}
 	got := inTurn(addresses, []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16"), netip.MustParsePrefix("10.0.1.2/24"), netip.MustParsePrefix("fd00::2/64")})
-	if fmt.Sprint(got) != "[fd00::1 10.0.1.1 192.168.7.1 10.0.0.1]" {
+	if fmt.Sprint(got) != "[[fd00::1]:7 10.0.1.1:7 192.168.7.1:7 10.0.0.1:7]" {
 		t.Error(got)
 	}
 }
