@@ -33,6 +33,9 @@ type Options struct {
 	// in the overlay belongs to the fabric as well.
 	Overlay map[string][]byte
 
+	// Validating also looks for the files that the fabric names and that only some commands need.
+	Validating bool
+
 	// Editing accepts variables without a value, because an editor does not know the command line.
 	// Everything that depends on such a variable is missing from the Fabric.
 	Editing bool

@@ -375,3 +375,25 @@ func TestADirectoryOfSeveralFabricsIsSaidToBeOne(t *testing.T) {
 		t.Error(diags)
 	}
 }
+
+// TestAMissingBundleIsFoundByValidate: other commands need no bundle unless they install it.
+func TestAMissingBundleIsFoundByValidate(t *testing.T) {
+	dir := t.TempDir()
+	path, name := filepath.Join(dir, "f.hcl"), "MLNX_OFED_LINUX-24.10-2.1.8.0-ubuntu22.04-x86_64.tgz"
+	text := "host \"a\" {\n  address = \"10.0.0.1\"\n  ofed {\n    stack  = \"mlnx_ofed\"\n    bundle = \"" + name + "\"\n  }\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, diags := Load(path, Options{}); diags.HasErrors() {
+		t.Error(diags)
+	}
+	if _, _, diags := Load(path, Options{Validating: true}); len(diags) != 1 || diags[0].Summary != "Bundle not found" || diags[0].Subject == nil || diags[0].Subject.Start.Line != 5 {
+		t.Error(diags)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, diags := Load(path, Options{Validating: true}); diags.HasErrors() {
+		t.Error(diags)
+	}
+}

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -150,6 +153,29 @@ func (l *loader) check() {
 		l.diags = append(l.diags, d)
 	}
 	l.environments()
+	if l.options.Validating {
+		l.bundles()
+	}
+}
+
+// bundles looks for the bundles, which only an installation reads.
+func (l *loader) bundles() {
+	for _, h := range l.f.Hosts {
+		if h.OFED == nil || h.OFED.Bundle == "" {
+			continue
+		}
+		info, err := os.Stat(h.OFED.Bundle)
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New("not a file")
+		}
+		var at *hcl.Range
+		if r, ok := l.ranges[h.OFED.At("bundle")]; ok {
+			at = &r
+		}
+		if err != nil {
+			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Bundle not found", Subject: at, Detail: fmt.Sprintf("Hosts that lack this stack get it from this file, which cannot be read: %v. Correct the path, or put the file there.", err)})
+		}
+	}
 }
 
 // object makes a cty object. cty.ObjectVal does not accept an empty map.

@@ -112,7 +112,7 @@ func clientRows() (rows []faultRow) {
 				l.t.Errorf("%s does not say that the hosts differ:\n%s", command, said)
 			}
 		}
-		try(l.t, l.state, "rollback", "-lab", pair).want(l.t, 0, "a  reverted: rollback by")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", pair).want(l.t, 0, "a  reverted: rollback by")
 		l.back(time.Now(), time.Second)
 	})
 	return rows

@@ -24,8 +24,10 @@ func validateCommand(a *app) *cobra.Command {
 		Example: "  fabricform validate examples/roce-pair.hcl\n  fabricform validate -json | jq '.diagnostics[].summary'",
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := fabricArg(args)
+			o := a.sources()
+			o.Validating = true
+			f, files, diags := config.Load(path, o)
 			if asJSON {
-				_, files, diags := config.Load(path, a.sources())
 				if err := a.out.DiagnosticsJSON(files, diags); err != nil {
 					return err
 				}
@@ -34,9 +36,11 @@ func validateCommand(a *app) *cobra.Command {
 				}
 				return nil
 			}
-			f, err := a.load(path)
-			if err != nil {
+			if err := a.err.Diagnostics(files, diags); err != nil {
 				return err
+			}
+			if diags.HasErrors() {
+				return exitWith(exitError)
 			}
 			a.out.Linef("✓ fabric %q is valid: %s.", f.Name, inventory(f))
 			return nil
