@@ -201,7 +201,7 @@ func (r *run) reversals(ctx context.Context, t *committedTx, o RollbackOptions) 
 	out := map[string]calls.TxReversed{}
 	var mu sync.Mutex
 	err := eachHost(slices.Sorted(maps.Keys(t.on)), func(host string) error {
-		rev, err := calls.Reversal.Call(ctx, r.s.Fleet, host, calls.TxReversal{ID: t.on[host].ID, Foreign: o.Foreign})
+		rev, err := within(ctx, calls.Reversal, r.s.Fleet, host, calls.TxReversal{ID: t.on[host].ID, Foreign: o.Foreign}, revertPatience)
 		mu.Lock()
 		defer mu.Unlock()
 		out[host] = rev

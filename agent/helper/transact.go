@@ -217,7 +217,9 @@ func (s *server) stateNow(ctx context.Context, t *checkpoint.Transaction) *check
 
 // txReversal says what the rollback of a committed transaction would do.
 func (s *server) txReversal(ctx context.Context, p calls.TxReversal) (calls.TxReversed, error) {
-	s.acting.Lock()
+	if err := s.acting.await(); err != nil {
+		return calls.TxReversed{}, err
+	}
 	defer s.acting.Unlock()
 	out, err := s.reversal(ctx, p)
 	if err != nil {
