@@ -25,7 +25,10 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(kindtest.OwnNetwork(m)) }
 
 // recorded is a real host in a namespace of its own, whose ownership records stay in memory.
 type recorded struct {

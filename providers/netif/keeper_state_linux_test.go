@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fabricform/fabricform/resource"
+	"github.com/fabricform/fabricform/resource/kindtest"
 )
 
 // TestMain lets more tests run side by side than there are cores: those of the kernel mostly wait.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(kindtest.OwnNetwork(m))
 }
 
 // run runs commands of ip(8), sysctl writes ("path=value") and "settle" on the test's thread, in its namespace.
