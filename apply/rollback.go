@@ -56,7 +56,7 @@ func (r *run) rollback(ctx context.Context, o RollbackOptions) (Ending, error) {
 	}
 	before := endedIn(reported) // hosts that have already reverted get no fate below
 	var fates map[string]HostOutcome
-	ending := Done
+	var ending Ending
 	if open := openIn(reported, r.s.Fabric.Name); len(open) > 0 {
 		fates, ending, err = r.revertOpen(ctx, open, openRefs(shown, before))
 	} else {

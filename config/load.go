@@ -93,6 +93,9 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	return l.f, l.files, diags
 }
 
+// Several is the Extra of the diagnostic about files of one directory that are different fabrics.
+type Several struct{}
+
 // severalFabrics says that the files of a directory declare different fabrics: each block of one would be a mistake in the
 // other.
 func severalFabrics(path string, bodies []*hclsyntax.Body) *hcl.Diagnostic {
@@ -111,7 +114,7 @@ func severalFabrics(path string, bodies []*hclsyntax.Body) *hcl.Diagnostic {
 	if len(names) < 2 || len(files) < 2 {
 		return nil
 	}
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Several fabrics in one directory", Subject: &last,
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Several fabrics in one directory", Subject: &last, Extra: Several{},
 		Detail: fmt.Sprintf("All files of %s are one fabric, but %s. Name one of the files instead of the directory.", path, strings.Join(said, ", "))}
 }
 

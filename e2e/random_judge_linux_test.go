@@ -128,7 +128,7 @@ func (t trial) judge() (wrong []string) {
 		_, said := t.printed[e.name]
 		_, was := t.before[e.name]
 		_, is := t.after[e.name]
-		if !said && !t.follows(e.thing, was && !is) && !(was && is && t.goesAndReturns(e.thing)) {
+		if !said && !t.follows(e.thing, was && !is) && (!was || !is || !t.goesAndReturns(e.thing)) {
 			complain("not printed, but announced: %s", e)
 		}
 	}

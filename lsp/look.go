@@ -23,8 +23,8 @@ type seen struct {
 	problems map[string][]diagnostic
 }
 
-// look checks the fabric of a directory. If its files declare the same names, each may be a separate fabric, as
-// in examples. The interpretation with fewer errors is used.
+// look checks the fabric of a directory. If its files declare several fabrics, as in examples, each is a fabric of its own. If
+// they declare the same names, each may be one. The interpretation with fewer errors is used.
 func look(j job, o config.Options) seen {
 	o.Overlay, o.Editing = j.overlay, true
 	_, files, diags := config.Load(j.dir, o)
@@ -32,7 +32,9 @@ func look(j job, o config.Options) seen {
 	switch {
 	case len(files) < 2:
 		out.alone = false
-	case hasDuplicates(diags):
+	case has[config.Several](diags):
+		out.alone = true
+	case has[config.Duplicate](diags):
 		out.alone = j.alone || errorsAlone(files, o) < errorsIn(diags)
 	case parsed(files):
 		out.alone = false // if a file cannot be parsed, the last result is kept, because its names are unknown
@@ -72,10 +74,10 @@ func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnost
 	}
 }
 
-// hasDuplicates reports whether a name is declared twice.
-func hasDuplicates(diags hcl.Diagnostics) bool {
+// has reports whether a problem is of the kind that its Extra says.
+func has[Extra any](diags hcl.Diagnostics) bool {
 	for _, d := range diags {
-		if _, is := d.Extra.(config.Duplicate); is {
+		if _, is := d.Extra.(Extra); is {
 			return true
 		}
 	}

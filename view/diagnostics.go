@@ -30,7 +30,7 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 	if err != nil {
 		return fmt.Errorf("print diagnostics: %w", err)
 	}
-	shown := plain
+	var shown string
 	if p.live && os.Getenv("NO_COLOR") == "" && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") { // all colours are the writer's
 		if shown, err = text(true); err != nil {
 			return fmt.Errorf("print diagnostics: %w", err)

@@ -376,7 +376,7 @@ func (t *taking) drop(all, was []object, cannot func(object) bool) []object {
 func (t *taking) isDown(o object) bool {
 	for _, l := range t.kept.Links {
 		if l.Index == o.device() && l.Index != 0 {
-			return !l.Up && !(o.kind == host.NewAddr && o.family() == inet) || o.family() == inet6 && l.MTU < 1280
+			return !l.Up && (o.kind != host.NewAddr || o.family() != inet) || o.family() == inet6 && l.MTU < 1280
 		}
 	}
 	return false
