@@ -3,7 +3,11 @@ package fabricform_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/fabricform/fabricform/agent/calls"
@@ -31,8 +35,35 @@ func TestFilesOfEarlierBuildsAreRead(t *testing.T) {
 		}
 		again, err := json.MarshalIndent(got, "", " ")
 		again = bytes.Replace(again, []byte(`"disruption": "link flap"`), []byte(`"disruption": 1`), 1) // a number then
-		if err != nil || !bytes.Equal(append(again, '\n'), raw) {
-			t.Errorf("%s: %v: read and written again it is\n%s", name, err, again)
+		var was, is any
+		if err := errors.Join(err, json.Unmarshal(raw, &was), json.Unmarshal(again, &is)); err != nil {
+			t.Fatal(name, err)
+		}
+		if lost := lost("", was, is); len(lost) > 0 {
+			t.Errorf("%s: lost when it was read:\n%s", name, strings.Join(lost, "\n"))
 		}
 	}
+}
+
+// lost names the values of an earlier build that are not there again. What later builds add is not looked at.
+func lost(path string, was, is any) (out []string) {
+	switch was := was.(type) {
+	case map[string]any:
+		now, _ := is.(map[string]any)
+		for key, value := range was {
+			out = append(out, lost(path+"."+key, value, now[key])...)
+		}
+		return out
+	case []any:
+		if now, _ := is.([]any); len(now) == len(was) {
+			for i, value := range was {
+				out = append(out, lost(fmt.Sprintf("%s[%d]", path, i), value, now[i])...)
+			}
+			return out
+		}
+	}
+	if !reflect.DeepEqual(was, is) {
+		out = append(out, fmt.Sprintf("%s: %v, now %v", path, was, is))
+	}
+	return out
 }

@@ -92,5 +92,5 @@ func TestLifeOfAFleet(t *testing.T) {
 	if out := inside(t, state, fabric, "h15", "ip", "addr", "show", "eth1"); strings.Contains(out, "10.9.0.16") {
 		t.Errorf("h15 keeps what was made there: %s", out)
 	}
-	try(t, state, "history", "-lab", "-exclude", "h09", fabric).want(t, 0, "on h[00-08], h[10-14]", "h[03-05]")
+	try(t, state, "history", "-lab", "-exclude", "h09", fabric).want(t, 0, "apply    60 changes on h[00-08], h[10-15]", "h[03-05]", "destroy  4 changes on h15")
 }

@@ -56,7 +56,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		o.t = t
 		route := nic(old, "") + "\n  route \"operator\" {\n    nic = nic.mgmt\n    to  = \"" + operator + "/32\"\n    via = \"10.55.0.250\"\n  }"
 		a := apply(o.fabric(old, "", route), "-allow=management", "-lease", shortLease.String())
-		a.want(t, 6, "b.connection", "b  reverted: the lease of 5s expired")
+		a.want(t, 6, "connection.10.55.0.2", "b  reverted: the lease of 5s expired")
 		same(t)
 	})
 	t.Run("what moved comes back when another host fails", func(t *testing.T) {

@@ -14,14 +14,17 @@ type File struct {
 	Folder bool
 }
 
-// Header marks a file as ours. The first line names the fabric that owns the file.
+// Header is the head of our files. Its first line marks the file, the second is for readers.
 func Header(fabric string) string {
-	return "# Made by fabricform for the fabric \"" + fabric + "\".\n# What is written here by hand is undone by its next apply.\n"
+	return mark(fabric) + "# What is written here by hand is undone by its next apply.\n"
 }
 
-// Ours reports whether this fabric owns a file with that text.
+// mark names the fabric that owns a file. Earlier and later builds know their files by it, so it does not change.
+func mark(fabric string) string { return "# Made by fabricform for the fabric \"" + fabric + "\".\n" }
+
+// Ours reports whether this fabric owns a file with that text, whichever build wrote it.
 func Ours(text, fabric string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), Header(fabric))
+	return strings.HasPrefix(strings.TrimPrefix(text, "#!/bin/sh\n"), mark(fabric))
 }
 
 // Base is the common part of the names of a fabric's files.

@@ -50,9 +50,15 @@ func (got *Status) Absent() bool { return got.File == nil }
 // mode lets the jobs of all users read the file.
 const mode fs.FileMode = 0o644
 
-// header marks a file as ours. NCCL before 2.26.2 has no comments, but ignores lines without "=".
+// mark names the fabric that owns the file. Earlier and later builds know their files by it, so it does not change.
+func mark(fabric string) string {
+	return fmt.Sprintf("# NCCL's settings on this host, by fabricform for the fabric %q.\n", fabric)
+}
+
+// header is the head of our file: the mark, and a line for readers. NCCL before 2.26.2 has no comments, but ignores lines
+// without "=".
 func header(fabric string) string {
-	return fmt.Sprintf("# NCCL's settings on this host, by fabricform for the fabric %q.\n# What is written here by hand is undone by its next apply: nccl.env in its files adds variables.\n", fabric)
+	return mark(fabric) + "# What is written here by hand is undone by its next apply: nccl.env in its files adds variables.\n"
 }
 
 // text returns the content of the file. It keeps the salts of the found file, so that equal values make equal files.
@@ -91,7 +97,7 @@ func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		if !f.Mode.IsRegular() {
 			return nil, fmt.Errorf("%s is not a regular file (%s): move it away, or set nccl.write = false", want.File, f.Mode)
 		}
-		got.File, got.Ours = &f, strings.HasPrefix(f.Text, header(want.Fabric))
+		got.File, got.Ours = &f, strings.HasPrefix(f.Text, mark(want.Fabric))
 		if !got.Ours && want.Replace && (f.UID != 0 || f.GID != 0) {
 			return nil, fmt.Errorf("%s belongs to user %d and group %d, and this ownership could not be restored: move it away", want.File, f.UID, f.GID)
 		}

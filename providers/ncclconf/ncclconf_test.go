@@ -187,7 +187,7 @@ func TestWhatOthersWroteIsRefused(t *testing.T) {
 	if err := k.Apply(t.Context(), f, raw, c); err == nil || f.count != 0 {
 		t.Errorf("%v after %d changes", err, f.count)
 	}
-	f = newFake(map[string]string{host.NCCLConf: header("lab") + "NCCL_DEBUG=INFO\n"})
+	f = newFake(map[string]string{host.NCCLConf: mark("lab") + "# A line for readers, of another build.\nNCCL_DEBUG=INFO\n"})
 	if c := f.plan(t, wanted()).Changes; c[0].Takes != "" {
 		t.Errorf("ours, changed by hand: %q", c[0].Takes)
 	}

@@ -111,6 +111,20 @@ func TestFilesAreInOrderAndOurOwn(t *testing.T) {
 	}
 }
 
+// TestOtherBuildsFilesAreOurs: the line for readers may change from build to build.
+func TestOtherBuildsFilesAreOurs(t *testing.T) {
+	for text, want := range map[string]bool{
+		"# Made by fabricform for the fabric \"lab\".\n# A line for readers, of another build.\n[Match]\n":           true,
+		"#!/bin/sh\n# Made by fabricform for the fabric \"lab\".\n# A line for readers, of another build.\nexit 0\n": true,
+		"# Made by fabricform for the fabric \"lab-2\".\n":                                                           false,
+		"# Made by hand.\n# Made by fabricform for the fabric \"lab\".\n":                                            false,
+	} {
+		if got := netmanager.Ours(text, "lab"); got != want {
+			t.Errorf("%q: ours %t", text, got)
+		}
+	}
+}
+
 func TestNobodyKeepsNothing(t *testing.T) {
 	files, notes, err := Files(snapshot(), rich())
 	if files != nil || err != nil || len(notes) != 1 || !strings.Contains(notes[0], "no network manager") {
