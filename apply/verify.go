@@ -14,7 +14,7 @@ import (
 type VerifyOptions struct {
 	Only        []validators.Check // nil for all
 	Link        string             // a link, a network or a path of a network; "" for all
-	AfterReboot bool               // first compare what came up after a reboot with the files
+	AfterReboot bool               // first check that the state after a reboot matches the files
 }
 
 // Verify runs the live checks; it changes nothing.

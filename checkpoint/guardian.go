@@ -64,7 +64,7 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 }
 
 // Expired returns the open transaction whose lease has expired, or nil. Its guardians are reverting it, or they died:
-// whoever finds it must call Settle. A reset ends a lease, too, unless the state was proven before.
+// the caller must call Settle. A reset ends a lease, too, unless the state was proven before.
 func (g Guardian) Expired() (*Transaction, error) {
 	t, _, err := g.Store.Pending()
 	if err != nil || t == nil {

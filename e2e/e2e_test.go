@@ -183,8 +183,7 @@ func inside(t *testing.T, state, fabric, host string, argv ...string) string {
 	return a.out
 }
 
-// undoing takes an address of a host away, again and again, as another program may. It does so until
-// stop is called.
+// undoing removes a host's address repeatedly, as another program might, until stop is called.
 func undoing(t *testing.T, state, fabric, host, addr, dev string) (stop func()) {
 	t.Helper()
 	inside(t, state, fabric, host, "touch", "/run/undoing")

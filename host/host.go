@@ -48,7 +48,7 @@ func Text(ctx context.Context, r Reader, path string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Host changes a machine. Each method is one kernel request and is not retried.
+// Host changes a machine. No method retries.
 type Host interface {
 	Reader
 	SetMTU(index, mtu int) error // bytes

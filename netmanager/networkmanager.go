@@ -270,7 +270,7 @@ func checkKeyfiles(ctx context.Context, h Asker, wanted []File) error {
 
 // activateProfile activates our profile on a NIC for which NetworkManager uses another one. NetworkManager creates its
 // own profile for a NIC without one (seen with 1.52: such a profile waits for DHCP and then removes all addresses).
-// It may already use ours, because of its priority.
+// NetworkManager may already use our profile, because ours has a higher priority.
 func activateProfile(ctx context.Context, h host.Host, l Link) error {
 	return Run(ctx, h, "nmcli", "--wait", "30", "connection", "up", "id", profile(l), "ifname", l.Link.Name)
 }

@@ -111,8 +111,8 @@ func leftOver(hails []*hail) []*hail {
 	return out
 }
 
-// volley measures many hails at once, with one call to each host for all its peers. It gives results only to
-// hails that it proves.
+// volley measures many hails at once, with one call to each host for all its peers. It adds a result only
+// for hails that the counters prove.
 func (r *run) volley(ctx context.Context, hails []*hail) {
 	var met []*hail
 	for _, h := range hails {

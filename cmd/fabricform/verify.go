@@ -29,7 +29,7 @@ configuration persists. A host that was never changed is only compared with the 
 	a.jsonFlag(c)
 	c.Flags().StringVar(&report, "report", "", "write all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
 	c.Flags().StringSliceVar(&only, "only", nil, "`checks` to run: "+checkNames())
-	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "first compare what came up after a reboot with the files")
+	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "first check that the state after a reboot matches the files")
 	c.Flags().StringVar(&a.Link, "link", "", "check only this `link`, network or path of a network, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		checks, err := chosenChecks(only)

@@ -47,7 +47,7 @@ func detach(argv []string, stderr *os.File) (*os.Process, error) {
 }
 
 // HasSystemd reports whether systemd is process 1 of this machine (by the folder that sd_booted(3) checks) and this
-// program is not in a lab. Units started from a lab would be the machine's.
+// program is not in a lab. Units started from a lab would run in the machine's own systemd.
 func HasSystemd() bool {
 	info, err := os.Lstat("/run/systemd/system")
 	return err == nil && info.IsDir() && !InLab()

@@ -171,7 +171,7 @@ func TestAProcessInTheMiddleOfExecIsKnown(t *testing.T) {
 	const begin, middle, end = " 1 13023 0 0 -1 4194304 44 0 0 0 0 0 0 0 20 0 1 0 6033310 ", " 0 18446744073709551615 ", " 0 140724364939109 0 0 0 0 6 0 0 0 0 17 0 0 0 0 0 0 0 0 0 "
 	for stat, want := range map[string]bool{
 		"13024 (setsid) R" + begin + "4096" + middle + "0" + end + "140722127855453 0 0 0 0":             true,  // as one was caught
-		"13024 (setsid) R" + begin + "4096" + middle + "0" + end + "140722127855453 1407221 7000 7000 0": true,  // its environment is being laid out
+		"13024 (setsid) R" + begin + "4096" + middle + "0" + end + "140722127855453 1407221 7000 7000 0": true,  // exec has not finished setting up its environment
 		"13024 (setsid) R" + begin + "4096" + middle + "9" + end + "140722127855453 1407221 7000 8000 0": true,  // and is there
 		"13024 (sh) S" + begin + "4096" + middle + "9" + end + "140722127855453 1407221 7000 7000 0":     false, // env -i sh
 		"13024 (a) R 0 b) Z" + begin + "0" + middle + "0" + end + "0 0 0 0 0":                            false,

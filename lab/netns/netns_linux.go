@@ -24,7 +24,7 @@ type Lab struct {
 type state struct {
 	Backend string          `json:"backend"`
 	Name    string          `json:"name"`
-	Net     site.Process    `json:"net"`              // has the cables and the management network
+	Net     site.Process    `json:"net"`              // holds the namespace of the cables and of the management network
 	Router  *site.Process   `json:"router,omitempty"` // has the networks' gateways
 	Hosts   map[string]Host `json:"hosts"`
 	Links   []Cable         `json:"links"`

@@ -97,9 +97,9 @@ func (s Spec) check() error {
 	case s.Duration == 0 && (s.Iterations < 5 || s.Iterations > 1e8):
 		return fmt.Errorf("%s: %d iterations: from 5 to 10^8 are possible", s.Test.Program(), s.Iterations)
 	case s.Duration != 0 && (s.Duration%time.Second != 0 || s.Duration < 2*time.Second || s.Duration > maxDuration):
-		return fmt.Errorf("%s: a duration of %s: whole seconds from 2 to %d are possible", s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
+		return fmt.Errorf("%s: invalid duration %s: use whole seconds from 2 to %d", s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
 	case s.QPs < 0 || s.QPs > 16384:
-		return fmt.Errorf("%s: %d queue pairs: from 1 to 16384 are possible", s.Test.Program(), s.QPs)
+		return fmt.Errorf("%s: invalid number of queue pairs %d: use 1 to 16384", s.Test.Program(), s.QPs)
 	case !s.Test.Bandwidth() && (s.QPs > 1 || s.Bidirectional):
 		return fmt.Errorf("%s: a latency test uses one queue pair, in both directions", s.Test.Program())
 	case s.ControlPort == 0:

@@ -180,7 +180,7 @@ func silent(client, server *end) Failure {
 		}
 	}
 	if _, ok := server.find([]string{"Waiting for client"}); ok && server.TimedOut && !client.TimedOut && client.ended() {
-		return Failure{Cause: SilentControl, Side: Server, Sentence: "the server still waits for a client that has ended",
+		return Failure{Cause: SilentControl, Side: Server, Sentence: "the server is still waiting for a client that has already exited",
 			Cure: "run the test again: another client may have connected first"}
 	}
 	return Failure{Cause: SilentControl, Side: Client, Sentence: "the two ends did not agree on a test in time",

@@ -129,8 +129,8 @@ func compare(t *testing.T, p *Packet, theirs []string) {
 func tsharkFrames(t *testing.T) [][]byte {
 	var out [][]byte
 	for i, o := range knownOpcodes() {
-		// FLUSH and ATOMIC_WRITE came after Wireshark 4.0. Of reliable datagrams, which nobody makes, it
-		// passes over more than the four bytes that an RDETH has (9.3.2 of the specification).
+		// FLUSH and ATOMIC_WRITE came after Wireshark 4.0. In reliable datagrams, which no device
+		// sends, Wireshark skips more than the 4 bytes of an RDETH (9.3.2 of the specification).
 		if o.operation() == 0x1c || o.operation() == 0x1d || o.service() == serviceRD {
 			continue
 		}

@@ -59,7 +59,7 @@ type keptLink struct {
 	MTU   int    `json:"mtu"` // bytes
 	Up    bool   `json:"up"`
 	State string `json:"state"`           // operational state: "up", "down", …; Restore waits for it and does not set it
-	Flaps bool   `json:"flaps,omitempty"` // a change of the MTU interrupts it
+	Flaps bool   `json:"flaps,omitempty"` // changing the MTU takes the link down for a moment
 }
 
 type keptSysctl struct {
