@@ -77,7 +77,7 @@ type Events interface {
 // warn reports an error that does not stop the run.
 func warn(e Events, err error) {
 	if err != nil {
-		e.Progress("%v", err)
+		e.Warn("warning: %v", err)
 	}
 }
 

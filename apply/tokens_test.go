@@ -2,6 +2,8 @@ package apply
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,6 +198,20 @@ func TestConfirmSaysWhatEndsAnApplyThatDoesNotWait(t *testing.T) {
 }
 
 // storeIn keeps tokens of fabric f below a folder.
+// TestTokensThatCannotBeSavedAreReported: without them, another run cannot end the transaction before its lease.
+func TestTokensThatCannotBeSavedAreReported(t *testing.T) {
+	y := newToys(t)
+	if err := os.WriteFile(filepath.Join(y.state, "transactions"), nil, 0o600); err != nil { // no directory can be made there
+		t.Fatal(err)
+	}
+	if r := y.run(t.Context(), Options{}); r.Ending != Done {
+		t.Errorf("ending %d, %v", r.Ending, r.Err)
+	}
+	if !slices.ContainsFunc(y.heard.lines, func(l string) bool { return strings.HasPrefix(l, "warn: warning: save the transaction's tokens: ") }) {
+		t.Errorf("%q", y.heard.lines)
+	}
+}
+
 func storeIn(dir string) TokenStore {
 	return TokenStore{Fabric: "f", State: func() (string, error) { return dir, nil }}
 }
