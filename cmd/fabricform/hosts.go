@@ -292,9 +292,26 @@ func (e events) answer(in io.Reader) error {
 	}
 }
 
-// exitCodes maps endings to exit codes.
-var exitCodes = map[apply.Ending]int{apply.Done: exitOK, apply.CheckFailed: exitCheckFailed, apply.HostsUnreachable: exitUnreachable, apply.Failed: exitError,
-	apply.Stale: exitStale, apply.Held: exitHeld, apply.Undone: exitRolledBack, apply.OutcomeUnknown: exitUnknown}
+// exitCode returns the exit code of an ending.
+func exitCode(ending apply.Ending) int {
+	switch ending {
+	case apply.Done:
+		return exitOK
+	case apply.CheckFailed:
+		return exitCheckFailed
+	case apply.HostsUnreachable:
+		return exitUnreachable
+	case apply.Stale:
+		return exitStale
+	case apply.Held:
+		return exitHeld
+	case apply.Undone:
+		return exitRolledBack
+	case apply.OutcomeUnknown:
+		return exitUnknown
+	}
+	return exitError // of apply.Failed, and of an ending that has no code yet
+}
 
 // canReport returns an error if a report could not be written to the path, before a host is changed.
 func canReport(path string) error {
@@ -309,7 +326,7 @@ func canReport(path string) error {
 
 // finish writes a run's report if path is set, and returns the command's exit.
 func (a *app) finish(r *apply.Report, path string) error {
-	code, err := exitCodes[r.Ending], r.Err
+	code, err := exitCode(r.Ending), r.Err
 	if path != "" && (r.Plan != nil || r.Command == "verify") {
 		saved := view.ReportFile{Format: view.EventFormat, Exit: code, Report: *r}
 		text, werr := saved.Bytes(path)
@@ -317,7 +334,7 @@ func (a *app) finish(r *apply.Report, path string) error {
 			werr = file.Output(path, text, 0o600)
 		}
 		if werr != nil {
-			code, err = exitCodes[max(r.Ending, apply.Failed)], errors.Join(err, fmt.Errorf("write report: %w", werr))
+			code, err = exitCode(max(r.Ending, apply.Failed)), errors.Join(err, fmt.Errorf("write report: %w", werr))
 		}
 	}
 	if err == nil {

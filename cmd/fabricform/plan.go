@@ -93,7 +93,7 @@ func (a *app) printPlan(p *planner.Plan, notes []string, markdown bool) error {
 
 // planExit returns the exit code of a plan that was shown.
 func planExit(p *planner.Plan, detailed bool) error {
-	code := exitCodes[apply.PlanEnding(p)]
+	code := exitCode(apply.PlanEnding(p))
 	if code == exitOK && detailed && p.Changes() > 0 {
 		code = exitChanges
 	}
