@@ -14,7 +14,7 @@ import (
 // change makes the plan's changes in a transaction on every host that they affect. All these hosts
 // commit, or all roll back.
 func (r *run) change(ctx context.Context) (Ending, error) {
-	if r.p.Changes() == 0 {
+	if r.p.Changes() == 0 && !r.p.Forgets() {
 		return Done, r.enrol(ctx)
 	}
 	baseline := r.baseline(ctx)

@@ -265,6 +265,9 @@ func settles(t *testing.T, m recorded, h *fabric.Host) {
 	}
 	tx := openTx(t, store, m, p)
 	for _, a := range p.Hosts[0].Actions {
+		if len(a.Kept) > 0 {
+			t.Errorf("nobody else changed anything, but the plan says: %+v", a.Kept)
+		}
 		if a.Op == planner.Undo {
 			call(t, methods, "undo", calls.UndoParams{Fabric: "f", Changes: a.Changes, Forget: a.Forget, Tx: tx}, nil)
 			continue

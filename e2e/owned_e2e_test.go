@@ -66,7 +66,7 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		inside(t, state, full, "a", "ip", "link", "set", "eth2", "mtu", "4000")
 		try(t, state, "plan", "-lab", "-detailed-exitcode", full).want(t, 2, "4000 → 9000", "drifted")
 		fabric := lifeFabric(t, t.TempDir(), "life", both, lifeSysctl+lifeRail0)
-		try(t, state, "plan", "-lab", fabric).want(t, 0, "mtu was changed by someone else since, and is kept", "172.16.0.1/24")
+		try(t, state, "plan", "-lab", fabric).want(t, 0, "mtu was changed by someone else since (9000 → 4000), and is kept", "172.16.0.1/24")
 		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", full).want(t, 0)
 	})
 	t.Run("blocks go", func(t *testing.T) {

@@ -30,7 +30,6 @@ type GroupAction struct {
 	Kind    string
 	Name    string
 	Changes []GroupChange
-	Forget  []resource.Atom
 	Kept    []resource.Change
 	Worst   resource.Disruption
 }
@@ -47,8 +46,9 @@ type GroupChange struct {
 func (p *Plan) Groups() []Group {
 	index := map[string]int{}
 	var members [][]*HostPlan
-	for i := range p.Hosts {
-		h := &p.Hosts[i]
+	for _, host := range p.Hosts {
+		h := &host
+		h.Actions = h.Shown()
 		if len(h.Actions) == 0 || len(h.Problems) > 0 || h.Unreachable != "" {
 			continue
 		}
@@ -71,7 +71,7 @@ func (p *Plan) Groups() []Group {
 func shape(actions []Action) string {
 	var b strings.Builder
 	for _, a := range actions {
-		fmt.Fprintf(&b, "%s %s %s %v %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Forget, a.Kept, a.Touches != "")
+		fmt.Fprintf(&b, "%s %s %s %v %t\n", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, a.Kept, a.Touches != "")
 		for _, c := range a.Changes {
 			attribute, _, _ := strings.Cut(c.Attribute, " ")
 			fmt.Fprintf(&b, " %s %t %t %t %d\n", attribute, c.From == "", c.To == "", c.Drift, c.Disruption)
@@ -91,7 +91,7 @@ func fold(hosts []*HostPlan) Group {
 		g.Management = hosts[0]
 	}
 	for i, a := range hosts[0].Actions {
-		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Forget: a.Forget, Kept: a.Kept, Worst: a.Disruption()}
+		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Kept: a.Kept, Worst: a.Disruption()}
 		g.Each += len(a.Changes)
 		for j := range a.Changes {
 			out.Changes = append(out.Changes, foldChange(hosts, func(h *HostPlan) resource.Change { return h.Actions[i].Changes[j] })...)

@@ -85,7 +85,7 @@ func halves(actions []Action) (early, late []Action) {
 		a.Changes = slices.DeleteFunc(slices.Clone(a.Changes), removes)
 		if len(a.Changes)+len(a.Forget) > 0 {
 			early = append(early, a)
-			last.Forget = nil
+			last.Forget, last.Kept = nil, nil
 		}
 		if len(last.Changes) > 0 {
 			last.Late = true

@@ -96,8 +96,12 @@ func (o *owned) undoAtom(act *Action, a resource.Atom) (problem string) {
 		return err.Error()
 	}
 	live := c.From
-	if !record.StillOurs(live) || strings.Join(strings.Fields(live), " ") == strings.Join(strings.Fields(record.Earlier), " ") {
+	asBefore := resource.Owned{Ours: record.Earlier}.StillOurs(live) // such as an address that a later apply replaced
+	if asBefore || !record.StillOurs(live) {
 		act.Forget = append(act.Forget, a)
+		if !asBefore {
+			act.Kept = append(act.Kept, resource.Change{Attribute: c.Attribute, From: record.Ours, To: live, Atom: a})
+		}
 		return ""
 	}
 	if touches != "" {

@@ -3,6 +3,8 @@ package planner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +50,22 @@ func TestOnlyWhatIsStillOursIsGivenBack(t *testing.T) {
 		"k guarded": {Earlier: "1", Ours: "2"},
 		"k tabs":    {Earlier: "0", Ours: "1 2"},
 	})}}})
+	if n := p.Changes(); n != 2 {
+		t.Errorf("%d changes: what stays is no change", n)
+	}
+	var shown, kept []string
+	for _, g := range p.Hosts[0].Shown() {
+		shown = append(shown, g.Resource.Addr.Name)
+		for _, c := range g.Kept {
+			kept = append(kept, fmt.Sprintf("%s %s→%s", c.Atom.Thing(), c.From, c.To))
+		}
+	}
+	if got := strings.Join(kept, ", "); got != "gone 2→, moved 2→7" {
+		t.Errorf("kept: %s", got)
+	}
+	if slices.Contains(shown, "same") {
+		t.Error("what has its earlier value already is shown")
+	}
 	var changed, forgotten []string
 	for _, a := range p.Hosts[0].Actions {
 		if a.Op != Undo {

@@ -59,10 +59,11 @@ type Action struct {
 	Disturbed bool `json:"disturbed,omitempty"`
 	// Seen is a digest of the facts that the action was planned from.
 	Seen string `json:"seen,omitempty"`
-	// Forget lists atoms of an Undo that are no longer ours: somebody has changed them since, and they remain
-	// as they are.
+	// Forget lists atoms of an Undo that remain as they are, and leave the record: those in Kept, and those that have
+	// their earlier values already.
 	Forget []resource.Atom `json:"forget,omitempty"`
-	// Kept lists what somebody else changed since the apply that a Revert returns from, and that remains.
+	// Kept lists what somebody else changed since we set it (Undo), or since the apply that a Revert returns from, and
+	// that remains.
 	Kept []resource.Change `json:"kept,omitempty"`
 	// Touches says how the action touches the operator's own connection. The operator has allowed it.
 	Touches string `json:"touches,omitempty"`
@@ -132,16 +133,31 @@ type Plan struct {
 	Roster []resource.Member `json:"roster,omitempty"`
 }
 
-// Changes counts the plan's changed attributes and forgotten atoms.
+// Changes counts the plan's changed attributes.
 func (p *Plan) Changes() int {
 	n := 0
 	for _, h := range p.Hosts {
 		for _, a := range h.Actions {
-			n += len(a.Changes) + len(a.Forget)
+			n += len(a.Changes)
 		}
 	}
 	return n
 }
+
+// Forgets reports whether atoms leave the hosts' records.
+func (p *Plan) Forgets() bool {
+	return slices.ContainsFunc(p.Hosts, func(h HostPlan) bool {
+		return slices.ContainsFunc(h.Actions, func(a Action) bool { return len(a.Forget) > 0 })
+	})
+}
+
+// Shown returns the actions that people see: all but those that only remove atoms from the record.
+func (h HostPlan) Shown() []Action {
+	return slices.DeleteFunc(slices.Clone(h.Actions), Action.Tidies)
+}
+
+// Tidies reports whether the action only removes atoms from the record that have their earlier values already.
+func (a Action) Tidies() bool { return a.Op == Undo && len(a.Changes)+len(a.Kept) == 0 }
 
 // Has says whether the plan has an action of the stage.
 func (p *Plan) Has(stage string) bool {

@@ -57,7 +57,7 @@ func Order(p *planner.Plan) Graph {
 	g := Graph{Title: p.Fabric, Directed: true}
 	for _, h := range p.Hosts {
 		acts := map[string]bool{}
-		for i, a := range h.Actions {
+		for i, a := range h.Shown() {
 			id := a.Resource.Addr.String()
 			acts[id] = true
 			g.Boxes = append(g.Boxes, Box{ID: id, Label: fmt.Sprintf("%d. %s %s", i+1, a.Op, id), Row: i})

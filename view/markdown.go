@@ -74,6 +74,9 @@ func groupMarkdown(g planner.Group) string {
 			continue
 		}
 		symbol := map[planner.Op]string{planner.Create: "+", planner.Update: "!", planner.Undo: "-"}[a.Op]
+		if len(a.Changes) == 0 {
+			symbol = " "
+		}
 		d.WriteString(string(compose("%s %s.%s [%s]\n", symbol, a.Kind, a.Name, a.Worst)))
 		for _, c := range a.Changes {
 			switch {
@@ -89,6 +92,9 @@ func groupMarkdown(g planner.Group) string {
 				d.WriteString("   (drifted)")
 			}
 			d.WriteString("\n")
+		}
+		for _, c := range a.Kept {
+			d.WriteString(string(compose("    %s, and is kept\n", byOthers(c))))
 		}
 	}
 	count := Count(g.Each, "change")

@@ -26,7 +26,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 			}
 		case len(h.Problems) > 0:
 			p.problems(h)
-		case len(h.Actions)+len(h.LeftOut) == 0:
+		case len(h.Shown())+len(h.LeftOut) == 0:
 			settled = append(settled, h.Name)
 			resources += h.Unchanged
 		}
@@ -73,7 +73,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		actions, worst := 0, resource.Live
 		for _, h := range plan.Hosts {
 			for _, a := range h.Actions {
-				if a.Op != planner.Keep && a.Op != planner.Reconnect && len(a.Changes)+len(a.Forget) > 0 {
+				if len(a.Changes) > 0 {
 					actions++
 				}
 				worst = max(worst, a.Disruption())
@@ -255,10 +255,12 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 		return
 	}
 	symbol, style, word := "~", p.warn, ""
-	switch a.Op {
-	case planner.Create:
+	switch {
+	case len(a.Changes) == 0:
+		symbol, style = "·", p.dim
+	case a.Op == planner.Create:
 		symbol, style = "+", p.good
-	case planner.Undo:
+	case a.Op == planner.Undo:
 		symbol, style, word = "-", p.bad, "no longer declared: restored  "
 		if destroy {
 			word = "given back because of destroy  "
@@ -283,9 +285,6 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 		default:
 			p.Linef("      %s %s  %s → %s%s", p.warn("~"), name, c.From, c.To, why)
 		}
-	}
-	for _, a := range a.Forget {
-		p.Linef("      %s", p.dim("· "+a.Value()+" was changed by someone else since, and is kept"))
 	}
 	for _, c := range a.Kept {
 		p.Linef("      %s %s", p.dim("·"), byOthers(c)+", and is kept")

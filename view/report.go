@@ -17,6 +17,7 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 		for _, o := range h.Outcomes {
 			addr := o.Action.Resource.Addr
 			switch {
+			case o.Done && o.Action.Tidies():
 			case o.Done && o.Action.Op == planner.Reconnect:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("accepted a new connection"))
 			case o.Done && o.Action.Op == planner.Keep && len(o.Also) == 0:

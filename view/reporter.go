@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/fabric"
@@ -76,10 +77,10 @@ func summarise(p *planner.Plan) PlanSummary {
 	}
 	worst := -1
 	for _, h := range p.Hosts {
-		if len(h.Actions) > 0 {
+		if slices.ContainsFunc(h.Actions, func(a planner.Action) bool { return len(a.Changes) > 0 }) {
 			s.Hosts++
 		}
-		for _, a := range h.Actions {
+		for _, a := range h.Shown() {
 			if d := a.Disruption(); int(d) > worst {
 				worst, s.Worst = int(d), d.String()
 			}
