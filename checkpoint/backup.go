@@ -40,6 +40,10 @@ type Backup struct {
 	// Undone is true if the transaction was committed. Committed is the state then; nil if it was not stored.
 	Undone    bool    `json:"-"`
 	Committed *Backup `json:"-"`
+	// Prepared is the state when all changes of the running system were made; nil if it is not known. Unwritten is true
+	// if the persist stage has written nothing since.
+	Prepared  *Backup `json:"-"`
+	Unwritten bool    `json:"-"`
 	Foreign   bool    `json:"-"` // revert what others changed since then, too
 	// Reversal is what Restore did.
 	Reversal Reversal `json:"-"`
@@ -127,6 +131,8 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 // backupName keeps the suffix of earlier builds, whose files a host may still have.
 func backupName(id string) string { return id + ".snapshot" }
 
+func preparedName(id string) string { return id + ".prepared" }
+
 func committedName(id string) string { return id + ".committed" }
 
 // SaveBackup writes the backup to disk and its hash into the transaction. Only then Live allows changes. It works
@@ -150,7 +156,7 @@ func (s *Store) SaveBackup(id, token string, b *Backup) (*Transaction, error) {
 			return err
 		}
 		t, err = s.stepLocked(id, token, Beat, func(t *Transaction) {
-			t.Backup, t.BackupHash = backupName(id), hex.EncodeToString(sum[:])
+			t.Backup, t.BackupHash, t.Unwritten = backupName(id), hex.EncodeToString(sum[:]), true
 		}, now)
 		return err
 	})
@@ -161,7 +167,7 @@ func (s *Store) SaveBackup(id, token string, b *Backup) (*Transaction, error) {
 }
 
 // ReadBackup reads the backup of a transaction and verifies its hash. It returns nil if nothing was changed. The backup of
-// a committed transaction has the state at its commit.
+// a committed transaction has the state at its commit, that of a prepared one the state then.
 func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	if t.Backup == "" {
 		return nil, nil
@@ -172,6 +178,9 @@ func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	}
 	if b.Undone = t.State == Committed || t.Undo != nil; b.Undone && t.CommittedHash != "" {
 		b.Committed, err = s.readBackup(t.ID, committedName(t.ID), t.CommittedHash)
+	}
+	if b.Unwritten = t.Unwritten; !b.Undone && t.PreparedHash != "" && !t.Rebooted {
+		b.Prepared, _ = s.readBackup(t.ID, preparedName(t.ID), t.PreparedHash) // the host gets back without it, too
 	}
 	b.Foreign = t.Undo != nil && t.Undo.Foreign
 	return b, err

@@ -89,7 +89,7 @@ func (s *Store) reserve() error {
 // prune removes finished transactions, except the latest n.
 func (s *Store) prune(all []*Transaction, n int) error {
 	for _, t := range all[:max(len(all)-n, 0)] {
-		for _, name := range []string{backupName(t.ID), committedName(t.ID), t.ID + ".json"} {
+		for _, name := range []string{backupName(t.ID), preparedName(t.ID), committedName(t.ID), t.ID + ".json"} {
 			if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

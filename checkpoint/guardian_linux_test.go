@@ -152,7 +152,7 @@ func TestGuardianLeavesACommittedHostAlone(t *testing.T) {
 		time.Sleep(250 * time.Millisecond)
 		must[*Transaction](t)(s.Beat(tx.ID, tx.Token))
 	}
-	for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist, commitTo(s)} {
+	for _, step := range []func(string, string) (*Transaction, error){prepareTo(s), s.Persist, commitTo(s)} {
 		must[*Transaction](t)(step(tx.ID, tx.Token))
 	}
 	time.Sleep(2500 * time.Millisecond)

@@ -3,6 +3,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,11 +47,18 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 			return nil, rev, err
 		}
 		m := merge{backup: b}
-		var errs [3]error
+		var errs [4]error
 		m.before, errs[0] = itemsOf(k, p.Data)
 		m.now, errs[1] = itemsOf(k, now)
-		if b.Committed != nil && i < len(b.Committed.Parts) && b.Committed.Parts[i].Room == p.Room {
-			m.committed, errs[2] = itemsOf(k, b.Committed.Parts[i].Data)
+		if part := b.Committed.part(i, p.Room); part != nil {
+			m.committed, errs[2] = itemsOf(k, part)
+		}
+		switch part := b.Prepared.part(i, p.Room); {
+		case b.Undone:
+		case kinds.Persists(p.Room):
+			m.untouched = b.Unwritten
+		case part != nil:
+			m.prepared, errs[3] = itemsOf(k, part)
 		}
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, rev, err
@@ -62,6 +70,14 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 		to.Parts = append(to.Parts, Part{p.Room, data})
 	}
 	return &to, rev, nil
+}
+
+// part returns the data of a room, which is the i-th; nil if there is none.
+func (b *Backup) part(i int, room string) json.RawMessage {
+	if b == nil || i >= len(b.Parts) || b.Parts[i].Room != room {
+		return nil
+	}
+	return b.Parts[i].Data
 }
 
 func itemsOf(k resource.Keeper, part json.RawMessage) (map[string]*resource.Item, error) {
@@ -77,6 +93,8 @@ func itemsOf(k resource.Keeper, part json.RawMessage) (map[string]*resource.Item
 type merge struct {
 	backup                 *Backup
 	before, committed, now map[string]*resource.Item // committed is nil if the state at the commit is not known
+	prepared               map[string]*resource.Item // when our changes were made; nil if that is not known, or after a commit
+	untouched              bool                      // the transaction has changed nothing in this room yet
 }
 
 // take returns the part to restore, and adds what it means to rev.
@@ -88,7 +106,9 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 		}
 	}
 	out := part
-	if len(foreign) > 0 || m.committed != nil { // without both, the part is restored as it is
+	if m.untouched { // a file that we did not write stays as it is, even in the order of its lines
+		out = now
+	} else if len(foreign) > 0 || m.committed != nil { // without both, the part is restored as it is
 		var lost []string
 		var err error
 		if out, lost, err = k.Take(part, now, foreign); err != nil {
@@ -105,8 +125,8 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 	for _, key := range slices.Sorted(maps.Keys(m.keys())) {
 		was, is := m.now[key], to[key]
 		own := was == nil || was.Own
-		if is != nil && was == nil {
-			own = is.Own
+		if other := cmp.Or(is, m.baseline(key)); other != nil && was == nil {
+			own = other.Own
 		}
 		switch {
 		case own:
@@ -114,7 +134,7 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 			rev.Kept = append(rev.Kept, resource.Between(m.baseline(key), was))
 		case !equal(was, is):
 			c := resource.Between(was, is)
-			if m.foreign(key) && was != nil {
+			if m.foreign(key) && (was != nil || m.prepared != nil) { // else the kernel may have removed it because of our change
 				c.Drift = true
 				rev.Overwritten = append(rev.Overwritten, c)
 			}
@@ -140,14 +160,18 @@ func equal(a, b *resource.Item) bool {
 
 // baseline is the state of an item when the transaction was done with it.
 func (m *merge) baseline(key string) *resource.Item {
-	if m.committed != nil {
+	switch {
+	case m.committed != nil:
 		return m.committed[key]
+	case m.prepared != nil:
+		return m.prepared[key]
 	}
 	return m.before[key]
 }
 
-// foreign reports whether somebody else changed the item. After a commit, this is what differs from the state then. Before,
-// it is what differs from the backup and is not of the transaction; the kernel may also have changed such an item.
+// foreign reports whether somebody else changed the item: after a commit, and when our changes were made, what differs from
+// the state then. Earlier, it is what differs from the backup and is not of the transaction; the kernel may also have
+// changed such an item.
 func (m *merge) foreign(key string) bool {
 	was, now := m.before[key], m.now[key]
 	switch {
@@ -155,6 +179,10 @@ func (m *merge) foreign(key string) bool {
 		return false
 	case m.committed != nil:
 		return !equal(m.committed[key], now)
+	case m.untouched:
+		return true
+	case m.prepared != nil:
+		return !equal(m.prepared[key], now)
 	case m.backup.Undone || m.backup.Path == nil: // by an earlier build, which did not store what to compare with
 		return false
 	}
@@ -166,11 +194,11 @@ func (m *merge) foreign(key string) bool {
 }
 
 // stays reports whether the change of a foreign item stays. Nobody can be asked when a lease expires: then only things that
-// were absent stay, unless they are on the operator's path.
+// were absent stay and that we did not make, unless they are on the operator's path, and files that we did not write.
 func (m *merge) stays(key string) bool {
 	now := m.now[key]
 	if m.committed != nil {
 		return !m.backup.Foreign
 	}
-	return m.before[key] == nil && !now.Own && !m.backup.Path.has(*now)
+	return m.untouched || m.before[key] == nil && m.prepared[key] == nil && !now.Own && !m.backup.Path.has(*now)
 }

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func changedAndCommitted(t *testing.T, h host.Host, s *Store) *Transaction {
 	t.Helper()
 	tx := withBackup(t, h, s, &Path{})
 	makeOurs(t)
-	for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist} {
+	for _, step := range []func(string, string) (*Transaction, error){prepareTo(s), s.Persist} {
 		tx = must[*Transaction](t)(step(tx.ID, tx.Token))
 	}
 	now := must[*Backup](t)(must[*Backup](t)(s.ReadBackup(tx)).Again(t.Context(), h, providers.Kinds()))
@@ -215,5 +216,80 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "f"+historySuffix)); err != nil {
 		t.Error(err)
+	}
+}
+
+// confFile is a host whose nccl.conf stays in memory.
+type confFile struct {
+	host.Host
+	text   *string
+	writes *int
+}
+
+func (c confFile) Stat(_ context.Context, path string) (host.FileStat, error) {
+	if path == host.NCCLConf {
+		return host.FileStat{Mode: 0o644}, nil
+	}
+	return host.FileStat{}, fs.ErrNotExist
+}
+
+func (c confFile) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if path == host.NCCLConf {
+		return []byte(*c.text), nil
+	}
+	return c.Host.ReadFile(ctx, path)
+}
+
+func (c confFile) PutFile(_ string, text []byte, _ fs.FileMode) error {
+	*c.text = string(text)
+	*c.writes++
+	return nil
+}
+
+func (c confFile) RemoveFile(string) error { return nil }
+
+// TestHandEditsOfAPendingApplyAreNamed: while a transaction waits for its confirmation, others change values that it set,
+// remove what was there, and edit a file that it has not written yet. The file stays as it is, and the record names the
+// rest.
+func TestHandEditsOfAPendingApplyAreNamed(t *testing.T) {
+	h := machine(t)
+	const edited = "NCCL_FOO=1\nNCCL_DEBUG=INFO\n"
+	ip(t, "addr add 10.0.4.1/24 dev ff0")
+	before := sorted(t)
+	for _, writing := range []bool{false, true} {
+		text, writes := "NCCL_DEBUG=WARN\n", 0
+		conf := confFile{h, &text, &writes}
+		s := NewStore(quick(t), Now)
+		tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Plan: "p", Holder: anna}))
+		atoms := []resource.Atom{"nic ff0 mtu", "nic ff0 address 10.0.5.1/24", "nic ff0 address 10.0.4.1/24", "nccl file " + host.NCCLConf}
+		backup := must[*Backup](t)(TakeBackup(t.Context(), conf, providers.Kinds(), atoms, nil))
+		backup.Path = &Path{Unknown: true}
+		must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, backup))
+		ip(t, "addr add 10.0.5.1/24 dev ff0", "link set ff0 mtu 4000")
+		must[*Transaction](t)(s.Prepare(tx.ID, tx.Token, must[*Backup](t)(backup.Again(t.Context(), conf, providers.Kinds()))))
+		ip(t, "link set ff0 mtu 3000", "addr del 10.0.4.1/24 dev ff0", "addr del 10.0.5.1/24 dev ff0")
+		setRPFilter(t, "2")
+		if writing {
+			must[*Transaction](t)(s.Persist(tx.ID, tx.Token))
+		}
+		text = edited
+		got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "the lease of 1m0s expired", restorer(conf)))
+		if got.State != Reverted || len(got.Left) > 0 {
+			t.Fatalf("%s: %q", got.State, got.Left)
+		}
+		if writing != (writes > 0) || !writing && text != edited || writing && text != "NCCL_DEBUG=WARN\n" {
+			t.Errorf("writing is %v: written %d times: %q", writing, writes, text)
+		}
+		kept := []string{"NCCL_DEBUG: WARN → INFO", "NCCL_FOO:  → 1"}
+		if writing { // the lines may be those of the transaction
+			kept = nil
+		}
+		overwritten := []string{"address:  → 10.0.4.1/24", "mtu: 3000 → 1500", "sysctl ipv4.conf.rp_filter: 2 → 0"}
+		if d := cmp.Diff([][]string{kept, overwritten}, [][]string{asText(got.Kept), asText(got.Overwritten)}); d != "" {
+			t.Errorf("writing is %v: %s", writing, d)
+		}
+		if d := cmp.Diff(before, sorted(t)); d != "" {
+			t.Errorf("not as before: %s", d)
+		}
 	}
 }

@@ -76,14 +76,16 @@ func (s *Store) Beat(id, token string) (*Transaction, error) {
 	return s.client(id, token, Beat, nil)
 }
 
-// Prepare records that all changes of this host are made and checked.
-func (s *Store) Prepare(id, token string) (*Transaction, error) {
-	return s.client(id, token, Prepare, nil)
+// Prepare records that all changes of this host are made and checked. now is the state of the host, which tells a revert
+// what others changed since; nil if it cannot be read.
+func (s *Store) Prepare(id, token string, now *Backup) (*Transaction, error) {
+	hash := s.keepState(preparedName(id), now)
+	return s.client(id, token, Prepare, func(t *Transaction) { t.PreparedHash = hash })
 }
 
 // Persist records that all hosts are prepared and that files may be written.
 func (s *Store) Persist(id, token string) (*Transaction, error) {
-	return s.client(id, token, Persist, nil)
+	return s.client(id, token, Persist, func(t *Transaction) { t.Unwritten = false })
 }
 
 // PersistNothing is Persist for a partial transaction.
@@ -94,17 +96,17 @@ func (s *Store) PersistNothing(id, token string) (*Transaction, error) {
 // Commit ends the transaction and keeps its changes. now is the state of the host; nil if it cannot be read. A state that
 // cannot be stored does not prevent the commit, because the other hosts commit too.
 func (s *Store) Commit(id, token string, now *Backup) (*Transaction, error) {
-	hash := s.keepCommitted(id, now)
+	hash := s.keepState(committedName(id), now)
 	return s.client(id, token, Commit, func(t *Transaction) { t.CommittedHash = hash })
 }
 
-// keepCommitted writes the state at the commit, and returns its hash; "" if there is none.
-func (s *Store) keepCommitted(id string, now *Backup) string {
+// keepState writes the state of the host to a file, and returns its hash; "" if there is none.
+func (s *Store) keepState(name string, now *Backup) string {
 	if now == nil {
 		return ""
 	}
 	raw, err := json.Marshal(now)
-	if err != nil || len(raw) > maxBackup || !s.roomFor(len(raw)) || s.replace(filepath.Join(s.dir, committedName(id)), raw, 0o600) != nil {
+	if err != nil || len(raw) > maxBackup || !s.roomFor(len(raw)) || s.replace(filepath.Join(s.dir, name), raw, 0o600) != nil {
 		return ""
 	}
 	sum := sha256.Sum256(raw)
@@ -231,7 +233,7 @@ func (s *Store) FinishInterrupted(finish func(*Transaction) (now *Backup, err er
 	if err != nil {
 		return t, err
 	}
-	hash := s.keepCommitted(t.ID, now)
+	hash := s.keepState(committedName(t.ID), now)
 	_, err = s.step(t.ID, "", Commit, func(t *Transaction) { t.CommittedHash = hash })
 	return nil, err
 }

@@ -59,7 +59,7 @@ func TestWholeWayToCommit(t *testing.T) {
 	if _, err := s.Commit(tx.ID, tx.Token, nil); err == nil || errors.Is(err, ErrTooLate) {
 		t.Errorf("committed without being prepared: %v", err)
 	}
-	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, s.Persist, s.Beat, commitTo(s)} {
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, prepareTo(s), s.Persist, s.Beat, commitTo(s)} {
 		clock.now.Uptime += 50 * time.Second
 		clock.now.Wall = clock.now.Wall.AddDate(-7, 0, 0)
 		tx = must[*Transaction](t)(step(tx.ID, tx.Token))
@@ -83,7 +83,7 @@ func TestUndoIsForTheLastOneOnly(t *testing.T) {
 	var ids []string
 	for range 2 {
 		tx := begun(t, s)
-		for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist, commitTo(s)} {
+		for _, step := range []func(string, string) (*Transaction, error){prepareTo(s), s.Persist, commitTo(s)} {
 			must[*Transaction](t)(step(tx.ID, tx.Token))
 		}
 		ids = append(ids, tx.ID)
@@ -98,7 +98,7 @@ func TestTooLate(t *testing.T) {
 	s, clock := newFake(t)
 	tx := begun(t, s)
 	clock.now.Uptime += DefaultLease
-	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, s.Persist, commitTo(s)} {
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, prepareTo(s), s.Persist, commitTo(s)} {
 		if _, err := step(tx.ID, tx.Token); !errors.Is(err, ErrTooLate) {
 			t.Errorf("after the lease: %v", err)
 		}
@@ -110,7 +110,7 @@ func TestTooLate(t *testing.T) {
 	}
 	third := begun(t, s)
 	must[*Transaction](t)(s.SaveBackup(third.ID, third.Token, &Backup{Version: backupVersion}))
-	must[*Transaction](t)(s.Prepare(third.ID, third.Token))
+	must[*Transaction](t)(s.Prepare(third.ID, third.Token, nil))
 	must[*Transaction](t)(s.Persist(third.ID, third.Token))
 	_, err := s.Revert(t.Context(), third.ID, Revert, "asked", func(context.Context, *Backup) ([]string, error) {
 		if _, err := s.Commit(third.ID, third.Token, nil); !errors.Is(err, ErrTooLate) {
@@ -130,7 +130,7 @@ func TestTakeOver(t *testing.T) {
 		t.Error(err)
 	}
 	mine := must[*Transaction](t)(s.TakeOver(tx.ID, tx.Token, Holder{User: "ben@desk"}, nil))
-	for _, step := range []func(string, string) (*Transaction, error){s.Beat, s.Prepare, commitTo(s)} {
+	for _, step := range []func(string, string) (*Transaction, error){s.Beat, prepareTo(s), commitTo(s)} {
 		for _, token := range []string{tx.Token, ""} {
 			if _, err := step(tx.ID, token); !errors.Is(err, ErrNotYours) {
 				t.Errorf("the earlier client went on: %v", err)
@@ -177,7 +177,7 @@ func TestRebootSettles(t *testing.T) {
 	}{{0, Reverted}, {1, Reverted}, {2, Committed}} {
 		s, clock := newFake(t)
 		tx := begun(t, s)
-		for _, step := range []func(string, string) (*Transaction, error){s.Prepare, s.Persist}[:c.steps] {
+		for _, step := range []func(string, string) (*Transaction, error){prepareTo(s), s.Persist}[:c.steps] {
 			must[*Transaction](t)(step(tx.ID, tx.Token))
 		}
 		clock.now.Boot, clock.now.Uptime = "boot-2", 5*time.Second
@@ -289,6 +289,11 @@ func TestExpiryOfARenewedLeaseTakesNothingBack(t *testing.T) {
 	if got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Expire, "nobody renewed", restored)); got.State != Armed {
 		t.Errorf("it is %s", got.State)
 	}
+}
+
+// prepareTo is Prepare of a host whose state is not stored.
+func prepareTo(s *Store) func(id, token string) (*Transaction, error) {
+	return func(id, token string) (*Transaction, error) { return s.Prepare(id, token, nil) }
 }
 
 // commitTo is Commit of a host whose state is not stored.

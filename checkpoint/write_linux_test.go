@@ -47,7 +47,7 @@ func wholeWay(t *testing.T, s *Store, restore Restorer) (id string, changed bool
 			changed = live == nil
 			return tx, live
 		},
-		s.Beat, s.Prepare, s.Persist, commitTo(s),
+		s.Beat, prepareTo(s), s.Persist, commitTo(s),
 	} {
 		if _, err = step(tx.ID, tx.Token); err != nil {
 			_, back := s.Revert(t.Context(), tx.ID, Revert, "a step failed", restore)

@@ -97,6 +97,13 @@ func (k Kinds) Keepers(atoms []Atom) ([]Keeper, map[string][]Atom, error) {
 	return order, by, nil
 }
 
+// Persists reports whether the room's changes are made in the persist stage.
+func (k Kinds) Persists(room string) bool {
+	return slices.ContainsFunc(k, func(kind Kind) bool {
+		return kind.Keeper != nil && kind.Keeper.Room() == room && kind.Stage == StagePersist
+	})
+}
+
 // KeeperOf finds the keeper of a room.
 func (k Kinds) KeeperOf(room string) (Keeper, bool) {
 	for _, kind := range k {

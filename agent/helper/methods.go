@@ -35,7 +35,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connect
 		calls.Ready.Serve(s.txReady),
 		calls.Open.Serve(s.txOpen),
 		calls.Beat.Serve(step(s.store.Beat)),
-		calls.Prepare.Serve(step(s.store.Prepare)),
+		calls.Prepare.Serve(s.txPrepare),
 		calls.Persist.Serve(s.txPersist),
 		calls.Commit.Serve(s.txCommit),
 		calls.Reversal.Serve(s.txReversal),

@@ -150,7 +150,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	if _, err = x.store.SaveBackup(x.tx.ID, x.tx.Token, snap); err == nil {
-		_, err = x.store.Prepare(x.tx.ID, x.tx.Token)
+		_, err = x.store.Prepare(x.tx.ID, x.tx.Token, nil)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -183,6 +183,18 @@ func step(do func(id, token string) (*checkpoint.Transaction, error)) func(conte
 	}
 }
 
+func (s *server) txPrepare(ctx context.Context, r calls.TxRef) (calls.TxInfo, error) {
+	before, err := s.store.Read(r.ID)
+	if err != nil {
+		return calls.TxInfo{}, err
+	}
+	t, err := s.store.Prepare(r.ID, r.Token, s.stateNow(ctx, before))
+	if err != nil {
+		return calls.TxInfo{}, err
+	}
+	return info(t, t.Lease), nil
+}
+
 func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, error) {
 	before, err := s.store.Read(r.ID)
 	if err != nil {
@@ -197,7 +209,7 @@ func (s *server) txCommit(ctx context.Context, r calls.TxRef) (calls.TxInfo, err
 	return info(t, 0), nil
 }
 
-// statePatience is how long a commit waits for the host's state. A commit goes on without it.
+// statePatience is how long a step waits for the host's state. It goes on without it.
 const statePatience = 5 * time.Second
 
 // stateNow reads what the transaction's backup covers; nil if it cannot be read.
