@@ -17,11 +17,16 @@ type Reversal struct {
 	// Overwritten are changes that others made, or that the kernel made by itself, and that do not stay. They are
 	// among Changes, too.
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
+	// hidden are the states of sensitive items, which the changes do not show. Digest needs them.
+	hidden []string
 }
 
 // Digest is equal for equal reversals.
 func (r Reversal) Digest() string {
-	raw, err := json.Marshal(r)
+	raw, err := json.Marshal(struct {
+		Reversal
+		Hidden []string
+	}{r, r.hidden})
 	if err != nil {
 		panic(err) // plain text only
 	}

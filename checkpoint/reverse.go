@@ -122,8 +122,14 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 	if err != nil {
 		return nil, err
 	}
+	resource.Hide(m.before, m.committed, m.now, to)
 	for _, key := range slices.Sorted(maps.Keys(m.keys())) {
 		was, is := m.now[key], to[key]
+		for _, i := range []*resource.Item{was, is} {
+			if i != nil && i.Sensitive {
+				rev.hidden = append(rev.hidden, i.State)
+			}
+		}
 		own := was == nil || was.Own
 		if other := cmp.Or(is, m.baseline(key)); other != nil && was == nil {
 			own = other.Own

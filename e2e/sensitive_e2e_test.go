@@ -76,10 +76,10 @@ func TestASensitiveValueIsOnlyInItsFile(t *testing.T) {
 	}
 
 	say(other, 0, "✓ a.nccl.file", "apply", "-lab", "-auto-approve", "-no-verify", "-report", in("r2.json"), declared)
-	say(other, 0, "reverted", "rollback", "-lab", declared)
+	say(other, 0, "reverted", "rollback", "-lab", "-auto-approve", declared)
 	none := confFabric(t, "nccl {}\n")
 	say("", 0, "NCCL_DEBUG_FILE", "apply", "-lab", "-auto-approve", "-no-verify", "-report", in("r3.json"), none)
-	say("", 0, "reverted", "rollback", "-lab", none)
+	say("", 0, "reverted", "rollback", "-lab", "-auto-approve", none)
 	say(secret, 0, "restored", "destroy", "-lab", "-auto-approve", "-report", in("r4.json"), declared)
 	if left := strings.TrimSpace(sh("grep -rlE 'hunter[23]-of-anna' /etc /run || true")); left != "" {
 		t.Errorf("%s has the value after destroy", left)

@@ -43,7 +43,7 @@ func (s *Snapshot) Masked(redact func(string) string) *Snapshot {
 			if mark, is := strings.CutPrefix(line, SensitiveMark); is {
 				name, _, _ = strings.Cut(strings.TrimSpace(mark), " ")
 				line = SensitiveMark + name + "\n"
-			} else if _, hide := marked[name]; set && hide {
+			} else if _, hide := marked[strings.TrimSpace(name)]; set && hide {
 				line = name + "=(sensitive)\n" // as fabric.Sensitive, of a room that this one does not know
 			}
 			text.WriteString(line)

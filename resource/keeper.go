@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/host"
 )
 
@@ -44,11 +45,37 @@ type Item struct {
 	Own    bool
 	Device string       // the device that it belongs to, if any
 	To     netip.Prefix // the destinations of the traffic that it directs, if any
+	// Sensitive hides Shown in every change of the thing, whichever of its states says so.
+	Sensitive bool
 }
 
 // Named reports whether one of the atoms owns the item.
 func (i Item) Named(atoms []Atom) bool {
 	return slices.Contains(atoms, i.As.Atom) || slices.ContainsFunc(i.Others, func(a Atom) bool { return slices.Contains(atoms, a) })
+}
+
+// Hide hides what is shown of all items of a thing if one of them is sensitive: in another state, somebody may have
+// removed the mark.
+func Hide(states ...map[string]*Item) {
+	type thing struct {
+		atom      Atom
+		attribute string
+	}
+	sensitive := map[thing]bool{}
+	for _, items := range states {
+		for _, i := range items {
+			if i.Sensitive {
+				sensitive[thing{i.As.Atom, i.As.Attribute}] = true
+			}
+		}
+	}
+	for _, items := range states {
+		for _, i := range items {
+			if sensitive[thing{i.As.Atom, i.As.Attribute}] {
+				i.Sensitive, i.Shown = true, fabric.Sensitive
+			}
+		}
+	}
 }
 
 // Between returns the change from one state of an item to another; nil is absence.

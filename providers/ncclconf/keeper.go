@@ -78,10 +78,12 @@ func (keeper) Items(part json.RawMessage) ([]resource.Item, error) {
 		mode := fmt.Sprintf("%04o", f.Mode.Perm())
 		as := resource.Change{Attribute: at, Atom: atom(strings.TrimSuffix(at, before("")))}
 		out = append(out, resource.Item{Key: at, State: fmt.Sprintf("%s %s %d:%d", f.Mode.Type(), mode, f.UID, f.GID), Shown: "mode " + mode, As: as})
+		hidden := facts.SensitiveIn(f.Text)
 		for _, l := range linesOf(at, f) {
 			i := resource.Item{Key: l.key, State: l.text, Shown: l.text, As: as, Own: l.name == ""} // a comment is no setting
 			if l.name != "" {
 				i.As.Attribute, i.Shown = l.name, strings.TrimPrefix(strings.TrimSpace(l.text), l.name+"=")
+				_, i.Sensitive = hidden[strings.TrimSpace(l.name)]
 			}
 			out = append(out, i)
 		}
@@ -112,7 +114,7 @@ func linesOf(at string, f *facts.File) (out []line) {
 	return out
 }
 
-// Take copies the lines that the keys name, and appends those that are new.
+// Take copies the lines that the keys name, and appends those that are new. A sensitive line brings its mark.
 func (keeper) Take(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
 	k, err := decode(part)
 	if err != nil {
@@ -137,17 +139,34 @@ func take(at string, was, now *facts.File, keys map[string]bool) *facts.File {
 	had := map[string]bool{}
 	var text strings.Builder
 	write := func(l line) { text.WriteString(l.text + "\n") }
+	marks := map[string]string{} // which the result needs
+	if now != nil {
+		marks = facts.SensitiveIn(now.Text)
+	}
+	if was != nil {
+		for name := range facts.SensitiveIn(was.Text) {
+			delete(marks, name)
+		}
+	}
+	copied := func(l line) {
+		name := strings.TrimSpace(l.name)
+		if salt, hidden := marks[name]; hidden {
+			text.WriteString(facts.SensitiveMark + name + " " + salt + "\n")
+			delete(marks, name)
+		}
+		write(l)
+	}
 	for _, l := range linesOf(at, was) {
 		had[l.key] = true
 		if n, there := found[l.key]; keys[l.key] && there {
-			write(n)
+			copied(n)
 		} else if !keys[l.key] {
 			write(l)
 		}
 	}
 	for _, l := range linesOf(at, now) {
 		if keys[l.key] && !had[l.key] {
-			write(l)
+			copied(l)
 		}
 	}
 	out := was
