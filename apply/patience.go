@@ -14,7 +14,8 @@ import (
 // How long a host may take for a step that is not an action of a plan. An action may take as long as its kind says.
 const (
 	stepPatience    = 30 * time.Second // a step of a transaction writes one file, synced
-	openPatience    = time.Minute      // a host saves its state and starts its guardians
+	openPatience    = 2 * time.Minute  // a host saves its state, starts its guardians, and sees them fire
+	commitPatience  = 2 * time.Minute  // a host reads and saves its state, and ends its guardians: a slow one took 30 s
 	persistPatience = 10 * time.Minute // some actions, each with a deadline of its own on the host
 	readPatience    = 2 * time.Minute  // all hosts are read, some times
 	checkPatience   = 10 * time.Minute // carriers and pings of all paths, some times

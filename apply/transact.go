@@ -267,7 +267,7 @@ func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		c.fleet.leases.asked(host, "commit")
 	}
 	err = eachHost(c.Hosts(), func(host string) error {
-		i, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, stepPatience)
+		i, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, commitPatience)
 		if err == nil {
 			err = i.Shows(c.refs[host].ref, checkpoint.Committed)
 		}

@@ -48,7 +48,7 @@ func takeFile(path string) (File, error) {
 		return f, errors.New("larger than 1 MiB")
 	}
 	f.Mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
-	f.Content, err = os.ReadFile(path)
+	f.Content, err = file.Read(path)
 	return f, err
 }
 

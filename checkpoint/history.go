@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fabricform/fabricform/host/file"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) writeHistory(fabric string, all []resource.Entry) error {
 }
 
 func (s *Store) history(fabric string) (all []resource.Entry, err error) {
-	raw, err := os.ReadFile(filepath.Join(s.dir, fabric+historySuffix))
+	raw, err := file.Read(filepath.Join(s.dir, fabric+historySuffix))
 	if err == nil {
 		err = json.Unmarshal(raw, &all)
 	}

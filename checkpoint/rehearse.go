@@ -75,7 +75,7 @@ func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.
 	}
 	for {
 		var got shot
-		raw, err := os.ReadFile(proof)
+		raw, err := file.Read(proof)
 		if err == nil {
 			err = json.Unmarshal(raw, &got)
 		}

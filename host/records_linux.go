@@ -50,7 +50,7 @@ func records(dir string) (map[string][]byte, error) {
 		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
 			return nil, fmt.Errorf("read ownership record %s: the file is larger than 16 MiB or was removed: check %s", name, filepath.Join(dir, e.Name()))
 		}
-		if out[name], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+		if out[name], err = file.Read(filepath.Join(dir, e.Name())); err != nil {
 			return nil, fmt.Errorf("read ownership record %s: %w", name, err)
 		}
 	}
