@@ -26,6 +26,9 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 		booted = afterReboot(p, s.Records(), s.Facts())
 	}
 	ending, results := s.prove(ctx, o, booted, e)
+	if !slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Skip }) {
+		ending = max(ending, CheckFailed) // nothing was verified
+	}
 	r.Results, r.After = results, s.Facts()
 	return r.end(ending, nil)
 }

@@ -33,7 +33,8 @@ type Options struct {
 	// in the overlay belongs to the fabric as well.
 	Overlay map[string][]byte
 
-	// Validating also looks for the files that the fabric names and that only some commands need.
+	// Validating also looks for the files that the fabric names and that only some commands need, and warns of a fabric
+	// without hosts.
 	Validating bool
 
 	// Editing accepts variables without a value, because an editor does not know the command line.

@@ -390,6 +390,9 @@ func TestAMissingBundleIsFoundByValidate(t *testing.T) {
 	if _, _, diags := Load(path, Options{Validating: true}); len(diags) != 1 || diags[0].Summary != "Bundle not found" || diags[0].Subject == nil || diags[0].Subject.Start.Line != 5 {
 		t.Error(diags)
 	}
+	if _, _, diags := Load(dir, Options{Validating: true}); len(diags) != 1 || diags[0].Summary != "Bundle not found" {
+		t.Error(diags)
+	}
 	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

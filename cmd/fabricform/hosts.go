@@ -50,6 +50,9 @@ func (a *app) loaded(path string) (*fabric.Fabric, apply.SessionOptions, error) 
 	if err != nil {
 		return nil, apply.SessionOptions{}, err
 	}
+	if len(f.Hosts) == 0 {
+		return nil, apply.SessionOptions{}, fmt.Errorf("%s declares no host, so nothing can be compared: add a host block, or name the files that have them", path)
+	}
 	o, err := a.session(f, a.invocation(f, path))
 	return f, o, err
 }
