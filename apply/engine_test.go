@@ -139,11 +139,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "tx.reversal":
 		var p calls.TxReversal
 		err := json.Unmarshal(raw, &p)
-		out := h.reversed
-		if out.Digest == "" {
-			out.Digest, out.Changes = "d", []resource.Change{{Attribute: "value", From: h.value, To: h.before(p.ID), Atom: "toy r0 value"}}
-		}
-		return out, err
+		return h.reversal(p.ID), err
 	case "tx.revert":
 		if h.hangs != "" {
 			h.hangs = ""
@@ -154,6 +150,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			return nil, err
 		}
 		e := resource.Entry{Command: resource.RevertCommand, Plan: h.tx.Plan, Changes: 1}
+		if p.Undo && p.Digest != "" && p.Digest != h.reversal(p.ID).Digest {
+			return nil, &agent.Error{Stale: true, Message: "the host changed since the rollback was shown"}
+		}
 		if p.Undo {
 			h.asks, e.Command = append(h.asks, p), resource.RollbackCommand
 		}
@@ -199,6 +198,15 @@ func (h *toyHost) before(id string) string {
 		}
 	}
 	return h.kept
+}
+
+// reversal says what a rollback would do.
+func (h *toyHost) reversal(id string) calls.TxReversed {
+	out := h.reversed
+	if out.Digest == "" {
+		out.Digest, out.Changes = "d", []resource.Change{{Attribute: "value", From: h.value, To: h.before(id), Atom: "toy r0 value"}}
+	}
+	return out
 }
 
 func (h *toyHost) handlers() map[string]agent.Handler {
@@ -750,6 +758,8 @@ func TestACableHasTwoEnds(t *testing.T) {
 	link := []planner.LeftOut{{Kind: planner.OfLink, Name: "rail0", Missing: []string{"b"}, Ends: []resource.Addr{{Host: "a", Kind: "toy", Name: "r0"}}}}
 	half := slices.Clone(link)
 	half[0].Half = true
+	inPlan := slices.Clone(link)
+	inPlan[0].Saved = true
 	for _, c := range []struct {
 		name      string
 		before    func(y *toys) // the plan is saved; nil: no plan is saved
@@ -763,8 +773,8 @@ func TestACableHasTwoEnds(t *testing.T) {
 	}{
 		{name: "b is unreachable", then: away, ending: HostsUnreachable, values: "11", file: "2", left: link},
 		{name: "b is unreachable, and half links are allowed", then: away, half: true, ending: HostsUnreachable, values: "21", file: "2", left: half},
-		{name: "b was unreachable when the plan was saved", before: away, then: func(y *toys) { y.hosts["b"].down = false }, ending: HostsUnreachable, values: "11", file: "2", left: link},
-		{name: "the saved plan does not show half a link", before: away, half: true, ending: HostsUnreachable, values: "11", file: "2", left: link},
+		{name: "b was unreachable when the plan was saved", before: away, then: func(y *toys) { y.hosts["b"].down = false }, ending: HostsUnreachable, values: "11", file: "2", left: inPlan},
+		{name: "the saved plan does not show half a link", before: away, half: true, ending: HostsUnreachable, values: "11", file: "2", left: inPlan},
 		{name: "the saved plan shows half a link", before: away, halfSaved: true, half: true, ending: HostsUnreachable, values: "21", file: "2", left: half},
 		{name: "the permission is not saved", before: away, halfSaved: true, ending: HostsUnreachable, values: "11", file: "2", left: link},
 		{name: "b is lost between plan and apply", before: func(*toys) {}, then: away, ending: HostsUnreachable, values: "11", file: "2", left: link},
@@ -1183,6 +1193,58 @@ func TestRollbackNamesWhatItLeavesOut(t *testing.T) {
 			t.Errorf("%q", y.heard.lines)
 		}
 	})
+}
+
+// TestARollbackTakesBothEndsOrNone: if a host of the transaction is missing, or changed since the rollback was shown, no
+// other one reverts, unless half links are allowed.
+func TestARollbackTakesBothEndsOrNone(t *testing.T) {
+	away := func(y *toys) { y.hosts["b"].down = true }
+	changed := func(y *toys) { y.hosts["b"].reversed = calls.TxReversed{Digest: "another"} }
+	lost := func(y *toys) { y.hosts["b"].cut["tx.reversal"] = true }
+	for _, c := range []struct {
+		name         string
+		before, then func(y *toys) // before the rollback, and while it asks
+		hosts        []string      // as the host stored them; nil: the transaction's
+		half         bool
+		ending       Ending
+		values       string
+		says         string
+	}{
+		{name: "unreachable", before: away, ending: HostsUnreachable, values: "22",
+			says: "is also on hosts that are unreachable: b. A rollback of a alone can break link rail0. Run rollback again once all its hosts are reachable. To roll back a alone nevertheless, run `fabricform rollback -allow=half-links -lab -var=n=1 f.hcl`."},
+		{name: "unreachable, and perhaps of the transaction", before: away, hosts: []string{}, ending: HostsUnreachable, values: "22", says: "may also be on hosts that are unreachable: b."},
+		{name: "unreachable, and allowed", before: away, half: true, ending: HostsUnreachable, values: "12",
+			says: "link rail0: rolled back at the other ends only, although these hosts are unreachable: b (-allow=half-links)"},
+		{name: "changed", then: changed, ending: Stale, values: "22", says: "nothing was rolled back: b changed since the rollback was shown; to see and make what it would do now, run `fabricform rollback -lab -var=n=1 f.hcl`"},
+		{name: "changed, and allowed", then: changed, half: true, ending: Stale, values: "12", says: "host b: the host changed since the rollback was shown"},
+		{name: "lost", then: lost, ending: HostsUnreachable, values: "22", says: "nothing was rolled back: host b: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				y.applyOn(t.Context(), "2")
+				if c.hosts != nil {
+					y.hosts["a"].tx.Hosts = c.hosts
+				}
+				if c.before != nil {
+					c.before(y)
+				}
+				y.heard.lines = nil
+				y.heard.asking = func() {
+					if c.then != nil {
+						c.then(y)
+					}
+				}
+				r := y.rollback(t.Context(), RollbackOptions{HalfLinks: c.half})
+				if r.Ending != c.ending || y.values() != c.values {
+					t.Errorf("ending %d, want %d: %v; values %s, want %s", r.Ending, c.ending, r.Err, y.values(), c.values)
+				}
+				if said := strings.Join(y.heard.lines, "\n") + fmt.Sprint("\n", r.Err); !strings.Contains(said, c.says) {
+					t.Errorf("%q is missing in\n%s", c.says, said)
+				}
+			})
+		})
+	}
 }
 
 // TestTheWorstEndingIsTheRuns holds the order in which exit codes are documented.

@@ -13,6 +13,7 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
@@ -24,7 +25,9 @@ type RollbackOptions struct {
 	TakeOver string
 	// Foreign also reverts what others changed since the commit.
 	Foreign bool
-	Allowed resource.Disruption
+	// HalfLinks rolls a transaction back on some of its hosts, although others are unreachable or changed meanwhile.
+	HalfLinks bool
+	Allowed   resource.Disruption
 }
 
 // Rollback reverts the fabric's open transactions on the session's hosts. If there are none, it shows what the rollback
@@ -94,15 +97,11 @@ func (r *run) revertOpen(ctx context.Context, open map[string]calls.TxInfo, refs
 	if errors.As(err, &others) {
 		return fates, Held, err
 	}
-	return fates, r.unreachable(nil), err
+	return fates, r.unreachable(r.s.Unreachable()), err
 }
 
-// unreachable reports the unreachable hosts among those, or all if there are none.
-func (r *run) unreachable(among []string) Ending {
-	away := r.s.Unreachable()
-	if len(among) > 0 {
-		maps.DeleteFunc(away, func(host, _ string) bool { return !slices.Contains(among, host) })
-	}
+// unreachable reports unreachable hosts.
+func (r *run) unreachable(away map[string]string) Ending {
 	if len(away) == 0 {
 		return Done
 	}
@@ -115,8 +114,23 @@ type committedTx struct {
 	plan  string
 	since time.Time // the latest of its hosts
 	on    map[string]calls.TxInfo
-	hosts []string // all hosts of the plan, also those that did not answer; nil if an earlier build opened it
+	hosts []string // hosts of the plan, also those that did not answer; see mayBeOn
 }
+
+// mayBeOn reports whether a host that did not answer may have the transaction: an earlier build stored no hosts, and of a
+// large fabric only the first hosts are stored.
+func (t *committedTx) mayBeOn(host string) bool {
+	return len(t.hosts) == 0 || len(t.hosts) == checkpoint.MaxHosts || slices.Contains(t.hosts, host)
+}
+
+// String names the transaction.
+func (t *committedTx) String() string {
+	i := t.on[t.answering()[0]]
+	return fmt.Sprintf("the transaction of %s by %s (plan %s)", i.Since.Local().Format(time.DateTime), i.Holder.User, t.plan)
+}
+
+// answering returns the hosts on which the transaction is committed, sorted.
+func (t *committedTx) answering() []string { return slices.Sorted(maps.Keys(t.on)) }
 
 // newestCommitted returns the fabric's newest transaction that is committed on a host; nil if there is none.
 func newestCommitted(reported map[string][]calls.TxInfo, fabric string) *committedTx {
@@ -173,19 +187,31 @@ func (r *run) revertNewest(ctx context.Context, reported map[string][]calls.TxIn
 		return nil, Failed, err
 	}
 	if t == nil {
-		if away := r.unreachable(nil); away != Done {
+		if away := r.unreachable(r.s.Unreachable()); away != Done {
 			r.e.Warn("Nothing was rolled back: no host that answered has a transaction of this fabric to roll back.")
 			return nil, away, nil
 		}
 		return nil, Failed, errors.New("nothing to roll back: no host has an open or committed transaction of this fabric")
 	}
+	away := r.s.Unreachable()
+	maps.DeleteFunc(away, func(host, _ string) bool { return !t.mayBeOn(host) })
+	ending := r.unreachable(away)
+	if ending != Done && !o.HalfLinks {
+		r.e.Warn("%s", r.refusal(t, slices.Sorted(maps.Keys(away))))
+		return nil, ending, nil
+	}
 	shown, err := r.reversals(ctx, t, o)
 	if err != nil {
 		return nil, Failed, err
 	}
-	ending := r.showRollback(t, shown)
+	r.showRollback(t, away, shown)
 	if err := r.mayRollBack(shown, o); err != nil {
 		return nil, Failed, err
+	}
+	if !o.HalfLinks {
+		if changed, err := r.lookAgain(ctx, t, shown, o); changed != Done {
+			return nil, changed, err
+		}
 	}
 	fates, err := r.s.revertEach(ctx, t.on, func(host string, i calls.TxInfo) calls.TxRevert {
 		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, Undo: true, Foreign: o.Foreign, Digest: shown[host].Digest}
@@ -196,11 +222,66 @@ func (r *run) revertNewest(ctx context.Context, reported map[string][]calls.TxIn
 	return fates, ending, err
 }
 
+// refusal says why nothing is rolled back while hosts of the transaction are unreachable.
+func (r *run) refusal(t *committedTx, away []string) string {
+	is := "is also"
+	if len(t.hosts) == 0 || len(t.hosts) == checkpoint.MaxHosts {
+		is = "may also be"
+	}
+	text := fmt.Sprintf("Nothing was rolled back: %s %s on hosts that are unreachable: %s. ", t, is, planner.Names(away))
+	if joints := r.halves(t, away); len(joints) > 0 {
+		text += fmt.Sprintf("A rollback of %s alone can break %s. ", planner.Names(t.answering()), planner.Names(joints))
+	}
+	return text + fmt.Sprintf("Run rollback again once all its hosts are reachable. To roll back %s alone nevertheless, run %s.", planner.Names(t.answering()), r.s.Options.Invocation.Hint("rollback", "-allow=half-links"))
+}
+
+// halves names the links and networks between hosts that are missing and hosts that would be rolled back.
+func (r *run) halves(t *committedTx, missing []string) (out []string) {
+	between := func(of planner.Joint, name string, members []fabric.NICRef) {
+		there := slices.ContainsFunc(members, func(m fabric.NICRef) bool { return slices.Contains(missing, m.Host) })
+		here := slices.ContainsFunc(members, func(m fabric.NICRef) bool { return t.on[m.Host].ID != "" })
+		if there && here {
+			out = append(out, string(of)+" "+name)
+		}
+	}
+	for _, l := range r.s.Fabric.Links {
+		between(planner.OfLink, l.Name, l.Endpoints)
+	}
+	for _, n := range r.s.Fabric.Networks {
+		between(planner.OfNetwork, n.Name, n.Members)
+	}
+	return out
+}
+
+// lookAgain asks all hosts once more, before the first one reverts, whether the rollback would still do what was shown:
+// a host that refuses only when the others have reverted would leave its links with one end rolled back.
+func (r *run) lookAgain(ctx context.Context, t *committedTx, shown map[string]calls.TxReversed, o RollbackOptions) (Ending, error) {
+	now, err := r.reversals(ctx, t, o)
+	var refused *agent.Error
+	if err != nil && !errors.As(err, &refused) && ctx.Err() == nil {
+		r.e.Warn("%v", err)
+		return HostsUnreachable, nil
+	}
+	if err != nil {
+		return Failed, err
+	}
+	var changed []string
+	for _, host := range t.answering() {
+		if now[host].Digest != shown[host].Digest {
+			changed = append(changed, host)
+		}
+	}
+	if len(changed) == 0 {
+		return Done, nil
+	}
+	return Stale, fmt.Errorf("nothing was rolled back: %s changed since the rollback was shown; to see and make what it would do now, run %s", planner.Names(changed), r.s.Options.Invocation.Hint("rollback"))
+}
+
 // reversals asks the hosts what the rollback would do.
 func (r *run) reversals(ctx context.Context, t *committedTx, o RollbackOptions) (map[string]calls.TxReversed, error) {
 	out := map[string]calls.TxReversed{}
 	var mu sync.Mutex
-	err := eachHost(slices.Sorted(maps.Keys(t.on)), func(host string) error {
+	err := eachHost(t.answering(), func(host string) error {
 		rev, err := within(ctx, calls.Reversal, r.s.Fleet, host, calls.TxReversal{ID: t.on[host].ID, Foreign: o.Foreign}, revertPatience)
 		mu.Lock()
 		defer mu.Unlock()
@@ -213,13 +294,12 @@ func (r *run) reversals(ctx context.Context, t *committedTx, o RollbackOptions) 
 	return out, nil
 }
 
-// showRollback shows the rollback as a plan.
-func (r *run) showRollback(t *committedTx, shown map[string]calls.TxReversed) Ending {
-	i := t.on[slices.Sorted(maps.Keys(t.on))[0]]
-	r.e.Note("Rolls back the transaction of %s by %s (plan %s) on %s:", i.Since.Local().Format(time.DateTime), i.Holder.User, t.plan, planner.Names(slices.Sorted(maps.Keys(t.on))))
+// showRollback shows the rollback as a plan. Hosts of the transaction that are away keep it.
+func (r *run) showRollback(t *committedTx, away map[string]string, shown map[string]calls.TxReversed) {
+	r.e.Note("Rolls back %s on %s:", t, planner.Names(t.answering()))
 	r.p = &planner.Plan{Fabric: r.s.Fabric.Name, Invocation: r.s.Options.Invocation, RollsBack: t.plan}
 	var blind []string
-	for _, host := range slices.Sorted(maps.Keys(t.on)) {
+	for _, host := range t.answering() {
 		rev := shown[host]
 		r.p.Hosts = append(r.p.Hosts, planner.HostPlan{Name: host, Actions: planner.RevertActions(host, r.s.Options.Resources.Kinds, rev.Changes, rev.Kept), Management: rev.Management})
 		if rev.Blind {
@@ -231,7 +311,7 @@ func (r *run) showRollback(t *committedTx, shown map[string]calls.TxReversed) En
 	if len(blind) > 0 {
 		notes = append(notes, planner.Names(blind)+": the state at the commit was not stored, so changes that others made since are rolled back with the rest")
 	}
-	for _, host := range slices.Sorted(maps.Keys(t.on)) {
+	for _, host := range t.answering() {
 		if former := t.on[host].Former; former.IsValid() {
 			notes = append(notes, fmt.Sprintf("%s: the host will be reachable at %s", host, former))
 		}
@@ -239,17 +319,16 @@ func (r *run) showRollback(t *committedTx, shown map[string]calls.TxReversed) En
 	if rest := r.leftOut(t); len(rest) > 0 {
 		notes = append(notes, "the transaction also changed "+planner.Names(rest)+", which this rollback leaves out")
 	}
+	missing := slices.Sorted(maps.Keys(away))
+	if joints := r.halves(t, missing); len(joints) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: rolled back at the other ends only, although these hosts are unreachable: %s (-allow=half-links)", planner.Names(joints), planner.Names(missing)))
+	}
 	for _, host := range slices.Sorted(maps.Keys(r.s.Unreachable())) {
 		if !slices.Contains(t.hosts, host) {
 			notes = append(notes, host+": the host does not answer, and may have a newer transaction")
 		}
 	}
-	ending := Done
-	if len(r.s.Unreachable()) > 0 {
-		ending = r.unreachable(t.hosts)
-	}
 	r.e.Plan(r.p, notes)
-	return ending
 }
 
 // leftOut returns the hosts of the transaction that the operator did not choose, or that the files no longer name.

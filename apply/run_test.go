@@ -19,6 +19,7 @@ type heard struct {
 	mu      sync.Mutex
 	lines   []string
 	refusal error
+	asking  func() // what happens while the operator is asked
 }
 
 func (h *heard) say(format string, args ...any) {
@@ -53,6 +54,9 @@ func (h *heard) outcomes(e string, all []HostOutcome) {
 
 func (h *heard) Approve(p *planner.Plan) error {
 	h.say("asked for %d", p.Changes())
+	if h.asking != nil {
+		h.asking()
+	}
 	return h.refusal
 }
 

@@ -125,7 +125,10 @@ func (s *Session) Save(p *planner.Plan) *planner.Saved {
 	declared := *s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and no host needs them
 	o, whole := s.Options, *p
-	whole.Invocation.Flags = slices.Clone(p.Invocation.Flags)
+	whole.Invocation.Flags, whole.LeftOut = slices.Clone(p.Invocation.Flags), slices.Clone(p.LeftOut)
+	for i := range whole.LeftOut {
+		whole.LeftOut[i].Saved = !whole.LeftOut[i].Half
+	}
 	if path, err := filepath.Abs(p.Invocation.Path); err == nil { // apply may run in another directory
 		whole.Invocation.Path = path
 	}
@@ -242,7 +245,8 @@ func (s *Session) leave(inputs []planner.HostInput, stale map[string][]string) *
 	}
 	s.left = planner.Leave(s.Fabric, s.revealing(), inputs, missing)
 	for i := range s.left {
-		s.left[i].Half = s.Options.HalfLinks && (s.saved == nil || s.saved.Plan.Shows(s.left[i]))
+		s.left[i].Saved = s.saved != nil && !s.saved.Plan.Shows(s.left[i])
+		s.left[i].Half = s.Options.HalfLinks && !s.left[i].Saved
 	}
 	p := s.plan(inputs, s.left)
 	s.behind = map[string]bool{}

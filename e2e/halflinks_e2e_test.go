@@ -23,7 +23,7 @@ func TestACableHasTwoEnds(t *testing.T) {
 		}
 		return path
 	}
-	before, after, plan := cable(3000, 1), cable(4200, 2), filepath.Join(dir, "tonight.plan")
+	before, after, plan, half := cable(3000, 1), cable(4200, 2), filepath.Join(dir, "tonight.plan"), filepath.Join(dir, "half.plan")
 	state := labUpFor(t, before)
 	is := func(mtu, probing string) {
 		t.Helper()
@@ -38,13 +38,17 @@ func TestACableHasTwoEnds(t *testing.T) {
 	apply(before).want(t, 0)
 
 	inside(t, state, before, "b", "ip", "link", "set", "mgmt0", "down")
+	try(t, state, "rollback", "-lab", "-auto-approve", before).want(t, 4, "is also on hosts that are unreachable: b. A rollback of a alone can break link rail0", "rollback -allow=half-links")
+	is("3000", "1")
 	apply("-report", filepath.Join(dir, "r.md"), after).want(t, 4, "link rail0: left out, because b is unreachable", "a: the changes of nic.rail0")
 	is("3000", "2")
 	inside(t, state, before, "a", "ping", "-c", "1", "-W", "5", "-M", "do", "-s", "2972", "10.1.0.2")
 	if report, err := os.ReadFile(filepath.Join(dir, "r.md")); err != nil || !strings.Contains(string(report), "link rail0: left out") {
 		t.Errorf("%v\n%s", err, report)
 	}
+	try(t, state, "plan", "-lab", "-out", half, after).want(t, 4, "link rail0: left out")
 	inside(t, state, before, "b", "ip", "link", "set", "mgmt0", "up")
+	apply("-allow=half-links", half).want(t, 4, "save a new plan once the missing hosts are reachable")
 
 	try(t, state, "plan", "-lab", "-out", plan, after).want(t, 0)
 	inside(t, state, before, "b", "ip", "link", "set", "eth1", "mtu", "3500")

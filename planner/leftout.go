@@ -18,6 +18,8 @@ type LeftOut struct {
 	Ends []resource.Addr `json:"ends,omitempty"`
 	// Half says that the other ends are changed nevertheless. The operator has allowed it.
 	Half bool `json:"half,omitempty"`
+	// Saved says that a saved plan leaves it out: to change it, a new plan is needed.
+	Saved bool `json:"saved,omitempty"`
 }
 
 // String names the link or network.

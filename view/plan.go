@@ -151,8 +151,12 @@ func leftOut(plan *planner.Plan) (out []string) {
 		}
 		hosts[what] = append(hosts[what], h.Name)
 	}
+	cure := "to make them nevertheless, run with -allow=half-links"
+	if slices.ContainsFunc(plan.LeftOut, func(l planner.LeftOut) bool { return l.Saved }) {
+		cure = "to make them, save a new plan once the missing hosts are reachable, or plan and apply with -allow=half-links"
+	}
 	for _, what := range waiting {
-		out = append(out, fmt.Sprintf("%s: the changes of %s are left out with it; to make them nevertheless, run with -allow=half-links", planner.Names(hosts[what]), what))
+		out = append(out, fmt.Sprintf("%s: the changes of %s are left out with it; %s", planner.Names(hosts[what]), what, cure))
 	}
 	return out
 }

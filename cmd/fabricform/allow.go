@@ -18,7 +18,7 @@ const (
 	allowManagement   = "management" // changes to the path of the operator's own connection
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
-	allowHalfLinks    = "half-links" // changes at one end of a link whose other end is missing
+	allowHalfLinks    = "half-links" // changes or rolls back one end of a link whose other end is missing
 	allowForeign      = "foreign"    // of rollback: what others changed since
 )
 

@@ -55,8 +55,9 @@ func rollbackCommand(a *app) *cobra.Command {
 		Long: `rollback reverts open transactions of the fabric at once, as their hosts do when the leases expire.
 
 If none is open, it rolls back the newest apply or destroy that was not rolled back, on the hosts of that
-transaction alone. It shows what will change, and asks. Another rollback takes the one before: each host
-keeps the backups of its last five transactions.
+transaction alone. It shows what will change, and asks. If one of these hosts is unreachable, or changes
+before you approve, nothing is rolled back (exit 4 or 5): a link has two ends. Another rollback takes the
+transaction before: each host keeps the backups of its last five transactions.
 
 What others changed since the apply is listed and stays; -allow=foreign rolls it back too.
 
@@ -72,12 +73,13 @@ address.`,
 	a.jsonFlag(c)
 	takeOverFlag(c, &o.TakeOver)
 	c.Flags().BoolVar(&approve, "auto-approve", false, "roll back without asking")
-	c.Flags().StringSliceVar((*[]string)(&allow), "allow", nil, "allow what is refused by default: "+allowForeign+" (roll back what others changed since the apply)")
+	c.Flags().StringSliceVar((*[]string)(&allow), "allow", nil, "allow what is refused by default: "+allowForeign+" (roll back what others changed since the apply), "+
+		allowHalfLinks+" (roll back the hosts that can be rolled back, although others of the transaction are unreachable or change meanwhile)")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := allow.among(allowForeign); err != nil {
+		if err := allow.among(allowForeign, allowHalfLinks); err != nil {
 			return err
 		}
-		o.Foreign, o.Allowed = allow.foreign(), resource.Reboot // a rollback only restores, and shows how that disturbs traffic
+		o.Foreign, o.HalfLinks, o.Allowed = allow.foreign(), allow.halfLinks(), resource.Reboot // a rollback only restores, and shows how that disturbs traffic
 		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
 			return a.finish(apply.Rollback(ctx, s, o, a.events(approve)), "")
 		})(cmd, args)
