@@ -96,6 +96,7 @@ func has(t *testing.T, command string, there map[string]bool) {
 // TestRollbackKeepsWhatOthersChanged: fault 33. What the kernel removed because of our change comes back.
 func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 	h := machine(t)
+	ip(t, "rule add pref 5000 from 10.0.5.1 lookup 78") // before our address is there: nobody changes it
 	before := sorted(t)
 	s := NewStore(quick(t), Now)
 	for _, foreign := range []bool{false, true} {
@@ -104,10 +105,11 @@ func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 			t.Fatal("the state at the commit was not stored")
 		}
 		makeTheirs(t)
+		ip(t, "rule add pref 5001 from 10.0.5.1 lookup 78")
 		b := must[*Backup](t)(s.ReadBackup(tx))
 		b.Foreign = foreign
 		shown := must[Reversal](t)(b.Reverse(t.Context(), h, providers.Kinds()))
-		theirs := []string{"address:  → 10.0.5.9/24", "address:  → 10.0.6.1/24", "route:  → 10.7.0.0/16 via 10.0.0.9 table 254 metric 3 proto 3 dev ff0", "sysctl ipv4.conf.rp_filter: 0 → 2"}
+		theirs := []string{"address:  → 10.0.5.9/24", "address:  → 10.0.6.1/24", "route:  → 10.7.0.0/16 via 10.0.0.9 table 254 metric 3 proto 3 dev ff0", "rule:  → 5001 from 10.0.5.1/32 to 0.0.0.0/0 lookup 78", "sysctl ipv4.conf.rp_filter: 0 → 2"}
 		if d := cmp.Diff(map[bool][]string{false: theirs}[foreign], asText(shown.Kept)); d != "" {
 			t.Error("kept:", d)
 		}
@@ -129,11 +131,12 @@ func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 		}
 		has(t, "addr show dev ff0", map[string]bool{"10.0.5.1/24": false, "10.0.5.9/24": !foreign, "10.0.6.1/24": !foreign, "fd00::1/64": true, "mtu 1500": true})
 		has(t, "route show", map[string]bool{"10.7.0.0/16": !foreign, "10.9.0.0/16": true})
+		has(t, "rule show", map[string]bool{"5000:": true, "5001:": !foreign})
 		if raw, err := os.ReadFile(rpFilter); err != nil || (strings.TrimSpace(string(raw)) == "2") == foreign {
 			t.Errorf("rp_filter is %s, %v", raw, err)
 		}
 		if !foreign {
-			ip(t, "addr del 10.0.5.9/24 dev ff0", "addr del 10.0.6.1/24 dev ff0", "route del 10.7.0.0/16 metric 3")
+			ip(t, "addr del 10.0.5.9/24 dev ff0", "addr del 10.0.6.1/24 dev ff0", "route del 10.7.0.0/16 metric 3", "rule del pref 5001")
 			setRPFilter(t, "0")
 		}
 		if d := cmp.Diff(before, sorted(t)); d != "" {

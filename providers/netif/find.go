@@ -14,11 +14,10 @@ import (
 func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	var found objects
 	on := k.indexes()
-	addrs, err := dump(ctx, r, host.GetAddrs)
-	if err != nil {
+	var err error
+	if found.addrs, err = k.ourAddrs(ctx, r, on); err != nil {
 		return found, err
 	}
-	found.addrs = slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] })
 	neighbours, err := dump(ctx, r, host.GetNeighbours)
 	if err != nil {
 		return found, err
@@ -38,8 +37,13 @@ func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	if err != nil {
 		return found, err
 	}
-	found.rules = k.ourRules(rules, found.addrs)
+	found.rules = k.ourRules(rules)
 	return found, nil
+}
+
+func (k *kept) ourAddrs(ctx context.Context, r host.Reader, on map[int]bool) ([]object, error) {
+	addrs, err := dump(ctx, r, host.GetAddrs)
+	return slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] }), err
 }
 
 func (k *kept) indexes() map[int]bool {
@@ -73,17 +77,17 @@ func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 	})
 }
 
-// addresses returns the addresses of the links, now and at the time of the backup: the kernel removes routes
-// that prefer a source address together with that address.
-func (k *kept) addresses(live []object) map[netip.Addr]bool {
-	out := map[netip.Addr]bool{}
-	for _, o := range live {
-		out[o.local()] = true
-	}
+// sources returns the addresses of the links, now, at the time of the backup and as the atoms name them: the kernel
+// removes routes that prefer a source address together with that address.
+func (k *kept) sources(live []object) map[netip.Addr]bool {
+	out := localAddresses(live)
 	for _, b := range k.Addrs {
 		if o, err := parseObject(host.NewAddr, b); err == nil {
 			out[o.local()] = true
 		}
+	}
+	for _, a := range k.Addresses {
+		out[a] = true
 	}
 	delete(out, netip.Addr{})
 	return out
@@ -91,7 +95,7 @@ func (k *kept) addresses(live []object) map[netip.Addr]bool {
 
 func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object {
 	nexthops, places := map[uint32]bool{}, map[string]bool{}
-	sources := k.addresses(found.addrs)
+	sources := k.sources(found.addrs)
 	for _, o := range found.nexthops {
 		nexthops[o.number(nhaID)] = true
 	}
@@ -111,11 +115,12 @@ func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object 
 	return slices.DeleteFunc(all, func(o object) bool { return !places[o.place()] })
 }
 
-// ourRules returns the rules with a named priority, with a named table, or for an address of a link.
-func (k *kept) ourRules(all, addrs []object) []object {
-	ours := k.addresses(addrs)
+// ourRules returns the rules with a named priority, with a named table, or for an address of the backup. The addresses of
+// the moment do not count: a rule does not depend on its address, and would seem to come and go with it.
+func (k *kept) ourRules(all []object) []object {
+	ours := func(a netip.Addr) bool { return a.IsValid() && slices.Contains(k.Addresses, a) }
 	return slices.DeleteFunc(all, func(o object) bool {
 		return !slices.Contains(k.Priorities, int(o.number(fraPriority))) && !slices.Contains(k.Tables, int(o.table())) &&
-			!ours[o.addr(fraSrc)] && !ours[o.addr(fraDst)]
+			!ours(o.addr(fraSrc)) && !ours(o.addr(fraDst))
 	})
 }

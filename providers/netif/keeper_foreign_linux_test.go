@@ -3,6 +3,8 @@ package netif
 import (
 	"strings"
 	"testing"
+
+	"github.com/fabricform/fabricform/resource"
 )
 
 // TestRestoreLeavesOtherLinksToThemselves: every link has routes of the kernel's in the same places
@@ -43,5 +45,71 @@ addr add 10.9.0.1/24 dev ff2
 				t.Errorf("ff2 has %d of the kernel's routes, wanted %d", n, c.ff2)
 			}
 		})
+	}
+}
+
+// TestRulesOfADeclaredAddressBelongToTheBackup: a rule is there or not, whether or not its address is. One that was there
+// before is no change by another hand, one that came later goes, and rules of further addresses are not touched.
+func TestRulesOfADeclaredAddressBelongToTheBackup(t *testing.T) {
+	h := freshHost(t)
+	run(t, "link set ff1 up\nlink set ff0 up\nrule add pref 5000 from 10.77.1.1 lookup 78\nrule add pref 5001 to 10.77.9.1 lookup 78")
+	part := snapshot(t, h, []resource.Atom{"nic ff0 address 10.77.1.1/30"})
+	now := func() string {
+		raw, err := keeper{}.Again(t.Context(), h, part)
+		must(t, err)
+		items, err := keeper{}.Items(raw)
+		must(t, err)
+		var rules []string
+		for _, i := range items {
+			if i.As.Attribute == "rule" {
+				name, _, _ := strings.Cut(i.Shown, " ")
+				rules = append(rules, name)
+			}
+		}
+		return strings.Join(rules, " ")
+	}
+	for _, step := range []struct{ do, want string }{
+		{"", "5000"},
+		{"addr add 10.77.1.1/30 dev ff0\naddr add 10.77.9.1/30 dev ff0", "5000"},
+		{"rule add pref 6000 from 10.77.1.1 lookup 79\nrule add pref 6001 from 10.77.9.1 lookup 79", "5000 6000"},
+		{"addr del 10.77.1.1/30 dev ff0", "5000 6000"},
+		{"addr add 10.77.1.1/30 dev ff0", "5000 6000"},
+	} {
+		run(t, step.do)
+		if got := now(); got != step.want {
+			t.Errorf("after %q: rules %q, wanted %q", step.do, got, step.want)
+		}
+	}
+	if diffs, err := (keeper{}).Restore(t.Context(), h, part); err != nil || len(diffs) > 0 {
+		t.Errorf("%v\n%s", err, strings.Join(diffs, "\n"))
+	}
+	rules := portrait(t)["-d -j -4 rule"]
+	for pref, want := range map[string]bool{"5000": true, "5001": true, "6000": false, "6001": true} {
+		if strings.Contains(rules, `"priority":`+pref+`,`) != want {
+			t.Errorf("rule %s is there: %v", pref, !want)
+		}
+	}
+}
+
+// TestARuleOfAnAddressThatStaysIsNotTouched: where the NIC had no address, and somebody else gave it one.
+func TestARuleOfAnAddressThatStaysIsNotTouched(t *testing.T) {
+	h := freshHost(t)
+	part := snapshot(t, h, richAtoms[:1])
+	run(t, "addr add 10.77.9.1/30 dev ff0\nrule add pref 6001 from 10.77.9.1 lookup 79")
+	now, err := keeper{}.Again(t.Context(), h, part)
+	must(t, err)
+	items, err := keeper{}.Items(now)
+	must(t, err)
+	theirs := map[string]bool{}
+	for _, i := range items {
+		theirs[i.Key] = i.As.Attribute == "address"
+	}
+	part, _, err = keeper{}.Take(part, now, theirs)
+	must(t, err)
+	if diffs, err := (keeper{}).Restore(t.Context(), h, part); err != nil || len(diffs) > 0 {
+		t.Errorf("%v\n%s", err, strings.Join(diffs, "\n"))
+	}
+	if p := portrait(t); !strings.Contains(p["-d -j addr"], "10.77.9.1") || !strings.Contains(p["-d -j -4 rule"], `"priority":6001,`) {
+		t.Error("the address or its rule is gone")
 	}
 }

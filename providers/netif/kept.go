@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +50,9 @@ type kept struct {
 	Places     []string `json:"places,omitempty"`     // of routes that the atoms name
 	Tables     []int    `json:"tables,omitempty"`     // tables whose rules belong to the backup
 	Priorities []int    `json:"priorities,omitempty"` // of rules that the atoms name
+
+	// Addresses are those that the links had and those that the atoms name. Their rules belong to the backup.
+	Addresses []netip.Addr `json:"addresses"`
 
 	// Mixed is true if Take added objects of others. The kernel's own routes then follow from both.
 	Mixed bool `json:"mixed,omitempty"`
@@ -100,6 +105,12 @@ func takeKept(ctx context.Context, r host.Reader, atoms []resource.Atom) (*kept,
 	if k.Sysctls, err = readSysctls(ctx, r, reached); err != nil {
 		return nil, err
 	}
+	addrs, err := k.ourAddrs(ctx, r, k.indexes())
+	if err != nil {
+		return nil, err
+	}
+	k.Addresses = slices.AppendSeq(append([]netip.Addr{}, k.Addresses...), maps.Keys(localAddresses(addrs)))
+	slices.SortFunc(k.Addresses, netip.Addr.Compare)
 	found, err := k.find(ctx, r)
 	if err != nil {
 		return nil, err
@@ -155,6 +166,9 @@ func decodeKept(raw json.RawMessage) (*kept, objects, error) {
 	was.routes, errs[2] = parseAll(host.NewRoute, k.Routes)
 	was.rules, errs[3] = parseAll(host.NewRule, k.Rules)
 	was.neighbours, errs[4] = parseAll(host.NewNeighbour, k.Neighbours)
+	if k.Addresses == nil { // a backup by an earlier build names none
+		k.Addresses = slices.AppendSeq([]netip.Addr{}, maps.Keys(localAddresses(was.addrs)))
+	}
 	return &k, was, errors.Join(errs[:]...)
 }
 

@@ -35,7 +35,7 @@ func (k *kept) again(ctx context.Context, r host.Reader) (*kept, error) {
 	if k, err = k.renumber(links); err != nil {
 		return nil, err
 	}
-	now := &kept{Version: keptVersion, Names: map[int]string{}, Places: k.Places, Tables: k.Tables, Priorities: k.Priorities}
+	now := &kept{Version: keptVersion, Names: map[int]string{}, Places: k.Places, Tables: k.Tables, Priorities: k.Priorities, Addresses: k.Addresses}
 	if now.Boot, now.Uptime, err = moment(ctx, r); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func FuzzSnapshotIsNotBelieved(f *testing.F) {
 			r.differences(objects, objects)
 		}
 		k.ourNexthops(was.nexthops, k.indexes())
-		k.ourRules(was.rules, was.addrs)
+		k.ourRules(was.rules)
 		k.ourRoutes(was.routes, was, k.indexes())
 	})
 }

@@ -18,7 +18,7 @@ type reached struct {
 	sysctls []string    // paths that the atoms name, and keys that change with them
 }
 
-// reach reads the atoms, and adds their routes, tables and priorities to k.
+// reach reads the atoms, and adds their routes, tables, priorities and addresses to k.
 func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) {
 	snap := &facts.Snapshot{Links: links}
 	var out reached
@@ -32,6 +32,13 @@ func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) 
 				return out, fmt.Errorf("%s: device %s does not exist", a, a.Thing())
 			}
 			named[l.Index] = true
+			if fields[2] == "address" && len(fields) == 4 {
+				p, err := netip.ParsePrefix(fields[3])
+				if err != nil {
+					return out, fmt.Errorf("%s: %w", a, err)
+				}
+				k.Addresses = append(k.Addresses, p.Addr())
+			}
 		case a.Kind() == KindSysctl && len(fields) == 2:
 			out.reachSysctl(a.Thing(), links, named)
 		case a.Kind() == KindPolicyRoute && len(fields) == 6 && fields[1] == "rule":
