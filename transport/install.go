@@ -63,8 +63,13 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 	if err := makePrivate(files, dir); err != nil {
 		return err
 	}
-	if err := c.examine(uid, dir, version, ":"); err != nil {
+	out, err := c.examine(uid, dir, version, `printf "%s\n" "$p"`)
+	if err != nil {
 		return err
+	}
+	// From here on the real path, which nobody else can turn: dir may lead through another user's link.
+	if dir = lastLine(out); !safePath.MatchString(dir) {
+		return fmt.Errorf("its real path %q is not a plain absolute path", neutral(dir))
 	}
 	final := path.Join(dir, "fabricform-"+version)
 	nonce := make([]byte, 8)
@@ -75,12 +80,12 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 	if err := upload(files, tmp, build); err != nil {
 		return errors.Join(err, gone(files, tmp))
 	}
-	err := c.verify(tmp, build.SHA256)
+	err = c.verify(tmp, build.SHA256)
 	if err == nil {
 		err = files.PosixRename(tmp, final)
 	}
 	if err == nil {
-		err = c.examine(uid, dir, version, `"$f" version`)
+		_, err = c.examine(uid, dir, version, `"$f" version`)
 	}
 	if err != nil {
 		return errors.Join(err, gone(files, tmp), gone(files, final))
@@ -120,36 +125,36 @@ type brokenRule struct{ reasons []string }
 
 func (b *brokenRule) Error() string { return strings.Join(b.reasons, "; ") }
 
-// examine checks the directory and the program in it by the rule, and only then runs a shell command. On a file system
-// with noexec, the shell exits with status 126.
-func (c *connection) examine(uid, dir, version, then string) error {
+// examine checks the directory and the program in it by the rule, and only then runs a shell command in it, whose output
+// it returns. On a file system with noexec, the shell exits with status 126.
+func (c *connection) examine(uid, dir, version, then string) (string, error) {
 	out, err := c.output(examine(dir, version, then))
 	var status *ssh.ExitError
 	switch {
 	case err == nil:
-		return nil
+		return out, nil
 	case !errors.As(err, &status):
 	case status.ExitStatus() == 126:
-		return errors.New("the file system does not allow programs to run (noexec)")
+		return "", errors.New("the file system does not allow programs to run (noexec)")
 	case status.ExitStatus() == exitMissing:
-		if broken := parseUnsafe(out, uid, dir); len(broken.reasons) > 0 {
-			return broken
+		if broken := parseUnsafe(out, uid); len(broken.reasons) > 0 {
+			return "", broken
 		}
-		return errors.New("the login user cannot enter it")
+		return "", errors.New("the login user cannot enter it and list all folders above it")
 	}
-	return fmt.Errorf("try helper: %w", err)
+	return "", fmt.Errorf("try helper: %w", err)
 }
 
 // parseUnsafe explains the lines with what breaks the rule, which output of the login shell may precede.
-func parseUnsafe(out, uid, dir string) *brokenRule {
+func parseUnsafe(out, uid string) *brokenRule {
 	b := &brokenRule{}
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimSpace(neutral(line)), " ", 4)
-		if len(f) != 4 || f[0] != unsafe {
+		f := strings.SplitN(strings.TrimSpace(neutral(line)), " ", 5)
+		if len(f) != 5 || f[0] != unsafe {
 			continue
 		}
-		mode, owner, at := f[1], f[2], f[3]
-		switch inside := strings.HasPrefix(at+"/", dir+"/"); {
+		mode, owner, at := f[1], f[2], path.Join(f[4], f[3])
+		switch inside := !strings.HasPrefix(f[3], "./.."); {
 		case inside && owner != uid:
 			b.reasons = append(b.reasons, fmt.Sprintf("%s belongs to user ID %s, not to the login user (%s), and may hold that user's program: remove it as root (rm -r %s)", at, owner, uid, at))
 		case inside:

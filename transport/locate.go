@@ -23,31 +23,36 @@ const unsafe = "fabricform-unsafe"
 
 // rule defines the shell function ours. It holds the one rule for the folder $1 and the program $2 in it: both are
 // private to the login user, and every folder above belongs to root or that user and nobody else can rename what is in
-// it. Otherwise another user could choose what runs as root. It examines the folder's real path, so that no link can be
-// turned later, leaves the program's path in $f, and lists what breaks the rule in $bad. ls prints the same ten
-// characters of a mode everywhere; with an access list, those of the group bound what it grants.
-const rule = `u=$(id -u); ours() { p=$(cd -P "$1" 2>/dev/null && pwd -P) || return 1; f="$p/$2"; q="$p"; set --; if [ -e "$f" ]; then set -- "$f"; fi; ` +
-	`while [ "$q" ]; do set -- "$@" "$q"; q="${q%/*}"; done; ` +
-	`bad=$(LC_ALL=C ls -ldn "$@" | while read -r m n o r; do case "$r" in (*" $p"|*" $f") case "$o $m" in ("$u drwx------"*|"$u -rwx------"*) continue;; esac;; ` +
+// it. Otherwise another user could choose what runs as root. It enters the folder first, and examines and leaves all
+// relative to it, so that whoever renames a folder meanwhile changes nothing. It leaves the real path in $p, and lists
+// what breaks the rule in $bad. What ls does not list breaks it too. ls is found before: PATH may name the current folder.
+// ls prints the same ten characters of a mode everywhere; with an access list, those of the group bound what it grants.
+const rule = `u=$(id -u); ls=$(command -v ls); ours() { bad=; cd -P "$1" 2>/dev/null || return 1; p=$(pwd -P); f="./$2"; q=.; set -- .; if [ -e "$f" ]; then set -- . "$f"; fi; ` +
+	`until [ "$q" -ef / ]; do q="$q/.."; set -- "$@" "$q"; [ -d "$q" ] || break; done; ` +
+	`l=$(LC_ALL=C "$ls" -ldn "$@") || return 1; ` +
+	`bad=$(printf "%s\n" "$l" | { k=$#; while read -r m n o r; do k=$((k-1)); r="${r%% -> *}"; case "$r" in (*" ."|*" $f") case "$o $m" in ("$u drwx------"*|"$u -rwx------"*) continue;; esac;; ` +
 	`(*) case "$o $m" in ("0 d"????-??-*|"0 d"????????[tT]*|"$u d"????-??-*|"$u d"????????[tT]*) continue;; esac;; esac; ` +
-	`printf "` + unsafe + ` %s %s /%s\n" "$m" "$o" "${r#*/}"; done); [ -z "$bad" ]; }; `
+	`printf "` + unsafe + ` %s %s %s %s\n" "$m" "$o" "${r##* }" "$p"; done; [ "$k" = 0 ]; }) && [ -z "$bad" ] && cd -P . && p=$(pwd -P); }; `
 
 // script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs
 // under sh, whatever the login shell is, and first says on both streams that it runs. It contains no single quote, exclamation mark or line break,
 // because csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from
-// the environment. Root on the host may not read a home on another machine, so local folders come first.
+// the environment. Root on the host may not read a home on another machine, so there local folders come first. Otherwise
+// the folder that anybody can make comes last. sudo gets the whole path, which its rules may name and which
+// nobody else can turn once the folder follows the rule.
 func script(version string, sudo bool) string {
-	run := `exec "$f" agent --ssh-connection="$SSH_CONNECTION"`
-	if sudo {
-		run = `exec sudo -n -- "$f" agent --ssh-connection="$SSH_CONNECTION"`
-	}
 	program := "fabricform-" + version
-	return `sh -c 'echo "` + shellRan + ` ${SHELL##*/}"; echo "` + shellRan + `" >&2; ` + rule + `for d in "/var/tmp/fabricform-$u" "/run/user/$u/fabricform" "$HOME/.cache/fabricform"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + `; then ` + run +
-		`; fi; done; case "$(stat -f -c %T "$HOME" 2>/dev/null)" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote;; (*) h=local;; esac; ` +
+	run := "exec ./" + program
+	if sudo {
+		run = `exec sudo -n -- "$p/` + program + `"`
+	}
+	return `sh -c 'echo "` + shellRan + ` ${SHELL##*/}"; echo "` + shellRan + `" >&2; ` + rule + `own="$HOME/.cache/fabricform" tmp="/var/tmp/fabricform-$u" session="/run/user/$u/fabricform"; ` +
+		`case "$(stat -f -c %T "$HOME" 2>/dev/null)" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote; set -- "$session" "$tmp" "$own";; (*) h=local; set -- "$own" "$session" "$tmp";; esac; ` +
+		`for d in "$@"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + ` && [ -x "$f" ]; then ` + run + ` agent --ssh-connection="$SSH_CONNECTION"; fi; done; cd /; ` +
 		`printf "` + missing + ` %s %s %s %s %s\n" "$(uname -s)" "$(uname -m)" "$u" "$h" "$HOME"; exit 97'`
 }
 
-// examine returns the shell line that checks a folder by the rule, and then does something with the program. The folder
+// examine returns the shell line that checks a folder by the rule, and then does something in it. The folder
 // contains only characters that safePath allows.
 func examine(dir, version, then string) string {
 	return `sh -c '` + rule + `ours "` + dir + `" fabricform-` + version + ` || { printf "%s\n" "$bad"; exit 97; }; ` + then + `'`

@@ -109,6 +109,100 @@ func TestTheStartScriptRunsNobodyElsesProgram(t *testing.T) {
 	}
 }
 
+// TestAFolderRenamedWhileItIsListedIsNotUsed: the owner of a folder can rename it between its check and its use, and
+// show nothing or another folder to the check.
+func TestAFolderRenamedWhileItIsListedIsNotUsed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to give a folder to another user")
+	}
+	const version = "00000000000000aa"
+	lister, err := exec.LookPath("ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{"nothing", "another folder"} {
+		for _, shell := range []string{"dash", "bash"} { // whichever of them this machine has; busybox has an ls of its own
+			at, err := exec.LookPath(shell)
+			if err != nil {
+				continue
+			}
+			home, tools := t.TempDir(), t.TempDir()
+			folder := filepath.Join(home, ".cache", "fabricform")
+			ran, listed := filepath.Join(home, "ran"), filepath.Join(home, "listed")
+			ls := "#!/bin/sh\n: > " + listed + "\nmv " + folder + " " + folder + ".away\nmv " + folder + ".shown " + folder + " 2>/dev/null\n" +
+				lister + " \"$@\"\nstatus=$?\nmv " + folder + " " + folder + ".shown 2>/dev/null\nmv " + folder + ".away " + folder + "\nexit $status\n"
+			folders := []string{folder}
+			if shown != "nothing" {
+				folders = append(folders, folder+".shown")
+			}
+			for _, f := range folders {
+				if err := os.MkdirAll(f, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(f, "fabricform-"+version), []byte("#!/bin/sh\n: > "+ran+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chown(folder, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(tools, "ls"), []byte(ls), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(tools, "sudo"), []byte("#!/bin/sh\nshift 2\nexec \"$@\"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(at, filepath.Join(tools, "sh")); err != nil {
+				t.Fatal(err)
+			}
+			for what, line := range map[string]string{"start": script(version, false), "start with sudo": script(version, true), "install": examine(folder, version, `"$f" version`)} {
+				cmd := exec.Command("sh", "-c", line)
+				cmd.Path = filepath.Join(tools, "sh")
+				cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH")}
+				out, err := cmd.Output()
+				if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != exitMissing {
+					t.Errorf("%s, %s, %s is shown: %q, %v", shell, what, shown, out, err)
+				}
+				if _, err := os.Stat(ran); err == nil {
+					t.Errorf("%s, %s, %s is shown: the other user's program ran", shell, what, shown)
+				}
+				if err := os.Remove(listed); err != nil {
+					t.Errorf("%s, %s, %s is shown: it was not listed: %v", shell, what, shown, err)
+				}
+				_ = os.Remove(ran)
+			}
+		}
+	}
+}
+
+// TestWhatIsNotListedIsNotUsed: a path that ls did not list was not examined, whatever the reason.
+func TestWhatIsNotListedIsNotUsed(t *testing.T) {
+	const version = "00000000000000aa"
+	lister, err := exec.LookPath("ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, runs := range map[string]bool{lister + ` "$@"`: true, "exit 0": false, lister + ` "$@"; exit 1`: false, lister + ` "$@" | sed 1d`: false} {
+		home, tools := t.TempDir(), t.TempDir()
+		folder := filepath.Join(home, ".cache", "fabricform")
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for path, text := range map[string]string{filepath.Join(folder, "fabricform-"+version): "exit 0", filepath.Join(tools, "ls"): text} {
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, line := range []string{script(version, false), examine(folder, version, `"$f" version`)} {
+			cmd := exec.Command("sh", "-c", line)
+			cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH")}
+			if out, err := cmd.Output(); (err == nil) != runs {
+				t.Errorf("%s: %q, %v", text, out, err)
+			}
+		}
+	}
+}
+
 // TestAHelperThatArrivedDamagedIsNotRun: the host hashes what it has before anything in it runs.
 func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
