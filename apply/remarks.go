@@ -30,10 +30,10 @@ func (f *Fleet) reported(host string, all []calls.TxInfo) {
 
 // remark adds to a plan what must be known about its hosts before they are changed.
 func (s *Session) remark(p *planner.Plan) {
-	about := s.remarks()
+	about, open := s.remarks(), s.open()
 	for i := range p.Hosts {
 		h := &p.Hosts[i]
-		h.Notes = append(h.Notes, about[h.Name]...)
+		h.Notes = slices.Concat(h.Notes, about[h.Name], open[h.Name])
 		if len(h.Actions) > 0 && s.known[h.Name].alone {
 			h.Notes = append(h.Notes, "without systemd, one process alone guards the rollback. If it is killed as well, the host reverts when fabricform next reads it")
 		}
@@ -41,9 +41,28 @@ func (s *Session) remark(p *planner.Plan) {
 }
 
 // Remarks returns what must be known about earlier transactions, for commands that show no plan.
-func (s *Session) Remarks() []string {
+func (s *Session) Remarks() []string { return notesOf(s.remarks()) }
+
+// OpenTransactions says which transactions were open when the hosts were read, for commands that only read them.
+func (s *Session) OpenTransactions() []string { return notesOf(s.open()) }
+
+func (s *Session) open() map[string][]string {
+	out := map[string][]string{}
+	s.Fleet.mu.Lock()
+	defer s.Fleet.mu.Unlock()
+	for name, h := range s.hosts {
+		for _, i := range h.transactions {
+			if i.State.Open() {
+				out[name] = append(out[name], Describe(i, s.invocation))
+			}
+		}
+	}
+	return out
+}
+
+// notesOf returns remarks as a plan prints them.
+func notesOf(about map[string][]string) []string {
 	var p planner.Plan
-	about := s.remarks()
 	for _, host := range slices.Sorted(maps.Keys(about)) {
 		p.Hosts = append(p.Hosts, planner.HostPlan{Name: host, Notes: about[host]})
 	}

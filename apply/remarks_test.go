@@ -2,9 +2,11 @@ package apply
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/checkpoint"
@@ -53,8 +55,8 @@ func TestADeathBetweenTwoCommitsIsTold(t *testing.T) {
 					y.state = t.TempDir()
 				}
 				s := Open(t.Context(), y.fabric, y.options())
-				notes := strings.Join(s.Propose(t.Context()).Notes(), "\n")
-				remarks := strings.Join(s.Remarks(), "\n")
+				notes := strings.Join(slices.Sorted(slices.Values(s.Propose(t.Context()).Notes())), "\n")
+				remarks := strings.Join(slices.Sorted(slices.Values(slices.Concat(s.Remarks(), s.OpenTransactions()))), "\n")
 				s.Close()
 				if notes != remarks || c.says == "" && notes != "" || !strings.Contains(notes, c.says) || c.says != "" && !strings.Contains(notes, asked) {
 					t.Errorf("a plan says\n%s\nand another command\n%s", notes, remarks)
@@ -100,6 +102,25 @@ func TestAPlanSaysWhatEarlierClientsLeft(t *testing.T) {
 			if strings.Count(notes, want) != 1 {
 				t.Errorf("%q is missing in\n%s", want, notes)
 			}
+		}
+	})
+}
+
+// TestAPlanTellsOfAnOpenTransaction: what it sets is not there to stay.
+func TestAPlanTellsOfAnOpenTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Prepared, Holder: checkpoint.Holder{User: "bert@desk", From: "192.0.2.1"}, Left: 9 * time.Minute}
+		s := Open(t.Context(), y.fabric, y.options())
+		defer s.Close()
+		notes := strings.Join(s.Propose(t.Context()).Notes(), "\n")
+		for _, want := range []string{"b: ", `a transaction of fabric "f" is open, by bert@desk from 192.0.2.1`, "the host reverts automatically in 9m0s"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%q is missing in %q", want, notes)
+			}
+		}
+		if told := strings.Join(s.OpenTransactions(), "\n"); told != notes {
+			t.Errorf("a plan says\n%s\nand another command\n%s", notes, told)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/checkpoint"
+	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/planner"
 )
 
@@ -150,12 +151,16 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 
 // takeAgain takes the sensitive values of a saved plan from the files that were planned. The plan has only their hashes.
 func (a *app) takeAgain(saved *planner.Saved, path string) error {
-	a.inputs = append(inputsOf(saved.Plan.Invocation), a.inputs...)
+	given := a.inputs
+	a.inputs = append(inputsOf(saved.Plan.Invocation), given...)
 	from := saved.Plan.Invocation.Path
 	f, err := a.load(from)
 	if err != nil {
 		a.err.Errorf("nothing was changed: %s has no sensitive values; they are taken from %s, -var, -var-file and the environment", path, from)
 		return err
+	}
+	if slices.ContainsFunc(given, func(in config.Input) bool { return in.File == "" && !slices.Contains(f.Sensitive, varName(in)) }) {
+		return a.noChoice(path, false)
 	}
 	if err := saved.Fabric.Take(f.Secrets); err != nil {
 		return fmt.Errorf("nothing was changed: %w; plan again, or give the value that was planned (in %s, with -var or -var-file, or in the environment)", err, from)

@@ -37,7 +37,7 @@ It can record only Soft-RoCE packets: those of an RDMA card bypass the kernel.`,
 		if o.Test, o.Link = perftest.Test(test), args[1]; !o.Test.Valid() {
 			return fmt.Errorf("unknown -test %s; use one of %v", test, perftest.Tests())
 		}
-		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 			c, err := apply.RecordCapture(ctx, s, o, a.events(false))
 			if errors.Is(err, apply.ErrUnreachable) {
 				return &exit{code: exitUnreachable, err: err}

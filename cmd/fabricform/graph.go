@@ -34,7 +34,7 @@ func graphCommand(a *app) *cobra.Command {
 			}
 			return a.out.Raw([]byte(view.Topology(f).Text(format)))
 		}
-		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 			p := s.Plan(ctx)
 			if err := a.out.Raw([]byte(view.Order(p).Text(format))); err != nil {
 				return err

@@ -18,7 +18,7 @@ func historyCommand(a *app) *cobra.Command {
 		Example: "  fabricform history my-fabric/\n  fabricform history -host gpu03 my-fabric/",
 	}
 	a.fleetFlags(c)
-	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
+	c.RunE = a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
 		if list := applies(s.Fabric.Name, s.Records()); !a.unseen(s, p.Unreachable(), "what was applied is not known") {
 			a.out.History(list, amongAnswers(p.Unreachable()))

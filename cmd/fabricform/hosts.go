@@ -108,6 +108,17 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 	}
 }
 
+// readingHosts is onHosts of a command that changes nothing: it tells of open transactions, too.
+func (a *app) readingHosts(do func(ctx context.Context, s *apply.Session) error) func(*cobra.Command, []string) error {
+	return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		err := do(ctx, s)
+		for _, l := range s.OpenTransactions() {
+			a.err.Linef("! %s", l)
+		}
+		return err
+	})
+}
+
 // session returns the options to reach the hosts of a fabric that was named like this.
 func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOptions, error) {
 	id, err := buildID()
@@ -163,28 +174,37 @@ func (w *warnings) print(to *view.Printer) {
 	}
 }
 
-// invocation returns how the fabric was named on the command line, without sensitive variables: a command with a false
-// value would run with it, and one without asks for the variable.
+// invocation returns how the fabric was named on the command line, with … for sensitive values.
 func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
 	i := fabric.Invocation{Path: path, Flags: a.labFlag()}
 	for _, in := range a.inputs {
-		name, _, _ := strings.Cut(in.Var, "=") // spaces around the name are allowed
-		switch {
+		switch name := varName(in); {
 		case in.File != "":
 			i.Flags = append(i.Flags, "-var-file="+in.File)
-		case !slices.Contains(f.Sensitive, strings.TrimSpace(name)):
+		case !slices.Contains(f.Sensitive, name):
 			i.Flags = append(i.Flags, "-var="+in.Var)
+		case !slices.Contains(i.Flags, hiddenVar(name)):
+			i.Flags = append(i.Flags, hiddenVar(name))
 		}
 	}
 	return i
 }
+
+// varName returns the name of a variable that -var sets; spaces around it are allowed.
+func varName(in config.Input) string {
+	name, _, _ := strings.Cut(in.Var, "=")
+	return strings.TrimSpace(name)
+}
+
+// hiddenVar is -var of a sensitive variable in commands that are shown: the operator puts the value in.
+func hiddenVar(name string) string { return "-var=" + name + "=…" }
 
 // inputsOf returns the values that an invocation named.
 func inputsOf(i fabric.Invocation) (out []config.Input) {
 	for _, flag := range i.Flags {
 		if file, is := strings.CutPrefix(flag, "-var-file="); is {
 			out = append(out, config.Input{File: file})
-		} else if v, is := strings.CutPrefix(flag, "-var="); is {
+		} else if v, is := strings.CutPrefix(flag, "-var="); is && !strings.HasSuffix(v, "=…") {
 			out = append(out, config.Input{Var: v})
 		}
 	}
@@ -267,7 +287,7 @@ func (e events) Approve(p *planner.Plan) error {
 		question = "Roll back? Type \"yes\" to make these changes: "
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to apply without asking")
+		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to make the changes without asking")
 	}
 	fmt.Fprint(os.Stderr, "\n"+question)
 	return e.answer(os.Stdin)

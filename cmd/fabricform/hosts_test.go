@@ -40,7 +40,10 @@ func TestALabHasOneTokenStore(t *testing.T) {
 func TestCommandsInMessagesHideSensitiveVariables(t *testing.T) {
 	a := &app{inputs: []config.Input{{Var: "psk = hunter2"}, {Var: "psk=hunter2"}, {Var: "mtu=9000"}, {File: "site.fabricvars"}}}
 	got := a.invocation(&fabric.Fabric{Sensitive: []string{"psk"}}, "f.hcl").Hint("plan")
-	if want := "`fabricform plan -var=mtu=9000 -var-file=site.fabricvars f.hcl`"; got != want {
+	if got := inputsOf(a.invocation(&fabric.Fabric{Sensitive: []string{"psk"}}, "f.hcl")); len(got) != 2 {
+		t.Errorf("a placeholder counts as a value: %+v", got)
+	}
+	if want := "`fabricform plan -var=psk=… -var=mtu=9000 -var-file=site.fabricvars f.hcl`"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

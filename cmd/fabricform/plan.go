@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,7 @@ func planCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("save plan: %w", err)
 			}
-			notes = append(notes, "Saved. To make exactly these changes, run "+a.ofPlan(out)+".")
+			notes = append(notes, "Saved. To make exactly these changes, run "+a.ofPlan(s.Fabric, out)+".")
 		}
 		if err := a.printPlan(p, notes, markdown); err != nil {
 			return err
@@ -78,8 +79,14 @@ func putPlan(path string, text []byte) error {
 }
 
 // ofPlan returns the command that applies a saved plan to the hosts that the flags select.
-func (a *app) ofPlan(file string) string {
-	return fabric.Invocation{Flags: a.labFlag(), Path: file}.Hint("apply")
+func (a *app) ofPlan(f *fabric.Fabric, file string) string {
+	i := fabric.Invocation{Flags: a.labFlag(), Path: file}
+	for _, in := range a.inputs {
+		if flag := hiddenVar(varName(in)); f.HasSensitive() && slices.Contains(f.Sensitive, varName(in)) && !slices.Contains(i.Flags, flag) {
+			i.Flags = append(i.Flags, flag)
+		}
+	}
+	return i.Hint("apply")
 }
 
 // printPlan prints a plan as text, JSON or Markdown.

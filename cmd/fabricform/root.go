@@ -164,6 +164,9 @@ func onlySubcommands(c *cobra.Command) {
 // fabricFlags are the flags of every command that reads a fabric.
 func (a *app) fabricFlags(c *cobra.Command) {
 	c.Flags().Func("var", "set a variable: `name=value`; may be repeated", func(s string) error {
+		if strings.HasSuffix(s, "=…") { // pasted from a command in a message
+			return errors.New("write the sensitive value in the place of …")
+		}
 		a.inputs = append(a.inputs, config.Input{Var: s})
 		return nil
 	})

@@ -125,3 +125,57 @@ func TestASavedPlanIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestASavedPlanTakesSensitiveValuesAlone: the hint names them, and any other value is refused, as for a plan without them.
+func TestASavedPlanTakesSensitiveValuesAlone(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // no lab is up
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	from, path := filepath.Join(dir, "f.hcl"), filepath.Join(dir, "p.plan")
+	const text = `fabric "f" {
+}
+nccl {
+  env = { NCCL_DEBUG_FILE = "/tmp/${var.token}" }
+}
+variable "token" {
+  type      = string
+  sensitive = true
+}
+variable "mtu" {
+  type    = number
+  default = 9000
+}
+host "a" {
+  address = "192.0.2.1"
+}
+`
+	if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app := func() *app { return &app{out: view.New(io.Discard), err: view.New(os.Stderr)} }
+	a := app()
+	a.lab, a.inputs = ownLab, []config.Input{{Var: "token=hunter2"}, {Var: "mtu=1400"}}
+	f, err := a.load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.ofPlan(f, "P"), "`fabricform apply -lab -var=token=… P`"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	saved := planner.Saved{ID: "1", Build: build, Created: time.Now(), Source: "s", Fabric: f, Plan: &planner.Plan{Fabric: "f", Invocation: a.invocation(f, from)}}
+	for given, want := range map[string]string{"token=hunter2": "", "mtu=1400": "is a saved plan: its hosts and its values are fixed", "token=other": "is not the one that was planned"} {
+		a := app()
+		a.inputs = []config.Input{{Var: "token=hunter2"}, {Var: given}}
+		if err := a.takeAgain(&saved, path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+	root := rootCommand(app())
+	root.SetArgs(longFlags([]string{"plan", "-var=token=…", from}))
+	if err := root.Execute(); err == nil || !strings.Contains(err.Error(), "write the sensitive value in the place of …") {
+		t.Error(err)
+	}
+}

@@ -27,7 +27,7 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 	c.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON, one object per host; for a saved plan, lines of JSON as plan does")
 	c.Flags().BoolVar(&markdown, "markdown", false, "print a saved plan as Markdown for a pull request")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
-	facts := a.onHosts(func(ctx context.Context, s *apply.Session) error {
+	facts := a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
 		seen, records := s.Facts(), s.Records()
 		for _, h := range s.Fabric.Hosts {

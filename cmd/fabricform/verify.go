@@ -39,7 +39,7 @@ configuration persists. A host that was never changed is only compared with the 
 		if err != nil {
 			return err
 		}
-		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
+		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 			o := apply.VerifyOptions{Only: checks, Link: a.Link, AfterReboot: afterReboot}
 			return a.finish(apply.Verify(ctx, s, o, a.events(false)), report)
 		})(cmd, args)
