@@ -1153,6 +1153,11 @@ func TestRollbackAsksBeforeItChangesAnything(t *testing.T) {
 		}
 		y.heard.refusal = errors.New("nothing was changed: no")
 		nothing("refused", y.rollback(t.Context(), RollbackOptions{}), "nothing was changed: no")
+		for _, h := range y.hosts { // all that differs is of somebody else
+			h.reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Kept: []resource.Change{{Attribute: "value", From: "2", To: "5", Atom: "toy r0 value"}}}}
+		}
+		nothing("nothing left to revert", y.rollback(t.Context(), RollbackOptions{}), "nothing was changed: no")
+		y.hosts["a"].reversed = calls.TxReversed{}
 		y.heard.refusal = nil
 		lost := resource.Change{Attribute: "route", From: "10.9.0.0/16", Atom: "route 254 10.9.0.0/16 0"}
 		y.hosts["b"].reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Changes: []resource.Change{lost}, Overwritten: []resource.Change{lost}}}

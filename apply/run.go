@@ -204,7 +204,7 @@ func (r *run) notePending(ctx context.Context) {
 
 // approve asks for approval of the plan. The error says why it must not be applied.
 func (r *run) approve(p *planner.Plan) error {
-	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 {
+	if err := disruptive(p, r.o.Allowed); err != nil || p.Changes() == 0 && p.RollsBack == "" {
 		return err
 	}
 	return r.e.Approve(p)

@@ -64,7 +64,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	case len(problems) > 0:
 		p.Linef("%s %s: correct the files or the hosts before you apply.", p.bad("Plan refused."), Count(len(problems), "problem"))
 	case changes == 0 && plan.RollsBack != "":
-		p.Linef("%s the hosts that answered are as before the apply.", p.good("✓ No changes:"))
+		p.Linef("%s nothing of this transaction is left to revert on the hosts that answered.", p.good("✓ No changes:"))
 	case changes == 0 && len(unreachable)+len(stale) == 0:
 		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
 	case changes == 0:

@@ -82,6 +82,12 @@ path rail:h02-h09
 // TestAPlanPromisesNothingOfHostsThatItDoesNotCover: in text and in Markdown.
 func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
 	read, away := planner.HostPlan{Name: "a", Unchanged: 4}, planner.HostPlan{Name: "b", Unreachable: "no route to host"}
+	kept := planner.HostPlan{Name: "d", Actions: []planner.Action{{Op: planner.Revert, Kept: []resource.Change{{Attribute: "mtu", From: "9000", To: "1400"}}}}}
+	var rollback bytes.Buffer
+	New(&rollback).Plan(&planner.Plan{RollsBack: "p", Hosts: []planner.HostPlan{kept}}, nil)
+	if s := rollback.String(); !strings.Contains(s, "mtu was changed by someone else since (9000 → 1400), and is kept\n") || !strings.Contains(s, "No changes: nothing of this transaction is left to revert") || strings.Contains(s, "as before") {
+		t.Errorf("a rollback with nothing to revert says\n%s", s)
+	}
 	moved := planner.HostPlan{Name: "c", Stale: []string{"nic.rail0: planned mtu 1500 → 9000; now it would be mtu 2000 → 9000"}}
 	for _, c := range []struct {
 		hosts      []planner.HostPlan

@@ -285,6 +285,9 @@ func (e events) Approve(p *planner.Plan) error {
 	question := "Apply these changes? Type \"yes\" to apply: "
 	if p != nil && p.RollsBack != "" {
 		question = "Roll back? Type \"yes\" to make these changes: "
+		if p.Changes() == 0 {
+			question = "Mark the transaction as rolled back? Type \"yes\" to do so: "
+		}
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to make the changes without asking")
