@@ -122,7 +122,7 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 	if err != nil {
 		return nil, err
 	}
-	resource.Hide(m.before, m.committed, m.now, to)
+	resource.Hide(m.before, m.prepared, m.committed, m.now, to)
 	for _, key := range slices.Sorted(maps.Keys(m.keys())) {
 		was, is := m.now[key], to[key]
 		for _, i := range []*resource.Item{was, is} {
