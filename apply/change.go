@@ -15,7 +15,7 @@ import (
 // commit, or all roll back.
 func (r *run) change(ctx context.Context) (Ending, error) {
 	if r.p.Changes() == 0 && !r.p.Forgets() {
-		return Done, r.enrol(ctx)
+		return Done, withInterrupt(ctx, r.enrol(ctx))
 	}
 	baseline := r.baseline(ctx)
 	r.e.Progress("opening a transaction on %s", countHosts(countActing(r.p)))

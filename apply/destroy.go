@@ -56,6 +56,9 @@ func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, asked
 	s := Open(ctx, f, o)
 	defer s.Close()
 	known := s.Plan(ctx).Vanished
+	if err := Interrupted(ctx); err != nil {
+		return nil, err
+	}
 	whole := *f
 	for _, name := range asked {
 		i := slices.IndexFunc(known, func(m resource.Member) bool { return m.Name == name })

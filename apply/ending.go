@@ -74,9 +74,9 @@ type Events interface {
 	Approve(p *planner.Plan) error
 }
 
-// warn reports an error that does not stop the run.
+// warn reports an error that does not stop the run, unless an interrupt caused it.
 func warn(e Events, err error) {
-	if err != nil {
+	if err = found(err); err != nil {
 		e.Warn("warning: %v", err)
 	}
 }

@@ -564,6 +564,14 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.commit", cancel) }},
 		{name: "an interrupt in the histories", ending: Done, values: "22", fates: "a committed, b committed",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "enrol", cancel) }},
+		{name: "an interrupt before the live checks", options: Options{CheckRollback: true}, ending: Failed, values: "22", fates: "a committed, b committed", says: "interrupted; the changes are committed, but not verified: run `fabricform verify -lab -var=n=1 f.hcl`",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "enrol", cancel) }},
+		{name: "an interrupt before the plan", ending: Failed, values: "11", says: "interrupted; nothing was changed",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.finish", cancel) }},
+		{name: "an interrupt while the hosts are read", ending: Failed, values: "11", says: "interrupted; nothing was changed",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "snapshot", cancel) }},
+		{name: "an interrupt while hosts are asked whether they are ready", ending: Failed, values: "11", says: "nothing was changed on any host: interrupted",
+			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.ready", cancel) }},
 		{name: "an interrupt while all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].fails["act"] = broken
@@ -608,6 +616,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					c.set(y, cancel)
 				}
 				r := y.run(ctx, c.options)
+				time.Sleep(time.Second) // late answers end
 				synctest.Wait()
 				if r.Ending != c.ending {
 					t.Errorf("ending %d, want %d: %v", r.Ending, c.ending, r.Err)

@@ -67,6 +67,15 @@ func found(err error) error {
 
 var errInterrupted = errors.New("interrupted")
 
+// Interrupted returns an error if there was an interrupt. It is for callers that have changed nothing: what they read is
+// cut short, and hosts that answer count as unreachable.
+func Interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return errors.New("interrupted; nothing was changed")
+}
+
 // plannedHosts returns the hosts that a plan covers, and whether it changes them. A host that changed since the plan was
 // saved is skipped.
 func plannedHosts(p *planner.Plan) map[string]bool {

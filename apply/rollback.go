@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (r *run) rollback(ctx context.Context, o RollbackOptions) (Ending, error) {
 		}
 	}
 	reported, err := r.s.Transactions(ctx)
-	if err != nil {
+	if err = cmp.Or(Interrupted(ctx), err); err != nil {
 		return Failed, err
 	}
 	before := endedIn(reported) // hosts that have already reverted get no fate below
@@ -182,6 +183,9 @@ func pruned(t *committedTx, fabric string, reported map[string][]calls.TxInfo, r
 // revertNewest shows the rollback of the newest committed transaction, asks, and makes it.
 func (r *run) revertNewest(ctx context.Context, reported map[string][]calls.TxInfo, o RollbackOptions) (map[string]HostOutcome, Ending, error) {
 	r.s.Plan(ctx) // reads the histories
+	if err := Interrupted(ctx); err != nil {
+		return nil, Failed, err
+	}
 	t := newestCommitted(reported, r.s.Fabric.Name)
 	if err := pruned(t, r.s.Fabric.Name, reported, r.s.Records()); err != nil {
 		return nil, Failed, err
@@ -289,7 +293,7 @@ func (r *run) reversals(ctx context.Context, t *committedTx, o RollbackOptions) 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("nothing was rolled back: %w", err)
+		return nil, cmp.Or(Interrupted(ctx), fmt.Errorf("nothing was rolled back: %w", err))
 	}
 	return out, nil
 }
@@ -409,6 +413,9 @@ func (f *Fleet) revertEach(ctx context.Context, on map[string]calls.TxInfo, ask 
 		fates[host] = o
 		return nil
 	})
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(fmt.Errorf("interrupted; not every host has answered whether it rolled back: run %s", f.invocation.Hint("pending")), found(err))
+	}
 	if len(held.Hosts) > 0 {
 		err = errors.Join(held, err)
 	}

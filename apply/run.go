@@ -105,11 +105,14 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 	for _, host := range slices.Sorted(maps.Keys(ended)) {
 		r.e.Warn("host %s: %s.", host, describeEnd(ended[host]))
 	}
-	if err != nil {
+	if err = cmp.Or(Interrupted(ctx), err); err != nil {
 		return Failed, err
 	}
 	var inputs []planner.HostInput
 	r.p, inputs = r.s.propose(ctx)
+	if err := Interrupted(ctx); err != nil {
+		return Failed, err
+	}
 	warn(r.e, r.s.recordParted(ctx, r.p.Roster))
 	if r.s.saved != nil {
 		if err := r.bind(r.s.saved, inputs); err != nil {
@@ -183,6 +186,13 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return ending, nil
 	}
 	proof, results := r.s.prove(ctx, VerifyOptions{}, nil, r.e)
+	if ctx.Err() != nil {
+		text := "interrupted; the fabric was not verified"
+		if len(committed) > 0 {
+			text = "interrupted; the changes are committed, but not verified"
+		}
+		return max(ending, proof), fmt.Errorf("%s: run %s", text, r.s.Options.Invocation.Hint("verify"))
+	}
 	r.report.Results = results
 	proof, err = r.acceptance(ctx, proof, committed)
 	return max(ending, proof), err

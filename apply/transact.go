@@ -100,7 +100,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("nothing was changed on any host: %w", err)
+		return nil, fmt.Errorf("nothing was changed on any host: %w", orInterrupted(ctx, err))
 	}
 	if len(held.Hosts) > 0 {
 		return nil, held

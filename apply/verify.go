@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,9 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 		booted = afterReboot(p, s.Records(), s.Facts())
 	}
 	ending, results := s.prove(ctx, o, booted, e)
+	if ctx.Err() != nil {
+		return r.end(ending, errors.New("interrupted; the fabric was not verified"))
+	}
 	if !slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Skip }) {
 		ending = max(ending, CheckFailed) // nothing was verified
 	}
@@ -51,7 +55,8 @@ func (s *Session) omitsHost(host string) string {
 	return "its settings depend on what was not applied"
 }
 
-// prove runs the live checks and reports their results after those in already.
+// prove runs the live checks and reports their results after those in already. After an interrupt it reports none: checks
+// that were cut short look like failed ones.
 func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
 	unreachable := s.Unreachable()
 	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut, OmitPath: s.omitsPath, OmitHost: s.omitsHost, Invocation: s.Options.Invocation,
@@ -60,15 +65,15 @@ func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validato
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()
 	}
 	results := append(already, validators.Run(ctx, s.Fabric, s.Fleet, vo)...)
+	if ctx.Err() != nil {
+		return Failed, nil
+	}
 	part := o.Link != "" || slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return s.LeftOut(h.Name) })
 	e.Results(results, part)
 	ending := Done
 	if len(unreachable) > 0 {
 		e.Unreachable(unreachable)
 		ending = HostsUnreachable
-	}
-	if ctx.Err() != nil {
-		ending = max(ending, Failed)
 	}
 	for _, r := range results {
 		if r.Verdict == validators.Fail {

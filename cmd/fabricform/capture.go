@@ -39,6 +39,9 @@ It can record only Soft-RoCE packets: those of an RDMA card bypass the kernel.`,
 		}
 		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 			c, err := apply.RecordCapture(ctx, s, o, a.events(false))
+			if err := apply.Interrupted(ctx); err != nil {
+				return err
+			}
 			if errors.Is(err, apply.ErrUnreachable) {
 				return &exit{code: exitUnreachable, err: err}
 			}

@@ -36,6 +36,9 @@ func graphCommand(a *app) *cobra.Command {
 		}
 		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 			p := s.Plan(ctx)
+			if err := apply.Interrupted(ctx); err != nil {
+				return err
+			}
 			if err := a.out.Raw([]byte(view.Order(p).Text(format))); err != nil {
 				return err
 			}

@@ -20,6 +20,9 @@ func historyCommand(a *app) *cobra.Command {
 	a.fleetFlags(c)
 	c.RunE = a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
+		if err := apply.Interrupted(ctx); err != nil {
+			return err
+		}
 		if list := applies(s.Fabric.Name, s.Records()); !a.unseen(s, p.Unreachable(), "what was applied is not known") {
 			a.out.History(list, amongAnswers(p.Unreachable()))
 		}

@@ -66,7 +66,17 @@ func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
 	if o.Chosen, err = a.Choose(f); err != nil {
 		return nil, err
 	}
-	return apply.Open(ctx, f, o), nil
+	return connect(ctx, f, o)
+}
+
+// connect connects to the hosts, unless it is interrupted: hosts that were not reached by then would count as unreachable.
+func connect(ctx context.Context, f *fabric.Fabric, o apply.SessionOptions) (*apply.Session, error) {
+	s := apply.Open(ctx, f, o)
+	if err := apply.Interrupted(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // openToDestroy opens a session that undoes everything the fabric made. -host may also name hosts that
@@ -88,7 +98,7 @@ func (a *app) openToDestroy(ctx context.Context, path string, management bool) (
 		return nil, err
 	}
 	o.Destroy, o.Management = true, management
-	return apply.Open(ctx, f, o), nil
+	return connect(ctx, f, o)
 }
 
 // onHosts returns the body of a command that opens a session, does its work, and closes the session.
@@ -314,7 +324,7 @@ func (e events) answer(in io.Reader) error {
 		return nil
 	case <-e.interrupted:
 		fmt.Fprintln(os.Stderr)
-		return errors.New("nothing was changed: interrupted")
+		return errors.New("interrupted; nothing was changed")
 	}
 }
 

@@ -83,7 +83,7 @@ func TestAnInterruptEndsTheQuestion(t *testing.T) {
 	defer w.Close()
 	interrupted := make(chan struct{})
 	close(interrupted)
-	if err := (events{interrupted: interrupted}).answer(silent); err == nil || err.Error() != "nothing was changed: interrupted" {
+	if err := (events{interrupted: interrupted}).answer(silent); err == nil || err.Error() != "interrupted; nothing was changed" {
 		t.Error(err)
 	}
 	for text, yes := range map[string]bool{"yes\n": true, "y\n": false, "yes": false, "": false} {
@@ -93,9 +93,63 @@ func TestAnInterruptEndsTheQuestion(t *testing.T) {
 	}
 }
 
-// TestNothingReachedIsNothingProven: no command speaks for a host that it could not read, with a green mark or by its exit.
-func TestNothingReachedIsNothingProven(t *testing.T) {
-	const file = `fabric "f" {}
+// TestAnInterruptMakesNoHostUnreachable: while hosts are connected to, and while they are read. No plan is shown or saved.
+func TestAnInterruptMakesNoHostUnreachable(t *testing.T) {
+	dir := t.TempDir()
+	path, saved := filepath.Join(dir, "f.hcl"), filepath.Join(dir, "p")
+	if err := os.WriteFile(path, []byte(pairFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", dir)
+	build, err := buildID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, connected := range []bool{false, true} {
+		for _, command := range []string{"plan -out " + saved, "plan -markdown", "plan -json", "plan -destroy", "plan -destroy -host gone", "apply -auto-approve", "destroy -auto-approve",
+			"pending", "rollback", "unlock", "show", "history", "graph -actions", "render nccl", "verify", "capture"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			var out bytes.Buffer
+			a := &app{out: view.New(&out), err: view.New(&out), dial: func(ctx context.Context, _ transport.Target) (io.ReadWriteCloser, error) {
+				if !connected {
+					cancel()
+					return nil, ctx.Err()
+				}
+				near, far := net.Pipe()
+				late := func(ctx context.Context, _ json.RawMessage) (any, error) {
+					cancel()
+					return calls.TxFinished{}, nil
+				}
+				go func() {
+					_ = agent.Serve(context.Background(), far, far, build, map[string]agent.Handler{"snapshot": late, "tx.list": late, "tx.finish": late})
+				}() // ends with the pipe
+				return near, nil
+			}}
+			root := rootCommand(a)
+			args := append(longFlags(strings.Fields(command)), path)
+			if command == "capture" {
+				args = append(args, "rail0")
+			}
+			root.SetArgs(args)
+			err := root.ExecuteContext(ctx)
+			want := "interrupted; nothing was changed"
+			if command == "verify" && connected {
+				want = "interrupted; the fabric was not verified"
+			}
+			var e *exit
+			if err == nil || err.Error() != want || errors.As(err, &e) && e.code != exitError || out.Len() > 0 {
+				t.Errorf("%s, connected %v: %v\n%s", command, connected, err, out.String())
+			}
+			cancel()
+		}
+	}
+	if _, err := os.Stat(saved); err == nil {
+		t.Error("the plan was saved")
+	}
+}
+
+// pairFile is a fabric of two hosts that nobody reaches.
+const pairFile = `fabric "f" {}
 host "a" {
   address = "127.0.0.1"
   ssh { port = 1 }
@@ -114,9 +168,12 @@ host "b" {
 }
 link "rail0" { endpoints = [host.a.nic.r0, host.b.nic.r0] }
 `
+
+// TestNothingReachedIsNothingProven: no command speaks for a host that it could not read, with a green mark or by its exit.
+func TestNothingReachedIsNothingProven(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.hcl")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(pairFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_STATE_HOME", dir)

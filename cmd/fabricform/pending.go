@@ -20,6 +20,9 @@ func pendingCommand(a *app) *cobra.Command {
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		all, err := s.Transactions(ctx) // of the hosts that answer; the error names the others
+		if err := apply.Interrupted(ctx); err != nil {
+			return err
+		}
 		open := 0
 		for _, host := range slices.Sorted(maps.Keys(all)) {
 			for _, i := range all[host] {
@@ -55,13 +58,17 @@ leases expire.`,
 	a.fleetFlags(c)
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		all, err := s.Transactions(ctx) // of the hosts that answer; the error names the others
+		if err := apply.Interrupted(ctx); err != nil {
+			return err
+		}
 		n := 0
 		for _, host := range slices.Sorted(maps.Keys(all)) {
 			for _, i := range all[host] {
 				if i.State != checkpoint.RevertFailed {
 					continue
 				}
-				if err := s.Release(ctx, host, i.ID, operator()); err != nil {
+				// Without cancel: an interrupt would leave unsaid whether the host ended its transaction.
+				if err := s.Release(context.WithoutCancel(ctx), host, i.ID, operator()); err != nil {
 					return fmt.Errorf("host %s: %w", host, err)
 				}
 				n++

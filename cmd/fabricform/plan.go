@@ -51,6 +51,9 @@ func planCommand(a *app) *cobra.Command {
 		defer s.Close()
 		s.Options.Management, s.Options.HalfLinks = allow.management(), allow.halfLinks()
 		p := s.Propose(cmd.Context())
+		if err := apply.Interrupted(cmd.Context()); err != nil {
+			return err
+		}
 		notes := p.Notes()
 		if out != "" && len(p.Problems()) == 0 {
 			text, err := s.Save(p).Encode()

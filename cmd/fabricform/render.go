@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/nccl/launch"
 )
 
@@ -36,7 +38,7 @@ func renderNCCL(a *app) *cobra.Command {
 		}
 		defer s.Close()
 		snaps, err := s.Snapshots(cmd.Context())
-		if err != nil {
+		if err = cmp.Or(apply.Interrupted(cmd.Context()), err); err != nil {
 			return err
 		}
 		code := exitOK

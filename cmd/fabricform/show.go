@@ -29,6 +29,9 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	facts := a.readingHosts(func(ctx context.Context, s *apply.Session) error {
 		p := s.Plan(ctx)
+		if err := apply.Interrupted(ctx); err != nil {
+			return err
+		}
 		seen, records := s.Facts(), s.Records()
 		for _, h := range s.Fabric.Hosts {
 			if seen[h.Name] == nil {
