@@ -373,6 +373,31 @@ func TestALateAnswerIsNobodys(t *testing.T) {
 	}
 }
 
+// TestEveryCallHasAnEnd: a host that answers heartbeats and nothing else holds up no call.
+func TestEveryCallHasAnEnd(t *testing.T) {
+	for _, a := range every {
+		synctest.Test(t, func(t *testing.T) {
+			c, err := agent.Connect(t.Context(), liar{says: func(string) []byte { return []byte("null") }, after: 2 * time.Hour}.dial(), "b", 20*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := newFleet(nil)
+			f.adopt("h", c)
+			defer f.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if _, err = a.of(ctx, f, "h"); err == nil || !strings.HasPrefix(err.Error(), "no answer to "+a.method+" within ") {
+				t.Errorf("%s: %v", a.method, err)
+			}
+			if why := f.Unreachable()["h"]; (why != "") == (a.method == string(calls.Beat)) {
+				t.Errorf("%s: unreachable: %q", a.method, why)
+			}
+			c.Close()
+			time.Sleep(3 * time.Hour)
+		})
+	}
+}
+
 var hostB = regexp.MustCompile(`\bb\b`)
 
 // TestALiarHarmsNoOtherHost: whatever host b says in the place of doing a step, host a ends in its old or its new state, the

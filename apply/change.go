@@ -81,7 +81,7 @@ func (r *run) commit(ctx context.Context, tx *coordinator, ending Ending, why er
 	// Without cancel: an interrupt would leave some hosts committed and others not.
 	fates, err := tx.Commit(context.WithoutCancel(ctx))
 	r.recordFates(fates)
-	return max(ending, fatesEnding(fates)), errors.Join(why, err, r.enrolLate(ctx))
+	return max(ending, fatesEnding(fates)), errors.Join(why, err, r.enrolCommitted(ctx))
 }
 
 // persist writes the persistent configuration, then checks again that the hosts are reachable and as

@@ -594,6 +594,19 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
 			}},
+		{name: "a host that never finishes is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
+			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].hangs = nil, "tx.finish" }},
+		{name: "a host that never sends its snapshot is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
+			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].hangs = nil, "snapshot" }},
+		{name: "a host that never says whether it is ready", ending: Failed, values: "11", says: "nothing was changed on any host: host b: no answer to tx.ready within 2m0s",
+			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "tx.ready" }},
+		{name: "a host that never opens its transaction", ending: Failed, values: "11", says: "nothing was changed on any host: host b: no answer to tx.open within 2m0s",
+			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "tx.open" }},
+		{name: "a history that is never written", ending: Failed, values: "22", fates: "a committed, b committed",
+			says: "the committed changes stand, but not every host has recorded them: write the roster and the history on host b: no answer to enrol within 45s. Run `fabricform apply -lab -var=n=1 f.hcl` again",
+			set:  func(y *toys, _ func()) { y.hosts["b"].hangs = "enrol" }},
+		{name: "an installation that never starts", ending: Failed, values: "11", fates: "a committed, b unfinished", says: "driver stacks are incomplete on b",
+			set: func(y *toys, _ func()) { y.stacks, y.hosts["b"].hangs = true, "stack.start" }},
 		{name: "an interrupt while one goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].fails["act"] = broken
@@ -610,7 +623,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				y := newToys(t)
-				ctx, cancel := context.WithCancel(t.Context())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // without a limit of its own, a silent host would never end the test
 				defer cancel()
 				if c.set != nil {
 					c.set(y, cancel)
@@ -652,6 +665,71 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 						}
 					}
 				}
+			})
+		})
+	}
+}
+
+// TestASilentHostHoldsUpNoOther: host b answers every call but one, and its connection works.
+func TestASilentHostHoldsUpNoOther(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		glance bool
+		do     func(ctx context.Context, y *toys, s *Session) error
+		says   string // of b
+	}{
+		{"snapshot", true, func(context.Context, *toys, *Session) error { return nil }, "no answer to snapshot within 1m0s"},
+		{"tx.list", false, func(ctx context.Context, _ *toys, s *Session) error {
+			all, err := s.Transactions(ctx)
+			if len(all["a"]) == 0 {
+				return errors.New("a's transaction is not listed")
+			}
+			return err
+		}, "no answer to tx.list within 1m0s"},
+		{"tx.list", false, func(ctx context.Context, y *toys, s *Session) error {
+			r := Rollback(ctx, s, RollbackOptions{Allowed: resource.LinkFlap}, y.heard)
+			if r.Ending != HostsUnreachable || y.values() != "12" {
+				return fmt.Errorf("ending %d, values %s: %w", r.Ending, y.values(), r.Err)
+			}
+			return r.Err
+		}, "no answer to tx.list within 1m0s"},
+		{"tx.reversal", false, func(ctx context.Context, y *toys, s *Session) error {
+			r := Rollback(ctx, s, RollbackOptions{Allowed: resource.LinkFlap}, y.heard)
+			if r.Err == nil || r.Err.Error() != "nothing was rolled back: host b: no answer to tx.reversal within 3m15s" || y.values() != "22" {
+				return fmt.Errorf("values %s: %w", y.values(), r.Err)
+			}
+			return nil
+		}, "no answer to tx.reversal within 3m15s"},
+		{"tx.list", false, func(ctx context.Context, y *toys, s *Session) error {
+			fates, err := s.undoPlan(ctx, "f", y.hosts["a"].tx.Plan, "anna", []string{"a", "b"}, "a check failed")
+			if err == nil || err.Error() != "host b: not rolled back: no answer to tx.list within 1m0s" || fates["a"].Fate != Reverted {
+				return fmt.Errorf("fates %v: %w", fates, err)
+			}
+			return nil
+		}, "no answer to tx.list within 1m0s"},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				y := newToys(t)
+				y.applyOn(ctx, "2")
+				b := y.hosts["b"]
+				b.hangs = c.method
+				o := y.options()
+				o.Glance = c.glance
+				s := Open(ctx, y.fabric, o)
+				defer s.Close()
+				if err := c.do(ctx, y, s); err != nil {
+					t.Error(err)
+				}
+				if got := s.Unreachable(); len(got) != 1 || got["b"] != c.says {
+					t.Errorf("unreachable: %v", got)
+				}
+				if !slices.Contains(s.Hosts(), "a") {
+					t.Error("host a is not reachable any more")
+				}
+				close(b.killed)
 			})
 		})
 	}

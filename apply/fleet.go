@@ -81,7 +81,7 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts 
 			return err
 		}
 		defer c.Close()
-		r, err := read(ctx, c, m.Target.Name, m.Looks, true)
+		r, err := read(ctx, patient{Caller: c}, m.Target.Name, m.Looks, true)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (f *Fleet) adopt(host string, c *agent.Client) (before *agent.Client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.host(host)
-	before, h.client = h.client, c
+	before, h.client, h.why = h.client, c, nil
 	return before
 }
 
@@ -214,13 +214,27 @@ func (f *Fleet) reached(host string) (*agent.Client, error) {
 	return nil, fmt.Errorf("host %s is not connected", host)
 }
 
-// Call implements agent.Caller: it calls a host's helper.
+// lose closes the helper of a host that has not answered in time: the next call would wait as long. The host counts as
+// unreachable until adopt.
+func (f *Fleet) lose(host string, c *agent.Client, why error) {
+	c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h := f.host(host); h.client == c {
+		h.client, h.why = nil, why
+	}
+}
+
+// Call implements agent.Caller: it calls a host's helper, which must answer in time.
 func (f *Fleet) Call(ctx context.Context, host, method string, params, result any) error {
 	c, err := f.reached(host)
 	if err != nil {
 		return err
 	}
-	err = c.Call(ctx, host, method, params, result)
+	err = patient{c, f.kinds}.Call(ctx, host, method, params, result)
+	if isLate(err) && method != string(calls.Beat) { // a heartbeat may fail: see beat
+		f.lose(host, c, err)
+	}
 	var said *agent.Error
 	if errors.As(err, &said) {
 		said.Message = f.invocation.Fill(said.Message)
@@ -269,7 +283,7 @@ func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Memb
 			p.Entry = &e
 		}
 		if _, err := calls.Enrol.Call(ctx, f, h, p); err != nil {
-			return fmt.Errorf("write the roster on host %s: %w", h, err)
+			return fmt.Errorf("write the roster and the history on host %s: %w", h, err)
 		}
 		return nil
 	})

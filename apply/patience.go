@@ -8,20 +8,63 @@ import (
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
-	"github.com/fabricform/fabricform/planner"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/resource"
 )
 
-// How long a host may take for a step that is not an action of a plan. An action may take as long as its kind says.
+// How long a host may take to answer. An action of a plan may take as long as its kind says.
 const (
+	callPatience    = time.Minute      // a call that is not below; an emulated host is read in 10 s
 	stepPatience    = 30 * time.Second // a step of a transaction writes one file, synced
 	openPatience    = 2 * time.Minute  // a host saves its state, starts its guardians, and sees them fire
 	commitPatience  = 2 * time.Minute  // a host reads and saves its state, and ends its guardians: a slow one took 30 s
 	persistPatience = 10 * time.Minute // some actions, each with a deadline of its own on the host
-	readPatience    = 2 * time.Minute  // all hosts are read, some times
-	checkPatience   = 10 * time.Minute // carriers and pings of all paths, some times
+	lookPatience    = 5 * time.Minute  // programs load their libraries: from a cold network file system, this takes minutes
+	measurePatience = 15 * time.Minute // the host ends a measurement after 10 minutes
+	bundlePatience  = resource.StuckAfter
 	// answerPatience comes on top of what the helper allows an action or a revert, for its own report that it is stuck.
 	answerPatience = 15 * time.Second
+	revertPatience = calls.RestorePatience + answerPatience // after the action that runs
 )
+
+// How long some calls may take together.
+const (
+	readPatience  = 2 * time.Minute  // all hosts are read, some times
+	checkPatience = 10 * time.Minute // carriers and pings of all paths, some times
+)
+
+// patience returns how long a host may take to answer a call.
+func patience(kinds resource.Kinds, method string, params any) time.Duration {
+	switch p := params.(type) {
+	case calls.ActParams:
+		kind, _ := kinds.Lookup(p.Resource.Addr.Kind)
+		return kind.Patience() + answerPatience
+	case calls.UndoParams:
+		return kinds.PatienceFor(p.Changes) + answerPatience
+	case calls.EnrolParams:
+		return resource.Patience + answerPatience
+	}
+	switch method {
+	case string(calls.Beat), string(calls.Prepare):
+		return stepPatience
+	case string(calls.Ready), string(calls.Open):
+		return openPatience
+	case string(calls.Commit):
+		return commitPatience
+	case string(calls.Persist):
+		return persistPatience
+	case string(calls.Reversal), string(calls.Revert), string(calls.FinishInterrupted):
+		return revertPatience
+	case string(calls.MakeRoom), string(calls.CheckBundle), string(calls.StartRelay), string(calls.Fetch), string(calls.StartStack):
+		return bundlePatience // the host may read a whole bundle
+	case string(probe.InspectCollective), string(probe.InspectLaunch):
+		return lookPatience
+	case string(probe.Ping), string(probe.SendTCP), string(probe.CollectTCP), string(probe.CollectCapture), string(probe.RunCollective), string(probe.Launch),
+		string(probe.AwaitShell), string(probe.RunDaemon), string(probe.ServeVerbs), string(probe.RunVerbs), string(probe.CollectVerbs):
+		return measurePatience
+	}
+	return callPatience
+}
 
 // stuckError says that a host has not answered in time, although its connection works.
 type stuckError struct {
@@ -30,31 +73,45 @@ type stuckError struct {
 }
 
 func (e *stuckError) Error() string {
-	return fmt.Sprintf("the step is stuck: no answer to %s within %s", e.method, e.patience)
+	return fmt.Sprintf("no answer to %s within %s", e.method, e.patience)
+}
+
+// isLate reports whether a host has not answered in time.
+func isLate(err error) bool {
+	var late *stuckError
+	return errors.As(err, &late)
 }
 
 // isStuck reports whether a step did not end in time. It may still run, and still change its host.
 func isStuck(err error) bool {
-	var late *stuckError
 	var e *agent.Error
-	return errors.As(err, &late) || errors.As(err, &e) && e.Stuck
+	return isLate(err) || errors.As(err, &e) && e.Stuck
 }
 
-// within calls a method of a host, which must answer in time.
-func within[P, R any](ctx context.Context, m agent.Method[P, R], c agent.Caller, host string, params P, patience time.Duration) (R, error) {
-	late := &stuckError{string(m), patience}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
+// patient is a caller whose hosts must answer in time: a host may be silent about one call while its connection works.
+type patient struct {
+	agent.Caller
+	kinds resource.Kinds // they say how long actions may take
+}
+
+// Call implements agent.Caller.
+func (c patient) Call(ctx context.Context, host, method string, params, result any) error {
+	late := &stuckError{method, patience(c.kinds, method, params)}
+	ctx, cancel := context.WithTimeoutCause(ctx, late.patience, late)
 	defer cancel()
-	r, err := m.Call(ctx, c, host, params)
+	err := c.Caller.Call(ctx, host, method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), late) {
-		err = late
+		return late
 	}
-	return r, err
+	return err
 }
 
 // txStep makes a step of a host's transaction. If the step is stuck, it gives the host up.
-func txStep[P, R any](ctx context.Context, c *coordinator, m agent.Method[P, R], host string, params P, patience time.Duration) (R, error) {
-	r, err := within(ctx, m, c.fleet, host, params, patience)
+func txStep[P, R any](ctx context.Context, c *coordinator, m agent.Method[P, R], host string, params P) (R, error) {
+	r, err := m.Call(ctx, c.fleet, host, params)
+	if isLate(err) {
+		err = fmt.Errorf("the step is stuck: %w", err)
+	}
 	if isStuck(err) {
 		c.giveUp(host)
 	}
@@ -69,15 +126,3 @@ func (c *coordinator) giveUp(host string) {
 		client.Close()
 	}
 }
-
-// patienceFor returns how long an action may take.
-func (f *Fleet) patienceFor(a planner.Action) time.Duration {
-	if a.Op == planner.Undo {
-		return f.kinds.PatienceFor(a.Changes)
-	}
-	kind, _ := f.kinds.Lookup(a.Resource.Addr.Kind)
-	return kind.Patience()
-}
-
-// revertPatience is how long a host may take to revert, after the action that runs.
-const revertPatience = calls.RestorePatience + answerPatience

@@ -31,7 +31,7 @@ func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error
 	return eachHost(c.Hosts(), func(host string) error {
 		i := slices.IndexFunc(outcomes, func(o HostOutcome) bool { return o.Host == host })
 		p := calls.TxPersist{TxRef: c.refs[host].ref, Partial: i >= 0 && !outcomes[i].walked()}
-		r, err := txStep(ctx, c, calls.Persist, host, p, persistPatience)
+		r, err := txStep(ctx, c, calls.Persist, host, p)
 		if err == nil {
 			err = r.Shows(p.TxRef, checkpoint.Prepared, checkpoint.Persisting)
 		}
@@ -75,7 +75,7 @@ func (h *HostOutcome) recordPersisted(r calls.TxPersisted) {
 }
 
 // FinishInterrupted makes all hosts finish transactions that a reset interrupted, and returns these by
-// host.
+// host. A host that does not answer in time counts as unreachable.
 func (f *Fleet) FinishInterrupted(ctx context.Context) (map[string]calls.TxInfo, error) {
 	out := map[string]calls.TxInfo{}
 	var mu sync.Mutex
@@ -85,6 +85,9 @@ func (f *Fleet) FinishInterrupted(ctx context.Context) (map[string]calls.TxInfo,
 			mu.Lock()
 			defer mu.Unlock()
 			out[host] = *r.Ended
+		}
+		if isLate(err) {
+			return nil
 		}
 		return err
 	})

@@ -40,7 +40,7 @@ func (c *coordinator) renew(ctx context.Context, host string, h *lockedRef) erro
 	if c.fleet.leases.over() {
 		return nil
 	}
-	_, err := within(ctx, calls.Beat, c.fleet, host, h.ref, stepPatience)
+	_, err := calls.Beat.Call(ctx, c.fleet, host, h.ref)
 	if err == nil {
 		c.fleet.leases.renewed(host)
 	}

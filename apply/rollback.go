@@ -286,7 +286,7 @@ func (r *run) reversals(ctx context.Context, t *committedTx, o RollbackOptions) 
 	out := map[string]calls.TxReversed{}
 	var mu sync.Mutex
 	err := eachHost(t.answering(), func(host string) error {
-		rev, err := within(ctx, calls.Reversal, r.s.Fleet, host, calls.TxReversal{ID: t.on[host].ID, Foreign: o.Foreign}, revertPatience)
+		rev, err := calls.Reversal.Call(ctx, r.s.Fleet, host, calls.TxReversal{ID: t.on[host].ID, Foreign: o.Foreign})
 		mu.Lock()
 		defer mu.Unlock()
 		out[host] = rev
@@ -365,10 +365,12 @@ func (f *Fleet) undoPlan(ctx context.Context, fabric, plan, user string, hosts [
 	if err != nil {
 		return nil, err
 	}
-	on, errs := map[string]calls.TxInfo{}, []error(nil)
+	on, errs, away := map[string]calls.TxInfo{}, []error(nil), f.Unreachable()
 	for _, host := range hosts {
 		i := last(all[host], fabric)
 		switch {
+		case away[host] != "":
+			errs = append(errs, fmt.Errorf("host %s: not rolled back: %s", host, away[host]))
 		case i == nil || i.State != checkpoint.Committed:
 		case i.Plan != plan:
 			errs = append(errs, fmt.Errorf("host %s: not rolled back: its last transaction belongs to another apply, by %s from %s at %s", host, i.Holder.User, i.Holder.From, i.Since.Format(time.RFC3339)))
@@ -393,7 +395,7 @@ func (f *Fleet) revertEach(ctx context.Context, on map[string]calls.TxInfo, ask 
 		f.leases.hold(f, host, p.TxRef, 0)
 		f.leases.asked(host, "revert")
 		defer f.leases.drop(host)
-		now, err := within(ctx, calls.Revert, f, host, p, revertPatience)
+		now, err := calls.Revert.Call(ctx, f, host, p)
 		o := outcomeOf(host, now)
 		var refused *agent.Error
 		if err != nil && !errors.As(err, &refused) { // the revert may have removed the connection

@@ -296,10 +296,14 @@ func (s *Session) entry(command, plan string) resource.Entry {
 }
 
 // enrolLate writes the histories, even if the apply was interrupted.
-func (r *run) enrolLate(ctx context.Context) error {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return r.enrol(late)
+func (r *run) enrolLate(ctx context.Context) error { return r.enrol(context.WithoutCancel(ctx)) }
+
+// enrolCommitted writes the histories after the commit.
+func (r *run) enrolCommitted(ctx context.Context) error {
+	if err := r.enrolLate(ctx); err != nil {
+		return fmt.Errorf("the committed changes stand, but not every host has recorded them: %w. Run %s again, which completes the roster; a missing line of the history stays missing", err, r.s.Options.Invocation.Hint(r.report.Command))
+	}
+	return nil
 }
 
 // acceptance rolls the committed hosts back to their snapshots if a check failed after the commit and

@@ -148,7 +148,7 @@ func askAgain[P, R any](ctx context.Context, f *Fleet, m agent.Method[P, R], hos
 	for breaks := 0; ; breaks++ {
 		r, err := m.Call(ctx, f, host, params)
 		var refused *agent.Error
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == maxBreaks || f.client(host) == nil {
+		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || breaks == maxBreaks || isLate(err) || f.client(host) == nil {
 			return r, err
 		}
 		if back := f.comeBack(ctx, host, patience); back != nil {

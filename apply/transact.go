@@ -112,7 +112,7 @@ func (f *Fleet) begin(ctx context.Context, p *planner.Plan, o txOptions) (*coord
 			return errInterrupted
 		}
 		// Without cancel: only the answer has the token, without which nobody can end the transaction before its lease.
-		i, err := within(context.WithoutCancel(ctx), calls.Open, f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Hosts: named, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]}, openPatience)
+		i, err := calls.Open.Call(context.WithoutCancel(ctx), f, host, calls.TxOpen{Fabric: o.Fabric, Plan: o.Plan, User: o.User, Client: o.Client, Hosts: named, Lease: o.Lease, Atoms: acting[host], Steps: steps[host]})
 		if client := f.client(host); isStuck(err) && client != nil {
 			client.Close() // without a client, the helper ends what it opens
 		}
@@ -250,7 +250,7 @@ func (c *coordinator) Reach(ctx context.Context) error {
 // Prepare records on all hosts that their changes were made and checked.
 func (c *coordinator) Prepare(ctx context.Context) error {
 	return eachHost(c.Hosts(), func(host string) error {
-		i, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref, stepPatience)
+		i, err := txStep(ctx, c, calls.Prepare, host, c.refs[host].ref)
 		if err == nil {
 			err = i.Shows(c.refs[host].ref, checkpoint.Prepared)
 		}
@@ -267,7 +267,7 @@ func (c *coordinator) Commit(ctx context.Context) (fates map[string]HostOutcome,
 		c.fleet.leases.asked(host, "commit")
 	}
 	err = eachHost(c.Hosts(), func(host string) error {
-		i, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref, commitPatience)
+		i, err := txStep(ctx, c, calls.Commit, host, c.refs[host].ref)
 		if err == nil {
 			err = i.Shows(c.refs[host].ref, checkpoint.Committed)
 		}
@@ -307,7 +307,7 @@ func (c *coordinator) Revert(ctx context.Context, hosts []string, why string) (m
 
 func (c *coordinator) revertHost(ctx context.Context, host, why string) HostOutcome {
 	p := calls.TxRevert{TxRef: c.refs[host].ref, Why: why}
-	i, err := within(ctx, calls.Revert, c.fleet, host, p, revertPatience)
+	i, err := calls.Revert.Call(ctx, c.fleet, host, p)
 	if err != nil {
 		return c.fleet.awaitEnd(ctx, host, p, c.lease)
 	}
@@ -348,12 +348,15 @@ func (f *Fleet) resume(ctx context.Context, fabric string, refs map[string]calls
 }
 
 // Transactions returns the transactions that each host keeps, the latest last. A host that does not answer
-// has no entry, and the error names it.
+// has no entry. The error names it, or Unreachable does if it did not answer in time.
 func (f *Fleet) Transactions(ctx context.Context) (map[string][]calls.TxInfo, error) {
 	out := map[string][]calls.TxInfo{}
 	var mu sync.Mutex
 	err := eachHost(f.Hosts(), func(host string) error {
 		all, err := calls.Transactions.Call(ctx, f, host, struct{}{})
+		if isLate(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

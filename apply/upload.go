@@ -125,7 +125,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 				continue
 			}
 		}
-		if breaks++; breaks > maxBreaks || ctx.Err() != nil || errors.Is(err, errStandstill) {
+		if breaks++; breaks > maxBreaks || ctx.Err() != nil || errors.Is(err, errStandstill) || isLate(err) {
 			return errors.Join(err, ctx.Err())
 		}
 		if back := f.comeBack(ctx, host, time.Minute); back != nil {

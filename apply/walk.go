@@ -97,13 +97,13 @@ func (c *coordinator) carryOut(ctx context.Context, h planner.HostPlan, a planne
 	if a.Op == planner.Reconnect {
 		return calls.ActResult{}, c.reconnect(ctx, h.Name, a.Via)
 	}
-	s, patience := step(c.fabric, c.who.Secrets, h, a), c.fleet.patienceFor(a)+answerPatience
+	s := step(c.fabric, c.who.Secrets, h, a)
 	if s.Undo != nil {
 		s.Undo.Tx = c.refs[h.Name].ref
-		return txStep(ctx, c, calls.Undo, h.Name, *s.Undo, patience)
+		return txStep(ctx, c, calls.Undo, h.Name, *s.Undo)
 	}
 	s.Act.Tx = c.refs[h.Name].ref
-	return txStep(ctx, c, calls.Act, h.Name, *s.Act, patience)
+	return txStep(ctx, c, calls.Act, h.Name, *s.Act)
 }
 
 // step returns the request to a helper for an action. It has the sensitive values, which the plan does not have.
