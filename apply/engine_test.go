@@ -687,7 +687,7 @@ func TestASilentHostHoldsUpNoOther(t *testing.T) {
 			return err
 		}, "no answer to tx.list within 1m0s"},
 		{"tx.list", false, func(ctx context.Context, y *toys, s *Session) error {
-			r := Rollback(ctx, s, RollbackOptions{Allowed: resource.LinkFlap}, y.heard)
+			r := Rollback(ctx, s, RollbackOptions{Allowed: resource.LinkFlap, HalfLinks: true}, y.heard)
 			if r.Ending != HostsUnreachable || y.values() != "12" {
 				return fmt.Errorf("ending %d, values %s: %w", r.Ending, y.values(), r.Err)
 			}
