@@ -106,16 +106,21 @@ func (c *coordinator) TakeOver(ctx context.Context, hosts []string, user, client
 	})
 }
 
-// retryConnect retries until a connection succeeds or ctx ends. It does not retry after a wrong host key.
+// retryConnect retries until a connection succeeds or ctx ends. It does not retry after a wrong host key. An attempt that
+// the end of ctx cuts short does not tell what is wrong, so the error is that of the attempt before.
 func (f *Fleet) retryConnect(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
+	var last error
 	for {
 		c, err := try(ctx)
 		var key *transport.HostKeyError
 		if err == nil || errors.As(err, &key) {
 			return c, err
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		if retry.Pause(ctx, 500*time.Millisecond) != nil {
-			return nil, err
+			return nil, last
 		}
 	}
 }
