@@ -4,12 +4,10 @@ package file
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 )
 
 // StateDir is the folder for fabricform's state on a host. State that survives a reboot belongs below /var/lib
@@ -19,22 +17,12 @@ const StateDir = "/var/lib/fabricform"
 // ErrPipe is the error for a named pipe where a file belongs: to open it would wait for a writer, for ever if there is none.
 var ErrPipe = errors.New("it is a named pipe, not a file: remove it")
 
-// Read reads a whole file. It refuses named pipes at once: it opens without waiting for a writer, and looks at what it
-// has opened, so that nobody can exchange the file in between.
+// Read reads a whole file. It refuses named pipes at once.
 func Read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode()&fs.ModeNamedPipe != 0 {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrPipe}
 	}
-	return io.ReadAll(f)
+	return os.ReadFile(path)
 }
 
 // Replace replaces a file atomically and syncs it: a reader finds either the old content or the new one at any time,
