@@ -70,8 +70,8 @@ func hangRows() (rows []faultRow) {
 				}
 			}
 		}()
-		fabric := l.variant("ssh {\n", "ssh {\n  connect_timeout = \"2s\"\n")
-		const says = "accepts connections, but does not answer within 2s"
+		fabric := l.variant("ssh {\n", "ssh {\n  connect_timeout = \"1s\"\n")
+		const says = "accepts connections, but does not answer within 1s"
 		var at time.Time
 		l.applyOf(fabric, 2, func(*os.Process) { silent.Store(true); at = time.Now() }, "-lease", shortLease.String()).want(l.t, 6, says, "a, b  reverted")
 		l.back(at, byItsLease)
