@@ -60,12 +60,13 @@ func hangRows() (rows []faultRow) {
 		}
 		defer serve.Close()
 		go func() {
+			var held []net.Conn // one that nothing refers to would be closed
 			for {
 				c, err := serve.Accept()
 				if err != nil {
 					return
 				}
-				if !silent.Load() {
+				if held = append(held, c); !silent.Load() {
 					go agent.ServeAgent(agent.NewKeyring(), c)
 				}
 			}
