@@ -60,13 +60,14 @@ func hangRows() (rows []faultRow) {
 		}
 		defer serve.Close()
 		go func() {
-			var held []net.Conn // one that nothing refers to would be closed
 			for {
 				c, err := serve.Accept()
 				if err != nil {
 					return
 				}
-				if held = append(held, c); !silent.Load() {
+				if silent.Load() {
+					defer c.Close() // nothing else refers to it: it would be closed early
+				} else {
 					go agent.ServeAgent(agent.NewKeyring(), c)
 				}
 			}
