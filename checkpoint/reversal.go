@@ -14,8 +14,7 @@ type Reversal struct {
 	Changes []resource.Change `json:"changes,omitempty"`
 	// Kept are changes that others made, and that stay.
 	Kept []resource.Change `json:"kept,omitempty"`
-	// Overwritten are changes that others made, or that the kernel made by itself, and that do not stay. They are
-	// among Changes, too.
+	// Overwritten is the part of Changes that reverses what others changed, or what the kernel changed by itself.
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
 	// hidden are the states of sensitive items, which the changes do not show. Digest needs them.
 	hidden []string

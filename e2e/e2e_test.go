@@ -212,7 +212,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	pair := withEasyChecks(t, pair)
 	state := labUpFor(t, pair)
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "192.168.88.1/30", "1500 → 9000", "nothing survives a reboot: no network manager runs")
-	try(t, state, "apply", "-lab", pair).want(t, 1, "no terminal to ask on")
+	try(t, state, "apply", "-lab", pair).want(t, 1, "no terminal for the question")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2)
 	try(t, state, "apply", "-lab", "-auto-approve", pair).want(t, 0, "Fabric verified", "link rail0", "link rail1", "Gb/s, ", "4 streams", "retransmit")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")

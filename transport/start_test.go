@@ -203,8 +203,9 @@ func TestWhatIsNotListedIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestAHelperThatArrivedDamagedIsNotRun: the host hashes what it has before anything in it runs.
-func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
+// loggedIn returns a test server and a connection to it.
+func loggedIn(t *testing.T) (*server, *connection) {
+	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", "")
 	s := openssh(t, nil)
 	s.write("known", s.line(s.host))
@@ -212,7 +213,13 @@ func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
+	t.Cleanup(c.close)
+	return s, c
+}
+
+// TestAHelperThatArrivedDamagedIsNotRun: the host hashes what it has before anything in it runs.
+func TestAHelperThatArrivedDamagedIsNotRun(t *testing.T) {
+	s, c := loggedIn(t)
 	files, err := sftp.NewClient(c.client)
 	if err != nil {
 		t.Fatal(err)

@@ -67,14 +67,7 @@ func TestALoginShellThatWaitsIsToldApart(t *testing.T) {
 
 // TestTestsRunNoStartupFilesOfTheirOwner: a bench of logins would measure them.
 func TestTestsRunNoStartupFilesOfTheirOwner(t *testing.T) {
-	t.Setenv("SSH_AUTH_SOCK", "")
-	s := openssh(t, nil)
-	s.write("known", s.line(s.host))
-	c, err := new(Dialer).connect(t.Context(), Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), ConnectTimeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close()
+	s, c := loggedIn(t)
 	if home, err := c.output("echo $HOME"); err != nil || strings.TrimSpace(home) != s.path("home") {
 		t.Errorf("a login's home is %q, %v; the test's is %s", home, err, os.Getenv("HOME"))
 	}

@@ -74,7 +74,8 @@ type TxInfo struct {
 	Rebooted bool       `json:"rebooted,omitempty"` // the host was reset during it
 }
 
-// Shows returns an error unless the answer is about the transaction, in one of the states: an empty answer is no success.
+// Shows returns an error unless the answer names this transaction and one of these states. A host that answers {} has
+// therefore not confirmed the step.
 func (i TxInfo) Shows(ref TxRef, states ...checkpoint.State) error {
 	if i.ID != ref.ID || !slices.Contains(states, i.State) {
 		return fmt.Errorf("its answer is about transaction %.40q in state %.40q, and not about %q in state %q", i.ID, i.State, ref.ID, states)

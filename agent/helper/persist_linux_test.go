@@ -252,7 +252,7 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 	}
 }
 
-// TestAnExpiredLeaseIsSettledByWhoeverComesNext: fault 37. There are no guardians here.
+// TestAnExpiredLeaseIsSettledByWhoeverComesNext: fault 37. No guardian runs in this test.
 func TestAnExpiredLeaseIsSettledByWhoeverComesNext(t *testing.T) {
 	for name, look := range map[string]func(x *stage) (*calls.TxInfo, error){
 		"plan": func(x *stage) (*calls.TxInfo, error) {

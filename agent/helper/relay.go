@@ -79,8 +79,8 @@ func (s *server) relayServe(_ context.Context, p calls.RelayStart) (calls.Relay,
 }
 
 // relayAt returns the addresses at which the other hosts reach this one: those in their networks, or else the address of the
-// operator's connection, to which a router may lead. An address that both have is no way from one to the other:
-// container bridges have the same one on many hosts.
+// operator's connection, which the others may reach through a router. An address that another host has too is left out,
+// because the two cannot reach each other with it: container bridges have the same address on many hosts.
 func (s *server) relayAt(own, others []netip.Prefix) (out []netip.Addr) {
 	for _, p := range own {
 		shared := slices.ContainsFunc(others, func(o netip.Prefix) bool { return o.Masked().Contains(p.Addr()) && o.Addr() != p.Addr() })

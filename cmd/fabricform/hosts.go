@@ -118,7 +118,7 @@ func (a *app) onHosts(do func(ctx context.Context, s *apply.Session) error) func
 	}
 }
 
-// readingHosts is onHosts of a command that changes nothing: it tells of open transactions, too.
+// readingHosts is onHosts for commands that change nothing. It also prints the open transactions.
 func (a *app) readingHosts(do func(ctx context.Context, s *apply.Session) error) func(*cobra.Command, []string) error {
 	return a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		err := do(ctx, s)
@@ -300,7 +300,7 @@ func (e events) Approve(p *planner.Plan) error {
 		}
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on. Run with -auto-approve to make the changes without asking")
+		return errors.New("nothing was changed: there is no terminal for the question. To make the changes without it, run with -auto-approve")
 	}
 	fmt.Fprint(os.Stderr, "\n"+question)
 	return e.answer(os.Stdin)

@@ -58,7 +58,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	defer func(old *os.File) { os.Stdin = old }(os.Stdin)
 	os.Stdin = stdin
 	a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
-	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "there is no terminal to ask on") {
+	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "there is no terminal for the question") {
 		t.Error(err)
 	}
 	if err := a.events(true).Approve(nil); err != nil {

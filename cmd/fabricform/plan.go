@@ -73,10 +73,11 @@ func planCommand(a *app) *cobra.Command {
 	return c
 }
 
-// putPlan writes a saved plan. It follows no link: whoever may write in the folder could make one to a file of the operator.
+// putPlan writes a saved plan. It does not follow symbolic links, because another user who can write to the folder could
+// point one at a file of the operator's.
 func putPlan(path string, text []byte) error {
 	if at, err := os.Lstat(path); err == nil && !at.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file, and -out follows no link: name another file", path)
+		return fmt.Errorf("%s is not a regular file, and -out does not follow links: name another file", path)
 	}
 	return file.Replace(path, text, 0o600)
 }
