@@ -33,8 +33,9 @@ lint: ## golangci-lint with the project's rules; gofmt and vet are among them
 
 unit: ## tests that need neither root nor namespaces
 	$(GO) test ./...
+	$(GO) test -C nccl/launch/manifests -vet=off '-gcflags=k8s.io/...=-N -l' '-gcflags=github.com/...=-N -l' .
 
-test: ## every test, with a small sample of the long ones: 30 to 40 minutes; the README's second command
+test: ## every test, with a small sample of the long ones: about 30 minutes; the README's second command
 	.ci/run
 
 long: build ## every test at full size, one heavy thing at a time: hours. It goes on where it stopped, and writes docs/tested.md. STEP=owners runs one step

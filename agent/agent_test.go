@@ -176,3 +176,22 @@ func FuzzSkipToMagic(f *testing.F) {
 		}
 	})
 }
+
+// TestARequestThatIsTooLargeIsForgotten: it is not sent, and the client lives on.
+func TestARequestThatIsTooLargeIsForgotten(t *testing.T) {
+	near, far := net.Pipe()
+	go func() { _ = Serve(context.Background(), far, far, "b1", Table{}) }() // ends with the pipe
+	c, err := Connect(t.Context(), near, "b1", deadAfter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Call(t.Context(), "h", "ping", strings.Repeat("x", maxFrame), nil); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
+		t.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || len(c.wait) > 0 {
+		t.Errorf("the client ended (%v), or %d requests wait for answers", c.err, len(c.wait))
+	}
+}

@@ -33,14 +33,14 @@ type pulse struct {
 
 func newPulse(most time.Duration) *pulse { return &pulse{t0: time.Now(), most: most} }
 
-// loaded must be called before each request, and the returned function after it. Busy requests extend the limit.
-func (p *pulse) loaded(method string) (done func()) {
+// countRequest must be called before each request, and the returned function after it. Busy requests extend the limit.
+func (p *pulse) countRequest(method string) (done func()) {
 	if !strings.HasPrefix(method, Busy) {
 		return func() {}
 	}
 	p.load.Add(1)
 	return func() {
-		p.heard() // late heartbeats may still arrive
+		p.noteHeard() // late heartbeats may still arrive
 		p.load.Add(-1)
 	}
 }
@@ -52,12 +52,12 @@ func (p *pulse) limit() time.Duration {
 	return p.most
 }
 
-func (p *pulse) heard() { p.last.Store(int64(time.Since(p.t0))) }
+func (p *pulse) noteHeard() { p.last.Store(int64(time.Since(p.t0))) }
 
 // run returns when ctx is done, or after it called dead because nothing was heard for too long. It sends in another
 // goroutine, because a write to a broken path may block forever.
 func (p *pulse) run(ctx context.Context, send func() error, dead func()) {
-	p.heard()
+	p.noteHeard()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // ends with ctx, or when the caller closes the stream under a blocked write
@@ -76,15 +76,32 @@ func (p *pulse) run(ctx context.Context, send func() error, dead func()) {
 	}()
 	t := time.NewTicker(beatEvery / 4)
 	defer t.Stop()
-	for {
+	for quiet := (silence{at: time.Since(p.t0)}); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if time.Since(p.t0)-time.Duration(p.last.Load()) > p.limit() {
+			if quiet.lasts(time.Since(p.t0), time.Duration(p.last.Load())) > p.limit() {
 				dead()
 				return
 			}
 		}
 	}
+}
+
+// silence adds up how long the other side was silent while this process ran: a process that was stopped (Ctrl-Z, SIGSTOP, a
+// virtual machine that was paused) could hear nothing, and may find at its next step what came meanwhile.
+type silence struct {
+	at, heard time.Duration // of the last look
+	sum       time.Duration
+}
+
+// lasts returns the length of the silence at the moment now; heard is when the other side was last heard.
+func (s *silence) lasts(now, heard time.Duration) time.Duration {
+	if heard != s.heard {
+		s.sum = 0
+	}
+	s.sum += min(now-s.at, beatEvery) // looks are a quarter of that apart
+	s.at, s.heard = now, heard
+	return s.sum
 }

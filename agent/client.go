@@ -53,7 +53,8 @@ func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, pat
 		return nil, errors.Join(g.err, stream.Close())
 	}
 	if g.hello.Version != version {
-		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q", clip(g.hello.Version, 80), version), stream.Close())
+		return nil, errors.Join(fmt.Errorf("the helper on the host is build %q, this program is build %q",
+			clip(g.hello.Version, 80), version), stream.Close())
 	}
 	pctx, cancel := context.WithCancel(context.Background())
 	c := &Client{Hello: g.hello, stream: stream, fw: &frameWriter{w: stream}, cancel: cancel, pulse: newPulse(patience),
@@ -91,7 +92,7 @@ func (c *Client) read(br *bufio.Reader) {
 			c.end(err)
 			return
 		}
-		c.pulse.heard()
+		c.pulse.noteHeard()
 		c.mu.Lock()
 		ch := c.wait[f.ID]
 		delete(c.wait, f.ID)
@@ -132,7 +133,7 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", method, err)
 	}
-	defer c.pulse.loaded(method)()
+	defer c.pulse.countRequest(method)()
 	ch := make(chan frame, 1)
 	c.mu.Lock()
 	if c.err != nil {
@@ -144,6 +145,7 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 	c.wait[id] = ch
 	c.mu.Unlock()
 	if err := c.fw.write(frame{ID: id, Method: method, Params: raw}); err != nil {
+		c.forget(id)
 		return c.reason(err)
 	}
 	select {
@@ -161,11 +163,16 @@ func (c *Client) Call(ctx context.Context, _, method string, params, result any)
 	case <-c.done:
 		return c.reason(nil)
 	case <-ctx.Done():
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.wait, id) // nobody waits for an answer that comes late
+		c.forget(id)
 		return ctx.Err()
 	}
+}
+
+// forget drops a request: nobody waits for an answer that comes late, or not at all.
+func (c *Client) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.wait, id)
 }
 
 // reason returns why the conversation ended, instead of a broken pipe. It waits for the reader, which may be a moment behind.

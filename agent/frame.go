@@ -41,8 +41,6 @@ type frame struct {
 // Hello describes the helper.
 type Hello struct {
 	Version string `json:"version"` // build id; must equal the client's
-	UID     int    `json:"uid"`
-	Arch    string `json:"arch"`
 }
 
 // Error is a request's failure, as the host reports it.

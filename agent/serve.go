@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"sync"
 )
 
@@ -26,7 +24,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 		return fmt.Errorf("greet client: %w", err)
 	}
 	fw := &frameWriter{w: w}
-	if err := fw.write(frame{Hello: &Hello{Version: version, UID: os.Getuid(), Arch: runtime.GOARCH}}); err != nil {
+	if err := fw.write(frame{Hello: &Hello{Version: version}}); err != nil {
 		return fmt.Errorf("greet client: %w", err)
 	}
 	// A helper may outlive its client for a while: the lease ends whatever the client has started.
@@ -42,7 +40,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 				failed <- err
 				return
 			}
-			p.heard()
+			p.noteHeard()
 			if f.Method == "" {
 				continue
 			}
@@ -67,7 +65,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, version string, table 
 			return fmt.Errorf("read request: %w", err)
 		case f := <-frames:
 			running.Add(1)
-			unload := p.loaded(f.Method)
+			unload := p.countRequest(f.Method)
 			var once sync.Once
 			reply := func(out frame) {
 				once.Do(func() {

@@ -15,7 +15,8 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 	var out []validators.Result
 	for _, h := range p.Hosts {
 		say := func(v validators.Verdict, r validators.Result) {
-			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost, Name: h.Name}, h.Name, v
+			r.Check, r.Subject, r.Host, r.Verdict = validators.CheckBoot, validators.Subject{Kind: validators.SubjectHost,
+				Name: h.Name}, h.Name, v
 			out = append(out, r)
 		}
 		if h.Unreachable != "" {
@@ -36,19 +37,23 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 		}
 		switch {
 		case !ok && asDeclared:
-			reboot(validators.AsDeclared, validators.Warn, "fabricform has never changed this host: it was only compared with the files", "")
+			reboot(validators.AsDeclared, validators.Warn, "fabricform has never changed this host: it was only compared with the files",
+				"")
 			continue
 		case applied.Boot == "" && asDeclared:
-			reboot(validators.AsDeclared, validators.Warn, "no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since", "")
+			reboot(validators.AsDeclared, validators.Warn,
+				"no boot ID was recorded when this host was last changed; cannot tell whether it has rebooted since", "")
 			continue
 		case !ok:
 			reboot(validators.NeverApplied, validators.Fail, "", "run "+p.Invocation.Hint("apply")+" first")
 			continue
 		case applied.Boot == "":
-			reboot(validators.RebootUnknown, validators.Fail, "no boot ID was recorded when the fabric was applied", "run "+p.Invocation.Hint("apply")+", reboot the host, and verify again")
+			reboot(validators.RebootUnknown, validators.Fail, "no boot ID was recorded when the fabric was applied",
+				"run "+p.Invocation.Hint("apply")+", reboot the host, and verify again")
 			continue
 		case applied.Boot == seen[h.Name].System.BootID:
-			reboot(validators.NotRebooted, validators.Fail, "the host has not rebooted since the last apply, so persistence is untested", "reboot the host, and verify again")
+			reboot(validators.NotRebooted, validators.Fail, "the host has not rebooted since the last apply, so persistence is untested",
+				"reboot the host, and verify again")
 			continue
 		}
 		for _, q := range h.Problems {
@@ -58,7 +63,8 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			for _, c := range a.Changes {
 				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
 					Attribute: c.Attribute, Found: c.From, Wanted: c.To,
-					Cause: "it did not come up as declared", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " + p.Invocation.Hint("apply") + " to correct them"})
+					Cause: "it did not come up as declared", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " +
+						p.Invocation.Hint("apply") + " to correct them"})
 			}
 		}
 		if asDeclared {
@@ -69,7 +75,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 }
 
 // lastApplied returns the latest history entry in which the fabric changed the host.
-func lastApplied(fabric string, records []resource.Record) (last resource.Entry, ok bool) {
+func lastApplied(fabric string, records []resource.Record) (last resource.HistoryEntry, ok bool) {
 	for _, r := range records {
 		for _, e := range r.History {
 			if r.Fabric == fabric && e.Changes > 0 {

@@ -12,10 +12,10 @@ import (
 )
 
 func TestWhatCameUpAfterAReboot(t *testing.T) {
-	entry := resource.Entry{Command: "apply", Changes: 3, Boot: "boot-1"}
-	mine := []resource.Record{{Fabric: "f", History: []resource.Entry{entry, {Failed: "went back", Boot: "boot-2"}}}}
-	others := []resource.Record{{Fabric: "other", History: []resource.Entry{entry}}}
-	unknown := []resource.Record{{Fabric: "f", History: []resource.Entry{{Command: "apply", Changes: 3}}}}
+	entry := resource.HistoryEntry{Command: "apply", Changes: 3, Boot: "boot-1"}
+	mine := []resource.Record{{Fabric: "f", History: []resource.HistoryEntry{entry, {Failed: "reverted", Boot: "boot-2"}}}}
+	others := []resource.Record{{Fabric: "other", History: []resource.HistoryEntry{entry}}}
+	unknown := []resource.Record{{Fabric: "f", History: []resource.HistoryEntry{{Command: "apply", Changes: 3}}}}
 	differs := []planner.Action{{Resource: resource.Resource{Addr: resource.Addr{Host: "h", Kind: "nic", Name: "rail0"}},
 		Changes: []resource.Change{{Attribute: "mtu", From: "1500", To: "9000"}, {Attribute: "address", To: "10.0.0.1/24"}}}}
 	for _, c := range []struct {

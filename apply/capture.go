@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,8 +57,14 @@ const captureSnap = 192
 // ErrUnreachable means that an end of the link was not reached; the exit code depends on it.
 var ErrUnreachable = errors.New("unreachable")
 
-// RecordCapture records packets at one end of a link while a verbs test runs over it.
+// RecordCapture records packets at one end of a link while a verbs test runs over it. It returns ErrUnreachable if an end was not
+// reached.
 func RecordCapture(ctx context.Context, s *Session, o CaptureOptions, e Events) (*Capture, error) {
+	c, err := record(ctx, s, o, e)
+	return c, cmp.Or(Interrupted(ctx), err)
+}
+
+func record(ctx context.Context, s *Session, o CaptureOptions, e Events) (*Capture, error) {
 	ref, err := captureEnd(s.Fabric, o.Link, o.At)
 	if err != nil {
 		return nil, err
@@ -78,18 +85,18 @@ func RecordCapture(ctx context.Context, s *Session, o CaptureOptions, e Events) 
 	if l == nil {
 		return nil, fmt.Errorf("%s: no device matches it, or several do: run plan", ref)
 	}
-	for _, d := range snap.RDMA {
-		if d.Netdev == l.Name {
-			if err := visible(ref.Host, d); err != nil {
-				return nil, err
-			}
+	for _, d := range snap.RDMAOn(l.Name) {
+		if err := visible(ref.Host, *d); err != nil {
+			return nil, err
 		}
 	}
-	id, err := probe.StartCapture.Call(ctx, s, ref.Host, probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.Packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
+	id, err := probe.StartCapture.Call(ctx, s, ref.Host,
+		probe.CaptureSpec{Netdev: l.Name, MaxPackets: o.Packets, SnapLen: captureSnap, Duration: 10 * time.Minute})
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", ref.Host, err)
 	}
-	results := validators.Run(ctx, s.Fabric, s.Fleet, validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: o.Link, Tests: []string{string(o.Test)}, Lab: s.Options.Lab != nil,
+	results := validators.Run(ctx, s.Fabric, s.Fleet, validators.Options{Only: []validators.Check{validators.CheckVerbs}, Link: o.Link,
+		Tests: []string{string(o.Test)}, Lab: s.Options.Lab != nil,
 		Progress: func(what string) { e.Progress("%s", what) }})
 	got, err := probe.CollectCapture.Call(ctx, s, ref.Host, id)
 	if err != nil {
@@ -105,7 +112,9 @@ func visible(host string, d facts.RDMADevice) error {
 	if d.Virtual {
 		return nil
 	}
-	return fmt.Errorf("%s on %s is hardware: its packets bypass the kernel and cannot be recorded. Use `tcpdump -i %s` with a libpcap that supports RDMA (1.9 or later), or mirror the port on the switch. `verify` reads the card's own counters", d.Name, host, d.Name)
+	return fmt.Errorf("%s on %s is hardware: its packets bypass the kernel and cannot be recorded. "+
+		"Use `tcpdump -i %s` with a libpcap that supports RDMA (1.9 or later), or mirror the port on the switch. "+
+		"`verify` reads the card's own counters", d.Name, host, d.Name)
 }
 
 // captureEnd returns the end of a link, or of a network's path, at which to record.
@@ -148,6 +157,9 @@ func decode(got probe.CaptureReport, rows int) *Capture {
 	c.Flows = sum.Flows()
 	return c
 }
+
+// Failed reports whether the test over the link failed.
+func (c *Capture) Failed() bool { return failedAny(c.Results) }
 
 // WritePcap writes all packets to a file.
 func (c *Capture) WritePcap(path string) error {

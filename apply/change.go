@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
-	"github.com/fabricform/fabricform/validators"
 )
 
 // change makes the plan's changes in a transaction on every host that they affect. All these hosts
@@ -19,7 +17,8 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 	}
 	baseline := r.baseline(ctx)
 	r.e.Progress("opening a transaction on %s", countHosts(countActing(r.p)))
-	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: NewID(), Lease: r.o.Lease, Secrets: r.s.Fabric.Secrets})
+	tx, err := r.s.begin(ctx, r.p, txOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Client: NewID(),
+		Lease: r.o.Lease, Secrets: r.s.Fabric.Secrets})
 	var held *heldError
 	if errors.As(err, &held) {
 		return Held, fmt.Errorf("nothing was changed: %w", err)
@@ -31,14 +30,20 @@ func (r *run) change(ctx context.Context) (Ending, error) {
 		return Failed, err
 	}
 	defer tx.Close()
-	defer r.keepTokens(tx)()
+	defer r.saveTokens(tx)()
 	r.report.Outcomes = tx.Walk(ctx, r.p, r.o.OnFailure == RollbackHost, func(act planner.Action) { r.e.Progress("%s", act.Resource.Addr) })
 	ending, why := r.failures(ctx)
 	switch {
 	case why != nil && r.o.OnFailure == Stop && ctx.Err() == nil:
-		return r.commit(ctx, tx, ending, errors.Join(why, errors.New("apply stopped: the changes marked ✓ above were made and kept, the others were not made. Plan again to see what remains")))
+		return r.commit(ctx, tx, ending, errors.Join(why, errors.New(
+			"apply stopped: the changes marked ✓ above were made and kept, the others were not made. Plan again to see what remains")))
 	case why != nil && r.o.OnFailure == RollbackHost && ctx.Err() == nil:
-		return r.revertFailed(ctx, tx, ending, why, baseline)
+		ending, why = r.revertFailed(ctx, tx, ending, why)
+		if err := r.gate(ctx, tx, baseline); err != nil {
+			return r.revert(ctx, tx, ending, errors.Join(why, err))
+		}
+		others, err := r.commit(ctx, tx, Done, nil)
+		return max(ending, others), errors.Join(why, err, r.partedError())
 	case why != nil:
 		return r.revert(ctx, tx, ending, why)
 	}
@@ -72,7 +77,7 @@ func (r *run) commit(ctx context.Context, tx *coordinator, ending Ending, why er
 			return r.revert(ctx, tx, ending, errors.Join(why, err))
 		}
 	}
-	if why == nil && r.o.Manual {
+	if why == nil && r.o.Manual && !r.keying {
 		return r.leaveOpen(ctx, tx)
 	}
 	if err := r.persist(ctx, tx, why); err != nil {
@@ -98,7 +103,7 @@ func (r *run) persist(ctx context.Context, tx *coordinator, why error) error {
 	case ctx.Err() != nil:
 		return errInterrupted
 	}
-	return withInterrupt(ctx, errors.Join(tx.Reach(ctx), r.s.converge(ctx, plannedHosts(r.p), resource.StagePersist)))
+	return withInterrupt(ctx, errors.Join(tx.Reach(ctx), r.s.converge(ctx, r.expectedHosts(), resource.StagePersist)))
 }
 
 // revert rolls all hosts back.
@@ -108,33 +113,40 @@ func (r *run) revert(ctx context.Context, tx *coordinator, ending Ending, why er
 	r.recordFates(fates)
 	text := "apply failed, and every host that it changed was rolled back"
 	if fatesEnding(fates) == OutcomeUnknown {
-		text = "apply failed, and not every host could be rolled back: see the lines above, and run " + r.s.Options.Invocation.Hint("pending")
+		text = "apply failed, and not every host could be rolled back: see the lines above, and run " +
+			r.s.Options.Invocation.Hint("pending")
 	}
-	return max(ending, Undone, fatesEnding(fates)), errors.Join(why, errors.New(text), r.enrolLate(ctx))
+	return max(ending, Undone, fatesEnding(fates)),
+		errors.Join(revertedBefore(fates, firstLine(why)), why, errors.New(text), r.enrolLate(ctx))
 }
 
-// revertFailed rolls the failed hosts back, and continues with the others.
-func (r *run) revertFailed(ctx context.Context, tx *coordinator, ending Ending, why error, baseline []validators.Result) (Ending, error) {
-	var failed []string
+// revertFailed rolls the failed hosts back, and takes them out of the transaction.
+func (r *run) revertFailed(ctx context.Context, tx *coordinator, ending Ending, why error) (Ending, error) {
 	for _, h := range r.report.Outcomes {
 		if h.Err() != nil {
-			failed = append(failed, h.Host)
+			r.failed = append(r.failed, h.Host)
 		}
 	}
-	gone, _ := tx.Revert(context.WithoutCancel(ctx), failed, firstLine(why)) // the fates have each host's error
-	tx.Leave(failed)
+	gone, _ := tx.Revert(context.WithoutCancel(ctx), r.failed, firstLine(why)) // the fates have each host's error
+	tx.Leave(r.failed)
 	r.recordFates(gone)
-	ending = max(ending, Undone, fatesEnding(gone))
-	rest := *r.p
-	rest.Hosts = slices.DeleteFunc(slices.Clone(r.p.Hosts), func(h planner.HostPlan) bool { return slices.Contains(failed, h.Name) })
-	whole := r.p
-	r.p = &rest // the gate and the commit must not expect the failed hosts to be as declared
-	defer func() { r.p = whole }()
-	if err := r.gate(ctx, tx, baseline); err != nil {
-		return r.revert(ctx, tx, ending, errors.Join(why, err))
+	return max(ending, Undone, fatesEnding(gone)), errors.Join(revertedBefore(gone, firstLine(why)), why)
+}
+
+// partedError names the links and networks that RollbackHost has changed at some ends only.
+func (r *run) partedError() error {
+	var changed []string
+	for _, h := range r.report.Outcomes {
+		if (h.Fate == Committed || h.Fate == Waiting) && len(h.Outcomes) > 0 {
+			changed = append(changed, h.Host)
+		}
 	}
-	others, err := r.commit(ctx, tx, Done, nil)
-	return max(ending, others), errors.Join(why, err)
+	joints := r.between(r.failed, changed)
+	if len(joints) == 0 {
+		return nil
+	}
+	return fmt.Errorf("because of -on-failure %s, %s may be changed at one end only, and not work: rolled back on %s, changed on %s",
+		RollbackHost, planner.Names(joints), planner.Names(r.failed), planner.Names(changed))
 }
 
 // recordFates adds the fates to the report.
@@ -142,7 +154,8 @@ func (r *run) recordFates(fates map[string]HostOutcome) {
 	for i := range r.report.Outcomes {
 		h := &r.report.Outcomes[i]
 		if f, ok := fates[h.Host]; ok {
-			h.Fate, h.Why, h.Left, h.Via = f.Fate, f.Why, f.Left, f.Via
+			f.Outcomes = h.Outcomes
+			*h = f
 		} else if h.Fate == "" && len(h.Outcomes) == 0 {
 			h.Fate = Untouched
 		}

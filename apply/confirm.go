@@ -20,7 +20,8 @@ import (
 func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	declared := *r.s.Fabric
 	declared.Outputs = nil // outputs may be sensitive, and hosts do not have them
-	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(), Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy, LeftOut: r.s.left}}
+	w := tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs(),
+		Waits: &pendingApply{Fabric: &declared, Destroy: r.s.Options.Destroy, LeftOut: r.s.latest.leftOut}}
 	until := time.Now().Add(r.o.Lease).Format("15:04:05")
 	for i := range r.report.Outcomes {
 		if _, open := w.Hosts[r.report.Outcomes[i].Host]; open {
@@ -30,10 +31,16 @@ func (r *run) leaveOpen(ctx context.Context, tx *coordinator) (Ending, error) {
 	if err := r.s.Options.Tokens.save(w); err != nil {
 		return r.revert(ctx, tx, Failed, err)
 	}
+	for _, h := range r.report.Outcomes {
+		if h.Fate == Waiting {
+			r.s.leases.end(HostOutcome{Host: h.Host, Fate: h.Fate, Why: h.Why})
+		}
+	}
 	err := r.enrolLate(ctx)
 	tx.Close()
 	r.open = true
-	r.e.Note("The changes are made, but pending until %s. To keep them, run %s; otherwise the hosts revert automatically.", until, r.s.Options.Invocation.Hint("confirm"))
+	r.e.Note("The changes are made, but pending until %s. To keep them, run %s; otherwise the hosts revert automatically.",
+		until, r.s.Options.Invocation.Hint("confirm"))
 	return Done, err
 }
 
@@ -57,7 +64,7 @@ func Confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, takeOver s
 		}
 	}
 	if whys == nil && len(fates) == 0 {
-		return report.end(Failed, o.Tokens.nonePending())
+		return report.end(Failed, o.Tokens.nonePendingError())
 	}
 	report.Outcomes = sorted(fates)
 	reportFates(e, report.Outcomes)
@@ -79,7 +86,8 @@ func (k TokenStore) pending(from string, chosen map[string]bool, by fabric.Invoc
 		return nil, err
 	}
 	if from != "" && all[0].Waits == nil {
-		return nil, fmt.Errorf("%s belongs to an apply that is not pending. To roll it back, run %s", from, by.Hint("rollback", "-takeover", from))
+		return nil, fmt.Errorf("%s belongs to an apply that is not pending. To roll it back, run %s",
+			from, by.Hint("rollback", "-takeover", from))
 	}
 	all = slices.DeleteFunc(all, func(w tokens) bool {
 		for host := range w.Hosts {
@@ -90,20 +98,21 @@ func (k TokenStore) pending(from string, chosen map[string]bool, by fabric.Invoc
 		return w.Waits == nil
 	})
 	if len(all) == 0 {
-		return nil, k.nonePending()
+		return nil, k.nonePendingError()
 	}
 	return all, nil
 }
 
-func (k TokenStore) nonePending() error {
+func (k TokenStore) nonePendingError() error {
 	return fmt.Errorf("this machine has no pending apply of fabric %q to confirm", k.Fabric)
 }
 
 // confirm ends one pending apply: it is committed on all of its hosts, or reverted on all. fates is empty if
 // the apply has already ended on all hosts, and newer transactions have started there.
-func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, takeOver bool, e Events) (fates map[string]HostOutcome, reverted bool, err error) {
+func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, takeOver bool,
+	e Events) (fates map[string]HostOutcome, reverted bool, err error) {
 	if !w.Waits.Destroy {
-		if err := w.Waits.Fabric.Take(f.Secrets); err != nil {
+		if err := w.Waits.Fabric.FillSecrets(f.Secrets); err != nil {
 			return nil, false, fmt.Errorf("%w: confirm with the values that were applied, from -var, files or the environment", err)
 		}
 	}
@@ -132,7 +141,9 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 		ended := endedIn(reported) // only open transactions can be taken over
 		open := slices.DeleteFunc(tx.Hosts(), func(host string) bool { return ended(host, on[host]) })
 		if err := tx.TakeOver(ctx, open, o.User, NewID()); err != nil {
-			return nil, false, fmt.Errorf("take the transaction over: %w. This machine now holds the tokens of the hosts that were taken over: continue with %s or %s, without -takeover", err, o.Invocation.Hint("confirm"), o.Invocation.Hint("rollback"))
+			return nil, false, fmt.Errorf("take the transaction over: %w. "+
+				"This machine now holds the tokens of the hosts that were taken over: continue with %s or %s, without -takeover",
+				err, o.Invocation.Hint("confirm"), o.Invocation.Hint("rollback"))
 		}
 	}
 	if len(gone) > 0 {
@@ -146,7 +157,7 @@ func confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens, 
 		reverted = true
 		fates, _ = tx.Revert(ctx, tx.Hosts(), firstLine(err)) // the fates say it, host by host
 	}
-	return fates, reverted, errors.Join(err, k.keepRest(w, fates, replaced))
+	return fates, reverted, errors.Join(err, k.saveRest(w, fates, replaced))
 }
 
 // revertedIn returns the fates of the hosts that report that the transaction has reverted.
@@ -162,9 +173,9 @@ func revertedIn(reported map[string][]calls.TxInfo, on map[string]calls.TxRef) m
 	return fates
 }
 
-// keepRest saves the tokens of hosts whose transaction has not ended, for the next confirm: a lost host can
-// still commit if the others did, and reverts if they did.
-func (k TokenStore) keepRest(w tokens, fates map[string]HostOutcome, replaced func(host string, on calls.TxRef) bool) error {
+// saveRest saves the tokens of hosts whose transaction has not ended, for the next confirm: a lost host can
+// still commit if the others committed, and reverts if they reverted.
+func (k TokenStore) saveRest(w tokens, fates map[string]HostOutcome, replaced func(host string, on calls.TxRef) bool) error {
 	maps.DeleteFunc(w.Hosts, func(host string, _ calls.TxRef) bool { return fates[host].Fate == Committed })
 	ended := endedBy(fates)
 	if w.endedOnAll(func(host string, on calls.TxRef) bool { return replaced(host, on) || ended(host, on) }) {
@@ -186,7 +197,7 @@ func resume(ctx context.Context, f *fabric.Fabric, o SessionOptions, w tokens) *
 		o.Chosen[host] = true
 	}
 	s := Open(ctx, w.Waits.Fabric, o)
-	s.left = w.Waits.LeftOut
+	s.latest.leftOut = w.Waits.LeftOut
 	return s
 }
 

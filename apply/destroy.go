@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
@@ -33,7 +34,7 @@ func (r *run) destroy(ctx context.Context, ending Ending) (Ending, error) {
 // remaining returns the roster without the hosts that are being destroyed.
 func (s *Session) remaining(p *planner.Plan) (out []resource.Member) {
 	for _, m := range p.Roster {
-		if s.LeftOut(m.Name) {
+		if s.Excluded(m.Name) {
 			out = append(out, m)
 		}
 	}
@@ -42,30 +43,38 @@ func (s *Session) remaining(p *planner.Plan) (out []resource.Member) {
 
 // enrolOthers removes the destroyed hosts from the rosters of the other hosts.
 func (r *run) enrolOthers(ctx context.Context) error {
-	if !slices.ContainsFunc(r.s.Fabric.Hosts, func(h *fabric.Host) bool { return r.s.LeftOut(h.Name) }) {
+	if !slices.ContainsFunc(r.s.Fabric.Hosts, func(h *fabric.Host) bool { return r.s.Excluded(h.Name) }) {
 		return nil
 	}
 	others := r.s.others(ctx)
 	defer others.Close()
-	return others.Enrol(ctx, r.p.Fabric, r.p.Roster, others.Hosts(), nil)
+	return others.Enrol(ctx, r.p, others.Hosts(), nil)
 }
 
-// WithVanished adds hosts that the files no longer name but the other hosts' rosters still list.
-func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, asked []string) (*fabric.Fabric, error) {
+// WithVanished adds the hosts that terms of a fabric.Selection name, and that the files no longer declare but the other hosts' rosters
+// still list.
+func WithVanished(ctx context.Context, f *fabric.Fabric, o SessionOptions, terms []string) (*fabric.Fabric, error) {
+	asked := slices.DeleteFunc(slices.Clone(terms), func(term string) bool {
+		return f.Host(term) != nil || strings.ContainsAny(term, "*?[=")
+	})
+	if len(asked) == 0 {
+		return f, nil
+	}
 	o.Chosen, o.Destroy = nil, false
 	s := Open(ctx, f, o)
 	defer s.Close()
-	known := s.Plan(ctx).Vanished
-	if err := Interrupted(ctx); err != nil {
+	p, err := s.Plan(ctx)
+	if err != nil {
 		return nil, err
 	}
 	whole := *f
 	for _, name := range asked {
-		i := slices.IndexFunc(known, func(m resource.Member) bool { return m.Name == name })
+		i := slices.IndexFunc(p.Vanished, func(m resource.Member) bool { return m.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("-host %s: no such host in the files or in the hosts' records", name)
 		}
-		whole.Hosts = append(slices.Clone(whole.Hosts), &fabric.Host{Name: name, BlockName: name, Address: known[i].Address, SSH: f.SSH})
+		whole.Hosts = append(slices.Clone(whole.Hosts),
+			&fabric.Host{Name: name, BlockName: name, Address: p.Vanished[i].Address, SSH: f.SSH})
 	}
 	return &whole, nil
 }

@@ -13,13 +13,13 @@ type Ending int
 
 // The endings.
 const (
-	Done Ending = iota
-	CheckFailed
-	HostsUnreachable // the other hosts succeeded
+	Done             Ending = iota
+	HostsUnreachable        // the other hosts succeeded
+	CheckFailed             // or nothing could be verified
 	Failed
 	Stale  // a host changed since the plan was made, or the plan was applied already
 	Held   // another transaction is open
-	Undone // the run failed; every host that it changed was rolled back and checked
+	Undone // the run failed; the hosts that failed (RollbackHost), or all that it changed, were rolled back and checked
 	// OutcomeUnknown means that a rollback failed, or that the state of a host is unknown: an operator
 	// must intervene.
 	OutcomeUnknown
@@ -76,7 +76,7 @@ type Events interface {
 
 // warn reports an error that does not stop the run, unless an interrupt caused it.
 func warn(e Events, err error) {
-	if err = found(err); err != nil {
+	if err = withoutInterrupts(err); err != nil {
 		e.Warn("warning: %v", err)
 	}
 }

@@ -55,14 +55,18 @@ type toyHost struct {
 	overlaps []string                   // methods that were asked for while another one ran
 	file     string                     // what tx.persist writes
 	stack    string                     // what stack.start installs
+	key      string                     // what the host makes itself
 	tx       calls.TxInfo
 	past     []toyTx          // earlier transactions, the oldest first
 	reversed calls.TxReversed // what a rollback would do
+	found    calls.TxInfo     // the changes of others that a revert finds
 	asks     []calls.TxRevert // for a committed transaction
-	history  []resource.Entry
+	history  []resource.HistoryEntry
+	atoms    map[resource.Atom]resource.Owned // of its record
 	opened   int
 	// guardians is how many guardians a transaction has; 0 as from earlier builds.
 	guardians int
+	roster    []resource.Member // in the record; only a test sets the first one
 	asked     []string
 	on        func(method string)
 	connects  []net.Conn
@@ -80,7 +84,7 @@ const keptToys = 5
 
 func (h *toyHost) snapshot() *facts.Snapshot {
 	lit := !h.dark || h.value == "1"
-	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value, "file": h.file, "stack": h.stack}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
+	return &facts.Snapshot{Sysctls: map[string]string{"toy": h.value, "file": h.file, "stack": h.stack, "key": h.key}, Links: []host.Link{{Name: "eth0", Up: true, Carrier: lit, MTU: 1500 + h.mtu}}}
 }
 
 // serve answers a method. The caller holds the lock.
@@ -95,12 +99,12 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		if h.empty {
 			return calls.SnapshotResult{Snapshot: &facts.Snapshot{}}, nil
 		}
-		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", History: h.history}}, Transactions: h.kepts(), Guardians: h.guardians}, nil
+		return calls.SnapshotResult{Snapshot: h.snapshot(), Records: []resource.Record{{Fabric: "f", Roster: h.roster, History: h.history, Atoms: h.atoms}}, Transactions: h.kepts(), Guardians: h.guardians}, nil
 	case "stack.start":
 		var p calls.StackOrder
 		err := json.Unmarshal(raw, &p)
 		h.stack = "2"
-		return calls.StackState{Job: &resource.Job{ID: p.ID, State: resource.JobDone}}, err
+		return calls.StackState{Job: &resource.Installation{ID: p.ID, State: resource.JobDone}}, err
 	case "tx.ready":
 		if h.held {
 			return calls.TxReady{Held: &calls.TxInfo{Fabric: "g", State: checkpoint.Armed}}, nil
@@ -119,11 +123,18 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 	case "act":
 		var p calls.ActParams
 		err := json.Unmarshal(raw, &p)
+		if p.Resource.Addr.Kind == keyKind.Name {
+			h.key = "k" + p.Resource.Addr.Host
+			return calls.ActResult{Changes: p.Changes}, err
+		}
 		if h.value = p.Changes[0].To; h.forgets {
 			h.value = h.kept
 		}
 		return calls.ActResult{Changes: p.Changes}, err
 	case "tx.prepare":
+		if h.tx.State == checkpoint.Reverted { // a real host refuses a step that comes too late, too
+			return nil, errors.New("the transaction has reverted")
+		}
 		h.tx.State = checkpoint.Prepared
 	case "tx.persist":
 		var p calls.TxPersist
@@ -149,7 +160,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, err
 		}
-		e := resource.Entry{Command: resource.RevertCommand, Plan: h.tx.Plan, Changes: 1}
+		e := resource.HistoryEntry{Command: resource.RevertCommand, Plan: h.tx.Plan, Changes: 1}
 		if p.Undo && p.Digest != "" && p.Digest != h.reversal(p.ID).Digest {
 			return nil, &agent.Error{Stale: true, Message: "the host changed since the rollback was shown"}
 		}
@@ -157,6 +168,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			h.asks, e.Command = append(h.asks, p), resource.RollbackCommand
 		}
 		h.value, h.file = h.before(p.ID), ""
+		if n := slices.IndexFunc(h.kepts(), func(i calls.TxInfo) bool { return i.ID == p.ID }); n >= 0 && strings.HasSuffix(h.kepts()[n].Plan, "-keys") {
+			h.key = ""
+		}
 		for i := range h.past {
 			if h.past[i].ID == p.ID {
 				h.past[i].State, e.Plan = checkpoint.Reverted, h.past[i].Plan
@@ -165,6 +179,7 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			}
 		}
 		h.tx.State, h.history = checkpoint.Reverted, append(h.history, e)
+		h.tx.Kept, h.tx.Overwritten = h.found.Kept, h.found.Overwritten
 	case "tx.list":
 		return h.kepts(), nil
 	case "enrol":
@@ -172,6 +187,9 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 		err := json.Unmarshal(raw, &p)
 		if p.Entry != nil {
 			h.history = append(h.history, *p.Entry)
+		}
+		if h.roster != nil {
+			h.roster = p.Vanished // as on a host on which the fabric owns nothing
 		}
 		return struct{}{}, err
 	}
@@ -274,7 +292,12 @@ func (h *toyHost) dial() (io.ReadWriteCloser, error) {
 }
 
 // toyKind wants a value; its resources are NICs, so that carriers and pings are measured around them.
-var toyKind = resource.Kind{Name: "toy", NIC: true, Plan: func(snap *facts.Snapshot, raw json.RawMessage) (resource.Difference, error) {
+var toyKind = resource.Kind{Name: "toy", NIC: true, Asks: func(_ *facts.Snapshot, c resource.Change) (allow, why string) {
+	if c.To == "guarded" {
+		return "toys", "a guarded value comes back"
+	}
+	return "", ""
+}, Plan: func(snap *facts.Snapshot, raw json.RawMessage) (resource.Difference, error) {
 	var want string
 	if err := json.Unmarshal(raw, &want); err != nil {
 		return resource.Difference{}, err
@@ -304,6 +327,31 @@ var stackKind = resource.Kind{Name: "stack", Stage: resource.StageStack, Plan: f
 	return d, nil
 }}
 
+// keyKind wants a key, from which the value is derived that is wanted on all hosts.
+var keyKind = resource.Kind{Name: "key", Stage: resource.StageKeys, Plan: func(snap *facts.Snapshot, _ json.RawMessage) (resource.Difference, error) {
+	d := resource.Difference{Exists: snap.Sysctls["key"] != "", Seen: snap.Sysctls["key"]}
+	if !d.Exists {
+		d.Changes = []resource.Change{{Attribute: "key", To: "made in this apply", Stage: resource.StageKeys}}
+	}
+	return d, nil
+}}
+
+// joined are the resources of a host of which the hosts make keys.
+func (y *toys) joined(_ *fabric.Fabric, h *fabric.Host, snaps map[string]*facts.Snapshot) []resource.Resource {
+	if !y.keys {
+		return nil
+	}
+	out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "key", Name: "k"}, Spec: json.RawMessage(`""`)}}
+	want := ""
+	for _, name := range []string{"a", "b"} {
+		if snaps[name] == nil || snaps[name].Sysctls["key"] == "" {
+			return out
+		}
+		want += snaps[name].Sysctls["key"]
+	}
+	return append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"` + want + `"`)})
+}
+
 // toys are hosts a and b, joined by link rail0, on which the files want the value 2.
 type toys struct {
 	t      *testing.T
@@ -314,6 +362,7 @@ type toys struct {
 	wants  string // the value; "" is 2
 	lasts  bool   // the files want a file, too
 	stacks bool   // the files want a driver stack, too
+	keys   bool   // the files want keys, and what is derived from them instead of the value
 	chosen map[string]bool
 	half   bool // half links are allowed
 }
@@ -321,11 +370,15 @@ type toys struct {
 func newToys(t *testing.T) *toys {
 	f := &fabric.Fabric{Name: "f", Links: []*fabric.Link{{Name: "rail0", Endpoints: []fabric.NICRef{{Host: "a", NIC: "r0"}, {Host: "b", NIC: "r0"}}}}}
 	y := &toys{t: t, hosts: map[string]*toyHost{}, fabric: f, heard: &heard{}, state: t.TempDir()}
-	for _, name := range []string{"a", "b"} {
-		y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}, late: map[string]bool{}, killed: make(chan struct{})}
-		f.Hosts = append(f.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Host: name, Name: "r0", Netdev: "eth0", Up: true}}})
-	}
+	y.add("a")
+	y.add("b")
 	return y
+}
+
+// add adds a host.
+func (y *toys) add(name string) {
+	y.hosts[name] = &toyHost{value: "1", fails: map[string]error{}, cut: map[string]bool{}, late: map[string]bool{}, killed: make(chan struct{})}
+	y.fabric.Hosts = append(y.fabric.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Host: name, Name: "r0", Netdev: "eth0", Up: true}}})
 }
 
 func (y *toys) options() SessionOptions {
@@ -333,9 +386,12 @@ func (y *toys) options() SessionOptions {
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			return y.hosts[to.Name].dial()
 		},
-		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind},
+		Resources: Resources{Kinds: resource.Kinds{toyKind, fileKind, stackKind, keyKind},
 			Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 				out := []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "toy", Name: "r0"}, Spec: json.RawMessage(`"` + cmp2.Or(y.wants, "2") + `"`)}}
+				if y.keys {
+					out = nil
+				}
 				if y.lasts {
 					out = append(out, resource.Resource{Addr: resource.Addr{Host: h.Name, Kind: "file", Name: "f"}, Spec: json.RawMessage(`"2"`)})
 				}
@@ -345,6 +401,7 @@ func (y *toys) options() SessionOptions {
 				return out
 			},
 			Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
+			Joined:  y.joined,
 			Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}}
 }
 
@@ -447,8 +504,9 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
 		{name: "a host's command can be pasted", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "run `fabricform rollback -lab -var=n=1 f.hcl`",
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = errors.New("run `fabricform rollback`") }},
-		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted", says: "the driver refuses",
-			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
+		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted",
+			says: "the driver refuses\nbecause of -on-failure rollback-host, link rail0 may be changed at one end only, and not work: rolled back on b, changed on a",
+			set:  func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
 		{name: "one fails and what was done stays", options: Options{OnFailure: Stop}, ending: Failed, values: "21", fates: "a committed, b committed", says: "apply stopped",
 			set: func(y *toys, _ func()) {
 				acted := make(chan struct{}) // on a, before it fails on b
@@ -482,6 +540,20 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.hosts["a"].fails["tx.persist"] = errors.New("no space") }},
 		{name: "a host is lost in its commit", ending: OutcomeUnknown, values: "22", fates: "a committed, b lost",
 			set: func(y *toys, _ func()) { y.hosts["b"].cut["tx.commit"] = true }},
+		{name: "another operator ends the transaction", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "host b had already reverted: rollback by bo@desk from 192.0.2.7 at 2026-11-22T10:00:00Z\nhost b: ",
+			set: func(y *toys, _ func()) {
+				b := y.hosts["b"]
+				b.on = func(method string) {
+					if method != "act" {
+						return
+					}
+					b.tx.State, b.tx.Why = checkpoint.Reverted, "rollback by bo@desk from 192.0.2.7 at 2026-11-22T10:00:00Z"
+					for _, c := range b.connects { // its helper is stopped first
+						c.Close()
+					}
+					b.fails["act"] = errors.New("stopped")
+				}
+			}},
 		{name: "a host moved since the plan was made", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "moved since",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].fails["act"] = &agent.Error{Stale: true, Message: "it moved since the plan was made"}
@@ -504,7 +576,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 				y.lasts = true
 				y.hosts["b"].hangs = "tx.persist"
 			}},
-		{name: "a snapshot that never comes", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
+		{name: "a snapshot that never comes", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: no answer to snapshot within 1m0s",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) {
 					if method == "act" {
@@ -512,7 +584,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					}
 				}
 			}},
-		{name: "a check that never ends", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke checks that passed before: carrier eth0 of ",
+		{name: "a check that never ends", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "checks that passed before the changes could not be made again: carrier eth0 of ",
 			set: func(y *toys, _ func()) {
 				b, reads := y.hosts["b"], 0
 				b.on = func(method string) {
@@ -590,7 +662,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].mute = nil, true }},
 		{name: "a host whose snapshot is empty is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
 			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].empty = nil, true }},
-		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again",
+		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: ",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
 			}},
@@ -614,6 +686,16 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			}},
 		{name: "a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
 			set: func(y *toys, _ func()) { y.hosts["b"].mtu = 9000 }},
+		{name: "a failed check leads back, whatever host is unreachable", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted, c untouched",
+			set: func(y *toys, _ func()) {
+				y.add("c")
+				y.hosts["b"].mtu, y.hosts["c"].down = 9000, true
+			}},
+		{name: "a failed check leads back, whatever an unchanged host refuses", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted, c untouched",
+			set: func(y *toys, _ func()) {
+				y.add("c")
+				y.hosts["b"].mtu, y.hosts["c"].value, y.hosts["c"].fails["tx.list"] = 9000, "2", errors.New("the disk is full")
+			}},
 		{name: "an interrupt while a failed check leads back", options: Options{CheckRollback: true}, ending: CheckFailed, values: "11", fates: "a reverted, b reverted",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].mtu = 9000
@@ -670,6 +752,43 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 	}
 }
 
+// TestLeasesAreRenewedWhileOtherHostsOpen: a host may take longer than a lease to open its transaction, and must not end
+// those of the others.
+func TestLeasesAreRenewedWhileOtherHostsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		a, renewed := y.hosts["a"], 0
+		y.hosts["b"].on = func(method string) {
+			if method == "tx.open" {
+				time.Sleep(time.Minute)
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				renewed = a.beats
+			}
+		}
+		if r := y.run(t.Context(), Options{Lease: 5 * time.Second}); r.Ending != Done || renewed < 50 {
+			t.Errorf("ending %d, %v; host a was renewed %d times in the minute in which host b opened its transaction", r.Ending, r.Err, renewed)
+		}
+	})
+}
+
+// TestAReportNamesTheChangesOfOthersThatARevertFound: after a failed apply, as after a rollback.
+func TestAReportNamesTheChangesOfOthersThatARevertFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		kept, overwritten := []resource.Change{{Attribute: "address", To: "10.0.0.7/24"}}, []resource.Change{{Attribute: "mtu", From: "1400", To: "1500"}}
+		y.hosts["a"].found = calls.TxInfo{Kept: kept, Overwritten: overwritten}
+		y.hosts["b"].fails["act"] = errors.New("the driver refuses")
+		r := y.run(t.Context(), Options{})
+		if fatesOf(r) != "a reverted, b reverted" {
+			t.Fatalf("fates %s", fatesOf(r))
+		}
+		if a := r.Outcomes[0]; !slices.Equal(a.Kept, kept) || !slices.Equal(a.Overwritten, overwritten) || len(a.Outcomes) != 1 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
 // TestASilentHostHoldsUpNoOther: host b answers every call but one, and its connection works.
 func TestASilentHostHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct {
@@ -702,8 +821,8 @@ func TestASilentHostHoldsUpNoOther(t *testing.T) {
 		}, "no answer to tx.reversal within 3m15s"},
 		{"tx.list", false, func(ctx context.Context, y *toys, s *Session) error {
 			fates, err := s.undoPlan(ctx, "f", y.hosts["a"].tx.Plan, "anna", []string{"a", "b"}, "a check failed")
-			if err == nil || err.Error() != "host b: not rolled back: no answer to tx.list within 1m0s" || fates["a"].Fate != Reverted {
-				return fmt.Errorf("fates %v: %w", fates, err)
+			if err == nil || err.Error() != "nothing was rolled back, because not every host can be: host b: no answer to tx.list within 1m0s" || len(fates) > 0 || y.values() != "22" {
+				return fmt.Errorf("values %s, fates %v: %w", y.values(), fates, err)
 			}
 			return nil
 		}, "no answer to tx.list within 1m0s"},
@@ -731,6 +850,25 @@ func TestASilentHostHoldsUpNoOther(t *testing.T) {
 				}
 				close(b.killed)
 			})
+		})
+	}
+}
+
+// TestAnUnknownAtomIsAProblemOfItsHost: what no build of this version can have written leaves its host out, with its link, and
+// every other host is changed.
+func TestAnUnknownAtomIsAProblemOfItsHost(t *testing.T) {
+	for _, atom := range []resource.Atom{"bogus x y", "", " ", "toy", "toy  value"} {
+		synctest.Test(t, func(t *testing.T) {
+			y := newToys(t)
+			y.lasts, y.hosts["b"].atoms = true, map[resource.Atom]resource.Owned{atom: {Ours: "1"}}
+			r := y.run(t.Context(), Options{})
+			if r.Ending != HostsUnreachable || r.Err != nil || len(r.Plan.Problems()) > 0 || y.hosts["a"].file != "2" || y.hosts["b"].file != "" || y.values() != "11" {
+				t.Errorf("%q: ending %d, %v, problems %v, values %s", atom, r.Ending, r.Err, r.Plan.Problems(), y.values())
+			}
+			want := fmt.Sprintf("its record of fabric \"f\" names %q, which this build cannot restore: use the build that wrote it", atom)
+			if why := r.Plan.Unreachable(); len(why) != 1 || why["b"] != want {
+				t.Errorf("%q: %v", atom, why)
+			}
 		})
 	}
 }
@@ -1203,6 +1341,22 @@ func TestRollbackTakesTheNewestTransactionOfItsHostsAlone(t *testing.T) {
 	})
 }
 
+// TestRollbackNamesTransactionsInOppositeOrders: no rollback can take one of them from all of its hosts.
+func TestRollbackNamesTransactionsInOppositeOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.applyOn(t.Context(), "2")
+		y.applyOn(t.Context(), "3")
+		b := y.hosts["b"]
+		b.tx, b.past[0].TxInfo = b.past[0].TxInfo, b.tx
+		r := y.rollback(t.Context(), RollbackOptions{})
+		if r.Ending != Failed || r.Err == nil || strings.Count(r.Err.Error(), ") on a, b") != 2 || y.values() != "33" ||
+			!strings.HasSuffix(r.Err.Error(), "run `fabricform rollback -host=HOST -lab -var=n=1 f.hcl`") {
+			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
+		}
+	})
+}
+
 // TestRollbackGoesAsFarAsBackupsAreKept: then it says so, and changes nothing on any host.
 func TestRollbackGoesAsFarAsBackupsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1247,18 +1401,44 @@ func TestRollbackAsksBeforeItChangesAnything(t *testing.T) {
 		y.hosts["a"].reversed = calls.TxReversed{}
 		y.heard.refusal = nil
 		lost := resource.Change{Attribute: "route", From: "10.9.0.0/16", Atom: "route 254 10.9.0.0/16 0"}
-		y.hosts["b"].reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Changes: []resource.Change{lost}, Overwritten: []resource.Change{lost}}}
+		y.hosts["b"].reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Changes: []resource.Change{lost, {Attribute: "value", From: "2", To: "guarded", Atom: "toy r0 value"}}, Overwritten: []resource.Change{lost}}}
 		nothing("others' changes", y.rollback(t.Context(), RollbackOptions{}), "b: route 10.9.0.0/16. To roll them back too, run `fabricform rollback -allow=foreign -lab -var=n=1 f.hcl`")
+		nothing("a permission", y.rollback(t.Context(), RollbackOptions{Foreign: true}), "nothing was rolled back: on host b, a guarded value comes back. To allow this, run `fabricform rollback -allow=toys -lab -var=n=1 f.hcl`")
 		y.hosts["b"].fails["tx.reversal"] = errors.New("device eth0 does not exist any more")
 		nothing("a host that cannot be read", y.rollback(t.Context(), RollbackOptions{}), "nothing was rolled back: host b: ")
 		delete(y.hosts["b"].fails, "tx.reversal")
 		y.heard.lines = nil
-		r := y.rollback(t.Context(), RollbackOptions{Foreign: true})
+		r := y.rollback(t.Context(), RollbackOptions{Foreign: true, Permitted: []string{"toys"}})
 		if r.Ending != Done || r.Err != nil || y.values() != "11" {
 			t.Errorf("allowed: ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
 		if p := y.hosts["b"].asks[0]; !p.Foreign || p.Digest != "x" || p.User != "anna@desk" {
 			t.Errorf("asked for %+v", p)
+		}
+	})
+}
+
+// TestARollbackKeepsTheNamesOfVanishedHosts: the record from before the first apply names no host. One that the files no longer
+// name still has its changes, so the next plan must name it.
+func TestARollbackKeepsTheNamesOfVanishedHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		y.applyOn(t.Context(), "2")
+		y.hosts["a"].roster = []resource.Member{{Name: "a"}, {Name: "b"}}
+		y.fabric.Hosts, y.fabric.Links = y.fabric.Hosts[:1], nil
+		y.hosts["a"].on = func(method string) {
+			if method == "tx.revert" {
+				y.hosts["a"].roster = []resource.Member{}
+			}
+		}
+		r := y.rollback(t.Context(), RollbackOptions{})
+		if r.Ending != Done || r.Err != nil || len(r.Plan.Vanished) != 1 || r.Plan.Vanished[0].Name != "b" {
+			t.Errorf("ending %d, %v, the plan names %v", r.Ending, r.Err, r.Plan.Vanished)
+		}
+		s := Open(t.Context(), y.fabric, y.options())
+		defer s.Close()
+		if p := s.Propose(t.Context()); len(p.Vanished) != 1 || p.Vanished[0].Name != "b" || len(p.Enrol) != 0 {
+			t.Errorf("after the rollback, the plan names %v and would enrol %v", p.Vanished, p.Enrol)
 		}
 	})
 }
@@ -1269,10 +1449,12 @@ func TestRollbackNamesWhatItLeavesOut(t *testing.T) {
 		y := newToys(t)
 		y.applyOn(t.Context(), "2")
 		y.heard.lines = nil
+		const disturbed = "mv0 on eth0 is not ours and goes down with it"
+		y.hosts["a"].reversed.Disturbed = []string{disturbed}
 		if r := y.rollback(t.Context(), RollbackOptions{}, "a"); r.Ending != Done || fatesOf(r) != "a reverted" || y.values() != "12" {
 			t.Errorf("ending %d, %v, values %s", r.Ending, r.Err, y.values())
 		}
-		if !strings.Contains(strings.Join(y.heard.lines, "\n"), "the transaction also changed b, which this rollback leaves out") {
+		if said := strings.Join(y.heard.lines, "\n"); !strings.Contains(said, "the transaction also changed b, which this rollback leaves out") || !strings.Contains(said, "a: "+disturbed) {
 			t.Errorf("%q", y.heard.lines)
 		}
 		y.applyOn(t.Context(), "3", "a")
@@ -1341,7 +1523,7 @@ func TestARollbackTakesBothEndsOrNone(t *testing.T) {
 
 // TestTheWorstEndingIsTheRuns holds the order in which exit codes are documented.
 func TestTheWorstEndingIsTheRuns(t *testing.T) {
-	order := []Ending{OutcomeUnknown, Undone, Held, Stale, Failed, HostsUnreachable, CheckFailed, Done}
+	order := []Ending{OutcomeUnknown, Undone, Held, Stale, Failed, CheckFailed, HostsUnreachable, Done}
 	if !slices.IsSortedFunc(order, func(a, b Ending) int { return int(b - a) }) {
 		t.Errorf("%v", order)
 	}

@@ -1,15 +1,17 @@
 // Package apply is the engine. Open connects a Session to a fabric's hosts; Run, Destroy, Verify, Confirm and
 // Rollback report to Events while they work and end in a Report with an Ending.
 //
-// Run works in this order: first driver stacks; then one transaction on all hosts, with the runtime stage, the
-// gate (every host accepts a new connection and is as declared, and no carrier or ping was lost), the persist
-// stage and the commit; then the live checks. A failure before the commit reverts the transaction.
+// Run works in this order: first driver stacks, which each host completes and never reverts; then keys, in a transaction on all hosts
+// that is committed at once; then the rest, in another transaction on all hosts, with the runtime stage, the gate (every
+// host accepts a new connection and is as declared, and no carrier or ping was lost), the persist stage and the commit;
+// then the live checks. A failure before a commit reverts its transaction. What was committed before stays.
 package apply
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
@@ -42,9 +45,9 @@ type hostConn struct {
 	seen   *calls.SnapshotResult // set by Glance, which has closed the helper
 	looks  []resource.Resource   // see FleetHost
 	why    error                 // why the host has no helper
-	// transactions are those that the host reported last, and settled those that a report of it ended.
+	// transactions are those that the host reported last, and endedNow those that a report of it ended.
 	transactions []calls.TxInfo
-	settled      []calls.TxInfo
+	endedNow     []calls.TxInfo
 }
 
 // FleetHost is one host to connect to.
@@ -55,13 +58,20 @@ type FleetHost struct {
 	Looks []resource.Resource
 }
 
+// first returns the target for the first connection to a host, which may be a kept one. Every later one shows that a new login works.
+func (m FleetHost) first() transport.Target {
+	t := m.Target
+	t.MayReuse = true
+	return t
+}
+
 // Connect opens helpers on all hosts, at most parallelism at once. It returns no error: Unreachable names
 // the hosts without a helper.
 func Connect(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
 	f := newFleet(hosts)
 	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
 	f.each(parallelism, hosts, func(m FleetHost) error {
-		c, err := f.open(ctx, m.Target)
+		c, err := f.open(ctx, m.first())
 		if err == nil {
 			f.adopt(m.Target.Name, c)
 		}
@@ -76,7 +86,7 @@ func Connect(ctx context.Context, d Dial, version string, parallelism int, hosts
 func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
 	f := newFleet(hosts)
 	f.each(parallelism, hosts, func(m FleetHost) error {
-		c, err := open(ctx, d, version, m.Target)
+		c, err := open(ctx, d, version, m.first())
 		if err != nil {
 			return err
 		}
@@ -85,7 +95,8 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts 
 		if err != nil {
 			return err
 		}
-		f.reported(m.Target.Name, r.Transactions)
+		setProven(c.Stream(), r.Snapshot)
+		f.noteTransactions(m.Target.Name, r.Transactions)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.host(m.Target.Name).seen = &r
@@ -201,8 +212,8 @@ func (f *Fleet) Unreachable() map[string]string {
 	return out
 }
 
-// reached returns the client of a host, or why there is none.
-func (f *Fleet) reached(host string) (*agent.Client, error) {
+// clientOf returns the client of a host, or why there is none.
+func (f *Fleet) clientOf(host string) (*agent.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch h := f.host(host); {
@@ -227,12 +238,12 @@ func (f *Fleet) lose(host string, c *agent.Client, why error) {
 
 // Call implements agent.Caller: it calls a host's helper, which must answer in time.
 func (f *Fleet) Call(ctx context.Context, host, method string, params, result any) error {
-	c, err := f.reached(host)
+	c, err := f.clientOf(host)
 	if err != nil {
 		return err
 	}
 	err = patient{c, f.kinds}.Call(ctx, host, method, params, result)
-	if isLate(err) && method != string(calls.Beat) { // a heartbeat may fail: see beat
+	if isLate(err) && method != string(calls.Beat) { // a heartbeat may fail: see coordinator.add
 		f.lose(host, c, err)
 	}
 	var said *agent.Error
@@ -252,8 +263,29 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 		return *seen, nil
 	}
 	r, err := read(ctx, f, host, looks, asking)
-	f.reported(host, r.Transactions)
+	f.noteTransactions(host, r.Transactions)
+	if c := f.client(host); c != nil && r.Snapshot != nil {
+		setProven(c.Stream(), r.Snapshot)
+	}
 	return r, err
+}
+
+// setProven adds the host's key and address to its facts, as our connection has them. What the host itself may have said of them
+// is not believed. At another port than that of the host's SSH server, the address is one that forwards to the host.
+func setProven(stream any, snap *facts.Snapshot) {
+	m := &snap.Management
+	m.HostKey, m.Dialled = "", netip.Addr{}
+	s, is := stream.(interface {
+		HostKey() string
+		Dialled() netip.AddrPort
+	})
+	if !is {
+		return
+	}
+	m.HostKey = s.HostKey()
+	if at := s.Dialled(); int(at.Port()) == m.Port {
+		m.Dialled = at.Addr()
+	}
 }
 
 // read expects a snapshot: without one, a host that was not read would look like one without differences.
@@ -274,11 +306,11 @@ func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, err
 	return r.Snapshot, err
 }
 
-// Enrol writes the fabric's roster, and the history entry of each changed host, to the hosts in parallel. It
-// joins their errors.
-func (f *Fleet) Enrol(ctx context.Context, fabric string, roster []resource.Member, hosts []string, entries map[string]resource.Entry) error {
+// Enrol writes the plan's roster, and the history entry of each changed host, to the hosts in parallel. It joins their
+// errors.
+func (f *Fleet) Enrol(ctx context.Context, of *planner.Plan, hosts []string, entries map[string]resource.HistoryEntry) error {
 	return parallel.Do(0, hosts, func(_ int, h string) error {
-		p := calls.EnrolParams{Fabric: fabric, Roster: roster}
+		p := calls.EnrolParams{Fabric: of.Fabric, Roster: of.Roster, Vanished: of.Vanished}
 		if e, ok := entries[h]; ok {
 			p.Entry = &e
 		}

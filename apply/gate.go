@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,12 @@ import (
 // is as declared, and no carrier or ping that worked before is lost.
 func (r *run) gate(ctx context.Context, tx *coordinator, baseline []validators.Result) error {
 	r.e.Progress("%s", "checking that every host accepts a new connection and is as declared")
-	err := tx.Reach(ctx)
+	err, stage := tx.Reach(ctx), resource.StageRuntime
+	if r.keying {
+		stage = resource.StageKeys
+	}
 	if err == nil {
-		err = r.s.converge(ctx, plannedHosts(r.p), resource.StageRuntime)
+		err = r.s.converge(ctx, r.expectedHosts(), stage)
 	}
 	if err == nil {
 		err = r.checkRegression(ctx, baseline)
@@ -47,15 +51,15 @@ func withInterrupt(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return errors.Join(errInterrupted, found(err))
+	return errors.Join(errInterrupted, withoutInterrupts(err))
 }
 
-// found returns the errors that no interrupt caused.
-func found(err error) error {
+// withoutInterrupts returns the errors that no interrupt caused.
+func withoutInterrupts(err error) error {
 	if all, joined := err.(interface{ Unwrap() []error }); joined {
 		var out []error
 		for _, e := range all.Unwrap() {
-			out = append(out, found(e))
+			out = append(out, withoutInterrupts(e))
 		}
 		return errors.Join(out...)
 	}
@@ -88,6 +92,15 @@ func plannedHosts(p *planner.Plan) map[string]bool {
 	return out
 }
 
+// expectedHosts are those that must now be as planned.
+func (r *run) expectedHosts() map[string]bool {
+	out := plannedHosts(r.p)
+	for _, host := range r.failed {
+		delete(out, host)
+	}
+	return out
+}
+
 // convergeEvery is the pause between two reads of hosts that have not converged yet.
 const convergeEvery = 500 * time.Millisecond
 
@@ -104,7 +117,7 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
 	for range 6 {
-		hosts = slices.DeleteFunc(s.Plan(ctx).Hosts, func(h planner.HostPlan) bool { _, covered := changed[h.Name]; return !covered })
+		hosts = slices.DeleteFunc(s.compare(ctx).Hosts, func(h planner.HostPlan) bool { _, covered := changed[h.Name]; return !covered })
 		if !slices.ContainsFunc(hosts, func(h planner.HostPlan) bool {
 			return h.Unreachable != "" || len(h.Problems) > 0 || changed[h.Name] && slices.ContainsFunc(h.Actions, due)
 		}) {
@@ -114,14 +127,22 @@ func (s *Session) converge(ctx context.Context, changed map[string]bool, stage s
 			break
 		}
 	}
+	var unread error
 	for _, h := range hosts {
+		for _, p := range h.Problems {
+			unread = cmp.Or(unread, fmt.Errorf("%s: %s", p.Addr, p.Message))
+		}
+		if h.Unreachable != "" {
+			unread = cmp.Or(unread, fmt.Errorf("host %s: %s", h.Name, h.Unreachable))
+		}
 		for _, act := range h.Actions {
 			if changed[h.Name] && due(act) {
-				return fmt.Errorf("the changes were made, but did not stay: %s: %s. Another program on %s may manage this device", act.Resource.Addr, act.Changes[0], h.Name)
+				return fmt.Errorf("the changes were made, but did not stay: %s: %s. Another program on %s may manage this device",
+					act.Resource.Addr, act.Changes[0], h.Name)
 			}
 		}
 	}
-	return fmt.Errorf("the changes were made, but not all hosts could be read again: run %s", s.Options.Invocation.Hint("plan"))
+	return fmt.Errorf("the changes were made, but not all hosts could be read again: %w", unread)
 }
 
 // baseline measures what works before the changes, on the paths that the plan affects. So the gate can
@@ -151,16 +172,23 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 	if r.s.Options.Destroy || !slices.ContainsFunc(r.s.Fabric.Paths(), where) {
 		return nil
 	}
-	return r.passing(ctx, where)
+	pass, _ := r.passing(ctx, where)
+	return pass
 }
 
-// passing returns the carrier and ping checks that pass.
-func (r *run) passing(ctx context.Context, where func(fabric.Path) bool) []validators.Result {
-	all := validators.Run(ctx, r.s.Fabric, r.s.Fleet, validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Lab: r.s.Options.Lab != nil,
-		Unreachable: r.s.Unreachable(), LeftOut: r.s.LeftOut})
-	return slices.DeleteFunc(all, func(v validators.Result) bool {
-		return v.Verdict != validators.Pass || v.Item != validators.Carrier && v.Item != validators.SmallPing
-	})
+// passing returns the carrier and ping checks that pass, and why hosts could not be measured.
+func (r *run) passing(ctx context.Context, where func(fabric.Path) bool) (pass, unmeasured []validators.Result) {
+	for _, v := range validators.Run(ctx, r.s.Fabric, r.s.Fleet,
+		validators.Options{Only: []validators.Check{validators.CheckLink, validators.CheckPing}, Where: where, Lab: r.s.Options.Lab != nil,
+			Unreachable: r.s.Unreachable(), Excluded: r.s.Excluded}) {
+		switch {
+		case v.Verdict == validators.Pass && (v.Item == validators.Carrier || v.Item == validators.SmallPing):
+			pass = append(pass, v)
+		case v.Unmeasured || v.Skipped == validators.HostUnreachable:
+			unmeasured = append(unmeasured, v)
+		}
+	}
+	return pass, unmeasured
 }
 
 // checkRegression returns an error if a check that passed before the changes no longer passes. It retries,
@@ -175,24 +203,34 @@ func (r *run) checkRegression(ctx context.Context, before []validators.Result) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
-	var lost []string
+	var broken, unknown []string
 	for range 4 {
-		now := map[validators.Key]bool{}
-		for _, v := range r.passing(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] }) {
-			now[v.Key()] = true
-		}
-		lost = nil
+		pass, unmeasured := r.passing(ctx, func(p fabric.Path) bool { return paths[validators.OnPath(p)] })
+		broken, unknown = nil, nil
 		for _, v := range before {
-			if !now[v.Key()] {
-				lost = append(lost, v.Key().String())
+			same := func(now validators.Result) bool { return now.Key() == v.Key() }
+			// A skipped check has one result for its whole path.
+			blind := func(now validators.Result) bool {
+				return now.Subject == v.Subject && now.Check == v.Check && (now.Item == "" || same(now))
+			}
+			if slices.ContainsFunc(pass, same) {
+				continue
+			}
+			if i := slices.IndexFunc(unmeasured, blind); i >= 0 {
+				unknown = append(unknown, fmt.Sprintf("%s (%s)", v.Key(), unmeasured[i].Cause))
+			} else {
+				broken = append(broken, v.Key().String())
 			}
 		}
-		if len(lost) == 0 {
+		if len(broken)+len(unknown) == 0 {
 			return nil
 		}
 		if retry.Pause(ctx, time.Second) != nil {
 			break
 		}
 	}
-	return fmt.Errorf("the changes broke checks that passed before: %s", strings.Join(lost, "; "))
+	if len(broken) > 0 {
+		return fmt.Errorf("the changes broke checks that passed before: %s", strings.Join(broken, "; "))
+	}
+	return fmt.Errorf("checks that passed before the changes could not be made again: %s", strings.Join(unknown, "; "))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
-	"github.com/fabricform/fabricform/transport"
 )
 
 // rebootPatience is how long a host may take to reboot: a server checks its memory first.
@@ -27,23 +26,33 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	if !r.p.Has(resource.StageStack) {
 		return Done, nil
 	}
-	shown := r.p.Rest()
+	shown := r.p.Without(resource.StageStack)
 	bundles, err := r.sendBundles(ctx)
 	if err != nil {
 		return Failed, err
 	}
 	r.e.Progress("%s", "installing driver stacks")
-	r.report.Outcomes = r.s.installAll(ctx, r.p.Stack(), stackOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Apart: r.apart(), Patience: rebootPatience, Bundles: bundles,
-		Started: func(host, what string) { r.e.Progress("%s: %s", host, what) }})
+	r.report.Outcomes = r.s.installAll(ctx, r.p.Only(resource.StageStack),
+		stackOptions{Fabric: r.p.Fabric, Plan: r.id, User: r.s.Options.User, Apart: r.apart(), Patience: rebootPatience, Bundles: bundles,
+			Started: func(host, what string) { r.e.Progress("%s: %s", host, what) }})
 	r.stacks = r.report.Outcomes
 	ending, err := r.failures(ctx)
 	if err != nil {
 		// The failures were reported above, with the ends of their logs.
-		return ending, errors.Join(r.enrolLate(ctx), fmt.Errorf("driver stacks are incomplete on %s; nothing else was changed. Run apply again to complete them", strings.Join(r.unfinished(), ", ")))
+		return ending, errors.Join(r.enrolLate(ctx),
+			fmt.Errorf("driver stacks are incomplete on %s; nothing else was changed. Run apply again to complete them",
+				strings.Join(r.unfinished(), ", ")))
 	}
 	if err := r.enrolLate(ctx); err != nil {
 		return Failed, err
 	}
+	return r.replan(ctx, shown, "driver stacks are installed")
+}
+
+// replan makes the rest of a plan anew, after an early stage was done. shown is the rest as it was shown, and done says what
+// was done.
+func (r *run) replan(ctx context.Context, shown *planner.Plan, done string) (Ending, error) {
+	r.done = append(r.done, done)
 	var inputs []planner.HostInput
 	r.p, inputs = r.s.propose(ctx)
 	skipped := map[string][]string{}
@@ -56,10 +65,10 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 	switch {
 	case len(r.p.Problems()) > 0:
 		r.e.Plan(r.p, r.p.Notes())
-		return PlanEnding(r.p), errors.New("the driver stacks are installed as declared, but the rest cannot be planned with them")
-	case r.p.Has(resource.StageStack):
+		return PlanEnding(r.p), fmt.Errorf("the %s as declared, but the rest cannot be planned with them", done)
+	case r.p.Has(resource.StageStack), r.p.Has(resource.StageKeys) && !shown.Has(resource.StageKeys):
 		r.e.Plan(r.p, r.p.Notes())
-		return Failed, errors.New("the driver stacks were installed, but still differ from the files")
+		return Failed, fmt.Errorf("the %s, but still differ from the files", done)
 	}
 	moved := planner.Moved(shown, r.p)
 	if len(moved) == 0 {
@@ -71,7 +80,7 @@ func (r *run) installStacks(ctx context.Context) (Ending, error) {
 // sendBundles uploads the bundles that the plan installs, and returns each host's. If it fails, nothing
 // has been changed.
 func (r *run) sendBundles(ctx context.Context) (map[string]calls.Bundle, error) {
-	bundles, err := bundlesOf(r.p.Stack(), func(path string) { r.e.Progress("hashing %s", path) })
+	bundles, err := bundlesOf(r.p.Only(resource.StageStack), func(path string) { r.e.Progress("hashing %s", path) })
 	if err != nil || len(bundles) == 0 {
 		return nil, err
 	}
@@ -80,7 +89,8 @@ func (r *run) sendBundles(ctx context.Context) (map[string]calls.Bundle, error) 
 		sent[host] = b.Bundle
 	}
 	err = r.s.Send(ctx, bundles, func(s Sent) {
-		r.e.Progress("sending to %s: %d of %d MB, %.0f MB/s, %s left", countHosts(s.Hosts), s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Left.Round(time.Second))
+		r.e.Progress("sending to %s: %d of %d MB, %.0f MB/s, %s left",
+			countHosts(s.Hosts), s.Bytes/1e6, s.Size/1e6, s.Rate/1e6, s.Remaining.Round(time.Second))
 	}, func(host, what string) { r.e.Warn("! host %s %s", host, what) })
 	if err != nil {
 		return nil, fmt.Errorf("nothing was installed: %w", err)
@@ -90,8 +100,8 @@ func (r *run) sendBundles(ctx context.Context) (map[string]calls.Bundle, error) 
 
 // bundlesOf returns the bundle of each host that a plan gives one. It hashes and opens each file once;
 // the files stay open until the process exits.
-func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]Bundle, error) {
-	out, open := map[string]Bundle{}, map[string]Bundle{}
+func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]LocalBundle, error) {
+	out, open := map[string]LocalBundle{}, map[string]LocalBundle{}
 	for _, h := range p.Hosts {
 		for _, a := range h.Actions {
 			payload := a.Resource.Payload
@@ -101,15 +111,19 @@ func bundlesOf(p *planner.Plan, hashing func(path string)) (map[string]Bundle, e
 			b, there := open[payload.Path]
 			if !there {
 				hashing(payload.Path)
-				file, size, sum, err := openBundle(payload.Path)
-				if err != nil {
-					return nil, err
+				file, err := os.Open(payload.Path)
+				if err == nil {
+					b, err = ReadBundle(filepath.Base(payload.Path), file)
 				}
-				b = Bundle{Bundle: calls.Bundle{Name: filepath.Base(payload.Path), SHA256: sum, Size: size}, From: file}
+				if err != nil {
+					return nil, fmt.Errorf("nothing was changed: read file: %w", err)
+				}
 				open[payload.Path] = b
 			}
 			if payload.SHA256 != "" && payload.SHA256 != b.SHA256 {
-				return nil, fmt.Errorf("nothing was changed: %s has SHA-256 %s, but the %s block of host %s declares %s: download the file again", payload.Path, b.SHA256, a.Resource.Addr.Kind, h.Name, payload.SHA256)
+				return nil,
+					fmt.Errorf("nothing was changed: %s has SHA-256 %s, but the %s block of host %s declares %s: download the file again",
+						payload.Path, b.SHA256, a.Resource.Addr.Kind, h.Name, payload.SHA256)
 			}
 			b.Relay = payload.Relay
 			out[h.Name] = b
@@ -133,15 +147,6 @@ func unreadable(p *resource.Payload) string {
 	return ""
 }
 
-// openBundle opens and hashes a local file.
-func openBundle(path string) (f *os.File, size int64, sum string, err error) {
-	if sum, size, err = transport.HashFile(path); err != nil {
-		return nil, 0, "", fmt.Errorf("nothing was changed: %w", err)
-	}
-	f, err = os.Open(path)
-	return f, size, sum, err
-}
-
 // unfinished returns the hosts whose stack stage did not complete.
 func (r *run) unfinished() (hosts []string) {
 	for _, h := range r.stacks {
@@ -160,9 +165,10 @@ func (r *run) approveRest(moved map[string][]string) (Ending, error) {
 		for _, host := range slices.Sorted(maps.Keys(moved)) {
 			differences = append(differences, fmt.Sprintf("host %s: %s", host, strings.Join(moved[host], "; ")))
 		}
-		return Stale, fmt.Errorf("the driver stacks are installed as declared; the rest no longer matches the saved plan and was not applied. Plan again:\n    %s", strings.Join(differences, "\n    "))
+		return Stale, fmt.Errorf("%s; the rest no longer matches the saved plan and was not applied. Plan again:\n    %s",
+			r.sofar(), strings.Join(differences, "\n    "))
 	}
-	r.e.Note("The driver stacks are installed. The rest of the plan:")
+	r.e.Note("The %s. The rest of the plan:", r.done[len(r.done)-1])
 	r.e.Plan(r.p, r.p.Notes())
 	if err := r.approve(r.p); err != nil {
 		return Failed, r.ofTheRest(err)
@@ -170,14 +176,16 @@ func (r *run) approveRest(moved map[string][]string) (Ending, error) {
 	return Done, nil
 }
 
-// ofTheRest adds to an error that driver stacks were installed: "nothing was changed" is then true of
-// the rest only.
+// ofTheRest adds to an error what the early stages did: "nothing was changed" is then true of the rest only.
 func (r *run) ofTheRest(err error) error {
-	if err == nil || r.stacks == nil {
+	if err == nil || r.done == nil {
 		return err
 	}
-	return fmt.Errorf("the driver stacks are installed as declared; for the rest of the plan: %w", err)
+	return fmt.Errorf("%s; for the rest of the plan: %w", r.sofar(), err)
 }
+
+// sofar says what the early stages did.
+func (r *run) sofar() string { return "the " + strings.Join(r.done, " and the ") + " as declared" }
 
 // apart reports whether two hosts share a link: one end must stay up while the other reboots.
 func (r *run) apart() func(a, b string) bool {
@@ -189,9 +197,9 @@ func (r *run) apart() func(a, b string) bool {
 	return func(a, b string) bool { return shared[[2]string{a, b}] }
 }
 
-// withStacks puts the outcomes of the stack stage before those of the later stages.
-func (r *run) withStacks(rest []HostOutcome) []HostOutcome {
-	for _, s := range r.stacks {
+// after puts the outcomes of an early stage before those of the later stages.
+func after(early, rest []HostOutcome) []HostOutcome {
+	for _, s := range early {
 		if len(s.Outcomes) == 0 {
 			continue
 		}

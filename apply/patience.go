@@ -55,12 +55,13 @@ func patience(kinds resource.Kinds, method string, params any) time.Duration {
 		return persistPatience
 	case string(calls.Reversal), string(calls.Revert), string(calls.FinishInterrupted):
 		return revertPatience
-	case string(calls.MakeRoom), string(calls.CheckBundle), string(calls.StartRelay), string(calls.Fetch), string(calls.StartStack):
+	case string(calls.PrepareUpload), string(calls.CheckBundle), string(calls.StartRelay), string(calls.Fetch), string(calls.StartStack):
 		return bundlePatience // the host may read a whole bundle
 	case string(probe.InspectCollective), string(probe.InspectLaunch):
 		return lookPatience
-	case string(probe.Ping), string(probe.SendTCP), string(probe.CollectTCP), string(probe.CollectCapture), string(probe.RunCollective), string(probe.Launch),
-		string(probe.AwaitShell), string(probe.RunDaemon), string(probe.ServeVerbs), string(probe.RunVerbs), string(probe.CollectVerbs):
+	case string(probe.Ping), string(probe.SendTCP), string(probe.CollectTCP), string(probe.CollectCapture), string(probe.RunCollective),
+		string(probe.Launch), string(probe.TryLogins),
+		string(probe.TendRanks), string(probe.ServeVerbs), string(probe.RunVerbs), string(probe.CollectVerbs):
 		return measurePatience
 	}
 	return callPatience

@@ -56,7 +56,7 @@ func (c *coordinator) Persist(ctx context.Context, outcomes []HostOutcome) error
 
 // walked reports whether the whole runtime stage was done.
 func (h HostOutcome) walked() bool {
-	return !slices.ContainsFunc(h.Outcomes, func(o Outcome) bool { return o.Action.Stage == resource.StageRuntime && !o.Done })
+	return !slices.ContainsFunc(h.Outcomes, func(o Outcome) bool { return o.Action.Stage != resource.StagePersist && !o.Done })
 }
 
 // recordPersisted adds the host's results to its outcomes; both are in the order of its actions.

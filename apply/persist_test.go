@@ -44,7 +44,9 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*coordinator, fu
 	}
 	f := newFleet(nil)
 	f.adopt("h", c)
-	return &coordinator{fleet: f, fabric: "f", refs: map[string]*lockedRef{"h": {ref: calls.TxRef{ID: "1"}}}}, func() []string {
+	tx := newCoordinator(f, txOptions{Fabric: "f"})
+	tx.refs["h"] = &lockedRef{ref: calls.TxRef{ID: "1"}}
+	return tx, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return asked

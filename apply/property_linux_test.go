@@ -224,12 +224,12 @@ func TestRandomFabricsSettleAndGoWithoutTrace(t *testing.T) {
 			before := look(t, m)
 			for range 4 {
 				h := wish(r)
-				settles(t, m, h)
+				converge(t, m, h)
 				if d := cmp.Diff(before.foreign(), look(t, m).foreign()); d != "" {
 					t.Fatalf("a foreign thing changed: %s", d)
 				}
 			}
-			settles(t, m, nil)
+			converge(t, m, nil)
 			if d := cmp.Diff(before, look(t, m)); d != "" {
 				t.Fatalf("not as it was: %s", d)
 			}
@@ -240,9 +240,9 @@ func TestRandomFabricsSettleAndGoWithoutTrace(t *testing.T) {
 	}
 }
 
-// settles plans, applies through the helper's own methods, and expects an empty plan; nil gives all
+// converge plans, applies through the helper's own methods, and expects an empty plan; nil gives all
 // back.
-func settles(t *testing.T, m recorded, h *fabric.Host) {
+func converge(t *testing.T, m recorded, h *fabric.Host) {
 	t.Helper()
 	store := checkpoint.NewStore(t.TempDir(), checkpoint.Now)
 	methods, err := helper.Methods(m, providers.Kinds(), store, facts.Connection{None: true})

@@ -22,7 +22,7 @@ import (
 type lockedRef struct {
 	mu      sync.Mutex // serialises heartbeats and token changes
 	ref     calls.TxRef
-	givenUp atomic.Bool // a step is stuck: the lease is not renewed any more
+	givenUp atomic.Bool // a step is stuck, or the host is asked to revert: the lease is not renewed any more
 }
 
 // move sets a new token. The caller must hold the lock of the ref.
@@ -42,7 +42,7 @@ func (c *coordinator) renew(ctx context.Context, host string, h *lockedRef) erro
 	}
 	_, err := calls.Beat.Call(ctx, c.fleet, host, h.ref)
 	if err == nil {
-		c.fleet.leases.renewed(host)
+		c.fleet.leases.noteRenewed(host)
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (c *coordinator) reconnect(ctx context.Context, host string, via netip.Addr
 	if via.IsValid() {
 		target.Via, where = via.String(), "at "+via.String()
 	}
-	client, err := c.fleet.retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) {
+	client, err := retryConnect(ctx, func(ctx context.Context) (*agent.Client, error) {
 		return c.fleet.open(ctx, target)
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *coordinator) TakeOver(ctx context.Context, hosts []string, user, client
 
 // retryConnect retries until a connection succeeds or ctx ends. It does not retry after a wrong host key. An attempt that
 // the end of ctx cuts short does not tell what is wrong, so the error is that of the attempt before.
-func (f *Fleet) retryConnect(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
+func retryConnect(ctx context.Context, try func(context.Context) (*agent.Client, error)) (*agent.Client, error) {
 	var last error
 	for {
 		c, err := try(ctx)
@@ -211,7 +211,7 @@ func (f *Fleet) awaitEnd(ctx context.Context, host string, p calls.TxRevert, lea
 	}
 	o := HostOutcome{Host: host, Fate: Lost, Why: "the host does not answer; it reverts automatically when its lease expires"}
 	if p.Undo {
-		o.Why = "the host was asked to revert and has not answered since. When it is reachable again, run " + f.invocation.Hint("rollback")
+		o.Why = "the host was asked to revert and has not answered since. To see how it ended, run " + f.invocation.Hint("history")
 	}
 	return o
 }

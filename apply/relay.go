@@ -15,14 +15,14 @@ import (
 // relay is a host that serves a bundle to other hosts.
 type relay struct {
 	name   string
-	bundle Bundle
+	bundle LocalBundle
 	own    bool     // the relay host also installs the bundle itself
 	hosts  []string // the hosts that fetch from the relay
 	note   func(host, what string)
 
-	at   calls.Relay
-	mu   sync.Mutex
-	left []string // hosts that could not fetch, for example because of a firewall: they get a direct upload
+	at     calls.Relay
+	mu     sync.Mutex
+	direct []string // hosts that could not fetch, for example because of a firewall: they get a direct upload
 }
 
 // feed makes the hosts behind a relay fetch from it.
@@ -45,7 +45,7 @@ func (r *relay) feed(ctx context.Context, f *Fleet, p *progress) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.left = append(r.left, host)
+		r.direct = append(r.direct, host)
 	})
 }
 
@@ -90,12 +90,12 @@ func (r *relay) end(ctx context.Context, f *Fleet) {
 
 // fetch makes a host fetch the whole bundle from a relay.
 func (f *Fleet) fetch(ctx context.Context, host string, b calls.Bundle, from calls.Relay, p *progress) error {
-	// As before an upload, MakeRoom also says how much is already there.
-	room, err := calls.MakeRoom.Call(ctx, f, host, b)
+	// As before an upload, PrepareUpload also says how much is already there.
+	to, err := calls.PrepareUpload.Call(ctx, f, host, b)
 	if err != nil {
 		return err
 	}
-	if room.Whole {
+	if to.Whole {
 		p.set(host, b.Size)
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 
 // neighbour is a host that hands out a bundle or fetches it, as it is told.
 type neighbour struct {
-	rooms   []calls.BundleRoom // answers, the last one for good
+	places  []calls.BundleUpload // answers, the last one for good
 	fetched []calls.Fetched
 	fails   map[string]string // methods, and why
 	mu      sync.Mutex
@@ -42,9 +42,9 @@ func (n *neighbour) handlers() map[string]agent.Handler {
 			}
 			switch method {
 			case "bundle.room":
-				room := n.rooms[0]
-				n.rooms = n.rooms[min(1, len(n.rooms)-1):]
-				return room, nil
+				place := n.places[0]
+				n.places = n.places[min(1, len(n.places)-1):]
+				return place, nil
 			case "relay.serve":
 				return calls.Relay{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("10.0.0.2:8")}, Token: "T"}, nil
 			case "relay.end":
@@ -88,7 +88,7 @@ func neighbours(t *testing.T, hosts map[string]*neighbour) *Fleet {
 
 // TestHostsGetTheirBundleFromARelay, from here where they cannot, and the relay hears of its end in any case.
 func TestHostsGetTheirBundleFromARelay(t *testing.T) {
-	whole, empty := calls.BundleRoom{Whole: true}, calls.BundleRoom{Path: "/p"}
+	whole, empty := calls.BundleUpload{Whole: true}, calls.BundleUpload{Path: "/p"}
 	from := netip.MustParseAddrPort("10.0.0.2:8")
 	bundle := calls.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
 	for name, c := range map[string]struct {
@@ -98,21 +98,21 @@ func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 		fails         string
 		tried         []int
 	}{
-		"fetched": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty}, fetched: []calls.Fetched{{Have: 30, From: from}, {Have: 70, From: from}, {Whole: true}}}, false, "", "", []int{2, 1, 1}},
-		"there already, and the relay is for others": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "", "", nil},
-		"another content": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fetched: []calls.Fetched{{Have: 0}}}, false,
+		"fetched": {&neighbour{places: []calls.BundleUpload{whole}}, &neighbour{places: []calls.BundleUpload{empty}, fetched: []calls.Fetched{{Have: 30, From: from}, {Have: 70, From: from}, {Whole: true}}}, false, "", "", []int{2, 1, 1}},
+		"there already, and the relay is for others": {&neighbour{places: []calls.BundleUpload{whole}}, &neighbour{places: []calls.BundleUpload{whole}}, true, "", "", nil},
+		"another content": {&neighbour{places: []calls.BundleUpload{whole}}, &neighbour{places: []calls.BundleUpload{empty, whole}, fetched: []calls.Fetched{{Have: 0}}}, false,
 			"b could not fetch its bundle from the relay, and gets it from this machine: the relay no longer serves b.tgz", "", []int{2, 2}},
-		"a firewall": {&neighbour{rooms: []calls.BundleRoom{whole}}, &neighbour{rooms: []calls.BundleRoom{empty, whole}, fails: map[string]string{"relay.fetch": "timeout"}}, false,
+		"a firewall": {&neighbour{places: []calls.BundleUpload{whole}}, &neighbour{places: []calls.BundleUpload{empty, whole}, fails: map[string]string{"relay.fetch": "timeout"}}, false,
 			"b could not fetch its bundle from the relay, and gets it from this machine: timeout", "", nil},
-		"a relay without space, for others": {&neighbour{fails: map[string]string{"bundle.room": "make space", "relay.serve": "not there"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true,
+		"a relay without space, for others": {&neighbour{fails: map[string]string{"bundle.room": "make space", "relay.serve": "not there"}}, &neighbour{places: []calls.BundleUpload{whole}}, true,
 			"a cannot be used as a relay: host a: send b.tgz: make space; b could not fetch its bundle from the relay, and gets it from this machine: relay a cannot serve the bundle: not there", "", nil},
-		"a relay without space":      {&neighbour{fails: map[string]string{"bundle.room": "make space"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, false, "", "host a: send b.tgz: make space", nil},
-		"the end of it is not heard": {&neighbour{rooms: []calls.BundleRoom{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{rooms: []calls.BundleRoom{whole}}, true, "a may still hold b.tgz, cached for other hosts: gone", "", nil},
+		"a relay without space":      {&neighbour{fails: map[string]string{"bundle.room": "make space"}}, &neighbour{places: []calls.BundleUpload{whole}}, false, "", "host a: send b.tgz: make space", nil},
+		"the end of it is not heard": {&neighbour{places: []calls.BundleUpload{whole}, fails: map[string]string{"relay.end": "gone"}}, &neighbour{places: []calls.BundleUpload{whole}}, true, "a may still hold b.tgz, cached for other hosts: gone", "", nil},
 	} {
 		f := neighbours(t, map[string]*neighbour{"a": c.relay, "b": c.behind})
-		bundles := map[string]Bundle{"b": {Bundle: bundle, Relay: "a"}}
+		bundles := map[string]LocalBundle{"b": {Bundle: bundle, Relay: "a"}}
 		if !c.others {
-			bundles["a"] = Bundle{Bundle: bundle}
+			bundles["a"] = LocalBundle{Bundle: bundle}
 		}
 		var notes []string
 		err := f.Send(t.Context(), bundles, nil, func(host, what string) { notes = append(notes, host+" "+what) })
@@ -128,11 +128,11 @@ func TestHostsGetTheirBundleFromARelay(t *testing.T) {
 // TestAnInterruptEndsTheRelaying: what the relay had for others goes all the same.
 func TestAnInterruptEndsTheRelaying(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &neighbour{rooms: []calls.BundleRoom{{Whole: true}}}
-	b := &neighbour{rooms: []calls.BundleRoom{{Path: "/p"}}, fetched: []calls.Fetched{{Have: 1}}, during: cancel}
+	a := &neighbour{places: []calls.BundleUpload{{Whole: true}}}
+	b := &neighbour{places: []calls.BundleUpload{{Path: "/p"}}, fetched: []calls.Fetched{{Have: 1}}, during: cancel}
 	f := neighbours(t, map[string]*neighbour{"a": a, "b": b})
 	bundle := calls.Bundle{Name: "b.tgz", SHA256: strings.Repeat("a", 64), Size: 100}
-	if err := f.Send(ctx, map[string]Bundle{"b": {Bundle: bundle, Relay: "a"}}, nil, func(host, what string) { t.Error(host, what) }); !errors.Is(err, context.Canceled) {
+	if err := f.Send(ctx, map[string]LocalBundle{"b": {Bundle: bundle, Relay: "a"}}, nil, func(host, what string) { t.Error(host, what) }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if a.ended.Token != "T" || a.ended.Remove != bundle {

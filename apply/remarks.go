@@ -15,17 +15,32 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// reported stores the transactions that a host reports.
-func (f *Fleet) reported(host string, all []calls.TxInfo) {
+// noteTransactions stores the transactions that a host reports.
+func (f *Fleet) noteTransactions(host string, all []calls.TxInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.host(host)
 	h.transactions = all
 	for _, i := range all {
-		if i.Settled {
-			h.settled = append(h.settled, i)
+		if i.EndedNow {
+			h.endedNow = append(h.endedNow, i)
 		}
 	}
+}
+
+// endedNow returns, by host, the latest transaction of a fabric that ended because this session read the host.
+func (f *Fleet) endedNow(fabric string) map[string]calls.TxInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]calls.TxInfo{}
+	for name, h := range f.hosts {
+		for _, i := range h.endedNow {
+			if i.Fabric == fabric {
+				out[name] = i
+			}
+		}
+	}
+	return out
 }
 
 // remark adds to a plan what must be known about its hosts before they are changed.
@@ -35,7 +50,8 @@ func (s *Session) remark(p *planner.Plan) {
 		h := &p.Hosts[i]
 		h.Notes = slices.Concat(h.Notes, about[h.Name], open[h.Name])
 		if len(h.Actions) > 0 && s.known[h.Name].alone {
-			h.Notes = append(h.Notes, "without systemd, one process alone guards the rollback. If it is killed as well, the host reverts when fabricform next reads it")
+			h.Notes = append(h.Notes, "without systemd, one process alone guards the rollback. "+
+				"If it is killed as well, the host reverts when fabricform next reads it")
 		}
 	}
 }
@@ -69,19 +85,20 @@ func notesOf(about map[string][]string) []string {
 	return p.Notes()
 }
 
-// remarks says, by host, which transactions this session settled, and which applies ended differently on their hosts.
+// remarks says, by host, which transactions this session ended, and which applies ended differently on their hosts.
 func (s *Session) remarks() map[string][]string {
 	out := map[string][]string{}
 	partings, err := s.partings()
 	for _, p := range partings {
-		for host := range p.hosts {
-			out[host] = append(out[host], p.String()+fmt.Sprintf(". To complete it, run %s; to undo it, run %s", s.invocation.Hint("apply"), s.invocation.Hint("rollback")))
+		for host := range p.ends {
+			out[host] = append(out[host], p.String()+fmt.Sprintf(". To complete it, run %s; to undo it, run %s",
+				s.invocation.Hint("apply"), s.invocation.Hint("rollback")))
 		}
 	}
 	s.Fleet.mu.Lock()
 	defer s.Fleet.mu.Unlock()
 	for name, h := range s.hosts {
-		for _, i := range h.settled {
+		for _, i := range h.endedNow {
 			out[name] = append(out[name], describeEnd(i))
 		}
 		if err != nil && h.transactions != nil {
@@ -97,25 +114,37 @@ func describeEnd(i calls.TxInfo) string {
 	if i.Rebooted {
 		why = "the host was reset"
 	}
-	return fmt.Sprintf("%s during a transaction of fabric %q, by %s since %s; the transaction is now %s", why, i.Fabric, i.Holder.User, i.Since.Local().Format(time.DateTime), i.State)
+	return fmt.Sprintf("%s during a transaction of fabric %q, by %s since %s; the transaction is now %s",
+		why, i.Fabric, i.Holder.User, i.Since.Local().Format(time.DateTime), i.State)
 }
 
 // parting is an apply that ended differently on its hosts: its client ended, or lost a host, between two commits.
 type parting struct {
-	of    calls.TxInfo
-	hosts map[string]string // what is known of each host
+	of   calls.TxInfo
+	ends map[string]hostEnd
 }
 
+// hostEnd says how such an apply ended on one host.
+type hostEnd string
+
+const (
+	endCommitted hostEnd = "committed"
+	endOpen      hostEnd = "still open"
+	endReverted  hostEnd = "reverted"
+	endUnknown   hostEnd = "unknown" // the host could not be read
+)
+
 func (p parting) String() string {
-	by := map[string][]string{}
-	for host, how := range p.hosts {
-		by[how] = append(by[how], host)
+	by := map[hostEnd][]string{}
+	for host, end := range p.ends {
+		by[end] = append(by[end], host)
 	}
 	var parts []string
-	for _, how := range slices.Sorted(maps.Keys(by)) {
-		parts = append(parts, how+" on "+planner.Names(slices.Sorted(slices.Values(by[how]))))
+	for _, end := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, string(end)+" on "+planner.Names(slices.Sorted(slices.Values(by[end]))))
 	}
-	return fmt.Sprintf("an apply of fabric %q, by %s since %s, ended differently on its hosts, because fabricform ended or lost a host between two commits: it is %s",
+	return fmt.Sprintf("an apply of fabric %q, by %s since %s, ended differently on its hosts, "+
+		"because fabricform ended or lost a host between two commits: it is %s",
 		p.of.Fabric, p.of.Holder.User, p.of.Since.Local().Format(time.DateTime), strings.Join(parts, ", "))
 }
 
@@ -141,25 +170,26 @@ func (s *Session) partings() ([]parting, error) {
 	}
 	var out []parting
 	for _, run := range slices.Sorted(maps.Keys(runs)) {
-		p, committed, ready, undecided, unknown := parting{hosts: map[string]string{}}, false, false, false, false
+		p, committed, ready, undecided, unknown := parting{ends: map[string]hostEnd{}}, false, false, false, false
 		for host, i := range runs[run] {
 			p.of = i
 			switch {
 			case i.State == checkpoint.Committed:
-				committed, p.hosts[host] = true, "committed"
+				committed, p.ends[host] = true, endCommitted
 			case i.State.Open():
-				ready, p.hosts[host] = ready || i.State == checkpoint.Persisting, "still open"
+				ready, p.ends[host] = ready || i.State == checkpoint.Persisting, endOpen
 			case i.Undecided:
-				undecided, p.hosts[host] = true, "reverted"
+				undecided, p.ends[host] = true, endReverted
 			}
 		}
 		for _, host := range p.of.Hosts {
-			if _, answered := runs[run][host]; !answered && !reported[host] && s.Fabric.Host(host) != nil && !s.LeftOut(host) {
-				unknown, p.hosts[host] = true, "unknown"
+			if _, answered := runs[run][host]; !answered && !reported[host] && s.Fabric.Host(host) != nil && !s.Excluded(host) {
+				unknown, p.ends[host] = true, endUnknown
 			}
 		}
 		began := slices.ContainsFunc(mine, func(w tokens) bool {
-			return w.Waits == nil && w.Plan == p.of.Plan && slices.ContainsFunc(p.of.Hosts, func(host string) bool { return p.hosts[host] == "unknown" && w.Hosts[host].ID != "" })
+			return w.Waits == nil && w.Plan == p.of.Plan &&
+				slices.ContainsFunc(p.of.Hosts, func(host string) bool { return p.ends[host] == endUnknown && w.Hosts[host].ID != "" })
 		})
 		if committed && (ready || undecided || unknown && began) || undecided && unknown {
 			out = append(out, p)
@@ -169,20 +199,22 @@ func (s *Session) partings() ([]parting, error) {
 }
 
 // recordParted writes such an apply into the histories of its hosts: its client could not.
-func (s *Session) recordParted(ctx context.Context, roster []resource.Member) error {
+func (s *Session) recordParted(ctx context.Context, of *planner.Plan) error {
 	partings, err := s.partings()
 	records := s.Records()
 	for _, p := range partings {
-		entries := map[string]resource.Entry{}
-		for host, how := range p.hosts {
+		entries := map[string]resource.HistoryEntry{}
+		for host, end := range p.ends {
 			noted := slices.ContainsFunc(records[host], func(r resource.Record) bool {
-				return r.Fabric == p.of.Fabric && slices.ContainsFunc(r.History, func(e resource.Entry) bool { return e.Plan == p.of.Plan && e.Failed != "" })
+				return r.Fabric == p.of.Fabric && slices.ContainsFunc(r.History,
+					func(e resource.HistoryEntry) bool { return e.Plan == p.of.Plan && e.Failed != "" })
 			})
-			if how != "unknown" && !noted {
-				entries[host] = resource.Entry{Time: p.of.Since, Command: "apply", Who: p.of.Holder.User, Plan: p.of.Plan, Failed: p.String()}
+			if end != endUnknown && !noted {
+				entries[host] = resource.HistoryEntry{Time: p.of.Since, Command: "apply", Who: p.of.Holder.User, Plan: p.of.Plan,
+					Failed: p.String()}
 			}
 		}
-		err = errors.Join(err, s.Enrol(ctx, s.Fabric.Name, roster, slices.Sorted(maps.Keys(entries)), entries))
+		err = errors.Join(err, s.Enrol(ctx, of, slices.Sorted(maps.Keys(entries)), entries))
 	}
 	return err
 }

@@ -94,7 +94,7 @@ func TestAPlanSaysWhatEarlierClientsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
 		y.hosts["a"].guardians, y.hosts["b"].guardians = 1, 2
-		y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Holder: checkpoint.Holder{User: "anna@desk"}, State: checkpoint.Reverted, Settled: true}
+		y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Holder: checkpoint.Holder{User: "anna@desk"}, State: checkpoint.Reverted, EndedNow: true}
 		s := Open(t.Context(), y.fabric, y.options())
 		defer s.Close()
 		notes := strings.Join(s.Propose(t.Context()).Notes(), "\n")
@@ -110,7 +110,7 @@ func TestAPlanSaysWhatEarlierClientsLeft(t *testing.T) {
 func TestAPlanTellsOfAnOpenTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)
-		y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Prepared, Holder: checkpoint.Holder{User: "bert@desk", From: "192.0.2.1"}, Left: 9 * time.Minute}
+		y.hosts["b"].tx = calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", State: checkpoint.Prepared, Holder: checkpoint.Holder{User: "bert@desk", From: "192.0.2.1"}, Remaining: 9 * time.Minute}
 		s := Open(t.Context(), y.fabric, y.options())
 		defer s.Close()
 		notes := strings.Join(s.Propose(t.Context()).Notes(), "\n")

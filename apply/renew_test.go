@@ -3,7 +3,9 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -24,11 +26,32 @@ func TestOneFailedHeartbeatDoesNotStopTheRenewals(t *testing.T) {
 			return calls.TxInfo{}, nil
 		},
 	})
-	tx.beat()
+	tx.add("h", calls.TxRef{ID: "1"})
 	defer tx.Close()
 	select {
 	case <-renewed:
 	case <-time.After(20 * time.Second):
 		t.Error("the lease is not renewed any more")
 	}
+}
+
+// TestALeaseIsNotRenewedOnceTheHostIsToRevert: if it refuses, the end of its lease must revert it.
+func TestALeaseIsNotRenewedOnceTheHostIsToRevert(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newToys(t)
+		b, before := y.hosts["b"], -1
+		b.fails["act"], b.fails["tx.revert"] = errors.New("the driver refuses"), errors.New("stop the helper that holds the transaction: it is stuck")
+		b.on = func(method string) {
+			if method == "tx.revert" && before < 0 {
+				before = b.beats
+			}
+		}
+		r := y.run(t.Context(), Options{})
+		if fatesOf(r) != "a reverted, b lost" {
+			t.Fatalf("fates %s, %v", fatesOf(r), r.Err)
+		}
+		if n := b.beats - before; before < 0 || n > 1 { // one may be on its way
+			t.Errorf("the lease was renewed %d times afterwards", n)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -48,8 +49,12 @@ type run struct {
 	p      *planner.Plan
 	id     string
 	report *Report
+	failed []string      // hosts that were rolled back alone (RollbackHost); the others go on without them
 	open   bool          // the transaction is pending, until the operator confirms it
 	stacks []HostOutcome // of the stack stage
+	keys   []HostOutcome // of the stage of keys
+	done   []string      // what the early stages did, such as "keys are made"
+	keying bool          // this is the stage of keys
 }
 
 // NewID returns a random name for a plan or a run.
@@ -90,7 +95,8 @@ func newRun(command string, s *Session, o Options, e Events) *run {
 }
 
 func (s *Session) newReport(command string) *Report {
-	return &Report{Command: command, Fabric: s.Fabric.Name, Source: s.Options.Source, Build: s.Options.Build, Who: s.Options.User, Started: time.Now()}
+	return &Report{Command: command, Fabric: s.Fabric.Name, Source: s.Options.Source, Build: s.Options.Build,
+		Who: s.Options.User, Started: time.Now()}
 }
 
 func (r *run) finish(ending Ending, err error) *Report {
@@ -113,7 +119,7 @@ func (r *run) prepare(ctx context.Context) (Ending, error) {
 	if err := Interrupted(ctx); err != nil {
 		return Failed, err
 	}
-	warn(r.e, r.s.recordParted(ctx, r.p.Roster))
+	warn(r.e, r.s.recordParted(ctx, r.p))
 	if r.s.saved != nil {
 		if err := r.bind(r.s.saved, inputs); err != nil {
 			return Stale, err
@@ -128,7 +134,8 @@ func (r *run) bind(saved *planner.Saved, inputs []planner.HostInput) error {
 	for host, records := range r.s.Records() {
 		for _, rec := range records {
 			if e, done := rec.Applied(saved.ID); done && rec.Fabric == saved.Plan.Fabric {
-				return fmt.Errorf("this plan was already applied at %s by %s (in the history of host %s): plan again", e.Time.Format(time.RFC3339), e.Who, host)
+				return fmt.Errorf("this plan was already applied at %s by %s (in the history of host %s): plan again",
+					e.Time.Format(time.RFC3339), e.Who, host)
 			}
 		}
 	}
@@ -141,7 +148,7 @@ func (r *run) skip(moved map[string][]string, inputs []planner.HostInput) {
 	if len(moved) == 0 {
 		return
 	}
-	r.p = r.s.leave(inputs, moved)
+	r.p = r.s.planWithout(inputs, moved)
 	for i := range r.p.Hosts {
 		if h := &r.p.Hosts[i]; moved[h.Name] != nil && h.Unreachable == "" {
 			h.Actions, h.Problems, h.Notes, h.Unchanged, h.Stale = nil, nil, nil, 0, moved[h.Name]
@@ -168,11 +175,16 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		r.e.Walk(r.stacks)
 		return max(ending, stacked), err
 	}
+	if keyed, err := r.makeKeys(ctx); keyed != Done || err != nil {
+		r.report.Outcomes = after(r.stacks, r.keys)
+		r.e.Walk(r.report.Outcomes)
+		return max(ending, keyed), err
+	}
 	r.report.Outcomes = nil
 	changed, err := r.change(ctx)
 	err = r.ofTheRest(err)
 	committed := r.committed() // without driver stacks, which are not rolled back
-	r.report.Outcomes = r.withStacks(r.report.Outcomes)
+	r.report.Outcomes = after(r.stacks, after(r.keys, r.report.Outcomes))
 	r.e.Walk(r.report.Outcomes)
 	r.noteMoved()
 	if ending = max(ending, changed); err != nil || changed != Done || r.open {
@@ -194,8 +206,8 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return max(ending, proof), fmt.Errorf("%s: run %s", text, r.s.Options.Invocation.Hint("verify"))
 	}
 	r.report.Results = results
-	proof, err = r.acceptance(ctx, proof, committed)
-	return max(ending, proof), err
+	undone, err := r.undoUnproven(ctx, committed)
+	return max(ending, proof, undone), err
 }
 
 // notePending reports open transactions on hosts that need no change: what they made may still be reverted.
@@ -203,12 +215,9 @@ func (r *run) notePending(ctx context.Context) {
 	all, err := r.s.Transactions(ctx)
 	warn(r.e, err)
 	by := r.s.Options.Invocation
-	for _, host := range slices.Sorted(maps.Keys(all)) {
-		for _, i := range all[host] {
-			if i.State.Open() {
-				r.e.Note("! host %s: %s. To keep the changes of an apply that waits for its confirmation, run %s", host, Describe(i, by), by.Hint("confirm"))
-			}
-		}
+	for _, t := range transactionsThat(all, func(i calls.TxInfo) bool { return i.State.Open() }) {
+		r.e.Note("! host %s: %s. To keep the changes of an apply that waits for its confirmation, run %s",
+			t.Host, Describe(t.TxInfo, by), by.Hint("confirm"))
 	}
 }
 
@@ -236,7 +245,8 @@ func disruptive(p *planner.Plan, allowed resource.Disruption) error {
 	for _, d := range worst {
 		disruptions = append(disruptions, fmt.Sprintf("%s of %s", d, planner.Names(hosts[d])))
 	}
-	return fmt.Errorf("nothing was changed: the plan needs a %s. To allow this, run with -allow=%s", strings.Join(disruptions, " and a "), strings.ReplaceAll(worst[0].String(), " ", "-"))
+	return fmt.Errorf("nothing was changed: the plan needs a %s. To allow this, run with -allow=%s",
+		strings.Join(disruptions, " and a "), strings.ReplaceAll(worst[0].String(), " ", "-"))
 }
 
 // reachedAt says at which address a host is now reachable.
@@ -267,7 +277,7 @@ func reportFates(e Events, fates []HostOutcome) {
 // enrol writes the roster to hosts whose record has another one, and the history to hosts that were
 // changed.
 func (r *run) enrol(ctx context.Context) error {
-	hosts, entries := slices.Clone(r.p.Enrol), map[string]resource.Entry{}
+	hosts, entries := slices.Clone(r.p.Enrol), map[string]resource.HistoryEntry{}
 	for _, h := range r.report.Outcomes {
 		e := r.s.entry(r.report.Command, r.id)
 		for _, o := range h.Outcomes {
@@ -287,12 +297,13 @@ func (r *run) enrol(ctx context.Context) error {
 			hosts = append(hosts, h.Host)
 		}
 	}
-	return r.s.Enrol(ctx, r.p.Fabric, r.p.Roster, hosts, entries)
+	return r.s.Enrol(ctx, r.p, hosts, entries)
 }
 
 // entry returns a new entry for a host's history.
-func (s *Session) entry(command, plan string) resource.Entry {
-	return resource.Entry{Time: time.Now().UTC(), Command: command, Who: s.Options.User, Plan: plan, Source: s.Options.Source, Build: s.Options.Build}
+func (s *Session) entry(command, plan string) resource.HistoryEntry {
+	return resource.HistoryEntry{Time: time.Now().UTC(), Command: command, Who: s.Options.User, Plan: plan,
+		Source: s.Options.Source, Build: s.Options.Build}
 }
 
 // enrolLate writes the histories, even if the apply was interrupted.
@@ -301,21 +312,22 @@ func (r *run) enrolLate(ctx context.Context) error { return r.enrol(context.With
 // enrolCommitted writes the histories after the commit.
 func (r *run) enrolCommitted(ctx context.Context) error {
 	if err := r.enrolLate(ctx); err != nil {
-		return fmt.Errorf("the committed changes stand, but not every host has recorded them: %w. Run %s again, which completes the roster; a missing line of the history stays missing", err, r.s.Options.Invocation.Hint(r.report.Command))
+		return fmt.Errorf("the committed changes stand, but not every host has recorded them: %w. Run %s again, "+
+			"which completes the roster; a missing line of the history stays missing", err, r.s.Options.Invocation.Hint(r.report.Command))
 	}
 	return nil
 }
 
-// acceptance rolls the committed hosts back to their snapshots if a check failed after the commit and
-// the options ask for it.
-func (r *run) acceptance(ctx context.Context, ending Ending, committed []string) (Ending, error) {
-	if ending != CheckFailed || !r.o.CheckRollback || len(committed) == 0 {
-		return ending, nil
+// undoUnproven rolls the committed hosts back if a check failed after the commit and the options ask for it. Hosts that
+// the apply did not change may be unreachable.
+func (r *run) undoUnproven(ctx context.Context, committed []string) (Ending, error) {
+	if !r.o.CheckRollback || !failedAny(r.report.Results) || len(committed) == 0 {
+		return Done, nil
 	}
 	fates, err := r.s.undoPlan(context.WithoutCancel(ctx), r.p.Fabric, r.id, r.s.Options.User, committed, "a check failed")
 	r.recordFates(fates)
 	reportFates(r.e, r.report.Outcomes)
-	return max(ending, fatesEnding(fates)), err
+	return fatesEnding(fates), err
 }
 
 // committed returns the hosts whose transaction was committed.

@@ -107,7 +107,7 @@ func TestTheRestIsAskedForOnlyWhereThereIsOne(t *testing.T) {
 	moved := map[string][]string{"a": {"k.n is as declared now"}}
 	r := runOn(storeIn(t.TempDir()))
 	r.e.(*heard).refusal = errors.New("nothing was changed: no")
-	r.stacks = []HostOutcome{{Host: "a", Fate: Committed, Outcomes: done(resource.StageStack)}}
+	r.stacks, r.done = []HostOutcome{{Host: "a", Fate: Committed, Outcomes: done(resource.StageStack)}}, []string{"driver stacks are installed"}
 	if ending, err := r.approveRest(moved); ending != Done || err != nil {
 		t.Errorf("nothing is left: ending %d, %v", ending, err)
 	}

@@ -75,7 +75,7 @@ func TestOnlyTheHostGetsASensitiveValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := saved.Fabric.Take(load(secret, "2")); err != nil {
+	if err := saved.Fabric.FillSecrets(load(secret, "2")); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = OpenSaved(t.Context(), saved, o); err != nil {

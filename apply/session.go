@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -31,7 +30,9 @@ type Resources struct {
 	Desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
 	// Derived returns resources that also depend on the host's facts and on its records.
 	Derived func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource
-	// Looks returns resources that are only read: those that Derived needs, and, if comparing, those by
+	// Joined returns resources that depend on the facts of several hosts, by name; those that were not reached are absent.
+	Joined func(*fabric.Fabric, *fabric.Host, map[string]*facts.Snapshot) []resource.Resource
+	// Looks returns resources that are only read: those that Derived and Joined need, and, if comparing, those by
 	// which hosts are compared with each other.
 	Looks func(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource
 }
@@ -70,20 +71,25 @@ type SessionOptions struct {
 	Destroy   bool // undo everything that the fabric made
 }
 
-// Session is a fabric with a helper on every reachable host.
+// Session is a fabric with a helper on every reachable host, or with what the helpers answered (SessionOptions.Glance).
 type Session struct {
 	*Fleet
 	Fabric  *fabric.Fabric
 	Options SessionOptions
 
-	saved *planner.Saved // the plan to apply; nil to make one now
-	// left and behind are of the latest proposed plan: the links and networks that it leaves out, and the hosts with
-	// changes that it therefore leaves out.
-	left   []planner.LeftOut
-	behind map[string]bool
+	saved    *planner.Saved // the plan to apply; nil to make one now
+	latest   proposal
+	keysOnly bool // a saved plan made keys, without what is derived from them
+	joined   bool // the joined resources of the hosts are known
 
 	mu    sync.Mutex
 	known map[string]*state // by host
+}
+
+// proposal is what a session remembers of its latest proposed plan. Later plans and live checks leave out the same.
+type proposal struct {
+	leftOut    []planner.LeftOut // links and networks
+	incomplete map[string]bool   // hosts with changes that are therefore left out
 }
 
 // state is what a session knows about a host.
@@ -91,9 +97,10 @@ type state struct {
 	desired  []resource.Resource
 	derived  []resource.Resource // of the latest proposed plan
 	proposed bool
-	alone    bool              // one guardian only would watch a transaction
-	snapshot *facts.Snapshot   // as read last
-	records  []resource.Record // as read last
+	joined   []resource.Resource // as derived
+	alone    bool                // one guardian only would watch a transaction
+	snapshot *facts.Snapshot     // as read last
+	records  []resource.Record   // as read last
 }
 
 // Open connects to the chosen hosts of a fabric. Unreachable names those without a helper.
@@ -102,7 +109,7 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	var hosts []FleetHost
 	for _, h := range f.Hosts {
 		s.known[h.Name] = &state{desired: o.Resources.Desired(f, h)}
-		if s.LeftOut(h.Name) || o.Away[h.Name] != "" {
+		if s.Excluded(h.Name) || o.Away[h.Name] != "" {
 			continue
 		}
 		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan does not compare hosts with each other
@@ -139,7 +146,8 @@ func (s *Session) Save(p *planner.Plan) *planner.Saved {
 			}
 		}
 	}
-	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab, Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: &whole}
+	return &planner.Saved{ID: NewID(), Build: o.Build, Created: time.Now().UTC(), User: o.User, Source: o.Source, Lab: o.Tokens.Lab,
+		Destroy: o.Destroy, Management: o.Management, Fabric: &declared, Plan: &whole}
 }
 
 // OpenSaved connects to the hosts that a saved plan holds, and to no other: a host that was unreachable when the plan was
@@ -160,16 +168,22 @@ func OpenSaved(ctx context.Context, saved *planner.Saved, o SessionOptions) (*Se
 	return s, nil
 }
 
-// LeftOut reports whether the operator left the host out with -host or -exclude.
-func (s *Session) LeftOut(host string) bool {
+// Excluded reports whether the operator excluded the host with -host or -exclude.
+func (s *Session) Excluded(host string) bool {
 	return s.Options.Chosen != nil && !s.Options.Chosen[host]
+}
+
+// ReadNone reports whether no chosen host was read, because all of them are unreachable: then nothing is known.
+func (s *Session) ReadNone(unreachable map[string]string) bool {
+	return !slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return unreachable[h.Name] == "" && !s.Excluded(h.Name) })
 }
 
 // target says how to reach a host.
 func (s *Session) target(h *fabric.Host) transport.Target {
 	if lab := s.Options.Lab; lab != nil {
 		addr, port, user, identity, known := lab.Target(h.Name)
-		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known, ConnectTimeout: cmp.Or(h.SSH.ConnectTimeout, lab.ConnectTimeout())}
+		return transport.Target{Name: h.Name, Address: addr, Port: port, User: user, IdentityFile: identity, KnownHosts: known,
+			ConnectTimeout: cmp.Or(h.SSH.ConnectTimeout, lab.ConnectTimeout())}
 	}
 	return transport.Target{
 		Name: h.Name, Address: h.Address, User: h.SSH.User, Port: h.SSH.Port, IdentityFile: h.SSH.IdentityFile,
@@ -211,13 +225,19 @@ func (s *Session) Propose(ctx context.Context) *planner.Plan {
 // propose also returns what the plan was made from.
 func (s *Session) propose(ctx context.Context) (*planner.Plan, []planner.HostInput) {
 	inputs := s.inputs(ctx, !s.Options.Destroy)
-	return s.leave(inputs, nil), inputs
+	return s.planWithout(inputs, nil), inputs
 }
 
 // Plan reads all hosts in parallel and compares them with the files. It leaves out the links and networks that the
-// latest proposed plan left out.
-func (s *Session) Plan(ctx context.Context) *planner.Plan {
-	return s.plan(s.inputs(ctx, false), s.left)
+// latest proposed plan left out. It fails only after an interrupt.
+func (s *Session) Plan(ctx context.Context) (*planner.Plan, error) {
+	p := s.compare(ctx)
+	return p, Interrupted(ctx)
+}
+
+// compare is Plan for callers that handle interrupts themselves.
+func (s *Session) compare(ctx context.Context) *planner.Plan {
+	return s.plan(s.inputs(ctx, false), s.latest.leftOut)
 }
 
 func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *planner.Plan {
@@ -234,24 +254,24 @@ func (s *Session) plan(inputs []planner.HostInput, left []planner.LeftOut) *plan
 	return p
 }
 
-// leave makes a plan without the links and networks that lack a host: an unreachable one, or a stale one, which changed
-// since the plan was saved. A destroy only removes, which needs no other end.
-func (s *Session) leave(inputs []planner.HostInput, stale map[string][]string) *planner.Plan {
+// planWithout proposes a plan without the links and networks that lack a host: an unreachable one, or a stale one, which
+// changed since the plan was saved. A destroy only removes, which needs no other end. It sets s.latest.
+func (s *Session) planWithout(inputs []planner.HostInput, stale map[string][]string) *planner.Plan {
 	missing := map[string]bool{}
 	for _, in := range inputs {
-		if !in.LeftOut && !s.Options.Destroy && (in.Snapshot == nil || stale[in.Name] != nil) {
+		if !in.Excluded && !s.Options.Destroy && (in.Snapshot == nil || stale[in.Name] != nil) {
 			missing[in.Name] = true
 		}
 	}
-	s.left = planner.Leave(s.Fabric, s.revealing(), inputs, missing)
-	for i := range s.left {
-		s.left[i].Saved = s.saved != nil && !s.saved.Plan.Shows(s.left[i])
-		s.left[i].Half = s.Options.HalfLinks && !s.left[i].Saved
+	leftOut := planner.Leave(s.Fabric, s.revealing(), inputs, missing)
+	for i := range leftOut {
+		leftOut[i].Saved = s.saved != nil && !s.saved.Plan.Shows(leftOut[i])
+		leftOut[i].Half = s.Options.HalfLinks && !leftOut[i].Saved
 	}
-	p := s.plan(inputs, s.left)
-	s.behind = map[string]bool{}
+	p := s.plan(inputs, leftOut)
+	s.latest = proposal{leftOut: leftOut, incomplete: map[string]bool{}}
 	for _, h := range p.Hosts {
-		s.behind[h.Name] = len(h.LeftOut) > 0
+		s.latest.incomplete[h.Name] = len(h.LeftOut) > 0
 	}
 	s.remark(p)
 	return p
@@ -261,7 +281,33 @@ func (s *Session) leave(inputs []planner.HostInput, stale map[string][]string) *
 func (s *Session) inputs(ctx context.Context, asking bool) []planner.HostInput {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
 	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
+	if !s.Options.Destroy {
+		s.join(inputs, asking)
+	}
 	return inputs
+}
+
+// join adds the resources that depend on the facts of several hosts. As those of derive, they stay the same after a plan was
+// proposed.
+func (s *Session) join(inputs []planner.HostInput, proposing bool) {
+	snaps := map[string]*facts.Snapshot{}
+	for _, in := range inputs {
+		if in.Snapshot != nil {
+			snaps[in.Name] = in.Snapshot
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, h := range s.Fabric.Hosts {
+		known := s.known[h.Name]
+		if proposing || !s.joined {
+			known.joined = s.Options.Resources.Joined(s.Fabric, h, snaps)
+		}
+		if inputs[i].Snapshot != nil {
+			inputs[i].Resources = slices.Concat(inputs[i].Resources, known.joined)
+		}
+	}
+	s.joined = s.joined || proposing
 }
 
 // revealing returns the kinds for the planner: they compare a host with the sensitive values, of which the planner sees only
@@ -279,16 +325,20 @@ func (s *Session) revealing() resource.Kinds {
 // input reads one host for the planner.
 func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planner.HostInput {
 	known := s.known[h.Name]
-	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, LeftOut: s.LeftOut(h.Name), Management: s.Options.Management}
+	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, Excluded: s.Excluded(h.Name),
+		Management: s.Options.Management}
 	if s.Options.Destroy {
 		in.Resources, in.Declared = nil, in.Resources
 	}
-	if in.LeftOut {
+	if in.Excluded {
 		return in
 	}
 	read, err := s.Read(ctx, h.Name, asking)
+	if err == nil {
+		err = s.Options.Resources.Kinds.CheckAnswer(read.Snapshot, in.Resources, s.recordIn(read.Records))
+	}
 	if err != nil {
-		in.Unreachable = err.Error()
+		in.Unreachable, read = err.Error(), calls.SnapshotResult{}
 	}
 	in.Snapshot, in.Records, in.Refused = read.Snapshot, read.Records, map[resource.Addr]string{}
 	if read.Snapshot != nil && !s.Options.Destroy {
@@ -301,6 +351,14 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	defer s.mu.Unlock()
 	known.snapshot, known.records, known.alone = read.Snapshot, read.Records, read.Guardians == 1
 	return in
+}
+
+// recordIn returns the session's own record; it is empty if the fabric owns nothing on the host.
+func (s *Session) recordIn(records []resource.Record) resource.Record {
+	if i := slices.IndexFunc(records, func(r resource.Record) bool { return r.Fabric == s.Fabric.Name }); i >= 0 {
+		return records[i]
+	}
+	return resource.Record{}
 }
 
 // derive returns the resources that depend on the host's facts. After a plan was proposed, they stay the
@@ -325,12 +383,16 @@ func (s *Session) derive(h *fabric.Host, read calls.SnapshotResult, proposing bo
 // Snapshots reads all reachable hosts.
 func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, error) {
 	out := map[string]*facts.Snapshot{}
-	for _, name := range s.Hosts() {
-		snap, err := s.Snapshot(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("host %s: %w", name, err)
-		}
-		out[name] = snap
+	var mu sync.Mutex
+	err := eachHost(s.Hosts(), func(host string) error {
+		snap, err := s.Snapshot(ctx, host)
+		mu.Lock()
+		defer mu.Unlock()
+		out[host] = snap
+		return err
+	})
+	if err = cmp.Or(Interrupted(ctx), err); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -338,7 +400,7 @@ func (s *Session) Snapshots(ctx context.Context) (map[string]*facts.Snapshot, er
 // others opens a session on the hosts that this one left out.
 func (s *Session) others(ctx context.Context) *Session {
 	f, o := *s.Fabric, s.Options
-	f.Hosts = slices.DeleteFunc(slices.Clone(f.Hosts), func(h *fabric.Host) bool { return !s.LeftOut(h.Name) })
+	f.Hosts = slices.DeleteFunc(slices.Clone(f.Hosts), func(h *fabric.Host) bool { return !s.Excluded(h.Name) })
 	o.Chosen, o.Away, o.Destroy = nil, nil, false
 	return Open(ctx, &f, o)
 }

@@ -173,7 +173,9 @@ func (f *Fleet) awaitStack(ctx context.Context, host, id string, state calls.Sta
 			return fmt.Errorf("the installation was interrupted during: %s. Run apply again to complete it", j.Step)
 		}
 		if j.Stuck {
-			return &installError{why: fmt.Sprintf("the installation is stuck in: %s. For %s, its programs have printed nothing, moved no bytes and used no processor time. They are not killed, and may go on: look at the host", j.Step, resource.StuckAfter), tail: state.Tail}
+			return &installError{why: fmt.Sprintf("the installation is stuck in: %s. "+
+				"For %s, its programs have printed nothing, moved no bytes and used no processor time. "+
+				"They are not killed, and may go on: look at the host", j.Step, resource.StuckAfter), tail: state.Tail}
 		}
 		if j.Step != step {
 			step = j.Step

@@ -30,7 +30,7 @@ func TestWavesKeepLinkedHostsApart(t *testing.T) {
 	}
 	// A ring of five, and two that feel nothing.
 	p := &planner.Plan{Hosts: []planner.HostPlan{host("a", resource.Reboot), host("b", resource.Reboot), host("c", resource.DriverReload), host("d", resource.Reboot),
-		host("e", resource.Reboot), host("calm", resource.Live), host("calm2", resource.Live), {Name: "settled"}}}
+		host("e", resource.Reboot), host("calm", resource.Live), host("calm2", resource.Live), {Name: "converged"}}}
 	const ring = "ab bc cd de ea"
 	apart := func(a, b string) bool { return strings.Contains(ring, a+b) || strings.Contains(ring, b+a) }
 	var got []string
@@ -61,7 +61,7 @@ type far struct {
 func (h *far) state() calls.StackState {
 	out := calls.StackState{Boot: fmt.Sprint(h.boot)}
 	if len(h.orders) > 0 {
-		out.Job = &resource.Job{ID: h.orders[len(h.orders)-1].ID, State: resource.JobDone}
+		out.Job = &resource.Installation{ID: h.orders[len(h.orders)-1].ID, State: resource.JobDone}
 	}
 	return out
 }
@@ -152,7 +152,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 
 // TestAStuckInstallationIsReported: its programs go on, and nobody waits for them.
 func TestAStuckInstallationIsReported(t *testing.T) {
-	job := &resource.Job{ID: "o", State: resource.JobRunning, Step: "dkms build", Alive: true, Stuck: true}
+	job := &resource.Installation{ID: "o", State: resource.JobRunning, Step: "dkms build", Alive: true, Stuck: true}
 	err := newFleet(nil).awaitStack(t.Context(), "a", "o", calls.StackState{Job: job, Tail: "CC mlx5"}, stackOptions{Started: func(string, string) {}})
 	if err == nil || !strings.Contains(err.Error(), "the installation is stuck in: dkms build. For 10m0s") || !strings.Contains(err.Error(), "CC mlx5") {
 		t.Error(err)
@@ -185,7 +185,7 @@ func TestAnUploadThatStandsStillIsStuck(t *testing.T) {
 		f := newFleet(nil)
 		f.adopt("a", c)
 		p := &progress{at: map[string]int64{}, from: map[string]int64{}}
-		if err := f.upload(t.Context(), "a", Bundle{}, calls.BundleRoom{}, p); !errors.Is(err, errStandstill) || p.at["a"] != 2 {
+		if err := f.upload(t.Context(), "a", LocalBundle{}, calls.BundleUpload{}, p); !errors.Is(err, errStandstill) || p.at["a"] != 2 {
 			t.Errorf("%v after %d bytes", err, p.at["a"])
 		}
 		f.Close()
@@ -249,7 +249,7 @@ func TestRateCountsWhatWasSent(t *testing.T) {
 		p.last = time.Time{}
 		p.set("a", at)
 	}
-	if last.Bytes != 900 || last.Rate < 35 || last.Rate > 41 || last.Left < 25*time.Second || last.Left > 32*time.Second {
+	if last.Bytes != 900 || last.Rate < 35 || last.Rate > 41 || last.Remaining < 25*time.Second || last.Remaining > 32*time.Second {
 		t.Errorf("%+v", last)
 	}
 }

@@ -164,7 +164,8 @@ func (k TokenStore) all(named string) ([]tokens, error) {
 			continue // its apply has just ended
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w. To continue without them, remove the file: hosts with an open transaction revert automatically", err)
+			return nil, fmt.Errorf("%w. To continue without them, remove the file: hosts with an open transaction revert automatically",
+				err)
 		}
 		out = append(out, w)
 	}
@@ -232,9 +233,9 @@ func replacedIn(reported map[string][]calls.TxInfo) func(host string, on calls.T
 	}
 }
 
-// keepTokens stores the tokens on this machine while the apply runs: if its program dies, another run can
+// saveTokens stores the tokens on this machine while the apply runs: if its program dies, another run can
 // end the transaction without waiting for the lease to expire.
-func (r *run) keepTokens(tx *coordinator) (drop func()) {
+func (r *run) saveTokens(tx *coordinator) (drop func()) {
 	k, w := r.s.Options.Tokens, tokens{ID: NewID(), Fabric: r.p.Fabric, Plan: r.id, Hosts: tx.Refs()}
 	others, err := k.all("")
 	warn(r.e, err)

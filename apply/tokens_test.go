@@ -77,7 +77,7 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	r := runOn(k)
 	tx := r.s.resume(t.Context(), "f", map[string]calls.TxRef{"a": {ID: "2", Token: "z"}})
 	t.Cleanup(tx.Close)
-	drop := r.keepTokens(tx)
+	drop := r.saveTokens(tx)
 	r.report.Outcomes = []HostOutcome{{Host: "a", Fate: Committed}}
 	drop()
 	if d := cmp.Diff(hosts(), heldBy(t, k)); d != "" {
@@ -99,7 +99,7 @@ func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	} {
 		w.Hosts = hosts()
 		saveTokens(t, k, w)
-		if err := k.keepRest(w, c.fates, func(host string, _ calls.TxRef) bool { return c.replaced && host == "a" }); err != nil {
+		if err := k.saveRest(w, c.fates, func(host string, _ calls.TxRef) bool { return c.replaced && host == "a" }); err != nil {
 			t.Error(err)
 		}
 		if d := cmp.Diff(c.left, heldBy(t, k)); d != "" {
@@ -128,7 +128,7 @@ func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 		r := runOn(k)
 		tx := r.s.resume(t.Context(), "f", hosts)
 		t.Cleanup(tx.Close)
-		return r, r.keepTokens(tx)
+		return r, r.saveTokens(tx)
 	}
 	wants := func(hosts map[string]calls.TxRef) {
 		t.Helper()

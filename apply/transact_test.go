@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,15 +26,16 @@ func TestUndoOfAPlanLeavesOthers(t *testing.T) {
 		asked            []string
 		says             string
 	}{
-		{"its own", "mine", "mine", checkpoint.Committed, []string{"tx.list", "tx.revert"}, ""},
-		{"an earlier apply's", "mine", "earlier", checkpoint.Committed, []string{"tx.list"}, "belongs to another apply, by anna"},
-		{"back already", "mine", "earlier", checkpoint.Reverted, []string{"tx.list"}, ""},
+		{"its own", "mine", "mine", checkpoint.Committed, []string{"tx.list", "tx.reversal", "tx.revert"}, ""},
+		{"an earlier apply's", "mine", "earlier", checkpoint.Committed, []string{"tx.list"}, "host h: it does not keep the transaction of this apply any more"},
+		{"back already", "mine", "mine", checkpoint.Reverted, []string{"tx.list"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tx, asked := scripted(t, map[string]agent.Handler{
 				"tx.list": func(context.Context, json.RawMessage) (any, error) {
 					return []calls.TxInfo{{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Plan: c.last, State: c.state, Holder: checkpoint.Holder{User: "anna"}}}, nil
 				},
+				"tx.reversal": func(context.Context, json.RawMessage) (any, error) { return calls.TxReversed{}, nil },
 				"tx.revert": func(context.Context, json.RawMessage) (any, error) {
 					return calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, State: checkpoint.Reverted}, nil
 				},
@@ -45,9 +47,52 @@ func TestUndoOfAPlanLeavesOthers(t *testing.T) {
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("got %v", err)
 			}
-			if _, told := fates["h"]; told != (len(c.asked) == 2) {
+			if told := fates["h"].Fate == Reverted; told != (c.says == "") {
 				t.Errorf("fates %v", fates)
 			}
+		})
+	}
+}
+
+// TestUndoTakesAllHostsOrNone: host b cannot go back, so host a stays as it is.
+func TestUndoTakesAllHostsOrNone(t *testing.T) {
+	another := func(fabric string, state checkpoint.State) func(b *toyHost) {
+		return func(b *toyHost) {
+			b.past = append(b.past, toyTx{b.tx, b.kept})
+			b.tx = calls.TxInfo{TxRef: calls.TxRef{ID: "9"}, Fabric: fabric, Plan: "another", State: state, Holder: checkpoint.Holder{User: "bo"}}
+		}
+	}
+	const others = "host b: a later transaction belongs to another apply, by bo"
+	for _, c := range []struct {
+		name          string
+		set           func(b *toyHost)
+		values, fates string
+		says          string
+	}{
+		{"both can", func(*toyHost) {}, "11", "a reverted, b reverted", ""},
+		{"another apply is open", another("f", checkpoint.Armed), "22", "", others},
+		{"another apply has committed", another("f", checkpoint.Committed), "22", "", others},
+		{"another fabric's apply has committed", another("g", checkpoint.Committed), "22", "", others},
+		{"another apply has reverted", another("f", checkpoint.Reverted), "11", "a reverted, b reverted", ""},
+		{"it keeps no transaction", func(b *toyHost) { b.tx = calls.TxInfo{} }, "22", "", "host b: it does not keep the transaction"},
+		{"it refuses", func(b *toyHost) { b.fails["tx.reversal"] = errors.New("a disk is full") }, "22", "", "nothing was rolled back: host b: a disk is full"},
+		{"it has reverted", func(b *toyHost) { b.tx.State, b.value = checkpoint.Reverted, "1" }, "11", "a reverted, b reverted", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := newToys(t)
+				y.applyOn(t.Context(), "2")
+				c.set(y.hosts["b"])
+				s := Open(t.Context(), y.fabric, y.options())
+				defer s.Close()
+				fates, err := s.undoPlan(t.Context(), "f", y.hosts["a"].tx.Plan, "anna", []string{"a", "b"}, "a check failed")
+				if got := fatesOf(&Report{Outcomes: sorted(fates)}); got != c.fates || y.values() != c.values {
+					t.Errorf("fates %q, values %s, %v", got, y.values(), err)
+				}
+				if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("got %v", err)
+				}
+			})
 		})
 	}
 }
@@ -85,7 +130,8 @@ func TestUndoFollowsTheHostBack(t *testing.T) {
 	last := calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Plan: "mine", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
 	var tx *coordinator
 	tx, _ = scripted(t, map[string]agent.Handler{
-		"tx.list": func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
+		"tx.list":     func(context.Context, json.RawMessage) (any, error) { return []calls.TxInfo{last}, nil },
+		"tx.reversal": func(context.Context, json.RawMessage) (any, error) { return calls.TxReversed{}, nil },
 		"tx.revert": func(context.Context, json.RawMessage) (any, error) {
 			tx.fleet.client("h").Close()
 			return nil, nil

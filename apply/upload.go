@@ -2,10 +2,13 @@ package apply
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -16,12 +19,20 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Bundle is a local file that is sent to hosts.
-type Bundle struct {
+// LocalBundle is a local file that is sent to hosts.
+type LocalBundle struct {
 	calls.Bundle
 	From io.ReaderAt
+	Seal calls.Seal // of the content that has the SHA-256
 	// Relay is the host that gets the bundle first and serves it to others; "" to send it from here.
 	Relay string
+}
+
+// ReadBundle reads a file once, for its SHA-256 and its seal.
+func ReadBundle(name string, from io.ReaderAt) (LocalBundle, error) {
+	sum := sha256.New()
+	seal, size, err := calls.MakeSeal(io.TeeReader(io.NewSectionReader(from, 0, math.MaxInt64), sum))
+	return LocalBundle{Bundle: calls.Bundle{Name: name, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size}, From: from, Seal: seal}, err
 }
 
 // sendersAtOnce limits the number of parallel uploads: the operator's own link is the bottleneck, and a host
@@ -35,19 +46,19 @@ const maxBreaks = 5
 type Sent struct {
 	Bytes, Size int64         // for all hosts together
 	Rate        float64       // bytes per second since the start
-	Left        time.Duration // at that rate
+	Remaining   time.Duration // at that rate
 	Hosts       int
 }
 
 // Send sends each host its bundle: by SFTP over the open connections, several in parallel, or from its relay.
-// If a connection breaks, Send reconnects and resumes the upload. The hosts check the hash. Send calls
+// If a connection breaks, Send reconnects and resumes the upload. The hosts check the content. Send calls
 // onProgress about once a second, and note when a host cannot use its declared relay. Both may be nil.
-func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, onProgress func(Sent), note func(host, what string)) error {
+func (f *Fleet) Send(ctx context.Context, bundles map[string]LocalBundle, onProgress func(Sent), note func(host, what string)) error {
 	if note == nil {
 		note = func(string, string) {}
 	}
 	p := &progress{began: time.Now(), at: map[string]int64{}, from: map[string]int64{}, onProgress: onProgress}
-	direct, relays := map[string]Bundle{}, map[string]*relay{}
+	direct, relays := map[string]LocalBundle{}, map[string]*relay{}
 	for host, b := range bundles {
 		if b.Relay == "" {
 			direct[host] = b
@@ -81,46 +92,47 @@ func (f *Fleet) Send(ctx context.Context, bundles map[string]Bundle, onProgress 
 	if err != nil {
 		return err
 	}
-	parallel.Each(sendersAtOnce, names, func(_ int, name string) { relays[name].feed(ctx, f, p) }) // hosts that could not fetch get a direct upload
+	// hosts that could not fetch get a direct upload
+	parallel.Each(sendersAtOnce, names, func(_ int, name string) { relays[name].feed(ctx, f, p) })
 	var left []string
 	for _, r := range relays {
-		left = append(left, r.left...)
+		left = append(left, r.direct...)
 	}
 	return parallel.Do(sendersAtOnce, left, func(_ int, host string) error { return f.send(ctx, host, bundles[host], p) })
 }
 
-func (f *Fleet) send(ctx context.Context, host string, b Bundle, p *progress) error {
+func (f *Fleet) send(ctx context.Context, host string, b LocalBundle, p *progress) error {
 	if err := f.sendTo(ctx, host, b, p); err != nil {
 		return fmt.Errorf("host %s: send %s: %w", host, b.Name, err)
 	}
 	return nil
 }
 
-func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) error {
+func (f *Fleet) sendTo(ctx context.Context, host string, b LocalBundle, p *progress) error {
 	breaks, wrong, before := 0, 0, int64(-1)
 	for {
-		room, err := calls.MakeRoom.Call(ctx, f, host, b.Bundle)
+		to, err := calls.PrepareUpload.Call(ctx, f, host, b.Bundle)
 		var refused *agent.Error
 		switch {
 		case errors.As(err, &refused), ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
-		case err == nil && room.Whole:
+		case err == nil && to.Whole:
 			p.set(host, b.Size)
 			return nil
 		case err == nil:
-			if room.Have > before {
-				breaks, before = 0, room.Have
+			if to.Have > before {
+				breaks, before = 0, to.Have
 			}
-			p.set(host, room.Have)
-			if err = f.upload(ctx, host, b, room, p); err == nil {
-				room, err = calls.CheckBundle.Call(ctx, f, host, b.Bundle)
+			p.set(host, to.Have)
+			if err = f.upload(ctx, host, b, to, p); err == nil {
+				to, err = calls.CheckBundle.Call(ctx, f, host, calls.UploadedBundle{Bundle: b.Bundle, Seal: b.Seal})
 			}
-			if err == nil && room.Whole {
+			if err == nil && to.Whole {
 				return nil
 			}
-			if err == nil { // the hash differs: the part that was there is from another file
+			if err == nil { // the content differs: the part that was there is from another file
 				if wrong++; wrong > 1 {
-					return errors.New("the SHA-256 is wrong after two uploads: check whether the file changes during the upload")
+					return errors.New("the content is wrong after two uploads: check whether the file changes during the upload")
 				}
 				continue
 			}
@@ -135,7 +147,7 @@ func (f *Fleet) sendTo(ctx context.Context, host string, b Bundle, p *progress) 
 }
 
 // upload uses the connection of the host's helper.
-func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.BundleRoom, p *progress) error {
+func (f *Fleet) upload(ctx context.Context, host string, b LocalBundle, to calls.BundleUpload, p *progress) error {
 	c := f.client(host)
 	if c == nil {
 		return errors.New("the host is not connected")
@@ -158,7 +170,7 @@ func (f *Fleet) upload(ctx context.Context, host string, b Bundle, room calls.Bu
 	}()
 	idle := time.AfterFunc(resource.StuckAfter, func() { cancel(errStandstill) })
 	defer idle.Stop()
-	err := carrier.Upload(ctx, room.Path, b.From, room.Have, b.Size, func(sent int64) {
+	err := carrier.Upload(ctx, to.Path, b.From, to.Have, b.Size, func(sent int64) {
 		idle.Reset(resource.StuckAfter)
 		p.set(host, sent)
 	})
@@ -203,7 +215,7 @@ func (p *progress) set(host string, at int64) {
 	}
 	if spent := time.Since(p.began).Seconds(); spent > 0 && s.Bytes > began {
 		s.Rate = float64(s.Bytes-began) / spent
-		s.Left = time.Duration(float64(s.Size-s.Bytes) / s.Rate * float64(time.Second))
+		s.Remaining = time.Duration(float64(s.Size-s.Bytes) / s.Rate * float64(time.Second))
 	}
 	p.onProgress(s)
 }

@@ -23,15 +23,15 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 	r := s.newReport("verify")
 	var booted []validators.Result
 	if o.AfterReboot {
-		p := s.Plan(ctx)
+		p := s.compare(ctx)
 		booted = afterReboot(p, s.Records(), s.Facts())
 	}
 	ending, results := s.prove(ctx, o, booted, e)
 	if ctx.Err() != nil {
 		return r.end(ending, errors.New("interrupted; the fabric was not verified"))
 	}
-	if !slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Skip }) {
-		ending = max(ending, CheckFailed) // nothing was verified
+	if ending == Done && !slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict != validators.Skip }) {
+		ending = CheckFailed // nothing was verified, and not because of unreachable hosts
 	}
 	r.Results, r.After = results, s.Facts()
 	return r.end(ending, nil)
@@ -39,8 +39,9 @@ func Verify(ctx context.Context, s *Session, o VerifyOptions, e Events) *Report 
 
 // omitsPath says why the path is not as declared: the latest proposed plan left it out.
 func (s *Session) omitsPath(p fabric.Path) string {
-	for _, l := range s.left {
-		if !l.Half && (p.Link != nil && l.Kind == planner.OfLink && l.Name == p.Link.Name || p.Network != nil && l.Kind == planner.OfNetwork && l.Name == p.Network.Name) {
+	for _, l := range s.latest.leftOut {
+		if !l.Half && (p.Link != nil && l.Kind == planner.OfLink && l.Name == p.Link.Name ||
+			p.Network != nil && l.Kind == planner.OfNetwork && l.Name == p.Network.Name) {
 			return fmt.Sprintf("%s was not applied without %s", l, planner.Names(l.Missing))
 		}
 	}
@@ -49,7 +50,7 @@ func (s *Session) omitsPath(p fabric.Path) string {
 
 // omitsHost says why the host is not as declared: the latest proposed plan left out some of its changes.
 func (s *Session) omitsHost(host string) string {
-	if !s.behind[host] {
+	if !s.latest.incomplete[host] {
 		return ""
 	}
 	return "its settings depend on what was not applied"
@@ -59,8 +60,12 @@ func (s *Session) omitsHost(host string) string {
 // that were cut short look like failed ones.
 func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validators.Result, e Events) (Ending, []validators.Result) {
 	unreachable := s.Unreachable()
-	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, LeftOut: s.LeftOut, OmitPath: s.omitsPath, OmitHost: s.omitsHost, Invocation: s.Options.Invocation,
+	vo := validators.Options{Only: o.Only, Link: o.Link, Unreachable: unreachable, Excluded: s.Excluded, OmitPath: s.omitsPath,
+		OmitHost: s.omitsHost, Invocation: s.Options.Invocation,
 		Progress: func(what string) { e.Progress("%s", what) }}
+	if s.keysOnly {
+		vo.OmitLogins = "the saved plan only made the keys; the next apply enters them at the other hosts"
+	}
 	if s.Options.Lab != nil {
 		vo.Lab, vo.LabCapGbps = true, s.Options.Lab.LinkCapGbps()
 	}
@@ -68,17 +73,20 @@ func (s *Session) prove(ctx context.Context, o VerifyOptions, already []validato
 	if ctx.Err() != nil {
 		return Failed, nil
 	}
-	part := o.Link != "" || slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return s.LeftOut(h.Name) })
+	part := o.Link != "" || slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return s.Excluded(h.Name) })
 	e.Results(results, part)
 	ending := Done
 	if len(unreachable) > 0 {
 		e.Unreachable(unreachable)
 		ending = HostsUnreachable
 	}
-	for _, r := range results {
-		if r.Verdict == validators.Fail {
-			ending = max(ending, CheckFailed)
-		}
+	if failedAny(results) {
+		ending = max(ending, CheckFailed)
 	}
 	return ending, results
+}
+
+// failedAny reports whether a live check failed.
+func failedAny(results []validators.Result) bool {
+	return slices.ContainsFunc(results, func(r validators.Result) bool { return r.Verdict == validators.Fail })
 }

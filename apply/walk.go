@@ -24,11 +24,11 @@ type Outcome struct {
 
 // HostOutcome is one host's part of the walk.
 type HostOutcome struct {
-	Host     string    `json:"host"`
-	Outcomes []Outcome `json:"outcomes"`
-	Fate     Fate      `json:"fate,omitempty"` // how the host's transaction ended
-	Why      string    `json:"why,omitempty"`  // the reason for the fate
-	Left     []string  `json:"left,omitempty"` // what a revert could not restore
+	Host       string    `json:"host"`
+	Outcomes   []Outcome `json:"outcomes"`
+	Fate       Fate      `json:"fate,omitempty"` // how the host's transaction ended
+	Why        string    `json:"why,omitempty"`  // the reason for the fate
+	Unrestored []string  `json:"left,omitempty"` // what a revert could not restore
 	// Kept and Overwritten are what a revert did with the changes of others.
 	Kept        []resource.Change `json:"kept,omitempty"`
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
@@ -57,7 +57,7 @@ func isHeld(err error) bool {
 	return errors.As(err, &e) && e.Held
 }
 
-// Walk makes the plan's changes of the runtime stage in the transaction: hosts in parallel, each host's
+// Walk makes the plan's changes of the runtime stage, or of the stage of keys, in the transaction: hosts in parallel, each host's
 // actions in order. After a failure, no host starts another action; with others, only the failed host
 // stops. Walk calls started before each action, from several goroutines; started may be nil.
 func (c *coordinator) Walk(ctx context.Context, p *planner.Plan, others bool, started func(planner.Action)) []HostOutcome {
@@ -77,7 +77,7 @@ func (c *coordinator) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 	failed := false
 	for _, a := range h.Actions {
 		o := Outcome{Action: a}
-		if a.Stage == resource.StageRuntime && !failed && !stopped() && ctx.Err() == nil {
+		if (a.Stage == resource.StageRuntime || a.Stage == resource.StageKeys) && !failed && !stopped() && ctx.Err() == nil {
 			if started != nil {
 				started(a)
 			}
@@ -112,5 +112,6 @@ func step(of string, secrets fabric.Secrets, h planner.HostPlan, a planner.Actio
 		return calls.TxStep{Undo: &calls.UndoParams{Fabric: of, Changes: a.Changes, Forget: a.Forget, Management: h.Moves()}}
 	}
 	a.Resource.Spec = secrets.Reveal(a.Resource.Spec)
-	return calls.TxStep{Act: &calls.ActParams{Fabric: of, Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed, Management: h.Moves(), Later: a.Later}}
+	return calls.TxStep{Act: &calls.ActParams{Fabric: of, Resource: a.Resource, Changes: a.Changes, Disturbed: a.Disturbed,
+		Management: h.Moves(), Later: a.Later}}
 }

@@ -26,16 +26,16 @@ const maxBackup = 64 << 20
 
 // Backup is the state of a host from before a transaction, as far as the transaction can affect it.
 type Backup struct {
-	Version int    `json:"version"`
-	Parts   []Part `json:"parts"` // in the order of the kinds, in which they are restored
-	Files   []File `json:"files,omitempty"`
+	Version int          `json:"version"`
+	Parts   []BackupPart `json:"parts"` // in the order of the kinds, in which they are restored
+	Files   []File       `json:"files,omitempty"`
 	// Forward is the work of the persist stage, so that it can be completed after a reset. It is part of
 	// the backup so that it is on disk, complete and with a hash, before anything is changed.
 	Forward json.RawMessage `json:"forward,omitempty"`
 	// Atoms are the values that the transaction may set. Path is how the operator reached the host; nil in backups of
 	// earlier builds.
 	Atoms []resource.Atom `json:"atoms,omitempty"`
-	Path  *Path           `json:"path,omitempty"`
+	Path  *ManagementPath `json:"path,omitempty"`
 
 	// Undone is true if the transaction was committed. Committed is the state then; nil if it was not stored.
 	Undone    bool    `json:"-"`
@@ -49,28 +49,28 @@ type Backup struct {
 	Reversal Reversal `json:"-"`
 }
 
-// Part is the state that one keeper saved. Only that keeper reads it.
-type Part struct {
-	Room string          `json:"room"`
+// BackupPart is the state that one restorer saved. Only that restorer reads it.
+type BackupPart struct {
+	Name string          `json:"room"` // of the restorer
 	Data json.RawMessage `json:"data"`
 }
 
 // TakeBackup reads the state that changes of the atoms can affect, and the files at the paths. It changes nothing.
 func TakeBackup(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms []resource.Atom, files []string) (*Backup, error) {
-	keepers, by, err := kinds.Keepers(atoms)
+	restorers, by, err := kinds.Restorers(atoms)
 	if err != nil {
 		return nil, err
 	}
 	b := &Backup{Version: backupVersion, Atoms: atoms}
-	for _, k := range keepers {
-		data, err := k.Save(ctx, r, by[k.Room()])
+	for _, k := range restorers {
+		data, err := k.Save(ctx, r, by[k.Name()])
 		if err != nil {
 			return nil, err
 		}
-		b.Parts = append(b.Parts, Part{k.Room(), data})
+		b.Parts = append(b.Parts, BackupPart{k.Name(), data})
 	}
 	for _, path := range files {
-		f, err := takeFile(path)
+		f, err := backUpFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("back up %s: %w", path, err)
 		}
@@ -83,15 +83,15 @@ func TakeBackup(ctx context.Context, r host.Reader, kinds resource.Kinds, atoms 
 func (b *Backup) Again(ctx context.Context, r host.Reader, kinds resource.Kinds) (*Backup, error) {
 	now := &Backup{Version: backupVersion}
 	for _, p := range b.Parts {
-		k, ok := kinds.KeeperOf(p.Room)
+		k, ok := kinds.RestorerOf(p.Name)
 		if !ok {
-			return nil, fmt.Errorf("this helper cannot read the changes of %s", p.Room)
+			return nil, fmt.Errorf("this helper cannot read the changes of %s", p.Name)
 		}
 		data, err := k.Again(ctx, r, p.Data)
 		if err != nil {
 			return nil, err
 		}
-		now.Parts = append(now.Parts, Part{p.Room, data})
+		now.Parts = append(now.Parts, BackupPart{p.Name, data})
 	}
 	return now, nil
 }
@@ -109,9 +109,9 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 		to, err = b, nil
 	}
 	for _, p := range to.Parts {
-		k, ok := kinds.KeeperOf(p.Room)
+		k, ok := kinds.RestorerOf(p.Name)
 		if !ok {
-			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Room))
+			err = errors.Join(err, fmt.Errorf("this helper cannot restore the changes of %s", p.Name))
 			continue
 		}
 		lines, e := k.Restore(ctx, h, p.Data)
@@ -121,7 +121,7 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 		if e := f.restore(); e != nil {
 			err = errors.Join(err, fmt.Errorf("restore %s: %w", f.Path, e))
 		}
-		if now, e := takeFile(f.Path); e != nil || !now.equal(f) {
+		if now, e := backUpFile(f.Path); e != nil || !now.equal(f) {
 			left = append(left, f.Path+" is not as it was")
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Store) SaveBackup(id, token string, b *Backup) (*Transaction, error) {
 	}
 	sum := sha256.Sum256(raw)
 	var t *Transaction
-	err = s.locked(func(now Moment) error {
+	err = s.withLock(func(now Moment) error {
 		before, err := s.Read(id)
 		if err != nil {
 			return err
@@ -207,7 +207,8 @@ func decodeBackup(raw []byte) (*Backup, error) {
 		return nil, fmt.Errorf("read the backup: %w", err)
 	}
 	if b.Version != backupVersion {
-		return nil, fmt.Errorf("the backup has version %d, but this build supports %d: use the release that made it", b.Version, backupVersion)
+		return nil, fmt.Errorf("the backup has version %d, but this build supports %d: use the release that made it",
+			b.Version, backupVersion)
 	}
 	if slices.ContainsFunc(b.Files, func(f File) bool { return !filepath.IsAbs(f.Path) || filepath.Clean(f.Path) != f.Path }) {
 		return nil, errors.New("the backup contains a relative path")

@@ -14,7 +14,7 @@ import (
 	"github.com/fabricform/fabricform/host/lock"
 )
 
-func (s *Store) locked(do func(now Moment) error) error {
+func (s *Store) withLock(do func(now Moment) error) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}

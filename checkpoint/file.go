@@ -24,10 +24,10 @@ type File struct {
 	Content []byte      `json:"content,omitempty"`
 }
 
-// maxKeptFile limits the size of a saved file: configuration files are small.
-const maxKeptFile = 1 << 20
+// maxSavedFile limits the size of a saved file: configuration files are small.
+const maxSavedFile = 1 << 20
 
-func takeFile(path string) (File, error) {
+func backUpFile(path string) (File, error) {
 	f := File{Path: path}
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,14 +37,14 @@ func takeFile(path string) (File, error) {
 	if err != nil {
 		return f, err
 	}
-	f.UID, f.GID = owner(info)
+	f.UID, f.GID = idsOf(info)
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		f.Link, err = os.Readlink(path)
 		return f, err
 	case !info.Mode().IsRegular():
 		return f, fmt.Errorf("not a regular file but %s", info.Mode().Type())
-	case info.Size() > maxKeptFile:
+	case info.Size() > maxSavedFile:
 		return f, errors.New("larger than 1 MiB")
 	}
 	f.Mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
@@ -59,7 +59,7 @@ func (f File) equal(o File) bool {
 
 // restore restores the file atomically. It does not touch a file that is unchanged.
 func (f File) restore() error {
-	if now, err := takeFile(f.Path); err == nil && now.equal(f) {
+	if now, err := backUpFile(f.Path); err == nil && now.equal(f) {
 		return nil
 	}
 	owner := file.Owner{UID: f.UID, GID: f.GID}
@@ -72,7 +72,7 @@ func (f File) restore() error {
 	return file.ReplaceOwned(f.Path, f.Content, f.Mode, owner)
 }
 
-func owner(info fs.FileInfo) (uid, gid int) {
+func idsOf(info fs.FileInfo) (uid, gid int) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid), int(st.Gid)
 	}

@@ -40,7 +40,7 @@ func TestFilesComeBackAsTheyWere(t *testing.T) {
 	backup := &Backup{Version: backupVersion}
 	var before []File
 	for _, n := range names {
-		before = append(before, must[File](t)(takeFile(path(n))))
+		before = append(before, must[File](t)(backUpFile(path(n))))
 	}
 	backup.Files = before
 	still := must[os.FileInfo](t)(os.Stat(path("untouched")))
@@ -59,7 +59,7 @@ func TestFilesComeBackAsTheyWere(t *testing.T) {
 			t.Fatal(left, err)
 		}
 		for i, n := range names {
-			if now := must[File](t)(takeFile(path(n))); !now.equal(before[i]) {
+			if now := must[File](t)(backUpFile(path(n))); !now.equal(before[i]) {
 				t.Errorf("%s is %+v, was %+v", n, now, before[i])
 			}
 		}
@@ -82,7 +82,7 @@ func TestFileThatCannotComeBackDoesNotKeepOthers(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(dir, "b")); err != nil || string(raw) != "b" {
 		t.Errorf("%q, %v", raw, err)
 	}
-	if _, err := takeFile(dir); err == nil {
+	if _, err := backUpFile(dir); err == nil {
 		t.Error("a folder was taken for a file")
 	}
 }
@@ -110,7 +110,7 @@ func TestARestoredFileHasItsOwnerBeforeItsName(t *testing.T) {
 		if err := f.restore(); err != nil {
 			t.Fatal(err)
 		}
-		if now := must[File](t)(takeFile(f.Path)); !now.equal(f) {
+		if now := must[File](t)(backUpFile(f.Path)); !now.equal(f) {
 			t.Errorf("%+v, want %+v", now, f)
 		}
 	}

@@ -17,15 +17,11 @@ import (
 // host back. The detached process and the systemd timer both run it; only one of them reverts.
 type Guardian struct {
 	Store   *Store
-	Restore Restorer
+	Restore RestoreFunc
 }
 
 // lookEvery is how often a guardian looks at its transaction, so that it ends soon after the transaction.
 const lookEvery = time.Second
-
-// stopPatience is how long a killed helper may take to exit. If it blocks in the kernel for longer, the
-// guardian continues without waiting: the helper makes no further step when it wakes.
-const stopPatience = 2 * time.Second
 
 // patience is how many looks in a row may fail, for about an hour: a disk may recover.
 const patience = 3600
@@ -64,7 +60,7 @@ func (g Guardian) Watch(ctx context.Context, id string) error {
 }
 
 // Expired returns the open transaction whose lease has expired, or nil. Its guardians are reverting it, or they died:
-// the caller must call Settle. A reset ends a lease, too, unless the state was proven before.
+// the caller must call RevertExpired. A reset ends a lease, too, unless the state was proven before.
 func (g Guardian) Expired() (*Transaction, error) {
 	t, _, err := g.Store.Pending()
 	if err != nil || t == nil {
@@ -72,7 +68,7 @@ func (g Guardian) Expired() (*Transaction, error) {
 	}
 	now, err := g.Store.clock()
 	if err == nil && t.Boot != now.Boot {
-		err = g.Store.locked(func(now Moment) error { _, err := g.Store.recordReboots(now); return err })
+		err = g.Store.withLock(func(now Moment) error { _, err := g.Store.recordReboots(now); return err })
 		if err == nil {
 			t, err = g.Store.Read(t.ID)
 		}
@@ -86,9 +82,9 @@ func (g Guardian) Expired() (*Transaction, error) {
 	return nil, nil
 }
 
-// Settle does a guardian's work once, for a transaction that Expired returned, and returns it as it is then. The
+// RevertExpired does a guardian's work once, for a transaction that Expired returned, and returns it as it is then. The
 // error says why its end could not be recorded.
-func (g Guardian) Settle(ctx context.Context, t *Transaction) (*Transaction, error) {
+func (g Guardian) RevertExpired(ctx context.Context, t *Transaction) (*Transaction, error) {
 	done, err := g.goBack(ctx, t)
 	if !done {
 		return nil, err
@@ -109,9 +105,7 @@ func (g Guardian) look(id string) (Moment, *Transaction, error) {
 // not be written to disk, or if the lease was renewed at the last moment.
 func (g Guardian) goBack(ctx context.Context, t *Transaction) (done bool, err error) {
 	if t.Helper != nil && !t.Rebooted && t.Helper.Process.PID != os.Getpid() {
-		stopping, cancel := context.WithTimeout(ctx, stopPatience)
-		err = t.Helper.Process.Stop(stopping)
-		cancel()
+		err = t.Helper.Stop(ctx)
 	}
 	after, reverted := g.Store.Revert(ctx, t.ID, Expire, fmt.Sprintf("the lease of %s expired", t.Lease), g.Restore)
 	if errors.Is(reverted, fs.ErrNotExist) {

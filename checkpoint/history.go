@@ -23,13 +23,13 @@ const keptEntries = 200
 const historySuffix = ".history"
 
 // Enter adds an entry to the history of a fabric.
-func (s *Store) Enter(fabric string, e resource.Entry) error {
-	return wrapped("write the history", s.locked(func(Moment) error { return s.enterLocked(fabric, e) }))
+func (s *Store) Enter(fabric string, e resource.HistoryEntry) error {
+	return wrap("write the history", s.withLock(func(Moment) error { return s.enterLocked(fabric, e) }))
 }
 
 // AdoptHistory starts the history of a fabric with the entries that an earlier build kept in the ownership record.
-func (s *Store) AdoptHistory(fabric string, before []resource.Entry) error {
-	return wrapped("write the history", s.locked(func(Moment) error {
+func (s *Store) AdoptHistory(fabric string, before []resource.HistoryEntry) error {
+	return wrap("write the history", s.withLock(func(Moment) error {
 		if _, err := s.history(fabric); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -40,7 +40,7 @@ func (s *Store) AdoptHistory(fabric string, before []resource.Entry) error {
 	}))
 }
 
-func (s *Store) enterLocked(fabric string, e resource.Entry) error {
+func (s *Store) enterLocked(fabric string, e resource.HistoryEntry) error {
 	all, err := s.history(fabric)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -48,7 +48,7 @@ func (s *Store) enterLocked(fabric string, e resource.Entry) error {
 	return s.writeHistory(fabric, append(all, e))
 }
 
-func (s *Store) writeHistory(fabric string, all []resource.Entry) error {
+func (s *Store) writeHistory(fabric string, all []resource.HistoryEntry) error {
 	if fabric == "" || filepath.Base(fabric) != fabric || strings.HasPrefix(fabric, ".") {
 		return fmt.Errorf("%q is not a valid name of a fabric", fabric)
 	}
@@ -59,7 +59,7 @@ func (s *Store) writeHistory(fabric string, all []resource.Entry) error {
 	return s.replaceWithReserve(filepath.Join(s.dir, fabric+historySuffix), raw)
 }
 
-func (s *Store) history(fabric string) (all []resource.Entry, err error) {
+func (s *Store) history(fabric string) (all []resource.HistoryEntry, err error) {
 	raw, err := file.Read(filepath.Join(s.dir, fabric+historySuffix))
 	if err == nil {
 		err = json.Unmarshal(raw, &all)
@@ -68,12 +68,12 @@ func (s *Store) history(fabric string) (all []resource.Entry, err error) {
 }
 
 // Histories returns the histories of all fabrics, the oldest entries first.
-func (s *Store) Histories() (map[string][]resource.Entry, error) {
+func (s *Store) Histories() (map[string][]resource.HistoryEntry, error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the history: %w", err)
 	}
-	out := map[string][]resource.Entry{}
+	out := map[string][]resource.HistoryEntry{}
 	for _, f := range files {
 		fabric, is := strings.CutSuffix(f.Name(), historySuffix)
 		if !is {
@@ -88,13 +88,14 @@ func (s *Store) Histories() (map[string][]resource.Entry, error) {
 
 // enterRevert adds a revert that ended to the history. A host whose disk is full reverts all the same.
 func (s *Store) enterRevert(t *Transaction, changes int, now Moment) {
-	e := resource.Entry{Time: now.Wall.UTC(), Command: resource.RevertCommand, Who: t.Holder.User, Plan: t.Plan, Boot: now.Boot, Changes: changes,
+	e := resource.HistoryEntry{Time: now.Wall.UTC(), Command: resource.RevertCommand, Who: t.Holder.User, Plan: t.Plan,
+		Boot: now.Boot, Changes: changes,
 		Why: t.Why, Kept: t.Kept, Overwritten: t.Overwritten}
 	if t.Undo != nil {
 		e.Command, e.Who = resource.RollbackCommand, t.Undo.By
 	}
 	if t.State == RevertFailed {
-		e.Failed = strings.Join(t.Left, "; ")
+		e.Failed = strings.Join(t.Unrestored, "; ")
 	}
 	_ = s.enterLocked(t.Fabric, e)
 }

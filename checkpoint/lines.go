@@ -62,7 +62,7 @@ func (s *Store) Disarm(ctx context.Context, t *Transaction) error {
 }
 
 // GuardMain is the main function of the program that Arm and Rehearse start. args are those after "guard".
-func GuardMain(ctx context.Context, args []string, restore Restorer) error {
+func GuardMain(ctx context.Context, args []string, restore RestoreFunc) error {
 	if len(args) == 5 && args[0] == "rehearse" {
 		return fire(ctx, args[1], args[2], args[3], args[4])
 	}

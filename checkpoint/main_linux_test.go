@@ -57,7 +57,7 @@ func race(dir, wins string) error {
 	for n > 0 {
 		t, err := s.Begin(Request{Fabric: "f", Holder: Holder{Client: strconv.Itoa(os.Getpid())}})
 		if held, ok := errAs[*HeldError](err); ok {
-			if held.Holder.Client == "" || held.Left <= 0 || held.Left > DefaultLease {
+			if held.Holder.Client == "" || held.Remaining <= 0 || held.Remaining > DefaultLease {
 				return fmt.Errorf("held by nobody: %w", held)
 			}
 			continue

@@ -111,7 +111,7 @@ func fire(ctx context.Context, dir, proof, token, deadline string) error {
 	if err := clock.SleepUntil(ctx, time.Duration(at)); err != nil {
 		return err
 	}
-	return NewStore(dir, Now).locked(func(now Moment) error {
+	return NewStore(dir, Now).withLock(func(now Moment) error {
 		raw, err := json.Marshal(shot{token, now.Uptime, process.Session()})
 		if err != nil {
 			return err

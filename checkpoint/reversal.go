@@ -16,6 +16,8 @@ type Reversal struct {
 	Kept []resource.Change `json:"kept,omitempty"`
 	// Overwritten is the part of Changes that reverses what others changed, or what the kernel changed by itself.
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
+	// Disturbed has a clause for each thing of others that Changes disturb, such as a device above a NIC.
+	Disturbed []string `json:"disturbed,omitempty"`
 	// hidden are the states of sensitive items, which the changes do not show. Digest needs them.
 	hidden []string
 }

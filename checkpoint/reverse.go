@@ -16,14 +16,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Path is how the operator reaches the host: what a revert must restore exactly, whatever others changed.
-type Path struct {
+// ManagementPath is how the operator reaches the host: what a revert must restore exactly, whatever others changed.
+type ManagementPath struct {
 	Devices []string   `json:"devices,omitempty"`
 	Client  netip.Addr `json:"client,omitzero"`
 	Unknown bool       `json:"unknown,omitempty"` // everything may be part of it
 }
 
-func (p *Path) has(i resource.Item) bool {
+func (p *ManagementPath) has(i resource.Item) bool {
 	return p.Unknown || slices.Contains(p.Devices, i.Device) || p.Client.IsValid() && i.To.IsValid() && i.To.Contains(p.Client)
 }
 
@@ -38,9 +38,9 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 	to, rev := *b, Reversal{}
 	to.Parts = nil
 	for i, p := range b.Parts {
-		k, ok := kinds.KeeperOf(p.Room)
+		k, ok := kinds.RestorerOf(p.Name)
 		if !ok {
-			return nil, rev, fmt.Errorf("this helper cannot restore the changes of %s", p.Room)
+			return nil, rev, fmt.Errorf("this helper cannot restore the changes of %s", p.Name)
 		}
 		now, err := k.Again(ctx, r, p.Data)
 		if err != nil {
@@ -50,12 +50,12 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 		var errs [4]error
 		m.before, errs[0] = itemsOf(k, p.Data)
 		m.now, errs[1] = itemsOf(k, now)
-		if part := b.Committed.part(i, p.Room); part != nil {
+		if part := b.Committed.part(i, p.Name); part != nil {
 			m.committed, errs[2] = itemsOf(k, part)
 		}
-		switch part := b.Prepared.part(i, p.Room); {
+		switch part := b.Prepared.part(i, p.Name); {
 		case b.Undone:
-		case kinds.Persists(p.Room):
+		case kinds.Persists(p.Name):
 			m.untouched = b.Unwritten
 		case part != nil:
 			m.prepared, errs[3] = itemsOf(k, part)
@@ -63,24 +63,31 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, rev, err
 		}
-		data, err := m.take(k, p.Data, now, &rev)
+		data, err := m.merge(k, p.Data, now, &rev)
 		if err != nil {
 			return nil, rev, err
 		}
-		to.Parts = append(to.Parts, Part{p.Room, data})
+		to.Parts = append(to.Parts, BackupPart{p.Name, data})
+		if by, ok := k.(resource.Bystanders); ok {
+			clauses, err := by.Disturbed(ctx, r, rev.Changes, b.Atoms)
+			if err != nil {
+				return nil, rev, err
+			}
+			rev.Disturbed = append(rev.Disturbed, clauses...)
+		}
 	}
 	return &to, rev, nil
 }
 
-// part returns the data of a room, which is the i-th; nil if there is none.
-func (b *Backup) part(i int, room string) json.RawMessage {
-	if b == nil || i >= len(b.Parts) || b.Parts[i].Room != room {
+// part returns the data of the restorer with that name, which is the i-th; nil if there is none.
+func (b *Backup) part(i int, name string) json.RawMessage {
+	if b == nil || i >= len(b.Parts) || b.Parts[i].Name != name {
 		return nil
 	}
 	return b.Parts[i].Data
 }
 
-func itemsOf(k resource.Keeper, part json.RawMessage) (map[string]*resource.Item, error) {
+func itemsOf(k resource.Restorer, part json.RawMessage) (map[string]*resource.Item, error) {
 	list, err := k.Items(part)
 	out := map[string]*resource.Item{}
 	for _, i := range list {
@@ -94,11 +101,11 @@ type merge struct {
 	backup                 *Backup
 	before, committed, now map[string]*resource.Item // committed is nil if the state at the commit is not known
 	prepared               map[string]*resource.Item // when our changes were made; nil if that is not known, or after a commit
-	untouched              bool                      // the transaction has changed nothing in this room yet
+	untouched              bool                      // the transaction has changed nothing in this part yet
 }
 
-// take returns the part to restore, and adds what it means to rev.
-func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal) (json.RawMessage, error) {
+// merge returns the part to restore, and adds what it means to rev.
+func (m *merge) merge(k resource.Restorer, part, now json.RawMessage, rev *Reversal) (json.RawMessage, error) {
 	foreign := map[string]bool{}
 	for key := range m.keys() {
 		if m.foreign(key) && m.stays(key) {
@@ -111,7 +118,7 @@ func (m *merge) take(k resource.Keeper, part, now json.RawMessage, rev *Reversal
 	} else if len(foreign) > 0 || m.committed != nil { // without both, the part is restored as it is
 		var lost []string
 		var err error
-		if out, lost, err = k.Take(part, now, foreign); err != nil {
+		if out, lost, err = k.Merge(part, now, foreign); err != nil {
 			return nil, err
 		}
 		for _, key := range lost {

@@ -40,7 +40,7 @@ func makeTheirs(t *testing.T) {
 }
 
 // withBackup begins a transaction with a backup of what ours can affect.
-func withBackup(t *testing.T, h host.Host, s *Store, path *Path) *Transaction {
+func withBackup(t *testing.T, h host.Host, s *Store, path *ManagementPath) *Transaction {
 	t.Helper()
 	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Plan: "p", Holder: anna}))
 	backup := must[*Backup](t)(TakeBackup(t.Context(), h, providers.Kinds(), ours, nil))
@@ -51,7 +51,7 @@ func withBackup(t *testing.T, h host.Host, s *Store, path *Path) *Transaction {
 // changedAndCommitted makes ours in a transaction that commits.
 func changedAndCommitted(t *testing.T, h host.Host, s *Store) *Transaction {
 	t.Helper()
-	tx := withBackup(t, h, s, &Path{})
+	tx := withBackup(t, h, s, &ManagementPath{})
 	makeOurs(t)
 	for _, step := range []func(string, string) (*Transaction, error){prepareTo(s), s.Persist} {
 		tx = must[*Transaction](t)(step(tx.ID, tx.Token))
@@ -60,7 +60,7 @@ func changedAndCommitted(t *testing.T, h host.Host, s *Store) *Transaction {
 	return must[*Transaction](t)(s.Commit(tx.ID, tx.Token, now))
 }
 
-func restorer(h host.Host) Restorer {
+func restorer(h host.Host) RestoreFunc {
 	return func(ctx context.Context, b *Backup) ([]string, error) { return b.Restore(ctx, h, providers.Kinds()) }
 }
 
@@ -123,8 +123,8 @@ func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Undo, "rollback by bert@desk", restorer(h)))
-		if got.State != Reverted || len(got.Left) > 0 {
-			t.Fatalf("%s: %q", got.State, got.Left)
+		if got.State != Reverted || len(got.Unrestored) > 0 {
+			t.Fatalf("%s: %q", got.State, got.Unrestored)
 		}
 		if d := cmp.Diff(asText(shown.Kept), asText(got.Kept)); d != "" {
 			t.Error("the record says otherwise:", d)
@@ -145,6 +145,27 @@ func TestRollbackKeepsWhatOthersChanged(t *testing.T) {
 	}
 }
 
+// TestDevicesOfOthersThatGoDownAreNamed: in what a rollback shows, and in the record of a revert that nobody was asked about.
+// They were above our NIC before, or somebody added them since.
+func TestDevicesOfOthersThatGoDownAreNamed(t *testing.T) {
+	h := machine(t)
+	s := NewStore(quick(t), Now)
+	ip(t, "link set ff0 down", "link add link ff0 name old0 type macvlan")
+	tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Plan: "p", Holder: anna}))
+	backup := must[*Backup](t)(TakeBackup(t.Context(), h, providers.Kinds(), []resource.Atom{"nic ff0 state"}, nil))
+	tx = must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, backup))
+	ip(t, "link set ff0 up", "link add link ff0 name new0 type macvlan")
+	want := []string{"old0 on ff0 is not ours and goes down with it", "new0 on ff0 is not ours and goes down with it"}
+	shown := must[Reversal](t)(must[*Backup](t)(s.ReadBackup(tx)).Reverse(t.Context(), h, providers.Kinds()))
+	if d := cmp.Diff(want, shown.Disturbed); d != "" {
+		t.Error("shown:", d)
+	}
+	got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "it failed", restorer(h)))
+	if got.State != Reverted || got.Why != "it failed; "+strings.Join(want, "; ") {
+		t.Errorf("%s: %s", got.State, got.Why)
+	}
+}
+
 // TestWhatCannotStayIsNamed: a route that prefers our address cannot exist without it.
 func TestWhatCannotStayIsNamed(t *testing.T) {
 	h := machine(t)
@@ -162,15 +183,15 @@ func TestWhatCannotStayIsNamed(t *testing.T) {
 func TestAnExpiredLeaseLeavesWhatOthersAdded(t *testing.T) {
 	h := machine(t)
 	before := sorted(t)
-	for _, path := range []*Path{{}, {Devices: []string{"ff0"}}, {Unknown: true}, nil} {
+	for _, path := range []*ManagementPath{{}, {Devices: []string{"ff0"}}, {Unknown: true}, nil} {
 		s := NewStore(quick(t), Now)
 		tx := withBackup(t, h, s, path)
 		makeOurs(t)
 		makeTheirs(t)
 		stays := path != nil && !path.Unknown && len(path.Devices) == 0
 		got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "the lease of 1m0s expired", restorer(h)))
-		if got.State != Reverted || len(got.Left) > 0 {
-			t.Fatalf("path %+v: %s: %q", path, got.State, got.Left)
+		if got.State != Reverted || len(got.Unrestored) > 0 {
+			t.Fatalf("path %+v: %s: %q", path, got.State, got.Unrestored)
 		}
 		has(t, "addr show dev ff0", map[string]bool{"10.0.5.1/24": false, "10.0.5.9/24": stays, "10.0.6.1/24": stays, "fd00::1/64": true, "mtu 1500": true})
 		has(t, "route show", map[string]bool{"10.7.0.0/16": stays})
@@ -189,7 +210,7 @@ func TestAnExpiredLeaseLeavesWhatOthersAdded(t *testing.T) {
 		if d := cmp.Diff(before, sorted(t)); d != "" {
 			t.Errorf("path %+v: not as before: %s", path, d)
 		}
-		all := must[map[string][]resource.Entry](t)(s.Histories())["f"]
+		all := must[map[string][]resource.HistoryEntry](t)(s.Histories())["f"]
 		if len(all) != 1 || all[0].Command != resource.RevertCommand || all[0].Plan != "p" || all[0].Changes == 0 || len(all[0].Kept) != len(kept) {
 			t.Errorf("history %+v", all)
 		}
@@ -199,22 +220,22 @@ func TestAnExpiredLeaseLeavesWhatOthersAdded(t *testing.T) {
 // TestHistoryIsBounded: nothing but age removes an entry.
 func TestHistoryIsBounded(t *testing.T) {
 	s, _ := newFake(t)
-	if err := s.AdoptHistory("f", []resource.Entry{{Changes: -1}}); err != nil {
+	if err := s.AdoptHistory("f", []resource.HistoryEntry{{Changes: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.AdoptHistory("f", nil); err != nil {
 		t.Fatal(err)
 	}
 	for n := range keptEntries + 7 {
-		if err := s.Enter("f", resource.Entry{Changes: n, Time: time.Unix(int64(n), 0)}); err != nil {
+		if err := s.Enter("f", resource.HistoryEntry{Changes: n, Time: time.Unix(int64(n), 0)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all := must[map[string][]resource.Entry](t)(s.Histories())
+	all := must[map[string][]resource.HistoryEntry](t)(s.Histories())
 	if h := all["f"]; len(all) != 1 || len(h) != 200 || h[0].Changes != 7 {
 		t.Errorf("%d entries, the oldest %+v", len(h), h[0])
 	}
-	if err := s.Enter("../f", resource.Entry{}); err == nil {
+	if err := s.Enter("../f", resource.HistoryEntry{}); err == nil {
 		t.Error("a history outside of the folder was written")
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "f"+historySuffix)); err != nil {
@@ -266,7 +287,7 @@ func TestHandEditsOfAPendingApplyAreNamed(t *testing.T) {
 		tx := must[*Transaction](t)(s.Begin(Request{Fabric: "f", Plan: "p", Holder: anna}))
 		atoms := []resource.Atom{"nic ff0 mtu", "nic ff0 address 10.0.5.1/24", "nic ff0 address 10.0.4.1/24", "nccl file " + host.NCCLConf}
 		backup := must[*Backup](t)(TakeBackup(t.Context(), conf, providers.Kinds(), atoms, nil))
-		backup.Path = &Path{Unknown: true}
+		backup.Path = &ManagementPath{Unknown: true}
 		must[*Transaction](t)(s.SaveBackup(tx.ID, tx.Token, backup))
 		ip(t, "addr add 10.0.5.1/24 dev ff0", "link set ff0 mtu 4000")
 		must[*Transaction](t)(s.Prepare(tx.ID, tx.Token, must[*Backup](t)(backup.Again(t.Context(), conf, providers.Kinds()))))
@@ -277,8 +298,8 @@ func TestHandEditsOfAPendingApplyAreNamed(t *testing.T) {
 		}
 		text = edited
 		got := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Revert, "the lease of 1m0s expired", restorer(conf)))
-		if got.State != Reverted || len(got.Left) > 0 {
-			t.Fatalf("%s: %q", got.State, got.Left)
+		if got.State != Reverted || len(got.Unrestored) > 0 {
+			t.Fatalf("%s: %q", got.State, got.Unrestored)
 		}
 		if writing != (writes > 0) || !writing && text != edited || writing && text != "NCCL_DEBUG=WARN\n" {
 			t.Errorf("writing is %v: written %d times: %q", writing, writes, text)

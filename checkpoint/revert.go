@@ -12,14 +12,14 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Restorer restores a backup, as Backup.Restore does.
-type Restorer func(ctx context.Context, b *Backup) (left []string, err error)
+// RestoreFunc restores a backup, as Backup.Restore does.
+type RestoreFunc func(ctx context.Context, b *Backup) (left []string, err error)
 
 // Revert rolls a transaction back, because of Revert, Expire or Undo. Any number of processes may call it: one
 // reverts, and the others wait for the result. An interrupted revert is repeated. It returns the resulting
 // transaction: reverted, or revert_failed with the remaining differences. For Expire it may be in any
 // state, if the lease was renewed or the transaction ended first. The error contains everything that failed.
-func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore Restorer) (*Transaction, error) {
+func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore RestoreFunc) (*Transaction, error) {
 	if e != Revert && e != Expire && e != Undo {
 		return nil, fmt.Errorf("revert transaction %s: the event %q does not revert", id, e)
 	}
@@ -43,7 +43,7 @@ func (s *Store) Revert(ctx context.Context, id string, e Event, why string, rest
 // beginRevert writes the state before anything is restored. If the write fails, the host still rolls back:
 // written is that error, and the lock prevents commits.
 func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, written, err error) {
-	err = s.locked(func(now Moment) error {
+	err = s.withLock(func(now Moment) error {
 		all, err := s.recordReboots(now)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 			return err
 		}
 		if before.State != Reverting || t.Why == "" {
-			t.Why, t.Left, t.Kept, t.Overwritten = clip(why), nil, nil, nil
+			t.Why, t.Unrestored, t.Kept, t.Overwritten = clip(why), nil, nil, nil
 			t.Undecided = e == Expire && before.State == Persisting
 		}
 		if before.State == Committed && t.Undo == nil {
@@ -78,7 +78,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 }
 
 // restore restores the backup. changes is the number of its changes.
-func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) (changes int, left []string, err error) {
+func (s *Store) restore(ctx context.Context, t *Transaction, restore RestoreFunc) (changes int, left []string, err error) {
 	backup, err := s.ReadBackup(t)
 	if err != nil {
 		return 0, []string{"nothing was restored, because the backup cannot be read"}, err
@@ -88,12 +88,13 @@ func (s *Store) restore(ctx context.Context, t *Transaction, restore Restorer) (
 	}
 	left, err = restore(ctx, backup)
 	t.Kept, t.Overwritten = firstOf(backup.Reversal.Kept), firstOf(backup.Reversal.Overwritten)
+	t.Why = clip(strings.Join(append([]string{t.Why}, backup.Reversal.Disturbed...), "; "))
 	return len(backup.Reversal.Changes), left, err
 }
 
 // firstOf limits the changes in a transaction's file.
 func firstOf(changes []resource.Change) []resource.Change {
-	return changes[:min(len(changes), maxLeft)]
+	return changes[:min(len(changes), maxUnrestored)]
 }
 
 func (s *Store) endRevert(t *Transaction, changes int, left []string, failed error) (*Transaction, error) {
@@ -104,14 +105,14 @@ func (s *Store) endRevert(t *Transaction, changes int, left []string, failed err
 	if len(left) > 0 {
 		e = RevertStuck
 	}
-	err := s.locked(func(now Moment) error {
+	err := s.withLock(func(now Moment) error {
 		next, err := t.after(e, now)
 		if err != nil {
 			return err
 		}
 		t = next
-		for _, l := range left[:min(len(left), maxLeft)] {
-			t.Left = append(t.Left, clip(l))
+		for _, l := range left[:min(len(left), maxUnrestored)] {
+			t.Unrestored = append(t.Unrestored, clip(l))
 		}
 		if err := s.write(t); err != nil || t.Backup == "" {
 			return err

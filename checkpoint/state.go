@@ -33,7 +33,7 @@ const (
 	Persisting   State = "persisting" // proven, being written
 	Committed    State = "committed"
 	Reverting    State = "reverting"
-	Reverted     State = "reverted"      // and verified to equal the backup
+	Reverted     State = "reverted"      // and checked: as in the backup, but for changes of others that it kept
 	RevertFailed State = "revert_failed" // an operator must intervene
 	Released     State = "released"      // a person repaired the host after a failed revert
 )
@@ -72,11 +72,12 @@ const (
 // old state. A reset during persisting is rolled forward, because the state was proven. An interrupted revert
 // is repeated.
 var transitions = map[State]map[Event]State{
-	Armed:        {Beat: Armed, Prepare: Prepared, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
-	Prepared:     {Beat: Prepared, Persist: Persisting, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
-	Persisting:   {Beat: Persisting, Commit: Committed, Revert: Reverting, Expire: Reverting, Reboot: Persisting},
-	Committed:    {Expire: Committed, Undo: Reverting, Reboot: Committed},
-	Reverting:    {Revert: Reverting, Expire: Reverting, Undo: Reverting, RevertDone: Reverted, RevertStuck: RevertFailed, Reboot: Reverting},
+	Armed:      {Beat: Armed, Prepare: Prepared, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
+	Prepared:   {Beat: Prepared, Persist: Persisting, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
+	Persisting: {Beat: Persisting, Commit: Committed, Revert: Reverting, Expire: Reverting, Reboot: Persisting},
+	Committed:  {Expire: Committed, Undo: Reverting, Reboot: Committed},
+	Reverting: {Revert: Reverting, Expire: Reverting, Undo: Reverting, RevertDone: Reverted,
+		RevertStuck: RevertFailed, Reboot: Reverting},
 	Reverted:     {Revert: Reverted, Expire: Reverted, Undo: Reverted, Reboot: Reverted},
 	RevertFailed: {Revert: Reverting, Undo: Reverting, Expire: RevertFailed, Release: Released, Reboot: RevertFailed},
 	Released:     {Expire: Released, Reboot: Released},
@@ -114,4 +115,21 @@ func (r *Refusal) Is(target error) bool { return target == ErrTooLate && r.tooLa
 func (r *Refusal) tooLate() bool {
 	goesOn := r.Event == Beat || r.Event == Prepare || r.Event == Persist || r.Event == Commit
 	return goesOn && (r.State == Reverting || r.State == Reverted || r.State == RevertFailed || r.State == Released)
+}
+
+// maxText limits a text of a transaction's file that is only shown, in bytes.
+const maxText = 256
+
+// Records reports whether recorded, the Why of a transaction, is what Revert writes for a reason: it limits the reason's length, and
+// adds what the revert disturbed.
+func Records(recorded, reason string) bool {
+	return strings.HasPrefix(recorded, strings.TrimSuffix(clip(reason), "…"))
+}
+
+// clip limits the length of a text that is only shown.
+func clip(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
 }

@@ -172,7 +172,7 @@ func FuzzTransactionFileIsNotBelieved(f *testing.F) {
 				}
 			}
 		}
-		_ = held(tx, now).Error()
+		_ = newHeldError(tx, now).Error()
 	})
 }
 
@@ -182,7 +182,7 @@ func FuzzBackupFileIsNotBelieved(f *testing.F) {
 		s, err := decodeBackup(raw)
 		if err == nil && len(s.Parts) > 0 {
 			if _, err := (&Backup{Parts: s.Parts}).Restore(t.Context(), nil, nil); err == nil {
-				t.Error("a room that nobody knows was restored")
+				t.Error("a part that nobody knows was restored")
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/fabricform/fabricform/host/lock"
 )
@@ -17,7 +18,7 @@ import (
 // step applies one event to a transaction. If token is not "", it must match.
 func (s *Store) step(id, token string, e Event, edit func(*Transaction)) (*Transaction, error) {
 	var t *Transaction
-	err := s.locked(func(now Moment) error {
+	err := s.withLock(func(now Moment) error {
 		var err error
 		t, err = s.stepLocked(id, token, e, edit, now)
 		return err
@@ -37,7 +38,7 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 		return nil, err
 	}
 	if token != "" && token != t.Token {
-		return nil, ErrNotYours
+		return nil, t.notYours()
 	}
 	if e == Beat || e == Prepare || e == Persist || e == Commit {
 		// A full disk may have prevented writing the state of a revert, but its lock is always visible.
@@ -52,7 +53,7 @@ func (s *Store) stepLocked(id, token string, e Event, edit func(*Transaction), n
 	}
 	next, err := t.after(e, now)
 	if err != nil {
-		return nil, err
+		return nil, t.because(err)
 	}
 	if edit != nil {
 		edit(next)
@@ -79,7 +80,7 @@ func (s *Store) Beat(id, token string) (*Transaction, error) {
 // Prepare records that all changes of this host are made and checked. now is the state of the host, which tells a revert
 // what others changed since; nil if it cannot be read.
 func (s *Store) Prepare(id, token string, now *Backup) (*Transaction, error) {
-	hash := s.keepState(preparedName(id), now)
+	hash := s.saveState(preparedName(id), now)
 	return s.client(id, token, Prepare, func(t *Transaction) { t.PreparedHash = hash })
 }
 
@@ -96,17 +97,17 @@ func (s *Store) PersistNothing(id, token string) (*Transaction, error) {
 // Commit ends the transaction and keeps its changes. now is the state of the host; nil if it cannot be read. A state that
 // cannot be stored does not prevent the commit, because the other hosts commit too.
 func (s *Store) Commit(id, token string, now *Backup) (*Transaction, error) {
-	hash := s.keepState(committedName(id), now)
+	hash := s.saveState(committedName(id), now)
 	return s.client(id, token, Commit, func(t *Transaction) { t.CommittedHash = hash })
 }
 
-// keepState writes the state of the host to a file, and returns its hash; "" if there is none.
-func (s *Store) keepState(name string, now *Backup) string {
+// saveState writes the state of the host to a file, and returns its hash; "" if there is none.
+func (s *Store) saveState(name string, now *Backup) string {
 	if now == nil {
 		return ""
 	}
 	raw, err := json.Marshal(now)
-	if err != nil || len(raw) > maxBackup || !s.roomFor(len(raw)) || s.replace(filepath.Join(s.dir, name), raw, 0o600) != nil {
+	if err != nil || len(raw) > maxBackup || !s.hasSpace(len(raw)) || s.replace(filepath.Join(s.dir, name), raw, 0o600) != nil {
 		return ""
 	}
 	sum := sha256.Sum256(raw)
@@ -138,10 +139,10 @@ func (t *Transaction) above(id string) error {
 	return nil
 }
 
-// spare is the room on the disk that the state at a commit must leave: the record and the history are written after it.
+// spare is the space on the disk that the state at a commit must leave: the record and the history are written after it.
 const spare = 256 << 10
 
-func (s *Store) roomFor(n int) bool {
+func (s *Store) hasSpace(n int) bool {
 	var disk syscall.Statfs_t
 	return syscall.Statfs(s.dir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) >= uint64(n+spare)
 }
@@ -149,7 +150,7 @@ func (s *Store) roomFor(n int) bool {
 // WillUndo records how a committed transaction is going to be rolled back, so that an interrupted rollback continues in
 // the same way.
 func (s *Store) WillUndo(id string, how Undoing) error {
-	return s.locked(func(Moment) error {
+	return s.withLock(func(Moment) error {
 		t, err := s.Read(id)
 		if err != nil || t.State != Committed {
 			return err
@@ -173,7 +174,7 @@ func (s *Store) Ends(id, token string) error {
 	}
 	clients := t.State == Armed || t.State == Prepared || t.State == Persisting
 	if clients && token != t.Token && t.Remaining(now) > 0 {
-		return held(t, now)
+		return newHeldError(t, now)
 	}
 	return nil
 }
@@ -190,15 +191,28 @@ func (s *Store) Live(id, token string) error {
 	case err != nil:
 		return err
 	case token != t.Token:
-		return ErrNotYours
+		return t.notYours()
 	case t.State == Reverting || t.State == Reverted || t.State == RevertFailed || t.State.Open() && !t.Rebooted && t.Remaining(now) == 0:
-		return ErrTooLate
+		return t.because(ErrTooLate)
 	case t.State != Armed && t.State != Persisting:
 		return fmt.Errorf("change the host: the transaction is %s", t.State)
 	case t.Backup == "":
 		return errors.New("change the host: no backup was taken")
 	}
 	return nil
+}
+
+// notYours is ErrNotYours with the client that holds the transaction now.
+func (t *Transaction) notYours() error {
+	return fmt.Errorf("%w: %s from %s", ErrNotYours, t.Holder.User, t.Holder.From)
+}
+
+// because adds the reason of a revert to the error of a step that comes too late.
+func (t *Transaction) because(err error) error {
+	if errors.Is(err, ErrTooLate) && t.Why != "" {
+		return fmt.Errorf("%w: %s", err, t.Why)
+	}
+	return err
 }
 
 // TakeOver makes another client the holder. The client presents the transaction's token and gets a new one;
@@ -214,7 +228,7 @@ func (s *Store) TakeOver(id, token string, by Holder, helper *Helper) (*Transact
 // Release ends a transaction whose revert failed, after a person has repaired the host.
 func (s *Store) Release(id string, by Holder) (*Transaction, error) {
 	return s.step(id, "", Release, func(t *Transaction) {
-		t.Why = fmt.Sprintf("%s; released by %s from %s", t.Why, clip(by.User), clip(by.From))
+		t.Why = fmt.Sprintf("%s; released by %s from %s at %s", t.Why, clip(by.User), clip(by.From), time.Now().Format(time.RFC3339))
 	})
 }
 
@@ -222,7 +236,7 @@ func (s *Store) Release(id string, by Holder) (*Transaction, error) {
 // proven state forward: finish, which must be idempotent, writes the remaining files, and reads the state for Commit. It returns the
 // transaction that is still open, or nil. If that one is reverting, call Revert.
 func (s *Store) FinishInterrupted(finish func(*Transaction) (now *Backup, err error)) (*Transaction, error) {
-	if err := s.locked(func(now Moment) error { _, err := s.recordReboots(now); return err }); err != nil {
+	if err := s.withLock(func(now Moment) error { _, err := s.recordReboots(now); return err }); err != nil {
 		return nil, fmt.Errorf("finish interrupted transactions: %w", err)
 	}
 	t, _, err := s.Pending()
@@ -233,7 +247,7 @@ func (s *Store) FinishInterrupted(finish func(*Transaction) (now *Backup, err er
 	if err != nil {
 		return t, err
 	}
-	hash := s.keepState(committedName(t.ID), now)
+	hash := s.saveState(committedName(t.ID), now)
 	_, err = s.step(t.ID, "", Commit, func(t *Transaction) { t.CommittedHash = hash })
 	return nil, err
 }

@@ -21,8 +21,8 @@ import (
 // Dir is the directory of a host's transactions, beside the ownership records.
 const Dir = "/var/lib/fabricform/transactions"
 
-// kept is the number of finished transactions that are kept, each with its backup.
-const kept = 5
+// maxFinished is the number of finished transactions that a host retains, each with its backup.
+const maxFinished = 5
 
 // Store holds the transactions of a host: one file each, replaced atomically under one lock (flock). It is safe
 // for concurrent use by any number of processes.
@@ -55,7 +55,7 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		r.Lease = DefaultLease
 	}
 	var t *Transaction
-	err := s.locked(func(now Moment) error {
+	err := s.withLock(func(now Moment) error {
 		all, err := s.recordReboots(now)
 		if err != nil {
 			return err
@@ -64,17 +64,19 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		number := 1
 		for _, old := range all {
 			if old.State.Open() {
-				return held(old, now)
+				return newHeldError(old, now)
 			}
 			number = counter(old.ID) + 1
 		}
-		if err := s.prune(all, kept); err != nil {
+		if err := s.prune(all, maxFinished); err != nil {
 			return err
 		}
 
 		t = &Transaction{
-			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed, Fabric: r.Fabric, Plan: r.Plan,
-			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Server: r.Server, Token: random(16), Helper: r.Helper,
+			Version: transactionVersion, ID: fmt.Sprintf("%06d-%s", number%1000000, random(4)), State: Armed,
+			Fabric: r.Fabric, Plan: r.Plan,
+			Holder: Holder{clip(r.Holder.User), clip(r.Holder.From), clip(r.Holder.Client)}, Server: r.Server,
+			Token: random(16), Helper: r.Helper,
 			Run: r.Run, Hosts: r.Hosts,
 			Since: now.Wall.UTC(), Boot: now.Boot, Lease: r.Lease, Deadline: now.Uptime + r.Lease,
 		}
@@ -91,13 +93,13 @@ func (s *Store) Begin(r Request) (*Transaction, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, wrapped("open a transaction", err)
+		return nil, wrap("open a transaction", err)
 	}
 	return t, nil
 }
 
-// wrapped adds context to an error, except to a HeldError, which is an answer and not a failure.
-func wrapped(what string, err error) error {
+// wrap adds context to an error, except to a HeldError, which is an answer and not a failure.
+func wrap(what string, err error) error {
 	var h *HeldError
 	if err == nil || errors.As(err, &h) {
 		return err
@@ -122,7 +124,7 @@ func random(n int) string {
 
 // Read reads a transaction. It does not need the lock, because files are replaced atomically.
 func (s *Store) Read(id string) (*Transaction, error) {
-	if !identifier.MatchString(id) {
+	if !identifier().MatchString(id) {
 		return nil, fmt.Errorf("read transaction %q: not a transaction ID", id)
 	}
 	path := filepath.Join(s.dir, id+".json")
@@ -152,7 +154,7 @@ func (s *Store) List() ([]*Transaction, error) {
 	var out []*Transaction
 	for _, e := range entries {
 		id, is := strings.CutSuffix(e.Name(), ".json")
-		if !is || !identifier.MatchString(id) {
+		if !is || !identifier().MatchString(id) {
 			continue
 		}
 		t, err := s.Read(id)

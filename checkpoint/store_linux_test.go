@@ -149,7 +149,7 @@ func TestRevertThatFailsKeepsTheHostForAPerson(t *testing.T) {
 	stuck, err := s.Revert(t.Context(), tx.ID, Revert, "asked", func(context.Context, *Backup) ([]string, error) {
 		return []string{"mtu of ff0 is 1500, was 9000"}, errors.New("set mtu of ff0: no")
 	})
-	if err == nil || stuck.State != RevertFailed || len(stuck.Left) != 2 {
+	if err == nil || stuck.State != RevertFailed || len(stuck.Unrestored) != 2 {
 		t.Fatalf("%+v, %v", stuck, err)
 	}
 	if _, ok := errAs[*HeldError](second(s)); !ok {
@@ -200,7 +200,7 @@ func TestOldTransactionsArePruned(t *testing.T) {
 	}
 	all := must[[]*Transaction](t)(s.List())
 	backups := must[[]string](t)(filepath.Glob(filepath.Join(s.dir, "*.snapshot")))
-	if len(all) != kept+1 || len(backups) != kept+1 || counter(all[kept].ID) != 12 {
+	if len(all) != maxFinished+1 || len(backups) != maxFinished+1 || counter(all[maxFinished].ID) != 12 {
 		t.Errorf("%d transactions and %d backups", len(all), len(backups))
 	}
 }

@@ -3,12 +3,13 @@
 package checkpoint
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/host/process"
@@ -46,8 +47,8 @@ type Transaction struct {
 	BackupHash string `json:"snapshot_sha256,omitempty"`
 	Why        string `json:"why,omitempty"` // reason of the revert
 	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
-	Undecided bool     `json:"undecided,omitempty"`
-	Left      []string `json:"left,omitempty"` // differences that a revert could not restore
+	Undecided  bool     `json:"undecided,omitempty"`
+	Unrestored []string `json:"left,omitempty"` // differences that a revert could not restore
 
 	PreparedHash  string   `json:"prepared_sha256,omitempty"`  // of the state when all changes were made; "" if it was not stored
 	Unwritten     bool     `json:"unwritten,omitempty"`        // the persist stage has not begun; earlier builds did not store it
@@ -69,14 +70,24 @@ type Helper struct {
 	Process process.ID `json:"process"`
 }
 
+// stopPatience is how long a killed helper may take to exit.
+const stopPatience = 2 * time.Second
+
+// Stop kills the helper. The error is context.DeadlineExceeded if it has not exited within 2 s: it may hang in the kernel,
+// for example in a file system that does not respond, and makes no further step when it wakes.
+func (h *Helper) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	return h.Process.Stop(ctx)
+}
+
 // identifier matches a counter and a random part. It becomes the name of a file and of a unit.
-var identifier = regexp.MustCompile(`^[0-9]{6}-[0-9a-f]{8}$`)
+var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{6}-[0-9a-f]{8}$`) })
 
 // Limits of the values that a client may write into the file.
 const (
-	maxText = 256
-	maxLeft = 200
-	maxFile = 1 << 20
+	maxUnrestored = 200
+	maxFile       = 1 << 20
 )
 
 // decodeTransaction decodes a file and validates its content.
@@ -92,7 +103,7 @@ func decodeTransaction(id string, raw []byte) (*Transaction, error) {
 }
 
 func (t *Transaction) check(id string) error {
-	if t.ID != id || !identifier.MatchString(id) {
+	if t.ID != id || !identifier().MatchString(id) {
 		return fmt.Errorf("the file belongs to transaction %q", t.ID)
 	}
 	if _, known := transitions[t.State]; !known {
@@ -127,12 +138,12 @@ func (t *Transaction) Remaining(now Moment) time.Duration {
 
 // HeldError means that a transaction cannot be opened, because another one is open.
 type HeldError struct {
-	ID     string
-	State  State
-	Fabric string
-	Holder Holder
-	Since  time.Time
-	Left   time.Duration // time left on the lease
+	ID        string
+	State     State
+	Fabric    string
+	Holder    Holder
+	Since     time.Time
+	Remaining time.Duration // time left on the lease
 }
 
 func (e *HeldError) Error() string {
@@ -144,17 +155,9 @@ func (e *HeldError) Error() string {
 	case Reverting:
 		return text
 	}
-	return text + fmt.Sprintf("; %s left", e.Left.Round(time.Second))
+	return text + fmt.Sprintf("; %s left", e.Remaining.Round(time.Second))
 }
 
-func held(t *Transaction, now Moment) *HeldError {
-	return &HeldError{ID: t.ID, State: t.State, Fabric: t.Fabric, Holder: t.Holder, Since: t.Since, Left: t.Remaining(now)}
-}
-
-// clip limits the length of a text that is only shown.
-func clip(s string) string {
-	if len(s) > maxText {
-		return strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
+func newHeldError(t *Transaction, now Moment) *HeldError {
+	return &HeldError{ID: t.ID, State: t.State, Fabric: t.Fabric, Holder: t.Holder, Since: t.Since, Remaining: t.Remaining(now)}
 }

@@ -29,7 +29,7 @@ func (d *brokenDisk) replace(path string, text []byte, perm fs.FileMode) error {
 
 // wholeWay takes a transaction to its commit, and back where a step fails, as a client does. changed
 // says whether the host may have been changed.
-func wholeWay(t *testing.T, s *Store, restore Restorer) (id string, changed bool, committed bool, err error) {
+func wholeWay(t *testing.T, s *Store, restore RestoreFunc) (id string, changed bool, committed bool, err error) {
 	t.Helper()
 	tx, err := s.Begin(Request{Fabric: "lab", Holder: anna})
 	if err != nil {

@@ -38,13 +38,16 @@ func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	case err != nil && addrErr == nil && (a.name == "from" || a.name == "to"):
 		p = netip.PrefixFrom(addr, addr.BitLen())
 	case err != nil && addrErr == nil:
-		return &wrong{"Prefix length missing", fmt.Sprintf("%s: add the prefix length of the subnet to %q, such as %q.", a.name, s, s+suffix(addr))}
+		return &wrong{"Prefix length missing", fmt.Sprintf("%s: add the prefix length of the subnet to %q, such as %q.",
+			a.name, s, s+suffix(addr))}
 	case err != nil:
-		return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address with a prefix length, such as 192.168.88.1/30.%s", a.name, s, padded(s))}
+		return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address with a prefix length, such as 192.168.88.1/30.%s",
+			a.name, s, padded(s))}
 	case p.Addr().Is4In6():
 		return &wrong{"Not an address", a.name + " must be a plain IPv4 or IPv6 prefix, not an IPv4-mapped one."}
 	case networks[a.name] && p != p.Masked():
-		return &wrong{"Host bits set in a network", fmt.Sprintf("%s: %s is an address, not a network. Did you mean %q?", a.name, s, p.Masked())}
+		return &wrong{"Host bits set in a network", fmt.Sprintf("%s: %s is an address, not a network. Did you mean %q?",
+			a.name, s, p.Masked())}
 	}
 	into.Set(reflect.ValueOf(p))
 	return nil

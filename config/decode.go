@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -23,29 +24,51 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-var shapes = map[string]struct {
+// shape is the form of a text, with an example.
+type shape struct {
 	re      *regexp.Regexp
 	example string
 	exact   bool // case-sensitive; other values are lowered first
-}{
-	"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false},
-	"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
-	"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false},
-	"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false},
-	"folder":  {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/nccl-tests/build"`, true},
-	"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
 }
+
+var shapes = sync.OnceValue(func() map[string]shape {
+	return map[string]shape{
+		"mac":     {regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`), `"aa:bb:cc:dd:ee:ff"`, false},
+		"pci":     {regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`), `"0000:27:00.0"`, false},
+		"sha256":  {regexp.MustCompile(`^[0-9a-f]{64}$`), "the 64 digits that sha256sum prints", false},
+		"device":  {regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]{0,62}$`), `"rocep39s0f0"`, false},
+		"folder":  {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/nccl-tests/build"`, true},
+		"user":    {regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}$`), `"anna"`, true},
+		"program": {regexp.MustCompile(`^/[A-Za-z0-9_./+-]*[A-Za-z0-9_.+-]$`), `"/opt/venv/bin/python3"`, true},
+	}
+})
 
 // wrong says why an attribute does not accept a value, and what to write instead.
 type wrong struct{ summary, detail string }
 
 // typeWrong reports a value of the wrong type, with an example of the right one.
 func typeWrong(a *attribute, v cty.Value) *wrong {
-	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(v.Type().FriendlyName()), a.hint())}
+	hint := a.hint()
+	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit.MatchString(s) {
+		hint = " Write " + speedWithUnit.FindStringSubmatch(s)[1] + ": the unit is in the name."
+	}
+	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(typeOf(v)), hint)}
 }
 
+// speedWithUnit matches a speed as other tools write it, such as 25G or 100Gbps.
+var speedWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?[Gg][A-Za-z/]*$`)
+
+// typeOf names the type of a value as the files write it: a tuple is a list whose elements differ.
+func typeOf(v cty.Value) string {
+	if v.Type().IsTupleType() {
+		return "list"
+	}
+	return v.Type().FriendlyName()
+}
+
+// article puts a or an before the name of a block or type, as it is said: an ssh block.
 func article(s string) string {
-	if s != "" && strings.Contains("aeiou", s[:1]) {
+	if s != "" && strings.Contains("aeiou", s[:1]) || slices.Contains([]string{"ssh", "rxe", "nccl"}, s) {
 		return "an " + s
 	}
 	return "a " + s
@@ -63,7 +86,8 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		set := body.Attributes[a.name]
 		if set == nil {
 			if a.required {
-				l.errorf(body.MissingItemRange(), "Missing attribute", "%s needs %s: %s.%s", title(article(spec.name)), a.name, a.typeName(), a.hint())
+				l.errorf(body.MissingItemRange(), "Missing attribute", "%s needs %s: %s.%s",
+					title(article(spec.name)), a.name, a.typeName(), a.hint())
 				good = false
 			}
 			continue
@@ -75,7 +99,8 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		}
 		if v.IsNull() {
 			if a.required {
-				l.errorf(set.Expr.Range(), "Missing attribute", "%s is null, but %s needs it: %s.%s", a.name, article(spec.name), a.typeName(), a.hint())
+				l.errorf(set.Expr.Range(), "Missing attribute", "%s is null, but %s needs it: %s.%s",
+					a.name, article(spec.name), a.typeName(), a.hint())
 				good = false
 			}
 			continue
@@ -100,12 +125,13 @@ func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope)
 	}
 	v, marks := marked.UnmarkDeep()
 	if _, hidden := marks[secret{}]; hidden {
-		l.exposed(set.Expr, s, a.name)
+		l.reportExposed(set.Expr, s, a.name)
 		return v, false
 	}
 	known := v.IsWhollyKnown()
 	switch a.typ {
-	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev]():
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[[]fabric.NICRef](), reflect.TypeFor[fabric.Netdev](),
+		reflect.TypeFor[[]fabric.HostRef]():
 		known = v.IsKnown()
 	}
 	if !known {
@@ -114,9 +140,10 @@ func (l *loader) attributeValue(a *attribute, set *hclsyntax.Attribute, s scope)
 	return v, known
 }
 
-// exposed reports a sensitive value where it would be shown.
-func (l *loader) exposed(e hcl.Expression, s scope, name string) {
-	l.say(e, s, "Sensitive value", name+" is shown, so it must not depend on a sensitive value. Only outputs and values of nccl.env may. If this value may be shown, write nonsensitive(…).")
+// reportExposed reports a sensitive value where it would be shown.
+func (l *loader) reportExposed(e hcl.Expression, s scope, name string) {
+	l.say(e, s, "Sensitive value", name+" is shown, so it must not depend on a sensitive value. Only outputs and values of nccl.env may. "+
+		"If this value may be shown, write nonsensitive(…).")
 }
 
 // conceal replaces the sensitive values of a map by placeholders. A map that is sensitive as a whole stays so, because
@@ -203,6 +230,13 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 		}
 		into.Set(reflect.ValueOf(ref))
 		return nil
+	case fabric.HostRef:
+		name, ok := l.hostRef(v)
+		if !ok {
+			return typeWrong(a, v)
+		}
+		into.SetString(name)
+		return nil
 	case fabric.Netdev:
 		if ref, ok := l.nicRef(v); ok {
 			into.SetString(ref.NIC)
@@ -272,6 +306,10 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 	if !v.Type().IsPrimitiveType() {
 		return typeWrong(a, v)
 	}
+	if a.name == "version" && v.Type() == cty.Number {
+		return &wrong{"Wrong type", "version must be a string: a number loses its last zero, so 2.30 would be 2.3. " +
+			`Write the whole version in quotes, such as "2.30.7".`}
+	}
 	s, ok := text(v)
 	if !ok {
 		return &wrong{"Value not allowed", a.name + " must not contain line breaks or NUL."}
@@ -279,7 +317,7 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 	if a.one != nil && !slices.Contains(a.one, s) {
 		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), suggest(s, a.one))}
 	}
-	if shape, has := shapes[a.shape]; has {
+	if shape, has := shapes()[a.shape]; has {
 		if !shape.exact {
 			s = strings.ToLower(s)
 		}
@@ -371,7 +409,8 @@ func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r h
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		part := spec.attr(k)
 		if part == nil {
-			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s", a.name, strings.Join(spec.names(), ", "), k, suggest(k, spec.names()))}
+			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s",
+				a.name, strings.Join(spec.names(), ", "), k, suggest(k, spec.names()))}
 		}
 		if m[k].IsNull() {
 			continue

@@ -9,12 +9,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 )
 
 var update = flag.Bool("update", false, "rewrite expected files; read the diff")
+
+// A busy machine takes long for what the other limits of an evaluation stop.
+func init() { deadline = 10 * time.Minute }
 
 // TestDiagnostics holds what a person reads: place, snippet, what is wrong, what to do. A new case
 // is a new file. What comes from outside the file stands in comments at its beginning.
@@ -83,6 +87,10 @@ func outside(t *testing.T, file string) Options {
 			o.Inputs = append(o.Inputs, Input{Var: text})
 		case kind == "-var-file":
 			o.Inputs = append(o.Inputs, Input{File: text})
+		case kind == "-var-again":
+			o.Inputs = append(o.Inputs, Input{Var: text, Again: true})
+		case kind == "-var-file-again":
+			o.Inputs = append(o.Inputs, Input{File: text, Again: true})
 		case kind == "env":
 			o.Env = append(o.Env, text)
 		}

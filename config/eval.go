@@ -178,7 +178,8 @@ func (l *loader) local(name string) cty.Value {
 	for i, b := range l.busy {
 		if b == name {
 			circle := append(append([]string{}, l.busy[i:]...), name)
-			l.errorf(l.locals[name].NameRange, "Circular reference", "local.%s depends on itself: local.%s. Break the cycle.", name, strings.Join(circle, " → local."))
+			l.errorf(l.locals[name].NameRange, "Circular reference", "local.%s depends on itself: local.%s. Break the cycle.",
+				name, strings.Join(circle, " → local."))
 			for _, in := range l.busy[i:] {
 				l.localVal[in] = cty.DynamicVal.Mark(failed{})
 			}

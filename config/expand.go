@@ -30,7 +30,8 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	good := out[:0]
 	for _, i := range out {
 		if !fabric.IsName(i.name) {
-			l.errorf(k.DefRange(), "Name not allowed", "%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", i.name)
+			l.errorf(k.DefRange(), "Name not allowed",
+				"%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", i.name)
 			continue
 		}
 		i.on = l.enabled(k, i.s)
@@ -51,7 +52,8 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 		return nil, false
 	}
 	if _, hidden := marks[secret{}]; hidden {
-		l.say(a.Expr, s, "Sensitive value", "The keys of for_each are shown, so they must not be sensitive. If they may be shown, write for_each = toset(nonsensitive(keys(…))), and look the values up with each.key.")
+		l.say(a.Expr, s, "Sensitive value", "The keys of for_each are shown, so they must not be sensitive. "+
+			"If they may be shown, write for_each = toset(nonsensitive(keys(…))), and look the values up with each.key.")
 		return nil, false
 	}
 	t := v.Type()
@@ -61,10 +63,12 @@ func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bo
 		return nil, false
 	case t.IsMapType(), t.IsObjectType(), t.IsSetType() && (t.ElementType() == cty.String || v.LengthInt() == 0):
 	case t.IsListType(), t.IsTupleType():
-		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings: with a list, removing one element would renumber the others. Write toset(…), or { for x in … : x.name => x }.")
+		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings: "+
+			"with a list, removing one element would renumber the others. Write toset(…), or { for x in … : x.name => x }.")
 		return nil, false
 	default:
-		l.say(a.Expr, s, "Invalid for_each", "for_each takes a map or a set of strings, such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
+		l.say(a.Expr, s, "Invalid for_each",
+			"for_each takes a map or a set of strings, such as toset([\"a\"]); this is "+article(t.FriendlyName())+".")
 		return nil, false
 	}
 	if v.LengthInt() > maxInstances {
@@ -95,7 +99,7 @@ func (l *loader) enabled(k *hclsyntax.Block, s scope) bool {
 	}
 	v, marks := marked.UnmarkDeep()
 	if _, hidden := marks[secret{}]; hidden {
-		l.exposed(a.Expr, s, a.Name)
+		l.reportExposed(a.Expr, s, a.Name)
 		return true
 	}
 	if !v.IsKnown() {

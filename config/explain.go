@@ -17,7 +17,8 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 	case "Call to unknown function":
 		for _, volatile := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
 			if strings.Contains(d.Detail, `"`+volatile+`"`) {
-				d.Detail = fmt.Sprintf("There is no %s function: a plan must be repeatable, so no function depends on time or randomness.", volatile)
+				d.Detail = fmt.Sprintf("There is no %s function: a plan must be repeatable, so no function depends on time or randomness.",
+					volatile)
 			}
 		}
 	case "Unsupported attribute", "Invalid index", "Missing map element":

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -37,15 +38,17 @@ func functions(dir string, m *meter) map[string]function.Function {
 		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc, "indent": stdlib.IndentFunc,
 		"join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 		"split": stdlib.SplitFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc,
-		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
-		"upper": stdlib.UpperFunc,
+		"trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
+		"trimsuffix": stdlib.TrimSuffixFunc,
+		"upper":      stdlib.UpperFunc,
 
 		"chunklist": stdlib.ChunklistFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
 		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc,
 		"flatten": stdlib.FlattenFunc, "keys": stdlib.KeysFunc,
 		"merge": stdlib.MergeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
 		"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc,
-		"setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+		"setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc,
+		"zipmap": stdlib.ZipmapFunc,
 
 		"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
 		"yamldecode": ctyyaml.YAMLDecodeFunc, "yamlencode": ctyyaml.YAMLEncodeFunc,
@@ -59,16 +62,16 @@ func functions(dir string, m *meter) map[string]function.Function {
 	maps.Copy(all, addressFunctions())
 	maps.Copy(all, fileFunctions(dir))
 	for name, f := range all {
-		all[name] = m.metered(name, f)
+		all[name] = m.limitFunction(name, f)
 	}
 	// try and can take their arguments unevaluated; the meter is inside those expressions.
 	all["try"], all["can"] = tryfunc.TryFunc, tryfunc.CanFunc
 	inner := maps.Clone(all)
-	all["templatefile"] = rendered(m, inner, func(path string) (name, text string, err error) {
+	all["templatefile"] = renderFunction(m, inner, func(path string) (name, text string, err error) {
 		src, err := readCapped(inside(dir, path))
 		return inside(dir, path), string(src), err
 	})
-	all["templatestring"] = rendered(m, inner, func(text string) (string, string, error) { return "template", text, nil })
+	all["templatestring"] = renderFunction(m, inner, func(text string) (string, string, error) { return "template", text, nil })
 	return all
 }
 
@@ -115,7 +118,8 @@ func fileFunctions(dir string) map[string]function.Function {
 			b, err := readCapped(inside(dir, a[0]))
 			return string(b), err
 		}),
-		"fileexists": function.New(&function.Spec{Params: []function.Parameter{{Name: "path", Type: cty.String}}, Type: function.StaticReturnType(cty.Bool),
+		"fileexists": function.New(&function.Spec{Params: []function.Parameter{{Name: "path", Type: cty.String}},
+			Type: function.StaticReturnType(cty.Bool),
 			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 				st, err := os.Stat(inside(dir, args[0].AsString()))
 				return cty.BoolVal(err == nil && st.Mode().IsRegular()), nil
@@ -130,9 +134,9 @@ func inside(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// rendered returns a function that renders the template that read returns. The template sees only
+// renderFunction returns a function that renders the template that read returns. The template sees only
 // the variables in the function's second argument.
-func rendered(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
+func renderFunction(m *meter, inner map[string]function.Function, read func(string) (name, text string, err error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "template", Type: cty.String}, {Name: "vars", Type: cty.DynamicPseudoType}},
 		Type:   function.StaticReturnType(cty.String),
@@ -190,19 +194,19 @@ func stringParams(n int) []function.Parameter {
 }
 
 var (
-	verbs   = regexp.MustCompile(`%[^%a-zA-Z]*`)
-	numbers = regexp.MustCompile(`[0-9]+`)
+	verbs   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[^%a-zA-Z]*`) })
+	numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+`) })
 )
 
-var wideVerb = regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`)
+var wideVerb = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[^%a-zA-Z]*[0-9]{5,}`) })
 
-// metered counts what a function produces, and rejects arguments that would keep it busy for minutes:
+// limitFunction counts what a function produces, and rejects arguments that would keep it busy for minutes:
 // go-cty's functions have no limits.
-func (m *meter) metered(name string, f function.Function) function.Function {
+func (m *meter) limitFunction(name string, f function.Function) function.Function {
 	spec := &function.Spec{Params: f.Params(), VarParam: f.VarParam(),
 		Type: func(args []cty.Value) (cty.Type, error) {
 			t, err := f.ReturnTypeForValues(args)
-			return t, undefined(err)
+			return t, describePanic(err)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if err := m.arguments(name, args); err != nil {
@@ -219,13 +223,13 @@ func (m *meter) metered(name string, f function.Function) function.Function {
 					m.step(1 + bare.LengthInt())
 				}
 			}
-			return v, undefined(err)
+			return v, describePanic(err)
 		}}
 	return function.New(spec)
 }
 
-// undefined returns an error without a stack trace for a function that panics: go-cty's do for values such as log(-1, 2).
-func undefined(err error) error {
+// describePanic returns an error without a stack trace for a function that panics: go-cty's do for values such as log(-1, 2).
+func describePanic(err error) error {
 	var panicked function.PanicError
 	if errors.As(err, &panicked) {
 		return errors.New("it is not defined for these values")
@@ -265,9 +269,9 @@ func formatted(args []cty.Value) int {
 		}
 	}
 	length := 0
-	for _, verb := range verbs.FindAllString(format.AsString(), -1) {
+	for _, verb := range verbs().FindAllString(format.AsString(), -1) {
 		width := 0
-		for _, digits := range numbers.FindAllString(verb, -1) {
+		for _, digits := range numbers().FindAllString(verb, -1) {
 			n, _ := strconv.Atoi(digits) // at most four digits: see wideVerb
 			width = max(width, n)
 		}
@@ -298,7 +302,7 @@ func (m *meter) arguments(name string, args []cty.Value) error {
 			if hugeNumber(a.AsString()) && (name == "tonumber" || name == "parseint") {
 				return fmt.Errorf("the number is too large or too precise for any setting of a fabric")
 			}
-			if (name == "format" || name == "formatlist") && wideVerb.MatchString(a.AsString()) {
+			if (name == "format" || name == "formatlist") && wideVerb().MatchString(a.AsString()) {
 				return fmt.Errorf("the width may have at most four digits")
 			}
 		case t == cty.Number:

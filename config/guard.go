@@ -52,7 +52,8 @@ func guard(src []byte, filename string) hcl.Diagnostics {
 			n.next()
 		case hclsyntax.TokenNumberLit:
 			if hugeNumber(string(t.Bytes)) {
-				return fail(t.Range, "Number too large", "No setting of a fabric needs a number this large or precise. Write a smaller one.")
+				return fail(t.Range, "Number too large",
+					"No setting of a fabric needs a number this large or precise. Write a smaller one.")
 			}
 		case hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
 			hclsyntax.TokenPercent, hclsyntax.TokenBang, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion,

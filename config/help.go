@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// Kind describes a kind of block for editors. The whole language is a Kind without a name.
-type Kind struct {
+// BlockKind describes a kind of block for editors. The whole language is a BlockKind without a name.
+type BlockKind struct {
 	Name       string
 	Label      string // what the label means; "": no label
 	Header     string // first line of a block: host "NAME"
@@ -18,13 +18,13 @@ type Kind struct {
 	Many       bool // may occur more than once
 	Free       bool // accepts any attribute
 	Attributes []Attribute
-	Blocks     []*Kind
+	Blocks     []*BlockKind
 }
 
 // Attribute describes an attribute for editors. Texts are Markdown.
 type Attribute struct {
 	Name    string
-	Takes   string // type and range
+	Type    string // type and range
 	Default string // what applies if it is not set: a value, "required", "derived" or ""
 	Doc     string
 	Values  []string    // the possible values, if there are few
@@ -37,10 +37,10 @@ type Function struct{ Name, Signature string }
 
 // Language describes the whole language. It is made from the tags that Load decodes by. Callers share
 // the value and must not change it.
-var Language = sync.OnceValue(func() *Kind { return language().help() })
+var Language = sync.OnceValue(func() *BlockKind { return language().help() })
 
 // Block returns the kind of a nested block, or nil.
-func (k *Kind) Block(name string) *Kind {
+func (k *BlockKind) Block(name string) *BlockKind {
 	for _, b := range k.Blocks {
 		if b.Name == name {
 			return b
@@ -50,7 +50,7 @@ func (k *Kind) Block(name string) *Kind {
 }
 
 // Attribute returns the attribute of that name, or nil.
-func (k *Kind) Attribute(name string) *Attribute { return find(k.Attributes, name) }
+func (k *BlockKind) Attribute(name string) *Attribute { return find(k.Attributes, name) }
 
 // Part returns the attribute of that name in an object, or nil.
 func (a *Attribute) Part(name string) *Attribute { return find(a.Parts, name) }
@@ -64,8 +64,8 @@ func find(all []Attribute, name string) *Attribute {
 	return nil
 }
 
-func (b *block) help() *Kind {
-	k := &Kind{Name: b.name, Label: b.label, Header: b.header(), Many: b.many, Free: b.free}
+func (b *block) help() *BlockKind {
+	k := &BlockKind{Name: b.name, Label: b.label, Header: b.header(), Many: b.many, Free: b.free}
 	if b.name != "" {
 		k.Doc = b.doc()
 	}
@@ -79,7 +79,7 @@ func (b *block) help() *Kind {
 }
 
 func (a *attribute) help() Attribute {
-	out := Attribute{Name: a.name, Takes: a.takes(), Default: a.fallback(), Doc: a.doc(), Values: quoted(a.one)}
+	out := Attribute{Name: a.name, Type: a.describe(), Default: a.fallback(), Doc: a.doc(), Values: quoted(a.one)}
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -90,8 +90,9 @@ func (a *attribute) help() Attribute {
 	if a.auto {
 		out.Values = append(out.Values, `"auto"`)
 	}
-	if a.owner == "variable" && a.name == "type" {
-		out.Static, out.Values = true, []string{"string", "number", "bool", "any", "list(string)", "set(string)", "map(string)", "object({})"}
+	if a.goType == "variable" && a.name == "type" {
+		out.Static, out.Values = true, []string{"string", "number", "bool", "any", "list(string)", "set(string)",
+			"map(string)", "object({})"}
 	}
 	for _, p := range a.partAttributes() {
 		out.Parts = append(out.Parts, p.help())

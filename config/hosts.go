@@ -3,9 +3,11 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
@@ -15,7 +17,13 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-var sysctlShape = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.\-/]*$`)
+var sysctlShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.\-/]*$`) })
+
+// hostSysctls and sysctlRoots begin the keys of sysctls, of a host and of any block.
+var (
+	hostSysctls = []string{"net", "vm", "kernel", "fs"}
+	sysctlRoots = append([]string{"ipv4", "ipv6"}, hostSysctls...)
+)
 
 // hosts expands hosts and their NICs, and decodes the attributes of NICs that use no other NIC.
 func (l *loader) hosts() {
@@ -27,7 +35,8 @@ func (l *loader) hosts() {
 		}
 		for _, i := range insts {
 			if o := seen[i.name]; o != nil {
-				l.duplicate(k.DefRange(), "Duplicate host name", "Another host is named %q, at %s:%d. Host names are unique in a fabric.", i.name, o.TypeRange.Filename, o.TypeRange.Start.Line)
+				l.duplicate(k.DefRange(), "Duplicate host name", "Another host is named %q, at %s:%d. Host names are unique in a fabric.",
+					i.name, o.TypeRange.Filename, o.TypeRange.Start.Line)
 				continue
 			}
 			seen[i.name] = k
@@ -41,15 +50,20 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 	spec := language().block("host")
 	spec.defaults(value(h))
 	hi := &hostInstance{h: h, k: k, each: i.each, nics: map[string]*nicBlock{}}
-	hi.s = i.s.with("self", self(i, cty.UnknownVal(cty.String).Mark(early{"the host's address"}), cty.DynamicVal.Mark(early{"the host's labels"})))
+	hi.s = i.s.with("self",
+		self(i, cty.UnknownVal(cty.String).Mark(early{"the host's address"}), cty.DynamicVal.Mark(early{"the host's labels"})))
 	if !l.attributes(spec, k.Body, hi.s, value(h), func(name string) bool { return name == "address" || name == "labels" }) {
 		h.Invalid = true
 	}
 	if h.Address == "" {
 		h.Address = h.Name
 	}
-	if strings.HasPrefix(h.Address, "-") || strings.ContainsFunc(h.Address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		l.errorf(l.ranges[h.At("address")], "Address not allowed", "An address must not contain spaces or begin with '-': ssh would read it as an option.")
+	if strings.HasPrefix(h.Address, "-") ||
+		strings.ContainsFunc(h.Address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		l.errorf(l.ranges[h.At("address")], "Address not allowed",
+			"An address must not contain spaces or begin with '-': ssh would read it as an option.")
+	} else if cure := plainAddress(h.Address); cure != "" {
+		l.errorf(l.ranges[h.At("address")], "Address not allowed", "%q is more than a name or an IP address. Write %s.", h.Address, cure)
 	}
 	hi.s = i.s.with("self", self(i, cty.StringVal(h.Address), labels(h)))
 	l.insts = append(l.insts, hi)
@@ -63,6 +77,31 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 		}
 	}
 	slices.SortFunc(h.NICs, func(a, b *fabric.NIC) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// plainAddress says how to write an address that has a scheme, a user, a port, a prefix length or brackets; "" if it has none.
+func plainAddress(s string) string {
+	host := s
+	if _, rest, is := strings.Cut(host, "://"); is {
+		host = rest
+	}
+	host, _, _ = strings.Cut(host, "/")
+	user, rest, is := strings.Cut(host, "@")
+	var login []string
+	if is {
+		host, login = rest, append(login, fmt.Sprintf("user = %q", user))
+	}
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		host, login = name, append(login, "port = "+port)
+	}
+	if host = strings.Trim(host, "[]"); host == s {
+		return ""
+	}
+	cure := fmt.Sprintf("address = %q", host)
+	if len(login) > 0 {
+		cure += ", and in the host's ssh block: " + strings.Join(login, " and ")
+	}
+	return cure
 }
 
 func self(i instance, address, labels cty.Value) cty.Value {
@@ -84,7 +123,8 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 	b.failed = b.failed || !ok
 	for _, i := range insts {
 		if names[i.name] {
-			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. NIC names are unique on a host.", hi.h.Name, i.name)
+			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. NIC names are unique on a host.",
+				hi.h.Name, i.name)
 			continue
 		}
 		names[i.name] = true
@@ -113,7 +153,8 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 		l.errorf(l.ranges[n.At("netdev")], "Not an interface name", "netdev %q: %s", n.Netdev, problem)
 	}
 	if n.HostNumber != 0 && a["addresses"] != nil {
-		l.errorf(l.ranges[n.At("host_number")], "Conflicting addresses", "NIC %s of host %s has both addresses and host_number. Keep one.", n.Name, h.Name)
+		l.errorf(l.ranges[n.At("host_number")], "Conflicting addresses",
+			"NIC %s of host %s has both addresses and host_number. Keep one.", n.Name, h.Name)
 	}
 	l.sysctlKeys(n.Sysctl, l.ranges[n.At("sysctl")], false)
 	return n
@@ -122,7 +163,8 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 // selector checks that the block identifies its device in exactly one way.
 func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	var given []string
-	for what, v := range map[string]string{"netdev": n.Netdev, "match.mac": n.Match.MAC, "match.pci": n.Match.PCI, "match.rdma": n.Match.RDMA} {
+	for what, v := range map[string]string{"netdev": n.Netdev, "match.mac": n.Match.MAC,
+		"match.pci": n.Match.PCI, "match.rdma": n.Match.RDMA} {
 		if v != "" {
 			given = append(given, what)
 		}
@@ -131,9 +173,12 @@ func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	switch len(given) {
 	case 1:
 	case 0:
-		l.errorf(k.DefRange(), "NIC needs one selector", `NIC %s of host %s does not say which device it is. Set netdev, or match = { mac = … }, { pci = … } or { rdma = … }.`, n.Name, n.Host)
+		l.errorf(k.DefRange(), "NIC needs one selector",
+			`NIC %s of host %s does not say which device it is. Set netdev, or match = { mac = … }, { pci = … } or { rdma = … }.`,
+			n.Name, n.Host)
 	default:
-		l.errorf(k.DefRange(), "NIC needs one selector", "NIC %s of host %s has %s. Keep one.", n.Name, n.Host, strings.Join(given, " and "))
+		l.errorf(k.DefRange(), "NIC needs one selector", "NIC %s of host %s has %s. Keep one.",
+			n.Name, n.Host, strings.Join(given, " and "))
 	}
 }
 
@@ -142,7 +187,8 @@ func netdevProblem(d string) string {
 	switch {
 	case len(d) > 15:
 		return fmt.Sprintf("an interface name has at most 15 bytes; this one has %d.", len(d))
-	case d == "." || d == "..", strings.ContainsFunc(d, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) }):
+	case d == "." || d == "..",
+		strings.ContainsFunc(d, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) }):
 		return "an interface name must not contain '/', ':' or spaces."
 	}
 	return ""
@@ -153,12 +199,29 @@ func netdevProblem(d string) string {
 func (l *loader) sysctlKeys(m map[string]string, r hcl.Range, host bool) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		root, rest, _ := strings.Cut(strings.ReplaceAll(key, "/", "."), ".")
-		bad := !sysctlShape.MatchString(key) || strings.Contains(key, "..")
-		switch {
-		case host && (bad || !slices.Contains([]string{"net", "vm", "kernel", "fs"}, root)):
+		bad := !sysctlShape().MatchString(key) || strings.Contains(key, "..")
+		switch plain := strings.ReplaceAll(key, "/", "."); {
+		case !bad && dotsInNames(key):
+			l.errorf(r, "Sysctl key not allowed", "%q mixes dots and slashes: the first one separates the parts, as in sysctl(8), "+
+				"and the other stands for a dot in the name of an interface. Write %s.", key, plain)
+		case host && (bad || !slices.Contains(hostSysctls, root)):
 			l.errorf(r, "Sysctl key not allowed", "%q: use a key under net, vm, kernel or fs, such as net.ipv4.ip_forward.", key)
 		case !host && (bad || root != "ipv4" && root != "ipv6" || strings.Count(rest, ".") < 1):
 			l.errorf(r, "Sysctl key not allowed", "%q: use a key without the interface's name, such as ipv4.conf.arp_ignore.", key)
 		}
 	}
+}
+
+// dotsInNames reports whether a part of the key other than an interface's name has a dot.
+func dotsInNames(key string) bool {
+	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
+		key = strings.NewReplacer("/", ".", ".", "/").Replace(key)
+	}
+	parts := strings.Split(key, "/")
+	for i, part := range parts {
+		if strings.Contains(part, ".") && (i == 0 || parts[i-1] != "conf" && parts[i-1] != "neigh" || i == len(parts)-1) {
+			return true
+		}
+	}
+	return false
 }

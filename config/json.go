@@ -89,7 +89,8 @@ func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) 
 			diags = append(diags, d...)
 			value, d := nativeExpression(p.Value)
 			diags = append(diags, d...)
-			out.Items = append(out.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: key, ForceNonLiteral: true}, ValueExpr: value})
+			out.Items = append(out.Items,
+				hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: key, ForceNonLiteral: true}, ValueExpr: value})
 		}
 		return out, diags
 	}
@@ -170,7 +171,8 @@ func guardJSON(src []byte, filename string) hcl.Diagnostics {
 				i++
 			}
 			if hugeNumber(string(src[from : i+1])) {
-				return fail(at(from), "Number too large", "No setting of a fabric needs a number this large or precise. Write a smaller one.")
+				return fail(at(from), "Number too large",
+					"No setting of a fabric needs a number this large or precise. Write a smaller one.")
 			}
 		}
 	}

@@ -30,7 +30,8 @@ func Schema() ([]byte, error) {
 	out["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	out["title"] = "fabricform"
 	out["description"] = "A file of a fabric, in HCL's JSON syntax."
-	m.defs["expression"] = schema{"description": "An expression in a string, such as \"${host.a.nic.rail0}\".", "type": "string", "pattern": template}
+	m.defs["expression"] = schema{"description": "An expression in a string, such as \"${host.a.nic.rail0}\".",
+		"type": "string", "pattern": template}
 	m.defs["scalar"] = schema{"type": []string{"string", "number", "boolean"}}
 	m.defs["bool_text"] = schema{"type": "string", "pattern": `^(true|false|0|1)$|` + template}
 	m.defs["number_text"] = schema{"type": "string", "pattern": `^-?[0-9.]+([eE][+-]?[0-9]+)?$|` + template}
@@ -94,7 +95,8 @@ func (m schemas) body(b *block, self string) schema {
 	for _, k := range b.blocks {
 		properties[k.name] = m.blocks(k)
 	}
-	out := schema{"type": []string{"object", "array", "null"}, "properties": properties, "additionalProperties": b.free, "items": schema{"$ref": self}}
+	out := schema{"type": []string{"object", "array", "null"}, "properties": properties,
+		"additionalProperties": b.free, "items": schema{"$ref": self}}
 	if required != nil {
 		out["required"] = required
 	}
@@ -124,7 +126,7 @@ func (m schemas) blocks(b *block) schema {
 
 // schema is the JSON schema of an attribute.
 func (a *attribute) schema() schema {
-	out := schema{"description": strings.TrimSpace(a.doc() + " " + title(strings.ReplaceAll(a.takes(), "`", "")) + ".")}
+	out := schema{"description": strings.TrimSpace(a.doc() + " " + title(strings.ReplaceAll(a.describe(), "`", "")) + ".")}
 	if a.initial != "" {
 		out["default"] = a.initialJSON()
 	}
@@ -153,7 +155,7 @@ func (a *attribute) kinds() []schema {
 	switch t {
 	case reflect.TypeFor[anything]():
 		return nil
-	case reflect.TypeFor[fabric.NICRef]():
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[fabric.HostRef]():
 		return []schema{expression}
 	case reflect.TypeFor[time.Duration](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[fabric.Netdev]():
 		return []schema{{"type": "string"}}
@@ -166,7 +168,8 @@ func (a *attribute) kinds() []schema {
 	case reflect.Float64:
 		return []schema{a.within(schema{"type": "number"}), {"$ref": "#/$defs/number_text"}}
 	case reflect.Map:
-		return []schema{{"type": "object", "additionalProperties": schema{"anyOf": []schema{{"$ref": "#/$defs/scalar"}, {"type": "null"}}}}, expression}
+		return []schema{{"type": "object", "additionalProperties": schema{"anyOf": []schema{{"$ref": "#/$defs/scalar"}, {"type": "null"}}}},
+			expression}
 	case reflect.Slice:
 		return a.list(t.Elem())
 	case reflect.Struct:

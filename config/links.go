@@ -12,8 +12,8 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// named reads all links, or all networks. It reports a second one of the same name.
-func (l *loader) named(what string, read func(*hclsyntax.Block, instance)) {
+// readNamed reads all links, or all networks. It reports a second one of the same name.
+func (l *loader) readNamed(what string, read func(*hclsyntax.Block, instance)) {
 	seen := map[string]bool{}
 	for _, k := range l.blocks[what] {
 		insts, _ := l.expand(k, scope{})
@@ -43,7 +43,9 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 		return
 	}
 	if len(n.Endpoints) != 2 {
-		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs", "Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; for three or more NICs, use a network.", n.Name, len(n.Endpoints))
+		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs",
+			"Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; for three or more NICs, use a network.",
+			n.Name, len(n.Endpoints))
 		return
 	}
 	for _, r := range n.Endpoints {
@@ -78,7 +80,8 @@ func first(s netip.Prefix) uint64 {
 // give adds the n-th address of a subnet to a NIC.
 func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 	if nic.AttrPos["addresses"] != (fabric.Pos{}) {
-		l.errorf(l.ranges[nic.At("addresses")], "Conflicting addresses", "%s has addresses, but %s also assigns it one from %s. Keep one.", nic.Ref(), from, s)
+		l.errorf(l.ranges[nic.At("addresses")], "Conflicting addresses",
+			"%s has addresses, but %s also assigns it one from %s. Keep one.", nic.Ref(), from, s)
 		nic.Invalid = true
 		return
 	}
@@ -88,7 +91,8 @@ func (l *loader) give(nic *fabric.NIC, s netip.Prefix, n uint64, from string) {
 	k := new(big.Int).SetUint64(n)
 	broadcast := s.Addr().Is4() && host > 1 && k.Cmp(last) == 0
 	if k.Cmp(last) > 0 || broadcast {
-		l.errorf(l.ranges[nic.At("host_number")], "Subnet too small", "%s: %s has no host number %d. Use a larger subnet or a smaller host_number.", nic.Ref(), s, n)
+		l.errorf(l.ranges[nic.At("host_number")], "Subnet too small",
+			"%s: %s has no host number %d. Use a larger subnet or a smaller host_number.", nic.Ref(), s, n)
 		nic.Invalid = true
 		return
 	}
@@ -135,11 +139,20 @@ func (l *loader) network(k *hclsyntax.Block, i instance) {
 		}
 	}
 	if n.Routed && len(n.Subnet) > 0 {
-		l.errorf(l.ranges[n.At("subnet")], "Routed network with a subnet", "Each member of a routed network has its own subnet. Remove subnet and set addresses on the NICs, or remove routed.")
+		l.errorf(l.ranges[n.At("subnet")], "Routed network with a subnet",
+			"Each member of a routed network has its own subnet. Remove subnet and set addresses on the NICs, or remove routed.")
 		n.Invalid = true
 	}
 	l.families(n.Subnet, n.Block)
 	l.f.Networks = append(l.f.Networks, n)
+}
+
+func (l *loader) loginMesh(k *hclsyntax.Block, i instance) {
+	m := &fabric.LoginMesh{Block: l.place(k), Name: i.name}
+	m.Invalid = !l.attributes(language().block("login_mesh"), k.Body, i.s, value(m), nil)
+	m.Hosts = slices.DeleteFunc(m.Hosts, func(r fabric.HostRef) bool { return l.f.Host(string(r)) == nil }) // disabled ones
+	slices.Sort(m.Hosts)
+	l.f.LoginMeshes = append(l.f.LoginMeshes, m)
 }
 
 // thresholds overrides inherited thresholds with those of validate blocks. Only attributes that are

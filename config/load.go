@@ -7,6 +7,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -60,18 +61,13 @@ func (o Options) files(path string) ([]string, error) {
 	return names, err
 }
 
-// Input is one -var or -var-file: exactly one field is set.
-type Input struct {
-	Var  string // "name=value"
-	File string // path of a value file
-}
-
 // Load loads a directory or file and reports all problems at once. The Fabric is nil if the
 // diagnostics contain errors. The files are returned either way, to show snippets.
 func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Diagnostics) {
 	names, err := o.files(path)
 	if err != nil {
-		return nil, nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No fabric files", Detail: err.Error() + ". Name a directory with *.hcl files or one such file."}}
+		return nil, nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "No fabric files",
+			Detail: err.Error() + ". Name a directory with *.hcl files or one such file."}}
 	}
 	l := newLoader(path, o)
 	total := 0
@@ -84,7 +80,7 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	if several := severalFabrics(path, bodies); several != nil {
 		return nil, l.files, hcl.Diagnostics{several}
 	}
-	if !l.diags.HasErrors() && !l.within(patience, func() { l.run(bodies) }) {
+	if !l.diags.HasErrors() && !l.within(patience(), func() { l.run(bodies) }) {
 		return nil, l.files, hcl.Diagnostics{l.meter.stuck()}
 	}
 	diags := tidy(l.redacted())
@@ -116,7 +112,8 @@ func severalFabrics(path string, bodies []*hclsyntax.Body) *hcl.Diagnostic {
 		return nil
 	}
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Several fabrics in one directory", Subject: &last, Extra: Several{},
-		Detail: fmt.Sprintf("All files of %s are one fabric, but %s. Name one of the files instead of the directory.", path, strings.Join(said, ", "))}
+		Detail: fmt.Sprintf("All files of %s are one fabric, but %s. Name one of the files instead of the directory.",
+			path, strings.Join(said, ", "))}
 }
 
 // within runs work and reports whether it finished in time. The meter cannot interrupt a single call
@@ -144,8 +141,8 @@ func (l *loader) redacted() hcl.Diagnostics {
 	return l.diags
 }
 
-// unshown removes a range from the text that snippets show. Places in the file stay the same.
-func (l *loader) unshown(r hcl.Range) {
+// hideRange removes a range from the text that snippets show. Places in the file stay the same.
+func (l *loader) hideRange(r hcl.Range) {
 	f := l.files[r.Filename]
 	if f == nil || r.End.Byte > len(f.Bytes) {
 		return
@@ -232,6 +229,9 @@ func Files(path string) ([]string, error) {
 // Format returns the source in canonical layout, or the problems that prevent parsing it. JSON is
 // returned unchanged, because the program that writes it decides its layout.
 func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
+	if d := savedPlan(src, filename); d.HasErrors() {
+		return nil, d
+	}
 	if strings.HasSuffix(filename, ".json") {
 		return src, nil
 	}
@@ -239,9 +239,20 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 		return nil, d
 	}
 	if _, d := hclsyntax.ParseConfig(src, filename, hcl.InitialPos); d.HasErrors() {
-		return nil, hint(d)
+		return nil, hint(d, src)
 	}
 	return hclwrite.Format(src), nil
+}
+
+// savedPlan says so if the text is a saved plan.
+func savedPlan(src []byte, name string) hcl.Diagnostics {
+	if !bytes.HasPrefix(src, []byte(fabric.SavedPlan)) {
+		return nil
+	}
+	by := fabric.Invocation{Path: name}
+	return fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Saved plan",
+		fmt.Sprintf("%s is a plan that plan -out saved, not a file of a fabric. To see it, run %s; to make its changes, run %s. "+
+			"Other commands need the fabric: name its directory or file.", name, by.Hint("show"), by.Hint("apply")))
 }
 
 // parse parses one file in native or JSON syntax. total counts the bytes of all files.
@@ -254,7 +265,12 @@ func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 	*total += len(src)
 	l.files[name] = &hcl.File{Bytes: src}
 	if *total > maxTotalBytes {
-		l.diags = append(l.diags, fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Fabric too large", "All files together may have at most 16 MiB.")...)
+		l.diags = append(l.diags, fail(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Fabric too large",
+			"All files together may have at most 16 MiB.")...)
+		return nil
+	}
+	if d := savedPlan(src, name); d.HasErrors() {
+		l.diags = append(l.diags, d...)
 		return nil
 	}
 	if strings.HasSuffix(name, ".json") {
@@ -265,7 +281,7 @@ func (l *loader) parse(name string, spec *block, total *int) *hclsyntax.Body {
 		return nil
 	}
 	f, d := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	l.diags = append(l.diags, hint(d)...)
+	l.diags = append(l.diags, hint(d, src)...)
 	if f == nil || d.HasErrors() {
 		return nil
 	}
@@ -320,12 +336,47 @@ func readCapped(name string) ([]byte, error) {
 	return src, nil
 }
 
-// hint adds a cure to the parser's own messages.
-func hint(diags hcl.Diagnostics) hcl.Diagnostics {
+// parserHints are cures for the parser's own messages. The first row that fits counts.
+var parserHints = []struct {
+	summary string
+	at      string // the text where the parser stopped begins with this
+	cure    string
+}{
+	{"Missing newline after argument", "", "Put each argument on its own line. Text needs quotes, and numbers have no units."},
+	{"Missing key/value separator", "", `A block has no equals sign: host "a" { … }.`},
+	{"Invalid number literal", "", "Addresses and other text need quotes."},
+	{"Invalid block definition", "", "An attribute needs an equals sign: name = value."},
+	{"Argument or block definition required", "}", "There is one closing brace too many, here or above."},
+	{"Argument or block definition required", "", `Write name = value or name "label" { … }. Comments begin with #.`},
+	{"Invalid character", "$", "Outside quotes, write var.name instead of ${var.name}."},
+	{"Invalid string literal", "", "A label is a fixed name; for_each makes several instances of a block."},
+	{unclosed, "", "A closing quote is missing on this line."},
+}
+
+// unclosed is the parser's message for every line after a missing quote.
+const unclosed = "Invalid multi-line string"
+
+// hint adds cures to the parser's own messages, and leaves out those that only follow from the one before: on the same line, or
+// after a missing quote.
+func hint(diags hcl.Diagnostics, src []byte) (out hcl.Diagnostics) {
 	for _, d := range diags {
-		if d.Summary == "Missing newline after argument" || strings.Contains(d.Detail, "single-line block") || strings.Contains(d.Detail, "single-argument block") {
+		if n := len(out); n > 0 && d.Subject != nil && out[n-1].Subject != nil {
+			last := out[n-1]
+			if last.Summary == unclosed || last.Severity == d.Severity && last.Subject.Start.Line == d.Subject.Start.Line {
+				continue
+			}
+		}
+		if strings.Contains(d.Detail, "single-line block") || strings.Contains(d.Detail, "single-argument block") {
 			d.Detail += " Put each argument on its own line."
 		}
+		for _, h := range parserHints {
+			if d.Summary == h.summary && (h.at == "" || d.Subject != nil &&
+				bytes.HasPrefix(src[min(d.Subject.Start.Byte, len(src)):], []byte(h.at))) {
+				d.Detail += " " + h.cure
+				break
+			}
+		}
+		out = append(out, d)
 	}
-	return diags
+	return out
 }

@@ -53,9 +53,11 @@ func newLoader(path string, o Options) *loader {
 		dir = filepath.Dir(path)
 	}
 	l := &loader{
-		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{}, places: map[*hclsyntax.Body]map[string]fabric.Pos{},
-		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
-		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{}, placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
+		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{},
+		places: map[*hclsyntax.Body]map[string]fabric.Pos{},
+		meter:  newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
+		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{},
+		placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
 		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
 		f: &fabric.Fabric{Name: "default", Secrets: fabric.Secrets{}},
 	}
@@ -76,7 +78,8 @@ func (l *loader) duplicate(r hcl.Range, summary, detail string, args ...any) {
 }
 
 func (l *loader) warnf(r hcl.Range, summary, detail string, args ...any) {
-	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &r})
+	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary,
+		Detail: fmt.Sprintf(detail, args...), Subject: &r})
 }
 
 // say reports a problem with an expression's value, and shows the values that led to it.
@@ -112,7 +115,7 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		}
 		return
 	}
-	where := "a " + spec.name + " block"
+	where := article(spec.name) + " block"
 	if spec.name == "" {
 		where = "a fabric"
 	}
@@ -120,11 +123,10 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		switch {
 		case spec.attr(a.Name) != nil, spec.repeat && (a.Name == "for_each" || a.Name == "enabled"):
 		case spec.block(a.Name) != nil:
-			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.", a.Name, blockForm(spec.block(a.Name)))
-		case a.Name == "count" && spec.repeat:
-			l.errorf(a.NameRange, "Unknown name", "There is no count: removing one instance would renumber the others. Use for_each with stable keys.")
+			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.",
+				a.Name, blockForm(spec.block(a.Name)))
 		default:
-			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s%s", a.Name, where, suggest(a.Name, spec.names()), l.elsewhere(a.Name, spec))
+			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s", a.Name, where, instead(a.Name, spec))
 		}
 	}
 	seen := map[string]bool{}
@@ -135,11 +137,13 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
 			continue
 		case kind == nil:
-			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s%s", k.Type, where, suggest(k.Type, spec.names()), l.elsewhere(k.Type, spec))
+			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s", k.Type, where, instead(k.Type, spec))
 			continue
 		case kind.label == "" && len(k.Labels) > 0:
 			l.errorf(k.LabelRanges[0], "Block without a name", "%s blocks have no name: write %s.", k.Type, blockForm(kind))
-		case kind.label != "" && len(k.Labels) != 1:
+		case kind.label != "" && len(k.Labels) > 1:
+			l.errorf(k.DefRange(), "Several names", "%s block has one name: write %s.", title(article(k.Type)), blockForm(kind))
+		case kind.label != "" && len(k.Labels) == 0:
 			l.errorf(k.DefRange(), "Name missing", "Write %s.", blockForm(kind))
 		case !kind.many && seen[k.Type]:
 			l.duplicate(k.DefRange(), "Duplicate block", "%s has at most one %s block. Merge them.", title(where), k.Type)
@@ -158,8 +162,19 @@ func blockForm(b *block) string {
 	return b.name + " { … }"
 }
 
+// instead says what to write in the place of a name that the block does not have.
+func instead(name string, in *block) string {
+	if cure := borrowed(name, in); cure != "" {
+		return cure
+	}
+	if near := suggest(name, in.names()); near != "" {
+		return near
+	}
+	return elsewhere(name, in)
+}
+
 // elsewhere names the blocks that have the attribute, for an attribute in the wrong block.
-func (l *loader) elsewhere(name string, here *block) string {
+func elsewhere(name string, here *block) string {
 	var in []string
 	var walk func(b *block)
 	walk = func(b *block) {
@@ -171,7 +186,7 @@ func (l *loader) elsewhere(name string, here *block) string {
 		}
 	}
 	walk(language())
-	if len(in) == 0 || suggest(name, here.names()) != "" {
+	if len(in) == 0 {
 		return ""
 	}
 	slices.Sort(in)
@@ -179,7 +194,8 @@ func (l *loader) elsewhere(name string, here *block) string {
 }
 
 func sortedAttributes(b *hclsyntax.Body) []*hclsyntax.Attribute {
-	return slices.SortedFunc(maps.Values(b.Attributes), func(x, y *hclsyntax.Attribute) int { return x.NameRange.Start.Byte - y.NameRange.Start.Byte })
+	return slices.SortedFunc(maps.Values(b.Attributes),
+		func(x, y *hclsyntax.Attribute) int { return x.NameRange.Start.Byte - y.NameRange.Start.Byte })
 }
 
 // sub returns the nested blocks of one type.

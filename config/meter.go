@@ -18,9 +18,13 @@ const (
 	maxKept           = 1 << 24 // bytes and elements of all values together
 	maxSteps          = 1 << 21 // bytes and elements that one expression produces, intermediate ones included
 	maxBinaryExponent = 1024    // largest power of 2 in a number
-	deadline          = 20 * time.Second
-	patience          = deadline + 5*time.Second // for a function call that the meter cannot interrupt
 )
+
+// deadline is a variable for the tests, whose machines may be busy.
+var deadline = 20 * time.Second
+
+// patience is for a function call that the meter cannot interrupt.
+func patience() time.Duration { return deadline + 5*time.Second }
 
 // meter limits the time and memory of evaluation. HCL cannot be interrupted, so the meter works inside
 // the expressions: measure replaces the parts that are evaluated many times, or that produce large
@@ -37,7 +41,8 @@ type meter struct {
 // stuck returns the diagnostic for an evaluation that did not finish in time.
 func (m *meter) stuck() *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Expression too expensive", Subject: m.now.Load(),
-		Detail: fmt.Sprintf("Evaluating the fabric takes longer than %s and was stopped here. Look for functions of very long lists or strings.", patience)}
+		Detail: fmt.Sprintf("Evaluating the fabric takes longer than %s and was stopped here. "+
+			"Look for functions of very long lists or strings.", patience())}
 }
 
 // exceeded is what stop panics with.
@@ -58,8 +63,9 @@ func (m *meter) value(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, diag
 			panic(p)
 		}
 		if m.over != nil {
-			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression too expensive", Subject: e.Range().Ptr(),
-				Detail: title(m.over.Error()) + "."}}
+			v, diags = cty.DynamicVal, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Expression too expensive",
+				Subject: e.Range().Ptr(),
+				Detail:  title(m.over.Error()) + "."}}
 		}
 	}()
 	v, diags = e.Value(ctx)
@@ -83,10 +89,12 @@ func (m *meter) stop(why error) {
 // step counts n bytes or elements.
 func (m *meter) step(n int) {
 	if m.steps += n; m.steps > maxSteps {
-		m.stop(fmt.Errorf("this expression produces more than %d elements or bytes: look for nested for expressions whose sizes multiply", maxSteps))
+		m.stop(fmt.Errorf("this expression produces more than %d elements or bytes: look for nested for expressions whose sizes multiply",
+			maxSteps))
 	}
 	if time.Since(m.began) > deadline {
-		m.spent = fmt.Errorf("evaluating the fabric takes longer than %s and was stopped here: look for nested for expressions whose sizes multiply", deadline)
+		m.spent = fmt.Errorf("evaluating the fabric takes longer than %s and was stopped here: "+
+			"look for nested for expressions whose sizes multiply", deadline)
 		m.stop(m.spent)
 	}
 }
@@ -123,7 +131,8 @@ func within(v cty.Value, budget *int) error {
 func reasonable(v cty.Value) error {
 	f := v.AsBigFloat()
 	if exp := f.MantExp(nil); f.IsInf() || exp > maxBinaryExponent || exp < -maxBinaryExponent {
-		return fmt.Errorf("a number here is larger than %s or too close to 0", new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
+		return fmt.Errorf("a number here is larger than %s or too close to 0",
+			new(big.Float).SetMantExp(big.NewFloat(1), maxBinaryExponent).Text('g', 3))
 	}
 	return nil
 }
@@ -131,8 +140,8 @@ func reasonable(v cty.Value) error {
 // metered counts each evaluation of the expression that it wraps.
 type metered struct {
 	hclsyntax.Expression
-	m    *meter
-	kept bool // each evaluation adds the value to a larger one
+	m        *meter
+	collects bool // each evaluation adds the value to a larger one
 }
 
 // Value implements hclsyntax.Expression.
@@ -148,7 +157,7 @@ func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 				e.m.stop(err)
 			}
 		default:
-			if e.kept && bare.CanIterateElements() {
+			if e.collects && bare.CanIterateElements() {
 				e.m.step(bare.LengthInt())
 			}
 		}
@@ -206,7 +215,7 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	}
 	switch e := n.(type) {
 	case *hclsyntax.ForExpr:
-		e.KeyExpr, e.ValExpr, e.CondExpr = w.m.wrap(e.KeyExpr), w.m.keep(e.ValExpr), w.m.wrap(e.CondExpr)
+		e.KeyExpr, e.ValExpr, e.CondExpr = w.m.wrap(e.KeyExpr), w.m.collect(e.ValExpr), w.m.wrap(e.CondExpr)
 	case *hclsyntax.TemplateExpr:
 		wrapAll(e.Parts)
 	case *hclsyntax.TemplateWrapExpr:
@@ -238,13 +247,13 @@ func (m *meter) wrap(e hclsyntax.Expression) hclsyntax.Expression {
 	return metered{Expression: bared(e), m: m}
 }
 
-// keep wraps an expression whose values a loop collects.
-func (m *meter) keep(e hclsyntax.Expression) hclsyntax.Expression {
+// collect wraps an expression whose values a loop collects.
+func (m *meter) collect(e hclsyntax.Expression) hclsyntax.Expression {
 	w, is := m.wrap(e).(metered)
 	if !is {
 		return e
 	}
-	w.kept = true
+	w.collects = true
 	return w
 }
 

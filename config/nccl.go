@@ -38,12 +38,43 @@ func environmentKey(name string) string { return "env." + name }
 func (l *loader) environments() {
 	said := map[string]bool{} // all instances of a block have the same problems
 	for _, h := range l.f.Hosts {
-		l.environment(h.NCCL, l.f.NCCLOf(h).Version, false, said)
+		l.checkEnvironment(h.NCCL, l.f.NCCLOf(h).Version, false, said)
 	}
-	l.environment(l.f.NCCL, l.f.NCCL.Version, len(l.f.Hosts) > 1, said)
+	l.checkEnvironment(l.f.NCCL, l.f.NCCL.Version, len(l.f.Hosts) > 1, said)
+	l.checkTransport()
 }
 
-func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map[string]bool) {
+// checkTransport reports a transport that nccl.env contradicts, once for each place.
+func (l *loader) checkTransport() {
+	const name = "NCCL_IB_DISABLE"
+	said := map[hcl.Range]bool{}
+	for _, h := range l.f.Hosts {
+		n := l.f.NCCLOf(h)
+		value, set := n.Env[name]
+		off := env.ParseNumber(value).Value != 0
+		contradicts := n.Transport == "ib" && off || n.Transport == "socket" && !off
+		if !set || !contradicts || fabric.IsSensitive(value) {
+			continue
+		}
+		from := l.f.NCCL
+		if _, own := h.NCCL.Env[name]; own {
+			from = h.NCCL
+		}
+		at, ok := from.AttrPos[environmentKey(name)]
+		if !ok {
+			at = from.At("env")
+		}
+		r := l.ranges[at]
+		if said[r] {
+			continue
+		}
+		said[r] = true
+		l.errorf(r, "Contradicting transport", "%s = %s contradicts transport = %q of host %s. Remove one of them: %s is derived from transport.",
+			name, value, n.Transport, h.Name, name)
+	}
+}
+
+func (l *loader) checkEnvironment(n fabric.NCCL, version string, fleet bool, said map[string]bool) {
 	if n.Invalid {
 		return
 	}
@@ -51,7 +82,7 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 	if err != nil {
 		at = env.Version{} // not set, or already reported as invalid
 	}
-	context := env.Context{Version: at, Fleet: fleet, IsNetdev: l.f.UsesNetdev}
+	context := env.Context{Version: at, Fleet: fleet, Declared: true, IsNetdev: l.f.UsesNetdev}
 	var all []env.Set
 	var found []env.Finding
 	for _, name := range slices.Sorted(maps.Keys(n.Env)) {
@@ -63,10 +94,12 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 		}
 		if slices.Contains(derived, name) {
 			found = append(found, env.Finding{Severity: env.Error, Name: name, Summary: "Sensitive value",
-				Wrong: "fabricform's checks show what " + name + " selects, so its value must not be sensitive.", Instead: "If the value may be shown, write nonsensitive(…)."})
+				Wrong:   "fabricform's checks show what " + name + " selects, so its value must not be sensitive.",
+				Instead: "If the value may be shown, write nonsensitive(…)."})
 		}
 		for _, f := range env.Check(name, l.f.Secrets.Value(value), context) {
-			found = append(found, env.Finding{Severity: f.Severity, Name: name, Summary: f.Summary, Wrong: "The value of " + name + " is sensitive, so no more is shown."})
+			found = append(found, env.Finding{Severity: f.Severity, Name: name, Summary: f.Summary,
+				Wrong: "The value of " + name + " is sensitive, so no more is shown."})
 		}
 	}
 	for _, f := range append(found, env.CheckTogether(all)...) {
@@ -75,6 +108,9 @@ func (l *loader) environment(n fabric.NCCL, version string, fleet bool, said map
 			place = n.At("env")
 		}
 		r := l.ranges[place]
+		if env.Lookup(f.Name) == nil && f.Severity == env.Note { // nccl.conf is read after the program has started
+			f.Severity = env.Warning
+		}
 		if key := f.Detail() + r.String(); f.Severity == env.Note || said[key] {
 			continue
 		} else {

@@ -64,10 +64,10 @@ func fieldComments(typ string, s *ast.StructType, out map[string]string) {
 }
 
 // doc returns the comment of the attribute's field.
-func (a *attribute) doc() string { return comments()[a.owner+"."+a.goField] }
+func (a *attribute) doc() string { return comments()[a.goType+"."+a.goField] }
 
 // doc returns the comment of the block's field in the enclosing block.
-func (b *block) doc() string { return comments()[b.owner+"."+b.goField] }
+func (b *block) doc() string { return comments()[b.goType+"."+b.goField] }
 
 func (b *block) header() string {
 	if b.label != "" {
@@ -76,12 +76,12 @@ func (b *block) header() string {
 	return b.name
 }
 
-// takes describes the attribute's type and range.
-func (a *attribute) takes() string {
-	out := a.typeName()
+// describe describes the attribute's type and range.
+func (a *attribute) describe() string {
+	out := string(a.typeName())
 	if a.one != nil {
 		out = "`" + strings.Join(quoted(a.one), "`, `") + "`"
-		if a.typeName() == "a list of strings" {
+		if a.typeName() == typeStrings {
 			out = "a list of " + out
 		}
 	}
@@ -121,7 +121,7 @@ func (a *attribute) fallback() string {
 
 // partAttributes returns the attributes of an attribute whose value is an object.
 func (a *attribute) partAttributes() []*attribute {
-	if a.typeName() != "an object" {
+	if a.typeName() != typeObject {
 		return nil
 	}
 	spec := &block{}

@@ -38,12 +38,12 @@ func TestEverythingIsDocumented(t *testing.T) {
 	walk = func(b *block) {
 		for _, a := range b.every() {
 			if a.doc() == "" {
-				t.Errorf("%s.%s has no comment", a.owner, a.goField)
+				t.Errorf("%s.%s has no comment", a.goType, a.goField)
 			}
 		}
 		for _, k := range b.blocks {
 			if k.doc() == "" {
-				t.Errorf("%s.%s has no comment", k.owner, k.goField)
+				t.Errorf("%s.%s has no comment", k.goType, k.goField)
 			}
 			walk(k)
 		}
@@ -86,7 +86,7 @@ func (b *block) page(w *strings.Builder, path string, level int) {
 	if len(b.attrs) > 0 {
 		w.WriteString("\n| attribute | value | default | meaning |\n|---|---|---|---|\n")
 		for _, a := range b.attrs {
-			fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", a.name, a.takes(), a.fallback(), a.doc(), a.parts())
+			fmt.Fprintf(w, "| `%s` | %s | %s | %s%s |\n", a.name, a.describe(), a.fallback(), a.doc(), a.parts())
 		}
 	}
 	inside := strings.Fields(path + b.name)

@@ -21,11 +21,14 @@ type hostBlock struct {
 type Property struct{ Name, Doc string }
 
 var properties = map[string][]Property{
-	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Labels of the host."}, {"nic", "The host's NICs, by name."}},
+	"host": {{"name", "Name of the host."}, {"address", "Management address or name."}, {"labels", "Labels of the host."},
+		{"nic", "The host's NICs, by name."}},
 	"nic": {{"host", "Name of the NIC's host."}, {"name", "Name of the NIC."}, {"netdev", "Interface name; null if the NIC uses `match`."},
-		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."}, {"ip6", "The first IPv6 address; null if there is none."},
+		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."},
+		{"ip6", "The first IPv6 address; null if there is none."},
 		{"mtu", "Bytes of an IP packet; null if no block sets it."}},
-	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."}, {"address", "Its management address."}, {"labels", "Its labels."}},
+	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."},
+		{"address", "Its management address."}, {"labels", "Its labels."}},
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
 }
 
@@ -151,7 +154,8 @@ func (l *loader) hostsValue(final bool) cty.Value {
 		}
 	}
 	for _, hi := range l.insts {
-		v := cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal(hi.h.Name), "address": cty.StringVal(hi.h.Address), "labels": labels(hi.h), "nic": hi.nicsValue(final)})
+		v := cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal(hi.h.Name), "address": cty.StringVal(hi.h.Address),
+			"labels": labels(hi.h), "nic": hi.nicsValue(final)})
 		if hi.each {
 			keyed[hi.h.BlockName][hi.h.Name] = v
 		} else {
@@ -180,13 +184,24 @@ func labels(h *fabric.Host) cty.Value {
 // nicRef converts the value of an expression to a reference to a NIC.
 func (l *loader) nicRef(v cty.Value) (fabric.NICRef, bool) {
 	v, _ = v.Unmark()
-	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("host") || !v.Type().HasAttribute("name") || !v.Type().HasAttribute("netdev") {
+	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("host") || !v.Type().HasAttribute("name") ||
+		!v.Type().HasAttribute("netdev") {
 		return fabric.NICRef{}, false
 	}
 	h, ok1 := plainString(v.GetAttr("host"))
 	n, ok2 := plainString(v.GetAttr("name"))
 	r := fabric.NICRef{Host: h, NIC: n}
 	return r, ok1 && ok2 && l.nics[r] != nil
+}
+
+// hostRef converts the value of an expression to the name of a host.
+func (l *loader) hostRef(v cty.Value) (string, bool) {
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("nic") || !v.Type().HasAttribute("name") {
+		return "", false
+	}
+	name, ok := plainString(v.GetAttr("name"))
+	return name, ok && slices.ContainsFunc(l.insts, func(h *hostInstance) bool { return h.h.Name == name })
 }
 
 func plainString(v cty.Value) (string, bool) {

@@ -51,7 +51,9 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 		l.nccl(k, s, &h.NCCL)
 		for _, r := range h.NCCL.HCA {
 			if r.Host != h.Name {
-				l.errorf(l.ranges[h.NCCL.At("hca")], "Not a NIC of this host", "%s is a NIC of host %s, but this block belongs to host %s. Use its own NICs, such as hca = [nic.rail0].", r, r.Host, h.Name)
+				l.errorf(l.ranges[h.NCCL.At("hca")], "Not a NIC of this host",
+					"%s is a NIC of host %s, but this block belongs to host %s. Use its own NICs, such as hca = [nic.rail0].",
+					r, r.Host, h.Name)
 			}
 		}
 		return
@@ -82,7 +84,8 @@ func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
 	if !l.attributes(spec, k.Body, s, value(v), nil) {
 		return
 	}
-	for name, text := range map[string]string{"user": v.User, "identity_file": v.IdentityFile, "known_hosts": v.KnownHosts, "proxy_jump": v.ProxyJump} {
+	for name, text := range map[string]string{"user": v.User, "identity_file": v.IdentityFile,
+		"known_hosts": v.KnownHosts, "proxy_jump": v.ProxyJump} {
 		a := k.Body.Attributes[name]
 		if a == nil {
 			continue
@@ -90,7 +93,8 @@ func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
 		if strings.HasPrefix(text, "-") {
 			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not begin with '-': ssh would read it as an option.", name)
 		}
-		if strings.ContainsFunc(text, unicode.IsControl) || (name == "user" || name == "proxy_jump") && strings.ContainsFunc(text, unicode.IsSpace) {
+		if strings.ContainsFunc(text, unicode.IsControl) || (name == "user" || name == "proxy_jump") &&
+			strings.ContainsFunc(text, unicode.IsSpace) {
 			l.errorf(a.Expr.Range(), "Value not allowed", "%s must not contain spaces or control characters.", name)
 		}
 	}
@@ -105,7 +109,9 @@ func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 	}
 	own := path.Dir(v.File) == "/etc" && path.Clean(v.File) == v.File && strings.Contains(path.Base(v.File), "fabricform")
 	if v.File != "" && v.File != fabric.NCCLConf && !own {
-		l.errorf(l.ranges[v.At("file")], "Value not allowed", "file must be %s, or a file in /etc on the host whose name contains \"fabricform\", such as /etc/nccl-fabricform.conf; set NCCL_CONF_FILE to it in jobs. NCCL settings are written to no other file.", fabric.NCCLConf)
+		l.errorf(l.ranges[v.At("file")], "Value not allowed",
+			"file must be %s, or a file in /etc on the host whose name contains \"fabricform\", such as /etc/nccl-fabricform.conf; "+
+				"set NCCL_CONF_FILE to it in jobs. NCCL settings are written to no other file.", fabric.NCCLConf)
 	}
 }
 
@@ -115,10 +121,13 @@ func (l *loader) own(r fabric.NICRef, h *fabric.Host, b fabric.Block) bool {
 	case r == (fabric.NICRef{}):
 		return false
 	case r.Host != h.Name:
-		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host", "%s is a NIC of host %s, but this block belongs to host %s. Use one of its own NICs, such as nic = nic.rail0.", r, r.Host, h.Name)
+		l.errorf(l.ranges[b.At("nic")], "Not a NIC of this host",
+			"%s is a NIC of host %s, but this block belongs to host %s. Use one of its own NICs, such as nic = nic.rail0.",
+			r, r.Host, h.Name)
 		return false
 	case l.off[r] && h.NIC(r.NIC) == nil:
-		l.errorf(l.ranges[b.At("nic")], "NIC is disabled", "%s has enabled = false. Set enabled = false in this block as well, or use another NIC.", r)
+		l.errorf(l.ranges[b.At("nic")], "NIC is disabled",
+			"%s has enabled = false. Set enabled = false in this block as well, or use another NIC.", r)
 		return false
 	}
 	return true
@@ -130,7 +139,7 @@ func (l *loader) rxe(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block
 	if r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil); r.Invalid {
 		return
 	}
-	if !shapes["device"].re.MatchString(r.Name) {
+	if !shapes()["device"].re.MatchString(r.Name) {
 		l.errorf(k.DefRange(), "Name not allowed", "The name of an RDMA device has only lower-case letters, digits, '_', '.' and '-'.")
 	}
 	if (r.NIC == fabric.NICRef{}) == (r.Netdev == "") {
@@ -160,10 +169,12 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 		case r.Via.IsValid():
 			r.NIC = reaches(h, r.Via)
 			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid {
-				l.errorf(l.ranges[r.At("via")], "Unreachable gateway", "via %s is in no declared subnet of host %s. Correct via, or set nic and on_link = true.", r.Via, h.Name)
+				l.errorf(l.ranges[r.At("via")], "Unreachable gateway",
+					"via %s is in no declared subnet of host %s. Correct via, or set nic and on_link = true.", r.Via, h.Name)
 			}
 		default:
-			l.errorf(k.DefRange(), "Route without a next hop", "Set via (the gateway) in route %q, or nic if the destination is on the link.", r.Name)
+			l.errorf(k.DefRange(), "Route without a next hop",
+				"Set via (the gateway) in route %q, or nic if the destination is on the link.", r.Name)
 			r.Invalid = true
 		}
 		l.destination(&r.Route, h.NIC(r.NIC.NIC))
@@ -205,7 +216,8 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
 	}
 	if p.Table >= 253 && p.Table <= 255 {
-		l.errorf(l.ranges[p.At("table")], "Reserved table", "Tables 253 to 255 (default, main, local) exist on every host, and this is %d. Use another number, such as 100, or a route block for the main table.", p.Table)
+		l.errorf(l.ranges[p.At("table")], "Reserved table", "Tables 253 to 255 (default, main, local) exist on every host, "+
+			"and this is %d. Use another number, such as 100, or a route block for the main table.", p.Table)
 	}
 	if p.Priority == 0 {
 		p.Priority = 10000 + p.Table
@@ -220,7 +232,8 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 		p.Routes = append(p.Routes, r)
 	}
 	if len(p.Routes) == 0 && !p.Invalid {
-		l.errorf(k.DefRange(), "Missing route", "policy_route %q has no route: its table would be empty and its rule would have no effect. Add a route block.", p.Name)
+		l.errorf(k.DefRange(), "Missing route",
+			"policy_route %q has no route: its table would be empty and its rule would have no effect. Add a route block.", p.Name)
 	}
 	h.Policy = append(h.Policy, p)
 }

@@ -45,8 +45,9 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 
 	l.nextStratum(l.hostsValue(false))
 	l.thresholds(l.blocks["validate"], scope{}, &l.f.Validate)
-	l.named("link", l.link)
-	l.named("network", l.network)
+	l.readNamed("link", l.link)
+	l.readNamed("network", l.network)
+	l.readNamed("login_mesh", l.loginMesh)
 
 	l.nextStratum(l.hostsValue(true))
 	l.hostRest()
@@ -64,7 +65,8 @@ func (l *loader) declareLocals() {
 	for _, k := range l.blocks["locals"] {
 		for _, a := range sortedAttributes(k.Body) {
 			if o := l.locals[a.Name]; o != nil {
-				l.duplicate(a.NameRange, "Duplicate local", "local.%s is also declared at %s:%d. Rename one.", a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
+				l.duplicate(a.NameRange, "Duplicate local", "local.%s is also declared at %s:%d. Rename one.",
+					a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
 				continue
 			}
 			l.locals[a.Name] = a
@@ -75,7 +77,8 @@ func (l *loader) declareLocals() {
 func (l *loader) header() {
 	for _, k := range l.blocks["fabric"] {
 		if !fabric.IsName(k.Labels[0]) {
-			l.errorf(k.LabelRanges[0], "Name not allowed", "The name of a fabric begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
+			l.errorf(k.LabelRanges[0], "Name not allowed",
+				"The name of a fabric begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
 			continue
 		}
 		var h header
@@ -95,7 +98,8 @@ func (l *loader) requireVersion(want string, r hcl.Range) {
 	}
 	have, err := version.NewVersion(l.options.Version)
 	if err == nil && !constraint.Check(have.Core()) {
-		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric requires %s. Use another release, or change required_version.", l.options.Version, want)
+		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric requires %s. Use another release, or change required_version.",
+			l.options.Version, want)
 	}
 }
 
@@ -141,6 +145,7 @@ func (l *loader) outputs() {
 func (l *loader) check() {
 	slices.SortFunc(l.f.Hosts, func(a, b *fabric.Host) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Links, func(a, b *fabric.Link) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.f.LoginMeshes, func(a, b *fabric.LoginMesh) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Networks, func(a, b *fabric.Network) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range fabric.Check(l.f) {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: p.Summary, Detail: p.Detail}
@@ -155,7 +160,9 @@ func (l *loader) check() {
 	l.environments()
 	if l.options.Validating {
 		if len(l.f.Hosts) == 0 {
-			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No hosts", Detail: "The files declare no host, so no command can compare or change anything. Add a host block, or name the files that have them."})
+			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No hosts",
+				Detail: "The files declare no host, so no command can compare or change anything. " +
+					"Add a host block, or name the files that have them."})
 		}
 		l.bundles()
 	}
@@ -176,7 +183,9 @@ func (l *loader) bundles() {
 			at = &r
 		}
 		if err != nil {
-			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Bundle not found", Subject: at, Detail: fmt.Sprintf("Hosts that lack this stack get it from this file, which cannot be read: %v. Correct the path, or put the file there.", err)})
+			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Bundle not found", Subject: at,
+				Detail: fmt.Sprintf("Hosts that lack this stack get it from this file, which cannot be read: %v. "+
+					"Correct the path, or put the file there.", err)})
 		}
 	}
 }

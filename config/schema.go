@@ -25,7 +25,7 @@ type attribute struct {
 	initial  string // default value as text; "": none
 	absent   string // documented behaviour if not set, where the field stays nil; "": none
 	shape    string
-	owner    string // Go type and field, for the documentation
+	goType   string // Go type and field, for the documentation
 	goField  string
 }
 
@@ -41,7 +41,7 @@ type block struct {
 	attrs  []*attribute
 	blocks []*block
 
-	owner   string // Go type and field, for the documentation
+	goType  string // Go type and field, for the documentation
 	goField string
 }
 
@@ -74,7 +74,7 @@ func (b *block) read(t reflect.Type, at []int) {
 }
 
 func newBlock(t reflect.Type, f reflect.StructField, tag string, index []int) *block {
-	b := &block{field: index, owner: t.Name(), goField: f.Name}
+	b := &block{field: index, goType: t.Name(), goField: f.Name}
 	for i, part := range strings.Split(tag, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		switch {
@@ -101,7 +101,7 @@ func newBlock(t reflect.Type, f reflect.StructField, tag string, index []int) *b
 }
 
 func newAttribute(t reflect.Type, f reflect.StructField, tag string, index []int) *attribute {
-	a := &attribute{field: index, typ: f.Type, owner: t.Name(), goField: f.Name}
+	a := &attribute{field: index, typ: f.Type, goType: t.Name(), goField: f.Name}
 	for i, part := range strings.Split(tag, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		switch {
@@ -199,7 +199,8 @@ type repetition struct {
 type files struct {
 	// Names the fabric (`default` if the block is absent). Ownership on the hosts is recorded per fabric name.
 	Fabric header `ff:"fabric,block,label=NAME"`
-	// An input of the files. Later values override earlier ones: `default`, `FABRICFORM_VAR_NAME`, `*.auto.fabricvars` beside the files in the order of their names, `-var-file` and `-var` in the order of the command line.
+	// An input of the files. Later values override earlier ones: `default`, `FABRICFORM_VAR_NAME`, `*.auto.fabricvars` beside the
+	// files in the order of their names, `-var-file` and `-var` in the order of the command line.
 	Variables []variable `ff:"variable,block,label=NAME"`
 	// Named expressions. Any attribute name is allowed.
 	Locals []struct{} `ff:"locals,block,free"`

@@ -26,7 +26,8 @@ func (l *loader) static(e hcl.Expression, s scope) bool {
 }
 
 var roots = map[string]string{
-	"nic":  "nic refers to the NICs of the enclosing host, in route, policy_route, rxe and nccl blocks; elsewhere write host.NAME.nic.NAME",
+	"nic": "nic refers to the NICs of the enclosing host, in its route, policy_route, rxe and nccl blocks; elsewhere write " +
+		"host.NAME.nic.NAME, or [for h in values(host) : h.nic.NAME] for one NIC of each host",
 	"each": "the block has no for_each",
 	"self": "self refers to the enclosing host instance and is available only inside host blocks",
 }
@@ -64,7 +65,12 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			names = append(names, n)
 		}
 		cure := suggest(root, names)
-		if len(t) == 1 { // a lone word is text more often than a mistyped reference
+		switch {
+		case l.hostBlocks[root] != nil:
+			cure = fmt.Sprintf(" Did you mean host.%s?", root)
+		case slices.Contains(sysctlRoots, root):
+			cure = fmt.Sprintf(" A key with dots needs quotes: %q.", written(t))
+		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			cure = fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
 		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, each or self.%s", root, cure)
@@ -90,7 +96,8 @@ func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 		return
 	}
 	if step, is := rest[0].(hcl.TraverseAttr); is && h.keyed && h.has(step.Name) {
-		l.errorf(t.SourceRange(), "Host has several instances", "host %q has for_each. Refer to one instance as host.%s[\"key\"].%s, or to all as values(host.%s)[*].%s.",
+		l.errorf(t.SourceRange(), "Host has several instances",
+			"host %q has for_each. Refer to one instance as host.%s[\"key\"].%s, or to all as values(host.%s)[*].%s.",
 			h.name, h.name, step.Name, h.name, step.Name)
 		return
 	}
@@ -105,7 +112,12 @@ func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 		return
 	}
 	if !h.has(step.Name) {
-		l.errorf(t.SourceRange(), "Unknown attribute", "A host has no %q; it has %s.%s", step.Name, strings.Join(hostAttributes, ", "), suggest(step.Name, hostAttributes))
+		cure := suggest(step.Name, hostAttributes)
+		if h.nicBlocks[step.Name] {
+			cure = fmt.Sprintf(" Did you mean nic.%s?", step.Name)
+		}
+		l.errorf(t.SourceRange(), "Unknown attribute", "A host has no %q; it has %s.%s",
+			step.Name, strings.Join(hostAttributes, ", "), cure)
 		return
 	}
 	if step.Name != "nic" || len(rest) < 2 {
@@ -141,11 +153,17 @@ func (l *loader) splats(e hcl.Expression) {
 			return nil
 		}
 		src, is := sp.Source.(*hclsyntax.ScopeTraversalExpr)
-		if !is || len(src.Traversal) != 2 || src.Traversal.RootName() != "host" {
+		if !is || len(src.Traversal) > 2 || src.Traversal.RootName() != "host" {
+			return nil
+		}
+		if len(src.Traversal) == 1 {
+			l.errorf(sp.Range(), "Splat over all hosts", "host is a map of all hosts, and a splat does not iterate over a map. "+
+				"Write values(host)[*], or [for h in values(host) : h.nic.rail0].")
 			return nil
 		}
 		if name, ok := second(src.Traversal); ok && l.hostBlocks[name] != nil && l.hostBlocks[name].keyed {
-			l.errorf(sp.Range(), "Splat over a host with for_each", "host.%s is a map of instances, and [*] does not iterate over a map. Write values(host.%s)[*].", name, name)
+			l.errorf(sp.Range(), "Splat over a host with for_each",
+				"host.%s is a map of instances, and [*] does not iterate over a map. Write values(host.%s)[*].", name, name)
 		}
 		return nil
 	})

@@ -39,17 +39,19 @@ func (l *loader) variables() {
 		}
 		name := k.Labels[0]
 		if !hclsyntax.ValidIdentifier(name) {
-			l.errorf(k.LabelRanges[0], "Name not allowed", "The name of a variable begins with a letter and has only letters, digits, '_' and '-', as in var.NAME.")
+			l.errorf(k.LabelRanges[0], "Name not allowed",
+				"The name of a variable begins with a letter and has only letters, digits, '_' and '-', as in var.NAME.")
 			continue
 		}
 		if vars[name] != nil {
-			l.duplicate(k.DefRange(), "Duplicate variable", "variable %q is also declared at %s:%d. Rename one.", name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
+			l.duplicate(k.DefRange(), "Duplicate variable", "variable %q is also declared at %s:%d. Rename one.",
+				name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
 			continue
 		}
 		vars[name] = l.declare(k)
 		order = append(order, name)
 	}
-	given := l.given(vars)
+	given := l.collectValues(vars)
 	values := map[string]cty.Value{}
 	for _, name := range order {
 		values[name] = l.resolve(name, vars[name], given)
@@ -73,7 +75,7 @@ func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
 	if d.spec.Sensitive {
 		l.f.Sensitive = append(l.f.Sensitive, k.Labels[0])
 		if a := k.Body.Attributes["default"]; a != nil {
-			l.unshown(a.Expr.Range())
+			l.hideRange(a.Expr.Range())
 		}
 	}
 	return d
@@ -90,7 +92,8 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 			return bad
 		}
 		if a == nil {
-			l.errorf(place, "Variable has no value", "Set it with -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s or a default.", name, name)
+			l.errorf(place, "Variable has no value", "Set it with -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s or a default.",
+				name, name)
 			return bad
 		}
 		v, ok := l.eval(a.Expr, scope{})
@@ -158,21 +161,22 @@ func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
 	}
 }
 
-// given collects the values of variables in Terraform's order of precedence; later ones override.
-func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue {
+// collectValues collects the values of variables in Terraform's order of precedence; later ones override.
+func (l *loader) collectValues(vars map[string]*declaredVariable) map[string]givenValue {
 	out := map[string]givenValue{}
 	for _, e := range l.options.Env {
 		n, v, ok := strings.Cut(strings.TrimPrefix(e, "FABRICFORM_VAR_"), "=")
-		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil { // an unknown name is no error: the environment is shared with other programs
+		// Unknown names are ignored: other programs share the environment.
+		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil {
 			out[n] = l.fromText(v, "FABRICFORM_VAR_"+n, vars[n])
 		}
 	}
 	for _, f := range l.autoFiles() {
-		l.valueFile(f, vars, out)
+		l.valueFile(Input{File: f}, vars, out)
 	}
 	for _, in := range l.options.Inputs {
 		if in.File != "" {
-			l.valueFile(in.File, vars, out)
+			l.valueFile(in, vars, out)
 			continue
 		}
 		n, s, ok := strings.Cut(in.Var, "=")
@@ -180,7 +184,10 @@ func (l *loader) given(vars map[string]*declaredVariable) map[string]givenValue 
 		case !ok:
 			l.outside("Invalid value", "Write -var name=value.")
 		case vars[n] == nil:
-			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, slices.Sorted(maps.Keys(vars)))))
+			l.outside("Unknown variable",
+				fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, slices.Sorted(maps.Keys(vars)))))
+		case in.Again && !vars[n].spec.Sensitive:
+			l.outside("Value is in the saved plan", fmt.Sprintf("-var %s: %s", n, again(n)))
 		default:
 			out[n] = l.fromText(s, "-var", vars[n])
 		}
@@ -208,8 +215,8 @@ func (l *loader) autoFiles() []string {
 	return out
 }
 
-func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out map[string]givenValue) {
-	total := 0
+func (l *loader) valueFile(in Input, vars map[string]*declaredVariable, out map[string]givenValue) {
+	total, name := 0, in.File
 	body := l.parse(name, &block{name: "value file", free: true}, &total)
 	if body == nil {
 		if len(l.f.Sensitive) > 0 { // which values the file has is not known
@@ -221,11 +228,17 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 		l.errorf(k.TypeRange, "Block in a value file", "A value file has only lines such as name = value.")
 	}
 	for _, a := range sortedAttributes(body) {
-		if slices.Contains(l.f.Sensitive, a.Name) || vars[a.Name] == nil && len(l.f.Sensitive) > 0 { // a misspelt name may be the one of a sensitive variable
-			l.unshown(a.Expr.Range())
+		// a misspelt name may be the one of a sensitive variable
+		if slices.Contains(l.f.Sensitive, a.Name) || vars[a.Name] == nil && len(l.f.Sensitive) > 0 {
+			l.hideRange(a.Expr.Range())
 		}
 		if vars[a.Name] == nil {
-			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, suggestOrList(a.Name, slices.Sorted(maps.Keys(vars))))
+			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s",
+				a.Name, suggestOrList(a.Name, slices.Sorted(maps.Keys(vars))))
+			continue
+		}
+		if in.Again && !vars[a.Name].spec.Sensitive {
+			l.errorf(a.NameRange, "Value is in the saved plan", "%s", again(a.Name))
 			continue
 		}
 		if len(a.Expr.Variables()) > 0 {
@@ -238,6 +251,13 @@ func (l *loader) valueFile(name string, vars map[string]*declaredVariable, out m
 		}
 		out[a.Name] = givenValue{v, filepath.Base(name), a.Expr.Range().Ptr()}
 	}
+}
+
+// again says why a value cannot be given to a saved plan.
+func again(variable string) string {
+	return fmt.Sprintf("A saved plan has the value of %s; only values of sensitive variables can be given again. "+
+		"If the plan was made with this value, leave it out here: the plan remembers its -var and -var-file. Otherwise plan again.",
+		variable)
 }
 
 // fromText parses a value from the command line or the environment. It is taken literally if the
@@ -261,6 +281,7 @@ func (l *loader) fromText(s, source string, d *declaredVariable) givenValue {
 	if d.spec.Sensitive {
 		diags[0].Detail = "it is not a value."
 	}
-	l.outside("Invalid value", fmt.Sprintf("%s %s: %s Write the value as in a value file, such as '[\"a\", \"b\"]'.", source, d.block.Labels[0], diags[0].Detail))
+	l.outside("Invalid value", fmt.Sprintf("%s %s: %s Write the value as in a value file, such as '[\"a\", \"b\"]'.",
+		source, d.block.Labels[0], diags[0].Detail))
 	return bad
 }

@@ -8,49 +8,73 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// typeName describes the type of an attribute for messages and documentation.
-func (a *attribute) typeName() string {
+// typeName is the type of an attribute's value, as messages and documents name it. A choice is named by its alternatives.
+type typeName string
+
+const (
+	typeNIC        typeName = "a NIC"
+	typeNICs       typeName = "a list of NICs"
+	typeNetdev     typeName = "a NIC or an interface name"
+	typeDuration   typeName = "a duration"
+	typeAddress    typeName = "an address"
+	typePrefix     typeName = "an address or a network"
+	typeSubnets    typeName = "a network, or a list of one IPv4 and one IPv6 network"
+	typePrefixes   typeName = "a list of addresses with prefix lengths"
+	typeObject     typeName = "an object"
+	typeExpression typeName = "an expression"
+	typeBool       typeName = "true or false"
+	typeNumber     typeName = "a number"
+	typeMap        typeName = "a map of strings"
+	typeStrings    typeName = "a list of strings"
+	typeString     typeName = "a string"
+)
+
+func (a *attribute) typeName() typeName {
 	t := a.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if a.one != nil && t.Kind() == reflect.String {
-		return alternatives(a.one)
+		return typeName(alternatives(a.one))
 	}
 	switch t {
 	case reflect.TypeFor[fabric.NICRef]():
-		return "a NIC"
+		return typeNIC
 	case reflect.TypeFor[[]fabric.NICRef]():
-		return "a list of NICs"
+		return typeNICs
+	case reflect.TypeFor[fabric.HostRef]():
+		return "a host"
+	case reflect.TypeFor[[]fabric.HostRef]():
+		return "a list of hosts"
 	case reflect.TypeFor[fabric.Netdev]():
-		return "a NIC or an interface name"
+		return typeNetdev
 	case reflect.TypeFor[time.Duration]():
-		return "a duration"
+		return typeDuration
 	case reflect.TypeFor[netip.Addr]():
-		return "an address"
+		return typeAddress
 	case reflect.TypeFor[netip.Prefix]():
-		return "an address or a network"
+		return typePrefix
 	case reflect.TypeFor[[]netip.Prefix]():
 		if a.name == "subnet" {
-			return "a network, or a list of one IPv4 and one IPv6 network"
+			return typeSubnets
 		}
-		return "a list of addresses with prefix lengths"
+		return typePrefixes
 	case reflect.TypeFor[fabric.Match](), reflect.TypeFor[fabric.GID]():
-		return "an object"
+		return typeObject
 	case reflect.TypeFor[anything]():
-		return "an expression"
+		return typeExpression
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return "true or false"
+		return typeBool
 	case reflect.Int, reflect.Float64:
-		return "a number"
+		return typeNumber
 	case reflect.Map:
-		return "a map of strings"
+		return typeMap
 	case reflect.Slice:
-		return "a list of strings"
+		return typeStrings
 	}
-	return "a string"
+	return typeString
 }
 
 // hint returns an example value, if the type name alone is not clear enough.
@@ -58,10 +82,12 @@ func (a *attribute) hint() string {
 	switch a.name {
 	case "endpoints":
 		return " Write [host.a.nic.rail0, host.b.nic.rail0]."
+	case "hosts":
+		return " Write values(host.gpu) where the host block has for_each, or [host.a, host.b]."
 	case "members":
 		return " Write [host.a.nic.rail0, host.b.nic.rail0], or [for h in values(host.gpu) : h.nic.rail0]."
 	case "hca":
-		return " Write [nic.rail0, nic.rail1]."
+		return " In the nccl block of a host, write [nic.rail0, nic.rail1]; outside a host, [for h in values(host) : h.nic.rail0]."
 	case "nic":
 		return " Write nic.rail0."
 	case "addresses":
@@ -70,8 +96,19 @@ func (a *attribute) hint() string {
 		return ` Write { mac = "aa:bb:cc:dd:ee:ff" }.`
 	case "gid":
 		return ` Write { version = 2, family = "ipv4" }.`
-	case "table":
+	case "table", "speed_gbps", "expect_gbps":
 		return " Write 100."
+	case "mtu":
+		return " Write 9000."
+	case "env":
+		return ` Write { NCCL_DEBUG = "INFO" }.`
+	case "labels":
+		return ` Write { rack = "r1" }.`
+	case "sysctl":
+		if a.goType == "NIC" {
+			return ` Write { "ipv4.conf.arp_ignore" = 1 }.`
+		}
+		return ` Write { "net.ipv4.ip_forward" = 1 }.`
 	case "to":
 		return ` Write "10.0.0.0/8" or "default".`
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -22,30 +24,53 @@ import (
 )
 
 // TestBenchPlan stands beside bare logins by the same library, which are the floor, and ssh(1) to
-// all hosts at once.
+// all hosts at once. The plans are those of the whole program, from its start to its end, as `make build` and as a plain `go
+// build` make it. Client CPU includes the processes that the program started and waited for, such as `ssh -G`.
 func TestBenchPlan(t *testing.T) {
 	benchmark(t)
 	for _, n := range benchSizes() {
 		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
 			b := newBenchLab(t, n)
+			plain := plainBuild(t)
+			runProgram(t, plain, "plan", "-lab", b.fabric) // brings its helper
 			var s series
 			for range 5 {
 				bare := b.bareLogins(t)
-				before := ownCPU(t)
-				plan := onePlan(t, b.model, b.lab, b.dialer)
-				planCPU := ownCPU(t) - before
+				plan, planCPU := b.program(t, "plan", "-lab")
+				other, _ := runProgram(t, plain, "plan", "-lab", b.fabric)
 				ssh, sshCPU, err := b.everywhere(n, curve25519, func(int) []string { return []string{"ip", "-j", "addr"} }, addressesSaid)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.add("plan / bare logins (≤ 1.5)", plan.Seconds()/bare.Seconds())
+				s.add("plan / bare logins (≤ 1.4)", plan.Seconds()/bare.Seconds())
+				s.add("plan by a plain go build / bare logins (≤ 1.4)", other.Seconds()/bare.Seconds())
 				s.add("plan / ssh with curve25519", plan.Seconds()/ssh.Seconds())
 				s.add("client CPU: ssh with curve25519 / plan (≥ 4)", sshCPU.Seconds()/planCPU.Seconds())
 				s.add("client CPU of plan, ms a host", planCPU.Seconds()*1000/float64(n))
 			}
+			plan, _ := b.program(t, "plan", "-lab")
+			first, _ := b.program(t, "apply", "-lab", "-auto-approve", "-no-verify")
+			s.add("first apply / plan (≤ 3)", first.Seconds()/plan.Seconds())
+			for range 5 {
+				bare := b.bareLogins(t)
+				idle, _ := b.program(t, "apply", "-lab", "-auto-approve", "-no-verify")
+				s.add("apply, nothing to do / bare logins (≤ 1.6)", idle.Seconds()/bare.Seconds())
+			}
 			s.log(t, fmt.Sprintf("%d hosts", n))
 		})
 	}
+}
+
+// plainBuild returns the program as a plain `go build` makes it.
+func plainBuild(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fabricform")
+	cmd := exec.Command("go", "build", "-o", path, "../cmd/fabricform")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
 }
 
 // addressesSaid: what was said are a host's addresses, of which some other than lo's.
@@ -117,7 +142,7 @@ func onePlan(t *testing.T, f *fabric.Fabric, l apply.Lab, d *transport.Dialer) t
 	t.Helper()
 	start := time.Now()
 	s := openSession(f, l, d, true)
-	p := s.Plan(context.Background())
+	p, _ := s.Plan(context.Background()) // nothing interrupts it
 	took := time.Since(start)
 	if len(p.Unreachable()) > 0 || p.Changes() < len(f.Hosts) {
 		t.Fatalf("%d changes; unreachable: %v", p.Changes(), p.Unreachable())

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ import (
 // benchmark skips where no benchmark was asked for, or where a tool that it stands beside is missing.
 func benchmark(t *testing.T, tools ...string) {
 	t.Helper()
-	if os.Getenv("FABRICFORM_BENCH") == "" {
+	if !benchmarks() {
 		t.Skip("a benchmark: run `make bench`")
 	}
 	for _, tool := range tools {
@@ -42,6 +43,8 @@ func benchmark(t *testing.T, tools ...string) {
 		}
 	}
 }
+
+func benchmarks() bool { return os.Getenv("FABRICFORM_BENCH") != "" }
 
 // benchSizes are numbers of hosts; more of them take minutes.
 func benchSizes() []int {
@@ -176,6 +179,30 @@ func ownCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// hostsCPU is what the processes of all hosts used so far, with the ended ones that they waited for (proc_pid_stat(5)): each host has
+// a process namespace of its own.
+func (b *benchLab) hostsCPU(t *testing.T) (used time.Duration) {
+	t.Helper()
+	const tick = time.Second / 100 // USER_HZ, the same on all of Go's Linux
+	for _, h := range b.model.Hosts {
+		var said bytes.Buffer
+		if _, err := b.lab.Exec(t.Context(), h.Name, []string{"sh", "-c", "cat /proc/[0-9]*/stat"}, nil, &said, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(said.String()) {
+			fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:]) // the third and those after it
+			for _, f := range fields[11:15] {
+				n, err := strconv.Atoi(f)
+				if err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				used += time.Duration(n) * tick
+			}
+		}
+	}
+	return used
+}
+
 // connect opens the helpers of all hosts.
 func (b *benchLab) connect(t *testing.T) *apply.Fleet {
 	t.Helper()
@@ -186,10 +213,16 @@ func (b *benchLab) connect(t *testing.T) *apply.Fleet {
 	return s.Fleet
 }
 
-// program runs the program under test and answers what it took.
+// program runs the program under test on the lab's fabric and answers what it took.
 func (b *benchLab) program(t *testing.T, args ...string) (took, cpu time.Duration) {
 	t.Helper()
-	cmd := exec.Command(bin, append(args, b.fabric)...)
+	return runProgram(t, bin, append(args, b.fabric)...)
+}
+
+// runProgram answers what a program took. cpu includes the processes that it started and waited for (getrusage(2)).
+func runProgram(t *testing.T, program string, args ...string) (took, cpu time.Duration) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK=")
 	start := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -212,7 +212,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	pair := withEasyChecks(t, pair)
 	state := labUpFor(t, pair)
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "192.168.88.1/30", "1500 → 9000", "nothing survives a reboot: no network manager runs")
-	try(t, state, "apply", "-lab", pair).want(t, 1, "no terminal for the question")
+	try(t, state, "apply", "-lab", pair).want(t, 1, "the question needs a terminal")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2)
 	try(t, state, "apply", "-lab", "-auto-approve", pair).want(t, 0, "Fabric verified", "link rail0", "link rail1", "Gb/s, ", "4 streams", "retransmit")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
@@ -248,7 +248,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 		try(t, state, "verify", "-lab", "-only", "ping", pair).want(t, 0)
 	})
 	t.Run("a slow link fails, and it alone", func(t *testing.T) {
-		try(t, state, "lab", "fault", pair, "rail0", "limit=100mbit").want(t, 0)
+		try(t, state, "lab", "fault", pair, "rail0", "limit=20mbit").want(t, 0)
 		a := try(t, state, "verify", "-lab", "-only", "tcp", pair)
 		a.want(t, 3, "Gb/s")
 		if failed := failures(a.out); !strings.Contains(failed, "rail0: ") || strings.Contains(failed, "rail1") {
@@ -259,6 +259,9 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	t.Run("nccl is rendered per host", func(t *testing.T) {
 		try(t, state, "render", "nccl", "-lab", "-host", "a", pair).want(t, 0, "NCCL_SOCKET_IFNAME==ens19f0np0")
 		try(t, state, "render", "nccl", "-lab", "-format", "shell", "-host", "b", pair).want(t, 0, "export NCCL_SOCKET_IFNAME=")
+		scripts := filepath.Join(t.TempDir(), "scripts")
+		try(t, state, "render", "nccl", "-lab", "-format", "torchrun", pair).want(t, 1, "-out DIR", "-host")
+		try(t, state, "render", "nccl", "-lab", "-format", "torchrun", "-out", scripts, pair).want(t, 0, filepath.Join(scripts, "a.torchrun.sh"), "b.torchrun.sh")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ const short = `validate {
   tcp {
     duration     = "1s"
     streams      = 2
-    min_fraction = 0.2
+    min_fraction = 0.05
   }
 }
 `
@@ -29,8 +30,8 @@ var (
 	burst    = regexp.MustCompile(`duration( *)= "[0-9]+s"`)
 )
 
-// withEasyChecks is an example that a busy processor does not fail: all cables of a lab are one
-// machine's work. That a slow link fails is TestMainJob's.
+// withEasyChecks is an example that a busy processor does not fail, even if a hypervisor takes most of it: all cables of a lab
+// are one machine's work. That a slow link fails is TestMainJob's.
 func withEasyChecks(t *testing.T, example string) string {
 	t.Helper()
 	raw, err := os.ReadFile(example)
@@ -42,7 +43,7 @@ func withEasyChecks(t *testing.T, example string) string {
 		text = burst.ReplaceAllString(text, `duration$1= "1s"`)
 	}
 	if strings.Contains(text, "tcp {\n") {
-		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.2\n")
+		text = strings.ReplaceAll(text, "tcp {\n", "tcp {\n    min_fraction = 0.05\n")
 	} else {
 		text += short
 	}
@@ -75,6 +76,10 @@ func TestExamplesFromPlanToProof(t *testing.T) {
 				args, verified = []string{"verify", "-lab", "-link", "rail7", fabric}, "Verified (link, "
 			}
 			proof := try(t, state, args...)
+			if proof.code == 3 { // a busy processor may move less of a cable's rate than is wanted: a check that failed is done once more
+				args = append([]string{"verify", "-lab"}, args[2:]...)
+				proof = try(t, state, slices.DeleteFunc(args, func(a string) bool { return a == "-auto-approve" })...)
+			}
 			proof.want(t, 0, verified)
 			for _, text := range says {
 				if !strings.Contains(plan.out+proof.out, text) {

@@ -48,6 +48,12 @@ func clientRows() (rows []faultRow) {
 		l.apply(2, func(client *os.Process) { _ = client.Signal(os.Interrupt); at = time.Now() }).want(l.t, 6, "interrupted", "reverted")
 		l.back(at, byItsLease)
 	})
+	add("stopped for a while, and continued", true, func(l *faultLab) {
+		// It heard nothing meanwhile, which is no fault of the hosts.
+		l.applyOf(l.fabric, 2, func(*os.Process) { time.Sleep(5 * time.Second) }, "-lease", longLease.String()).want(l.t, 0, "a, b  committed")
+		try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 0, "a, b  reverted")
+		l.unchanged()
+	})
 	add("the path to one host is a black hole", true, func(l *faultLab) {
 		var at time.Time
 		l.apply(2, func(*os.Process) {
@@ -94,6 +100,7 @@ func clientRows() (rows []faultRow) {
 	})
 	add("the program is killed between two commits", true, func(l *faultLab) {
 		l.applyOf(l.fabric, 2, func(client *os.Process) {
+			_ = client.Signal(syscall.SIGCONT)
 			// Each step of a transaction takes its host's lock: b is held back until a has committed.
 			releaseB := l.hold("b", "armed")
 			releaseA := l.hold("a", "prepared")

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +46,36 @@ type faultLab struct {
 	addr   map[string]string // of the hosts
 	roots  map[string]string // of the hosts' file systems
 	old    map[string]string
-	agent  string // the SSH agent's socket of an apply; "" for none
+	agent  string  // the SSH agent's socket of an apply; "" for none
+	errs   *saying // of the apply that runs
+}
+
+// saying is what a program has written so far.
+type saying struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *saying) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *saying) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// awaitWord waits until the apply that runs has written a word to its standard error.
+func (l *faultLab) awaitWord(word string) {
+	l.t.Helper()
+	for began := time.Now(); !strings.Contains(l.errs.String(), word); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			l.t.Fatalf("the apply never said %q", word)
+		}
+	}
 }
 
 // newPairLab is the pair, with things of others beside what a plan touches: they must come back too.
@@ -153,12 +184,14 @@ func (l *faultLab) applyOf(fabric string, n int, fault func(client *os.Process),
 	return answer{}
 }
 
-// tryApplyOf answers whether the fault came while the transaction was open.
+// tryApplyOf answers whether the fault came while the transaction was open. The client is stopped while fault runs; one that needs it
+// continues it (SIGCONT).
 func (l *faultLab) tryApplyOf(fabric string, n int, fault func(client *os.Process), flags ...string) (a answer, hit bool) {
 	l.t.Helper()
 	cmd := exec.Command(bin, append(append([]string{"apply", "-lab", "-auto-approve", "-no-verify"}, flags...), fabric)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var out bytes.Buffer
+	l.errs = &saying{}
+	cmd.Stdout, cmd.Stderr = &out, l.errs
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "NO_COLOR=1", "SSH_AUTH_SOCK="+l.agent)
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)
@@ -174,16 +207,19 @@ func (l *faultLab) tryApplyOf(fabric string, n int, fault func(client *os.Proces
 		case <-time.After(100 * time.Microsecond): // the apply needs the processor too
 		}
 	}
+	// The apply waits until the fault is there: on a busy machine it would be over before.
+	_ = cmd.Process.Signal(syscall.SIGSTOP)
 	state, _ := l.tx(l.first)
 	if hit = !over && state == "armed"; hit {
 		fault(cmd.Process)
 	}
+	_ = cmd.Process.Signal(syscall.SIGCONT)
 	err := <-ended
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
 		l.t.Fatal(err)
 	}
-	a = answer{code: cmd.ProcessState.ExitCode(), out: out.String(), err: errs.String()}
+	a = answer{code: cmd.ProcessState.ExitCode(), out: out.String(), err: l.errs.String()}
 	l.t.Logf("apply, with a fault at value %d: exit %d\n%s%s", n, a.code, a.out, a.err)
 	if !hit {
 		l.t.Logf("the fault came too late: the transaction was %s already", state)

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh/agent"
@@ -15,39 +17,78 @@ import (
 )
 
 // hang lets no process of a host open the fabric's record, so that the next action waits in the kernel, until the host
-// begins to revert: a lease of the test's delays every open(2) of the file (fcntl(2), F_SETLEASE). wait waits for that.
-func (l *faultLab) hang(host string) (wait func()) {
+// begins to revert: a lease of the test's delays every open(2) of the file (fcntl(2), F_SETLEASE). waits returns when
+// an action waits, and ended when the lease is given back.
+func (l *faultLab) hang(host string) (waits, ended func()) {
 	l.t.Helper()
 	// A lease is of a file, not of its name: the overlay's own file has it.
 	path := l.roots[host] + "/mnt/var-upper/lib/fabricform/" + l.name + ".json"
-	for end := time.Now().Add(10 * time.Second); ; {
+	// take takes the lease of the file that has the name now; nil while the helper has it open, or replaces it.
+	take := func() *os.File {
 		f, err := os.Open(path)
-		if err == nil {
-			_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK) // it fails while the helper has the file open
+		if err != nil {
+			return nil
 		}
-		if err == nil {
-			held, _ := f.Stat()
-			if now, lost := os.Lstat(path); lost == nil && os.SameFile(held, now) {
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-						if state, _ := l.tx(host); state == "reverting" {
-							break
-						}
-					}
-					f.Close()
-				}()
-				return func() { <-done }
+		if _, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err == nil {
+			return f
+		}
+		f.Close()
+		return nil
+	}
+	// replaced is true if the name belongs to another file: an action that had read the record before the lease writes a new one.
+	replaced := func(f *os.File) bool {
+		held, _ := f.Stat()
+		now, err := os.Lstat(path)
+		return err == nil && !os.SameFile(held, now)
+	}
+	waiting, done, steady := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var f *os.File
+		var since time.Time
+		told, held := false, false
+		for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if f != nil && replaced(f) {
+				f.Close()
+				f = nil
+			}
+			if f == nil {
+				f, since = take(), time.Now()
+				continue
+			}
+			if !held && time.Since(since) > time.Second {
+				held = true
+				close(steady)
+			}
+			// Once a process waits for the end of the lease, F_GETLEASE returns another type than F_WRLCK.
+			if kind, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); err == nil && kind != unix.F_WRLCK && !told {
+				told = true
+				close(waiting)
+			}
+			if state, _ := l.tx(host); state == "reverting" {
+				break
 			}
 		}
 		if f != nil {
 			f.Close()
 		}
-		if time.Now().After(end) {
-			l.t.Fatalf("hold %s: %v", path, err)
+	}()
+	// The client is stopped: the action that runs ends, and its last write of the record with it.
+	select {
+	case <-steady:
+	case <-waiting:
+	case <-done:
+		l.t.Error("the record could not be held")
+	}
+	waits = func() {
+		l.t.Helper()
+		select {
+		case <-waiting:
+		case <-done:
+			l.t.Error("no action waited for the record")
 		}
 	}
+	return waits, func() { <-done }
 }
 
 // hangRows: something never returns.
@@ -83,28 +124,37 @@ func hangRows() (rows []faultRow) {
 		tryCommand(l.t, l.state, exec.Command("env", "SSH_AUTH_SOCK="+l.agent, bin, "plan", "-lab", fabric)).want(l.t, 4, says)
 	})
 	add("a second Ctrl-C in a step that never returns", true, func(l *faultLab) {
-		var at time.Time
-		wait := func() {}
-		l.apply(2, func(client *os.Process) {
-			wait = l.hang("a")
-			time.Sleep(time.Second) // the action that has entered its values ends, and the next one hangs
-			_ = client.Signal(os.Interrupt)
-			time.Sleep(300 * time.Millisecond) // two signals at once are one
-			_ = client.Signal(os.Interrupt)
-			at = time.Now()
-		}).want(l.t, 7, "a  lost: the host does not answer; if its transaction is still open, it reverts automatically by ", "b  reverted: interrupted twice", "run `fabricform pending -lab")
-		l.t.Logf("figure: %s: the program left %.2f s after the second interrupt", l.t.Name(), time.Since(at).Seconds())
-		wait()
-		l.back(at, byItsLease)
+		for last := 2; ; last-- {
+			var at time.Time
+			ended := func() {}
+			a := l.apply(2, func(client *os.Process) {
+				var waits func()
+				waits, ended = l.hang("a")
+				_ = client.Signal(syscall.SIGCONT)
+				waits()
+				_ = client.Signal(os.Interrupt)
+				l.awaitWord("Interrupt again") // two signals at once are one
+				_ = client.Signal(os.Interrupt)
+				at = time.Now()
+			})
+			l.t.Logf("figure: %s: the program left %.2f s after the second interrupt", l.t.Name(), time.Since(at).Seconds())
+			ended()
+			l.back(at, byItsLease)
+			// On a machine that stood still, the program left in time, and without a word.
+			if a.code != 7 || strings.Contains(a.err, "interrupted twice") || last == 0 {
+				a.want(l.t, 7, "a  lost: the host does not answer; if its transaction is still open, it reverts automatically by ", "b  reverted: interrupted twice", "run `fabricform pending -lab")
+				return
+			}
+		}
 	})
 	add("a step that never returns", true, func(l *faultLab) {
 		var at time.Time
-		wait := func() {}
+		ended := func() {}
 		l.applyOf(l.fabric, 2, func(*os.Process) {
-			wait = l.hang("a")
+			_, ended = l.hang("a")
 			at = time.Now()
 		}, "-lease", longLease.String()).want(l.t, 6, "the step is stuck: it has not returned after 35s", "a, b  reverted", "every host that it changed was rolled back")
-		wait()
+		ended()
 		l.back(at, byItsLease)
 	})
 	return rows

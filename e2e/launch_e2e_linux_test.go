@@ -3,330 +3,256 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"errors"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/vishvananda/netlink"
-
-	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/host/process"
-	"github.com/fabricform/fabricform/validators"
 )
 
-// switched is three hosts on one network.
-const switched = `
-host "a" {
-  nic "rail0" {
-    netdev      = "rail0"
-    host_number = 1
-  }
+// mpis are Debian's names of both MPIs, which can be installed side by side.
+var mpis = []struct{ name, mpicc, mpirun, format string }{
+	{"Open MPI ", "mpicc.openmpi", "/usr/bin/mpirun.openmpi", "mpirun"},
+	{"MPICH ", "mpicc.mpich", "/usr/bin/mpirun.mpich", "hydra"},
 }
-host "b" {
-  nic "rail0" {
-    netdev      = "rail0"
-    host_number = 2
-  }
-}
-host "c" {
-  nic "rail0" {
-    netdev      = "rail0"
-    host_number = 3
-  }
-}
-network "rail0" {
-  members = [host.a.nic.rail0, host.b.nic.rail0, host.c.nic.rail0]
-  subnet  = "10.77.0.0/24"
-  role    = "training"
-}
-validate {
-  nccl {
-    %s
-  }
-}
-nccl {
-  %s
-}
-`
 
-// openMPI is Debian's name of the mpirun whose words these tests know: there may be another MPI's, too.
-const openMPI = "/usr/bin/mpirun.openmpi"
-
-// standInTests compiles the stand-ins for nccl-tests into a folder.
-func standInTests(t *testing.T, flags ...string) string {
+// standInTests compiles the stand-in for the programs of nccl-tests into a folder of /var, which the lab's hosts can read.
+func standInTests(t *testing.T, mpicc string, flags ...string) string {
 	t.Helper()
-	for _, program := range []string{"mpicc.openmpi", openMPI} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatalf("%s is missing, and CI installs it", program)
-			}
-			t.Skipf("%s is not installed", program)
-		}
+	dir, err := os.MkdirTemp("/var/tmp", "fabricform-standin-")
+	if err != nil {
+		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	first := ""
 	for _, program := range []string{"all_reduce_perf", "broadcast_perf", "sendrecv_perf"} {
-		cmd := exec.Command("mpicc.openmpi", append(flags, "-O1", "-o", filepath.Join(dir, program), "../probe/collective/testdata/standin/perf.c")...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		at := filepath.Join(dir, program)
+		if first == "" {
+			first = at
+			if out, err := exec.Command(mpicc, append(flags, "-O1", "-o", at, "../probe/collective/testdata/standin/perf.c")...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		} else if err := os.Link(first, at); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
-// launchers is a fleet for launches, whose helpers write temporary files below tmp alone.
-type launchers struct {
-	*rankFleet
-	tmp    string
-	mpirun string // of the fabric; "": the system's
+// launchLab is a lab of hosts with a mesh for the user tutu, and with GPUs that only /proc knows.
+type launchLab struct {
+	t           *testing.T
+	path, state string
+	hosts       []string
 }
 
-func launchHosts(t *testing.T, names []string, gpus int) *launchers {
-	t.Helper()
-	tmp, err := os.MkdirTemp("", "ff") // short: it has the place of a socket
-	if err != nil {
-		t.Fatal(err)
+// declare writes the fabric, whose collectives run by that MPI.
+func (l *launchLab) declare(mesh bool, folder, mpirun string) {
+	l.t.Helper()
+	var text strings.Builder
+	var members []string
+	for i, name := range l.hosts {
+		fmt.Fprintf(&text, "host %q {\n  nic \"r0\" {\n    netdev    = \"eth0\"\n    addresses = [\"10.77.0.%d/24\"]\n  }\n}\n", name, i+1)
+		members = append(members, "host."+name+".nic.r0")
 	}
-	t.Cleanup(func() { os.RemoveAll(tmp) })
-	environ := func(int) []string { return []string{"TMPDIR=" + tmp, fmt.Sprintf("%s=%d", rankGPUs, gpus)} }
-	return &launchers{someHosts(t, names, environ, func(f *rankFleet) { plug(t, f, names) }), tmp, openMPI}
+	fmt.Fprintf(&text, "network \"net\" {\n  members = [%s]\n  role    = \"training\"\n}\n", strings.Join(members, ", "))
+	fmt.Fprintf(&text, "validate {\n  nccl {\n    run        = \"nccl-tests\"\n    nccl_tests = %q\n    mpirun     = %q\n  }\n}\nnccl {\n  write         = false\n  socket_ifname = \"eth0\"\n}\n", folder, mpirun)
+	if mesh {
+		fmt.Fprintf(&text, "login_mesh \"train\" {\n  hosts = values(host)\n  user  = \"tutu\"\n}\n")
+	}
+	if err := os.WriteFile(l.path, []byte(text.String()), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
 }
 
-// plug joins hosts by a switch in the first one's namespace, as rail0: 10.77.0.1, .2 and so on.
-func plug(t *testing.T, f *rankFleet, names []string) {
-	t.Helper()
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "switch"
-	first := f.inside(t, names[0])
-	bridge := &netlink.Bridge{LinkAttrs: attrs}
-	// Without ARP it does not speak for the host's own address.
-	err := errors.Join(first.LinkAdd(bridge), first.LinkSetARPOff(bridge), first.LinkSetUp(bridge))
-	for _, name := range names {
-		attrs.Name = "to-" + name
-		err = errors.Join(err, first.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "rail0", PeerNamespace: netlink.NsPid(f.pids[name])}))
-		port, lost := first.LinkByName(attrs.Name)
-		if err = errors.Join(err, lost); err != nil {
-			t.Fatal(err)
+func (l *launchLab) on(host, script string) string {
+	l.t.Helper()
+	return inside(l.t, l.state, l.path, host, "sh", "-c", script)
+}
+
+// verify runs a case, after which nothing may be left.
+func (l *launchLab) verify(code int, texts ...string) {
+	l.t.Helper()
+	try(l.t, l.state, "verify", "-lab", "-only", "nccl", l.path).want(l.t, code, texts...)
+	l.clean()
+}
+
+// clean waits until no process of the user is left on any host, no daemon of MPI and no file.
+func (l *launchLab) clean() {
+	l.t.Helper()
+	for _, host := range l.hosts {
+		left := ""
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			// A proxy of Hydra that is killed leaves a file from MPICH 4.1 on (HYDT_topo_hwloc_init in topo_hwloc.c).
+			if left = l.on(host, "ps -u tutu -o stat=,args= | grep -v ^Z; ls -d /tmp/* 2>/dev/null | grep -v ^/tmp/hydra_hwloc_xmlfile_; true"); left == "" {
+				break
+			}
 		}
-		h := f.inside(t, name)
-		end, lost := h.LinkByName("rail0")
-		if err = errors.Join(err, lost, first.LinkSetMaster(port, bridge), first.LinkSetUp(port)); err != nil {
-			t.Fatal(err)
-		}
-		err = h.LinkSetUp(end)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range names {
-		f.address(t, name, "rail0", fmt.Sprintf("10.77.0.%d/24", i+1))
-	}
-}
-
-// left are processes that a launch started, and files that it wrote.
-func (l *launchers) left(t *testing.T) (out []string) {
-	t.Helper()
-	environs, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range environs {
-		raw, _ := os.ReadFile(path) // it may have ended
-		if bytes.Contains(raw, []byte("TMPDIR="+l.tmp+"/")) {
-			name, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "comm"))
-			out = append(out, filepath.Dir(path)+" "+strings.TrimSpace(string(name)))
+		if left != "" {
+			l.t.Errorf("on %s there is left:\n%s", host, left)
 		}
 	}
-	files, err := os.ReadDir(l.tmp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		out = append(out, f.Name())
-	}
-	return out
 }
 
-func (l *launchers) run(ctx context.Context, f *fabric.Fabric) string {
-	return verdicts(validators.Run(ctx, f, l, validators.Options{Only: []validators.Check{validators.CheckNCCL}, Lab: true}))
+// hanging starts a verify whose ranks hang, and returns it when all do.
+func (l *launchLab) hanging() *exec.Cmd {
+	l.t.Helper()
+	cmd := exec.Command(bin, "verify", "-lab", "-only", "nccl", l.path)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+l.state, "NO_COLOR=1")
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		n := 0
+		for _, host := range l.hosts {
+			n += strings.Count(l.on(host, "pgrep -u tutu -x all_reduce_perf; true"), "\n")
+		}
+		if n == 2*len(l.hosts) {
+			// Open MPI's daemons do not always end with mpirun, so they are marked as the ranks are. Release 5 has another name for them.
+			for _, host := range l.hosts {
+				if pids := l.on(host, "for p in $(pgrep -u tutu -x 'orted|prted'); do grep -qz ^FABRICFORM_FAMILY= /proc/$p/environ || echo $p; done"); pids != "" {
+					l.t.Errorf("daemons on %s have no mark: %s", host, pids)
+				}
+			}
+			return cmd
+		}
+		if time.Since(began) > 2*time.Minute {
+			l.t.Fatalf("%d ranks run", n)
+		}
+	}
 }
 
-// GPUs and programs are stand-ins, so that this says nothing of NCCL. MPI, its launcher and daemons, the helpers, the
-// namespaces and what goes over the network are real.
-func TestNCCLTestsAreLaunchedByHelpers(t *testing.T) {
+// TestNCCLTestsOverAMesh: Debian's Open MPI and MPICH start ranks over OpenSSH with the mesh's keys, by verify and by the scripts that
+// render prints. GPUs and programs are stand-ins, so that this says nothing of NCCL. MPI, its launchers, the logins, and what the
+// ranks exchange are real. Whatever happens to the client or to a helper, no rank survives it.
+func TestNCCLTestsOverAMesh(t *testing.T) {
 	together(t)
-	good := standInTests(t)
-	const all = "pass a ranks: %d on %d hosts, nccl-tests 0.standin, NCCL 2.28.9, Open MPI "
-	right := []string{"sockets on rail0", "pass a all_reduce values", "pass a broadcast values", "pass a send_recv values", "GB/s bus bandwidth at "}
-
-	three := launchHosts(t, []string{"a", "b", "c"}, 2)
-	three.check(t, "three hosts", good, false, append(right, fmt.Sprintf(all, 6, 3))...)
-
-	l := launchHosts(t, []string{"a", "b"}, 2)
-	l.check(t, "right", good, false, append(right, fmt.Sprintf(all, 4, 2))...)
-	if log, err := os.ReadFile(filepath.Join(l.out, "right-b-daemon.log")); err != nil || !strings.Contains(string(log), "b:") || !strings.Contains(string(log), "NCCL_SOCKET_IFNAME set by environment to =rail0") {
-		t.Errorf("host b's ranks were not told their interface: %s %v", log, err)
+	inFull(t, "Debian13", inDebian13)
+	for _, m := range mpis {
+		installed(t, m.mpicc, m.mpirun)
 	}
-	if system := systemMPIRun(t); system == openMPI {
-		l.mpirun = ""
-		l.check(t, "the system's mpirun", good, false, append(right, fmt.Sprintf(all, 4, 2))...)
-		l.mpirun = openMPI
-	} else {
-		t.Logf("the default is left out: the system's mpirun is %q", system)
+	open := mpis[0]
+	good, dies := standInTests(t, open.mpicc), standInTests(t, open.mpicc, "-DDIES=3")
+	wrong, hangs := standInTests(t, open.mpicc, "-DWRONG=3"), standInTests(t, open.mpicc, "-DHANGS=3")
+	mpich, mpichHangs := standInTests(t, mpis[1].mpicc), standInTests(t, mpis[1].mpicc, "-DHANGS=3")
+
+	l := &launchLab{t: t, path: filepath.Join(t.TempDir(), "launch.hcl"), hosts: []string{"a", "b", "c"}}
+	l.declare(false, good, open.mpirun)
+	l.state = labUpFor(t, l.path)
+	for _, host := range l.hosts {
+		l.on(host, "useradd -m -d /home/tutu -s /bin/sh -p '*' tutu && mount -t tmpfs tmpfs /proc/driver && mkdir -p /proc/driver/nvidia/gpus/0000:01:00.0 /proc/driver/nvidia/gpus/0000:02:00.0")
 	}
-	l.check(t, "a program is missing", t.TempDir(), true, "host b: ", "all_reduce_perf does not exist; build nccl-tests with MPI=1")
-	l.check(t, "a rank dies", standInTests(t, "-DDIES=3"), true, "fail a collectives: not measured", "all_reduce_perf: ", "rank 3", "node b", "signal 9")
-	l.check(t, "a wrong value", standInTests(t, "-DWRONG=3"), true, "fail a all_reduce values: 6 wrong, first with 64 B", "nccl-tests found wrong values", "pass a broadcast values")
-	l.asksFor = []string{"/bin/sh -c orted"}
-	l.check(t, "something else is asked for", good, true, "host b: refused the command from mpirun", "is not one of orted, prted, hydra_pmi_proxy")
-	l.asksFor = nil
-	l.nft(t, "a", "add table inet t; add chain inet t in { type filter hook input priority 0; }; add rule inet t in iifname rail0 tcp flags & (syn | ack) == syn reject")
-	l.check(t, "firewall", good, true, "fail a collectives: not measured", "b (10.77.0.2 on rail0) cannot connect to TCP port", "of a (10.77.0.1 on rail0)")
-	l.nft(t, "a", "delete table inet t")
-	l.abandoned(t, l.fabric(t, standInTests(t, "-DHANGS=3")), 4)
+	apply := func() { t.Helper(); try(t, l.state, "apply", "-lab", "-auto-approve", "-no-verify", l.path).want(t, 0) }
+	apply()
+	l.verify(0, "skipped: nccl-tests needs login_mesh or slurm")
+	l.declare(true, good, open.mpirun)
+	l.verify(3, "a cannot log in to b as tutu: ")
+	apply()
+
+	for i, m := range mpis {
+		folder := []string{good, mpich}[i]
+		l.declare(true, folder, m.mpirun)
+		l.verify(0, "6 on 3 hosts", m.name, "all_reduce", "broadcast", "send_recv", "GB/s bus bandwidth at ")
+		// The script that users get, on another host than the first.
+		a := try(t, l.state, "render", "nccl", "-lab", "-format", m.format, l.path)
+		a.want(t, 0, "# As tutu on one of these hosts: ", "exec '"+m.mpirun+"'")
+		out := l.on("b", "echo "+base64.StdEncoding.EncodeToString([]byte(a.out))+" | base64 -d >/run/script; su tutu -c 'sh /run/script "+folder+"/all_reduce_perf -b 64 -e 65536 -f 4' 2>&1")
+		for _, want := range []string{"Rank  0 ", "on          a", "Rank  5 ", "on          c", "# Out of bounds values : 0 OK"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: %q is not in\n%s", m.format, want, out)
+			}
+		}
+	}
+
+	l.declare(true, t.TempDir(), open.mpirun)
+	l.verify(3, "host b: ", "all_reduce_perf does not exist; build nccl-tests with MPI=1")
+	l.declare(true, dies, open.mpirun)
+	l.verify(3, "all_reduce_perf: ", "rank 3", "node b", "signal 9")
+	l.declare(true, wrong, open.mpirun)
+	l.verify(3, "6 wrong, first with 64 B", "nccl-tests found wrong values")
+	l.declare(true, good, open.mpirun)
+	l.on("a", "nft 'add table inet t; add chain inet t in { type filter hook input priority 0; }; add rule inet t in ip daddr 10.77.0.1 tcp flags & (syn | ack) == syn reject'")
+	l.verify(3, "b (10.77.0.2 on eth0) cannot connect to TCP port", "of a (10.77.0.1 on eth0)")
+	l.on("a", "nft delete table inet t")
+
+	// The client is told to stop, or killed; a helper is killed, on the first host and on another one.
+	end := func(host string) func(*exec.Cmd) {
+		return func(cmd *exec.Cmd) {
+			l.on(host, "pkill -KILL -f '[f]abricform.* agent'")
+			if err := cmd.Wait(); err == nil {
+				t.Errorf("verify passes without the helper of %s", host)
+			}
+			// A helper that is killed leaves its files, and no ranks. The next one removes the files.
+			if left := l.on(host, "ls -d /tmp/fabricform-*"); left == "" {
+				t.Error("the ranks of a helper that is killed had no folder")
+			}
+			try(t, l.state, "plan", "-lab", l.path).want(t, 0)
+		}
+	}
+	l.declare(true, hangs, open.mpirun)
+	for name, do := range map[string]func(*exec.Cmd){
+		"interrupted": func(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGINT); _ = cmd.Wait() },
+		"first":       end("a"),
+	} {
+		t.Log(name)
+		do(l.hanging())
+		l.clean()
+	}
+	l.declare(true, mpichHangs, mpis[1].mpirun)
+	for name, do := range map[string]func(*exec.Cmd){
+		"killed":  func(cmd *exec.Cmd) { _ = cmd.Process.Kill(); _ = cmd.Wait() },
+		"another": end("b"),
+	} {
+		t.Log(name)
+		do(l.hanging())
+		l.clean()
+	}
 }
 
-// systemMPIRun is what helpers take for mpirun: openMPI, where it is the same program; "": there is none.
-func systemMPIRun(t *testing.T) string {
-	t.Helper()
-	mpirun, err := process.FindProgram("mpirun")
+// inDebian13 runs the test once more on a machine whose programs are Debian 13's: Open MPI 5, which starts its daemons by PRRTE's
+// prterun, MPICH 4.2 and OpenSSH 10.
+func inDebian13(t *testing.T) {
+	tree, err := os.MkdirTemp("/var/tmp", "fabricform-debian-")
 	if err != nil {
-		return ""
-	}
-	is, err1 := filepath.EvalSymlinks(mpirun)
-	known, err2 := filepath.EvalSymlinks(openMPI)
-	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	if is == known {
-		return openMPI
-	}
-	return is
-}
-
-// fabric is one of the fleet's hosts, whose programs are in folder.
-func (l *launchers) fabric(t *testing.T, folder string) *fabric.Fabric {
-	t.Helper()
-	hosts := switched
-	if len(l.clients) == 2 {
-		hosts, _, _ = strings.Cut(hosts, "host \"c\"")
-		hosts += strings.Replace(switched[strings.Index(switched, "network"):], ", host.c.nic.rail0", "", 1)
-	}
-	run := fmt.Sprintf("run = \"nccl-tests\"\n    nccl_tests = %q", folder)
-	if l.mpirun != "" {
-		run += fmt.Sprintf("\n    mpirun = %q", l.mpirun)
-	}
-	return fabricOf(t, hosts, run, "write = false\n  socket_ifname = \"rail0\"")
-}
-
-// check runs a case, after which nothing may be left.
-func (l *launchers) check(t *testing.T, name, folder string, fails bool, want ...string) {
-	t.Helper()
-	began := time.Now()
-	l.name = name
-	got := l.run(t.Context(), l.fabric(t, folder))
-	t.Logf("%s, %s:\n%s", name, time.Since(began).Round(time.Millisecond), got)
-	if failed := strings.Contains(got, "fail "); failed != fails {
-		t.Errorf("%s: failed is %v", name, failed)
-	}
-	for _, w := range want {
-		if !strings.Contains(got, w) {
-			t.Errorf("%s: it does not say %q", name, w)
+	run := func(env []string, name string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FABRICFORM_") }), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
-	if left := l.left(t); left != nil {
-		t.Errorf("%s: there is left: %v", name, left)
+	t.Cleanup(func() { run(nil, "rm", "-rf", "--one-file-system", tree) })
+	run(nil, "mmdebstrap", "--variant=minbase", "--include="+strings.Join([]string{"openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev", "gcc",
+		"libc6-dev", "openssh-server", "openssh-client", "iproute2", "nftables", "procps", "passwd", "kmod", "ethtool"}, ","), "trixie", tree)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// nft changes a host's packet filter.
-func (l *launchers) nft(t *testing.T, host, rules string) {
-	t.Helper()
-	if out, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", l.pids[host]), "nft", rules).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// hanging runs a launch whose ranks hang, until all do.
-func (l *launchers) hanging(t *testing.T, f *fabric.Fabric, ranks int) (done chan string) {
-	t.Helper()
-	done = make(chan string, 1)
-	go func() { done <- l.run(t.Context(), f) }()
-	for begun := time.Now(); l.ranks(t) < ranks; time.Sleep(50 * time.Millisecond) {
-		if len(done) > 0 {
-			t.Fatalf("it ended before its ranks hung:\n%s", <-done)
-		}
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("the ranks did not start: %v", l.left(t))
-		}
-	}
-	return done
-}
-
-// ended is what a launch says that must end long before its limit.
-func (l *launchers) ended(t *testing.T, done chan string) string {
-	t.Helper()
-	select {
-	case said := <-done:
-		return said
-	case <-time.After(time.Minute):
-		t.Fatalf("it goes on: %v", l.left(t))
-		return ""
-	}
-}
-
-// ranks is how many there are.
-func (l *launchers) ranks(t *testing.T) (n int) {
-	t.Helper()
-	for _, what := range l.left(t) {
-		if strings.HasSuffix(what, "all_reduce_perf") {
-			n++
-		}
-	}
-	return n
-}
-
-// soon waits for what says that nothing is left.
-func (l *launchers) soon(t *testing.T, none func() bool) {
-	t.Helper()
-	for began := time.Now(); !none(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Errorf("there is left: %v", l.left(t))
-			return
-		}
-	}
-}
-
-// abandoned loses the client while ranks hang.
-func (l *launchers) abandoned(t *testing.T, f *fabric.Fabric, ranks int) {
-	t.Helper()
-	done := l.hanging(t, f, ranks)
-	for _, c := range l.clients {
-		c.Close()
-	}
-	t.Log("client lost:\n" + l.ended(t, done))
-	l.soon(t, func() bool { return l.left(t) == nil })
-}
-
-// A helper that is killed leaves its files, and no ranks.
-func TestRanksEndWithAHelperThatIsKilled(t *testing.T) {
-	together(t)
-	hangs := standInTests(t, "-DHANGS=3")
-	for _, killed := range []string{"a", "b"} { // which has mpirun, and its daemon
-		l := launchHosts(t, []string{"a", "b"}, 2)
-		done := l.hanging(t, l.fabric(t, hangs), 4)
-		if err := syscall.Kill(l.pids[killed], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("helper of %s killed:\n%s", killed, l.ended(t, done))
-		l.soon(t, func() bool { return l.ranks(t) == 0 })
-		t.Logf("left: %v", l.left(t))
-	}
+	run(nil, "cp", self, tree+"/usr/local/bin/e2e.test")
+	run(nil, "cp", "-r", filepath.Dir(bin), tree+"/opt/bin")
+	// In a root of its own, not in a chroot: a lab's hosts enter each other's namespaces, which begin at the root of all.
+	run([]string{"FABRICFORM_E2E=1", "FABRICFORM_BIN=/opt/bin/" + filepath.Base(bin), "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CI=true"},
+		"unshare", "--mount", "--propagation=private", "sh", "-c", `set -e
+mount --bind "$1" "$1"
+for d in proc sys dev; do mount --rbind "/$d" "$1/$d"; done
+for d in tmp run; do mount -t tmpfs tmpfs "$1/$d"; done
+mkdir "$1/run/sshd"
+mount --bind .. "$1/srv"
+cd "$1"
+pivot_root . mnt
+umount -l /mnt
+cd /srv/e2e
+exec /usr/local/bin/e2e.test -test.count=1 -test.timeout=20m -test.run="^TestNCCLTestsOverAMesh$"`, "sh", tree)
 }

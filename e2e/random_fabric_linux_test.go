@@ -104,12 +104,7 @@ func (d *draft) cable(r *rand.Rand, network bool, ends int) {
 func (c *draftCable) draw(r *rand.Rand) {
 	c.byNIC, c.second, c.subnet, c.bits, c.v6 = !c.network && r.IntN(2) == 0, r.IntN(3) == 0, r.IntN(4), pick(r, 28, 29), r.IntN(2) == 0
 	// Below 1280 there is no IPv6: netif refuses addresses there.
-	// An MTU below that, once declared, is not left to what it was before: the plan would not see the sysctls that come back.
-	lowest := 0
-	if c.mtu == 1000 {
-		lowest = 1000
-	}
-	if c.mtu = max(lowest, pick(r, 0, 1500, 2000, 4200, 9000, 1000)); c.v6 {
+	if c.mtu = pick(r, 0, 1500, 2000, 4200, 9000, 1000); c.v6 {
 		c.mtu = max(c.mtu, 1500)
 	}
 }

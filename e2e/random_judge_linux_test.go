@@ -25,11 +25,12 @@ type printed map[string]printedChange
 type printedPlan struct {
 	hosts      map[string]printed
 	stale, off map[string]bool // hosts that were left out: changed since the plan was made, or unreachable
+	partly     map[string]bool // hosts of which links or networks were left out
 	problems   []string
 }
 
 func readPlan(said string) (printedPlan, error) {
-	p := printedPlan{hosts: map[string]printed{}, stale: map[string]bool{}, off: map[string]bool{}}
+	p := printedPlan{hosts: map[string]printed{}, stale: map[string]bool{}, off: map[string]bool{}, partly: map[string]bool{}}
 	for line := range strings.Lines(said) {
 		var l struct {
 			Type string
@@ -37,6 +38,7 @@ func readPlan(said string) (printedPlan, error) {
 				Name        string
 				Unreachable string
 				Stale       []string
+				LeftOut     []json.RawMessage `json:"left_out"`
 				Problems    []struct{ Message string }
 				Actions     []struct {
 					Op      string
@@ -64,6 +66,7 @@ func readPlan(said string) (printedPlan, error) {
 			}
 		}
 		p.hosts[l.Host.Name], p.stale[l.Host.Name], p.off[l.Host.Name] = changes, l.Host.Stale != nil, l.Host.Unreachable != ""
+		p.partly[l.Host.Name] = l.Host.LeftOut != nil
 		for _, problem := range l.Host.Problems {
 			p.problems = append(p.problems, l.Host.Name+": "+problem.Message)
 		}

@@ -44,6 +44,41 @@ nccl {
 }
 `
 
+// switched is three hosts on one network.
+const switched = `
+host "a" {
+  nic "rail0" {
+    netdev      = "rail0"
+    host_number = 1
+  }
+}
+host "b" {
+  nic "rail0" {
+    netdev      = "rail0"
+    host_number = 2
+  }
+}
+host "c" {
+  nic "rail0" {
+    netdev      = "rail0"
+    host_number = 3
+  }
+}
+network "rail0" {
+  members = [host.a.nic.rail0, host.b.nic.rail0, host.c.nic.rail0]
+  subnet  = "10.77.0.0/24"
+  role    = "training"
+}
+validate {
+  nccl {
+    %s
+  }
+}
+nccl {
+  %s
+}
+`
+
 // railFabric is rails with a Python and the attributes of its nccl block.
 func railFabric(t *testing.T, python, nccl string) *fabric.Fabric {
 	t.Helper()
@@ -99,7 +134,7 @@ func TestCollectivesWithAStandInForTorch(t *testing.T) {
 	if err != nil || !strings.Contains(string(log), "=rail0") {
 		t.Errorf("the rank was not told its interface: %s %v", log, err)
 	}
-	check("missing-interface", `socket_ifname = "rail7"`, true, `socket_ifname is "rail7", but this host has no such interface`, "skip a collectives: ", "cannot work")
+	check("missing-interface", `socket_ifname = "rail7"`, true, `NCCL_SOCKET_IFNAME is "rail7", but this host has no such interface`, "skip a collectives: ", "cannot work")
 	fleet.address(t, "b", "rail0", "10.77.9.2/30")
 	check("wrong-subnet", alone+`"rail0"`, true, "fail a collectives: not measured", "10.77.0.2")
 	fleet.address(t, "b", "rail0", "10.77.0.2/30")

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,12 +30,10 @@ import (
 	"github.com/fabricform/fabricform/view"
 )
 
-// rankHost names the host that this process is to become, rankEtc the folder that is its /etc, and rankGPUs how many
-// GPUs a driver of its own would show, where it is set.
+// rankHost names the host that this process is to become, and rankEtc the folder that is its /etc.
 const (
 	rankHost = "FABRICFORM_TEST_RANK_HOST"
 	rankEtc  = "FABRICFORM_TEST_RANK_ETC"
-	rankGPUs = "FABRICFORM_TEST_RANK_GPUS"
 )
 
 // rankHostMain is a host of ranks: namespaces of its own, whose /etc is a copy. It becomes the program whose
@@ -56,12 +53,6 @@ func rankHostMain() int {
 	}
 	err = errors.Join(syscall.Sethostname([]byte(os.Getenv(rankHost))), mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE),
 		mount(os.Getenv(rankEtc), "/etc", "", syscall.MS_BIND))
-	if n, _ := strconv.Atoi(os.Getenv(rankGPUs)); n > 0 {
-		err = errors.Join(err, mount("tmpfs", "/proc/driver", "tmpfs", 0))
-		for i := range n {
-			err = errors.Join(err, os.MkdirAll(fmt.Sprintf("/proc/driver/nvidia/gpus/0000:%02x:00.0", i+1), 0o755))
-		}
-	}
 	if mount("sysfs", "/sys", "sysfs", syscall.MS_RDONLY) != nil { // shows this namespace's interfaces
 		fmt.Fprintln(os.Stderr, "/sys is the machine's: speeds of interfaces are not known")
 	}
@@ -88,8 +79,7 @@ type rankFleet struct {
 	clients   map[string]*agent.Client
 	etc       map[string]string
 	pids      map[string]int
-	out, name string   // folder, and how the files of a case begin
-	asksFor   []string // in the place of what mpirun asks for
+	out, name string // folder, and how the files of a case begin
 }
 
 func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
@@ -97,35 +87,14 @@ func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot,
 	return r.Snapshot, err
 }
 
-// Call asks a helper, and keeps what ends.
+// Call calls a helper, and writes the output of ranks to files.
 func (f *rankFleet) Call(ctx context.Context, host, method string, params, result any) error {
-	if s, daemon := params.(probe.DaemonSpec); daemon && f.asksFor != nil {
-		s.Words = f.asksFor
-		params = s
-	}
 	err := f.clients[host].Call(ctx, host, method, params, result)
-	switch r := result.(type) {
-	case *probe.LaunchEnded:
-		what := "daemon"
-		if s, first := params.(probe.LaunchSpec); first {
-			what = "mpirun-" + s.Run.Program
-		}
-		err = errors.Join(err, f.keep(host, what, *r))
-	case *[]probe.CollectiveRank:
-		for _, rank := range *r {
+	if ranks, are := result.(*[]probe.CollectiveRank); are {
+		for _, rank := range *ranks {
 			base := filepath.Join(f.out, fmt.Sprintf("%s-%s-rank%d", f.name, host, rank.Rank))
 			err = errors.Join(err, os.WriteFile(base+".log", rank.Log, 0o644), os.WriteFile(base+".jsonl", rank.Out, 0o644))
 		}
-	}
-	return err
-}
-
-// keep appends what a launch's end told to the case's files.
-func (f *rankFleet) keep(host, what string, e probe.LaunchEnded) (err error) {
-	for suffix, text := range map[string][]byte{".out": e.Out, ".err": e.Err, ".log": e.Log} {
-		path := filepath.Join(f.out, fmt.Sprintf("%s-%s-%s%s", f.name, host, what, suffix))
-		old, _ := os.ReadFile(path) // none at first
-		err = errors.Join(err, os.WriteFile(path, append(old, text...), 0o644))
 	}
 	return err
 }
@@ -283,4 +252,35 @@ func verdicts(results []validators.Result) string {
 		fmt.Fprintf(&out, "%s %s %s: %s (want %s) %s\n", r.Verdict, host, view.What(r), view.Measured(r), view.Expected(r), view.Why(r))
 	}
 	return out.String()
+}
+
+// plug joins hosts by a switch in the first one's namespace, as rail0: 10.77.0.1, .2 and so on.
+func plug(t *testing.T, f *rankFleet, names []string) {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "switch"
+	first := f.inside(t, names[0])
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	// Without ARP it does not speak for the host's own address.
+	err := errors.Join(first.LinkAdd(bridge), first.LinkSetARPOff(bridge), first.LinkSetUp(bridge))
+	for _, name := range names {
+		attrs.Name = "to-" + name
+		err = errors.Join(err, first.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "rail0", PeerNamespace: netlink.NsPid(f.pids[name])}))
+		port, lost := first.LinkByName(attrs.Name)
+		if err = errors.Join(err, lost); err != nil {
+			t.Fatal(err)
+		}
+		h := f.inside(t, name)
+		end, lost := h.LinkByName("rail0")
+		if err = errors.Join(err, lost, first.LinkSetMaster(port, bridge), first.LinkSetUp(port)); err != nil {
+			t.Fatal(err)
+		}
+		err = h.LinkSetUp(end)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		f.address(t, name, "rail0", fmt.Sprintf("10.77.0.%d/24", i+1))
+	}
 }

@@ -62,7 +62,7 @@ func TestASensitiveValueIsOnlyInItsFile(t *testing.T) {
 	say(secret, 0, confFile, "verify", "-lab", "-only", "nccl", "-report", in("r.md"), declared)
 	say(other, 3, "(sensitive)", "verify", "-lab", "-only", "nccl", "-json", "-report", in("verify.json"), declared)
 	for _, format := range []string{"conf", "shell", "mpirun", "slurm-prolog", "kubernetes"} {
-		say(secret, 0, "Left out, because their values are sensitive: NCCL_DEBUG_FILE", "render", "nccl", "-lab", "-format", format, declared)
+		say(secret, 0, "Left out, because their values are sensitive: NCCL_DEBUG_FILE", "render", "nccl", "-lab", "-host", "a", "-format", format, declared)
 	}
 	say(secret, 0, "owns", "show", "-lab", declared)
 	say(secret, 0, "NCCL_DEBUG_FILE=(sensitive)", "show", "-lab", "-json", declared)

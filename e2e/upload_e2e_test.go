@@ -5,14 +5,13 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,23 +21,25 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/host"
 )
 
 // randomBundle is a file that no compression shortens.
-func randomBundle(size int) apply.Bundle {
+func randomBundle(t *testing.T, size int) apply.LocalBundle {
 	raw := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(raw) // never fails, by its documentation
-	sum := sha256.Sum256(raw)
-	return apply.Bundle{Bundle: calls.Bundle{Name: "stand-in.tgz", SHA256: hex.EncodeToString(sum[:]), Size: int64(size)}, From: bytes.NewReader(raw)}
+	b, err := apply.ReadBundle("stand-in.tgz", bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // everyHost is the same bundle for all hosts.
-func (b *benchLab) everyHost(f apply.Bundle) map[string]apply.Bundle {
-	out := map[string]apply.Bundle{}
+func (b *benchLab) everyHost(f apply.LocalBundle) map[string]apply.LocalBundle {
+	out := map[string]apply.LocalBundle{}
 	for _, h := range b.model.Hosts {
 		out[h.Name] = f
 	}
@@ -69,7 +70,7 @@ func (f fragile) Write(p []byte) (int, error) {
 func TestUploads(t *testing.T) {
 	e2e(t)
 	b := newBenchLab(t, 2)
-	f := randomBundle(64 << 20)
+	f := randomBundle(t, 64<<20)
 	var mu sync.Mutex
 	randoms := map[string]*rand.Rand{} // one for each host, whichever comes first
 	var total atomic.Int64
@@ -147,62 +148,122 @@ func TestUploads(t *testing.T) {
 	})
 }
 
-// TestBenchUpload stands beside scp and rsync to the same hosts at once, without compression.
+// TestBenchUpload stands beside scp and rsync to the same hosts at once, without compression. The upload includes what the others
+// leave out: the client's reading and hashing of the file, and the check on every host. By a relay, the client sends to one
+// host, and that one to the others.
 func TestBenchUpload(t *testing.T) {
 	benchmark(t, "scp", "rsync")
-	size := 128 << 20
+	size := int64(128 << 20)
 	if len(benchSizes()) > 1 {
 		size = 1 << 30
 	}
-	f := randomBundle(size)
-	local := writeFile(t, f)
+	stand := randomBundle(t, int(size))
+	path := writeFile(t, stand)
+	local, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
 	for _, n := range []int{2, 8}[:len(benchSizes())] {
 		t.Run(fmt.Sprintf("%d hosts", n), func(t *testing.T) {
 			b := newBenchLab(t, n)
+			try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0) // hosts of a lab reach each other over the fabric alone
 			var s series
+			note := func(name string, m moved) {
+				s.add(name+": client CPU, ns a byte", float64(m.client.Nanoseconds())/float64(int64(n)*size))
+				s.add(name+": CPU of the hosts, ns a byte", float64(m.hosts.Nanoseconds())/float64(int64(n)*size))
+			}
 			for range 3 {
-				b.forget(t, f)
-				fleet := b.connect(t)
-				start := time.Now()
-				if err := fleet.Send(t.Context(), b.everyHost(f), nil, nil); err != nil {
-					t.Fatal(err)
-				}
-				send := time.Since(start)
-				fleet.Close()
-				b.forget(t, f)
-				scp := b.copies(t, func(to string, options []string) []string {
-					return append(append([]string{"scp", "-q"}, options...), local, to+":/root/copy")
+				var read atomic.Int64
+				upload := b.moved(t, stand.Name, func() (time.Duration, time.Duration) { return b.send(t, local, &read, "") })
+				scp := b.moved(t, stand.Name, func() (time.Duration, time.Duration) {
+					return b.copies(t, func(to string, options []string) []string {
+						return append(append([]string{"scp", "-q"}, options...), path, to+":/root/copy")
+					})
 				})
-				b.forget(t, f)
-				rsync := b.copies(t, func(to string, options []string) []string {
-					return []string{"rsync", "--whole-file", "-e", "ssh " + strings.Join(options, " "), local, to + ":/root/copy"}
+				rsync := b.moved(t, stand.Name, func() (time.Duration, time.Duration) {
+					return b.copies(t, func(to string, options []string) []string {
+						return []string{"rsync", "--whole-file", "-e", "ssh " + strings.Join(options, " "), path, to + ":/root/copy"}
+					})
 				})
-				s.add("scp / upload with its hash checked", scp.Seconds()/send.Seconds())
-				s.add("rsync / upload with its hash checked", rsync.Seconds()/send.Seconds())
-				s.add("MB/s to all hosts together", float64(n)*float64(size)/1e6/send.Seconds())
+				read.Store(0)
+				relayed := b.moved(t, stand.Name, func() (time.Duration, time.Duration) { return b.send(t, local, &read, b.model.Hosts[0].Name) })
+				s.add("scp / upload, hashed and checked (≥ 1.2)", scp.took.Seconds()/upload.took.Seconds())
+				s.add("rsync / upload, hashed and checked", rsync.took.Seconds()/upload.took.Seconds())
+				s.add("scp / upload by a relay, hashed and checked", scp.took.Seconds()/relayed.took.Seconds())
+				s.add("by a relay: bytes that the client sends, bundles", float64(read.Load()-size)/float64(size))
+				s.add("CPU of client and hosts: scp / upload", scp.cpu()/upload.cpu())
+				s.add("CPU of client and hosts: rsync / upload", rsync.cpu()/upload.cpu())
+				s.add("CPU of client and hosts: scp / upload by a relay", scp.cpu()/relayed.cpu())
+				note("upload", upload)
+				note("upload by a relay", relayed)
+				note("scp", scp)
+				note("rsync", rsync)
+				s.add("upload: MB/s to all hosts together", float64(int64(n)*size)/1e6/upload.took.Seconds())
 			}
 			s.log(t, fmt.Sprintf("%d MiB to %d hosts", size>>20, n))
 		})
 	}
 }
 
+// moved is what a transfer to all hosts took.
+type moved struct{ took, client, hosts time.Duration }
+
+func (m moved) cpu() float64 { return (m.client + m.hosts).Seconds() }
+
+// moved measures a transfer to hosts that have nothing of the file. What run answers are its time and the client's CPU time.
+func (b *benchLab) moved(t *testing.T, name string, run func() (took, client time.Duration)) (m moved) {
+	t.Helper()
+	b.forget(t, name)
+	before := b.hostsCPU(t)
+	m.took, m.client = run()
+	m.hosts = b.hostsCPU(t) - before
+	return m
+}
+
+// send uploads a file over connections that it opens before, as an apply does: it is read and hashed once, and then sent to all hosts,
+// or to the relay. read counts the bytes read.
+func (b *benchLab) send(t *testing.T, local io.ReaderAt, read *atomic.Int64, relay string) (took, client time.Duration) {
+	t.Helper()
+	fleet := b.connect(t)
+	defer fleet.Close()
+	start, before := time.Now(), ownCPU(t)
+	f, err := apply.ReadBundle("stand-in.tgz", counting{local, read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := b.everyHost(f)
+	for host := range to {
+		if f.Relay = relay; host == relay {
+			f.Relay = ""
+		}
+		to[host] = f
+	}
+	if err := fleet.Send(t.Context(), to, nil, func(host, what string) { t.Errorf("%s %s", host, what) }); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start), ownCPU(t) - before
+}
+
 // forget removes what was copied.
-func (b *benchLab) forget(t *testing.T, f apply.Bundle) {
+func (b *benchLab) forget(t *testing.T, name string) {
 	t.Helper()
 	for _, h := range b.model.Hosts {
-		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", host.BundleDir+"/"+f.Name)
+		inside(t, b.state, b.fabric, h.Name, "rm", "-f", "/root/copy", host.BundleDir+"/"+name)
 	}
 }
 
-// copies runs a copy to all hosts at once.
-func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) []string) time.Duration {
+// copies runs a copy to all hosts at once. cpu is what the commands used here.
+func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) []string) (took, cpu time.Duration) {
 	t.Helper()
 	start := time.Now()
 	var g errgroup.Group
-	for _, h := range b.model.Hosts {
+	cmds := make([]*exec.Cmd, len(b.model.Hosts))
+	for i, h := range b.model.Hosts {
 		to := b.target(h)
 		options := append([]string{"-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=" + to.KnownHosts, "-i", to.IdentityFile}, curve25519...)
 		cmd := b.operator(argv(to.User+"@"+to.Address, options)...)
+		cmds[i] = cmd
 		g.Go(func() error {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("%s: %w: %s", h.Name, err, out)
@@ -213,11 +274,15 @@ func (b *benchLab) copies(t *testing.T, argv func(to string, options []string) [
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	return time.Since(start)
+	took = time.Since(start)
+	for _, cmd := range cmds {
+		cpu += processorTime(cmd)
+	}
+	return took, cpu
 }
 
 // writeFile puts a bundle where other programs find it.
-func writeFile(t *testing.T, f apply.Bundle) string {
+func writeFile(t *testing.T, f apply.LocalBundle) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), f.Name)
 	out, err := os.Create(path)
@@ -248,13 +313,13 @@ func TestRelays(t *testing.T) {
 	e2e(t)
 	b := newBenchLab(t, 4)
 	try(t, b.state, "apply", "-lab", "-auto-approve", "-no-verify", b.fabric).want(t, 0) // hosts of a lab reach each other over the fabric alone
-	f := randomBundle(64 << 20)
+	f := randomBundle(t, 64<<20)
 	var read atomic.Int64
 	f.From = counting{f.From, &read}
 	fleet := b.connect(t)
 	defer fleet.Close()
 	part := fmt.Sprintf("%s/%s.%s.part", host.BundleDir, f.Name, f.SHA256[:16])
-	send := func(t *testing.T, to map[string]apply.Bundle) (notes []string) {
+	send := func(t *testing.T, to map[string]apply.LocalBundle) (notes []string) {
 		t.Helper()
 		read.Store(0)
 		var mu sync.Mutex
@@ -274,8 +339,8 @@ func TestRelays(t *testing.T) {
 		}
 		return notes
 	}
-	behind := func(hosts ...string) map[string]apply.Bundle {
-		out := map[string]apply.Bundle{}
+	behind := func(hosts ...string) map[string]apply.LocalBundle {
+		out := map[string]apply.LocalBundle{}
 		for _, h := range hosts {
 			out[h] = f
 			if h != "h00" {
@@ -293,7 +358,7 @@ func TestRelays(t *testing.T) {
 		}
 	}
 	t.Run("sent once", func(t *testing.T) { once(t, send(t, behind("h00", "h01", "h02", "h03"))) })
-	b.forget(t, f)
+	b.forget(t, f.Name)
 	t.Run("a beginning is there", func(t *testing.T) {
 		once(t, send(t, behind("h00")))
 		// What a fetch that broke off left: a beginning of the right file.
@@ -308,14 +373,14 @@ func TestRelays(t *testing.T) {
 			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
 		}
 	})
-	b.forget(t, f)
+	b.forget(t, f.Name)
 	t.Run("for others only", func(t *testing.T) { once(t, send(t, behind("h01", "h02"))) })
-	b.forget(t, f)
+	b.forget(t, f.Name)
 	t.Run("a beginning of something else", func(t *testing.T) {
 		inside(t, b.state, b.fabric, "h01", "sh", "-c", "head -c 30000000 /dev/zero > "+part)
 		once(t, send(t, behind("h00", "h01")))
 	})
-	b.forget(t, f)
+	b.forget(t, f.Name)
 	t.Run("a firewall", func(t *testing.T) {
 		inside(t, b.state, b.fabric, "h00", "nft", "add table inet wall; add chain inet wall in { type filter hook input priority 0; }; add rule inet wall in tcp dport != 22 tcp flags syn / syn,ack drop")
 		defer inside(t, b.state, b.fabric, "h00", "nft", "delete table inet wall")
@@ -324,7 +389,7 @@ func TestRelays(t *testing.T) {
 			t.Errorf("%d bytes were sent: %q", read.Load(), notes)
 		}
 	})
-	b.forget(t, f)
+	b.forget(t, f.Name)
 	t.Run("no relay", func(t *testing.T) {
 		to := behind("h01")
 		g := to["h01"]

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Bundle describes a vendor's file by its name.
@@ -19,8 +20,15 @@ type Bundle struct {
 // The names of NVIDIA's downloads come from MLNX_OFED's user manual, chapter Installation, and
 // DOCA-Host's installation guide. A .tar is a .tgz that somebody decompressed.
 var (
-	mlnxName = regexp.MustCompile(`^MLNX_OFED_LINUX-(\d+\.\d+(?:-\d+(?:\.\d+){2,4}))-([a-z]+[0-9][\w.]*?)-(x86_64|aarch64|ppc64le)(?:-ext)?\.(tgz|iso|tar|tar\.gz)$`)
-	docaName = regexp.MustCompile(`^doca-host[-_](\d+\.\d+\.\d+-\d+)[-_](\d+\.\d+)[-_]([a-z]+[0-9]+(?:sp[0-9]+)?)[._](x86_64|aarch64|amd64|arm64)\.(rpm|deb)$`)
+	mlnxName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`^MLNX_OFED_LINUX-(\d+\.\d+(?:-\d+(?:\.\d+){2,4}))-([a-z]+[0-9][\w.]*?)-` +
+				`(x86_64|aarch64|ppc64le)(?:-ext)?\.(tgz|iso|tar|tar\.gz)$`)
+	})
+	docaName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`^doca-host[-_](\d+\.\d+\.\d+-\d+)[-_](\d+\.\d+)[-_]([a-z]+[0-9]+(?:sp[0-9]+)?)[._](x86_64|aarch64|amd64|arm64)\.(rpm|deb)$`)
+	})
 )
 
 var goArch = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
@@ -34,10 +42,11 @@ func ParseBundle(file string) (Bundle, bool) {
 		}
 		return s
 	}
-	if m := mlnxName.FindStringSubmatch(name); m != nil {
-		return Bundle{Stack: "mlnx_ofed", Version: m[1], Distro: m[2], Arch: arch(m[3]), Form: strings.Replace(m[4], "tar.gz", "tgz", 1)}, true
+	if m := mlnxName().FindStringSubmatch(name); m != nil {
+		return Bundle{Stack: "mlnx_ofed", Version: m[1], Distro: m[2], Arch: arch(m[3]),
+			Form: strings.Replace(m[4], "tar.gz", "tgz", 1)}, true
 	}
-	if m := docaName.FindStringSubmatch(name); m != nil {
+	if m := docaName().FindStringSubmatch(name); m != nil {
 		return Bundle{Stack: "doca_ofed", Version: m[1], OFED: m[2], Distro: m[3], Arch: arch(m[4]), Form: m[5]}, true
 	}
 	return Bundle{}, false
@@ -47,5 +56,6 @@ func ParseBundle(file string) (Bundle, bool) {
 // with or without the build number, or the version of the OFED in it. "" refers to any.
 func (b Bundle) Means(version string) bool {
 	plain, _, _ := strings.Cut(b.Version, "-")
-	return version == "" || version == b.Version || b.Stack == "doca_ofed" && (version == plain || b.OFED == version || strings.HasPrefix(version, b.OFED+"-"))
+	return version == "" || version == b.Version || b.Stack == "doca_ofed" &&
+		(version == plain || b.OFED == version || strings.HasPrefix(version, b.OFED+"-"))
 }

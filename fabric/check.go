@@ -51,30 +51,34 @@ func Check(f *Fabric) []Problem {
 			c.nics[n.Ref()] = n
 		}
 	}
-	c.use()
-	c.addresses()
+	c.checkUse()
+	c.checkAddresses()
 	for _, l := range f.Links {
-		c.link(l)
+		c.checkLink(l)
 	}
 	for _, n := range f.Networks {
-		c.network(n)
+		c.checkNetwork(n)
+	}
+	for _, m := range f.LoginMeshes {
+		c.checkLoginMesh(m)
 	}
 	for _, h := range f.Hosts {
-		c.cablesInOneSubnet(h)
-		c.nicsInOneSubnet(h)
-		c.routes(h)
-		c.ofed(h.OFED)
-		c.softRoCE(h)
-		c.relay(h)
-		c.nccl(h.NCCL, h)
+		c.checkCablesInOneSubnet(h)
+		c.checkNICsInOneSubnet(h)
+		c.checkRoutes(h)
+		c.checkOFED(h.OFED)
+		c.checkSoftRoCE(h)
+		c.checkRelay(h)
+		c.checkNCCL(h.NCCL, h)
 	}
-	c.nccl(f.NCCL, nil)
-	c.portGroups()
+	c.checkNCCL(f.NCCL, nil)
+	c.checkLaunchers()
+	c.checkPortGroups()
 	return c.out
 }
 
-// use reports NICs in more than one link or network: a port has one cable.
-func (c *checker) use() {
+// checkUse reports NICs in more than one link or network: a port has one cable.
+func (c *checker) checkUse() {
 	for _, l := range c.f.Links {
 		for _, r := range l.Endpoints {
 			if o := c.cable[r]; o != nil && o != l {
@@ -90,34 +94,37 @@ func (c *checker) use() {
 			case seen[r]:
 				c.errorf(n.At("members"), "Duplicate member", "%s is listed twice in the members of network %s.", r, n.Name)
 			case c.cable[r] != nil:
-				c.errorf(n.At("members"), "NIC in a link and a network", "%s is an end of link %s and a member of network %s. A port has one cable.", r, c.cable[r].Name, n.Name)
+				c.errorf(n.At("members"), "NIC in a link and a network",
+					"%s is an end of link %s and a member of network %s. A port has one cable.", r, c.cable[r].Name, n.Name)
 			case c.net[r] != nil:
-				c.errorf(n.At("members"), "NIC in two networks", "%s is a member of networks %s and %s. A port has one cable.", r, c.net[r].Name, n.Name)
+				c.errorf(n.At("members"), "NIC in two networks", "%s is a member of networks %s and %s. A port has one cable.",
+					r, c.net[r].Name, n.Name)
 			}
 			seen[r], c.net[r] = true, n
 		}
 	}
 }
 
-func (c *checker) addresses() {
+func (c *checker) checkAddresses() {
 	seen := map[netip.Addr]*NIC{}
 	for _, h := range c.f.Hosts {
 		devices := map[string]string{}
 		for _, n := range h.NICs {
 			if key := n.Netdev + n.Match.MAC + n.Match.PCI + n.Match.RDMA; key != "" {
 				if other, dup := devices[key]; dup {
-					c.errorf(n.Pos, "Device used twice", "NICs %s and %s of host %s both use device %s. Give each its own device.", other, n.Name, h.Name, key)
+					c.errorf(n.Pos, "Device used twice", "NICs %s and %s of host %s both use device %s. Give each its own device.",
+						other, n.Name, h.Name, key)
 				}
 				devices[key] = n.Name
 			}
 			for _, p := range n.Addresses {
-				c.address(n, p, seen)
+				c.checkAddress(n, p, seen)
 			}
 		}
 	}
 }
 
-func (c *checker) address(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
+func (c *checker) checkAddress(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
 	pos := n.At(n.addressAttr())
 	if o := seen[p.Addr()]; o != nil {
 		c.errorf(pos, "Address used twice", "%s on %s is also on %s. Addresses are unique in a fabric.", p.Addr(), n.Ref(), o.Ref())
@@ -128,14 +135,17 @@ func (c *checker) address(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
 	case p.Addr().IsUnspecified() || p.Addr().IsLoopback() || p.Addr().IsMulticast():
 		c.errorf(pos, "Not a host address", "%s cannot be the address of a NIC.", p)
 	case p.Addr().Is6() && p.Addr().IsLinkLocalUnicast():
-		c.errorf(pos, "Link-local address", "%s: addresses lists only global addresses. The kernel assigns link-local ones, as ipv6_link_local says.", p)
+		c.errorf(pos, "Link-local address",
+			"%s: addresses lists only global addresses. The kernel assigns link-local ones, as ipv6_link_local says.", p)
 	case host > 1 && p == p.Masked():
-		c.errorf(pos, "Network instead of an address", "%s is the address of the network. Use the address of a host in it, such as %s.", p, netip.PrefixFrom(p.Addr().Next(), p.Bits()))
+		c.errorf(pos, "Network instead of an address", "%s is the address of the network. Use the address of a host in it, such as %s.",
+			p, netip.PrefixFrom(p.Addr().Next(), p.Bits()))
 	case host > 1 && p.Addr().Is4() && !p.Contains(p.Addr().Next()):
 		c.errorf(pos, "Broadcast address", "%s is the broadcast address of %s. Use another address of that network.", p.Addr(), p.Masked())
 	}
 	if a := p.Addr(); c.fabricNIC(n) && a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a) {
-		c.warnf(pos, "Public address on a fabric link", "%s is public address space: this host could no longer reach its real owner, and packets may leak to the Internet. Use a private network, such as 10.0.0.0/8.", p)
+		c.warnf(pos, "Public address on a fabric link", "%s is public address space: this host could no longer reach its real owner, "+
+			"and packets may leak to the Internet. Use a private network, such as 10.0.0.0/8.", p)
 	}
 }
 
@@ -152,8 +162,8 @@ func (n *NIC) addressAttr() string {
 	return "host_number"
 }
 
-// portGroups reports groups of one link: a typing error, or the other half of the port is missing.
-func (c *checker) portGroups() {
+// checkPortGroups reports groups of one link: a typing error, or the other half of the port is missing.
+func (c *checker) checkPortGroups() {
 	members := map[string][]*Link{}
 	for _, l := range c.f.Links {
 		if l.PortGroup != "" {
@@ -162,7 +172,8 @@ func (c *checker) portGroups() {
 	}
 	for _, l := range c.f.Links {
 		if g := members[l.PortGroup]; l.PortGroup != "" && len(g) == 1 {
-			c.warnf(l.At("port_group"), "Port group of one link", "No other link is in port_group %q. Set it on all links that share the physical port.", l.PortGroup)
+			c.warnf(l.At("port_group"), "Port group of one link",
+				"No other link is in port_group %q. Set it on all links that share the physical port.", l.PortGroup)
 		}
 	}
 }
@@ -171,9 +182,10 @@ func (c *checker) portGroups() {
 // RoCE v2: IPv6 40, UDP 8, BTH 12, RETH 16, ICRC 4, and extended headers; 96 in all.
 const rdmaMTU = 4096 + 96
 
-func (c *checker) smallMTU(n *NIC, mtu int, pos Pos) {
+func (c *checker) checkSmallMTU(n *NIC, mtu int, pos Pos) {
 	if mtu > 0 && mtu < rdmaMTU {
-		c.warnf(pos, "Small MTU for RDMA", "mtu %d on %s limits the RDMA MTU to less than 4096. Use 9000 if all ends support it.", mtu, n.Ref())
+		c.warnf(pos, "Small MTU for RDMA", "mtu %d on %s limits the RDMA MTU to less than 4096. Use 9000 if all ends support it.",
+			mtu, n.Ref())
 	}
 }
 
@@ -192,10 +204,14 @@ func hostHas(h *Host, a netip.Addr) bool {
 func (f *Fabric) CheckEntries() error {
 	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil)
 	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
-		return slices.Contains(h.NICs, nil) || slices.Contains(h.Routes, nil) || slices.Contains(h.Policy, nil) || slices.Contains(h.RXE, nil)
+		return slices.Contains(h.NICs, nil) || slices.Contains(h.Routes, nil) || slices.Contains(h.Policy, nil) ||
+			slices.Contains(h.RXE, nil)
 	})
 	if null {
 		return errors.New("its fabric has null in a list of blocks")
+	}
+	if slices.ContainsFunc(f.LoginMeshes, func(m *LoginMesh) bool { return !m.sound(f) }) {
+		return errors.New("its fabric has a login mesh with a name that is not allowed, or with a host that is not declared")
 	}
 	if slices.ContainsFunc(f.Links, func(l *Link) bool { return len(l.Endpoints) != 2 }) {
 		return errors.New("its fabric has a link that does not have two ends")
@@ -211,6 +227,9 @@ func (f *Fabric) blocks() []Block {
 	out := []Block{f.NCCL.Block}
 	for _, l := range f.Links {
 		out = append(out, l.Block)
+	}
+	for _, m := range f.LoginMeshes {
+		out = append(out, m.Block)
 	}
 	for _, n := range f.Networks {
 		out = append(out, n.Block)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func (c *checker) link(l *Link) {
+func (c *checker) checkLink(l *Link) {
 	pos := l.At("endpoints")
 	if l.Invalid || len(l.Endpoints) != 2 {
 		return
@@ -26,9 +26,10 @@ func (c *checker) link(l *Link) {
 	}
 	for _, n := range []*NIC{a, b} {
 		if l.MTU != 0 && n.MTU != l.MTU {
-			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Name, l.MTU, n.Ref(), n.MTU)
+			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Name,
+				l.MTU, n.Ref(), n.MTU)
 		}
-		c.smallMTU(n, n.MTU, n.At("mtu"))
+		c.checkSmallMTU(n, n.MTU, n.At("mtu"))
 	}
 	switch {
 	case a.MTU == b.MTU || l.MTU != 0:
@@ -37,14 +38,20 @@ func (c *checker) link(l *Link) {
 		if b.MTU == 0 {
 			unset, set = b, a
 		}
-		c.errorf(unset.Pos, "MTU declared at one end of a link", "%s has mtu %d, but %s has none. Set mtu %d at both ends, or set mtu in link %s instead.", set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
+		c.errorf(unset.Pos, "MTU declared at one end of a link",
+			"%s has mtu %d, but %s has none. Set mtu %d at both ends, or set mtu in link %s instead.",
+			set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
 	default:
-		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, but %s has %d. Small packets pass and large packets are lost. Set the same mtu at both ends, or set mtu in link %s instead.", a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
+		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, but %s has %d. "+
+			"Small packets pass and large packets are lost. Set the same mtu at both ends, or set mtu in link %s instead.",
+			a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
 	}
 	if sa, sb := subnets(a), subnets(b); sa != sb {
-		c.errorf(pos, "Subnets differ at the ends of a link", "%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.", a.Ref(), sa, b.Ref(), sb, l.Name)
+		c.errorf(pos, "Subnets differ at the ends of a link",
+			"%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.",
+			a.Ref(), sa, b.Ref(), sb, l.Name)
 	}
-	c.wideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
+	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
 }
 
 func subnets(n *NIC) string {
@@ -59,9 +66,9 @@ func subnets(n *NIC) string {
 	return strings.Join(slices.Compact(s), ", ")
 }
 
-// cablesInOneSubnet reports two cables of one host in one subnet. The kernel then has two equal routes
+// checkCablesInOneSubnet reports two cables of one host in one subnet. The kernel then has two equal routes
 // and always uses the first, whichever cable was meant.
-func (c *checker) cablesInOneSubnet(h *Host) {
+func (c *checker) checkCablesInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
 			if c.cable[n.Ref()] == nil || c.cable[m.Ref()] == nil || c.cable[n.Ref()] == c.cable[m.Ref()] {
@@ -69,7 +76,9 @@ func (c *checker) cablesInOneSubnet(h *Host) {
 			}
 			if p, q, both := overlap(n, m); both {
 				c.errorf(n.At(n.addressAttr()), "Two direct links in one subnet",
-					"NICs %s and %s of host %s are both in %s. The kernel cannot tell the two cables apart and sends all traffic over the first. Give each cable its own subnet, such as %s.",
+					"NICs %s and %s of host %s are both in %s. "+
+						"The kernel cannot tell the two cables apart and sends all traffic over the first. "+
+						"Give each cable its own subnet, such as %s.",
 					m.Name, n.Name, h.Name, wider(p, q), halves(wider(p, q)))
 			}
 		}
@@ -114,9 +123,11 @@ func halves(p netip.Prefix) string {
 // wideAreaRTT is far above the round-trip time in one building: 1 ms is about 100 km of fibre.
 const wideAreaRTT = 1_000_000 // ns
 
-// wideArea warns if collectives would cross a link or network with a high declared latency.
-func (c *checker) wideArea(role string, v Validate, b Block, what string) {
+// checkWideArea warns if collectives would cross a link or network with a high declared latency.
+func (c *checker) checkWideArea(role string, v Validate, b Block, what string) {
 	if role == "training" && v.Ping.MaxRTT != nil && v.Ping.MaxRTT.Nanoseconds() > wideAreaRTT {
-		c.warnf(b.Pos, "Collectives over a wide area", "%s has role \"training\" but allows a round trip of %s. Every training step would wait for it. Use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
+		c.warnf(b.Pos, "Collectives over a wide area",
+			"%s has role \"training\" but allows a round trip of %s. Every training step would wait for it. "+
+				"Use role \"inference\" or \"checkpoint\", or correct max_rtt.", what, *v.Ping.MaxRTT)
 	}
 }

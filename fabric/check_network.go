@@ -6,33 +6,38 @@ import (
 	"slices"
 )
 
-func (c *checker) network(n *Network) {
+func (c *checker) checkNetwork(n *Network) {
 	if n.Invalid {
 		return
 	}
 	if len(n.Members) < 2 {
-		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %s: there is nothing to measure.", n.Name, members(len(n.Members)))
+		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %s: there is nothing to measure.",
+			n.Name, members(len(n.Members)))
 	}
-	c.wideArea(n.Role, n.Validate, n.Block, "Network "+n.Name)
+	c.checkWideArea(n.Role, n.Validate, n.Block, "Network "+n.Name)
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]
 		if m == nil || m.Invalid {
 			continue
 		}
-		c.member(n, m)
+		c.checkMember(n, m)
 		if first == nil {
 			first = m
 		}
 		if n.MTU == 0 && first.MTU != m.MTU {
-			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, but %s has %d. Small packets pass and large packets are lost. Set the same mtu on all members, or set mtu in network %s instead.", first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
+			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, but %s has %d. "+
+				"Small packets pass and large packets are lost. Set the same mtu on all members, or set mtu in network %s instead.",
+				first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
 		}
 		if !n.Routed && len(n.Subnet) == 0 && subnets(first) != subnets(m) {
-			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network", "%s is in %s, but %s is in %s. Give all members addresses in one subnet, or set routed = true and declare their routes.", first.Ref(), subnets(first), m.Ref(), subnets(m))
+			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network",
+				"%s is in %s, but %s is in %s. Give all members addresses in one subnet, or set routed = true and declare their routes.",
+				first.Ref(), subnets(first), m.Ref(), subnets(m))
 		}
 	}
 	if n.Routed {
-		c.routed(n)
+		c.checkRouted(n)
 	}
 }
 
@@ -43,28 +48,34 @@ func members(n int) string {
 	return fmt.Sprintf("%d enabled members", n)
 }
 
-func (c *checker) member(n *Network, m *NIC) {
+func (c *checker) checkMember(n *Network, m *NIC) {
 	if n.MTU != 0 && m.MTU != n.MTU {
-		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, but %s has %d. Set mtu in one place.", n.Name, n.MTU, m.Ref(), m.MTU)
+		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, but %s has %d. Set mtu in one place.",
+			n.Name, n.MTU, m.Ref(), m.MTU)
 	}
-	c.smallMTU(m, m.MTU, m.At("mtu"))
+	c.checkSmallMTU(m, m.MTU, m.At("mtu"))
 	if m.HostNumber != 0 && len(n.Subnet) == 0 {
-		c.errorf(m.At("host_number"), "Host number without a subnet", "%s has host_number, but network %s has no subnet. Set subnet on the network, or addresses on the NIC.", m.Ref(), n.Name)
+		c.errorf(m.At("host_number"), "Host number without a subnet",
+			"%s has host_number, but network %s has no subnet. Set subnet on the network, or addresses on the NIC.", m.Ref(), n.Name)
 		return
 	}
 	for _, s := range n.Subnet {
 		if len(m.Addresses) == 0 {
-			c.errorf(m.Pos, "Member without an address", "Network %s has subnet %s, but %s has neither host_number nor addresses. Set host_number, unique in the network.", n.Name, s, m.Ref())
+			c.errorf(m.Pos, "Member without an address",
+				"Network %s has subnet %s, but %s has neither host_number nor addresses. Set host_number, unique in the network.",
+				n.Name, s, m.Ref())
 			return
 		}
 		if !slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() == p.Bits() }) {
-			c.errorf(m.At(m.addressAttr()), "Member outside the subnet", "%s has no address in %s, the subnet of network %s. Give it an address with that prefix length, or set host_number.", m.Ref(), s, n.Name)
+			c.errorf(m.At(m.addressAttr()), "Member outside the subnet",
+				"%s has no address in %s, the subnet of network %s. Give it an address with that prefix length, or set host_number.",
+				m.Ref(), s, n.Name)
 		}
 	}
 }
 
-// routed checks that each member has a route to the subnets of the others.
-func (c *checker) routed(n *Network) {
+// checkRouted checks that each member has a route to the subnets of the others.
+func (c *checker) checkRouted(n *Network) {
 	var others []netip.Prefix
 	seen := map[netip.Prefix]bool{}
 	for _, r := range n.Members {
@@ -86,8 +97,11 @@ func (c *checker) routed(n *Network) {
 		for _, s := range others {
 			own := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Masked() == s })
 			family := slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == s.Addr().Is4() })
-			if !own && family && !slices.ContainsFunc(covers, func(p netip.Prefix) bool { return p.Bits() <= s.Bits() && p.Contains(s.Addr()) }) {
-				c.errorf(n.At("members"), "No route to other members", "%s has no route to %s, the subnet of other members of network %s. Add a route or a policy_route on %s.", r, s, n.Name, r.NIC)
+			if !own && family && !slices.ContainsFunc(covers,
+				func(p netip.Prefix) bool { return p.Bits() <= s.Bits() && p.Contains(s.Addr()) }) {
+				c.errorf(n.At("members"), "No route to other members",
+					"%s has no route to %s, the subnet of other members of network %s. Add a route or a policy_route on %s.",
+					r, s, n.Name, r.NIC)
 				break
 			}
 		}
@@ -112,9 +126,9 @@ func cover(h *Host, m *NIC) []netip.Prefix {
 	return out
 }
 
-// nicsInOneSubnet warns about two NICs of one host in one switched subnet. Linux answers ARP for any of
+// checkNICsInOneSubnet warns about two NICs of one host in one switched subnet. Linux answers ARP for any of
 // its addresses on any NIC, and sends by the first route.
-func (c *checker) nicsInOneSubnet(h *Host) {
+func (c *checker) checkNICsInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
 			switched := c.net[n.Ref()] != nil && c.net[m.Ref()] != nil
@@ -123,7 +137,10 @@ func (c *checker) nicsInOneSubnet(h *Host) {
 				continue
 			}
 			c.warnf(n.At(n.addressAttr()), "Two NICs in one subnet",
-				"NICs %s and %s of host %s are both in %s. Replies and ARP answers may leave by either NIC. Give each network its own subnet; or give both NICs a policy_route from their own address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, \"ipv4.conf.arp_announce\" = 2 }.",
+				"NICs %s and %s of host %s are both in %s. Replies and ARP answers may leave by either NIC. "+
+					"Give each network its own subnet; "+
+					"or give both NICs a policy_route from their own address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, "+
+					"\"ipv4.conf.arp_announce\" = 2 }.",
 				m.Name, n.Name, h.Name, wider(p, q))
 		}
 	}
@@ -133,7 +150,8 @@ func (c *checker) nicsInOneSubnet(h *Host) {
 // networking/ip-sysctl.rst).
 func strict(h *Host, n *NIC) bool {
 	rule := slices.ContainsFunc(h.Policy, func(p *PolicyRoute) bool {
-		return p.NIC == n.Ref() && p.From.IsValid() && slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return p.From.Contains(a.Addr()) })
+		return p.NIC == n.Ref() && p.From.IsValid() &&
+			slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return p.From.Contains(a.Addr()) })
 	})
 	set := func(key string, values ...string) bool {
 		return slices.Contains(values, n.Sysctl["ipv4.conf."+key]) || slices.Contains(values, h.Sysctl["net.ipv4.conf.all."+key])

@@ -13,7 +13,7 @@ import (
 
 // Source holds the source of this package, from which package config reads the comments.
 //
-//go:embed fabric.go host.go nic.go route.go rdma.go link.go nccl.go validate.go
+//go:embed fabric.go host.go nic.go route.go rdma.go link.go mesh.go nccl.go validate.go
 var Source embed.FS
 
 // Fabric holds everything that the files of one fabric declare. Slices are sorted by name.
@@ -29,10 +29,16 @@ type Fabric struct {
 	Links []*Link `ff:"link,block,label=NAME,repeat"`
 	// A switched segment or, with `routed`, a set of routed subnets.
 	Networks []*Network `ff:"network,block,label=NAME,repeat"`
+	// Hosts among which one user may log in without a password, as `mpirun` needs it. Each host makes a key of its own, and the
+	// others accept it.
+	LoginMeshes []*LoginMesh `ff:"login_mesh,block,label=NAME"`
 	// NCCL settings of all hosts. A host's own block overrides them per attribute.
 	NCCL NCCL `ff:"nccl,block"`
 	// Thresholds of all links and networks. Their own blocks override them per attribute.
 	Validate Validate `ff:"validate,block"`
+
+	// RootLogin is -allow=root-login: meshes may be for the user root.
+	RootLogin bool `json:",omitempty"`
 
 	Outputs []Output
 	// Sensitive names the variables whose values no message may show.

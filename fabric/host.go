@@ -50,7 +50,8 @@ type SSH struct {
 	ProxyJump string `ff:"proxy_jump"`
 	// Whether the helper runs under `sudo -n`. Default: true, unless the user is root.
 	Sudo *bool `ff:"sudo"`
-	// How long to wait for a connection, with the login and the answers of the SSH agent. Default: 10 s. A longer timeout also raises the heartbeat timeout.
+	// How long to wait for a connection, with the login and the answers of the SSH agent. Default: 10 s. A longer timeout also
+	// raises the heartbeat timeout.
 	ConnectTimeout time.Duration `ff:"connect_timeout"`
 }
 

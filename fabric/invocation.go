@@ -5,9 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
+
+// SavedPlan begins a file that plan -out wrote. Such a file holds a fabric, and is none of its files.
+const SavedPlan = "fabricform plan "
 
 // Invocation is how the operator named a fabric on the command line. Commands in messages repeat it, so that they can
 // be pasted as they are.
@@ -35,17 +39,20 @@ func (i Invocation) Command(words ...string) string {
 func (i Invocation) Hint(words ...string) string { return "`" + i.Command(words...) + "`" }
 
 // unfilled matches a command of lower-case words and flags.
-var unfilled = regexp.MustCompile("`fabricform ([a-z-][a-z.,-]*(?: [a-z-][a-z.,-]*)*)`")
+var unfilled = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("`fabricform ([a-z-][a-z.,-]*(?: [a-z-][a-z.,-]*)*)`")
+})
 
 // Fill completes the commands in a message that was written without knowing how the operator named the fabric: on a host,
-// or in a room below. Such a message has only the words, as in "run `fabricform rollback`".
+// or in a package below. Such a message has only the words, as in "run `fabricform rollback`".
 func (i Invocation) Fill(message string) string {
-	return unfilled.ReplaceAllStringFunc(message, func(command string) string {
+	return unfilled().ReplaceAllStringFunc(message, func(command string) string {
 		words := strings.Fields(strings.Trim(command, "`"))[1:]
 		if words[0] != "explain" && words[0] != "lab" {
 			return i.Hint(words...)
 		}
-		by := Invocation{Path: i.Path, Flags: slices.DeleteFunc(slices.Clone(i.Flags), func(flag string) bool { return flag == "-lab" || strings.HasPrefix(flag, "-lab=") })}
+		by := Invocation{Path: i.Path, Flags: slices.DeleteFunc(slices.Clone(i.Flags),
+			func(flag string) bool { return flag == "-lab" || strings.HasPrefix(flag, "-lab=") })}
 		if words[0] == "explain" { // its argument is a file
 			if by.Path != "" {
 				by.Flags = append(by.Flags, "-fabric="+by.Path)

@@ -14,7 +14,8 @@ type Link struct {
 
 	// The two NICs: `[host.a.nic.rail0, host.b.nic.rail0]`.
 	Endpoints []NICRef `ff:"endpoints,required"`
-	// One subnet, or one for each address family. The ends get its first two usable addresses, in the order of `endpoints`; a /31 and a /127 use both addresses.
+	// One subnet, or one for each address family. The ends get its first two usable addresses, in the order of `endpoints`; a /31
+	// and a /127 use both addresses.
 	Subnet []netip.Prefix `ff:"subnet"`
 	// MTU of both ends, in bytes.
 	MTU int `ff:"mtu,min=68,max=65535"`
@@ -92,7 +93,8 @@ const ringFrom = 4
 func (f *Fabric) Paths() []Path {
 	var out []Path
 	for _, l := range f.Links {
-		out = append(out, Path{Name: l.Name, Link: l, Endpoints: [2]NICRef(l.Endpoints), MTU: l.MTU, SpeedGbps: l.SpeedGbps, ExpectGbps: l.ExpectGbps,
+		out = append(out, Path{Name: l.Name, Link: l, Endpoints: [2]NICRef(l.Endpoints), MTU: l.MTU,
+			SpeedGbps: l.SpeedGbps, ExpectGbps: l.ExpectGbps,
 			PortGroup: l.PortGroup, Role: l.Role, Validate: l.Validate})
 	}
 	for _, n := range f.Networks {
@@ -119,7 +121,8 @@ func (n *Network) paths() []Path {
 		names[r] = n.MemberName(r)
 	}
 	add := func(a, b NICRef) {
-		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, names[a], names[b]), Network: n, Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
+		out = append(out, Path{Name: fmt.Sprintf("%s:%s-%s", n.Name, names[a], names[b]), Network: n,
+			Endpoints: [2]NICRef{a, b}, MTU: n.MTU,
 			SpeedGbps: n.SpeedGbps, ExpectGbps: n.ExpectGbps, Role: n.Role, Routed: n.Routed, Validate: n.Validate})
 	}
 	ring := n.Validate.Pairs == "ring" || n.Validate.Pairs == "" && len(m) > ringFrom

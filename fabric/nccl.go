@@ -11,15 +11,17 @@ type NCCL struct {
 
 	// RDMA (`ib`) or TCP sockets.
 	Transport string `ff:"transport,one=ib|socket,auto"`
-	// The NICs that NCCL uses, such as `[nic.rail0, nic.rail1]`.
+	// The NICs that NCCL uses: `[nic.rail0, nic.rail1]` in the block of a host, `[for h in values(host) : h.nic.rail0]` outside a host.
 	HCA []NICRef `ff:"hca,auto"`
-	// The NIC or interface that NCCL uses for bootstrap.
+	// The NIC or interface that NCCL uses for bootstrap. Outside a host, a NIC stands for the NIC of this name on each host.
 	SocketIfname Netdev `ff:"socket_ifname,auto"`
 	// GID index of all HCAs of the host, pinned.
 	GIDIndex *int `ff:"gid_index,min=0,max=255,auto"`
-	// NCCL's version on the hosts, such as `"2.27.5"`. Variables are checked against it. Default: offline checks assume the newest known version, and checks on a host use the version that is installed there.
+	// NCCL's version on the hosts, such as `"2.27.5"`. Variables are checked against it. Default: offline checks assume the
+	// newest known version, and checks on a host use the version that is installed there.
 	Version string `ff:"version"`
-	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables. A value may be sensitive.
+	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables. The
+	// verbs check uses `NCCL_IB_TC` and `NCCL_IB_SL`. A value may be sensitive.
 	Env map[string]string `ff:"env,sensitive"`
 	// Whether to write the file.
 	Write *bool `ff:"write,absent=true"`

@@ -8,7 +8,7 @@ type NIC struct {
 	Name string
 	Host string
 
-	// Interface name, at most 15 bytes. Exactly one of `netdev` and `match` is required.
+	// Interface name, at most 15 bytes; also that of an existing VLAN, macvlan or bond. Exactly one of `netdev` and `match` is required.
 	Netdev string `ff:"netdev"`
 	// Finds the interface by a property that does not depend on its name. Exactly one interface must match.
 	Match Match `ff:"match"`

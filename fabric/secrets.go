@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Sensitive is shown instead of a sensitive value.
@@ -20,10 +21,10 @@ const Sensitive = "(sensitive)"
 type Secrets map[string]string
 
 // placeholder is a salted hash of a value, as a text that stands in its place.
-var placeholder = regexp.MustCompile(`\(sensitive ([0-9a-f]{32}):[0-9a-f]{64}\)`)
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(sensitive ([0-9a-f]{32}):[0-9a-f]{64}\)`) })
 
 // masked is what Mask hides: a placeholder, or a salt.
-var masked = regexp.MustCompile(placeholder.String() + `|\(salt [0-9a-f]{32}\)`)
+var masked = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(placeholder().String() + `|\(salt [0-9a-f]{32}\)`) })
 
 // Hide returns the placeholder of a value, with a salt of 32 hexadecimal digits, and remembers the value.
 func (s Secrets) Hide(value, salt string) string {
@@ -43,7 +44,7 @@ func IsSensitive(text string) bool { return saltOf(text) != "" }
 func Salt(text string) string { return "(salt " + saltOf(text) + ")" }
 
 func saltOf(text string) string {
-	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
+	if m := placeholder().FindStringSubmatch(text); m != nil && m[0] == text {
 		return m[1]
 	}
 	return ""
@@ -59,7 +60,7 @@ func (s Secrets) Value(text string) string {
 
 // Reveal puts the values into JSON in the place of their placeholders.
 func (s Secrets) Reveal(raw []byte) []byte {
-	return placeholder.ReplaceAllFunc(raw, func(p []byte) []byte {
+	return placeholder().ReplaceAllFunc(raw, func(p []byte) []byte {
 		text, err := json.Marshal(s.Value(string(p)))
 		if err != nil {
 			panic(err) // a string can always be encoded
@@ -69,7 +70,7 @@ func (s Secrets) Reveal(raw []byte) []byte {
 }
 
 // Mask shows placeholders and salts as Sensitive. With its salt, a hash tells whether a guess of the value is right.
-func Mask(text []byte) []byte { return masked.ReplaceAll(text, []byte(Sensitive)) }
+func Mask(text []byte) []byte { return masked().ReplaceAll(text, []byte(Sensitive)) }
 
 // Redact removes the values from a text that somebody else wrote, such as a program's log.
 func (s Secrets) Redact(text string) string {
@@ -99,22 +100,22 @@ func (f *Fabric) SensitiveNCCL() map[string]bool {
 // HasSensitive reports whether the model has placeholders.
 func (f *Fabric) HasSensitive() bool { return len(f.hidden()) > 0 }
 
-// Take takes the values of the model's placeholders from the secrets of the same fabric, which was loaded anew. It
+// FillSecrets sets the values of the model's placeholders from the secrets of the same fabric, which was loaded anew. It
 // returns an error if one of the values is not among them.
-func (f *Fabric) Take(from Secrets) error {
-	taken := Secrets{}
+func (f *Fabric) FillSecrets(from Secrets) error {
+	found := Secrets{}
 	hidden := f.hidden()
 	for _, p := range slices.Sorted(maps.Keys(hidden)) {
 		for _, v := range from {
 			if hashed(v, saltOf(p)) == p {
-				taken[p] = v
+				found[p] = v
 			}
 		}
-		if _, found := taken[p]; !found {
+		if _, ok := found[p]; !ok {
 			return fmt.Errorf("the sensitive value of %s is not the one that was planned", hidden[p])
 		}
 	}
-	f.Secrets = taken
+	f.Secrets = found
 	return nil
 }
 

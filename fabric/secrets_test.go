@@ -51,11 +51,11 @@ func TestOnlyThePlannedValueIsTaken(t *testing.T) {
 	f.Secrets = nil
 	anew := Secrets{}
 	anew.Hide("other", strings.Repeat("1", 32))
-	if err := f.Take(anew); err == nil || !strings.Contains(err.Error(), "nccl.env.NCCL_X is not the one that was planned") || f.Secrets != nil {
+	if err := f.FillSecrets(anew); err == nil || !strings.Contains(err.Error(), "nccl.env.NCCL_X is not the one that was planned") || f.Secrets != nil {
 		t.Error(err)
 	}
 	anew.Hide("hunter2", strings.Repeat("2", 32))
-	if err := f.Take(anew); err != nil || f.Secrets.Value(p) != "hunter2" || len(f.Secrets) != 1 || !f.HasSensitive() || !f.SensitiveNCCL()["NCCL_X"] || f.SensitiveNCCL()["NCCL_Y"] {
+	if err := f.FillSecrets(anew); err != nil || f.Secrets.Value(p) != "hunter2" || len(f.Secrets) != 1 || !f.HasSensitive() || !f.SensitiveNCCL()["NCCL_X"] || f.SensitiveNCCL()["NCCL_Y"] {
 		t.Error(err, f.Secrets)
 	}
 }

@@ -36,7 +36,8 @@ func (s Selection) Choose(f *Fabric) (map[string]bool, error) {
 	}
 	for _, term := range append(append([]string{}, s.Hosts...), s.Exclude...) {
 		if !used[term] {
-			return nil, fmt.Errorf("%q names no host of the fabric: it is a glob on names such as 'gpu0*', or a label such as rack=r1", term)
+			return nil, fmt.Errorf("%q names no host of the fabric: it is a glob on names such as 'gpu0*', or a label such as rack=r1",
+				term)
 		}
 	}
 	return chosen, nil

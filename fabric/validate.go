@@ -4,13 +4,14 @@ import "time"
 
 // Validate holds thresholds of the live checks.
 type Validate struct {
-	// Which pairs of members of a network are measured: neighbours in a ring, or all pairs. Default: all pairs up to four members, a ring above.
+	// Which pairs of members of a network are measured: neighbours in a ring, or all pairs. Default: all pairs up to four
+	// members, a ring above.
 	Pairs string `ff:"pairs,one=ring|all"`
 	// ICMP echo with full-size packets that must not be fragmented.
 	Ping PingCheck `ff:"ping,block"`
 	// TCP throughput in each direction.
 	TCP TCPCheck `ff:"tcp,block"`
-	// RDMA verbs. Skipped, with the reason, if there is no RDMA device.
+	// RDMA verbs, in NCCL's traffic class and service level. Skipped, with the reason, if there is no RDMA device.
 	Verbs VerbsCheck `ff:"verbs,block"`
 	// NCCL collectives.
 	NCCL NCCLCheck `ff:"nccl,block"`
@@ -64,7 +65,8 @@ type VerbsCheck struct {
 type NCCLCheck struct {
 	// Whether the check runs.
 	Enabled bool `ff:"enabled,default=true"`
-	// Program that runs the collectives, one rank for each GPU: `torch` runs PyTorch, `nccl-tests` runs NVIDIA's programs with `mpirun`. The helpers start both.
+	// Program that runs the collectives, one rank for each GPU: `torch` runs PyTorch, which the helpers start; `nccl-tests` runs
+	// NVIDIA's programs with `mpirun`, which needs a `login_mesh` that has all the hosts.
 	Run string `ff:"run,one=none|torch|nccl-tests,default=none"`
 	// Path on the hosts of a Python that has torch. Default: the system's `python3`.
 	Python string `ff:"python,shape=program"`

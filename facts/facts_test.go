@@ -69,12 +69,34 @@ func TestRDMAReadsTheGIDTable(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
+	(&Snapshot{RDMA: got}).ReadGIDs(t.Context(), tree{root: root})
 	d := got[0]
 	if d.State != "ACTIVE" || d.Netdev != "eth0" || len(d.GIDs) != 2 || d.GIDs[1].Index != 2 || d.GIDs[1].Version != 2 || d.GIDs[1].Addr.Unmap().String() != "192.168.88.1" {
 		t.Fatalf("%+v", d)
 	}
 	if none, err := rdma(t.Context(), tree{root: t.TempDir()}); err != nil || none != nil {
 		t.Fatal("a host without RDMA is no error", none, err)
+	}
+}
+
+// TestRDMAOfVLANsIsThatOfTheNICBelow: the netdevs of its GIDs are VLANs and macvlans, and nothing else in sysfs names them.
+func TestRDMAOfVLANsIsThatOfTheNICBelow(t *testing.T) {
+	root := t.TempDir()
+	port(t, root, "mlx5_bond_0",
+		[3]string{"fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "bond0"},
+		[3]string{"0000:0000:0000:0000:0000:ffff:0a07:0001", "RoCE v2", "bond0.7"},
+		[3]string{"0000:0000:0000:0000:0000:ffff:0a08:0001", "RoCE v2", "elsewhere"}) // a macvlan whose parent is not in this namespace
+	found, err := rdma(t.Context(), tree{root: root})
+	(&Snapshot{RDMA: found}).ReadGIDs(t.Context(), tree{root: root})
+	if err != nil || found[0].Netdev != "bond0" || found[0].GIDs[1].Netdev != "bond0.7" {
+		t.Fatalf("%+v %v", found, err)
+	}
+	s := &Snapshot{RDMA: found, Links: []host.Link{{Index: 2, Name: "bond0", Kind: "bond"}, {Index: 3, Name: "bond0.7", Kind: "vlan", Parent: 2},
+		{Index: 4, Name: "bond0.9", Kind: "vlan", Parent: 2}, {Index: 5, Name: "mv", Kind: "macvlan", Parent: 4}, {Index: 6, Name: "elsewhere", Kind: "macvlan", Parent: 77}, {Index: 7, Name: "gre0", Kind: "gre", Parent: 2}}}
+	for netdev, want := range map[string]int{"bond0": 1, "bond0.7": 1, "bond0.9": 1, "mv": 1, "elsewhere": 1, "gre0": 0, "missing": 0} {
+		if got := s.RDMAOn(netdev); len(got) != want {
+			t.Errorf("%s: %v", netdev, got)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Snapshot) Masked(redact func(string) string) *Snapshot {
 				name, _, _ = strings.Cut(strings.TrimSpace(mark), " ")
 				line = SensitiveMark + name + "\n"
 			} else if _, hide := marked[strings.TrimSpace(name)]; set && hide {
-				line = name + "=(sensitive)\n" // as fabric.Sensitive, of a room that this one does not know
+				line = name + "=(sensitive)\n" // as fabric.Sensitive, of a package that this one does not know
 			}
 			text.WriteString(line)
 		}
@@ -116,6 +116,19 @@ func (s *Snapshot) ReadFiles(ctx context.Context, r host.Reader, folders ...stri
 		}
 	}
 	return nil
+}
+
+// FilesAt reads the files at the paths. A path without a file has a nil value.
+func FilesAt(ctx context.Context, r host.Reader, paths []string) (map[string]*File, error) {
+	out := map[string]*File{}
+	for _, at := range paths {
+		f, err := FileAt(ctx, r, at)
+		if err != nil {
+			return nil, err
+		}
+		out[at] = f
+	}
+	return out, nil
 }
 
 // FileAt reads the file at a path; nil if there is none. Only a regular file has text.

@@ -50,7 +50,8 @@ func gpus(ctx context.Context, r host.Reader) (out []GPU) {
 }
 
 // libraryFolders are the folders into which packages and NVIDIA's archives install libnccl.so.2.
-var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/lib64", "/usr/local/cuda/lib64", "/usr/local/nccl/lib", "/opt/nvidia/nccl/lib"}
+var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
+	"/usr/local/lib64", "/usr/local/cuda/lib64", "/usr/local/nccl/lib", "/opt/nvidia/nccl/lib"}
 
 // nccl finds installed NCCLs by file names alone: the target of libnccl.so.2 has the version in its name, and so does
 // the folder that pip creates (nvidia_nccl_cu12-2.27.5.dist-info). It does not find the NCCLs of containers and

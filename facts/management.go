@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fabricform/fabricform/host"
@@ -29,9 +30,13 @@ func management(ctx context.Context, r host.Reader, s *Snapshot, by Connection) 
 	if err != nil {
 		return Management{Unknown: err.Error()}
 	}
+	port, err := strconv.ParseUint(strings.Fields(by.SSH)[3], 10, 16)
+	if err != nil {
+		return Management{Unknown: fmt.Sprintf("SSH_CONNECTION %q has no valid port", by.SSH)}
+	}
 	if zone := client.Zone(); zone != "" {
 		// A link-local client: the zone names the device, and there is no route to look up.
-		m := Management{Client: client.WithZone(""), Server: server.WithZone("")}
+		m := Management{Client: client.WithZone(""), Server: server.WithZone(""), Port: int(port)}
 		if l := s.Link(zone); l != nil {
 			m.Devices = carriers(s.Links, []int{l.Index})
 		} else {
@@ -39,7 +44,7 @@ func management(ctx context.Context, r host.Reader, s *Snapshot, by Connection) 
 		}
 		return m
 	}
-	m := Management{Client: client, Server: server.WithZone("")}
+	m := Management{Client: client, Server: server.WithZone(""), Port: int(port)}
 	m.Route, err = r.RouteGet(ctx, client, server)
 	if err != nil {
 		m.Unknown = err.Error()

@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/agent/decode"
 )
 
-// Part names the facts that one kind, or the kinds of one room, read for themselves; P is their type. The code that
+// Part names the facts that one kind, or the kinds of one package, read for themselves; P is their type. The code that
 // gathers a part and the code that reads it share this value: nothing else knows the type.
 type Part[P any] string
 

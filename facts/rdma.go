@@ -48,36 +48,64 @@ func rdma(ctx context.Context, r host.Reader) ([]RDMADevice, error) {
 
 func rdmaPort(ctx context.Context, r host.Reader, name string, port int) RDMADevice {
 	device := path.Join(sysInfiniband, name)
-	dir := path.Join(device, "ports", strconv.Itoa(port))
+	dir := portDir(name, port)
 	d := RDMADevice{
-		Name: name, Port: port, LinkLayer: host.Text(ctx, r, dir+"/link_layer"), Rate: host.Text(ctx, r, dir+"/rate"), LID: host.Text(ctx, r, dir+"/lid"),
-		Firmware: host.Text(ctx, r, device+"/fw_ver"), HCA: host.Text(ctx, r, device+"/hca_type"), Board: host.Text(ctx, r, device+"/board_id"),
-		Slot: slot(ctx, r, device, "/infiniband/"+name),
+		Name: name, Port: port, LinkLayer: host.Text(ctx, r, dir+"/link_layer"), Rate: host.Text(ctx, r, dir+"/rate"),
+		LID:      host.Text(ctx, r, dir+"/lid"),
+		Firmware: host.Text(ctx, r, device+"/fw_ver"), HCA: host.Text(ctx, r, device+"/hca_type"),
+		Board: host.Text(ctx, r, device+"/board_id"),
+		Slot:  slot(ctx, r, device, "/infiniband/"+name),
 	}
-	// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
-	_, d.State, _ = strings.Cut(host.Text(ctx, r, dir+"/state"), ": ")
+	d.State = PortState(ctx, r, name, port)
 	_, d.PhysState, _ = strings.Cut(host.Text(ctx, r, dir+"/phys_state"), ": ")
 	d.Driver, d.Virtual = rdmaDriver(ctx, r, device)
 
-	slots, err := r.ReadDir(ctx, dir+"/gids")
-	if err != nil {
-		return d
-	}
-	for i := range min(len(slots), maxGIDs) {
-		at := strconv.Itoa(i)
-		addr, ok := parseGID(host.Text(ctx, r, dir+"/gids/"+at))
-		if !ok {
-			continue
-		}
-		// Reading the type or netdev of an empty slot fails with EINVAL, and host.Text then returns "".
-		d.GIDs = append(d.GIDs, GID{
-			Index: i, Addr: addr,
-			Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)),
-			Netdev:  host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at),
-		})
-	}
 	d.Netdev = rdmaNetdev(ctx, r, device, d)
 	return d
+}
+
+// ReadGIDs reads the GID tables of all RDMA ports. Gather leaves them out, because they have up to 1,024 slots of three
+// files each, and no provider needs them.
+func (s *Snapshot) ReadGIDs(ctx context.Context, r host.Reader) {
+	for i := range s.RDMA {
+		d := &s.RDMA[i]
+		dir := portDir(d.Name, d.Port)
+		slots, err := r.ReadDir(ctx, dir+"/gids")
+		if err != nil {
+			continue
+		}
+		for i := range min(len(slots), maxGIDs) {
+			if g, ok := readGID(ctx, r, dir, i); ok {
+				d.GIDs = append(d.GIDs, g)
+			}
+		}
+	}
+}
+
+// readGID reads one slot of a GID table; false if it is empty. Reading the type or netdev of an empty slot fails with
+// EINVAL.
+func readGID(ctx context.Context, r host.Reader, dir string, index int) (GID, bool) {
+	at := strconv.Itoa(index)
+	addr, ok := parseGID(host.Text(ctx, r, dir+"/gids/"+at))
+	if !ok {
+		return GID{}, false
+	}
+	return GID{
+		Index: index, Addr: addr,
+		Version: gidVersion(host.Text(ctx, r, dir+"/gid_attrs/types/"+at)),
+		Netdev:  host.Text(ctx, r, dir+"/gid_attrs/ndevs/"+at),
+	}, true
+}
+
+func portDir(device string, port int) string {
+	return path.Join(sysInfiniband, device, "ports", strconv.Itoa(port))
+}
+
+// PortState returns the state of a port, such as "ACTIVE"; "" if there is none. The file has
+// "4: ACTIVE", from ib_port_state in the kernel's drivers/infiniband/core/sysfs.c.
+func PortState(ctx context.Context, r host.Reader, device string, port int) string {
+	_, state, _ := strings.Cut(host.Text(ctx, r, portDir(device, port)+"/state"), ": ")
+	return state
 }
 
 // rdmaDriver returns the driver of the device. Software devices have no hardware below them, and only rxe has a file that
@@ -96,8 +124,8 @@ func rdmaDriver(ctx context.Context, r host.Reader, device string) (driver strin
 // rdmaNetdev returns the netdev below a port. The default GID, if there is one, names the port's own netdev; later GIDs
 // may be of VLANs. A PCI function may have several netdevs, numbered by dev_port.
 func rdmaNetdev(ctx context.Context, r host.Reader, device string, d RDMADevice) string {
-	if len(d.GIDs) > 0 && d.GIDs[0].Index == 0 && d.GIDs[0].Netdev != "" {
-		return d.GIDs[0].Netdev
+	if g, ok := readGID(ctx, r, portDir(d.Name, d.Port), 0); ok && g.Netdev != "" {
+		return g.Netdev
 	}
 	if parent := host.Text(ctx, r, device+"/parent"); parent != "" {
 		return parent

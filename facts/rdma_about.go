@@ -41,7 +41,8 @@ func (d RDMADevice) About() []string {
 	if d.LinkLayer != "Ethernet" {
 		return nil
 	}
-	about := []string{"Ethernet link layer: LID " + strings.TrimPrefix(d.LID, "0x") + " and \"transport: InfiniBand\" are right, and no subnet manager is needed"}
+	about := []string{"Ethernet link layer: LID " + strings.TrimPrefix(d.LID, "0x") +
+		" and \"transport: InfiniBand\" are right, and no subnet manager is needed"}
 	if name := ethernetOnly[d.HCA]; name != "" {
 		return append(about, name+" is an Ethernet-only card: it has no LINK_TYPE_P1 to change")
 	}

@@ -57,7 +57,8 @@ func (snap *Snapshot) findRDMA(name string) (*host.Link, error) {
 			if l := snap.Link(d.Netdev); l != nil {
 				return l, nil
 			}
-			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; check whether the netdev is in another namespace, or whether the device is InfiniBand without IPoIB", name)
+			return nil, fmt.Errorf("match rdma %s: the device has no netdev in this network namespace; "+
+				"check whether the netdev is in another namespace, or whether the device is InfiniBand without IPoIB", name)
 		}
 		if d.Netdev == "" {
 			there = append(there, d.Name)

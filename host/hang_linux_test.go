@@ -1,8 +1,10 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,5 +63,30 @@ func TestANamedPipeInTheWayIsAnErrorAtOnce(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("it waits for a writer")
 		}
+	}
+}
+
+// TestFilesOfTheKernelAreReadWhole compares with the ordinary way, for files of no size, of many pages, and binary ones.
+func TestFilesOfTheKernelAreReadWhole(t *testing.T) {
+	paths := []string{"/proc/self/mounts", "/proc/sys/kernel/ostype", "/proc/kallsyms", "/proc/devices", "/sys/class/net/lo/address"}
+	more, err := filepath.Glob("/sys/bus/pci/devices/*/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(paths, more...) {
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Logf("left out: %v", err)
+			continue
+		}
+		if got, err := (kernel{}).ReadFile(t.Context(), path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, want %d: %v", path, len(got), len(want), err)
+		}
+	}
+	if _, err := (kernel{}).ReadFile(t.Context(), "/sys/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("/sys/none: %v", err)
+	}
+	if _, err := (kernel{}).ReadFile(t.Context(), "/sys/class"); err == nil {
+		t.Error("a folder was read")
 	}
 }

@@ -35,6 +35,13 @@ type Reader interface {
 	// Inquire runs one of the few read-only programs (Inquiry) to its end, without a shell. The error is ErrNoProgram
 	// if the machine has no such program.
 	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
+	// LoginFolder reports whether the user has a ~/.ssh. Like the other methods for homes, it follows no link, and returns an
+	// error if somebody other than root and the user could replace what is in the folder.
+	LoginFolder(ctx context.Context, a Account) (bool, error)
+	// LoginFile reads a file of ~/.ssh (LoginName); nil if there is none.
+	LoginFile(ctx context.Context, a Account, name string) (*LoginFile, error)
+	// HomeID identifies the user's home: hosts with the same ID share it.
+	HomeID(ctx context.Context, a Account) (string, error)
 	// Records returns the records that SaveRecord wrote, by name.
 	Records(ctx context.Context) (map[string][]byte, error)
 }
@@ -48,7 +55,7 @@ func Text(ctx context.Context, r Reader, path string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Host changes a machine. No method retries.
+// Host changes a machine. Its own methods do not retry.
 type Host interface {
 	Reader
 	SetMTU(index, mtu int) error // bytes
@@ -71,6 +78,15 @@ type Host interface {
 	PutFolder(path string) error
 	// RemoveFile removes a file of our own, or an empty folder below /etc. It is not an error if it does not exist.
 	RemoveFile(path string) error
+	// PutLoginFolder makes ~/.ssh, if it does not exist.
+	PutLoginFolder(a Account) error
+	// PutLoginFile replaces a file of ~/.ssh (LoginName) atomically and syncs it. It belongs to the user. was is the file as it was
+	// read; nil if there was none. The error is ErrChanged if it is not so any more: then nothing is written.
+	PutLoginFile(a Account, name string, was *LoginFile, text []byte, perm fs.FileMode) error
+	// RemoveLoginFile removes a file of ~/.ssh. It is not an error if it does not exist.
+	RemoveLoginFile(a Account, name string) error
+	// RemoveLoginFolder removes ~/.ssh if it is empty.
+	RemoveLoginFolder(a Account) error
 	// Stage writes files below a new temporary folder, for a program to check. The caller must call discard.
 	Stage(files map[string][]byte) (root string, discard func() error, err error)
 	// Ask runs a program of the machine to its end, without a shell, and returns its output.
@@ -150,6 +166,18 @@ type Link struct {
 	SpeedMbps int      `json:"speed_mbps,omitempty"` // 0: unknown
 	AltNames  []string `json:"alt_names,omitempty"`
 	Loopback  bool     `json:"loopback,omitempty"`
+}
+
+// Running reports IFF_RUNNING, by which NCCL from 2.28.3 on decides whether it may use an interface: up, and not without
+// carrier (dev_get_flags and netif_oper_up in the kernel). With a carrier, the state follows within a second (link_watch.c).
+func (l Link) Running() bool {
+	switch l.OperState {
+	case "testing", "dormant":
+		return false
+	case "down", "lower-layer-down", "not-present":
+		return l.Up && l.Carrier
+	}
+	return l.Up
 }
 
 // Addr is one address of an interface.

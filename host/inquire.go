@@ -15,6 +15,8 @@ var ErrNoProgram = errors.New("no such program")
 var inquiries = map[string][]string{
 	"apt-get":   {"--simulate"},
 	"dnf":       {"--assumeno"},
+	"getent":    {"passwd"},
+	"id":        {"-G"},
 	"modinfo":   nil,
 	"ofed_info": {"-s"},
 	"rpm":       {"-q"},

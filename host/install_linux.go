@@ -10,7 +10,8 @@ import (
 
 // errLabInstalls is the error of Run and Reboot in a namespace lab: packages, modules and units would be those of the
 // lab's machine.
-var errLabInstalls = errors.New("a namespace lab shares the packages and the kernel of its machine and cannot change them: use `fabricform lab up -backend vm`")
+var errLabInstalls = errors.New(
+	"a namespace lab shares the packages and the kernel of its machine and cannot change them: use `fabricform lab up -backend vm`")
 
 // Run runs a program to its end. Its output also goes to log at once.
 func (kernel) Run(ctx context.Context, c Command, log io.Writer) (Answer, error) {

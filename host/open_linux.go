@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -37,6 +38,7 @@ func Open() (Host, error) {
 	}
 	raw, err := rawSocket()
 	if err != nil {
+		h.Close()
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
 	return kernel{h, raw}, nil
@@ -48,9 +50,9 @@ func (kernel) Records(_ context.Context) (map[string][]byte, error) { return rec
 // SaveRecord writes an ownership record of this machine.
 func (kernel) SaveRecord(name string, text []byte) error { return saveRecord(recordDir, name, text) }
 
-// retried repeats a dump that was interrupted because the table changed meanwhile. Such an answer may lack entries
+// retryDump repeats a dump that was interrupted because the table changed meanwhile. Such an answer may lack entries
 // (NLM_F_DUMP_INTR).
-func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {
+func retryDump[T any](what string, dump func() ([]T, error)) ([]T, error) {
 	var err error
 	for range 5 {
 		var out []T
@@ -66,7 +68,7 @@ func retried[T any](what string, dump func() ([]T, error)) ([]T, error) {
 }
 
 func (k kernel) Links(_ context.Context) ([]Link, error) {
-	found, err := retried("links", k.h.LinkList)
+	found, err := retryDump("links", k.h.LinkList)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func link(l netlink.Link) Link {
 }
 
 func (k kernel) Addrs(_ context.Context) ([]Addr, error) {
-	found, err := retried("addresses", func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
+	found, err := retryDump("addresses", func() ([]netlink.Addr, error) { return k.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +155,40 @@ func (k kernel) RouteGet(_ context.Context, dst, src netip.Addr) (Route, error) 
 }
 
 func (kernel) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if ofKernel(path) {
+		return readKernelFile(path)
+	}
 	return within(ctx, path, file.Read)
+}
+
+// ofKernel is whether the kernel itself makes a file's text.
+func ofKernel(path string) bool {
+	return strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/")
+}
+
+// readKernelFile reads a file below /proc or /sys with as few system calls as possible: a snapshot reads thousands of
+// them, for example one for each slot of a GID table. os.ReadFile would also ask for its size and register it with epoll.
+func readKernelFile(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }() // it was only read
+	var text []byte
+	for buf := [4096]byte{}; ; {
+		n, err := unix.Read(fd, buf[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		text = append(text, buf[:n]...)
+		// One read gives a whole page of sysfs (Documentation/filesystems/sysfs.rst); others end with an empty read.
+		if n == 0 || n < len(buf) && strings.HasPrefix(path, "/sys/") {
+			return text, nil
+		}
+	}
 }
 
 func (kernel) ReadDir(ctx context.Context, path string) ([]string, error) {
@@ -238,7 +273,7 @@ const grace = time.Second
 // interrupt a thread that waits in the kernel. Files below /proc and /sys are read by the calling thread, because
 // they depend on its namespaces.
 func within[T any](ctx context.Context, path string, read func(string) (T, error)) (T, error) {
-	if strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/sys/") {
+	if ofKernel(path) {
 		return read(path)
 	}
 	type answer struct {

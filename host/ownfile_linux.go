@@ -31,21 +31,21 @@ func fileStat(path string) (FileStat, error) {
 	return s, nil
 }
 
-// errLabKeeps is the error for files of managers in a namespace lab, which does not boot.
-var errLabKeeps = errors.New("a namespace lab does not boot, so it has no persistent files: use `fabricform lab up -backend vm`")
+// errLabFiles is the error for files of managers in a namespace lab, which does not boot.
+var errLabFiles = errors.New("a namespace lab does not boot, so it has no persistent files: use `fabricform lab up -backend vm`")
 
 // errNotLabs is the error for files in namespaces whose /etc belongs to the machine.
 var errNotLabs = errors.New("this helper runs in namespaces, but /etc belongs to the machine")
 
 // labRefuses returns an error for a file that cannot be written in a namespace lab. Files of managers have no effect
-// there, because a lab does not boot. Files directly in /etc, such as NCCL's settings, take effect without a boot, and
-// can be written if /etc belongs to the lab.
+// there, because a lab does not boot. Files directly in /etc, such as NCCL's settings, and those of SSH take effect without
+// a boot, and can be written if /etc belongs to the lab.
 func labRefuses(path string) error {
 	if !process.InLab() {
 		return nil
 	}
-	if filepath.Dir(path) != "/etc" {
-		return errLabKeeps
+	if !slices.Contains([]string{"/etc", "/etc/ssh", "/etc/ssh/ssh_config.d"}, filepath.Dir(path)) {
+		return errLabFiles
 	}
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -83,7 +83,7 @@ func (kernel) PutFile(path string, text []byte, perm fs.FileMode) error {
 
 func (kernel) PutFolder(path string) error {
 	if process.InLab() {
-		return errLabKeeps
+		return errLabFiles
 	}
 	return putFolder("/", path)
 }
@@ -110,8 +110,8 @@ func answer(ctx context.Context, name string, e process.Ended) (Answer, error) {
 	switch {
 	case e.Missing:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ErrNoProgram)
-	case ctx.Err() != nil && len(e.Left) > 0:
-		return Answer{}, fmt.Errorf("run %s: %w; process %d does not end after SIGKILL and was abandoned", name, ctx.Err(), e.Left[0])
+	case ctx.Err() != nil && len(e.Alive) > 0:
+		return Answer{}, fmt.Errorf("run %s: %w; process %d does not end after SIGKILL and was abandoned", name, ctx.Err(), e.Alive[0])
 	case ctx.Err() != nil:
 		return Answer{}, fmt.Errorf("run %s: %w", name, ctx.Err())
 	case e.Signal != "":
@@ -168,11 +168,10 @@ func removeFile(root, path string) error {
 
 // stage writes files below a new folder. discard removes all of them, so they are not synced.
 func stage(files map[string][]byte) (root string, discard func() error, err error) {
-	root, err = os.MkdirTemp("", "fabricform-")
+	root, discard, err = process.MakeTemporary()
 	if err != nil {
 		return "", nil, fmt.Errorf("stage files: %w", err)
 	}
-	discard = func() error { return os.RemoveAll(root) }
 	for path, text := range files {
 		full := filepath.Join(root, filepath.Clean("/"+path))
 		err := os.MkdirAll(filepath.Dir(full), 0o755)

@@ -15,6 +15,7 @@ func rawSocket() (map[int]*nl.SocketHandle, error) {
 		return nil, err
 	}
 	if err := s.SetExtAck(true); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, nil
@@ -25,7 +26,7 @@ func rawSocket() (map[int]*nl.SocketHandle, error) {
 const headerSize = unix.SizeofRtMsg
 
 func (k kernel) Dump(_ context.Context, get uint16) ([][]byte, error) {
-	return retried(fmt.Sprintf("kernel objects (request %d)", get), func() ([][]byte, error) {
+	return retryDump(fmt.Sprintf("kernel objects (request %d)", get), func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(int(get), unix.NLM_F_DUMP)
 		req.Sockets = k.raw
 		// Zeros mean every family and every table, without cached copies. A nexthop dump requires exactly its own,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/host/file"
 )
@@ -20,14 +21,14 @@ const maxRecord = 16 << 20
 
 // RecordPath returns the path of a fabric's record, for callers that keep a copy of it.
 func RecordPath(name string) (string, error) {
-	if !recordName.MatchString(name) {
+	if !recordName().MatchString(name) {
 		return "", fmt.Errorf("ownership record %q: not a valid name of a fabric", name)
 	}
 	return filepath.Join(recordDir, name+".json"), nil
 }
 
 // recordName matches the valid names of fabrics, which become file names.
-var recordName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var recordName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`) })
 
 // records reads all records in a folder. A missing folder counts as empty.
 func records(dir string) (map[string][]byte, error) {
@@ -41,14 +42,15 @@ func records(dir string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, e := range entries {
 		name, is := strings.CutSuffix(e.Name(), ".json")
-		if !is || !recordName.MatchString(name) {
+		if !is || !recordName().MatchString(name) {
 			continue
 		}
 		if !e.Type().IsRegular() {
 			return nil, fmt.Errorf("read ownership record %s: %s is not a regular file: remove it", name, filepath.Join(dir, e.Name()))
 		}
 		if info, err := e.Info(); err != nil || info.Size() > maxRecord {
-			return nil, fmt.Errorf("read ownership record %s: the file is larger than 16 MiB or was removed: check %s", name, filepath.Join(dir, e.Name()))
+			return nil, fmt.Errorf("read ownership record %s: the file is larger than 16 MiB or was removed: check %s", name,
+				filepath.Join(dir, e.Name()))
 		}
 		if out[name], err = file.Read(filepath.Join(dir, e.Name())); err != nil {
 			return nil, fmt.Errorf("read ownership record %s: %w", name, err)
@@ -59,7 +61,7 @@ func records(dir string) (map[string][]byte, error) {
 
 // saveRecord replaces a record atomically, so a crash leaves the old or the new one.
 func saveRecord(dir, name string, text []byte) error {
-	if !recordName.MatchString(name) {
+	if !recordName().MatchString(name) {
 		return fmt.Errorf("ownership record %q: not a valid name of a fabric", name)
 	}
 	path := filepath.Join(dir, name+".json")

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
@@ -12,7 +13,7 @@ import (
 func (k kernel) Routes(_ context.Context) ([]Route, error) {
 	var out []Route
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		found, err := retried("routes", func() ([]netlink.Route, error) {
+		found, err := retryDump("routes", func() ([]netlink.Route, error) {
 			// RT_TABLE_UNSPEC with the table filter means all tables.
 			return k.h.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 		})
@@ -30,7 +31,8 @@ func (k kernel) Routes(_ context.Context) ([]Route, error) {
 func route(r netlink.Route) Route {
 	out := Route{
 		Table: r.Table, Via: address(r.Gw), Src: address(r.Src), OutIndex: r.LinkIndex, Metric: r.Priority,
-		Protocol: int(r.Protocol), Scope: int(r.Scope), Type: r.Type, OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0, NextHops: len(r.MultiPath),
+		Protocol: int(r.Protocol), Scope: int(r.Scope), Type: r.Type, OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0,
+		NextHops: len(r.MultiPath),
 	}
 	if p, ok := prefix(r.Dst); ok {
 		out.Dst = p.Masked()
@@ -76,7 +78,7 @@ func (k kernel) DelRoute(r Route) error {
 func (k kernel) Rules(_ context.Context) ([]Rule, error) {
 	var out []Rule
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		found, err := retried("rules", func() ([]netlink.Rule, error) { return k.h.RuleList(family) })
+		found, err := retryDump("rules", func() ([]netlink.Rule, error) { return k.h.RuleList(family) })
 		if err != nil {
 			return nil, err
 		}
@@ -88,11 +90,12 @@ func (k kernel) Rules(_ context.Context) ([]Rule, error) {
 }
 
 func rule(family int, r netlink.Rule) Rule {
-	out := Rule{Priority: r.Priority, Table: r.Table, Family: family, Protocol: int(r.Protocol), IIF: r.IifName, OIF: r.OifName, Mark: r.Mark}
+	out := Rule{Priority: r.Priority, Table: r.Table, Family: family, Protocol: int(r.Protocol),
+		IIF: r.IifName, OIF: r.OifName, Mark: r.Mark}
 	out.From, _ = prefix(r.Src)
 	out.To, _ = prefix(r.Dst)
 	out.Other = r.Invert || r.Tos != 0 || r.TunID != 0 || r.Goto >= 0 || r.Sport != nil || r.Dport != nil || r.IPProto != 0 ||
-		r.UIDRange != nil || r.SuppressPrefixlen >= 0 || r.SuppressIfgroup >= 0 || r.Type > 1
+		r.UIDRange != nil || r.Mask != nil && *r.Mask != math.MaxUint32 || r.SuppressPrefixlen >= 0 || r.SuppressIfgroup >= 0 || r.Type > 1
 	return out
 }
 
@@ -106,7 +109,7 @@ func (k kernel) AddRule(r Rule) error {
 
 func (k kernel) DelRule(r Rule) error {
 	if err := k.h.RuleDel(wantedRule(r)); err != nil {
-		return fmt.Errorf("remove rule %d to table %d: %w", r.Priority, r.Table, err)
+		return fmt.Errorf("remove rule %d from table %d: %w", r.Priority, r.Table, err)
 	}
 	return nil
 }
@@ -115,5 +118,6 @@ func wantedRule(r Rule) *netlink.Rule {
 	out := netlink.NewRule()
 	out.Priority, out.Table, out.Family, out.Protocol = r.Priority, r.Table, r.Family, uint8(r.Protocol)
 	out.Src, out.Dst = ipNet(r.From), ipNet(r.To)
+	out.IifName, out.OifName, out.Mark = r.IIF, r.OIF, r.Mark // a mark without a mask is compared whole (fib_nl2rule)
 	return out
 }

@@ -27,7 +27,7 @@ func (kernel) Sysctl(_ context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	raw, err := os.ReadFile(full)
+	raw, err := readKernelFile(full)
 	if err != nil {
 		return "", fmt.Errorf("read sysctl: %w", err)
 	}

@@ -26,7 +26,7 @@ func Up(ctx context.Context, backend string, f *fabric.Fabric, o site.Options) (
 	}
 	switch backend {
 	case site.Netns:
-		if o.Owner != "" {
+		if o.NetworkManager != "" {
 			return nil, errors.New("hosts of a namespace lab have no network manager: -owner needs -backend vm")
 		}
 		return netns.Up(ctx, dir, f, o)

@@ -12,7 +12,8 @@ var opening = map[hclsyntax.TokenType]bool{
 }
 
 var closing = map[hclsyntax.TokenType][]hclsyntax.TokenType{
-	hclsyntax.TokenCBrace: {hclsyntax.TokenOBrace}, hclsyntax.TokenCBrack: {hclsyntax.TokenOBrack}, hclsyntax.TokenCParen: {hclsyntax.TokenOParen},
+	hclsyntax.TokenCBrace: {hclsyntax.TokenOBrace}, hclsyntax.TokenCBrack: {hclsyntax.TokenOBrack},
+	hclsyntax.TokenCParen: {hclsyntax.TokenOParen},
 	hclsyntax.TokenCQuote: {hclsyntax.TokenOQuote}, hclsyntax.TokenCHeredoc: {hclsyntax.TokenOHeredoc},
 	hclsyntax.TokenTemplateSeqEnd: {hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl},
 }

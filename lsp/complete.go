@@ -67,7 +67,7 @@ func (p *completion) names(c cursor) {
 			if c.attr != nil {
 				insert = a.Name
 			}
-			p.add(completionItem{Label: a.Name, Kind: itemProperty, Detail: bare(a.Takes)}, insert, attributeHelp(&a))
+			p.add(completionItem{Label: a.Name, Kind: itemProperty, Detail: bare(a.Type)}, insert, attributeHelp(&a))
 		}
 	}
 	for _, k := range c.kind.Blocks {
@@ -93,7 +93,7 @@ func (b *body) has(typ string) bool {
 	return false
 }
 
-func snippet(k *config.Kind) string {
+func snippet(k *config.BlockKind) string {
 	if k.Label == "" {
 		return k.Name + " {\n  $0\n}"
 	}
@@ -117,7 +117,7 @@ func (p *completion) value(files []*file, c cursor) {
 	p.from(e.word.start, c.at)
 	if key {
 		for _, part := range a.Parts {
-			p.add(completionItem{Label: part.Name, Kind: itemProperty, Detail: bare(part.Takes)}, part.Name+" = ", attributeHelp(&part))
+			p.add(completionItem{Label: part.Name, Kind: itemProperty, Detail: bare(part.Type)}, part.Name+" = ", attributeHelp(&part))
 		}
 		return
 	}

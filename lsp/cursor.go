@@ -9,10 +9,10 @@ import (
 // cursor describes a position in a file.
 type cursor struct {
 	body  *body
-	kind  *config.Kind // kind of the body; nil: unknown to the language
-	block *block       // the position is in the head of this block
-	attr  *attribute   // the position is in this attribute
-	value bool         // the position is in its value, not in its name
+	kind  *config.BlockKind // kind of the body; nil: unknown to the language
+	block *block            // the position is in the head of this block
+	attr  *attribute        // the position is in this attribute
+	value bool              // the position is in its value, not in its name
 	at    int
 }
 
@@ -45,7 +45,7 @@ func (f *file) cursor(at int) (cursor, bool) {
 }
 
 // kindOf returns the kind of a body.
-func kindOf(b *body) *config.Kind {
+func kindOf(b *body) *config.BlockKind {
 	var path []string
 	for ; b.block != nil; b = b.block.in {
 		path = append(path, b.block.typ)

@@ -120,7 +120,8 @@ func (ds *documents) job(dir string) (job, bool) {
 // uriPath returns the path of a file URI.
 func uriPath(uri string) (string, error) {
 	u, err := url.Parse(uri)
-	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") || strings.Contains(u.Path, "\x00") {
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") ||
+		strings.Contains(u.Path, "\x00") {
 		return "", errors.New("not the URI of a file")
 	}
 	path := u.Path

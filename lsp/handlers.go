@@ -29,7 +29,7 @@ func (s *server) didOpen(p documentParams) (any, *callError) {
 	}
 	d := &document{uri: t.URI, path: path, version: t.Version, text: []byte(t.Text)}
 	s.docs.open[t.URI] = d
-	s.changed(d)
+	s.noteChanged(d)
 	return nil, nil
 }
 
@@ -40,7 +40,7 @@ func (s *server) didChange(p documentParams) (any, *callError) {
 	}
 	d.text = []byte(p.ContentChanges[len(p.ContentChanges)-1].Text)
 	d.version, d.outline = p.TextDocument.Version, nil
-	s.changed(d)
+	s.noteChanged(d)
 	return nil, nil
 }
 
@@ -48,7 +48,7 @@ func (s *server) didChange(p documentParams) (any, *callError) {
 func (s *server) didSave(p documentParams) (any, *callError) {
 	d, fault := s.document(p)
 	if fault == nil {
-		s.changed(d)
+		s.noteChanged(d)
 	}
 	return nil, fault
 }
@@ -57,7 +57,7 @@ func (s *server) didClose(p documentParams) (any, *callError) {
 	d, fault := s.document(p)
 	if fault == nil {
 		delete(s.docs.open, d.uri)
-		s.changed(d)
+		s.noteChanged(d)
 	}
 	return nil, fault
 }

@@ -78,9 +78,9 @@ func definition(files []*file, f *file, at int) (location, bool) {
 }
 
 func attributeHelp(a *config.Attribute) string {
-	out := "**" + a.Name + "**: " + a.Takes + "\n\n" + a.Doc
+	out := "**" + a.Name + "**: " + a.Type + "\n\n" + a.Doc
 	for _, p := range a.Parts {
-		out += "\n- `" + p.Name + "`: " + p.Takes + ". " + p.Doc
+		out += "\n- `" + p.Name + "`: " + p.Type + ". " + p.Doc
 	}
 	switch a.Default {
 	case "":
@@ -94,7 +94,7 @@ func attributeHelp(a *config.Attribute) string {
 	return out
 }
 
-func kindHelp(k *config.Kind) string {
+func kindHelp(k *config.BlockKind) string {
 	out := code(k.Header) + "\n\n" + k.Doc
 	if !k.Many {
 		out += " At most one."

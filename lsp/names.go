@@ -71,7 +71,8 @@ func (s scope) roots() []entry {
 	child := ""
 	for b := s.body; b.block != nil; b = b.block.in {
 		if each := b.attr("for_each"); each != nil && !named(out, "each") {
-			out = append(out, entry{name: "each", kind: itemModule, detail: "each of " + s.file.brief(each.value), doc: "The key and the value of this instance.",
+			out = append(out, entry{name: "each", kind: itemModule, detail: "each of " + s.file.brief(each.value),
+				doc:  "The key and the value of this instance.",
 				file: s.file, at: each.nameSpan, members: plain("each", s.file, each.nameSpan)})
 		}
 		if b.block.typ != "host" {
@@ -79,10 +80,12 @@ func (s scope) roots() []entry {
 			continue
 		}
 		k := b.block
-		out = append(out, entry{name: "self", kind: itemModule, detail: k.head(), doc: "This instance of the host.", file: s.file, at: k.labelSpan,
+		out = append(out, entry{name: "self", kind: itemModule, detail: k.head(), doc: "This instance of the host.",
+			file: s.file, at: k.labelSpan,
 			members: plain("self", s.file, k.labelSpan)})
 		if child != "" && child != "nic" {
-			out = append(out, entry{name: "nic", kind: itemModule, doc: "The NICs of this host.", members: func() []entry { return nics(s.file, b) }, element: anyNIC})
+			out = append(out, entry{name: "nic", kind: itemModule, doc: "The NICs of this host.",
+				members: func() []entry { return nics(s.file, b) }, element: anyNIC})
 		}
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestNeovim lets a real editor open an example: its client, not this room's idea of one, asks and
+// TestNeovim lets a real editor open an example: its client, not this package's idea of one, asks and
 // understands the answers.
 func TestNeovim(t *testing.T) {
 	nvim, err := exec.LookPath("nvim")

@@ -173,8 +173,8 @@ func newChecks() checks {
 	return checks{timer: t, done: make(chan []seen, 1), due: map[string]bool{}, found: map[string]seen{}, told: map[string]string{}}
 }
 
-// changed records that a document has changed.
-func (s *server) changed(d *document) {
+// noteChanged records that a document has noteChanged.
+func (s *server) noteChanged(d *document) {
 	if d.isFabric() {
 		s.checks.due[filepath.Dir(d.path)] = true
 		s.checks.timer.Reset(pause)

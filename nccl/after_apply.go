@@ -10,14 +10,15 @@ import (
 )
 
 // AfterApply returns the snapshot as it will be after an apply, as far as NCCL's settings depend on it:
-// declared Soft-RoCE devices exist, devices in gone do not, ports are up or down as their NICs declare, and
-// GID tables contain the declared addresses. It ignores unplugged cables, because the settings must be
+// declared Soft-RoCE devices exist, devices in gone do not, NICs and their ports are up or down as declared,
+// and have the declared addresses and their GIDs. It ignores unplugged cables, because the settings must be
 // right once the cable is plugged in again. Apart from such ports, a host that matches its declaration
 // yields the snapshot itself.
 func AfterApply(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Snapshot {
 	out := *snap
 	out.RDMA = slices.DeleteFunc(slices.Clone(snap.RDMA), func(d facts.RDMADevice) bool {
-		return slices.Contains(gone, d.Name) || slices.ContainsFunc(h.RXE, func(x *fabric.RXE) bool { return x.Name == d.Name && d.Netdev != below(h, x, snap) })
+		return slices.Contains(gone, d.Name) || slices.ContainsFunc(h.RXE,
+			func(x *fabric.RXE) bool { return x.Name == d.Name && d.Netdev != below(h, x, snap) })
 	})
 	for _, x := range h.RXE {
 		on := below(h, x, snap)
@@ -26,13 +27,18 @@ func AfterApply(h *fabric.Host, snap *facts.Snapshot, gone ...string) *facts.Sna
 		}
 		// Soft-RoCE has only RoCE v2. The first slot holds the default GID.
 		first := facts.GID{Addr: netip.MustParseAddr("fe80::1"), Version: 2, Netdev: on}
-		out.RDMA = append(out.RDMA, facts.RDMADevice{Name: x.Name, Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: on, Driver: "rxe", Virtual: true, GIDs: []facts.GID{first}})
+		out.RDMA = append(out.RDMA, facts.RDMADevice{Name: x.Name, Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: on,
+			Driver: "rxe", Virtual: true, GIDs: []facts.GID{first}})
 	}
+	out.Links, out.Addrs = slices.Clone(snap.Links), slices.Clone(snap.Addrs)
 	for _, n := range h.NICs {
-		l := Netdev(snap, n)
-		for i := range out.RDMA {
-			if l != nil && out.RDMA[i].Netdev == l.Name {
-				out.RDMA[i] = portAfterApply(out.RDMA[i], n, l)
+		if l := Netdev(&out, n); l != nil {
+			l.Up, l.OperState = n.Up, "up"
+			if n.AddressesSet {
+				out.Addrs = addressesAfterApply(out.Addrs, n, l.Index)
+			}
+			for _, d := range out.RDMAOn(l.Name) {
+				*d = portAfterApply(*d, n, l)
 			}
 		}
 	}
@@ -63,9 +69,20 @@ func below(h *fabric.Host, x *fabric.RXE, snap *facts.Snapshot) string {
 	return ""
 }
 
+// addressesAfterApply returns the host's addresses once the NIC has exactly its declared ones, besides link-local ones.
+func addressesAfterApply(all []host.Addr, n *fabric.NIC, index int) []host.Addr {
+	all = slices.DeleteFunc(all, func(a host.Addr) bool { return a.Index == index && !a.Prefix.Addr().IsLinkLocalUnicast() })
+	for _, p := range n.Addresses {
+		all = append(all, host.Addr{Index: index, Prefix: p})
+	}
+	return all
+}
+
 func portAfterApply(d facts.RDMADevice, n *fabric.NIC, l *host.Link) facts.RDMADevice {
-	d.State = "ACTIVE"
-	if !n.Up {
+	switch {
+	case n.Up: // a VLAN can be up only if the NIC below it is
+		d.State = "ACTIVE"
+	case d.Netdev == l.Name:
 		d.State = "DOWN"
 	}
 	if n.AddressesSet && d.LinkLayer == "Ethernet" {
@@ -95,14 +112,15 @@ func gidsAfterApply(d facts.RDMADevice, n *fabric.NIC, l *host.Link) (out []fact
 	}
 	slot := len(versions)
 	for _, p := range n.Addresses {
-		if slices.ContainsFunc(out, func(g facts.GID) bool { return g.Addr.Unmap() == p.Addr() }) {
+		if slices.ContainsFunc(out, func(g facts.GID) bool { return g.Addr.Unmap() == p.Addr() && g.Of(l.Name) }) {
 			continue
 		}
 		for version := 1; version <= 2; version++ {
 			for ; taken[slot]; slot++ {
 			}
 			if versions[version] {
-				out, taken[slot] = append(out, facts.GID{Index: slot, Addr: netip.AddrFrom16(p.Addr().As16()), Version: version, Netdev: l.Name}), true
+				out, taken[slot] = append(out, facts.GID{Index: slot, Addr: netip.AddrFrom16(p.Addr().As16()), Version: version,
+					Netdev: l.Name}), true
 			}
 		}
 	}

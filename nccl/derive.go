@@ -65,7 +65,7 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Prob
 		out = append(out, s)
 	}
 	shape, more := layout(f, h, ports, at)
-	rdma := usesRDMA(out)
+	rdma := UsesRDMA(out)
 	for _, s := range shape {
 		if rdma || s.Name == "NCCL_CROSS_NIC" { // the only one that also applies to sockets
 			out = append(out, s)
@@ -73,13 +73,14 @@ func Derive(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Env, []Prob
 	}
 	if rdma {
 		all = append(all, problems("", more)...)
+		all = append(all, problems("", crosses(f, h, out))...)
 	}
 	out = declared(out, f, h)
 	return out, slices.Concat(all, problems(SocketInterface, wrong), problems("", unread(f, h, at)))
 }
 
-// usesRDMA reports whether the settings leave RDMA enabled.
-func usesRDMA(e Env) bool {
+// UsesRDMA reports whether the settings leave RDMA enabled.
+func UsesRDMA(e Env) bool {
 	v, _ := e.Get("NCCL_IB_DISABLE")
 	return env.ParseNumber(v).Value == 0
 }
@@ -126,7 +127,9 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (
 			if p.several {
 				name = fmt.Sprintf("%s:%d", p.HCA, p.Number)
 			}
-			hcas, used = append(hcas, name), append(used, p)
+			if !slices.Contains(hcas, name) {
+				hcas, used = append(hcas, name), append(used, p)
+			}
 			if p.Wrong != "" {
 				all = append(all, Problem{WrongGID, p.NIC, fmt.Sprintf("%s (%s): %s", p.NIC, p.HCA, p.Wrong)})
 			}
@@ -140,7 +143,8 @@ func transport(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (
 	if len(hcas) == 0 {
 		return Env{{"NCCL_IB_DISABLE", "1", "no usable RDMA device on the fabric's NICs: NCCL uses sockets"}}, all
 	}
-	out := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","), "the fabric's NICs by exact name: without =, mlx5_1 would also match mlx5_10"}}
+	out := Env{{"NCCL_IB_HCA", "=" + strings.Join(hcas, ","),
+		"the fabric's NICs by exact name: without =, mlx5_1 would also match mlx5_10"}}
 	gid, wrong := gidSettings(used, at)
 	return append(out, gid...), append(all, problems("", wrong)...)
 }
@@ -150,7 +154,11 @@ func declared(out Env, f *fabric.Fabric, h *fabric.Host) Env {
 	merged := f.NCCLOf(h).Env
 	for i := range out {
 		if v, ok := merged[out[i].Name]; ok {
-			out[i].Value, out[i].Reason = v, "declared in nccl.env, instead of "+out[i].Value
+			instead := ""
+			if out[i].Value != v {
+				instead = ", instead of " + out[i].Value
+			}
+			out[i].Value, out[i].Reason = v, "declared in nccl.env"+instead
 			delete(merged, out[i].Name)
 		}
 	}

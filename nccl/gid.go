@@ -15,13 +15,14 @@ import (
 var choosesGID = env.Version{Major: 2, Minor: 21, Patch: 5}
 
 // narrow sets an address range on the ports if NCCL would otherwise choose a GID that is not a declared
-// address, because a NIC also has addresses that the files do not declare. NCCL takes one range for all
-// devices. The range of the whole fabric is tried first, because it is the same on all hosts.
+// address, because a NIC also has addresses that the files do not declare, or that is of another netdev on
+// the same port, such as the NIC below a VLAN. NCCL takes one range for all devices. The range of the whole
+// fabric is tried first, because it is the same on all hosts. A range in nccl.env stays as it is.
 func narrow(f *fabric.Fabric, ports []Port) {
 	var free []*Port
 	astray := false
 	for i := range ports {
-		if p := &ports[i]; p.HCA != "" && p.Pin == nil && len(p.gids) > 0 && len(p.declared) > 0 {
+		if p := &ports[i]; p.HCA != "" && p.Pin == nil && len(p.gids) > 0 {
 			free = append(free, p)
 			astray = astray || !p.right(p.Select)
 		}
@@ -30,7 +31,7 @@ func narrow(f *fabric.Fabric, ports []Port) {
 		return
 	}
 	for _, r := range []netip.Prefix{around(fabricAddresses(f, free[0].Select.IPv6)), around(portAddresses(free))} {
-		fits := r.IsValid() && r.Bits() > 0
+		fits := r.IsValid() && r.Bits() > 0 && !free[0].ranged
 		for _, p := range free {
 			s := p.Select
 			s.Range = r
@@ -41,30 +42,43 @@ func narrow(f *fabric.Fabric, ports []Port) {
 		}
 		for _, p := range free {
 			p.Select.Range = r
-			p.GID, p.Wrong = predict(p.gids, p.Select)
+			p.GID, p.Wrong = PredictGID(p.gids, p.Select)
 		}
 		return
 	}
 	for _, p := range free {
 		if p.Wrong == "" && !p.right(p.Select) {
-			p.Wrong = fmt.Sprintf("NCCL would use GID %d, which is %s and not a declared address, and no one address range excludes it: remove that address from %s", p.GID, address(p.gids, p.GID), p.Netdev)
+			g := slot(p.gids, p.GID)
+			is, not, on := g.Addr.Unmap().String(), "a declared address", p.Netdev
+			if !g.Of(p.Netdev) {
+				is, not, on = is+" of "+g.Netdev, "an address of "+p.Netdev, g.Netdev
+			}
+			p.Wrong = fmt.Sprintf("NCCL would use GID %d, which is %s and not %s, and no one address range excludes it: remove that "+
+				"address from %s", p.GID, is, not, on)
+			if p.ranged {
+				p.Wrong = fmt.Sprintf("NCCL would use GID %d, which is %s and not %s: remove NCCL_IB_ADDR_RANGE from nccl.env, or "+
+					"correct it", p.GID, is, not)
+			}
 		}
 	}
 }
 
-// right reports whether NCCL would choose a declared address.
-func (p *Port) right(s Selection) bool {
-	index, wrong := predict(p.gids, s)
-	return wrong == "" && slices.Contains(p.declared, address(p.gids, index))
+// right reports whether NCCL would choose an address of the NIC's own netdev, and a declared one if the
+// files declare any.
+func (p *Port) right(s GIDSelection) bool {
+	index, wrong := PredictGID(p.gids, s)
+	g := slot(p.gids, index)
+	return wrong == "" && g.Of(p.Netdev) && (len(p.own) == 0 || slices.Contains(p.own, g.Addr.Unmap()))
 }
 
-func address(gids []facts.GID, index int) netip.Addr {
+// slot returns the GID of that index; an empty one if there is none.
+func slot(gids []facts.GID, index int) facts.GID {
 	for _, g := range gids {
 		if g.Index == index {
-			return g.Addr.Unmap()
+			return g
 		}
 	}
-	return netip.Addr{}
+	return facts.GID{Index: index}
 }
 
 // fabricAddresses returns the addresses of all NICs that carry collectives.
@@ -79,7 +93,7 @@ func fabricAddresses(f *fabric.Fabric, ipv6 bool) (out []netip.Addr) {
 
 func portAddresses(ports []*Port) (out []netip.Addr) {
 	for _, p := range ports {
-		out = append(out, p.declared...)
+		out = append(out, p.own...)
 	}
 	return out
 }
@@ -108,13 +122,16 @@ func gidSettings(ports []Port, at env.Version) (out Env, problems []string) {
 	first := ports[0]
 	for _, p := range ports[1:] {
 		if p.Select.IPv6 != first.Select.IPv6 {
-			problems = append(problems, fmt.Sprintf("%s and %s need GIDs of different address families, but NCCL uses one family for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s need GIDs of different address families, but NCCL uses one family for "+
+				"all devices", first.NIC, p.NIC))
 		}
 		if p.Select.version() != first.Select.version() {
-			problems = append(problems, fmt.Sprintf("%s and %s need different RoCE versions, but NCCL uses one version for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s need different RoCE versions, but NCCL uses one version for all devices",
+				first.NIC, p.NIC))
 		}
 		if (p.Pin == nil) != (first.Pin == nil) || p.Pin != nil && *p.Pin != *first.Pin {
-			problems = append(problems, fmt.Sprintf("%s and %s pin different GID indexes, but NCCL uses one index for all devices", first.NIC, p.NIC))
+			problems = append(problems, fmt.Sprintf("%s and %s pin different GID indexes, but NCCL uses one index for all devices",
+				first.NIC, p.NIC))
 		}
 	}
 	if first.Pin != nil {
@@ -123,10 +140,12 @@ func gidSettings(ports []Port, at env.Version) (out Env, problems []string) {
 	if at.Known() && at.Before(choosesGID) && len(first.gids) > 0 {
 		for _, p := range ports[1:] {
 			if p.GID != first.GID {
-				problems = append(problems, fmt.Sprintf("NCCL %s uses one GID index for all devices, but %s needs %d and %s needs %d: upgrade to %s or later, which chooses per device", at, first.NIC, first.GID, p.NIC, p.GID, choosesGID))
+				problems = append(problems, fmt.Sprintf("NCCL %s uses one GID index for all devices, but %s needs %d and %s needs %d: "+
+					"upgrade to %s or later, which chooses per device", at, first.NIC, first.GID, p.NIC, p.GID, choosesGID))
 			}
 		}
-		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(first.GID), fmt.Sprintf("NCCL %s would use index 0; %s and later choose by address", at, choosesGID)}}, problems
+		return Env{{"NCCL_IB_GID_INDEX", strconv.Itoa(first.GID),
+			fmt.Sprintf("NCCL %s would use index 0; %s and later choose by address", at, choosesGID)}}, problems
 	}
 	if first.Select.IPv6 {
 		out = append(out, Setting{"NCCL_IB_ADDR_FAMILY", "AF_INET6", "gid.family = \"ipv6\" is declared; NCCL's default is IPv4"})
@@ -134,8 +153,9 @@ func gidSettings(ports []Port, at env.Version) (out Env, problems []string) {
 	if first.Select.version() == 1 {
 		out = append(out, Setting{"NCCL_IB_ROCE_VERSION_NUM", "1", "gid.version = 1 is declared; NCCL's default is RoCE v2"})
 	}
-	if r := first.Select.Range; r.IsValid() {
-		out = append(out, Setting{"NCCL_IB_ADDR_RANGE", r.String(), "a NIC also has other addresses, and this range contains only the declared ones"})
+	if r := first.Select.Range; r.IsValid() && !first.ranged {
+		out = append(out, Setting{"NCCL_IB_ADDR_RANGE", r.String(),
+			"an RDMA port also has other addresses, and this range contains only the declared ones"})
 	}
 	return out, problems
 }

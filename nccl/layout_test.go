@@ -19,9 +19,10 @@ func machine(name string, nics ...string) (*fabric.Host, *facts.Snapshot) {
 		netdev, cidr, _ := strings.Cut(line, " ")
 		p := netip.MustParsePrefix(cidr)
 		h.NICs = append(h.NICs, &fabric.NIC{Name: "rail" + fmt.Sprint(i), Host: name, Netdev: netdev, Addresses: []netip.Prefix{p}, AddressesSet: true})
-		s.Links = append(s.Links, host.Link{Index: i + 2, Name: netdev, Driver: "mlx5_core", MAC: fmt.Sprintf("02:00:00:00:00:1%d", i), PCI: fmt.Sprintf("000%d:01:00.0", i)})
+		s.Links = append(s.Links, host.Link{Index: i + 2, Name: netdev, Up: true, Driver: "mlx5_core", MAC: fmt.Sprintf("02:00:00:00:00:1%d", i), PCI: fmt.Sprintf("000%d:01:00.0", i)})
+		s.Addrs = append(s.Addrs, host.Addr{Index: i + 2, Prefix: p})
 		s.RDMA = append(s.RDMA, facts.RDMADevice{Name: "mlx5_" + fmt.Sprint(i), Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: netdev,
-			GIDs: table("fe80::1 v1", "fe80::1 v2", p.Addr().String()+" v1", p.Addr().String()+" v2")})
+			GIDs: tableOf(netdev, "fe80::1 v1", "fe80::1 v2", p.Addr().String()+" v1", p.Addr().String()+" v2")})
 	}
 	return h, s
 }
@@ -122,7 +123,7 @@ func TestRailsStayApart(t *testing.T) {
 func TestAForeignAddressIsKeptOutByARange(t *testing.T) {
 	a, snap := machine("a", "eth0 10.1.0.1/24", "eth1 10.1.1.1/24")
 	f := &fabric.Fabric{Hosts: []*fabric.Host{a}, Networks: []*fabric.Network{{Name: "w", Role: "training", Members: []fabric.NICRef{{Host: "a", NIC: "rail0"}, {Host: "a", NIC: "rail1"}}}}}
-	snap.RDMA[1].GIDs = table("fe80::1 v1", "fe80::1 v2", "172.17.0.1 v1", "172.17.0.1 v2", "10.1.1.1 v1", "10.1.1.1 v2")
+	snap.RDMA[1].GIDs = tableOf("eth1", "fe80::1 v1", "fe80::1 v2", "172.17.0.1 v1", "172.17.0.1 v2", "10.1.1.1 v1", "10.1.1.1 v2")
 	env, problems := Derive(f, a, snap)
 	if v, _ := env.Get("NCCL_IB_ADDR_RANGE"); v != "10.1.0.0/23" || len(problems) > 0 {
 		t.Fatalf("%s %q", v, problems)
@@ -130,7 +131,7 @@ func TestAForeignAddressIsKeptOutByARange(t *testing.T) {
 	if p := Ports(f, a, snap); p[1].GID != 5 {
 		t.Fatalf("%+v", p[1])
 	}
-	snap.RDMA[1].GIDs = table("fe80::1 v1", "fe80::1 v2", "10.1.1.7 v1", "10.1.1.7 v2", "10.1.1.1 v1", "10.1.1.1 v2")
+	snap.RDMA[1].GIDs = tableOf("eth1", "fe80::1 v1", "fe80::1 v2", "10.1.1.7 v1", "10.1.1.7 v2", "10.1.1.1 v1", "10.1.1.1 v2")
 	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "no one address range") {
 		t.Fatalf("%q", problems)
 	}
@@ -173,5 +174,190 @@ func TestARailThatIsNotItsGPUsNearestIsNamed(t *testing.T) {
 	}
 	if got := Misplaced(topology, []string{"mlx5_0", "mlx5_1"}); len(got) != 2 || !strings.Contains(got[0], "rail 0 (mlx5_0) is SYS from GPU0, whose nearest NIC is mlx5_1 (PIX)") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTheBootstrapInterfaceMustRun: NCCL counts what is running (IFF_RUNNING), not only up, and takes any address.
+func TestTheBootstrapInterfaceMustRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		state string
+		up    bool
+		carry bool // there is a carrier
+		addrs []string
+		wrong string
+	}{
+		"running":                  {"up", true, true, []string{"10.0.0.1/30"}, ""},
+		"a driver without a state": {"unknown", true, true, []string{"10.0.0.1/30"}, ""},
+		"down":                     {"down", false, false, []string{"10.0.0.1/30"}, "which is down"},
+		"no carrier":               {"down", true, false, []string{"10.0.0.1/30"}, "which has no carrier: NCCL 2.28.3 and later do not start, and earlier versions cannot connect"},
+		"its VLAN's NIC is down":   {"lower-layer-down", true, false, []string{"10.0.0.1/30"}, "has no carrier"},
+		"802.1X has not answered":  {"dormant", true, true, []string{"10.0.0.1/30"}, "has no carrier"},
+		"the state follows late":   {"down", true, true, []string{"10.0.0.1/30"}, ""},
+		"fe80 alone":               {"up", true, true, []string{"fe80::1/64"}, "only a link-local address: NCCL starts, but other hosts cannot connect to it"},
+		"no address":               {"up", true, true, nil, "has no address: NCCL will not start"},
+	} {
+		for _, declared := range []fabric.Netdev{"", "eth0"} {
+			a, snap := machine("a", "eth0 10.0.0.1/30")
+			f := &fabric.Fabric{Hosts: []*fabric.Host{a}, Links: []*fabric.Link{cable("l", "", "a.rail0", "bb.rail0")}, NCCL: fabric.NCCL{SocketIfname: declared}}
+			snap.Links[1].Up, snap.Links[1].Carrier, snap.Links[1].OperState, snap.Addrs = c.up, c.carry, c.state, nil
+			for _, p := range c.addrs {
+				snap.Addrs = append(snap.Addrs, host.Addr{Index: 2, Prefix: netip.MustParsePrefix(p)})
+			}
+			_, problems := Derive(f, a, snap)
+			if (len(problems) > 0) != (c.wrong != "") || c.wrong != "" && (problems[0].Of != SocketInterface || !strings.Contains(problems[0].Text, c.wrong)) {
+				t.Errorf("%s: %q", name, problems)
+			}
+			// What an apply makes is not a problem of its plan, and neither is an unplugged cable.
+			a.NICs[0].Up = true
+			if _, problems := Derive(f, a, AfterApply(a, snap)); len(problems) > 0 {
+				t.Errorf("%s, after apply: %q", name, problems)
+			}
+		}
+	}
+}
+
+// joinedAs is two hosts with two NICs each; pairs are "a's NIC, b's NIC", on cables or on networks.
+func joinedAs(networks bool, pairs ...[2]int) (*fabric.Fabric, *fabric.Host, *facts.Snapshot) {
+	a, snap := machine("a", "eth0 10.0.0.1/30", "eth1 10.0.0.5/30")
+	b, _ := machine("bb", "eth0 10.0.0.6/30", "eth1 10.0.0.2/30")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b}}
+	for i, p := range pairs {
+		ends := []fabric.NICRef{{Host: "a", NIC: fmt.Sprint("rail", p[0])}, {Host: "bb", NIC: fmt.Sprint("rail", p[1])}}
+		if networks {
+			f.Networks = append(f.Networks, &fabric.Network{Name: fmt.Sprint("w", i), Role: "training", Members: ends})
+		} else {
+			f.Links = append(f.Links, &fabric.Link{Name: fmt.Sprint("l", i), Role: "training", Endpoints: ends})
+		}
+	}
+	return f, a, snap
+}
+
+// TestCrossedCablesAndRailsChooseNICsBySubnet: NCCL connects the first NIC of a host to the first of the next, whatever is
+// cabled to it.
+func TestCrossedCablesAndRailsChooseNICsBySubnet(t *testing.T) {
+	const bySubnet = " IB_MERGE_NICS=0 NET_PLUGIN=none IB_SUBNET_AWARE_ROUTING=1 IB_SUBNET_PREFIX_LEN=30 CROSS_NIC=0"
+	for name, networks := range map[string]bool{"cables": false, "rails": true} {
+		f, a, snap := joinedAs(networks, [2]int{0, 0}, [2]int{1, 1})
+		if env, problems := Derive(f, a, snap); strings.Contains(said(env), "SUBNET") || len(problems) > 0 {
+			t.Errorf("straight %s: %s %q", name, said(env), problems)
+		}
+		f, a, snap = joinedAs(networks, [2]int{0, 1}, [2]int{1, 0})
+		env, problems := Derive(f, a, snap)
+		if got := said(env); !strings.HasSuffix(got, bySubnet) || len(problems) > 0 {
+			t.Errorf("crossed %s: %s %q", name, got, problems)
+		}
+		// The other host gets the same: NCCL compares the subnets on both.
+		_, b := machine("bb", "eth0 10.0.0.6/30", "eth1 10.0.0.2/30")
+		if env, problems := Derive(f, f.Hosts[1], b); !strings.HasSuffix(said(env), bySubnet) || len(problems) > 0 {
+			t.Errorf("crossed %s, other end: %s %q", name, said(env), problems)
+		}
+		f.NCCL.Version = "2.27.5"
+		if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "swap the cables or rails at one end, or install 2.30.7 or later") {
+			t.Errorf("crossed %s: %q", name, problems)
+		}
+		// Merged halves of a port would be joined crosswise, too.
+		for _, l := range f.Links {
+			l.PortGroup = "qsfp0"
+		}
+		if env, _ := Derive(f, a, snap); strings.Contains(said(env), "FORCE_MERGE") {
+			t.Errorf("crossed %s: %s", name, said(env))
+		}
+	}
+}
+
+func TestTheOrderOfNICsIsThatOfTheirPCIAddresses(t *testing.T) {
+	f, a, snap := joinedAs(false, [2]int{0, 1}, [2]int{1, 0})
+	b := f.Hosts[1]
+	b.NICs[0].Netdev, b.NICs[1].Netdev = "eth10", "eth2" // 2 comes before 10
+	if env, problems := Derive(f, a, snap); strings.Contains(said(env), "SUBNET") || len(problems) > 0 {
+		t.Errorf("%s %q", said(env), problems)
+	}
+	for i, n := range b.NICs {
+		n.Netdev, n.Match.PCI = "", []string{"0000:09:00.0", "0000:1a:00.0"}[i] // hexadecimal
+	}
+	if env, _ := Derive(f, a, snap); !strings.Contains(said(env), "SUBNET") {
+		t.Error(said(env))
+	}
+	// verify has both hosts' facts.
+	f, a, snap = joinedAs(false, [2]int{0, 0}, [2]int{1, 1})
+	_, other := machine("bb", "eth0 10.0.0.6/30", "eth1 10.0.0.2/30")
+	snaps := map[string]*facts.Snapshot{"a": snap, "bb": other}
+	if got := Miswired(f, a, snaps); got != nil {
+		t.Errorf("%q", got)
+	}
+	other.Links[1].PCI, other.Links[2].PCI = other.Links[2].PCI, other.Links[1].PCI
+	if got := Miswired(f, a, snaps); len(got) != 1 || !strings.Contains(got[0], "the NICs of a and bb are joined in another order") {
+		t.Errorf("%q", got)
+	}
+	delete(snaps, "bb") // not reached: nothing is known
+	if got := Miswired(f, a, snaps); got != nil {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestARailOfOneHostAloneIsNamed: without a route between rails, NCCL must find each rail on every host.
+func TestARailOfOneHostAloneIsNamed(t *testing.T) {
+	f, a, snap := joinedAs(true, [2]int{0, 0})
+	f.Networks = append(f.Networks, &fabric.Network{Name: "w1", Role: "training", Members: []fabric.NICRef{{Host: "a", NIC: "rail1"}, {Host: "ccc", NIC: "rail0"}}})
+	f.Hosts[1].NICs = f.Hosts[1].NICs[:1]
+	_, problems := Derive(f, a, snap)
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, "a.rail1 reaches no NIC of bb, but NCCL may use any NIC of a host for any other host") {
+		t.Fatalf("%q", problems)
+	}
+	a.Policy = []*fabric.PolicyRoute{{NIC: a.NICs[1].Ref(), Routes: []fabric.Route{{To: netip.MustParsePrefix("10.0.0.0/8")}}}}
+	if _, problems := Derive(f, a, snap); len(problems) != 0 {
+		t.Errorf("with a route: %q", problems)
+	}
+	a.Policy, a.Routes = nil, []*fabric.MainRoute{{NIC: a.NICs[1].Ref(), Route: fabric.Route{To: netip.MustParsePrefix("10.0.0.0/24")}}}
+	if _, problems := Derive(f, a, snap); len(problems) != 0 {
+		t.Errorf("with a route of the main table: %q", problems)
+	}
+	a.Routes = nil
+	f.NCCL.HCA = []fabric.NICRef{a.NICs[0].Ref(), f.Hosts[1].NICs[0].Ref()}
+	if _, problems := Derive(f, a, snap); len(problems) != 0 {
+		t.Errorf("with the common rail alone: %q", problems)
+	}
+}
+
+// TestAMergedPortWithOneHalfDownIsNamed: NCCL ends with invalid usage, and plans for both halves go on naming them.
+func TestAMergedPortWithOneHalfDownIsNamed(t *testing.T) {
+	a, snap := machine("a", "eth0 10.0.0.0/31", "eth1 10.0.1.0/31")
+	b, _ := machine("bb", "eth0 10.0.0.1/31", "eth1 10.0.1.1/31")
+	f := &fabric.Fabric{Hosts: []*fabric.Host{a, b}, Links: []*fabric.Link{cable("l", "qsfp0", "a.rail0", "bb.rail0"), cable("u", "qsfp0", "a.rail1", "bb.rail1")}}
+	a.NICs[0].Up, a.NICs[1].Up = true, true
+	snap.RDMA[1].State = "DOWN"
+	_, problems := Derive(f, a, snap)
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, "RDMA device mlx5_1 on eth1 is DOWN, and port group qsfp0 has another half that is active") || !strings.Contains(problems[0].Text, "invalid usage instead of running at half speed") {
+		t.Errorf("%q", problems)
+	}
+	env, problems := Derive(f, a, AfterApply(a, snap))
+	if v, _ := env.Get("NCCL_NET_FORCE_MERGE"); v != "mlx5_0,mlx5_1" || len(problems) > 0 {
+		t.Errorf("%s %q", v, problems)
+	}
+	snap.RDMA[0].State = "DOWN" // the cable is out: the job uses sockets or ends, whatever is merged
+	if _, problems := Derive(f, a, snap); len(problems) > 0 {
+		t.Errorf("%q", problems)
+	}
+	snap.RDMA[0].State = "ACTIVE"
+	snap.NCCL = []facts.Library{{Version: "2.22.3"}} // it does not merge them, and uses the one that is active
+	if _, problems := Derive(f, a, snap); len(problems) > 0 {
+		t.Errorf("%q", problems)
+	}
+}
+
+func TestADeclaredCrossNICIsHeldAgainstTheRails(t *testing.T) {
+	f, a, snap := joinedAs(true, [2]int{0, 0}, [2]int{1, 1})
+	f.NCCL.Env = map[string]string{"NCCL_CROSS_NIC": "2"}
+	if _, problems := Derive(f, a, snap); len(problems) != 1 || !strings.Contains(problems[0].Text, "nccl.env sets NCCL_CROSS_NIC = 2, with which NCCL may connect a.rail0 to bb.rail1, but nothing joins them") {
+		t.Errorf("%q", problems)
+	}
+	f.Networks[0].Members = append(f.Networks[0].Members, f.Networks[1].Members...) // one switch
+	if _, problems := Derive(f, a, snap); len(problems) != 0 {
+		t.Errorf("%q", problems)
+	}
+	f, a, snap = joinedAs(false, [2]int{0, 1}, [2]int{1, 0})
+	f.NCCL.Env = map[string]string{"NCCL_CROSS_NIC": "1"}
+	if _, problems := Derive(f, a, snap); len(problems) != 0 {
+		t.Errorf("chosen by subnet: %q", problems)
 	}
 }

@@ -3,8 +3,10 @@ package nccl
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
@@ -14,25 +16,48 @@ import (
 // only one neighbour, so NCCL must choose the NIC by the peer's subnet (ncclIbFindDevBySubnet in
 // src/transport/net_ib/connect.cc).
 func directMesh(f *fabric.Fabric, h *fabric.Host, at env.Version) (out Env, problems []string) {
-	if at.Known() && at.Before(routesBySubnet) {
-		problems = append(problems, fmt.Sprintf("direct cables to several hosts need NCCL %s or later, which can choose the NIC by the peer's subnet; this host has %s", routesBySubnet, at))
+	if at.Known() && at.Before(routesBySubnet()) {
+		problems = append(problems, fmt.Sprintf("direct cables to several hosts need NCCL %s or later, which can choose the NIC by the "+
+			"peer's subnet; this host has %s", routesBySubnet(), at))
 	}
 	for _, peer := range uncabled(f, h.Name) {
-		problems = append(problems, fmt.Sprintf("no cable connects %s and %s: any two hosts can become neighbours in NCCL's rings and trees, and RDMA cannot be forwarded by a third host", h.Name, peer))
+		problems = append(problems, fmt.Sprintf("no cable connects %s and %s: any two hosts can become neighbours in NCCL's rings and "+
+			"trees, and RDMA cannot be forwarded by a third host", h.Name, peer))
 	}
+	out, wrong := bySubnet(f, "each NIC is cabled to a different neighbour")
+	return out, append(problems, wrong...)
+}
+
+// crossedOrder returns the settings for hosts whose NICs are joined in another order than that of their PCI addresses, such
+// as two hosts with crossed cables. Only the choice by subnet connects the right ones.
+func crossedOrder(f *fabric.Fabric, h *fabric.Host, peers []string, at env.Version) (out Env, problems []string) {
+	if at.Known() && at.Before(routesBySubnet()) {
+		problems = append(problems, fmt.Sprintf("the NICs of %s are joined to those of %s in another order, but NCCL %s connects them "+
+			"in order, first to first: swap the cables or rails at one end, or install %s or later, which can choose the NIC by the "+
+			"peer's subnet",
+			h.Name, strings.Join(peers, ", "), at, routesBySubnet()))
+	}
+	out, wrong := bySubnet(f, fmt.Sprintf("the NICs are joined to those of %s in another order (NCCL before %s ignores this: then swap "+
+		"the cables or rails at one end)", strings.Join(peers, ", "), routesBySubnet()))
+	return out, append(problems, wrong...)
+}
+
+// bySubnet returns the settings under which NCCL uses the NIC in the peer's subnet.
+func bySubnet(f *fabric.Fabric, why string) (out Env, problems []string) {
 	out = Env{
-		{"NCCL_IB_MERGE_NICS", "0", "each NIC is cabled to a different neighbour and must not be merged with another"},
+		{"NCCL_IB_MERGE_NICS", "0", why + ": it must not be merged with another"},
 		{"NCCL_NET_PLUGIN", "none", "only NCCL's own transport can choose a NIC by subnet, plugins cannot"},
-		{"NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each NIC is cabled to a different neighbour: NCCL must use the one in the peer's subnet"},
+		{"NCCL_IB_SUBNET_AWARE_ROUTING", "1", why + ": NCCL must use the NIC in the peer's subnet"},
 	}
 	bits, problem := prefixLength(f)
 	if problem != "" {
-		return out, append(problems, problem)
+		return out, []string{problem}
 	}
 	if bits > 0 && bits != 24 { // NCCL's default
-		out = append(out, Setting{"NCCL_IB_SUBNET_PREFIX_LEN", strconv.Itoa(bits), "the prefix length of the cables' subnets; NCCL's default is 24"})
+		out = append(out, Setting{"NCCL_IB_SUBNET_PREFIX_LEN", strconv.Itoa(bits),
+			"the prefix length of the subnets; NCCL's default is 24"})
 	}
-	return out, problems
+	return out, nil
 }
 
 // uncabled returns the hosts with training cables that have no cable to this host.
@@ -54,49 +79,54 @@ func uncabled(f *fabric.Fabric, host string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// prefixLength returns one prefix length that distinguishes the IPv4 subnets of all cables; 0: no IPv4.
-func prefixLength(f *fabric.Fabric) (bits int, problem string) {
-	seen := map[string]string{} // subnet -> link
-	for _, l := range f.Links {
-		for _, p := range ipv4Subnets(f, l) {
-			if bits == 0 || p < bits {
-				bits = p
-			}
-		}
-	}
-	for _, l := range f.Links {
-		for _, r := range l.Endpoints {
-			n := f.NIC(r)
-			if n == nil || l.Role != training {
-				continue
-			}
-			for _, a := range ofFamily(n, false) {
-				p, err := a.Prefix(bits)
-				if err != nil {
-					continue
-				}
-				if other, ok := seen[p.String()]; ok && other != l.Name {
-					return 0, fmt.Sprintf("links %s and %s are both in %s: NCCL compares one prefix length for all cables, so use subnets of the same length, or subnets that differ in their first bits", other, l.Name, p)
-				}
-				seen[p.String()] = l.Name
-			}
-		}
-	}
-	return bits, ""
+// segment is a cable or a network for collectives.
+type segment struct {
+	name string
+	nics []fabric.NICRef
 }
 
-// ipv4Subnets returns the prefix lengths of the IPv4 addresses at both ends of a training cable.
-func ipv4Subnets(f *fabric.Fabric, l *fabric.Link) (out []int) {
-	for _, r := range l.Endpoints {
-		n := f.NIC(r)
-		if n == nil || l.Role != training {
-			continue
+func segments(f *fabric.Fabric) (out []segment) {
+	for _, l := range f.Links {
+		if l.Role == training {
+			out = append(out, segment{"link " + l.Name, l.Endpoints})
 		}
-		for _, a := range n.Addresses {
-			if a.Addr().Is4() {
-				out = append(out, a.Bits())
-			}
+	}
+	for _, w := range f.Networks {
+		if w.Role == training {
+			out = append(out, segment{"network " + w.Name, w.Members})
 		}
 	}
 	return out
+}
+
+// prefixLength returns one prefix length that distinguishes the IPv4 subnets of all cables and networks; 0: no IPv4.
+func prefixLength(f *fabric.Fabric) (bits int, problem string) {
+	each := func(do func(s segment, p netip.Prefix)) {
+		for _, s := range segments(f) {
+			for _, r := range s.nics {
+				if n := f.NIC(r); n != nil {
+					for _, p := range n.Addresses {
+						if p.Addr().Is4() {
+							do(s, p)
+						}
+					}
+				}
+			}
+		}
+	}
+	each(func(_ segment, p netip.Prefix) {
+		if bits == 0 || p.Bits() < bits {
+			bits = p.Bits()
+		}
+	})
+	seen := map[netip.Prefix]string{} // subnet -> segment
+	each(func(s segment, p netip.Prefix) {
+		p = netip.PrefixFrom(p.Addr(), bits).Masked()
+		if other, ok := seen[p]; ok && other != s.name && problem == "" {
+			problem = fmt.Sprintf("%s and %s are both in %s: NCCL compares one prefix length for all subnets, so use subnets of the "+
+				"same length, or subnets that differ in their first bits", other, s.name, p)
+		}
+		seen[p] = s.name
+	})
+	return bits, problem
 }

@@ -41,7 +41,8 @@ func Misplaced(t facts.Topology, rails []string) (out []string) {
 		if here == "" || len(nearest) == 0 || slices.Contains(nearest, rail) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("rail %d (%s) is %s from %s, whose nearest NIC is %s (%s): NCCL uses the nearest, so the same rank may use different rails on different hosts",
+		out = append(out, fmt.Sprintf("rail %d (%s) is %s from %s, whose nearest NIC is %s (%s): NCCL uses the nearest, so the same "+
+			"rank may use different rails on different hosts",
 			i/each, rail, here, gpu, strings.Join(nearest, ", "), distance))
 	}
 	return out
@@ -60,7 +61,8 @@ func halves(h *fabric.Host, ports []Port, snap *facts.Snapshot) (out []string) {
 		for _, other := range snap.Links {
 			used := slices.ContainsFunc(h.NICs, func(o *fabric.NIC) bool { m := Netdev(snap, o); return m != nil && m.Name == other.Name })
 			if sibling(*l, other) && !used {
-				out = append(out, fmt.Sprintf("%s (%s) is one half of a port, and its other half, %s, is not declared: a job gets half of the port's speed. Declare the other half, or set single = true on %s", n.Name, l.Name, other.Name, n.Name))
+				out = append(out, fmt.Sprintf("%s (%s) is one half of a port, and its other half, %s, is not declared: a job gets half "+
+					"of the port's speed. Declare the other half, or set single = true on %s", n.Name, l.Name, other.Name, n.Name))
 			}
 		}
 	}
@@ -75,5 +77,6 @@ func sibling(a, b host.Link) bool {
 		macA, macB = a.MAC, b.MAC
 	}
 	const block = len("aa:bb:cc:dd:ee:f") // all but the last four bits
-	return okA && okB && domainA != domainB && restA == restB && a.Driver == b.Driver && len(macA) > block && len(macB) > block && macA[:block] == macB[:block]
+	return okA && okB && domainA != domainB && restA == restB && a.Driver == b.Driver && len(macA) > block && len(macB) > block &&
+		macA[:block] == macB[:block]
 }

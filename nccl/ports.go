@@ -20,26 +20,38 @@ type Port struct {
 	Why    string // why there is no HCA
 	GID    int    // predicted or pinned index
 	Pin    *int   // nil: NCCL chooses
-	Select Selection
+	Select GIDSelection
 	Wrong  string // the problem of the predicted or pinned GID; "": none
 
-	gids     []facts.GID  // the GIDs that NCCL chooses from; empty: it does not choose
-	declared []netip.Addr // the addresses that the GID may have; empty: any
-	several  bool         // the device has other ports
+	gids    []facts.GID  // the GIDs that NCCL chooses from, of all netdevs on the port; empty: it does not choose
+	own     []netip.Addr // the addresses that the GID may have; empty: any of Netdev
+	ranged  bool         // nccl.env sets NCCL_IB_ADDR_RANGE
+	several bool         // the device has other ports
+
+	inactive bool // there is a device, but its port is not active
 }
 
 // Ports returns the ports of the NICs that NCCL should use, sorted by name.
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
 	for _, n := range Chosen(f, h) {
-		out = append(out, port(f, h, n, snap))
+		p := port(f, h, n, snap)
+		if i := slices.IndexFunc(out, p.shares); i >= 0 {
+			p.gids, p.Wrong = nil, fmt.Sprintf("%s has the same RDMA port as %s, and NCCL uses one GID for each port: name only one of "+
+				"them in nccl.hca", p.NIC, out[i].NIC)
+		}
+		out = append(out, p)
 	}
 	narrow(f, out)
 	return out
 }
 
+// shares reports whether both NICs have the same RDMA port, such as a NIC and a VLAN on it.
+func (p Port) shares(o Port) bool { return p.HCA != "" && p.HCA == o.HCA && p.Number == o.Number }
+
 func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot) Port {
-	p := Port{NIC: n.Name, Select: Selection{IPv6: n.GID.Family == "ipv6", Version: n.GID.Version}}
+	p := Port{NIC: n.Name}
+	p.Select, p.ranged = selection(f, h, n, Version(f, h, snap))
 	l := Netdev(snap, n)
 	if l == nil {
 		p.Why = "the NIC was not found"
@@ -47,28 +59,49 @@ func port(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, snap *facts.Snapshot)
 	}
 	p.Netdev = l.Name
 	p.Why = "no RDMA device on " + l.Name
-	for _, d := range snap.RDMA {
-		if d.Netdev != l.Name {
-			continue
-		}
+	for _, d := range snap.RDMAOn(l.Name) {
 		if d.State != "ACTIVE" {
-			p.Why = fmt.Sprintf("RDMA device %s on %s is %s", d.Name, l.Name, d.State)
+			p.inactive, p.Why = true, fmt.Sprintf("RDMA device %s on %s is %s", d.Name, l.Name, d.State)
 			continue
 		}
-		p.HCA, p.Number, p.Why = d.Name, d.Port, ""
+		p.HCA, p.Number, p.Why, p.inactive = d.Name, d.Port, "", false
 		p.several = slices.ContainsFunc(snap.RDMA, func(o facts.RDMADevice) bool { return o.Name == d.Name && o.Port != d.Port })
 		if d.LinkLayer == "InfiniBand" {
 			break // InfiniBand uses GID index 0, which does not depend on an IP address
 		}
-		p.gids, p.declared = d.GIDs, ofFamily(n, p.Select.IPv6)
-		p.GID, p.Wrong = predict(d.GIDs, p.Select)
+		p.gids, p.own = d.GIDs, ofFamily(n, p.Select.IPv6)
+		if !n.AddressesSet {
+			p.own = p.found()
+		}
+		p.GID, p.Wrong = PredictGID(d.GIDs, p.Select)
 		if pin := pinned(f, h, n); pin != nil {
-			p.Wrong = checkPin(d, n, *pin, p.GID)
+			p.Wrong = checkPin(*d, n, l.Name, *pin, p.index())
 			p.GID, p.Pin = *pin, pin
 		}
 		break
 	}
 	return p
+}
+
+// found returns the addresses of the netdev in the GID table.
+func (p *Port) found() (out []netip.Addr) {
+	for _, g := range p.gids {
+		if g.Of(p.Netdev) && valid(g) && isV6(g) == p.Select.IPv6 {
+			out = append(out, g.Addr.Unmap())
+		}
+	}
+	return out
+}
+
+// index returns the index of an address of the NIC, in the wanted RoCE version; the predicted index if there is none.
+func (p *Port) index() int {
+	for _, g := range p.gids {
+		if g.Of(p.Netdev) && g.Version == p.Select.version() && isV6(g) == p.Select.IPv6 && valid(g) &&
+			(len(p.own) == 0 || slices.Contains(p.own, g.Addr.Unmap())) {
+			return g.Index
+		}
+	}
+	return p.GID
 }
 
 // ofFamily returns the NIC's declared addresses of one address family.
@@ -131,7 +164,7 @@ func pinned(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) *int {
 	return declared.GIDIndex
 }
 
-func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
+func checkPin(d facts.RDMADevice, n *fabric.NIC, netdev string, pin, predicted int) string {
 	for _, g := range d.GIDs {
 		if g.Index != pin {
 			continue
@@ -141,7 +174,12 @@ func checkPin(d facts.RDMADevice, n *fabric.NIC, pin, predicted int) string {
 		}
 		ours := func(p netip.Prefix) bool { return p.Addr() == g.Addr.Unmap() }
 		if n.AddressesSet && !slices.ContainsFunc(n.Addresses, ours) {
-			return fmt.Sprintf("pinned GID %d is %s, which is not a declared address; the right index is now %d", pin, g.Addr.Unmap(), predicted)
+			return fmt.Sprintf("pinned GID %d is %s, which is not a declared address; the right index is now %d", pin, g.Addr.Unmap(),
+				predicted)
+		}
+		if !g.Of(netdev) {
+			return fmt.Sprintf("pinned GID %d is %s of %s instead of an address of %s; the right index is now %d", pin, g.Addr.Unmap(),
+				g.Netdev, netdev, predicted)
 		}
 		return ""
 	}

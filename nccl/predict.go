@@ -5,30 +5,100 @@ package nccl
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Selection holds the settings that control NCCL's automatic choice of a GID. The zero value is NCCL's
+// GIDSelection holds the settings that control NCCL's automatic choice of a GID. The zero value is NCCL's
 // default: IPv4, RoCE v2, any address.
-type Selection struct {
+type GIDSelection struct {
 	IPv6    bool         // NCCL_IB_ADDR_FAMILY=AF_INET6
 	Range   netip.Prefix // NCCL_IB_ADDR_RANGE; invalid: any
 	Version int          // NCCL_IB_ROCE_VERSION_NUM; 0: 2
 }
 
 // version returns the wanted RoCE version.
-func (s Selection) version() int {
+func (s GIDSelection) version() int {
 	if s.Version == 0 {
 		return 2
 	}
 	return s.Version
 }
 
-// predict returns the GID index that NCCL 2.21 and later choose on an Ethernet port, and the problem with
+// selection returns the settings for a NIC: those of nccl.env, as NCCL parses them, come before those of the NIC. ranged
+// reports whether nccl.env sets a range, which NCCL may ignore. Versions that do not choose a GID do not read them.
+func selection(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC, at env.Version) (s GIDSelection, ranged bool) {
+	s = GIDSelection{IPv6: n.GID.Family == "ipv6", Version: n.GID.Version}
+	set := f.NCCLOf(h).Env
+	if at.Known() && at.Before(choosesGID) {
+		return s, false
+	}
+	value := func(name string) string { return f.Secrets.Value(set[name]) }
+	return s.With(value), value("NCCL_IB_ADDR_RANGE") != ""
+}
+
+// With returns the selection as NCCL's variables change it, parsed as NCCL does. value returns the value of a variable; "": it is
+// not set.
+func (s GIDSelection) With(value func(name string) string) GIDSelection {
+	if v := value("NCCL_IB_ADDR_FAMILY"); v != "" {
+		s.IPv6 = v == "AF_INET6" // anything else is IPv4 (envIbAddrFamily)
+	}
+	if v := env.ParseNumber(value("NCCL_IB_ROCE_VERSION_NUM")); v.Digits && !v.Overflow {
+		s.Version = int(v.Value)
+		if s.Version != 1 && s.Version != 2 {
+			s.Version = noVersion
+		}
+	}
+	s.Range = parseRange(value("NCCL_IB_ADDR_RANGE"), s.IPv6)
+	return s
+}
+
+// noVersion is a RoCE version that no GID has.
+const noVersion = -1
+
+// parseRange parses NCCL_IB_ADDR_RANGE as envIbAddrRange does (src/transport/net_ib/connect.cc, 2.30.7). NCCL ignores a range
+// without a slash, of the other family or with too long a prefix, and reads a prefix that is not a number as 0: then the
+// result is invalid, which allows all addresses.
+func parseRange(v string, ipv6 bool) netip.Prefix {
+	text, length, found := strings.Cut(v, "/")
+	a, err := netip.ParseAddr(text)
+	if !found || err != nil || a.Is6() != ipv6 || a.Zone() != "" {
+		return netip.Prefix{}
+	}
+	bits := decimal(length)
+	switch {
+	case bits < 0: // NCCL compares nothing, and then takes no address
+		return netip.PrefixFrom(a, a.BitLen())
+	case bits == 0 || bits > a.BitLen():
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, bits)
+}
+
+// decimal parses the number at the beginning of a text as strtol with base 10 does, up to a limit beyond any prefix.
+func decimal(s string) int {
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
+	sign := 1
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		if s[0] == '-' {
+			sign = -1
+		}
+		s = s[1:]
+	}
+	n := 0
+	for _, c := range []byte(s[:digits(s)]) {
+		n = min(n*10+int(c-'0'), 1<<16)
+	}
+	return sign * n
+}
+
+// PredictGID returns the GID index that NCCL 2.21 and later choose on an Ethernet port, and the problem with
 // that choice, if any. It follows ncclIbGetGidIndex in src/transport/net_ib/connect.cc (2.30.7). The
 // table need not be sorted; missing slots are empty.
-func predict(table []facts.GID, s Selection) (index int, wrong string) {
+func PredictGID(table []facts.GID, s GIDSelection) (index int, wrong string) {
 	s.Version = s.version()
 	slots := map[int]facts.GID{}
 	last := 0
@@ -36,13 +106,17 @@ func predict(table []facts.GID, s Selection) (index int, wrong string) {
 		slots[g.Index] = g
 		last = max(last, g.Index)
 	}
-	for c := 1; c <= last; c++ {
+	for c := 1; c <= last+1; c++ { // the empty slots after the last filled one are all alike
 		index = s.better(index, c, slots)
 	}
-	return index, judge(index, slots[index], s.Version)
+	wrong = judge(index, slots[index], s.Version)
+	if wrong == "" && isV6(slots[index]) != s.IPv6 {
+		wrong = fmt.Sprintf("GID %d is %s: the NIC has no address of the family that NCCL uses", index, slots[index].Addr.Unmap())
+	}
+	return index, wrong
 }
 
-func (s Selection) better(current, c int, slots map[int]facts.GID) int {
+func (s GIDSelection) better(current, c int, slots map[int]facts.GID) int {
 	now, candidate := slots[current], slots[c]
 	match := !s.Range.IsValid() || s.Range.Masked().Contains(candidate.Addr.Unmap())
 	wanted := isV6(candidate) == s.IPv6

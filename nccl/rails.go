@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,19 +10,21 @@ import (
 )
 
 // The first versions of NCCL that read the settings for direct cables.
-var (
-	routesBySubnet = env.Lookup("NCCL_IB_SUBNET_AWARE_ROUTING").First
-	mergesByName   = env.Lookup("NCCL_NET_FORCE_MERGE").First
-)
+func routesBySubnet() env.Version { return env.Lookup("NCCL_IB_SUBNET_AWARE_ROUTING").First }
+func mergesByName() env.Version   { return env.Lookup("NCCL_NET_FORCE_MERGE").First }
 
 // layout returns the settings that follow from the topology of the fabric.
 func layout(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (out Env, problems []string) {
+	crossed, unmet := pairing(f, h, nil)
 	switch {
 	case len(cablesOf(f, h)) > 1:
-		more, wrong := directMesh(f, h, at)
-		out, problems = append(out, more...), append(problems, wrong...)
-	case slices.ContainsFunc(ports, func(p Port) bool { return p.HCA != "" }):
-		out = append(out, merged(f, h, ports, at)...)
+		out, problems = directMesh(f, h, at)
+	case len(crossed) > 0:
+		out, problems = crossedOrder(f, h, crossed, at)
+		problems = append(problems, unmet...)
+	default:
+		out, problems = merged(f, h, ports, at)
+		problems = append(problems, unmet...)
 	}
 	if why := OneRail(f, h); why != "" {
 		out = append(out, Setting{"NCCL_CROSS_NIC", "0", why})
@@ -81,31 +84,45 @@ func rails(f *fabric.Fabric, h *fabric.Host) (count int) {
 }
 
 // merged merges the functions of one physical port, which the files declare as a port group. By default
-// NCCL merges only ports of one PCI card (NCCL_NET_MERGE_LEVEL is PORT), and takes these for two cards.
-func merged(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) Env {
-	if at.Known() && at.Before(mergesByName) {
-		return nil
+// NCCL merges only ports of one PCI card (NCCL_NET_MERGE_LEVEL is PORT), and takes these for two cards. If one
+// of the devices in the list is not active, NCCL ends with invalid usage instead of using the other alone
+// (ncclTopoForceMerge in src/graph/topo.cc, 2.24.3 to 2.30.7; net_ib lists only active ports).
+func merged(f *fabric.Fabric, h *fabric.Host, ports []Port, at env.Version) (Env, []string) {
+	if at.Known() && at.Before(mergesByName()) {
+		return nil, nil
 	}
-	groups := map[string][]string{}
+	groups, inactive := map[string][]string{}, map[string]string{}
 	for _, l := range f.Links {
 		for _, r := range l.Endpoints {
-			i := slices.IndexFunc(ports, func(p Port) bool { return p.NIC == r.NIC && p.HCA != "" })
-			if r.Host == h.Name && l.PortGroup != "" && i >= 0 {
+			i := slices.IndexFunc(ports, func(p Port) bool { return p.NIC == r.NIC })
+			switch {
+			case r.Host != h.Name || l.PortGroup == "" || i < 0:
+			case ports[i].HCA != "":
 				groups[l.PortGroup] = append(groups[l.PortGroup], ports[i].HCA)
+			case ports[i].inactive:
+				inactive[l.PortGroup] = ports[i].Why
 			}
 		}
 	}
-	var lists, names []string
+	var lists, names, problems []string
 	for group, devices := range groups {
+		if why := inactive[group]; why != "" {
+			problems = append(problems, fmt.Sprintf("%s, and port group %s has another half that is active: if both are merged by "+
+				"NCCL_NET_FORCE_MERGE, "+
+				"a job ends with invalid usage instead of running at half speed. Bring the half up, or set nccl.hca to the active one "+
+				"and apply", why, group))
+		}
 		if len(devices) > 1 {
 			slices.Sort(devices)
 			lists, names = append(lists, strings.Join(slices.Compact(devices), ",")), append(names, group)
 		}
 	}
+	slices.Sort(problems)
 	if len(lists) == 0 {
-		return nil
+		return nil, problems
 	}
 	slices.Sort(lists)
 	slices.Sort(names)
-	return Env{{"NCCL_NET_FORCE_MERGE", strings.Join(lists, ";"), "functions of one physical port (" + strings.Join(names, ", ") + "): by default NCCL merges only ports of one PCI card"}}
+	return Env{{"NCCL_NET_FORCE_MERGE", strings.Join(lists, ";"), "functions of one physical port (" + strings.Join(names, ", ") +
+		"): by default NCCL merges only ports of one PCI card. If one of them is down, jobs end with invalid usage"}}, problems
 }

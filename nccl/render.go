@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // name matches variable names that both NCCL and a shell accept.
-var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 func check(s Setting) error {
 	switch {
-	case !name.MatchString(s.Name):
+	case !name().MatchString(s.Name):
 		return fmt.Errorf("%q is not a variable name", s.Name)
 	case strings.ContainsAny(s.Value, "\n\r\x00"):
 		return fmt.Errorf("%s: the value contains a line break or NUL, which nccl.conf cannot express", s.Name)

@@ -33,7 +33,8 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 		}
 		missing := beyond(f, n)
 		if len(missing) == 0 {
-			return Setting{name, "=" + l.Name, "the first training NIC with an address (" + n.Name + "); = is an exact match"}, nil
+			return Setting{name, "=" + l.Name, "the first training NIC with an address (" + n.Name +
+				"); = is an exact match"}, usable(snap, l.Name)
 		}
 		if first == "" {
 			first, unreached = l.Name, missing
@@ -43,22 +44,39 @@ func socketIfname(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) (Setti
 		return Setting{}, nil
 	}
 	if m := managementNetdev(h, snap); m != "" {
-		return Setting{name, "=" + m, "it has the management address: no training NIC reaches all hosts, and NCCL bootstraps over one interface; = is an exact match"}, nil
+		return Setting{name, "=" + m, "it has the management address: no training NIC reaches all hosts, and NCCL bootstraps over one " +
+			"interface; = is an exact match"}, nil
 	}
 	return Setting{name, "=" + first, "the first training NIC with an address; = is an exact match"},
-		[]string{fmt.Sprintf("%s does not reach %s, and NCCL bootstraps over one interface: set nccl.socket_ifname to an interface that reaches all hosts", first, strings.Join(unreached, ", "))}
+		[]string{fmt.Sprintf("%s does not reach %s, and NCCL bootstraps over one interface: set nccl.socket_ifname to an interface that "+
+			"reaches all hosts", first, strings.Join(unreached, ", "))}
 }
 
-// usable reports why NCCL cannot bootstrap over an interface. NCCL does not start unless the interface
-// exists, is up and has an address.
+// usable reports why NCCL cannot bootstrap over an interface. NCCL does not start unless the interface exists and has an
+// address, and from 2.28.3 on is running (ncclOsFindInterfaces in src/os/linux.cc, 2.30.7). A link-local IPv6 address is
+// enough for NCCL to start, but not for other hosts to connect.
 func usable(snap *facts.Snapshot, netdev string) []string {
 	i := slices.IndexFunc(snap.Links, func(l host.Link) bool { return l.Name == netdev })
 	if i < 0 {
-		return []string{fmt.Sprintf("socket_ifname is %q, but this host has no such interface: NCCL will not start", netdev)}
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, but this host has no such interface: NCCL will not start", netdev)}
 	}
-	l := snap.Links[i]
-	if !l.Up || !slices.ContainsFunc(snap.Addrs, func(a host.Addr) bool { return a.Index == l.Index && !a.Prefix.Addr().IsLinkLocalUnicast() }) {
-		return []string{fmt.Sprintf("socket_ifname is %q, which is down or has no address: NCCL will not start", netdev)}
+	l, local, global := snap.Links[i], false, false
+	for _, a := range snap.Addrs {
+		if a.Index == l.Index {
+			local, global = local || a.Prefix.Addr().Is6(), global || !a.Prefix.Addr().IsLinkLocalUnicast()
+		}
+	}
+	switch {
+	case !l.Up:
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which is down: NCCL cannot bootstrap over it", netdev)}
+	case !l.Running():
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has no carrier: NCCL 2.28.3 and later do not start, and earlier "+
+			"versions cannot connect", netdev)}
+	case !global && local:
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has only a link-local address: NCCL starts, but other hosts cannot "+
+			"connect to it", netdev)}
+	case !global:
+		return []string{fmt.Sprintf("NCCL_SOCKET_IFNAME is %q, which has no address: NCCL will not start", netdev)}
 	}
 	return nil
 }

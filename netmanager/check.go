@@ -22,13 +22,14 @@ type Asker interface {
 	Ask(ctx context.Context, stdin []byte, name string, args ...string) (host.Answer, error)
 }
 
-// Refused turns the answer of a parser into an error. It ignores parsers that are too old for the request.
-func Refused(a host.Answer, err error, f, root string) error {
+// ParserError turns the answer of a parser into an error. It ignores parsers that are too old for the request.
+func ParserError(a host.Answer, err error, f, root string) error {
 	if errors.Is(err, host.ErrNoProgram) {
 		return nil
 	}
 	said := strings.TrimSpace(strings.ReplaceAll(a.Stderr+a.Stdout, root, ""))
-	if err != nil || a.Exit == 0 || strings.Contains(strings.ToLower(said), "unknown command") || strings.Contains(said, "'--offline' is unknown") {
+	if err != nil || a.Exit == 0 || strings.Contains(strings.ToLower(said), "unknown command") ||
+		strings.Contains(said, "'--offline' is unknown") {
 		return err
 	}
 	return fmt.Errorf("check %s before it is written: exit %d: %s", f, a.Exit, said)

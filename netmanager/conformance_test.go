@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -30,6 +31,11 @@ func TestEachManager(t *testing.T) {
 			if m.Front {
 				l.Behind = networkd
 			}
+			down := l
+			down.Up = false
+			if reflect.DeepEqual(m.Render([]Link{l}), m.Render([]Link{down})) {
+				t.Error("a NIC whose state is down has the same files as one that is up")
+			}
 			stem, text, main := l.Stem(), "", false
 			if m.Stem != nil {
 				stem = m.Stem(l)
@@ -41,10 +47,10 @@ func TestEachManager(t *testing.T) {
 				main = main || f.Path == m.File(l)
 				text += f.Text
 			}
-			if !main || m.Holds == nil && !strings.Contains(path.Base(m.File(l)), stem) || m.Takes != nil && !strings.Contains(path.Base(m.Takes(l)), stem) {
+			if !main || m.Holds == nil && !strings.Contains(path.Base(m.File(l)), stem) || m.Reports != nil && !strings.Contains(path.Base(m.Reports(l)), stem) {
 				t.Errorf("%s: its name does not hold %s", m.File(l), stem)
 			}
-			for _, says := range []string{"10.20.9.1", "fd00:21::1", "10.30.0.0/16", "10102"} {
+			for _, says := range []string{"9000", "10.20.9.1", "fd00:21::1", "10.30.0.0/16", "10102"} {
 				if !strings.Contains(text, says) {
 					t.Errorf("%s is not kept:\n%s", says, text)
 				}

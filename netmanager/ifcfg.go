@@ -65,7 +65,8 @@ func ifcfgDetect(ctx context.Context, r host.Reader, links []host.Link, f *Found
 // ifcfgPassedOver reports whether the scripts skip a file: aliases, ranges, and leftovers of editors and rpm.
 func ifcfgPassedOver(config string) bool {
 	return config == "lo" || strings.Contains(config, ":") || strings.Contains(config, "-range") ||
-		slices.ContainsFunc([]string{"~", ".bak", ".old", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"}, func(end string) bool { return strings.HasSuffix(config, end) })
+		slices.ContainsFunc([]string{"~", ".bak", ".old", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"},
+			func(end string) bool { return strings.HasSuffix(config, end) })
 }
 
 // ifcfgNo reports whether a value means no (is_false in the scripts' functions).
@@ -134,7 +135,8 @@ func ifcfgLines(l Link) []string {
 	if l.Link.Kind == "" { // a software device has the MAC of the card below it
 		out = append(out, "HWADDR="+strings.ToUpper(l.mac()))
 	}
-	out = append(out, "TYPE=Ethernet", "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no", "DEFROUTE=no", "NOZEROCONF=yes")
+	out = append(out, "TYPE=Ethernet", "ONBOOT="+yesNo(l.Up), "BOOTPROTO=none", "NM_CONTROLLED=no", "USERCTL=no", "PEERDNS=no",
+		"DEFROUTE=no", "NOZEROCONF=yes")
 	if l.MTU != 0 {
 		out = append(out, fmt.Sprintf("MTU=%d", l.MTU))
 	}
@@ -145,7 +147,8 @@ func ifcfgLines(l Link) []string {
 			six = append(six, p.String())
 			continue
 		}
-		out = append(out, fmt.Sprintf("IPADDR%d=%s", four, p.Addr()), fmt.Sprintf("PREFIX%d=%d", four, p.Bits()), fmt.Sprintf("ARPCHECK%d=no", four))
+		out = append(out, fmt.Sprintf("IPADDR%d=%s", four, p.Addr()), fmt.Sprintf("PREFIX%d=%d", four, p.Bits()),
+			fmt.Sprintf("ARPCHECK%d=no", four))
 		four++
 	}
 	if six == nil {

@@ -37,7 +37,8 @@ func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found)
 	f.stanzas(ifupdownMain, host.Text(ctx, r, ifupdownMain))
 	for line := range strings.Lines(host.Text(ctx, r, ifupdownMain)) {
 		w := strings.Fields(line)
-		sourced = sourced || len(w) > 1 && (w[0] == "source" || w[0] == "source-directory") && strings.Contains(w[1], path.Base(ifupdownFolder))
+		sourced = sourced || len(w) > 1 && (w[0] == "source" || w[0] == "source-directory") &&
+			strings.Contains(w[1], path.Base(ifupdownFolder))
 	}
 	if sourced {
 		for _, name := range filesIn(ctx, r, ifupdownFolder, "") {
@@ -46,7 +47,8 @@ func ifupdownDetect(ctx context.Context, r host.Reader, _ []host.Link, f *Found)
 	}
 	_, err := r.ReadFile(ctx, "/run/network/ifstate")
 	if err == nil && !sourced {
-		f.deaf(ifupdownName, "/etc/network/interfaces does not read interfaces.d, the folder of our file: add `source /etc/network/interfaces.d/*` there")
+		f.deaf(ifupdownName,
+			"/etc/network/interfaces does not read interfaces.d, the folder of our file: add `source /etc/network/interfaces.d/*` there")
 	}
 	return err == nil
 }
@@ -79,7 +81,8 @@ func ifupdownFile(l Link) File {
 		mtu = fmt.Sprintf("\tup ip link set dev %s mtu %d\n", name, l.MTU)
 	}
 	if len(l.Addresses) == 0 {
-		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n%s\tdown ip link set dev %s down\n", name, mtu, name, ifupdownRoutes(l), name)
+		fmt.Fprintf(&b, "iface %s inet manual\n%s\tup ip link set dev %s up\n%s\tdown ip link set dev %s down\n",
+			name, mtu, name, ifupdownRoutes(l), name)
 		return File{Path: ifupdownPath(l), Mode: 0o644, Text: b.String()}
 	}
 	for i, p := range l.Addresses {
@@ -146,7 +149,7 @@ func checkIfupdown(ctx context.Context, h Asker, wanted []File) (err error) {
 	if a.Exit == 0 && passedOver(a.Stderr) {
 		a.Exit = 1
 	}
-	return Refused(a, err, wanted[0].Path, root)
+	return ParserError(a, err, wanted[0].Path, root)
 }
 
 // passedOver reports whether ifquery reports skipped files or lines, other than warnings. ifquery exits with 0 even

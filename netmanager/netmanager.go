@@ -58,8 +58,8 @@ type Manager struct {
 	// Behind describes the manager to a front; nil if no front writes files for it.
 	Behind *Behind
 
-	// Takes returns the file that the manager should report for a NIC; nil if it does not report files.
-	Takes func(Link) string
+	// Reports returns the file that the manager should report for a NIC; nil if it does not report files.
+	Reports func(Link) string
 	// Waits reports whether the manager does not configure a NIC yet, whatever its files say.
 	Waits func(Link) bool
 	// Done reports whether the manager has finished configuring a link; nil if it has finished when it reports the

@@ -24,7 +24,8 @@ var netplan = &Manager{
 	File:   func(l Link) string { return netplanPath(l.Fabric) }, Render: func(ls []Link) []File { return []File{netplanFile(ls)} },
 	Holds: func(l Link, text string) bool { return slices.Contains(namesAfter(text, netplanNames), l.Link.Name) },
 	Check: checkNetplan, Reload: []string{"netplan", "generate"},
-	Takes: func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After }, NoProtocol: true, Drops: netplanDrops,
+	Reports:    func(l Link) string { return l.Behind.Behind.output() + netplanID(l) + l.Behind.Behind.After },
+	NoProtocol: true, Drops: netplanDrops,
 }
 
 // netplanDetect looks for netplan's files, which any of three folders may hold (netplan-generate(8)).
@@ -205,11 +206,12 @@ func checkNetplan(ctx context.Context, h Asker, wanted []File) error {
 			return nil, err
 		}
 		a, err := h.Ask(ctx, nil, "netplan", "generate", "--root-dir", root)
-		return Refused(a, err, f.Path, root), discard()
+		return ParserError(a, err, f.Path, root), discard()
 	}
 	said, err := generate()
 	if said != nil || err != nil {
-		return errors.Join(fmt.Errorf("netplan cannot read its existing files, so it would not read our file either: correct or remove the broken file: %w", errors.Join(said, err)))
+		return errors.Join(fmt.Errorf("netplan cannot read its existing files, so it would not read our file either: "+
+			"correct or remove the broken file: %w", errors.Join(said, err)))
 	}
 	files[f.Path] = []byte(f.Text)
 	said, err = generate()

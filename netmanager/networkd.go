@@ -29,8 +29,9 @@ var networkd = &Manager{
 		return out
 	},
 	Notes: networkdNotes, Reload: []string{"networkctl", "reload"},
-	Takes: networkdPath, Done: networkdDone, FirstFile: true, DropsForeign: true, Drops: networkdDrops,
-	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network", Off: `"off"`, KeepsAddresses: true},
+	Reports: networkdPath, Done: networkdDone, FirstFile: true, DropsForeign: true, Drops: networkdDrops,
+	Behind: &Behind{Renderer: "networkd", Folder: "/run/systemd/network", Before: "10-", After: ".network",
+		Off: `"off"`, KeepsAddresses: true},
 }
 
 // networkdDetect reads the state file that networkd writes for each link: it names the .network file that networkd uses
@@ -195,7 +196,8 @@ func networkdRule(p netif.PolicyRouteSpec) string {
 // networkdNotes reports the settings that networkd handles in place of the kernel.
 func networkdNotes(l Link) []string {
 	if l.acceptRA() {
-		return []string{"networkd handles router advertisements itself and disables them in the kernel: ipv6.conf.accept_ra is 0 after a reboot"}
+		return []string{"networkd handles router advertisements itself and disables them in the kernel: " +
+			"ipv6.conf.accept_ra is 0 after a reboot"}
 	}
 	return nil
 }

@@ -35,9 +35,10 @@ var networkManager = &Manager{
 	},
 	Scripts: dispatcherFolder, Script: dispatcher,
 	Check: checkKeyfiles, Notes: networkManagerNotes, Reload: []string{"nmcli", "connection", "reload"},
-	Takes: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it configures a NIC only with a carrier
+	Reports: keyfilePath, Waits: func(l Link) bool { return !l.Link.Carrier || !l.Up }, // it configures a NIC only with a carrier
 	Activate: activateProfile, Manage: manageDevice,
-	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual", NeedsMetric: true, EUI64Needs6: true},
+	Behind: &Behind{Renderer: "NetworkManager", Folder: "/run/NetworkManager/system-connections", After: ".nmconnection", Off: "manual",
+		NeedsMetric: true, EUI64Needs6: true},
 }
 
 // networkManagerDetect reads the state file that NetworkManager writes for each link: it names the UUID of the active
@@ -241,14 +242,16 @@ func uuid(id string) string {
 
 // profile returns the id of the NIC's profile: the name of its file without the suffix.
 func profile(l Link) string {
-	return strings.TrimSuffix(path.Base(l.Manager.Takes(l)), ".nmconnection")
+	return strings.TrimSuffix(path.Base(l.Manager.Reports(l)), ".nmconnection")
 }
 
 // networkManagerNotes reports its limits for NICs that it does not manage, and for IPv6.
 func networkManagerNotes(l Link) []string {
 	var out []string
 	if l.Written() && !l.InCharge {
-		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. If unmanaged-devices in its configuration or NM_UNMANAGED in udev rules excludes the NIC, NetworkManager will manage it only until the next boot: remove the NIC from them, or set `persist = false` here", l.Link.Name))
+		out = append(out, fmt.Sprintf("NetworkManager does not manage %s now. "+
+			"If unmanaged-devices in its configuration or NM_UNMANAGED in udev rules excludes the NIC, "+
+			"NetworkManager will manage it only until the next boot: remove the NIC from them, or set `persist = false` here", l.Link.Name))
 	}
 	has6 := l.has6() || l.Behind == nil && keyfileStands(l, inet6) != ""
 	if l.Written() && has6 && l.linkLocal() == "none" {
@@ -263,7 +266,7 @@ func checkKeyfiles(ctx context.Context, h Asker, wanted []File) error {
 	for _, f := range wanted {
 		id := strings.TrimSuffix(path.Base(f.Path), ".nmconnection")
 		a, err := h.Ask(ctx, []byte(f.Text), "nmcli", "--offline", "connection", "modify", "connection.id", id)
-		errs = append(errs, Refused(a, err, f.Path, ""))
+		errs = append(errs, ParserError(a, err, f.Path, ""))
 	}
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -34,8 +35,10 @@ var apt = &Manager{
 	},
 	Meanings: []Meaning{
 		{[]string{"Could not get lock"}, busy},
-		{[]string{"404  Not Found", "Failed to fetch"}, "cannot fetch a package: the package lists are out of date (run `apt-get update` on the host and plan again), or the repository is unreachable"},
-		{[]string{"Packages need to be removed but remove is disabled"}, "apt would remove packages that the plan did not show: plan again"},
+		{[]string{"404  Not Found", "Failed to fetch"}, "cannot fetch a package: " +
+			"the package lists are out of date (run `apt-get update` on the host and plan again), or the repository is unreachable"},
+		{[]string{"Packages need to be removed but remove is disabled"},
+			"apt would remove packages that the plan did not show: plan again"},
 	},
 	RDMA:    []string{"ibverbs-providers", "ibverbs-utils", "rdma-core"},
 	Build:   []string{"dkms", "gcc", "lsof", "make", "pciutils", "perl"},
@@ -68,7 +71,8 @@ func installAPT(o Order) []Step {
 		out = append(out, Step{aptUpdate(), false})
 	}
 	if o.Finish {
-		out = append(out, Step{command("apt-get", aptArguments(append([]string{"--fix-broken", "--no-remove"}, aptInstall(nil)...)...)...), true})
+		out = append(out, Step{command("apt-get", aptArguments(append([]string{"--fix-broken", "--no-remove"},
+			aptInstall(nil)...)...)...), true})
 	}
 	packages := slices.Clone(o.Install)
 	for _, name := range o.Remove {
@@ -90,14 +94,16 @@ func installAPT(o Order) []Step {
 // aptArguments adds options that suppress questions, keep an administrator's changes in configuration files (dpkg(1), confold), and
 // wait for the lock.
 func aptArguments(args ...string) []string {
-	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"}, args...)
+	return append([]string{"--yes", "--quiet", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
+		"-o", "DPkg::Lock::Timeout=300"}, args...)
 }
 
 // simulateAPT simulates with apt. If an earlier installation left unmet dependencies, apt accepts other packages only
 // together with the missing ones, which it finds if it gets no package names.
 func simulateAPT(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
 	ask := func(packages []string) (host.Answer, error) {
-		return r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"}, aptInstall(packages)...)...)
+		return r.Inquire(ctx, "apt-get", append([]string{"--simulate", "--quiet", "--fix-broken", "-o", "Debug::NoLocking=true"},
+			aptInstall(packages)...)...)
 	}
 	a, err := ask(packages)
 	if err != nil || !strings.Contains(a.Stderr, "E: Unmet dependencies.") {
@@ -117,12 +123,14 @@ func simulateAPT(ctx context.Context, r host.Reader, packages []string) (host.An
 }
 
 // aptLine is "Inst NAME [OLD] (NEW …)" or "Remv NAME [OLD]" of apt-get(8) --simulate.
-var aptLine = regexp.MustCompile(`^(Inst|Remv|Purg) (\S+)(?: \[([^\]\s]+)\])?(?: \((\S+))?`)
+var aptLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(Inst|Remv|Purg) (\S+)(?: \[([^\]\s]+)\])?(?: \((\S+))?`)
+})
 
 func parseAPT(said string) []PackageStep {
 	var out []PackageStep
 	for line := range strings.Lines(said) {
-		m := aptLine.FindStringSubmatch(strings.TrimSpace(line))
+		m := aptLine().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil || m[1] == "Inst" && m[4] == "" || m[1] != "Inst" && m[3] == "" {
 			continue
 		}

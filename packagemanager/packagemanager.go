@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/host"
 )
@@ -126,7 +127,8 @@ func Explain(said string) string {
 
 // Quiet are environment variables that suppress the questions of debconf, needrestart (Ubuntu) and apt-listchanges,
 // and that make zypper wait for its lock.
-var Quiet = []string{"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_SUSPEND=1", "APT_LISTCHANGES_FRONTEND=none", "ZYPP_LOCK_TIMEOUT=300"}
+var Quiet = []string{"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "NEEDRESTART_SUSPEND=1",
+	"APT_LISTCHANGES_FRONTEND=none", "ZYPP_LOCK_TIMEOUT=300"}
 
 // HalfInstalled is the state of a package whose unpacking was interrupted. `dpkg --configure` skips such a package,
 // and `apt-get --fix-broken` removes it unless the command names it.
@@ -245,17 +247,19 @@ func lastWords(a host.Answer) string {
 }
 
 // unknownPackage matches the messages of package managers about a package that is not in their lists.
-var unknownPackage = []*regexp.Regexp{
-	regexp.MustCompile(`(?m)^E: Unable to locate package (\S+)$`),
-	regexp.MustCompile(`(?m)^E: Package '?([^\s']+)'? has no installation candidate$`),
-	regexp.MustCompile(`(?m)^(?:No match for argument|No package found for): (\S+)`),
-	regexp.MustCompile(`(?m)^No package (\S+) available`),
-	regexp.MustCompile(`(?m)'([^'\s]+)' not found in package names`),
-}
+var unknownPackage = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?m)^E: Unable to locate package (\S+)$`),
+		regexp.MustCompile(`(?m)^E: Package '?([^\s']+)'? has no installation candidate$`),
+		regexp.MustCompile(`(?m)^(?:No match for argument|No package found for): (\S+)`),
+		regexp.MustCompile(`(?m)^No package (\S+) available`),
+		regexp.MustCompile(`(?m)'([^'\s]+)' not found in package names`),
+	}
+})
 
 func unknown(said string) []string {
 	var out []string
-	for _, re := range unknownPackage {
+	for _, re := range unknownPackage() {
 		for _, m := range re.FindAllStringSubmatch(said, -1) {
 			out = append(out, m[1])
 		}

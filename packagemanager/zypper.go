@@ -13,7 +13,8 @@ import (
 var zypper = &Manager{
 	Name: "zypper", Program: "zypper", Of: Release.suse, Query: queryRPM,
 	Simulate: func(ctx context.Context, r host.Reader, packages []string) (host.Answer, error) {
-		return r.Inquire(ctx, "zypper", append([]string{"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"}, zypperInstall(packages)...)...)
+		return r.Inquire(ctx, "zypper", append([]string{"--non-interactive", "--xmlout", "--no-refresh", "install", "--dry-run"},
+			zypperInstall(packages)...)...)
 	},
 	Parse: parseZypper, Refuses: ended,
 	Install: func(o Order) []Step {
@@ -22,12 +23,14 @@ var zypper = &Manager{
 			out = append(out, Step{command("zypper", "--non-interactive", "refresh"), false})
 		}
 		if len(o.Install) > 0 { // install accepts no names to remove, but removes conflicting packages
-			out = append(out, Step{command("zypper", append([]string{"--non-interactive", "install", "--auto-agree-with-licenses", "--oldpackage"}, zypperInstall(o.Install)...)...), false})
+			out = append(out, Step{command("zypper", append([]string{"--non-interactive", "install", "--auto-agree-with-licenses",
+				"--oldpackage"}, zypperInstall(o.Install)...)...), false})
 		}
 		return out
 	},
 	FromBundle: func(file, name string) []host.Command {
-		return []host.Command{upgradeRPM(file), command("zypper", "--non-interactive", "refresh"), command("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", "--", name)}
+		return []host.Command{upgradeRPM(file), command("zypper", "--non-interactive", "refresh"),
+			command("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", "--", name)}
 	},
 	Initramfs: dracut,
 	Meanings:  []Meaning{{[]string{"System management is locked"}, busy}},

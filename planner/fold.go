@@ -94,7 +94,8 @@ func fold(hosts []*HostPlan) Group {
 		out := GroupAction{Op: a.Op, Kind: a.Resource.Addr.Kind, Name: a.Resource.Addr.Name, Kept: a.Kept, Worst: a.Disruption()}
 		g.Each += len(a.Changes)
 		for j := range a.Changes {
-			out.Changes = append(out.Changes, foldChange(hosts, func(h *HostPlan) resource.Change { return h.Actions[i].Changes[j] })...)
+			out.Changes = append(out.Changes,
+				foldChange(hosts, func(h *HostPlan) resource.Change { return h.Actions[i].Changes[j].Unsalted() })...)
 		}
 		g.Actions = append(g.Actions, out)
 	}
@@ -119,7 +120,8 @@ func foldChange(hosts []*HostPlan, of func(*HostPlan) resource.Change) (out []Gr
 	var single []*HostPlan
 	add := func(on []*HostPlan) {
 		first, last := of(on[0]), of(on[len(on)-1])
-		c := GroupChange{Attribute: span(first.Attribute, last.Attribute), From: span(first.From, last.From), To: span(first.To, last.To), Drift: first.Drift}
+		c := GroupChange{Attribute: span(first.Attribute, last.Attribute), From: span(first.From, last.From),
+			To: span(first.To, last.To), Drift: first.Drift}
 		for _, h := range on { // digests are in no order: the last may be that of the first again
 			if _, mode, is := facts.CutDigest(first.From); is && of(h).From != first.From {
 				c.From = digestsDiffer + mode

@@ -96,7 +96,7 @@ func ends(kinds resource.Kinds, r fabric.NICRef) (out []resource.Addr) {
 func changedInCommon(fabricName string, kinds resource.Kinds, hosts []HostInput) map[resource.Addr]bool {
 	out := map[resource.Addr]bool{}
 	for _, in := range hosts {
-		if in.LeftOut || in.Snapshot == nil {
+		if in.Excluded || in.Snapshot == nil {
 			continue
 		}
 		own := ownership(fabricName, kinds, in, in.Resources)
@@ -136,11 +136,20 @@ func endsOf(left []LeftOut) map[resource.Addr]bool {
 type share struct {
 	changed []resource.Addr // resources with changes
 	nics    []string        // the NICs with changes, also of what depends on them
-	undone  []resource.Addr // actions that are the other half of such changes
+	undone  []resource.Atom // what is no longer declared, but is the other half of such changes
 }
 
-// holds reports whether an action that undoes what is no longer declared is the other half of a change that is left out.
-func (s share) holds(a Action) bool { return slices.Contains(s.undone, a.Resource.Addr) }
+// hold returns the actions that undo what is no longer declared, without the halves of changes that are left out.
+func (s share) hold(undo []Action) (out []Action) {
+	for _, a := range undo {
+		had := len(a.Changes)
+		a.Changes = slices.DeleteFunc(slices.Clone(a.Changes), func(c resource.Change) bool { return slices.Contains(s.undone, c.Atom) })
+		if had == 0 || len(a.Changes) > 0 {
+			out = append(out, a)
+		}
+	}
+	return out
+}
 
 // partly makes a resource that covers several NICs leave those as they are that are left out. It reports whether this
 // leaves out any change.
@@ -173,13 +182,22 @@ func (o *owned) leaveOut(ends map[resource.Addr]bool, undo []Action) (out share)
 		changes := len(d.Changes)
 		adds := slices.ContainsFunc(d.Changes, func(c resource.Change) bool { return c.From == "" })
 		for _, a := range undo {
-			half := a.Resource.Addr.Kind == kind.Name && adds // an old route, where a new one is left out
-			if kind.Device != nil {                           // an attribute of the NIC
-				half = a.Resource.Addr == resource.Addr{Host: o.in.Name, Kind: kind.Name, Name: kind.Device(o.in.Snapshot, r.Spec)}
+			if a.Resource.Addr.Kind != kind.Name {
+				continue
 			}
-			if half && len(a.Changes) > 0 {
-				out.undone = append(out.undone, a.Resource.Addr)
-				changes += len(a.Changes)
+			for _, c := range a.Changes {
+				half := adds // an old thing, where a new one is left out
+				switch {
+				case kind.Device != nil: // an attribute of the NIC
+					half = a.Resource.Addr.Name == kind.Device(o.in.Snapshot, r.Spec)
+				case kind.DeviceOf != nil: // an old route over the same NICs
+					device := kind.DeviceOf(o.in.Snapshot, c.Atom)
+					half = adds && (device == "" || slices.Contains(o.devices(on), device))
+				}
+				if half {
+					out.undone = append(out.undone, c.Atom)
+					changes++
+				}
 			}
 		}
 		if changes > 0 {
@@ -189,6 +207,16 @@ func (o *owned) leaveOut(ends map[resource.Addr]bool, undo []Action) (out share)
 	}
 	slices.Sort(out.nics)
 	out.nics = slices.Compact(out.nics)
+	return out
+}
+
+// devices returns the devices of NICs.
+func (o *owned) devices(nics []string) (out []string) {
+	for _, r := range o.wanted {
+		if kind, _ := o.kinds.Lookup(r.Addr.Kind); kind.Device != nil && slices.Contains(nics, r.Addr.Name) {
+			out = append(out, kind.Device(o.in.Snapshot, r.Spec))
+		}
+	}
 	return out
 }
 

@@ -16,9 +16,11 @@ const kindConnection = "connection"
 // cure says what to do about a change that was refused because it touches the operator's own path.
 func (in HostInput) cure() string {
 	if in.Snapshot.Management.Unknown != "" {
-		return "; -allow=management adds what is new, proves a new connection, then removes the rest; if the proof fails or the connection is lost, the host reverts automatically"
+		return "; -allow=management adds what is new, proves a new connection, then removes the rest; " +
+			"if the proof fails or the connection is lost, the host reverts automatically"
 	}
-	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; if the proof fails, the host reverts automatically"
+	return "; -allow=management adds the new path, proves it with a new connection, then removes the old one; " +
+		"if the proof fails, the host reverts automatically"
 }
 
 // Moves says whether the plan changes the operator's own path to the host.
@@ -47,7 +49,8 @@ func (h *HostPlan) migrate(kinds resource.Kinds, in HostInput, ordered []resourc
 	if !ok {
 		for _, a := range late {
 			h.Problems = append(h.Problems, Problem{Addr: a.Resource.Addr, Pos: a.Resource.Pos, Message: fmt.Sprintf(
-				"%s, and no other declared address of the host can replace %s; declare the new address beside it first", a.Touches, h.Management.Server)})
+				"%s, and no other declared address of the host can replace %s; declare the new address beside it first",
+				a.Touches, h.Management.Server)})
 		}
 		return
 	}

@@ -78,6 +78,7 @@ func changesText(changes []resource.Change) string {
 	}
 	var out []string
 	for _, c := range changes {
+		c = c.Unsalted()
 		out = append(out, fmt.Sprintf("%s %s → %s", c.Attribute, orNone(c.From), orNone(c.To)))
 	}
 	return strings.Join(out, ", ")

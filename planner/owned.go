@@ -50,7 +50,7 @@ func (o *owned) undo() ([]Action, []Problem) {
 		addr := resource.Addr{Host: o.in.Name, Kind: a.Kind(), Name: a.Thing()}
 		if things[addr] == nil {
 			kind, _ := o.kinds.Lookup(a.Kind())
-			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.Stage}
+			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Undo, Stage: kind.UndoStage()}
 		}
 		if why := o.undoAtom(things[addr], a); why != "" {
 			problems = append(problems, Problem{Addr: o.named(addr, a), Message: why})
@@ -58,7 +58,8 @@ func (o *owned) undo() ([]Action, []Problem) {
 	}
 	var out []Action
 	for i := len(o.kinds) - 1; i >= 0; i-- {
-		for _, addr := range slices.SortedFunc(maps.Keys(things), func(a, b resource.Addr) int { return strings.Compare(a.String(), b.String()) }) {
+		for _, addr := range slices.SortedFunc(maps.Keys(things),
+			func(a, b resource.Addr) int { return strings.Compare(a.String(), b.String()) }) {
 			if addr.Kind == o.kinds[i].Name {
 				out = append(out, *things[addr])
 			}
@@ -129,11 +130,11 @@ func (o *owned) foreign(kind resource.Kind, r resource.Resource) string {
 	return ""
 }
 
-// taken says why a change is refused: it would overwrite a value that fabricform did not set.
-func (o *owned) taken(changes []resource.Change) string {
+// refusal says why a change is refused: it would overwrite a value that fabricform did not set.
+func (o *owned) refusal(changes []resource.Change) string {
 	for _, c := range changes {
-		if r, ok := o.mine.Atoms[c.Atom]; c.Takes != "" && (!ok || !r.StillOurs(c.From)) {
-			return c.Takes
+		if r, ok := o.mine.Atoms[c.Atom]; c.Refusal != "" && (!ok || !r.StillOurs(c.From)) {
+			return c.Refusal
 		}
 	}
 	return ""
@@ -183,7 +184,11 @@ func (p *Plan) enrol(hosts []HostInput) {
 	slices.SortFunc(p.Vanished, byName)
 	for _, in := range hosts {
 		for _, r := range in.Records {
-			if r.Fabric == p.Fabric && len(r.Atoms)+len(r.Roster) > 0 && !slices.Equal(r.Roster, p.Roster) {
+			want := p.Roster
+			if len(r.Atoms) == 0 {
+				want = p.Vanished
+			}
+			if r.Fabric == p.Fabric && len(r.Atoms)+len(r.Roster) > 0 && !slices.Equal(r.Roster, want) {
 				p.Enrol = append(p.Enrol, in.Name)
 			}
 		}

@@ -25,7 +25,7 @@ type HostInput struct {
 	Unreachable string // why the host is unreachable
 	// Refused says why the host's own programs reject the wanted configuration of a resource.
 	Refused    map[resource.Addr]string
-	LeftOut    bool // the operator excluded the host: it is part of the roster, but is not planned
+	Excluded   bool // the operator excluded the host: it is part of the roster, but is not planned
 	Management bool // the operator allows changes of the path of their own connection
 }
 
@@ -52,7 +52,7 @@ const (
 type Action struct {
 	Resource resource.Resource `json:"resource"`
 	Op       Op                `json:"op"`
-	Stage    string            `json:"stage,omitempty"` // resource.StageStack, StageRuntime or StagePersist
+	Stage    string            `json:"stage,omitempty"` // resource.StageStack, StageKeys, StageRuntime or StagePersist
 	Changes  []resource.Change `json:"changes"`
 	// Disturbed is true if an earlier action, on a resource that this one refers to, may make the kernel drop
 	// parts of this one.
@@ -109,7 +109,20 @@ type HostPlan struct {
 	Unchanged  int              `json:"unchanged"` // resources that are as wanted
 	Management facts.Management `json:"management"`
 	// Reverted is the latest entry of the host's history if it is a revert that found changes of others: nobody was asked.
-	Reverted *resource.Entry `json:"reverted,omitempty"`
+	Reverted *resource.HistoryEntry `json:"reverted,omitempty"`
+}
+
+// Unsalted returns the host's plan without digests that differ in every plan.
+func (h HostPlan) Unsalted() HostPlan {
+	h.Actions = slices.Clone(h.Actions)
+	for i := range h.Actions {
+		a := &h.Actions[i]
+		a.Changes = slices.Clone(a.Changes)
+		for j, c := range a.Changes {
+			a.Changes[j] = c.Unsalted()
+		}
+	}
+	return h
 }
 
 // Plan is the whole fabric's difference. Hosts are in the order of the input.
@@ -127,6 +140,8 @@ type Plan struct {
 	Vanished []resource.Member `json:"vanished,omitempty"`
 	// LeftOut lists the links and networks that are left as they are, because hosts at their ends are missing.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// NotChosen names the hosts that the operator excluded: nothing is said of them.
+	NotChosen []string `json:"not_chosen,omitempty"`
 	// Enrol names the hosts whose recorded roster is out of date.
 	Enrol []string `json:"enrol,omitempty"`
 	// Roster lists the fabric's hosts, including the vanished ones.
@@ -221,7 +236,9 @@ func Make(fabricName string, kinds resource.Kinds, hosts []HostInput, left ...Le
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts)), LeftOut: left}
 	ends := endsOf(left)
 	for _, in := range hosts {
-		if !in.LeftOut {
+		if in.Excluded {
+			p.NotChosen = append(p.NotChosen, in.Name)
+		} else {
 			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in, ends))
 		}
 	}
@@ -244,74 +261,13 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 	out.Reverted = own.mine.Reverted()
 	out.Actions, out.Problems = own.undo()
 	left := own.leaveOut(ends, out.Actions)
-	out.Actions = slices.DeleteFunc(out.Actions, left.holds)
+	out.Actions = left.hold(out.Actions)
 	out.LeftOut = left.changed
-	undos := slices.Clone(out.Actions)
-	acting := map[resource.Addr]bool{}
+	planning := hostPlanning{out: &out, in: in, own: own, left: left, undos: slices.Clone(out.Actions), acting: map[resource.Addr]bool{}}
 	for _, r := range ordered {
-		problem := func(message string) {
-			out.Problems = append(out.Problems, Problem{Addr: r.Addr, Pos: r.Pos, Message: message})
+		if problem := planning.add(r); problem != "" {
+			out.Problems = append(out.Problems, Problem{Addr: r.Addr, Pos: r.Pos, Message: problem})
 		}
-		kind, ok := kinds.Lookup(r.Addr.Kind)
-		if !ok {
-			problem(fmt.Sprintf("this build validates %s, but cannot apply it; remove it to apply the rest", r.Addr.Kind))
-			continue
-		}
-		if slices.Contains(left.changed, r.Addr) {
-			continue
-		}
-		partly := left.partly(in.Snapshot, kind, &r)
-		if partly {
-			out.LeftOut = append(out.LeftOut, r.Addr)
-		}
-		d, err := kind.Plan(in.Snapshot, r.Spec)
-		var driver *resource.MissingDriver
-		if errors.As(err, &driver) && out.installs() {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is planned again once the driver stack is installed: %s", r.Addr.Kind, r.Addr.Name, driver.Why))
-			continue
-		}
-		if err != nil {
-			problem(err.Error())
-			continue
-		}
-		if why := own.foreign(kind, r); why != "" {
-			problem(why)
-			continue
-		}
-		if why := own.taken(d.Changes); why != "" {
-			problem(why)
-			continue
-		}
-		if why := in.Refused[r.Addr]; why != "" && len(d.Changes) > 0 {
-			problem(why)
-			continue
-		}
-		out.Notes = append(out.Notes, d.Notes...)
-		own.drift(d.Changes)
-		// An undo of a later stage comes after this resource, and cannot disturb it.
-		disturbed := len(r.After) > 0 && slices.ContainsFunc(undos, func(a Action) bool { return resource.Rank(a.Stage) <= resource.Rank(kind.Stage) })
-		for _, after := range r.After {
-			disturbed = disturbed || acting[after]
-		}
-		if len(d.Changes) == 0 {
-			if !partly {
-				out.Unchanged++
-			}
-			if disturbed && d.Exists {
-				out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
-			}
-			continue
-		}
-		if d.Touches != "" && !in.Management {
-			problem(d.Touches + in.cure())
-			continue
-		}
-		a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Disturbed: disturbed, Seen: d.Seen, Touches: d.Touches}
-		if !d.Exists {
-			a.Op = Create
-		}
-		acting[r.Addr] = true
-		out.Actions = append(out.Actions, a)
 	}
 	out.migrate(kinds, in, ordered)
 	// Persistent changes, including their undo, are made only after the running configuration was proven.
@@ -328,12 +284,104 @@ func planHost(fabricName string, kinds resource.Kinds, in HostInput, ends map[re
 	return out
 }
 
-// RevertActions returns the actions of a host that goes back: one for each thing, in the order of the kinds.
-func RevertActions(host string, kinds resource.Kinds, changes, kept []resource.Change) []Action {
+// hostPlanning is a host's plan while its resources are added, each after those that it depends on.
+type hostPlanning struct {
+	out    *HostPlan
+	in     HostInput
+	own    *owned
+	left   share
+	undos  []Action               // they run before the resources of their stage
+	acting map[resource.Addr]bool // the resources that change so far
+}
+
+// add adds a resource's action, if it needs one. The problem says why the resource cannot be as declared. The order of the
+// steps matters:
+//
+//   - What is left out is not compared at all: a problem of it must not stop the rest of the plan.
+//   - Undos and left-out links change what is wanted, so the difference is found after them.
+//   - Refusals come before notes and actions: a change that is not made has nothing to say, and disturbs nobody.
+//   - A resource without changes touches no management path, so that is asked last.
+func (p *hostPlanning) add(r resource.Resource) (problem string) {
+	out := p.out
+	kind, ok := p.own.kinds.Lookup(r.Addr.Kind)
+	if !ok {
+		return fmt.Sprintf("this build validates %s, but cannot apply it; remove it to apply the rest", r.Addr.Kind)
+	}
+	if slices.Contains(p.left.changed, r.Addr) {
+		return ""
+	}
+	for _, a := range p.undos {
+		if kind.Undone != nil && a.Resource.Addr.Kind == kind.Name && a.Resource.Addr.Name == kind.Device(p.in.Snapshot, r.Spec) {
+			r.Spec = kind.Undone(r.Spec, a.Changes)
+		}
+	}
+	partly := p.left.partly(p.in.Snapshot, kind, &r)
+	if partly {
+		out.LeftOut = append(out.LeftOut, r.Addr)
+	}
+	d, err := kind.Plan(p.in.Snapshot, r.Spec)
+	var driver *resource.MissingDriver
+	if errors.As(err, &driver) && out.installs() {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s.%s is planned again once the driver stack is installed: %s",
+			r.Addr.Kind, r.Addr.Name, driver.Why))
+		return ""
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if why := p.refusal(kind, r, d); why != "" {
+		return why
+	}
+	out.Notes = append(out.Notes, d.Notes...)
+	p.own.drift(d.Changes)
+	a := Action{Resource: r, Op: Update, Stage: kind.Stage, Changes: d.Changes, Disturbed: p.disturbs(kind, r), Seen: d.Seen,
+		Touches: d.Touches}
+	switch {
+	case len(d.Changes) == 0:
+		if !partly {
+			out.Unchanged++
+		}
+		if a.Disturbed && d.Exists { // the helper makes again what the disturbance removed
+			out.Actions = append(out.Actions, Action{Resource: r, Op: Keep, Stage: kind.Stage, Disturbed: true})
+		}
+		return ""
+	case d.Touches != "" && !p.in.Management:
+		return d.Touches + p.in.cure()
+	case !d.Exists:
+		a.Op = Create
+	}
+	p.acting[r.Addr] = true
+	out.Actions = append(out.Actions, a)
+	return ""
+}
+
+// refusal says why a resource must not be changed. Another fabric's is refused even if it is already as declared: the two
+// would fight over it at the next change.
+func (p *hostPlanning) refusal(kind resource.Kind, r resource.Resource, d resource.Difference) string {
+	if why := cmp.Or(p.own.foreign(kind, r), p.own.refusal(d.Changes)); why != "" || len(d.Changes) == 0 {
+		return why
+	}
+	return p.in.Refused[r.Addr]
+}
+
+// disturbs reports whether the plan changes or undoes something that the resource depends on. An undo of a later stage comes
+// after the resource, and cannot disturb it.
+func (p *hostPlanning) disturbs(kind resource.Kind, r resource.Resource) bool {
+	return slices.ContainsFunc(r.After, func(after resource.Addr) bool { return p.acting[after] }) ||
+		len(r.After) > 0 && slices.ContainsFunc(p.undos, func(a Action) bool { return resource.Rank(a.Stage) <= resource.Rank(kind.Stage) })
+}
+
+// RevertActions returns the actions of a host that goes back: one for each thing, in the order of the kinds. A thing that the
+// files declare has its name there.
+func RevertActions(fabric string, kinds resource.Kinds, in HostInput, changes, kept []resource.Change) []Action {
+	own := &owned{kinds: kinds}
+	if in.Snapshot != nil {
+		own = ownership(fabric, kinds, in, in.Resources)
+	}
 	things := map[resource.Addr]*Action{}
 	var order []resource.Addr
 	at := func(c resource.Change) *Action {
-		addr := resource.Addr{Host: host, Kind: c.Atom.Kind(), Name: c.Atom.Thing()}
+		addr := own.named(resource.Addr{Host: in.Name, Kind: c.Atom.Kind(), Name: c.Atom.Thing()}, c.Atom)
 		if things[addr] == nil {
 			order = append(order, addr)
 			things[addr] = &Action{Resource: resource.Resource{Addr: addr}, Op: Revert}
@@ -354,11 +402,7 @@ func RevertActions(host string, kinds resource.Kinds, changes, kept []resource.C
 	slices.SortStableFunc(order, func(a, b resource.Addr) int { return cmp.Compare(rank(a), rank(b)) })
 	var out []Action
 	for _, addr := range order {
-		a := *things[addr]
-		if k, ok := kinds.Lookup(addr.Kind); ok && k.Title != nil {
-			a.Resource.Addr.Name = k.Title(addr.Name)
-		}
-		out = append(out, a)
+		out = append(out, *things[addr])
 	}
 	return out
 }

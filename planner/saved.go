@@ -14,7 +14,7 @@ import (
 
 // A saved plan begins with a line of this kind and version, and the SHA-256 of what follows.
 const (
-	savedKind    = "fabricform plan "
+	savedKind    = fabric.SavedPlan
 	savedVersion = "3"
 )
 
@@ -70,14 +70,17 @@ func ReadSaved(from io.Reader, build string) (*Saved, error) {
 		return nil, fmt.Errorf("read the saved plan: %w", err)
 	}
 	if digest != fmt.Sprintf("%x", sha256.Sum256(raw)) {
-		return nil, errors.New("the saved plan is not as it was saved: it was edited, or is incomplete. Change the fabric's files instead, and save it again with fabricform plan -out")
+		return nil, errors.New("the saved plan is not as it was saved: it was edited, or is incomplete. " +
+			"Change the fabric's files instead, and save it again with fabricform plan -out")
 	}
 	// Another build's types may differ in anything but this.
 	var by struct {
 		Build string `json:"build"`
 	}
 	if err := json.Unmarshal(raw, &by); err == nil && by.Build != "" && by.Build != build {
-		return nil, fmt.Errorf("this plan was saved by another build of fabricform (%s): save it again with fabricform plan -out of this build (%s)", by.Build, build)
+		return nil,
+			fmt.Errorf("this plan was saved by another build of fabricform (%s): "+
+				"save it again with fabricform plan -out of this build (%s)", by.Build, build)
 	}
 	var p Saved
 	err = json.Unmarshal(raw, &p)
@@ -136,8 +139,8 @@ func (p *Saved) Covered() (chosen map[string]bool, unreachable map[string]string
 	return chosen, p.Plan.Unreachable()
 }
 
-// LeftOut returns the hosts of the fabric that were not chosen for the plan.
-func (p *Saved) LeftOut() (out []string) {
+// excluded returns the hosts of the fabric that were not chosen for the plan.
+func (p *Saved) excluded() (out []string) {
 	chosen, _ := p.Covered()
 	for _, h := range p.Fabric.Hosts {
 		if !chosen[h.Name] {
@@ -159,8 +162,18 @@ func (p *Saved) CheckTarget(lab string) error {
 	return fmt.Errorf("nothing was changed: this plan was made for %s, not for %s: run it %s", target(p.Lab), target(lab), cure)
 }
 
-// Target names the hosts that the plan was made on.
-func (p *Saved) Target() string { return target(p.Lab) }
+// Notes returns what must be known about the plan: when and for which hosts it was made, and the notes of the plan itself.
+func (p *Saved) Notes() []string {
+	notes := []string{fmt.Sprintf("Saved by %s at %s, for %s, from %s.", p.User, p.Created.Local().Format(time.DateTime), target(p.Lab),
+		p.Source)}
+	if p.Destroy {
+		notes = append(notes, "It restores everything that the fabric changed.")
+	}
+	if out := p.excluded(); len(out) > 0 {
+		notes = append(notes, "Not chosen, so not changed: "+Names(out)+".")
+	}
+	return append(notes, p.Plan.Notes()...)
+}
 
 func target(lab string) string {
 	if lab == "" {

@@ -11,17 +11,21 @@ func (h *HostPlan) installs() bool {
 	return slices.ContainsFunc(h.Actions, func(a Action) bool { return a.Stage == resource.StageStack })
 }
 
-// Stack returns the part of the plan that changes driver stacks, with all hosts.
-func (p *Plan) Stack() *Plan { return p.part(true) }
+// Only returns the part of the plan that belongs to one stage, with all hosts.
+func (p *Plan) Only(stage string) *Plan {
+	return p.part(func(a Action) bool { return a.Stage == stage })
+}
 
-// Rest returns the plan without the part that changes driver stacks, with all hosts.
-func (p *Plan) Rest() *Plan { return p.part(false) }
+// Without returns the plan without the part that belongs to one stage, with all hosts.
+func (p *Plan) Without(stage string) *Plan {
+	return p.part(func(a Action) bool { return a.Stage != stage })
+}
 
-func (p *Plan) part(stack bool) *Plan {
+func (p *Plan) part(of func(Action) bool) *Plan {
 	out := *p
 	out.Hosts = slices.Clone(p.Hosts)
 	for i := range out.Hosts {
-		out.Hosts[i].Actions = slices.DeleteFunc(slices.Clone(p.Hosts[i].Actions), func(a Action) bool { return (a.Stage == resource.StageStack) != stack })
+		out.Hosts[i].Actions = slices.DeleteFunc(slices.Clone(p.Hosts[i].Actions), func(a Action) bool { return !of(a) })
 	}
 	return &out
 }

@@ -35,7 +35,7 @@ func TestWhatAwaitsADriverIsNoProblemWhereOneComes(t *testing.T) {
 	if a := p.Hosts[0].Actions; len(a) != 2 || a[0].Stage != resource.StageStack {
 		t.Errorf("%+v", a)
 	}
-	if s, r := p.Stack(), p.Rest(); s.Changes() != 1 || !s.Has(resource.StageStack) || r.Changes() != 1 || r.Has(resource.StageStack) || p.Changes() != 2 {
+	if s, r := p.Only(resource.StageStack), p.Without(resource.StageStack); s.Changes() != 1 || !s.Has(resource.StageStack) || r.Changes() != 1 || r.Has(resource.StageStack) || p.Changes() != 2 {
 		t.Errorf("%+v and %+v", s.Hosts, r.Hosts)
 	}
 	changes = nil

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// begun keeps what one call begins until another call collects it. Its names cannot be guessed. The zero value is
+// begun holds what one call begins until another call collects it. Its names cannot be guessed. The zero value is
 // ready for use. Safe for concurrent use.
 type begun[T any] struct {
 	mu sync.Mutex
 	by map[string]T
 }
 
-// keep returns the name under which take returns what.
-func (b *begun[T]) keep(what T) (id string) {
+// put stores what and returns the name under which take returns it.
+func (b *begun[T]) put(what T) (id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.by == nil {
@@ -24,7 +24,7 @@ func (b *begun[T]) keep(what T) (id string) {
 	return id
 }
 
-// take returns what was kept under that name, once.
+// take returns what was stored under that name, once.
 func (b *begun[T]) take(id string) (what T, there bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

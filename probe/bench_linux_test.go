@@ -35,7 +35,7 @@ func median(all []float64) float64 {
 // TestBenchPing stands beside iputils' ping: 500 packets, one every 2 ms, over one veth cable.
 func TestBenchPing(t *testing.T) {
 	bench(t, "ping")
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 1500)
 	s := spec("c0", "10.0.0.1", "10.0.0.2", 56, false)
 	s.Count, s.Interval = 500, 2*time.Millisecond
@@ -58,7 +58,7 @@ func TestBenchPing(t *testing.T) {
 var iputilsSays = regexp.MustCompile(`= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms`)
 
 // iputils pings as TestBenchPing does and answers min, avg, max and deviation in ms.
-func iputils(t *testing.T, r *room) (out []float64) {
+func iputils(t *testing.T, r *namespace) (out []float64) {
 	t.Helper()
 	r.do(func() {
 		text, err := exec.Command("ping", "-q", "-c", "500", "-i", "0.002", "-I", "c0", "10.0.0.2").Output()
@@ -83,7 +83,7 @@ func usage(t *testing.T, who int) time.Duration {
 // has, and the algorithm matters more than anything else here.
 func TestBenchTCP(t *testing.T) {
 	bench(t, "iperf3")
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 1500)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -109,7 +109,7 @@ func TestBenchTCP(t *testing.T) {
 }
 
 // iperf3 answers with the receiver's Gb/s.
-func iperf3(t *testing.T, r *room, streams int, d time.Duration) float64 {
+func iperf3(t *testing.T, r *namespace, streams int, d time.Duration) float64 {
 	t.Helper()
 	var says struct {
 		End struct {

@@ -32,7 +32,8 @@ const (
 )
 
 func (s CaptureSpec) check() error {
-	if s.Netdev == "" || s.MaxPackets < 1 || s.MaxPackets > maxCapture || s.SnapLen < minSnapLen || s.SnapLen > maxSnapLen || s.Duration <= 0 || s.Duration > longCapture {
+	if s.Netdev == "" || s.MaxPackets < 1 || s.MaxPackets > maxCapture || s.SnapLen < minSnapLen || s.SnapLen > maxSnapLen ||
+		s.Duration <= 0 || s.Duration > longCapture {
 		return fmt.Errorf("capture on %q: invalid limits: %d packets of %d bytes in %s", s.Netdev, s.MaxPackets, s.SnapLen, s.Duration)
 	}
 	return nil

@@ -98,7 +98,7 @@ func (c *capturer) Close() error {
 // and returns it. Run must be called once.
 func (c *capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResult, error) {
 	var r CaptureResult
-	err := c.take(ctx, &r, each)
+	err := c.read(ctx, &r, each)
 	stats, statsErr := unix.GetsockoptTpacketStatsV3(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if statsErr == nil {
 		r.Dropped = int(stats.Drops)
@@ -109,9 +109,9 @@ func (c *capturer) Run(ctx context.Context, each func(Frame) error) (CaptureResu
 	return r, nil
 }
 
-// take reads blocks until the capture ends. When the time is over, it first attaches a filter that rejects all
+// read reads blocks until the capture ends. When the time is over, it first attaches a filter that rejects all
 // packets, then waits until the kernel has handed over the last block.
-func (c *capturer) take(ctx context.Context, r *CaptureResult, each func(Frame) error) error {
+func (c *capturer) read(ctx context.Context, r *CaptureResult, each func(Frame) error) error {
 	end := time.Now().Add(c.spec.Duration)
 	for {
 		for c.ready() {
@@ -197,7 +197,8 @@ func (c *capturer) block(r *CaptureResult, each func(Frame) error) error {
 func (c *capturer) frame(b []byte, h *unix.Tpacket3Hdr) (Frame, bool) {
 	const address = (unix.SizeofTpacket3Hdr + 15) &^ 15 // TPACKET_ALIGN in include/uapi/linux/if_packet.h
 	from := (*unix.RawSockaddrLinklayer)(unsafe.Pointer(&b[address]))
-	f := Frame{Time: time.Unix(int64(h.Sec), int64(h.Nsec)), Length: int(h.Len), Data: b[h.Mac : uint32(h.Mac)+h.Snaplen], Outgoing: from.Pkttype == unix.PACKET_OUTGOING}
+	f := Frame{Time: time.Unix(int64(h.Sec), int64(h.Nsec)), Length: int(h.Len), Data: b[h.Mac : uint32(h.Mac)+h.Snaplen],
+		Outgoing: from.Pkttype == unix.PACKET_OUTGOING}
 	if c.loopback && f.Outgoing {
 		return f, false
 	}

@@ -20,13 +20,13 @@ import (
 	"github.com/fabricform/fabricform/probe/roce"
 )
 
-// wire joins two rooms by a bare veth pair named w0.
-func wire(t *testing.T, a, b *room, mtu int) {
+// wire joins two namespaces by a bare veth pair named w0.
+func wire(t *testing.T, a, b *namespace, mtu int) {
 	t.Helper()
 	a.do(func() {
 		must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "w0", MTU: mtu}, PeerName: "w0", PeerNamespace: netlink.NsFd(b.fd), PeerMTU: uint32(mtu)}))
 	})
-	for _, r := range []*room{a, b} {
+	for _, r := range []*namespace{a, b} {
 		r.do(func() {
 			l, err := netlink.LinkByName("w0")
 			must(t, err)
@@ -34,7 +34,7 @@ func wire(t *testing.T, a, b *room, mtu int) {
 		})
 	}
 	// The kernel lets traffic through some time after both ends are up.
-	for _, r := range []*room{a, b} {
+	for _, r := range []*namespace{a, b} {
 		r.do(func() {
 			for range 200 {
 				l, err := netlink.LinkByName("w0")
@@ -49,8 +49,8 @@ func wire(t *testing.T, a, b *room, mtu int) {
 	}
 }
 
-// sendFrames puts frames on a netdev of the room as they are.
-func (r *room) sendFrames(t *testing.T, netdev string, frames ...[]byte) {
+// sendFrames puts frames on a netdev of the namespace as they are.
+func (r *namespace) sendFrames(t *testing.T, netdev string, frames ...[]byte) {
 	t.Helper()
 	r.do(func() {
 		dev, err := net.InterfaceByName(netdev)
@@ -88,8 +88,8 @@ func roceFrames(t *testing.T) [][]byte {
 	return out
 }
 
-// open begins a capture of a room, and run takes it.
-func (r *room) open(t *testing.T, s CaptureSpec) *capturer {
+// open begins a capture of a namespace, and run takes it.
+func (r *namespace) open(t *testing.T, s CaptureSpec) *capturer {
 	t.Helper()
 	var c *capturer
 	r.do(func() {
@@ -138,7 +138,7 @@ func noise() [][]byte {
 }
 
 func TestCaptureSeesRoCEOnBothEndsAndNothingElse(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	wire(t, a, b, 9000)
 	frames := append(roceFrames(t), ipv6Frame(), ipv6Frame(5), ipv6Frame(5, 6))
 	spec := CaptureSpec{Netdev: "w0", MaxPackets: len(frames) + 1, SnapLen: 9216, Duration: 400 * time.Millisecond}
@@ -169,7 +169,7 @@ func TestCaptureSeesRoCEOnBothEndsAndNothingElse(t *testing.T) {
 }
 
 func TestCaptureCutsFramesAndStopsAtItsLimit(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	wire(t, a, b, 9000)
 	long := append(ipv6Frame(5), make([]byte, 900)...)
 	c := b.open(t, CaptureSpec{Netdev: "w0", MaxPackets: 3, SnapLen: 64, Duration: time.Minute})
@@ -186,7 +186,7 @@ func TestCaptureCutsFramesAndStopsAtItsLimit(t *testing.T) {
 }
 
 func TestCaptureEndsWithItsCallerAndKeepsWhatCameBefore(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	wire(t, a, b, 1500)
 	c := b.open(t, CaptureSpec{Netdev: "w0", MaxPackets: 100, SnapLen: 128, Duration: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -206,7 +206,7 @@ func TestCaptureEndsWithItsCallerAndKeepsWhatCameBefore(t *testing.T) {
 }
 
 func TestCaptureCountsWhatItMissed(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	wire(t, a, b, 9000)
 	c := b.open(t, CaptureSpec{Netdev: "w0", MaxPackets: 1e6, SnapLen: 9216, Duration: 300 * time.Millisecond})
 	long := append(ipv6Frame(), make([]byte, 8900)...)
@@ -223,7 +223,7 @@ func TestCaptureCountsWhatItMissed(t *testing.T) {
 }
 
 func TestCaptureOutlivesALinkThatGoesDown(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	wire(t, a, b, 1500)
 	c := b.open(t, CaptureSpec{Netdev: "w0", MaxPackets: 2, SnapLen: 128, Duration: 5 * time.Second})
 	done := make(chan CaptureResult)
@@ -262,7 +262,7 @@ func TestCaptureOutlivesALinkThatGoesDown(t *testing.T) {
 
 // Loopback shows a packet on its way out and in: one of them is enough.
 func TestCaptureOnLoopbackSeesEachPacketOnce(t *testing.T) {
-	a := newRoom(t)
+	a := newNamespace(t)
 	a.do(func() { l, err := netlink.LinkByName("lo"); must(t, err); must(t, netlink.LinkSetUp(l)) })
 	c := a.open(t, CaptureSpec{Netdev: "lo", MaxPackets: 10, SnapLen: 128, Duration: 300 * time.Millisecond})
 	a.do(func() {

@@ -30,12 +30,13 @@ func (s *captureServer) Start(_ context.Context, spec CaptureSpec) (id string, e
 	go func() {
 		defer close(run.done)
 		run.report.CaptureResult, run.err = c.Run(ctx, func(f Frame) error {
-			run.report.Records = append(run.report.Records, CaptureRecord{Time: f.Time, Length: f.Length, Data: append([]byte(nil), f.Data...), Outgoing: f.Outgoing})
+			run.report.Records = append(run.report.Records, CaptureRecord{Time: f.Time, Length: f.Length,
+				Data: append([]byte(nil), f.Data...), Outgoing: f.Outgoing})
 			return nil
 		})
 		run.err = errors.Join(run.err, c.Close())
 	}()
-	return s.open.keep(run), nil
+	return s.open.put(run), nil
 }
 
 // Collect stops a capture and returns its packets.

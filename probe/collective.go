@@ -29,9 +29,9 @@ type CollectiveLook struct {
 
 // CollectiveHas is the answer.
 type CollectiveHas struct {
-	Look    collective.Look `json:"look"`
-	Problem string          `json:"problem,omitempty"` // why ranks cannot run; "" if they can
-	Port    uint16          `json:"port,omitempty"`    // a free port for the ranks to meet at
+	Look    collective.Software `json:"look"`
+	Problem string              `json:"problem,omitempty"` // why ranks cannot run; "" if they can
+	Port    uint16              `json:"port,omitempty"`    // a free port for the ranks to meet at
 }
 
 // CollectiveSpec asks for this host's ranks of a job.

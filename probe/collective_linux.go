@@ -13,9 +13,6 @@ import (
 	"github.com/fabricform/fabricform/probe/collective"
 )
 
-// lookLimit is how long Python may take to load torch: from a cold network file system, it takes minutes.
-const lookLimit = 3 * time.Minute
-
 // afterFailure is how long the other ranks of a host continue after one has failed, so that they can report their own errors.
 const afterFailure = 5 * time.Second
 
@@ -24,7 +21,7 @@ type collectives struct {
 	mu   sync.Mutex
 	open map[string]context.CancelCauseFunc
 
-	shells map[string]*remoteShell // by ID of the launch
+	tended sync.Map // from the IDs of TendRanks that are ready for ranks to the number of the ranks' user
 }
 
 // maxLogs limits the bytes of all ranks' logs in one answer. A protocol frame holds that and as much of their output.
@@ -32,13 +29,12 @@ const maxLogs = 3 << 20
 
 var errStopped = errors.New("stopped because another rank had ended")
 
-// environment returns the environment of ranks. It keeps the login's variables for NCCL, torch, CUDA and the
-// location of MPI, because jobs get them, too, and an administrator may use them to disable features. NCCL
-// looks for .nccl.conf in HOME.
+// environment returns the environment of ranks. It keeps the login's variables for NCCL, torch and CUDA, because jobs get
+// them, too, and an administrator may use them to disable features. NCCL looks for .nccl.conf in HOME.
 func environment(settings map[string]string) (kept []string) {
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		for _, prefix := range []string{"NCCL", "TORCH", "CUDA", "NVIDIA_", "OPAL_", "PRTE_PREFIX=", "PMIX_PREFIX="} {
+		for _, prefix := range []string{"NCCL", "TORCH", "CUDA", "NVIDIA_"} {
 			if strings.HasPrefix(e, prefix) {
 				kept = append(kept, e)
 				break
@@ -56,12 +52,13 @@ func environment(settings map[string]string) (kept []string) {
 
 // python returns the program of a rank.
 func python(path, argument string, settings map[string]string) process.Program {
-	return process.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script, Env: environment(settings), ByLines: true}
+	return process.Program{Name: "python3", Declared: path, Args: []string{"-", argument}, Stdin: collective.Script,
+		Env: environment(settings), ByLines: true}
 }
 
 // Look starts Python once, and asks it for torch, NCCL and GPUs.
 func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	ctx, cancel := context.WithTimeout(ctx, LookLimit)
 	defer cancel()
 	e := python(l.Python, collective.LookArgument(), nil).Start(ctx)()
 	r := collective.Parse(e.Stdout)
@@ -72,7 +69,7 @@ func (c *collectives) Look(ctx context.Context, l CollectiveLook) (CollectiveHas
 	case e.Missing:
 		out.Problem = "python3 is not installed"
 	case ctx.Err() != nil:
-		out.Problem = fmt.Sprintf("Python did not load torch within %s", lookLimit)
+		out.Problem = fmt.Sprintf("Python did not load torch within %s", LookLimit)
 	case r.Failure != nil && r.Failure.Kind == "ModuleNotFoundError":
 		out.Problem = "this Python has no torch: " + r.Failure.Text
 	case r.Failure != nil:
@@ -103,8 +100,7 @@ func said(e process.Ended) string {
 }
 
 // ncclSettings checks the variables for ranks. It turns on NCCL's log, whatever the variables, the login and
-// nccl.conf say. The log goes to stderr, because a file that they name would stay on the host. A launch replaces
-// stderr with a file of its own.
+// nccl.conf say. The log goes to stderr, because a file that they name would stay on the host.
 func ncclSettings(env map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for name, value := range env {
@@ -146,7 +142,7 @@ func (c *collectives) Run(ctx context.Context, s CollectiveSpec) ([]CollectiveRa
 	var mu sync.Mutex // guards late
 	for i := range s.Ranks {
 		program := python(s.Python, s.Job.Argument(s.First+i, i), settings)
-		program.Keep = maxLogs / s.Ranks
+		program.MaxOutput = maxLogs / s.Ranks
 		wait := program.Start(ctx)
 		all.Go(func() {
 			e := wait()
@@ -179,7 +175,7 @@ func how(e process.Ended) (signal string, timedOut, stopped bool) {
 
 // begin returns a job's context, which Stop can cancel.
 func (c *collectives) begin(ctx context.Context, id string, limit time.Duration) (context.Context, func(), error) {
-	ctx, expire := context.WithTimeout(ctx, min(limit, maxDuration))
+	ctx, expire := context.WithTimeout(ctx, min(limit, MeasurementLimit))
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,7 +7,8 @@ const rocePort = 4791
 
 // attach attaches a classic BPF program to a socket, and replaces the previous one.
 func attach(fd int, program []unix.SockFilter) error {
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
 // roceFilter keeps the first snapLen bytes of UDP packets to RoCE's port: over IPv4 with or without options,

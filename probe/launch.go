@@ -9,92 +9,65 @@ import (
 )
 
 var (
-	// InspectLaunch asks whether a host can run nccl-tests.
-	InspectLaunch = agent.Method[LaunchLook, LaunchHas](agent.Busy + "launch.look")
-	// Launch runs mpirun to its end. mpirun starts its daemons on other hosts through a remote shell:
-	// AwaitShell waits for such a request, RunDaemon carries it out on the other host, and AnswerShell
-	// answers mpirun.
+	// InspectLaunch asks whether a user of a host can run nccl-tests.
+	InspectLaunch = agent.Method[TestPrograms, LaunchHas](agent.Busy + "launch.look")
+	// Launch runs a launcher of MPI to its end. It starts ranks on this host, and over SSH on the others. Each of the hosts must
+	// tend the ranks before.
 	Launch = agent.Method[LaunchSpec, LaunchEnded](agent.Busy + "launch.run")
-	// AwaitShell waits for a request of mpirun to another host, by the launch's ID.
-	AwaitShell = agent.Method[string, LaunchAsk](agent.Busy + "launch.asked")
-	// RunDaemon runs one of mpirun's daemons to its end.
-	RunDaemon = agent.Method[DaemonSpec, LaunchEnded](agent.Busy + "launch.daemon")
-	// AnswerShell answers mpirun.
-	AnswerShell = agent.Method[LaunchTold, struct{}](agent.Busy + "launch.told")
+	// TendRanks looks after the ranks of a launch on one host until StopCollective, its limit, or the end of the caller's stream.
+	// Then it kills those that are left, and removes their files. No rank survives its client this way, whatever its launcher does.
+	TendRanks = agent.Method[RanksSpec, RanksEnded](agent.Busy + "launch.tend")
+	// AwaitTended returns when TendRanks with that ID is ready for ranks.
+	AwaitTended = agent.Method[string, struct{}](agent.Busy + "launch.await")
 )
 
-// TestPrograms says where nccl-tests and MPI are on a host.
+// TestPrograms says where nccl-tests and MPI are on a host, and who runs them.
 type TestPrograms struct {
+	User   string `json:"user,omitempty"`   // "": the helper's
 	Folder string `json:"folder,omitempty"` // with the programs of nccl-tests; "": the system's
 	MPIRun string `json:"mpirun,omitempty"` // path; "": the system's mpirun
 }
 
-// LaunchLook asks whether this host can run nccl-tests.
-type LaunchLook struct {
-	TestPrograms
-	GPUs int `json:"gpus"` // number of GPUs that the driver lists
-}
-
-// LaunchHas is the answer.
+// LaunchHas is the answer to InspectLaunch.
 type LaunchHas struct {
 	MPI     mpi.Release `json:"mpi"`
-	GPUs    int         `json:"gpus"`              // number of GPUs that CUDA_VISIBLE_DEVICES allows
 	Problem string      `json:"problem,omitempty"` // why nccl-tests cannot run; "" if it can
 }
 
-// RankSettings are the settings of the ranks on one host.
-type RankSettings struct {
-	Netdev string            `json:"netdev"` // the interface over which ranks meet
-	Env    map[string]string `json:"env,omitempty"`
-}
-
-// LaunchSpec asks the first host of a job to run mpirun.
+// LaunchSpec asks the first host of a job to run the launcher.
 type LaunchSpec struct {
-	ID string `json:"id"` // chosen by the caller; all other calls use it
+	ID string `json:"id"` // chosen by the caller, for StopCollective
 	TestPrograms
-	RankSettings
-	Launch mpi.Launch         `json:"launch"`
+	Ranks  string             `json:"ranks"`  // the ID of TendRanks
+	Script []byte             `json:"script"` // for sh, as `render nccl` prints it; its arguments are the program of the ranks
 	Run    collective.TestRun `json:"run"`
 	Limit  time.Duration      `json:"limit"`
 }
 
-// LaunchAsk is a command that mpirun gave to its remote shell.
-type LaunchAsk struct {
-	Over   bool     `json:"over,omitempty"` // mpirun has ended; there are no more requests
-	Number int      `json:"number"`
-	Host   string   `json:"host"` // the address by which mpirun knows the host
-	Words  []string `json:"words"`
-}
-
-// LaunchTold is the answer to mpirun, sent when the daemon has ended.
-type LaunchTold struct {
-	ID     string `json:"id"`
-	Number int    `json:"number"`
-	Exit   int    `json:"exit"`
-	Text   string `json:"text,omitempty"` // an error message
-}
-
-// DaemonSpec asks another host of the job to run the daemon that mpirun asked for.
-type DaemonSpec struct {
-	ID string `json:"id"`
-	TestPrograms
-	RankSettings
-	Words []string      `json:"words"`
+// RanksSpec asks a host to tend its ranks of a launch.
+type RanksSpec struct {
+	ID    string        `json:"id"`             // 26 letters and digits, as rand.Text returns them
+	User  string        `json:"user,omitempty"` // of the ranks; "": the helper's
 	Limit time.Duration `json:"limit"`
+}
+
+// RanksEnded holds the logs of a host's ranks, and the ranks that did not end.
+type RanksEnded struct {
+	Log   []byte `json:"log,omitempty"`  // NCCL's logs of this host
+	Alive []int  `json:"left,omitempty"` // ranks still alive GoneWithin after SIGKILL
 }
 
 // GoneWithin is how long processes of a launch may take to end after SIGKILL: the driver takes seconds to tear
 // down a process that uses many GPUs or much pinned memory.
 const GoneWithin = 30 * time.Second
 
-// LaunchEnded is the outcome of mpirun or one of its daemons.
+// LaunchEnded is the outcome of the launcher.
 type LaunchEnded struct {
-	Out      []byte `json:"out,omitempty"` // for mpirun: the output of the program
+	Out      []byte `json:"out,omitempty"` // of the ranks
 	Err      []byte `json:"err,omitempty"`
-	Log      []byte `json:"log,omitempty"` // the NCCL logs of this host
 	Exit     int    `json:"exit,omitempty"`
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
-	Left     []int  `json:"left,omitempty"`    // processes still alive GoneWithin after SIGKILL
-	Stopped  bool   `json:"stopped,omitempty"` // stopped because another host's part had ended
+	Alive    []int  `json:"left,omitempty"`    // processes still alive GoneWithin after SIGKILL
+	Stopped  bool   `json:"stopped,omitempty"` // by StopCollective
 }

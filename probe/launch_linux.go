@@ -2,90 +2,113 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/probe/collective"
 	"github.com/fabricform/fabricform/probe/mpi"
+	"github.com/fabricform/fabricform/retry"
 )
 
-// startLimit is how long a program may take to start: from a cold network file system, it can be slow.
-const startLimit = time.Minute
+const (
+	// launcherGrace is how long a launcher may take to end its ranks on all hosts before it is killed.
+	launcherGrace = 5 * time.Second
+	// tendedWithin is how long TendRanks may take to get ready.
+	tendedWithin = 20 * time.Second
+	// removedWithin is how long the removal of the ranks' files may take, clearedWithin all that follows the end of a launch.
+	removedWithin = 20 * time.Second
+	clearedWithin = GoneWithin + removedWithin + 10*time.Second
+	// maxNames bounds the files of ranks' folders that are looked at: each rank has one, launchers a few.
+	maxNames = 1024
+)
 
-// program returns a program of nccl-tests.
-func (p TestPrograms) program(name string) process.Program {
-	if p.Folder == "" {
-		return process.Program{Name: name}
+// command returns a program that runs as the user, with these variables added to its environment. runuser(1) opens a PAM session,
+// so that the limits are those of the user's logins, as on the other hosts: with the helper's memlock limit, RDMA could fail here
+// alone, or work here alone. runuser itself is root's, and its loader obeys the environment: env(1) sets the variables behind the
+// change of user.
+func (p TestPrograms) command(variables []string, path string, args ...string) process.Program {
+	// The folders are those in which FindProgram looks.
+	env := append([]string{"PATH=/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/sbin:/usr/local/bin"}, variables...)
+	if p.User == "" {
+		return process.Program{Declared: path, Args: args, Env: append(env, "HOME="+os.Getenv("HOME"))}
 	}
-	return process.Program{Name: name, Declared: filepath.Join(p.Folder, name)}
+	return process.Program{Name: "runuser",
+		Args: slices.Concat([]string{"--user=" + p.User, "--", "/usr/bin/env"}, env, []string{path}, args)}
 }
 
-// name returns a program's path for mpirun. Without a folder it is a bare name, which each host looks up itself.
-func (p TestPrograms) name(program string) string { return filepath.Join(p.Folder, program) }
-
-// environment returns the environment of ranks, with MPI's libraries, and dir for temporary files.
-func (p TestPrograms) environment(settings map[string]string, dir string) []string {
-	env := append(environment(settings), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-	if dir != "" {
-		env = append(env, "TMPDIR="+dir)
-	}
+// libraries returns the variable for the libraries of a declared mpirun, as the scripts of package launch set it.
+func (p TestPrograms) libraries() []string {
 	if p.MPIRun == "" {
-		return env
+		return nil
 	}
 	prefix := filepath.Dir(filepath.Dir(p.MPIRun))
-	libraries := filepath.Join(prefix, "lib") + ":" + filepath.Join(prefix, "lib64")
-	if login := os.Getenv("LD_LIBRARY_PATH"); login != "" {
-		libraries += ":" + login
+	return []string{"LD_LIBRARY_PATH=" + filepath.Join(prefix, "lib") + ":" + filepath.Join(prefix, "lib64")}
+}
+
+// find returns the path of a declared program, or of the system's.
+func find(declared, name string) (path, problem string) {
+	if declared == "" {
+		path, err := process.FindProgram(name)
+		if err != nil {
+			return "", name + " is not installed"
+		}
+		return path, ""
 	}
-	return append(env, "LD_LIBRARY_PATH="+libraries)
+	if info, err := os.Stat(declared); err != nil || !info.Mode().IsRegular() {
+		return "", declared + " does not exist"
+	}
+	return declared, ""
+}
+
+// testProgram returns the path of a program of nccl-tests; "" if it is the system's.
+func (p TestPrograms) testProgram(program string) string {
+	if p.Folder == "" {
+		return ""
+	}
+	return filepath.Join(p.Folder, program)
 }
 
 // LaunchLook starts each program once, without ranks.
-func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, error) {
-	out := LaunchHas{GPUs: visible(l.GPUs)}
-	if out.GPUs == 0 {
-		return out, nil // without GPUs, the programs are not needed
-	}
-	env := l.environment(nil, "")
+func (c *collectives) LaunchLook(ctx context.Context, p TestPrograms) (out LaunchHas, err error) {
 	for _, name := range collective.TestPrograms {
-		program := l.program(name)
-		program.Args, program.Env = []string{"-h"}, env
-		at := l.name(name)
-		e, err := start(ctx, at, program)
+		path, problem := find(p.testProgram(name), name)
+		if problem != "" {
+			return LaunchHas{Problem: problem}, nil
+		}
+		e, err := p.start(ctx, path, "-h")
 		if err != nil {
 			return LaunchHas{}, err
 		}
-		switch {
-		case e.Missing && l.Folder == "":
-			out.Problem = name + " is not installed"
-		case e.Missing:
-			out.Problem = at + " does not exist"
-		case e.Exit != 0 || e.Signal != "" || !bytes.Contains(e.Stdout, []byte("USAGE")):
-			out.Problem = explainNotStarted(at, e)
-		}
-		if out.Problem != "" {
-			return out, nil
+		if e.Exit != 0 || e.Signal != "" || !bytes.Contains(e.Stdout, []byte("USAGE")) {
+			return LaunchHas{Problem: explainNotStarted(path, e)}, nil
 		}
 	}
-	e, err := start(ctx, "mpirun", process.Program{Name: "mpirun", Declared: l.MPIRun, Args: []string{"--version"}, Env: env})
+	mpirun, problem := find(p.MPIRun, "mpirun")
+	if problem != "" {
+		return LaunchHas{Problem: problem}, nil
+	}
+	e, err := p.start(ctx, mpirun, "--version")
 	if err != nil {
 		return LaunchHas{}, err
 	}
 	out.MPI, err = mpi.ParseRelease(e.Stdout)
 	switch {
-	case e.Missing && l.MPIRun == "":
-		out.Problem = "mpirun is not installed"
-	case e.Missing:
-		out.Problem = l.MPIRun + " does not exist"
 	case err != nil && (e.Exit != 0 || e.Signal != ""):
 		out.Problem = explainNotStarted("mpirun", e)
 	case err != nil:
@@ -95,12 +118,15 @@ func (c *collectives) LaunchLook(ctx context.Context, l LaunchLook) (LaunchHas, 
 }
 
 // start runs a program that only prints its usage or version. A timeout is an error, because it does not mean that the program is wrong.
-func start(ctx context.Context, name string, p process.Program) (process.Ended, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+func (p TestPrograms) start(ctx context.Context, path string, args ...string) (process.Ended, error) {
+	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
-	e := p.Start(ctx)()
-	if e.Signal != "" && ctx.Err() != nil {
-		return e, fmt.Errorf("%s did not start within %s; check its file system", name, startLimit)
+	e := p.command(p.libraries(), path, args...).Start(ctx)()
+	switch {
+	case e.Missing && p.User != "":
+		return e, errors.New("this host has no runuser, which starts programs as another user: install util-linux")
+	case e.Signal != "" && ctx.Err() != nil:
+		return e, fmt.Errorf("%s did not start within %s; check its file system", path, StartLimit)
 	}
 	return e, nil
 }
@@ -113,157 +139,188 @@ func explainNotStarted(name string, e process.Ended) string {
 	return name + " does not start" + said(e)
 }
 
-// visible returns how many of the driver's GPUs CUDA can use. CUDA_VISIBLE_DEVICES selects them: an invalid device
-// hides all after it, and a duplicate hides all devices (NVIDIA's CUDA C++ programming guide).
-func visible(gpus int) int {
-	list, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	if !set {
-		return gpus
-	}
-	seen := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		index, err := strconv.Atoi(name)
-		if isIndex := err == nil && index >= 0 && index < gpus; !isIndex && !strings.HasPrefix(name, "GPU-") && !strings.HasPrefix(name, "MIG-") {
-			break
-		}
-		if seen[name] {
-			return 0
-		}
-		seen[name] = true
-	}
-	return min(len(seen), gpus)
+// launchID matches the IDs of TendRanks: they are parts of paths, and of the ranks' environment.
+var launchID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z2-7]{26}$`) })
+
+// ranksDir is where ranks of a launch write their logs, and launchers their temporary files; the same on all hosts. It is their
+// user's, and lies in a folder of the helper's user, so that the ranks' user cannot replace it: /tmp is sticky. It is not in /run,
+// which its user could fill.
+func ranksDir(id string) string { return process.TemporaryFolder("/tmp", id) + "/ranks" }
+
+// launcher returns the shell that runs the script for a program of nccl-tests with these arguments. The variables only say where
+// files are written: what the script needs besides, it sets itself, because users get the same script.
+func (s LaunchSpec) launcher(args []string) process.Program {
+	dir := ranksDir(s.Ranks)
+	program := cmp.Or(s.testProgram(s.Run.Program), s.Run.Program)
+	// The launcher merges the output of all ranks into one stream, so each host logs to its own files. NCCL's log is on,
+	// whatever the login and nccl.conf say.
+	ranks := []string{"env", process.FamilyMark + "=" + s.Ranks, "NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET",
+		"NCCL_DEBUG_FILE=" + filepath.Join(dir, "nccl.%h.%p"), program}
+	// Daemons of MPI on the other hosts have the mark, too: they do not always end with mpirun.
+	daemon := "env " + process.FamilyMark + "=" + s.Ranks + " "
+	sh := s.command([]string{"TMPDIR=" + dir, "OMPI_MCA_orte_tmpdir_base=" + dir, "PRTE_MCA_prte_tmpdir_base=" + dir,
+		"OMPI_MCA_orte_launch_agent=" + daemon + "orted", "PRTE_MCA_prte_launch_agent=" + daemon + "prted"},
+		"/bin/sh", slices.Concat([]string{"-s"}, ranks, args)...)
+	sh.Stdin, sh.Family, sh.Grace = s.Script, GoneWithin, launcherGrace
+	return sh
 }
 
-// room creates a private folder for the files of MPI and NCCL, and returns the environment that makes them use it.
-func (p TestPrograms) room(r RankSettings) (dir string, env []string, err error) {
-	settings, err := ncclSettings(r.Env)
-	if err != nil {
-		return "", nil, err
-	}
-	if r.Netdev == "" || strings.ContainsAny(r.Netdev, ",=/\x00\n") {
-		return "", nil, fmt.Errorf("%.40q is not a valid interface name", r.Netdev)
-	}
-	if dir, err = process.Temporary(); err != nil {
-		return "", nil, err
-	}
-	// mpirun merges the output of all ranks into one stream, so each host logs to its own files.
-	settings["NCCL_DEBUG_FILE"] = filepath.Join(dir, "nccl.%h.%p")
-	return dir, append(p.environment(settings, dir), mpi.RankEnv(r.Netdev)...), nil
-}
-
-// Launch runs mpirun to its end. mpirun starts this host's ranks, and requests the other hosts' daemons (Asked).
-// Launch stops when the caller's stream ends, by Stop, or at its limit.
-func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (out LaunchEnded, err error) {
+// Launch runs the script to its end. It stops when the caller's stream ends, by Stop, or at its limit.
+func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (LaunchEnded, error) {
 	args, err := s.Run.Args()
-	if err := errors.Join(err, s.Launch.Check()); err != nil {
+	if err != nil {
 		return LaunchEnded{}, err
+	}
+	uid, tended := c.tended.Load(s.Ranks)
+	if !tended {
+		return LaunchEnded{}, fmt.Errorf("this host does not tend ranks with the ID %.40q", s.Ranks)
 	}
 	ctx, release, err := c.begin(ctx, s.ID, s.Limit)
 	if err != nil {
 		return LaunchEnded{}, err
 	}
 	defer release()
-	shell := c.shell(s.ID)
-	defer c.close(s.ID, shell)
-	dir, env, err := s.room(s.RankSettings)
-	if err != nil {
-		return LaunchEnded{}, err
+	sh := s.launcher(args)
+	sh.FamilyUID = uid.(int)
+	e := sh.Start(ctx)()
+	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Signal: e.Signal, Alive: e.Alive}
+	if e.Cause != nil && (e.Exit != 0 || e.Signal != "") { // a launcher may end in its own way when it is told to
+		out.Signal, out.TimedOut, out.Stopped = "", errors.Is(e.Cause, context.DeadlineExceeded), errors.Is(e.Cause, errStopped)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	agent, socket, end, err := shell.serve(ctx, dir)
-	if err != nil {
-		return LaunchEnded{}, err
-	}
-	defer end()
-	env = append(append(env, s.Launch.Env(agent)...), remoteShellSocket+"="+socket,
-		"PATH="+dir+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // Open MPI looks for its agent there, too
-	mpirun := process.Program{Name: "mpirun", Declared: s.MPIRun, Args: s.Launch.Args(append([]string{s.name(s.Run.Program)}, args...)...), Env: env, Family: GoneWithin}
-	e := mpirun.Start(ctx)()
-	if e.Missing {
-		return LaunchEnded{}, errors.New("mpirun was removed during the test")
-	}
-	return collectEnd(e, dir), nil
+	return out, nil
 }
 
-// Daemon runs the command that mpirun requested, if it is one of mpirun's daemons. It stops as Launch does.
-func (c *collectives) Daemon(ctx context.Context, s DaemonSpec) (out LaunchEnded, err error) {
-	dir, env, err := s.room(s.RankSettings)
-	if err != nil {
-		return LaunchEnded{}, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	asked, err := mpi.Shell(s.Words, env)
-	if err != nil {
-		return LaunchEnded{}, fmt.Errorf("refused the command from mpirun: %w", err)
-	}
-	path, err := s.daemon(asked.Program)
-	if err != nil {
-		return LaunchEnded{}, err
+// TendRanks makes the ranks' folder, waits, and clears up after them.
+func (c *collectives) TendRanks(ctx context.Context, s RanksSpec) (out RanksEnded, err error) {
+	if !launchID().MatchString(s.ID) {
+		return RanksEnded{}, fmt.Errorf("%.40q is not the ID of ranks", s.ID)
 	}
 	ctx, release, err := c.begin(ctx, s.ID, s.Limit)
 	if err != nil {
-		return LaunchEnded{}, err
+		return RanksEnded{}, err
 	}
 	defer release()
-	e := process.Program{Name: filepath.Base(path), Declared: path, Args: asked.Args, Env: append(env, asked.Env...), Family: GoneWithin}.Start(ctx)()
-	if e.Missing {
-		return LaunchEnded{}, fmt.Errorf("%s does not exist", path)
+	folder, uid, unlock, err := s.makeFolder(ctx)
+	if err != nil {
+		return RanksEnded{}, err
 	}
-	return collectEnd(e, dir), nil
+	defer unlock()
+	defer func() { _ = folder.Close() }()
+	c.tended.Store(s.ID, uid)
+	defer c.tended.Delete(s.ID)
+	<-ctx.Done()
+	// A user can make any read of a file or of a process's memory wait, with a file system of their own (FUSE).
+	late := time.AfterFunc(clearedWithin, func() {
+		agent.Abandon(ctx, &agent.Error{Message: fmt.Sprintf("ranks were not cleared up within %s; %s may be left", clearedWithin,
+			filepath.Dir(ranksDir(s.ID)))})
+	})
+	defer late.Stop()
+	out.Alive = process.EndFamily(s.ID, uid, GoneWithin)
+	out.Log, err = readLogs(folder, uid)
+	return out, errors.Join(err, s.removeFolder(ctx, removedWithin))
 }
 
-// daemon finds mpirun's daemon: beside mpirun, or among the system's programs. It refuses a daemon from any other place.
-func (p TestPrograms) daemon(program string) (string, error) {
-	base := filepath.Base(program)
-	var places []string
-	mpirun, err := p.MPIRun, error(nil)
-	if mpirun == "" {
-		mpirun, err = process.FindProgram("mpirun")
+// makeFolder makes and opens the folder of the ranks, and returns the number of their user. It stays open: what its user may do to its
+// path later does not matter. It is in use until unlock.
+func (s RanksSpec) makeFolder(ctx context.Context) (folder *os.Root, uid int, unlock func(), err error) {
+	dir := ranksDir(s.ID)
+	unlock, err = process.MakeLocked(filepath.Dir(dir))
+	if err != nil {
+		return nil, 0, nil, err
 	}
-	if err == nil {
-		places = append(places, filepath.Join(filepath.Dir(mpirun), base))
-		if real, err := filepath.EvalSymlinks(mpirun); err == nil {
-			places = append(places, filepath.Join(filepath.Dir(real), base))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.removeFolder(ctx, removedWithin))
+			unlock()
+		}
+	}()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o711), os.Mkdir(dir, 0o700)); err != nil { // whatever the umask
+		return nil, 0, nil, err
+	}
+	if folder, err = os.OpenRoot(dir); err != nil {
+		return nil, 0, nil, err
+	}
+	if s.User != "" { // chown(1), because only the system's name service may know the user's number
+		if e := (process.Program{Name: "chown", Args: []string{"--", s.User, dir}}).Start(ctx)(); e.Exit != 0 ||
+			e.Signal != "" || e.Missing {
+			return nil, 0, nil, errors.Join(fmt.Errorf("make %s for the logs of %s%s", dir, s.User, said(e)), folder.Close())
 		}
 	}
-	if system, err := process.FindProgram(base); err == nil {
-		places = append(places, system)
+	info, err := folder.Stat(".")
+	if err != nil {
+		return nil, 0, nil, errors.Join(err, folder.Close())
 	}
-	for _, at := range places {
-		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && (program == base || program == at) {
-			return at, nil
-		}
-	}
-	if program != base && !slices.Contains(places, program) {
-		return "", fmt.Errorf("refused to start %s: it is neither beside mpirun nor among the system's programs; install MPI in the same folder on all hosts", program)
-	}
-	return "", fmt.Errorf("%s is not beside mpirun: install the same MPI as on the first host", base)
+	return folder, uidOf(info), unlock, nil
 }
 
-// collectEnd returns a program's outcome, with the logs that NCCL wrote to dir.
-func collectEnd(e process.Ended, dir string) LaunchEnded {
-	out := LaunchEnded{Out: e.Stdout, Err: e.Stderr, Exit: e.Exit, Left: e.Left}
-	out.Signal, out.TimedOut, out.Stopped = how(e)
-	logs, _ := filepath.Glob(filepath.Join(dir, "nccl.*")) // the pattern is valid
-	for _, path := range logs {
-		log, err := ends(path, maxLogs/len(logs))
-		if err == nil { // a missing log is reported by the check that reads it
-			out.Log = append(out.Log, log...)
-		}
+// removeFolder removes the folder of the ranks, even if the caller is gone. It is done by rm(1), which can be killed: the ranks' user
+// may add files all the time.
+func (s RanksSpec) removeFolder(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	dir := filepath.Dir(ranksDir(s.ID))
+	switch e := (process.Program{Name: "rm", Args: []string{"-rf", "--", dir}}).Start(ctx)(); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("remove %s: not done within %s; its user's processes may be adding files", dir, within)
+	case e.Exit != 0 || e.Signal != "" || e.Missing:
+		return fmt.Errorf("remove %s%s", dir, said(e))
 	}
-	return out
+	return nil
 }
 
-// ends reads a file, but only its beginning and end if it is longer than most.
-func ends(path string, most int) ([]byte, error) {
-	f, err := os.Open(filepath.Clean(path))
+// uidOf returns the number of a file's user.
+func uidOf(info fs.FileInfo) int {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(stat.Uid)
+	}
+	return -1
+}
+
+// AwaitTended waits until TendRanks is ready.
+func (c *collectives) AwaitTended(ctx context.Context, id string) (struct{}, error) {
+	return struct{}{}, retry.Until(ctx, 10*time.Millisecond, tendedWithin, func() (bool, error) {
+		if _, ready := c.tended.Load(id); !ready {
+			return false, errors.New("the host is not ready to tend ranks")
+		}
+		return true, nil
+	})
+}
+
+// readLogs returns the logs that NCCL wrote to a folder. The folder is a user's: what it holds may be anything, and as much as they like.
+func readLogs(folder *os.Root, uid int) (out []byte, err error) {
+	dir, err := folder.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	logs, err := dir.Readdirnames(maxNames)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	logs = slices.DeleteFunc(logs, func(name string) bool { return !strings.HasPrefix(name, "nccl.") })
+	slices.Sort(logs)
+	for _, name := range logs {
+		// a missing log is reported by the check that reads it
+		if log, err := headAndTail(folder, name, uid, maxLogs/len(logs)); err == nil {
+			out = append(out, log...)
+		}
+	}
+	return out, nil
+}
+
+// headAndTail reads a user's file, but only its beginning and end if it is longer than most. A file of another user may be a link that
+// reveals what the user cannot read.
+func headAndTail(root *os.Root, name string, uid, most int) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // it could be a pipe
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Size() <= int64(most) {
+	if err != nil || !info.Mode().IsRegular() || uidOf(info) != uid {
+		return nil, errors.Join(err, fs.ErrInvalid)
+	}
+	if info.Size() <= int64(most) {
 		return io.ReadAll(io.LimitReader(f, int64(most)))
 	}
 	head, tail := make([]byte, most/2), make([]byte, most/2)

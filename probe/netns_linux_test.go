@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/netip"
@@ -15,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room runs functions on one thread in a network namespace of its own. The thread is never
+// namespace runs functions on one thread in a network namespace of its own. The thread is never
 // unlocked, so the runtime throws it away.
-type room struct {
+type namespace struct {
 	work chan func()
 	fd   int
 }
@@ -28,7 +29,7 @@ func netnsInode() (uint64, error) {
 	return st.Ino, err
 }
 
-func newRoom(t *testing.T) *room {
+func newNamespace(t *testing.T) *namespace {
 	t.Helper()
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("needs root for a network namespace")
@@ -37,7 +38,7 @@ func newRoom(t *testing.T) *room {
 	if err := unix.Stat("/proc/self/ns/net", &host); err != nil {
 		t.Fatal(err)
 	}
-	r := &room{work: make(chan func())}
+	r := &namespace{work: make(chan func())}
 	ready := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -66,7 +67,7 @@ func newRoom(t *testing.T) *room {
 	return r
 }
 
-func (r *room) do(f func()) {
+func (r *namespace) do(f func()) {
 	done := make(chan struct{})
 	r.work <- func() { defer close(done); f() }
 	<-done
@@ -79,15 +80,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// cable joins two rooms by n veth pairs: c0 with 10.0.0.0/30 and fd00::/64, c1 with the next, …
-func cable(t *testing.T, a, b *room, n, mtu int) {
+// cable joins two namespaces by n veth pairs: c0 with 10.0.0.0/30 and fd00::/64, c1 with the next, …
+func cable(t *testing.T, a, b *namespace, n, mtu int) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("c%d", i)
 		a.do(func() {
 			must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}, PeerName: name, PeerNamespace: netlink.NsFd(b.fd), PeerMTU: uint32(mtu)}))
 		})
-		for j, r := range []*room{a, b} {
+		for j, r := range []*namespace{a, b} {
 			r.do(func() {
 				l, err := netlink.LinkByName(name)
 				must(t, err)
@@ -106,7 +107,7 @@ func cable(t *testing.T, a, b *room, n, mtu int) {
 		}
 	}
 	for i := range n {
-		for _, r := range []*room{a, b} {
+		for _, r := range []*namespace{a, b} {
 			r.do(func() { must(t, awaitLinkLocal(fmt.Sprintf("c%d", i))) })
 		}
 	}
@@ -138,7 +139,7 @@ func spec(dev, src, dst string, size int, df bool) PingSpec {
 	return PingSpec{Netdev: dev, Source: netip.MustParseAddr(src), Targets: []netip.Addr{netip.MustParseAddr(dst)}, Count: 5, Interval: 5 * time.Millisecond, Timeout: 500 * time.Millisecond, Size: size, DontFragment: df}
 }
 
-func (r *room) ping(t *testing.T, s PingSpec) PingResult {
+func (r *namespace) ping(t *testing.T, s PingSpec) PingResult {
 	t.Helper()
 	var got []PingResult
 	r.do(func() { var err error; got, err = pingAll(context.Background(), s); must(t, err) })
@@ -150,7 +151,7 @@ func (r *room) ping(t *testing.T, s PingSpec) PingResult {
 }
 
 func TestPingOnOneCable(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 2, 9000)
 	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 56, false), spec("c0", "fd00:0::1", "fd00:0::2", 56, false),
 		spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
@@ -166,7 +167,7 @@ func TestPingOnOneCable(t *testing.T) {
 }
 
 func TestFullSizePingFindsASmallerMTU(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 9000)
 	b.do(func() { l, _ := netlink.LinkByName("c0"); must(t, netlink.LinkSetMTU(l, 1500)) })
 	for _, s := range []PingSpec{spec("c0", "10.0.0.1", "10.0.0.2", 8972, true), spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)} {
@@ -182,7 +183,7 @@ func TestFullSizePingFindsASmallerMTU(t *testing.T) {
 }
 
 func TestPingToNobodySaysWhy(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 1500)
 	b.do(func() {
 		l, _ := netlink.LinkByName("c0")
@@ -199,7 +200,7 @@ func TestPingToNobodySaysWhy(t *testing.T) {
 }
 
 func TestPingOfManyPeersKeepsThemApart(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 9000)
 	s := spec("c0", "fd00:0::1", "fd00:0::2", 8952, true)
 	b.do(func() {
@@ -231,7 +232,7 @@ func TestPingOfManyPeersKeepsThemApart(t *testing.T) {
 
 // A queue that is full drops the packet, and tells the sender: it is sent again.
 func TestPingWaitsForAFullQueue(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 1500)
 	s := spec("c0", "10.0.0.1", "10.0.0.2", 1000, false)
 	a.ping(t, s) // finds the neighbour
@@ -254,7 +255,7 @@ func TestPingWaitsForAFullQueue(t *testing.T) {
 
 // pingAll pings, and again where fewer answers came than each target is to give: on a busy machine
 // kernels drop what they say to each other, and tell nobody.
-func (r *room) pingAll(t *testing.T, s PingSpec, answers func(i int) int) (got []PingResult) {
+func (r *namespace) pingAll(t *testing.T, s PingSpec, answers func(i int) int) (got []PingResult) {
 	t.Helper()
 	for range 5 {
 		r.do(func() { var err error; got, err = pingAll(context.Background(), s); must(t, err) })
@@ -270,8 +271,10 @@ func (r *room) pingAll(t *testing.T, s PingSpec, answers func(i int) int) (got [
 	return got
 }
 
+var token = rand.Text()
+
 func TestTCPMovesBothPortsCounters(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 9000)
 	var s tcpServer
 	var l TCPListenResult
@@ -280,7 +283,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 		var err error
 		before, err = readCounters(t.Context(), "c0")
 		must(t, err)
-		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: netip.MustParseAddr("10.0.0.2"), Streams: 2, Duration: time.Second})
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Token: token, Address: netip.MustParseAddr("10.0.0.2"), Streams: 2, Duration: time.Second})
 		must(t, err)
 	})
 	// a stranger with a bad token first
@@ -292,7 +295,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 			_ = c.Close()
 		}
 	})
-	sent := send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 2, Duration: time.Second})
+	sent := send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: token, Streams: 2, Duration: time.Second})
 	got, err := s.Collect(context.Background(), l.ID)
 	must(t, err)
 	b.do(func() { after, err = readCounters(t.Context(), "c0"); must(t, err) })
@@ -303,7 +306,7 @@ func TestTCPMovesBothPortsCounters(t *testing.T) {
 }
 
 // send sends over the first cable from its first address.
-func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
+func send(t *testing.T, from *namespace, s TCPSendSpec) (sent TCPResult) {
 	t.Helper()
 	s.Netdev, s.Source = "c0", netip.MustParseAddr("10.0.0.1")
 	from.do(func() { var err error; sent, err = sendTCP(context.Background(), s); must(t, err) })
@@ -311,24 +314,24 @@ func send(t *testing.T, from *room, s TCPSendSpec) (sent TCPResult) {
 }
 
 // transfer is a whole measurement over the first cable, in the direction of its addresses.
-func transfer(t *testing.T, a, b *room, streams int, d time.Duration, congestion string, discard bool) (sent, got TCPResult) {
+func transfer(t *testing.T, a, b *namespace, streams int, d time.Duration, congestion string, discard bool) (sent, got TCPResult) {
 	t.Helper()
 	var s tcpServer
 	var l TCPListenResult
 	to := netip.MustParseAddr("10.0.0.2")
 	b.do(func() {
 		var err error
-		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: to, Streams: streams, Duration: d, Discard: discard})
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Token: token, Address: to, Streams: streams, Duration: d, Discard: discard})
 		must(t, err)
 	})
-	sent = send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(to, l.Port), Token: l.Token, Streams: streams, Duration: d, Congestion: congestion})
+	sent = send(t, a, TCPSendSpec{Target: netip.AddrPortFrom(to, l.Port), Token: token, Streams: streams, Duration: d, Congestion: congestion})
 	got, err := s.Collect(context.Background(), l.ID)
 	must(t, err)
 	return sent, got
 }
 
 func TestTCPSaysHowItWasMeasured(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 9000)
 	for _, discard := range []bool{false, true} {
 		sent, got := transfer(t, a, b, 3, 300*time.Millisecond, "reno", discard)
@@ -337,7 +340,7 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 		}
 	}
 	a.do(func() {
-		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9"), Streams: 1, Duration: time.Second, Congestion: "no-such"}
+		s := TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.MustParseAddrPort("10.0.0.2:9999"), Token: token, Streams: 1, Duration: time.Second, Congestion: "no-such"}
 		if _, err := sendTCP(context.Background(), s); err == nil {
 			t.Error("an algorithm that the kernel does not have was taken")
 		}
@@ -346,13 +349,13 @@ func TestTCPSaysHowItWasMeasured(t *testing.T) {
 
 // A cable cut early must not read as the rate of the first half second.
 func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
-	a, b := newRoom(t), newRoom(t)
+	a, b := newNamespace(t), newNamespace(t)
 	cable(t, a, b, 1, 9000)
 	var s tcpServer
 	var l TCPListenResult
 	b.do(func() {
 		var err error
-		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Address: netip.MustParseAddr("10.0.0.2"), Streams: 1, Duration: 3 * time.Second})
+		l, err = s.Listen(context.Background(), TCPListenSpec{Netdev: "c0", Token: token, Address: netip.MustParseAddr("10.0.0.2"), Streams: 1, Duration: 3 * time.Second})
 		must(t, err)
 	})
 	cut := make(chan struct{})
@@ -364,7 +367,7 @@ func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
 	var sent TCPResult
 	a.do(func() {
 		var err error
-		sent, err = sendTCP(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: l.Token, Streams: 1, Duration: 3 * time.Second})
+		sent, err = sendTCP(context.Background(), TCPSendSpec{Netdev: "c0", Source: netip.MustParseAddr("10.0.0.1"), Target: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), l.Port), Token: token, Streams: 1, Duration: 3 * time.Second})
 		t.Logf("send: %+v %v", sent, err)
 	})
 	<-cut
@@ -373,4 +376,36 @@ func TestTCPOnACutCableReportsTheWholeDuration(t *testing.T) {
 	if err == nil && got.Elapsed < 2*time.Second {
 		t.Errorf("cable dead for 2.5 of 3 s, yet %.1f Gb/s over %s and no error", got.Gbps, got.Elapsed)
 	}
+}
+
+// TestASenderServesNoLiar: what the receiving host says decides neither what is sent first nor that this host itself is sent to.
+func TestASenderServesNoLiar(t *testing.T) {
+	a := newNamespace(t)
+	cable(t, a, newNamespace(t), 1, 1500)
+	a.do(func() {
+		l, err := net.Listen("tcp4", ":0")
+		must(t, err)
+		defer l.Close()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		must(t, err)
+		for _, s := range []TCPSendSpec{
+			{Target: netip.MustParseAddrPort("127.0.0.1:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("127.8.8.8:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("[::ffff:127.0.0.1]:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("0.0.0.0:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("[::]:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("10.0.0.1:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("[::ffff:10.0.0.1]:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("224.0.0.1:" + port), Token: token},
+			{Target: netip.MustParseAddrPort("10.0.0.2:22"), Token: token},
+			{Target: netip.MustParseAddrPort("10.0.0.2:" + port), Token: "FLUSHALL\r\n"},
+			{Target: netip.MustParseAddrPort("10.0.0.2:" + port), Token: token + "\n"},
+			{Target: netip.MustParseAddrPort("10.0.0.2:" + port)},
+		} {
+			s.Streams, s.Duration = 1, time.Millisecond
+			if _, err := sendTCP(t.Context(), s); err == nil || !strings.HasPrefix(err.Error(), "send TCP: ") {
+				t.Errorf("to %s with %q: %v", s.Target, s.Token, err)
+			}
+		}
+	})
 }

@@ -74,7 +74,8 @@ func pingAll(ctx context.Context, s PingSpec) ([]PingResult, error) {
 }
 
 func (s PingSpec) check() error {
-	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || len(s.Targets) < 1 || len(s.Targets) > maxTargets {
+	if s.Count < 1 || s.Count > 1e6 || s.Size < 16 || s.Size > 65000 || s.Timeout <= 0 || len(s.Targets) < 1 ||
+		len(s.Targets) > maxTargets {
 		return fmt.Errorf("ping %d targets: invalid request for %d packets of %d bytes from %s", len(s.Targets), s.Count, s.Size, s.Source)
 	}
 	for _, t := range s.Targets {
@@ -119,8 +120,8 @@ type peer struct {
 
 // flight is one packet: when it was handed to the kernel, and when it left according to the kernel.
 type flight struct {
-	handed, left time.Time
-	send         uint32 // by the kernel's count
+	handed, departed time.Time
+	send             uint32 // by the kernel's count
 }
 
 func newPinger(s PingSpec, fd int) (*pinger, error) {
@@ -128,7 +129,8 @@ func newPinger(s PingSpec, fd int) (*pinger, error) {
 	if _, err := rand.Read(random[:]); err != nil {
 		return nil, err
 	}
-	p := &pinger{spec: s, fd: fd, base: binary.BigEndian.Uint16(random[:]), token: binary.BigEndian.Uint64(random[2:]), patience: fullPatience, stamps: map[uint32]*flight{}, buf: make([]byte, 70000), oob: make([]byte, 512)}
+	p := &pinger{spec: s, fd: fd, base: binary.BigEndian.Uint16(random[:]), token: binary.BigEndian.Uint64(random[2:]),
+		patience: fullPatience, stamps: map[uint32]*flight{}, buf: make([]byte, 70000), oob: make([]byte, 512)}
 	for i, t := range s.Targets {
 		packet := make([]byte, echoHeader+s.Size)
 		packet[0] = 8 // echo request
@@ -238,7 +240,7 @@ func (p *pinger) drain() {
 		if q := parseQueued(p.oob[:oobn]); !q.stamp.IsZero() {
 			at = q.stamp
 		}
-		p.take(p.buf[:size], from, at)
+		p.process(p.buf[:size], from, at)
 	}
 }
 
@@ -253,7 +255,7 @@ func (p *pinger) drainQueue() {
 		if q.origin == unix.SO_EE_ORIGIN_TIMESTAMPING {
 			// A timestamp from before the packet was handed over belongs to another packet.
 			if f := p.stamps[q.data]; f != nil && !q.stamp.Before(f.handed.Round(0)) {
-				f.left = q.stamp
+				f.departed = q.stamp
 			}
 			delete(p.stamps, q.data)
 			continue
@@ -273,7 +275,7 @@ func (p *pinger) of(id uint16) *peer {
 	return nil
 }
 
-func (p *pinger) take(packet []byte, from unix.Sockaddr, at time.Time) {
+func (p *pinger) process(packet []byte, from unix.Sockaddr, at time.Time) {
 	e, ok := parseEcho(packet, p.spec.Source.Is6())
 	to := p.of(e.id)
 	switch {
@@ -293,12 +295,12 @@ func (p *pinger) noteReply(to *peer, seq uint16, at time.Time) {
 		}
 		return
 	}
-	if f.left.IsZero() {
+	if f.departed.IsZero() {
 		p.drainQueue()
 	}
 	start := f.handed
-	if !f.left.IsZero() {
-		start = f.left
+	if !f.departed.IsZero() {
+		start = f.departed
 		to.result.Stamped++
 	}
 	p.noteArrival(to, seq)

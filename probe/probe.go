@@ -58,6 +58,7 @@ type PingResult struct {
 type TCPListenSpec struct {
 	Netdev   string        `json:"netdev"`
 	Address  netip.Addr    `json:"address"`
+	Token    string        `json:"token"` // one-time, by rand.Text: a stream that does not begin with it is dropped
 	Streams  int           `json:"streams"`
 	Duration time.Duration `json:"duration"`
 	// Discard lets the kernel drop received data instead of copying it to the program (MSG_TRUNC). That
@@ -67,12 +68,12 @@ type TCPListenSpec struct {
 
 // TCPListenResult names the open receiver. The receiver closes shortly after its duration.
 type TCPListenResult struct {
-	ID    string `json:"id"`
-	Port  uint16 `json:"port"`
-	Token string `json:"token"` // one-time: a stream that does not begin with it is dropped
+	ID   string `json:"id"`
+	Port uint16 `json:"port"`
 }
 
-// TCPSendSpec sends to an open receiver.
+// TCPSendSpec sends to an open receiver on another host. The operator's side makes the token and sends it to both ends: if it came
+// from the receiver, the receiver would choose what the sender writes first, wherever it connects to.
 type TCPSendSpec struct {
 	Netdev     string         `json:"netdev"` // "": the route decides
 	Source     netip.Addr     `json:"source"` // zero: the kernel's choice

@@ -22,9 +22,8 @@ func Served() []agent.Served {
 		StopCollective.Serve(ranks.Stop),
 		InspectLaunch.Serve(ranks.LaunchLook),
 		Launch.Serve(ranks.Launch),
-		AwaitShell.Serve(ranks.Asked),
-		AnswerShell.Serve(ranks.Told),
-		RunDaemon.Serve(ranks.Daemon),
+		TendRanks.Serve(ranks.TendRanks),
+		AwaitTended.Serve(ranks.AwaitTended),
 		StartCapture.Serve(captures.Start),
 		CollectCapture.Serve(captures.Collect),
 	}

@@ -26,8 +26,8 @@ type stream struct {
 	fd   int
 }
 
-// blocking makes a connection a stream. On an error the connection is closed.
-func blocking(c *net.TCPConn) (*stream, error) {
+// newStream makes a connection a stream. On an error the connection is closed.
+func newStream(c *net.TCPConn) (*stream, error) {
 	f, err := c.File()
 	if err := errors.Join(err, c.Close()); err != nil {
 		return nil, fmt.Errorf("take over a connection: %w", err)
@@ -68,7 +68,7 @@ func (s *stream) pump(ctx context.Context, until time.Time) int64 {
 // drain reads until the sender closes the connection. It returns an error if the stream breaks off. It closes
 // the connection on this side.
 func drain(c *net.TCPConn, m *meter, deadline time.Time, discard bool) error {
-	s, err := blocking(c)
+	s, err := newStream(c)
 	if err != nil {
 		return err
 	}

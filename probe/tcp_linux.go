@@ -2,13 +2,13 @@ package probe
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,8 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDuration limits a test, whatever the request says.
-const maxDuration = 10 * time.Minute
+// tokenShape is the form of what rand.Text returns.
+var tokenShape = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z2-7]{26}$`) })
+
+// firstPort is the first port that a receiver can have: the kernel chooses no privileged one (ip_local_port_range).
+const firstPort = 1024
 
 // tcpServer holds the open receivers. The zero value is ready to use. It is safe for concurrent use.
 type tcpServer struct{ open begun[*receiver] }
@@ -49,7 +52,8 @@ func bindTo(netdev, congestion string) func(_, _ string, c syscall.RawConn) erro
 
 // Listen opens a receiver on the address and device. The receiver closes 10 s after its duration.
 func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResult, error) {
-	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > maxDuration {
+	if spec.Streams < 1 || spec.Streams > 256 || spec.Duration <= 0 || spec.Duration > MeasurementLimit ||
+		!tokenShape().MatchString(spec.Token) {
 		return TCPListenResult{}, fmt.Errorf("receive TCP: invalid request for %d streams and %s", spec.Streams, spec.Duration)
 	}
 	lc := net.ListenConfig{Control: bindTo(spec.Netdev, "")}
@@ -57,9 +61,9 @@ func (s *tcpServer) Listen(_ context.Context, spec TCPListenSpec) (TCPListenResu
 	if err != nil {
 		return TCPListenResult{}, fmt.Errorf("listen on %s on %s: %w", spec.Address, spec.Netdev, err)
 	}
-	r, token := &receiver{done: make(chan struct{})}, rand.Text()
-	go r.serve(l.(*net.TCPListener), spec, token)
-	return TCPListenResult{ID: s.open.keep(r), Port: uint16(l.Addr().(*net.TCPAddr).Port), Token: token}, nil
+	r := &receiver{done: make(chan struct{})}
+	go r.serve(l.(*net.TCPListener), spec)
+	return TCPListenResult{ID: s.open.put(r), Port: uint16(l.Addr().(*net.TCPAddr).Port)}, nil
 }
 
 // Collect waits for a receiver's result and removes the receiver.
@@ -90,7 +94,7 @@ func (m *meter) add(n int) {
 	m.bytes.Add(int64(n))
 }
 
-func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
+func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec) {
 	defer close(r.done)
 	defer l.Close()
 	deadline := time.Now().Add(spec.Duration + 10*time.Second)
@@ -104,14 +108,15 @@ func (r *receiver) serve(l *net.TCPListener, spec TCPListenSpec, token string) {
 			r.err = fmt.Errorf("wait for stream %d of %d: %w", accepted+1, spec.Streams, err)
 			break
 		}
-		if !welcome(c, token, deadline) {
+		if !welcome(c, spec.Token, deadline) {
 			_ = c.Close() // not from our sender
 			continue
 		}
 		accepted++
 		streams.Go(func() {
 			if err := drain(c, m, deadline, spec.Discard); err != nil {
-				broken <- fmt.Errorf("a stream broke off after %s: %w", time.Duration(m.last.Load()-m.first.Load()).Round(time.Millisecond), err)
+				broken <- fmt.Errorf("a stream broke off after %s: %w",
+					time.Duration(m.last.Load()-m.first.Load()).Round(time.Millisecond), err)
 			}
 		})
 	}
@@ -142,12 +147,35 @@ func gbps(bytes int64, d time.Duration) float64 {
 	return float64(bytes) * 8 / d.Seconds() / 1e9
 }
 
+// checkTarget refuses what cannot be a receiver on another host. The receiving host says its port, and may say its address: it must
+// not choose who on this host gets a connection from it.
+func checkTarget(to netip.AddrPort) error {
+	at := to.Addr().Unmap()
+	if !at.IsGlobalUnicast() && !at.IsLinkLocalUnicast() || to.Port() < firstPort {
+		return fmt.Errorf("send TCP: %s cannot be a receiver of another host", to)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("read own addresses: %w", err)
+	}
+	for _, a := range own {
+		if n, is := a.(*net.IPNet); is && n.IP.Equal(at.WithZone("").AsSlice()) {
+			return fmt.Errorf("send TCP: %s is an address of this host", at)
+		}
+	}
+	return nil
+}
+
 // sendTCP sends to an open receiver for the duration. It binds the source and the device, if they are set.
 func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
-	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > maxDuration {
+	if s.Streams < 1 || s.Streams > 256 || s.Duration <= 0 || s.Duration > MeasurementLimit || !tokenShape().MatchString(s.Token) {
 		return TCPResult{}, fmt.Errorf("send TCP: invalid request for %d streams and %s", s.Streams, s.Duration)
 	}
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)), Control: bindTo(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
+	if err := checkTarget(s.Target); err != nil {
+		return TCPResult{}, err
+	}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0)),
+		Control: bindTo(s.Netdev, s.Congestion), Timeout: 5 * time.Second}
 	var streams []*stream
 	defer func() {
 		for _, st := range streams {
@@ -165,7 +193,7 @@ func sendTCP(ctx context.Context, s TCPSendSpec) (TCPResult, error) {
 		if _, err := io.WriteString(c, s.Token); err != nil {
 			return TCPResult{}, errors.Join(fmt.Errorf("send token to receiver: %w", err), c.Close())
 		}
-		st, err := blocking(c.(*net.TCPConn))
+		st, err := newStream(c.(*net.TCPConn))
 		if err != nil {
 			return TCPResult{}, err
 		}

@@ -17,9 +17,6 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// maxVerbsLimit limits a test, whatever the request says.
-const maxVerbsLimit = 10 * time.Minute
-
 // verbsServer holds the running servers. The zero value is ready to use. It is safe for concurrent use.
 type verbsServer struct {
 	open     begun[chan VerbsOutcome]
@@ -34,7 +31,7 @@ func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 		return VerbsServeResult{}, err
 	}
 	spec.Test.ControlPort = port
-	ctx, cancel := context.WithTimeout(context.Background(), min(spec.Limit, maxVerbsLimit))
+	ctx, cancel := context.WithTimeout(context.Background(), min(spec.Limit, MeasurementLimit))
 	wait, err := s.start(ctx, spec)
 	if err != nil {
 		cancel()
@@ -45,8 +42,8 @@ func (s *verbsServer) Serve(_ context.Context, spec VerbsServeSpec) (VerbsServeR
 		defer cancel()
 		ended <- wait()
 	}()
-	id := s.open.keep(ended)
-	_ = retry.Until(ctx, 20*time.Millisecond, maxVerbsLimit, func() (bool, error) { return len(ended) > 0 || listening(port), nil })
+	id := s.open.put(ended)
+	_ = retry.Until(ctx, 20*time.Millisecond, MeasurementLimit, func() (bool, error) { return len(ended) > 0 || listening(port), nil })
 	return VerbsServeResult{ID: id, Port: port}, nil
 }
 
@@ -61,7 +58,7 @@ func (s *verbsServer) Collect(_ context.Context, id string) (VerbsOutcome, error
 
 // Run runs the client. It stops when ctx is done.
 func (s *verbsServer) Run(ctx context.Context, spec VerbsRunSpec) (VerbsOutcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(spec.Limit, maxVerbsLimit))
+	ctx, cancel := context.WithTimeout(ctx, min(spec.Limit, MeasurementLimit))
 	defer cancel()
 	wait, err := s.start(ctx, spec)
 	if err != nil {
@@ -100,22 +97,23 @@ func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 	if err != nil {
 		return nil, err
 	}
-	dir := ""
+	dir, remove := "", func() error { return nil }
 	if v.WritesJSON() {
-		if dir, err = process.Temporary(); err != nil {
+		if dir, remove, err = process.MakeTemporary(); err != nil {
 			return nil, err
 		}
 		spec.End.JSONFile = filepath.Join(dir, "report")
 	}
 	argv, err := perftest.Args(spec.Test, spec.End)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, remove())
 	}
 	// Without this variable, libibverbs does not report a missing library.
 	ended := process.Program{Name: argv[0], Args: argv[1:], Env: []string{"IBV_SHOW_WARNINGS=1"}, ByLines: true}.Start(ctx)
 	return func() VerbsOutcome {
 		e := ended()
-		o := VerbsOutcome{ProgramRun: perftest.ProgramRun{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal, Missing: e.Missing}}
+		o := VerbsOutcome{ProgramRun: perftest.ProgramRun{Stdout: e.Stdout, Stderr: e.Stderr, Exit: e.Exit, Signal: e.Signal,
+			Missing: e.Missing}}
 		if ctx.Err() != nil && e.Signal != "" {
 			o.TimedOut, o.Signal = true, ""
 		}
@@ -123,7 +121,7 @@ func (s *verbsServer) start(ctx context.Context, spec VerbsServeSpec) (wait func
 			if info, err := os.Stat(filepath.Join(dir, "report")); err == nil && info.Size() < 1<<20 {
 				o.JSON, _ = os.ReadFile(filepath.Join(dir, "report")) // the text report has the same values
 			}
-			_ = os.RemoveAll(dir) // below the system's temporary folder
+			_ = remove() // a later helper tries again
 		}
 		return o
 	}, nil

@@ -147,6 +147,36 @@ func TestWhatIsRemovedIsNotLeftOut(t *testing.T) {
 	}
 }
 
+// TestOnlyTheOldRoutesOfALeftOutLinkWaitForIt: the old route and rule of another NIC are removed, although there are others
+// of the same table at the link that is left out.
+func TestOnlyTheOldRoutesOfALeftOutLinkWaitForIt(t *testing.T) {
+	f, snap := cables()
+	at := func(address string) netip.Prefix { return netip.MustParsePrefix(address) }
+	snap.Addrs = []host.Addr{{Index: 2, Prefix: at("10.0.0.5/30")}, {Index: 3, Prefix: at("10.0.1.5/30")}}
+	snap.Routes = []host.Route{
+		{Table: 254, Dst: at("10.7.0.0/16"), Via: netip.MustParseAddr("10.0.0.6"), OutIndex: 2},
+		{Table: 254, Dst: at("10.8.0.0/16"), Via: netip.MustParseAddr("10.0.1.6"), OutIndex: 3},
+	}
+	snap.Rules = []host.Rule{{From: at("10.0.0.5/32"), Table: 100, Priority: 10090}, {From: at("10.0.1.5/32"), Table: 101, Priority: 10091}}
+	record := resource.Record{Atoms: map[resource.Atom]resource.Owned{}}
+	for _, atom := range []resource.Atom{"route 254 10.7.0.0/16 0", "route 254 10.8.0.0/16 0", "policy_route rule 10090 100 10.0.0.5/32 all", "policy_route rule 10091 101 10.0.1.5/32 all"} {
+		kind, _ := Kinds().Lookup(atom.Kind())
+		c, _, _ := kind.Undo(snap, atom, "")
+		record.Atoms[atom] = resource.Owned{Ours: c.From}
+	}
+	var undone []string
+	for _, act := range planOf(f, snap, record, "b").Actions {
+		for _, c := range act.Changes {
+			if act.Op == planner.Undo {
+				undone = append(undone, string(c.Atom))
+			}
+		}
+	}
+	if d := cmp.Diff([]string{"policy_route rule 10091 101 10.0.1.5/32 all", "route 254 10.8.0.0/16 0"}, undone); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestANetworkGoesOnWithoutAMember: except for a change of its MTU or subnet.
 func TestANetworkGoesOnWithoutAMember(t *testing.T) {
 	const eth0 = 2

@@ -4,6 +4,7 @@ package providers
 import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/providers/loginmesh"
 	"github.com/fabricform/fabricform/providers/ncclconf"
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/ofed"
@@ -12,28 +13,29 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// room holds the kinds of one folder.
-type room struct {
+// kindPackage is one package of this folder, with its kinds.
+type kindPackage struct {
 	kinds func() resource.Kinds
-	// desired returns the resources that the files declare for one host; nil if Derived returns them.
+	// desired returns the resources that the files declare for one host; nil if Derived or Joined returns them.
 	desired func(*fabric.Fabric, *fabric.Host) []resource.Resource
-	// early rooms come first among the desired resources: a driver stack provides devices, and a network
+	// early packages come first among the desired resources: a driver stack provides devices, and a network
 	// manager must release a NIC before the NIC is changed.
 	early bool
 }
 
-// rooms is the table, in the order in which kinds depend on each other.
-var rooms = []room{
+// packages is the table, in the order in which kinds depend on each other.
+var packages = []kindPackage{
 	{ofed.Kinds, ofed.Desired, true},
 	{netif.Kinds, netif.Desired, false},
 	{rxe.Kinds, rxe.Desired, false},
 	{persist.Kinds, persist.Desired, true},
 	{ncclconf.Kinds, nil, false},
+	{loginmesh.Kinds, nil, false},
 }
 
 // Kinds returns every kind that this build can apply, in the order in which kinds depend on each other.
 func Kinds() (out resource.Kinds) {
-	for _, r := range rooms {
+	for _, r := range packages {
 		out = append(out, r.kinds()...)
 	}
 	return out
@@ -42,7 +44,7 @@ func Kinds() (out resource.Kinds) {
 // Desired returns the resources that the files declare for one host.
 func Desired(f *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
 	for _, early := range []bool{true, false} {
-		for _, r := range rooms {
+		for _, r := range packages {
 			if r.desired != nil && r.early == early {
 				out = append(out, r.desired(f, h)...)
 			}
@@ -56,10 +58,15 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, records []r
 	return ncclconf.Derived(f, h, snap, rxe.Vanishing(f, h, records)...)
 }
 
-// Looks returns resources that are only read: those that Derived needs, and, if hosts are compared with each
+// Joined returns the resources that depend on the facts of several hosts.
+func Joined(f *fabric.Fabric, h *fabric.Host, snaps map[string]*facts.Snapshot) []resource.Resource {
+	return loginmesh.Joined(f, h, snaps)
+}
+
+// Looks returns resources that are only read: those that Derived and Joined need, and, if hosts are compared with each
 // other, those that the comparison needs.
 func Looks(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource {
-	out := ncclconf.Looks(f, h)
+	out := append(ncclconf.Looks(f, h), loginmesh.Looks(f, h)...)
 	if comparing {
 		out = append(out, ofed.Looks(h)...)
 	}

@@ -2,10 +2,15 @@ package providers
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/planner"
@@ -98,3 +103,64 @@ func (still) ReadFile(context.Context, string) ([]byte, error)  { return nil, fs
 func (still) ReadDir(context.Context, string) ([]string, error) { return nil, fs.ErrNotExist }
 func (still) Readlink(context.Context, string) (string, error)  { return "", fs.ErrNotExist }
 func (still) Dump(context.Context, uint16) ([][]byte, error)    { return nil, nil }
+
+// TestARecordNamesOnlyWhatThisBuildRestores: every form of an atom that a kind writes, and nothing else.
+func TestARecordNamesOnlyWhatThisBuildRestores(t *testing.T) {
+	check := func(a resource.Atom) error {
+		snap, err := Kinds().Gather(t.Context(), still{links: []host.Link{{Index: 2, Name: "eth0"}}}, resource.Query{Atoms: []resource.Atom{a}})
+		if err != nil {
+			return err
+		}
+		return Kinds().CheckAnswer(snap, nil, resource.Record{Fabric: "f", Atoms: map[resource.Atom]resource.Owned{a: {Ours: "1"}}})
+	}
+	for _, a := range []resource.Atom{"nic eth0 mtu", "nic eth0 state", "nic eth0 sysctl ipv4.conf.arp_ignore", "nic gone address fd00::1/64", "sysctl net/ipv4/ip_forward",
+		"route 254 10.0.0.0/8 0", "policy_route 100 0.0.0.0/0 0", "policy_route rule 1000 100 10.0.0.1/32 all", "rxe rxe0 netdev"} {
+		if err := check(a); err != nil {
+			t.Errorf("%q: %v", a, err)
+		}
+	}
+	for _, a := range []resource.Atom{"", "nic", "nic eth0", "nic eth0 mtu 9", "nic eth0 speed", "nic eth0 address x", "nic eth0 sysctl", "sysctl", "sysctl a b", "route x", "route 254 x 0",
+		"policy_route rule x 100 all all", "policy_route 100", "rxe", "bogus x y", "\x00"} {
+		if err := check(a); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("its record of fabric \"f\" names %q", a)) {
+			t.Errorf("%q: %v", a, err)
+		}
+	}
+}
+
+// TestAnUndoOfAnMTUPlansWhatComesBackWithIt: at an MTU of 1280 and more, the kernel gives IPv6 back with its default settings.
+// The plan sets them, because the apply would otherwise find that its changes did not stay.
+func TestAnUndoOfAnMTUPlansWhatComesBackWithIt(t *testing.T) {
+	for _, c := range []struct {
+		mtu, earlier string
+		acts         []string
+		problem      string
+	}{
+		{"1000", "1500", []string{"undo nic.rail0 mtu 1000 → 1500", "update nic.rail0 sysctl ipv6.conf.accept_ra 1 → 0"}, ""},
+		{"1500", "1000", []string{"undo nic.rail0 mtu 1500 → 1000"}, "mtu 1000: IPv6 addresses are declared"},
+	} {
+		h := &fabric.Host{Name: "h"}
+		h.NICs = []*fabric.NIC{{Host: "h", Name: "rail0", Netdev: "eth0", Up: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/30")}, AddressesSet: true}}
+		if c.problem != "" {
+			h.NICs[0].Addresses = append(h.NICs[0].Addresses, netip.MustParsePrefix("fd00::1/64"))
+		}
+		f := &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}
+		mtu, err := strconv.Atoi(c.mtu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", Kind: "veth", MTU: mtu, Up: true}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/30")}},
+			Sysctls: map[string]string{"net/ipv6/conf/default/accept_ra": "1"}}
+		wanted := slices.DeleteFunc(Desired(f, h), func(r resource.Resource) bool { return r.Addr.Kind != "nic" })
+		plan := planner.Make("f", Kinds(), []planner.HostInput{{Name: "h", Snapshot: snap, Resources: wanted,
+			Records: []resource.Record{{Fabric: "f", Atoms: map[resource.Atom]resource.Owned{"nic eth0 mtu": {Earlier: c.earlier, Ours: c.mtu}}}}}}).Hosts[0]
+		var acts []string
+		for _, a := range plan.Actions {
+			for _, ch := range a.Changes {
+				acts = append(acts, fmt.Sprintf("%s %s.%s %s %s → %s", a.Op, a.Resource.Addr.Kind, a.Resource.Addr.Name, ch.Attribute, ch.From, ch.To))
+			}
+		}
+		if !slices.Equal(acts, c.acts) || (c.problem == "") != (len(plan.Problems) == 0) || c.problem != "" && !strings.HasPrefix(plan.Problems[0].Message, c.problem) {
+			t.Errorf("%s: %q, want %q; problems %v", c.mtu, acts, c.acts, plan.Problems)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestGenericRoomsKnowNoProvidersWords: a kind's name and the names of its attributes are the provider's to
-// say, as typed values. A generic room that compares with one of them breaks where a provider is added
+// say, as typed values. A generic package that compares with one of them breaks where a provider is added
 // or reworded.
 func TestGenericRoomsKnowNoProvidersWords(t *testing.T) {
 	var kinds []string
@@ -26,10 +26,10 @@ func TestGenericRoomsKnowNoProvidersWords(t *testing.T) {
 			t.Fatalf("%q is not found among the words of providers: %v", needed, words)
 		}
 	}
-	for room, words := range map[string][]string{"resource": words, "planner": words, "apply": words, "checkpoint": words, "agent": words, "view": words,
+	for folder, words := range map[string][]string{"resource": words, "planner": words, "apply": words, "checkpoint": words, "agent": words, "view": words,
 		// Validators see no changes (the import table says so), and have a check of NCCL.
 		"validators": slices.DeleteFunc(kinds, func(k string) bool { return k == "nccl" })} {
-		literals(t, filepath.Join("..", room), func(at token.Position, text string, parent ast.Node) {
+		literals(t, filepath.Join("..", folder), func(at token.Position, text string, parent ast.Node) {
 			if compares(parent) && slices.Contains(words, strings.TrimSpace(text)) {
 				t.Errorf("%s: %q is a provider's word", at, text)
 			}
@@ -61,7 +61,7 @@ func attributes(t *testing.T) (words []string) {
 		word, _, _ := strings.Cut(text, " ")
 		switch p := parent.(type) {
 		case *ast.KeyValueExpr:
-			if key, is := p.Key.(*ast.Ident); !is || key.Name != "Attribute" {
+			if key, is := p.Key.(*ast.Ident); !is || !strings.EqualFold(key.Name, "attribute") {
 				return
 			}
 		case *ast.CallExpr:

@@ -26,9 +26,9 @@ const (
 // time, so only its progress shows that it works.
 const StuckAfter = 10 * time.Minute
 
-// Job is an installation, as recorded in its journal. If the state is "running" but the process no longer exists, the
+// Installation is an installation, as recorded in its journal. If the state is "running" but the process no longer exists, the
 // installation was interrupted: by a power failure, or because it was killed.
-type Job struct {
+type Installation struct {
 	ID      string     `json:"id"`
 	Fabric  string     `json:"fabric"`
 	Who     string     `json:"who"`
@@ -44,7 +44,7 @@ type Job struct {
 }
 
 // Interrupted returns the step at which the installation was interrupted, or "" if it was not.
-func (j *Job) Interrupted() string {
+func (j *Installation) Interrupted() string {
 	if j == nil || j.State == JobDone || j.State == JobChecking || j.Alive {
 		return ""
 	}
@@ -52,7 +52,7 @@ func (j *Job) Interrupted() string {
 }
 
 // InterruptedFor is Interrupted for an installation of one stack. An unknown stack counts as this one.
-func (j *Job) InterruptedFor(stack string) string {
+func (j *Installation) InterruptedFor(stack string) string {
 	if j == nil || j.Stack != stack && j.Stack != "" {
 		return ""
 	}
@@ -61,14 +61,14 @@ func (j *Job) InterruptedFor(stack string) string {
 
 // ReadJob reads the journal; nil if there is none. boot is the ID of the current boot. An unreadable journal counts as
 // an interrupted installation.
-func ReadJob(ctx context.Context, r host.Reader, boot string) *Job {
+func ReadJob(ctx context.Context, r host.Reader, boot string) *Installation {
 	raw, err := r.ReadFile(ctx, JobFile)
 	if err != nil {
 		return nil
 	}
-	j := &Job{}
+	j := &Installation{}
 	if json.Unmarshal(raw, j) != nil {
-		return &Job{State: JobFailed, Step: "unknown", Why: "cannot read its journal " + JobFile}
+		return &Installation{State: JobFailed, Step: "unknown", Why: "cannot read its journal " + JobFile}
 	}
 	j.Alive = (j.State == JobRunning || j.State == JobChecking) && j.Boot == boot && runs(ctx, r, j.Process)
 	return j

@@ -2,6 +2,8 @@ package resource
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -65,11 +67,12 @@ type Member struct {
 
 // Valid says whether a fabric file could declare the host.
 func (m Member) Valid() bool {
-	return fabric.IsName(m.Name) && !strings.HasPrefix(m.Address, "-") && !strings.ContainsFunc(m.Address, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
+	return fabric.IsName(m.Name) && !strings.HasPrefix(m.Address, "-") &&
+		!strings.ContainsFunc(m.Address, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
 }
 
-// Entry is one change of a host in its history.
-type Entry struct {
+// HistoryEntry is one change of a host in its history.
+type HistoryEntry struct {
 	Time    time.Time `json:"time"`
 	Command string    `json:"command"` // "apply", "destroy", RollbackCommand or RevertCommand
 	Who     string    `json:"who"`     // user@machine of the operator
@@ -92,10 +95,12 @@ const (
 )
 
 // Reverts reports whether the entry is about what an earlier entry of the same plan, if any, had done.
-func (e Entry) Reverts() bool { return e.Command == RollbackCommand || e.Command == RevertCommand }
+func (e HistoryEntry) Reverts() bool {
+	return e.Command == RollbackCommand || e.Command == RevertCommand
+}
 
 // Applied finds the entry of a plan whose changes were made, and were not rolled back since.
-func (r *Record) Applied(plan string) (last Entry, ok bool) {
+func (r *Record) Applied(plan string) (last HistoryEntry, ok bool) {
 	for _, e := range r.History {
 		switch {
 		case e.Plan != plan:
@@ -109,8 +114,9 @@ func (r *Record) Applied(plan string) (last Entry, ok bool) {
 }
 
 // Reverted returns the latest entry if it is a revert that found changes of others; otherwise nil.
-func (r *Record) Reverted() *Entry {
-	if n := len(r.History); n > 0 && r.History[n-1].Command == RevertCommand && len(r.History[n-1].Kept)+len(r.History[n-1].Overwritten) > 0 {
+func (r *Record) Reverted() *HistoryEntry {
+	if n := len(r.History); n > 0 && r.History[n-1].Command == RevertCommand &&
+		len(r.History[n-1].Kept)+len(r.History[n-1].Overwritten) > 0 {
 		return &r.History[n-1]
 	}
 	return nil
@@ -126,7 +132,7 @@ type Record struct {
 	Version int            `json:"version"`
 	Fabric  string         `json:"fabric"`
 	Roster  []Member       `json:"roster,omitempty"`  // the fabric's hosts, when it was last applied here
-	History []Entry        `json:"history,omitempty"` // the oldest first
+	History []HistoryEntry `json:"history,omitempty"` // the oldest first; kept in a file of its own, and added when the record is read
 	Atoms   map[Atom]Owned `json:"atoms,omitempty"`
 }
 
@@ -148,8 +154,52 @@ func (r *Record) Note(changes []Change) {
 	}
 }
 
-// Owner is an optional interface of providers whose changes can be undone.
-type Owner[S any] interface {
+// CheckAnswer returns an error unless a plan can be made from a host's answer: the snapshot holds the parts that the kinds of
+// the resources and of the record's atoms read, and the record names only atoms that this build can restore. A host may
+// answer anything, so this is an error of that host alone.
+func (k Kinds) CheckAnswer(snap *facts.Snapshot, want []Resource, mine Record) error {
+	read := map[string]bool{}
+	for _, r := range want {
+		read[r.Addr.Kind] = true
+	}
+	for _, a := range slices.Sorted(maps.Keys(mine.Atoms)) {
+		kind, _ := k.Lookup(a.Kind())
+		if kind.Undo == nil || a.Thing() == "" || kind.Names != nil && !kind.Names(a) {
+			return fmt.Errorf("its record of fabric %q names %.80q, which this build cannot restore: use the build that wrote it",
+				mine.Fabric, a)
+		}
+		read[a.Kind()] = true
+	}
+	for _, kind := range k {
+		if read[kind.Name] && kind.Whole != nil {
+			if err := kind.Whole(snap); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Namer is an Undoer that says which atoms it has. Without it, every atom of its kind that names a thing is one.
+type Namer interface {
+	Names(a Atom) bool
+}
+
+// Asker is an Undoer with changes that need a permission of the operator, also when a rollback makes them.
+type Asker interface {
+	// Asks returns the -allow value that the change needs, and the reason; "" if it needs none.
+	Asks(snap *facts.Snapshot, c Change) (allow, why string)
+}
+
+// Knower is an Undoer that may be unable to know an atom's value, such as while a directory of users does not answer. Undo takes no
+// such atom for an absent one.
+type Knower interface {
+	// Known returns an error if the snapshot does not say whether the atom is there.
+	Known(snap *facts.Snapshot, a Atom) error
+}
+
+// Undoer is an optional interface of providers whose changes can be undone.
+type Undoer[S any] interface {
 	// Claims says whether the wanted thing sets the atom.
 	Claims(snap *facts.Snapshot, want S, a Atom) bool
 	// Undo returns the change that reverts the atom to an earlier value; to is "" if the change removes the atom.

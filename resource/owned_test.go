@@ -4,7 +4,7 @@ import "testing"
 
 // A plan is done once only, but one that was rolled back may be tried again.
 func TestApplied(t *testing.T) {
-	r := Record{History: []Entry{
+	r := Record{History: []HistoryEntry{
 		{Plan: "back", Failed: "went back: the gate found a broken ping"}, // as earlier builds wrote it
 		{Plan: "half", Changes: 2, Failed: "no space left on device"},
 		{Plan: "done", Changes: 3},

@@ -1,5 +1,6 @@
-// Package resource holds the types that planner, providers and agent share: addresses of resources, specs,
-// changes between the wanted and the found state, and the interfaces of providers.
+// Package resource is the vocabulary of changes, for all packages that plan, make, record, back up or revert them: resources and
+// their specs, changes, ownership records, histories, items of backups, the journal of an installation, and the interfaces
+// that kinds implement. Kinds is the table of kinds, whose types Erase hides.
 package resource
 
 import (
@@ -116,14 +117,25 @@ func (d *Disruption) UnmarshalJSON(raw []byte) error {
 const (
 	StageRuntime = ""
 	StagePersist = "persist"
-	// StageStack comes before both, in a transaction of its own, because a snapshot of the network cannot undo
+	// StageKeys comes before both, in a transaction of its own, because other changes are derived from what it makes. What is
+	// undone of its kinds is undone in the persist stage, after what was derived.
+	StageKeys = "keys"
+	// StageStack comes before all, in a transaction of its own, because a snapshot of the network cannot undo
 	// the work of a package manager. An interrupted stage is reported, and the next apply completes it.
 	StageStack = "stack"
 )
 
 // Rank orders the stages.
 func Rank(stage string) int {
-	return slices.Index([]string{StageStack, StageRuntime, StagePersist}, stage)
+	return slices.Index([]string{StageStack, StageKeys, StageRuntime, StagePersist}, stage)
+}
+
+// UndoStage returns the stage in which a change of the kind is undone.
+func (k Kind) UndoStage() string {
+	if k.Stage == StageKeys {
+		return StagePersist
+	}
+	return k.Stage
 }
 
 // MissingDriver says that a resource cannot be planned yet, because it needs a driver. If the same plan
@@ -138,7 +150,7 @@ type Change struct {
 	Attribute  string     `json:"attribute"`
 	From       string     `json:"from,omitempty"`
 	To         string     `json:"to,omitempty"`
-	Stage      string     `json:"stage,omitempty"` // StageStack, StageRuntime or StagePersist
+	Stage      string     `json:"stage,omitempty"` // StageStack, StageKeys, StageRuntime or StagePersist
 	Disruption Disruption `json:"disruption,omitempty"`
 	Atom       Atom       `json:"atom,omitempty"`  // the fabric owns it once the change is made
 	Drift      bool       `json:"drift,omitempty"` // we had set the value, and something else has changed it since
@@ -146,8 +158,18 @@ type Change struct {
 	Address netip.Addr `json:"address,omitzero"`
 	// Downs is the device that the change takes down. Connections through it end.
 	Downs string `json:"downs,omitempty"`
-	// Takes is the reason to refuse the change if we did not set From; "" allows to overwrite any value.
-	Takes string `json:"takes,omitempty"`
+	// Refusal is the reason to refuse the change if we did not set From; "" allows to overwrite any value.
+	Refusal string `json:"takes,omitempty"`
+	// Salted is true if To is a digest with a salt that is new each time the files are loaded.
+	Salted bool `json:"salted,omitempty"`
+}
+
+// Unsalted returns the change without such a digest: it differs in every plan, although nothing has changed.
+func (c Change) Unsalted() Change {
+	if _, rest, is := facts.CutDigest(c.To); is && c.Salted {
+		c.To = fabric.Sensitive + "," + rest
+	}
+	return c
 }
 
 // String writes the change on one line.
@@ -231,6 +253,9 @@ type Wired[S, T any] interface {
 	Device(got *T) string
 	// Common says whether a change of the NIC alters what all members of its network must agree on.
 	Common(want S, got *T, c Change) bool
+	// Undone returns the wanted thing for a plan that first makes these changes of the device, which undo what is no
+	// longer declared.
+	Undone(want S, changes []Change) S
 }
 
 // Partial is a kind whose resources cover several NICs of a host.
@@ -239,14 +264,23 @@ type Partial[S any] interface {
 	Without(want S, nics []string) S
 }
 
+// Placed is a kind whose things lead over devices, such as routes.
+type Placed interface {
+	// DeviceOf names the device over which a thing on the host leads; "" if this is not known.
+	DeviceOf(snap *facts.Snapshot, a Atom) string
+}
+
 // Kind is a provider with its types erased.
 type Kind struct {
 	Name  string
 	Stage string // of all its changes
 	NIC   bool   // it is Wired
-	// Device and Common are those of Wired: "" and false if the NIC is not found.
+	// Device, Common and Undone are those of Wired: "" and false if the NIC is not found.
 	Device func(snap *facts.Snapshot, spec json.RawMessage) string
 	Common func(snap *facts.Snapshot, spec json.RawMessage, c Change) bool
+	Undone func(spec json.RawMessage, changes []Change) json.RawMessage
+	// DeviceOf is that of Placed; nil if things of the kind lead over no device.
+	DeviceOf func(snap *facts.Snapshot, a Atom) string
 	// Without is that of Partial; nil if a resource of the kind is made as a whole.
 	Without func(spec json.RawMessage, nics []string) json.RawMessage
 	// Gather is nil if the common facts of a snapshot are enough for the kind.
@@ -260,9 +294,15 @@ type Kind struct {
 	Undo   func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
 	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
+	Asks func(snap *facts.Snapshot, c Change) (allow, why string) // that of Asker; nil if no change needs a permission
+
+	Names func(a Atom) bool // that of Namer; nil if every atom of the kind is one
+	// Whole returns an error unless the snapshot holds the kind's part; nil if the kind has none.
+	Whole func(snap *facts.Snapshot) error
+
 	Title func(thing string) string // nil if things have the names of the files
 
-	Keeper Keeper // nil if changes of the kind cannot be restored exactly
+	Restorer Restorer // nil if changes of the kind cannot be restored exactly
 
 	Slow time.Duration // how long one action may take; 0 means Patience
 }
@@ -319,8 +359,18 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return p.Apply(ctx, h, s, changes)
 		},
 	}
+	if g, ok := p.(Parted); ok {
+		k.Whole = g.Part().Check
+	}
+	if a, ok := p.(Asker); ok {
+		k.Asks = a.Asks
+	}
+	if n, ok := p.(Namer); ok {
+		k.Names = n.Names
+	}
 	if g, ok := p.(Gatherer[S]); ok {
-		k.Gather = func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage, atoms []Atom, patient bool) error {
+		k.Gather = func(ctx context.Context, r host.Reader, snap *facts.Snapshot, specs []json.RawMessage,
+			atoms []Atom, patient bool) error {
 			look := Look[S]{Snapshot: snap, Atoms: atoms, Patient: patient}
 			for _, raw := range specs {
 				s, err := decode(raw)
@@ -332,7 +382,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			return g.Gather(ctx, r, look)
 		}
 	}
-	if o, ok := p.(Owner[S]); ok {
+	if o, ok := p.(Undoer[S]); ok {
 		k.Claims = func(snap *facts.Snapshot, raw json.RawMessage, a Atom) bool {
 			s, err := decode(raw)
 			return err == nil && o.Claims(snap, s, a)
@@ -341,8 +391,13 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			if err := check(snap); err != nil {
 				return Change{}, "", err
 			}
+			if n, ok := p.(Knower); ok {
+				if err := n.Known(snap, a); err != nil {
+					return Change{}, "", err
+				}
+			}
 			c, touches = o.Undo(snap, a, to)
-			c.Stage = k.Stage
+			c.Stage = k.UndoStage()
 			return c, touches, nil
 		}
 		k.Revert = o.Revert
@@ -381,6 +436,16 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			s, got := observe(snap, raw)
 			return got != nil && w.Common(s, got, c)
 		}
+		k.Undone = func(raw json.RawMessage, changes []Change) json.RawMessage {
+			s, err := decode(raw)
+			if err != nil {
+				return raw // Plan reports the error
+			}
+			return encode(w.Undone(s, changes))
+		}
+	}
+	if d, ok := p.(Placed); ok {
+		k.DeviceOf = d.DeviceOf
 	}
 	if w, ok := p.(Partial[S]); ok {
 		k.Without = func(raw json.RawMessage, nics []string) json.RawMessage {
@@ -394,8 +459,8 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 	if s, ok := p.(Staged); ok {
 		k.Stage = s.Stage()
 	}
-	if kept, ok := p.(Kept); ok {
-		k.Keeper = kept.Keeper()
+	if r, ok := p.(Restorable); ok {
+		k.Restorer = r.Restorer()
 	}
 	return k
 }

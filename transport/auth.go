@@ -61,6 +61,9 @@ func (r resolved) keys(ctx context.Context) (*keyring, error) {
 			if err != nil {
 				found = nil
 			}
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return k, &Error{Host: r.Name, Op: "use the SSH agent", Err: ctx.Err()}
+			}
 			if ctx.Err() != nil {
 				return k, r.silentAgent()
 			}

@@ -40,7 +40,7 @@ func TestAPlainBuildHasAnID(t *testing.T) {
 	if id, err := goBuildID(filepath.Join(dir, "main.go")); err == nil {
 		t.Errorf("a file that is no program has the ID %q", id)
 	}
-	if id, err := OwnID(); err != nil || !versionID.MatchString(id) {
+	if id, err := OwnID(); err != nil || !versionID().MatchString(id) {
 		t.Errorf("%q, %v", id, err)
 	}
 }

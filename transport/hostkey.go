@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
-	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+	"golang.org/x/crypto/ssh/knownhosts"
 )
 
 // HostKeyError reports a host whose key is not the known one. Nothing was sent to the host but the key exchange, and no
@@ -32,21 +32,20 @@ func (e *HostKeyError) Error() string {
 	return s + "; nothing was sent to it; " + e.Hint
 }
 
-// knownFiles caches parsed known_hosts files. Parsing those of a large fleet again for each host would
-// cost more than all its logins.
+// knownFiles caches known_hosts files.
 type knownFiles struct {
 	mu sync.Mutex
-	by map[string]func() (*knownhosts.HostKeyDB, error)
+	by map[string]func() (*knownHosts, error)
 }
 
-func (k *knownFiles) read(files []string) (*knownhosts.HostKeyDB, error) {
-	key := strings.Join(files, "\x00")
+func (k *knownFiles) read(files, revoking, lists []string) (*knownHosts, error) {
+	key := strings.Join(slices.Concat(files, []string{""}, revoking, []string{""}, lists), "\x00")
 	k.mu.Lock()
 	if k.by == nil {
-		k.by = map[string]func() (*knownhosts.HostKeyDB, error){}
+		k.by = map[string]func() (*knownHosts, error){}
 	}
 	if k.by[key] == nil {
-		k.by[key] = sync.OnceValues(func() (*knownhosts.HostKeyDB, error) { return knownhosts.NewDB(files...) })
+		k.by[key] = sync.OnceValues(func() (*knownHosts, error) { return readKnownHosts(files, revoking, lists) })
 	}
 	read := k.by[key]
 	k.mu.Unlock()
@@ -66,46 +65,74 @@ func (r resolved) hostKeys(hostPort string) (ssh.HostKeyCallback, []string, erro
 			}
 		}
 	}
-	if r.hostKeyAlias != "" {
-		_, port, err := net.SplitHostPort(hostPort)
-		if err != nil {
-			return nil, nil, err
-		}
-		hostPort = net.JoinHostPort(r.hostKeyAlias, port)
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return nil, nil, err
 	}
-	db, err := r.parsed.read(files)
+	if host = firstOf(r.keyName, host); r.hostKeyAlias != "" {
+		host, port = r.hostKeyAlias, "22" // ssh looks up an alias without a port
+	}
+	db, err := r.parsed.read(files, r.revoking, r.revoked)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read known_hosts: %w", err)
 	}
-	check := db.HostKeyCallback()
-	callback := func(_ string, remote net.Addr, key ssh.PublicKey) error {
-		return r.explain(check(hostPort, remote, key), hostPort, key)
+	keys, err := db.find(host, port)
+	if err == nil && len(keys) == 0 && port != "22" { // a name with * also stands for other ports
+		keys, err = db.find(host, "22")
+		keys = slices.DeleteFunc(keys, func(k knownKey) bool { return !k.anyPort })
 	}
-	return callback, db.HostKeyAlgorithms(hostPort), nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("read known_hosts: %w", err)
+	}
+	keys = slices.DeleteFunc(keys, func(k knownKey) bool { return k.key.Type() == dsa })
+	check := ssh.CertChecker{
+		IsHostAuthority: func(key ssh.PublicKey, _ string) bool {
+			return slices.ContainsFunc(keys, func(k knownKey) bool { return k.authority && blob(k.key) == blob(key) })
+		},
+		IsRevoked: func(c *ssh.Certificate) bool {
+			_, host := db.revoked[blob(c)]
+			_, authority := db.revoked[blob(c.SignatureKey)]
+			return host || authority
+		},
+		HostKeyFallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			e := &HostKeyError{Kind: "unknown", Hint: "compare the fingerprint with the host's console, then log in once with ssh, or add it to " + r.knownHosts[0]}
+			if revoked, is := db.revoked[blob(key)]; is {
+				e.Kind, e.Known, e.Hint = "revoked", revoked.at, "the key is marked as revoked: give the host a new key"
+				return e
+			}
+			for _, k := range keys {
+				if !k.authority && blob(k.key) == blob(key) {
+					return nil
+				}
+			}
+			if len(keys) > 0 {
+				e.Kind, e.Known = "changed", keys[0].at
+				e.Hint = "if the host was reinstalled, remove that line (`ssh-keygen -R`) and add the new key as shown on the host's console"
+			}
+			return e
+		},
+	}
+	hostPort = net.JoinHostPort(host, port)
+	return func(_ string, remote net.Addr, key ssh.PublicKey) error {
+		if c, is := key.(*ssh.Certificate); is && weak(c.Signature.Format) {
+			return fmt.Errorf("the certificate of the host's key is signed by %s, which can be forged: sign it again by rsa-sha2-512 or Ed25519", c.Signature.Format)
+		}
+		return r.explain(check.CheckHostKey(hostPort, remote, key), hostPort, key)
+	}, algorithms(keys), nil
 }
 
 func (r resolved) explain(err error, hostPort string, key ssh.PublicKey) error {
 	if err == nil {
 		return nil
 	}
-	e := &HostKeyError{Host: xknownhosts.Normalize(hostPort), Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type()}
-	var revoked *xknownhosts.RevokedError
-	var bad *xknownhosts.KeyError
-	switch {
-	case errors.As(err, &revoked):
-		e.Kind, e.Known = "revoked", fmt.Sprintf("%s:%d", revoked.Revoked.Filename, revoked.Revoked.Line)
-		e.Hint = "the key is marked as revoked: give the host a new key"
-	case strings.Contains(err.Error(), "no authorities for hostname"), strings.Contains(err.Error(), "certificate signed by unrecognized authority"):
+	var e *HostKeyError
+	if !errors.As(err, &e) {
+		if !strings.Contains(err.Error(), "no authorities for hostname") && !strings.Contains(err.Error(), "certificate signed by unrecognized authority") {
+			return err
+		}
 		// x/crypto/ssh has no type for these (certs.go, CheckHostKey).
-		e.Kind, e.Hint = "not signed by a known authority", "add the authority's @cert-authority line to "+r.knownHosts[0]
-	case errors.As(err, &bad) && len(bad.Want) > 0:
-		e.Kind, e.Known = "changed", fmt.Sprintf("%s:%d", bad.Want[0].Filename, bad.Want[0].Line)
-		e.Hint = "if the host was reinstalled, remove that line (`ssh-keygen -R`) and add the new key as shown on the host's console"
-	case errors.As(err, &bad):
-		e.Kind = "unknown"
-		e.Hint = "compare the fingerprint with the host's console, then log in once with ssh, or add it to " + r.knownHosts[0]
-	default:
-		return err
+		e = &HostKeyError{Kind: "not signed by a known authority", Hint: "add the authority's @cert-authority line to " + r.knownHosts[0]}
 	}
+	e.Host, e.Fingerprint, e.Type = knownhosts.Normalize(hostPort), ssh.FingerprintSHA256(key), key.Type()
 	return e
 }

@@ -33,10 +33,9 @@ func (d *Dialer) install(ctx context.Context, c *connection, t Target, where abs
 	}
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	// Keep 8 to 16 writes of 32 KB in flight. Fewer would wait for round trips, and more would cost sshd CPU.
-	files, err := sftp.NewClient(c.client, sftp.MaxConcurrentRequestsPerFile(16), sftp.UseConcurrentWrites(true))
+	files, err := openFiles(c.client)
 	if err != nil {
-		return fail(fmt.Errorf("the host does not offer SFTP (%w)", err), "enable `Subsystem sftp internal-sftp` in its sshd_config and reload sshd")
+		return fail(err, sftpHint)
 	}
 	defer func() { _ = files.Close() }() // the SSH connection stays open, and an error here changes nothing
 	d.progress(t.Name, "uploading the helper (%.1f MB, once per build)", float64(build.Size)/1e6)
@@ -63,12 +62,12 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 	if err := makePrivate(files, dir); err != nil {
 		return err
 	}
-	out, err := c.examine(uid, dir, version, `printf "%s\n" "$p"`)
+	out, err := c.examine(uid, dir, version, "cd -P . && pwd -P")
 	if err != nil {
 		return err
 	}
 	// From here on the real path, which nobody else can turn: dir may lead through another user's link.
-	if dir = lastLine(out); !safePath.MatchString(dir) {
+	if dir = lastLine(out); !safePath().MatchString(dir) {
 		return fmt.Errorf("its real path %q is not a plain absolute path", neutral(dir))
 	}
 	final := path.Join(dir, "fabricform-"+version)
@@ -78,7 +77,7 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 	}
 	tmp := path.Join(dir, ".upload-"+hex.EncodeToString(nonce))
 	if err := upload(files, tmp, build); err != nil {
-		return errors.Join(err, gone(files, tmp))
+		return errors.Join(err, removeIfThere(files, tmp))
 	}
 	err = c.verify(tmp, build.SHA256)
 	if err == nil {
@@ -88,12 +87,12 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 		_, err = c.examine(uid, dir, version, `"$f" version`)
 	}
 	if err != nil {
-		return errors.Join(err, gone(files, tmp), gone(files, final))
+		return errors.Join(err, removeIfThere(files, tmp), removeIfThere(files, final))
 	}
 	return nil
 }
 
-func gone(files *sftp.Client, path string) error {
+func removeIfThere(files *sftp.Client, path string) error {
 	if err := files.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
@@ -107,7 +106,10 @@ func makePrivate(files *sftp.Client, dir string) error {
 		folders = []string{parent, dir}
 	}
 	for _, folder := range folders {
-		_, err := files.Lstat(folder)
+		is, err := files.Lstat(folder)
+		if err == nil && strings.HasPrefix(folder, "/var/tmp/") && is.Mode()&fs.ModeSymlink != 0 { // the start script does not follow it
+			err = errors.New("it is a symbolic link")
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = files.Mkdir(folder); err == nil {
 				err = files.Chmod(folder, 0o700) // the umask may leave it writable for a group
@@ -178,7 +180,7 @@ func upload(files *sftp.Client, tmp string, build Build) (err error) {
 	if err != nil {
 		return fmt.Errorf("create file: %w", err)
 	}
-	_, err = dst.ReadFromWithConcurrency(src, 16)
+	_, err = dst.ReadFromWithConcurrency(src, 0)
 	if err == nil {
 		// fsync is an extension of SFTP. Without it a crash may damage the upload, which the hash detects.
 		_ = dst.Sync()
@@ -211,7 +213,7 @@ func (c *connection) output(command string) (string, error) {
 	}
 	var out bytes.Buffer
 	var errs bounded
-	s.Stdout, s.Stderr = &limited{w: &out, left: 1 << 20}, &errs
+	s.Stdout, s.Stderr = &limited{w: &out, remaining: 1 << 20}, &errs
 	if err = s.Run(command); err != nil {
 		if said := errs.String(); said != "" {
 			err = fmt.Errorf("%w: %s", err, said)
@@ -222,13 +224,13 @@ func (c *connection) output(command string) (string, error) {
 
 // limited drops everything beyond its limit, because a host may print without end.
 type limited struct {
-	w    io.Writer
-	left int
+	w         io.Writer
+	remaining int
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	keep := min(len(p), l.left)
-	l.left -= keep
+	keep := min(len(p), l.remaining)
+	l.remaining -= keep
 	if _, err := l.w.Write(p[:keep]); err != nil {
 		return 0, err
 	}

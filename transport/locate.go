@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // versionID matches valid versions of a helper. The version becomes part of a file name and of the shell
 // line below.
-var versionID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+var versionID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{8,64}$`) })
 
 // missing begins the line by which the start script reports that this build is not installed.
 const missing = "fabricform-missing"
@@ -24,30 +25,34 @@ const unsafe = "fabricform-unsafe"
 // rule defines the shell function ours. It holds the one rule for the folder $1 and the program $2 in it: both are
 // private to the login user, and every folder above belongs to root or that user and nobody else can rename what is in
 // it. Otherwise another user could choose what runs as root. It enters the folder first, and examines and leaves all
-// relative to it, so that whoever renames a folder meanwhile changes nothing. It leaves the real path in $p, and lists
-// what breaks the rule in $bad. What ls does not list breaks it too. ls is found before: PATH may name the current folder.
-// ls prints the same ten characters of a mode everywhere; with an access list, those of the group bound what it grants.
-const rule = `u=$(id -u); ls=$(command -v ls); ours() { bad=; cd -P "$1" 2>/dev/null || return 1; p=$(pwd -P); f="./$2"; q=.; set -- .; if [ -e "$f" ]; then set -- . "$f"; fi; ` +
+// relative to it, so that whoever renames a folder meanwhile changes nothing. It lists what breaks the rule in $bad. What ls
+// does not list breaks it too. ls is found before: PATH may name the current folder. ls prints the same ten characters of a
+// mode everywhere; with an access list, those of the group bound what it grants. Each program that a shell starts costs a
+// millisecond of each login, so $u comes from the kernel, where that has its files (proc_pid_status(5)).
+const rule = `u=; [ -r /proc/self/status ] && while read -r m n u o; do case "$m" in (Uid:) break;; esac; done </proc/self/status; [ -n "$u" ] || u=$(id -u); ls=$(command -v ls); ours() { bad=; cd -P "$1" 2>/dev/null || return 1; f="./$2"; q=.; set -- .; if [ -e "$f" ]; then set -- . "$f"; fi; ` +
 	`until [ "$q" -ef / ]; do q="$q/.."; set -- "$@" "$q"; [ -d "$q" ] || break; done; ` +
 	`l=$(LC_ALL=C "$ls" -ldn "$@") || return 1; ` +
 	`bad=$(printf "%s\n" "$l" | { k=$#; while read -r m n o r; do k=$((k-1)); r="${r%% -> *}"; case "$r" in (*" ."|*" $f") case "$o $m" in ("$u drwx------"*|"$u -rwx------"*) continue;; esac;; ` +
 	`(*) case "$o $m" in ("0 d"????-??-*|"0 d"????????[tT]*|"$u d"????-??-*|"$u d"????????[tT]*) continue;; esac;; esac; ` +
-	`printf "` + unsafe + ` %s %s %s %s\n" "$m" "$o" "${r##* }" "$p"; done; [ "$k" = 0 ]; }) && [ -z "$bad" ] && cd -P . && p=$(pwd -P); }; `
+	`printf "` + unsafe + ` %s %s %s %s\n" "$m" "$o" "${r##* }" "$PWD"; done; [ "$k" = 0 ]; }) && [ -z "$bad" ]; }; `
 
 // script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs
 // under sh, whatever the login shell is, and first says on both streams that it runs. It contains no single quote, exclamation mark or line break,
 // because csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from
 // the environment. Root on the host may not read a home on another machine, so there local folders come first. Otherwise
-// the folder that anybody can make comes last. sudo gets the whole path, which its rules may name and which
+// the folder that anybody can make comes last. Where only the home has the program, the order does not matter. Until
+// -O has shown that this folder is the login user's, nothing in it is looked at: its owner could let it lead to a file system that never
+// answers. sudo gets the whole path, which its rules may name and which
 // nobody else can turn once the folder follows the rule.
 func script(version string, sudo bool) string {
 	program := "fabricform-" + version
 	run := "exec ./" + program
 	if sudo {
-		run = `exec sudo -n -- "$p/` + program + `"`
+		run = `cd -P . && p=$(pwd -P) && exec sudo -n -- "$p/` + program + `"`
 	}
-	return `sh -c 'echo "` + shellRan + ` ${SHELL##*/}"; echo "` + shellRan + `" >&2; ` + rule + `own="$HOME/.cache/fabricform" tmp="/var/tmp/fabricform-$u" session="/run/user/$u/fabricform"; ` +
-		`case "$(stat -f -c %T "$HOME" 2>/dev/null)" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote; set -- "$session" "$tmp" "$own";; (*) h=local; set -- "$own" "$session" "$tmp";; esac; ` +
+	return `sh -c 'echo "` + shellRan + ` ${SHELL##*/}"; echo "` + shellRan + `" >&2; ` + rule + `own="$HOME/.cache/fabricform" tmp="/var/tmp/fabricform-$u" session="/run/user/$u/fabricform"; [ -h "$tmp" ] && tmp=/dev/null; [ -O "$tmp" ] || tmp=/dev/null; ` +
+		`set -- "$own" "$session" "$tmp"; t=; [ -x "$2/` + program + `" ] || [ -x "$3/` + program + `" ] || { [ -x "$1/` + program + `" ] && t=alone; }; ` +
+		`case "${t:-$(stat -f -c %T "$HOME" 2>/dev/null)}" in (nfs*|cifs|smb*|afs|ceph|lustre|gpfs|fhgfs|fuse*|v9fs|panfs|wekafs) h=remote; set -- "$session" "$tmp" "$own";; (*) h=local;; esac; ` +
 		`for d in "$@"; do if [ -x "$d/` + program + `" ] && ours "$d" ` + program + ` && [ -x "$f" ]; then ` + run + ` agent --ssh-connection="$SSH_CONNECTION"; fi; done; cd /; ` +
 		`printf "` + missing + ` %s %s %s %s %s\n" "$(uname -s)" "$(uname -m)" "$u" "$h" "$HOME"; exit 97'`
 }
@@ -80,7 +85,7 @@ func parseMissing(out string) (absence, error) {
 	if !regexp.MustCompile(`^[0-9]{1,10}$`).MatchString(a.uid) {
 		return a, fmt.Errorf("the host's user ID %q is not a number", neutral(a.uid))
 	}
-	if !safePath.MatchString(home) {
+	if !safePath().MatchString(home) {
 		return a, fmt.Errorf("the home directory %q is not a plain absolute path", neutral(home))
 	}
 	own := strings.TrimSuffix(home, "/") + "/.cache/fabricform"
@@ -92,7 +97,7 @@ func parseMissing(out string) (absence, error) {
 }
 
 // safePath matches paths that a shell and SFTP read literally.
-var safePath = regexp.MustCompile(`^/[A-Za-z0-9._@+/-]*$`)
+var safePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9._@+/-]*$`) })
 
 // goarch returns Go's name for the architecture that uname -m reports.
 func (a absence) goarch() (string, error) {
@@ -112,7 +117,7 @@ func (a absence) goarch() (string, error) {
 // script again.
 func (d *Dialer) start(ctx context.Context, c *connection, t Target) (*Session, error) {
 	version := d.Helper.Version()
-	if !versionID.MatchString(version) {
+	if !versionID().MatchString(version) {
 		return nil, fmt.Errorf("helper version %q is not hexadecimal", version)
 	}
 	sudo := c.user != "root"
@@ -124,7 +129,7 @@ func (d *Dialer) start(ctx context.Context, c *connection, t Target) (*Session, 
 	if err != nil {
 		return nil, err
 	}
-	where, err := s.greeted()
+	where, err := s.awaitGreeting()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +143,7 @@ func (d *Dialer) start(ctx context.Context, c *connection, t Target) (*Session, 
 	if s, err = c.run(ctx, t.Name, command); err != nil {
 		return nil, err
 	}
-	if where, err = s.greeted(); err == nil && where != nil {
+	if where, err = s.awaitGreeting(); err == nil && where != nil {
 		err = &Error{Host: t.Name, Op: "start helper", Err: errors.New("the helper was uploaded, but the host does not find it"), Hint: "check whether the home directory is shared or cleaned automatically"}
 	}
 	return s, err

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +32,35 @@ type server struct {
 	host    ssh.PublicKey // its host key
 	other   ssh.PublicKey // a key that is not its
 	private ed25519.PrivateKey
+	pid     int
+}
+
+// endConnections ends the server's processes of all connections.
+func (s *server) endConnections() {
+	s.t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(n, syscall.SIGKILL)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// logins returns how many logins the server has accepted.
+func (s *server) logins() int {
+	s.t.Helper()
+	log, err := os.ReadFile(s.path("log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Count(string(log), "Accepted publickey")
 }
 
 func key(t *testing.T, path string) (ed25519.PrivateKey, ssh.PublicKey) {
@@ -87,11 +118,12 @@ func openssh(t *testing.T, authority ed25519.PrivateKey) *server {
 		config += "HostCertificate " + s.path("host-cert.pub") + "\n"
 	}
 	s.write("config", config)
-	cmd := exec.Command(sshd, "-D", "-e", "-f", s.path("config"))
+	cmd := exec.Command(sshd, "-D", "-E", s.path("log"), "-f", s.path("config"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	s.pid = cmd.Process.Pid
 	for try := 0; ; try++ {
 		c, err := net.Dial("tcp", s.addr())
 		if err == nil {
@@ -312,6 +344,27 @@ func TestProxyJumpChecksBothHosts(t *testing.T) {
 	}
 	if err := s.login(s.line(s.host), through); err == nil || !strings.Contains(err.Error(), "jump host") {
 		t.Fatalf("an unknown jump host was taken: %v", err)
+	}
+}
+
+// TestAnInterruptedLoginBlamesNoHost: whether the host, or the agent, is silent.
+func TestAnInterruptedLoginBlamesNoHost(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir, never := t.TempDir(), make(chan struct{})
+	defer close(never)
+	serveAgent(t, filepath.Join(dir, "keys"), muteAgent{nil, never})
+	for _, sock := range []string{"", filepath.Join(dir, "keys")} {
+		t.Setenv("SSH_AUTH_SOCK", sock)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		time.AfterFunc(100*time.Millisecond, cancel)
+		_, err := new(Dialer).connect(ctx, Target{Name: "h", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, KnownHosts: os.DevNull, ConnectTimeout: time.Minute})
+		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "within") {
+			t.Errorf("agent %q: %v", sock, err)
+		}
 	}
 }
 

@@ -1,14 +1,12 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +15,24 @@ import (
 // resolved is a target with all values filled in.
 type resolved struct {
 	Target
+	asked         string   // the address before HostName of ssh_config
 	identities    []string // key files in the order of use
 	identityAgent string   // path of the agent's socket; "" if there is none
 	knownHosts    []string
+	revoking      []string // further known_hosts files, of which only @revoked lines count
+	revoked       []string // RevokedHostKeys of ssh_config
 	hostKeyAlias  string
+	keyName       string // name of the host in known_hosts, if Address is Via
+	proxyCommand  string // as ssh_config(5) has it, with its tokens; "" if there is none
 	parsed        *knownFiles
+	from          hop // what it was resolved from
+}
+
+// hop is a target and what ssh's configuration says of it: all that a host of a way is resolved from, beside files and environment.
+type hop struct {
+	Target   Target
+	Conf     map[string][]string // what `ssh -G` answered; nil if it was not asked
+	Hostname string              // the host's name by HostName; "" if ssh was not asked
 }
 
 // defaultKeys are OpenSSH's default key files, in its order.
@@ -31,29 +42,37 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	if err := t.check(); err != nil {
 		return resolved{}, err
 	}
-	r := resolved{Target: t, parsed: &d.known, identityAgent: os.Getenv("SSH_AUTH_SOCK")}
-	conf := map[string][]string{}
+	h := hop{Target: t}
 	if d.SSHConfig {
 		var err error
-		if conf, err = askSSH(ctx, t); err != nil {
-			return r, &Error{Host: t.Name, Op: "read ssh configuration", Err: err}
+		if h.Conf, h.Hostname, err = d.config.ask(ctx, t); err != nil {
+			return resolved{}, &Error{Host: t.Name, Op: "read ssh configuration", Err: err}
 		}
 	}
+	return d.fill(h)
+}
+
+// fill fills in all values of a target.
+func (d *Dialer) fill(h hop) (resolved, error) {
+	t, conf := h.Target, h.Conf
+	r := resolved{Target: t, asked: t.Address, parsed: &d.known, identityAgent: os.Getenv("SSH_AUTH_SOCK"), from: h}
+	r.Address = firstOf(h.Hostname, t.Address)
 	one := func(key string) string {
 		if v := conf[key]; len(v) > 0 && v[0] != "none" {
 			return v[0]
 		}
 		return ""
 	}
-	if v := one("proxycommand"); v != "" {
-		return r, &Error{Host: t.Name, Op: "read ssh configuration", Err: errors.New("ProxyCommand is set for this host, but is not supported"), Hint: "use ProxyJump"}
-	}
-	if v := one("hostname"); v != "" {
-		r.Address = v
-	}
 	r.User = firstOf(t.User, one("user"), currentUser())
 	r.ProxyJump = firstOf(t.ProxyJump, one("proxyjump"))
 	r.hostKeyAlias = one("hostkeyalias")
+	if v := one("proxycommand"); r.ProxyJump == "" && !strings.EqualFold(v, "none") {
+		r.proxyCommand = v
+	}
+	if r.proxyCommand == "-" || r.proxyCommand != "" && one("proxyusefdpass") == "yes" {
+		return r, &Error{Host: t.Name, Op: "read ssh configuration", Err: errors.New("ProxyUseFdpass and `ProxyCommand -` are not supported"),
+			Hint: "use ProxyJump, or a ProxyCommand that copies its input and output to the SSH server"}
+	}
 	if r.Port == 0 {
 		r.Port, _ = strconv.Atoi(firstOf(one("port"), "22")) // ssh has checked it
 	}
@@ -66,55 +85,21 @@ func (d *Dialer) resolve(ctx context.Context, t Target) (resolved, error) {
 	} else if len(r.identities) == 0 {
 		r.identities = defaultKeys
 	}
-	r.knownHosts = append(strings.Fields(one("userknownhostsfile")), strings.Fields(one("globalknownhostsfile"))...)
-	if t.KnownHosts != "" {
-		r.knownHosts = []string{t.KnownHosts}
-	} else if len(r.knownHosts) == 0 {
-		r.knownHosts = []string{"~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"}
+	own, global := strings.Fields(one("userknownhostsfile")), strings.Fields(one("globalknownhostsfile"))
+	if len(own)+len(global) == 0 {
+		own, global = []string{"~/.ssh/known_hosts"}, []string{"/etc/ssh/ssh_known_hosts"}
 	}
+	if r.knownHosts = slices.Concat(own, global); t.KnownHosts != "" {
+		r.knownHosts, r.revoking = []string{t.KnownHosts}, global
+	}
+	r.revoked = strings.Fields(one("revokedhostkeys"))
 	if r.ConnectTimeout <= 0 {
 		r.ConnectTimeout = 10 * time.Second
 	}
 	if t.Via != "" { // the host is the same, so it must show the key that is known for Address
-		r.hostKeyAlias, r.Address = firstOf(r.hostKeyAlias, r.Address), t.Via
+		r.keyName, r.Address = r.Address, t.Via
 	}
 	return r, r.check()
-}
-
-// askSSH lets OpenSSH read its own configuration, because no library supports all of it. Without an ssh
-// program the configuration is ignored.
-func askSSH(ctx context.Context, t Target) (map[string][]string, error) {
-	path, err := exec.LookPath("ssh")
-	if errors.Is(err, exec.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find ssh: %w", err)
-	}
-	args := []string{"-G"}
-	if t.User != "" {
-		args = append(args, "-l", t.User)
-	}
-	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, append(args, "--", t.Address)...)
-	cmd.Stderr, cmd.WaitDelay = &errs, time.Second // a program of `Match exec` may survive ssh and keep the output open
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("ssh -G: %w: %s", err, neutral(errs.String()))
-	}
-	return parseSSHG(out), nil
-}
-
-// parseSSHG parses lines of the form "key value". Keys may repeat.
-func parseSSHG(out []byte) map[string][]string {
-	conf := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if ok {
-			conf[key] = append(conf[key], value)
-		}
-	}
-	return conf
 }
 
 func firstOf(values ...string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,19 @@ type Session struct {
 	exit   error // set before exited is closed
 	once   sync.Once
 }
+
+// HostKey returns the key with which the host proved itself: type and key, as in known_hosts.
+func (s *Session) HostKey() string {
+	key := s.conn.proven[len(s.conn.proven)-1]
+	if c, is := key.(*ssh.Certificate); is {
+		key = c.Key // of the certificate's holder
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// Dialled returns the address and port of the host's SSH server, as this side knows them; invalid if a jump host looked up the
+// host's name.
+func (s *Session) Dialled() netip.AddrPort { return s.conn.dialled }
 
 // bounded keeps the last 32 KiB of what is written to it.
 type bounded struct {
@@ -79,9 +93,9 @@ func (c *connection) run(ctx context.Context, host, command string) (*Session, e
 	return s, nil
 }
 
-// greeted waits for NUL, with which the helper's greeting begins and which no login text contains, or for the
+// awaitGreeting waits for NUL, with which the helper's greeting begins and which no login text contains, or for the
 // end of the script. If the helper is missing, it returns the possible directories.
-func (s *Session) greeted() (*absence, error) {
+func (s *Session) awaitGreeting() (*absence, error) {
 	buf := make([]byte, 4096)
 	var late atomic.Bool
 	deadline := time.AfterFunc(startPatience, func() { late.Store(true); s.conn.close() })

@@ -334,3 +334,139 @@ func TestAHomeOnAnotherMachineIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestALoginStartsOneProgramBeforeTheHelper: every program costs each login a millisecond, so the script needs only ls. A system
+// without /proc also needs id.
+func TestALoginStartsOneProgramBeforeTheHelper(t *testing.T) {
+	home, tools := homeWithHelper(t), t.TempDir()
+	link := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			at, err := exec.LookPath(name)
+			if err == nil {
+				err = os.Symlink(at, filepath.Join(tools, name))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	link("sh", "ls")
+	line := script("00000000000000aa", false)
+	elsewhere := strings.ReplaceAll(line, "/proc/self/status", "/nonexistent/status")
+	run := func(line string) string {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = []string{"HOME=" + home, "PATH=" + tools}
+		out, _ := cmd.Output() // what it printed says how it ended
+		return string(out)
+	}
+	if out := run(line); !strings.HasSuffix(out, "ran of home\n") {
+		t.Errorf("it did not start with ls alone: %q", out)
+	}
+	if out := run(elsewhere); strings.Contains(out, "ran") {
+		t.Errorf("it started without a user ID: %q", out)
+	}
+	link("id")
+	if out := run(elsewhere); !strings.HasSuffix(out, "ran of home\n") {
+		t.Errorf("it did not start with id: %q", out)
+	}
+}
+
+// homeWithHelper returns a home with a helper that prints where it is from.
+func homeWithHelper(t *testing.T) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	putHelper(t, filepath.Join(home, ".cache", "fabricform"), "home")
+	return home
+}
+
+func putHelper(t *testing.T, folder, from string) {
+	t.Helper()
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "fabricform-00000000000000aa"), []byte("#!/bin/sh\necho ran of "+from+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheHelperOfALocalFolderIsPreferredToThatOfARemoteHome: root may not read the home.
+func TestTheHelperOfALocalFolderIsPreferredToThatOfARemoteHome(t *testing.T) {
+	home, tools, local := homeWithHelper(t), t.TempDir(), t.TempDir()
+	putHelper(t, filepath.Join(local, strconv.Itoa(os.Getuid())), "local")
+	line := strings.ReplaceAll(script("00000000000000aa", false), "/var/tmp/fabricform-", local+"/")
+	for kind, want := range map[string]string{"nfs": "local", "ext2/ext3": "home"} {
+		if err := os.WriteFile(filepath.Join(tools, "stat"), []byte("#!/bin/sh\necho '"+kind+"'\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = []string{"HOME=" + home, "PATH=" + tools + ":" + os.Getenv("PATH")}
+		if out, err := cmd.Output(); err != nil || !strings.HasSuffix(string(out), "ran of "+want+"\n") {
+			t.Errorf("%s: %q, %v", kind, out, err)
+		}
+	}
+}
+
+// TestNothingIsLookedAtInAnotherUsersFolder: its owner, or a link there, could lead to a file system that never answers.
+func TestNothingIsLookedAtInAnotherUsersFolder(t *testing.T) {
+	for _, kind := range []string{"own folder", "link", "another user's folder"} {
+		home, tools, local := homeWithHelper(t), t.TempDir(), t.TempDir()
+		folder, looked := filepath.Join(local, strconv.Itoa(os.Getuid())), filepath.Join(tools, "looked")
+		putHelper(t, folder, "local")
+		var err error
+		switch kind {
+		case "link":
+			if err = os.Rename(folder, folder+".there"); err == nil {
+				err = os.Symlink(folder+".there", folder)
+			}
+		case "another user's folder":
+			if os.Getuid() != 0 {
+				continue
+			}
+			err = os.Chown(folder, 65534, 65534)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The type of the home is asked for only if the program was found in a second folder.
+		if err := os.WriteFile(filepath.Join(tools, "stat"), []byte("#!/bin/sh\n: > "+looked+"\necho nfs\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range map[string]string{home: "ran of home\n", t.TempDir(): missing} {
+			if kind == "own folder" {
+				want = "ran of local\n"
+			}
+			_ = os.Remove(looked)
+			cmd := exec.Command("sh", "-c", strings.ReplaceAll(script("00000000000000aa", false), "/var/tmp/fabricform-", local+"/"))
+			cmd.Env = []string{"HOME=" + at, "PATH=" + tools + ":" + os.Getenv("PATH")}
+			out, _ := cmd.Output() // what it printed says how it ended
+			if _, err := os.Stat(looked); !strings.Contains(string(out), want) || at == home && (err == nil) != (kind == "own folder") {
+				t.Errorf("%s: %q, stat ran: %v", kind, out, err == nil)
+			}
+		}
+	}
+}
+
+// TestNothingIsKeptBehindALinkInVarTmp: the start script would not find it there.
+func TestNothingIsKeptBehindALinkInVarTmp(t *testing.T) {
+	_, c := loggedIn(t)
+	files, err := sftp.NewClient(c.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	dir, err := os.MkdirTemp("/var/tmp", "fabricform-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := makePrivate(files, filepath.Join(dir, "link")); err == nil || !strings.Contains(err.Error(), "it is a symbolic link") {
+		t.Errorf("a link is used: %v", err)
+	}
+	if err := makePrivate(files, filepath.Join(dir, "folder")); err != nil {
+		t.Error(err)
+	}
+}

@@ -28,7 +28,7 @@ func TestStartupFilesThatPrintOrTakeLongAreNamed(t *testing.T) {
 		d := &Dialer{Warn: func(host, message string) { warned = append(warned, host+": "+message) }}
 		s := &Session{host: "h", out: strings.NewReader(c.out), began: time.Now().Add(-c.took)}
 		fmt.Fprint(&s.errs, c.errs)
-		if where, err := s.greeted(); where != nil || err != nil {
+		if where, err := s.awaitGreeting(); where != nil || err != nil {
 			t.Fatal(where, err)
 		}
 		d.startup(&connection{login: c.login}, s)
@@ -60,7 +60,7 @@ func TestALoginShellThatWaitsIsToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.greeted(); err == nil || !strings.Contains(err.Error(), "the login shell ran no command within 300ms; something in the startup files waits: check the startup files") {
+	if _, err := session.awaitGreeting(); err == nil || !strings.Contains(err.Error(), "the login shell ran no command within 300ms; something in the startup files waits: check the startup files") {
 		t.Error(err)
 	}
 }

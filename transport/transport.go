@@ -23,6 +23,7 @@ type Target struct {
 	Via            string // another address of the host to connect to, with the host key of Address; may be empty
 	Sudo           *bool  // nil means sudo unless the user is root
 	ConnectTimeout time.Duration
+	MayReuse       bool `json:"-"` // a kept connection will do (Keeping). Without it, each connection proves that a new login works
 }
 
 // Helper is the program to run on hosts.
@@ -47,8 +48,10 @@ type Dialer struct {
 	Progress  func(host, message string)                                        // may be nil
 	Warn      func(host, message string)                                        // told of what somebody should put right on a host; may be nil
 	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
+	Keeping   *Keeping                                                          // nil: no connection is kept or reused
 
-	known knownFiles
+	known  knownFiles
+	config sshConfig
 }
 
 // Error reports why a host cannot be used, and what to do about it.
@@ -72,7 +75,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // check rejects values that ssh could read as an option or a second argument, and values that no address,
 // user or jump host has. No field of a target reaches a shell; this is a second line of defence.
 func (t Target) check() error {
-	for what, v := range map[string]string{"address": t.Address, "address to connect to": t.Via, "user": t.User, "proxy_jump": t.ProxyJump} {
+	for what, v := range map[string]string{"address": t.Address, "address to connect to": t.Via, "user": t.User,
+		"proxy_jump": t.ProxyJump} {
 		if strings.HasPrefix(v, "-") || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`$;&|<>(){}\\", r) }) {
 			return &Error{Host: t.Name, Op: "read " + what, Err: fmt.Errorf("invalid value %q", v)}
 		}
@@ -104,6 +108,12 @@ func (d *Dialer) Start(ctx context.Context, t Target) (io.ReadWriteCloser, error
 	s, err := d.start(ctx, c, t)
 	if err != nil {
 		c.close()
+		if c.kept != nil && ctx.Err() == nil {
+			d.progress(t.Name, "the kept connection failed, and a new login follows: %v", err)
+			d.Keeping.forget(*c.kept)
+			t.MayReuse = false
+			return d.Start(ctx, t)
+		}
 		return nil, c.fault(t.Name, err)
 	}
 	c.started.Store(true)

@@ -47,7 +47,7 @@ func TestTheShellLineIsFixedText(t *testing.T) {
 		t.Fatal("a login shell could read this differently")
 	}
 	for _, bad := range []string{"", "x", "0000000$(x)", "../../../../etc", strings.Repeat("a", 65)} {
-		if versionID.MatchString(bad) {
+		if versionID().MatchString(bad) {
 			t.Errorf("version %q is taken", bad)
 		}
 	}
@@ -80,6 +80,11 @@ func TestJumpReadsUserAndPort(t *testing.T) {
 	j, err := jump("admin@gate:2222", Target{KnownHosts: "k"})
 	if err != nil || j.User != "admin" || j.Address != "gate" || j.Port != 2222 || j.KnownHosts != "k" {
 		t.Fatal(j, err)
+	}
+	for hop, want := range map[string]Target{"a@b@gate": {User: "a@b", Address: "gate"}, "[fd00::1]": {Address: "fd00::1"}, "[fd00::1]:24": {Address: "fd00::1", Port: 24}} {
+		if j, err := jump(hop, Target{}); err != nil || j != want {
+			t.Errorf("%s: %+v, %v", hop, j, err)
+		}
 	}
 	if _, err := jump("gate:x", Target{}); err == nil {
 		t.Fatal("a port that is none is taken")
@@ -114,6 +119,27 @@ func TestAHostThatDoesNotAnswerIsNamedInOneWay(t *testing.T) {
 		got := resolved{Target: Target{ConnectTimeout: 2 * time.Second}}.classifyDial("h:22", &net.OpError{Op: "dial", Err: err})
 		if !strings.Contains(got.Error(), "no answer within 2s") {
 			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// TestTheAddressOfAHostIsWhatWeDialled: a jump host that looks up a name does not say what it found.
+func TestTheAddressOfAHostIsWhatWeDialled(t *testing.T) {
+	remote := &net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 22}
+	for _, c := range []struct {
+		declared string
+		remote   net.Addr
+		jumped   bool
+		want     string
+	}{
+		{"192.0.2.1", remote, false, "192.0.2.1:22"},
+		{"192.0.2.1", remote, true, "192.0.2.1:22"},
+		{"gpu01", remote, false, "192.0.2.7:22"},
+		{"gpu01", remote, true, "invalid AddrPort"},
+		{"gpu01", &net.UnixAddr{}, false, "invalid AddrPort"},
+	} {
+		if got := dialled(resolved{Target: Target{Address: c.declared, Port: 22}}, c.remote, c.jumped).String(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package validators
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -61,6 +62,8 @@ type job struct {
 	gpus  []int // per host; each GPU runs one rank
 	has   []probe.CollectiveHas
 	mpi   mpi.Release
+	// loginMesh has all the hosts; nil unless it is needed.
+	loginMesh *fabric.LoginMesh
 	// omitted says why a path between the hosts is not as declared; "" if all are.
 	omitted string
 }
@@ -87,7 +90,7 @@ func (r *run) jobs() (out []*job) {
 	for _, p := range r.fabric.Paths() {
 		c := p.Validate.NCCL
 		a, b := p.Endpoints[0].Host, p.Endpoints[1].Host
-		if p.Role != "training" || !c.Enabled || c.Run == "" || c.Run == "none" || r.options.leftOut(a) || r.options.leftOut(b) {
+		if p.Role != "training" || !c.Enabled || c.Run == "" || c.Run == "none" || r.options.excluded(a) || r.options.excluded(b) {
 			continue
 		}
 		asked = append(asked, p)
@@ -142,16 +145,24 @@ func (j *job) unmeasured(cause, cure string) []Result {
 
 // prove checks whether the job can run, then runs it and judges the ranks' reports.
 func (j *job) prove(ctx context.Context) []Result {
+	if j.check.Run == "nccl-tests" {
+		if j.loginMesh = j.fabric.Mesh(j.names()...); j.loginMesh == nil {
+			return j.skip(NoLogins, "nccl-tests needs login_mesh or slurm: declare a login_mesh with all hosts of this job, "+
+				"start nccl-tests by Slurm yourself with `render nccl -format slurm`, or set `run = \"torch\"`")
+		}
+	}
+	owners := launch.AddressOwners(j.fabric, j.snapshots)
 	for i, h := range j.hosts {
 		snap := j.snapshots[h.Name]
 		if snap == nil {
 			return j.skip(HostUnreachable, "host "+h.Name+" could not be reached: "+j.options.Unreachable[h.Name])
 		}
-		j.hosts[i] = launch.NewHost(j.fabric, j.run.hosts[h.Name], snap)
+		j.hosts[i] = launch.NewHost(j.fabric, j.run.hosts[h.Name], snap, owners)
 		if p := j.hosts[i].Problems; len(p) > 0 {
 			return j.skip(BadSettings, "the settings of host "+h.Name+" cannot work: "+p[0].Text)
 		}
 	}
+	j.hosts = launch.Of(j.fabric, j.hosts).Hosts // with the addresses for logins
 	if j.omitted != "" {
 		return j.skip(NotApplied, j.omitted)
 	}
@@ -209,26 +220,30 @@ func (j *job) look(ctx context.Context) []Result {
 		case has.Look.GPUs == 0 && gpus == 0:
 			without = append(without, h.Name)
 		case has.Problem != "":
-			problem = append(problem, fmt.Sprintf("host %s: %s; install torch there, or name another Python with validate.nccl.python", h.Name, has.Problem))
+			problem = append(problem, fmt.Sprintf("host %s: %s; install torch there, or name another Python with validate.nccl.python",
+				h.Name, has.Problem))
 		case has.Look.GPUs == 0:
-			problem = append(problem, fmt.Sprintf("host %s: the driver lists GPUs (%d), but torch %s cannot use them: torch was built without CUDA, or is too new for the driver", h.Name, gpus, has.Look.Torch))
+			problem = append(problem,
+				fmt.Sprintf("host %s: the driver lists GPUs (%d), but torch %s cannot use them: "+
+					"torch was built without CUDA, or is too new for the driver", h.Name, gpus, has.Look.Torch))
 		default:
 			j.gpus[i] = has.Look.GPUs
 			versions = append(versions, has.Look.NCCL)
 		}
 	}
-	if out := j.lacking(without, gpuThere, problem); out != nil {
+	if out := j.reportLacking(without, gpuThere, problem); out != nil {
 		return out
 	}
 	slices.Sort(versions)
 	if versions = slices.Compact(versions); len(versions) > 1 {
-		return j.unmeasured("torch uses different NCCL versions on the hosts ("+strings.Join(versions, ", ")+"), which cannot talk to each other", "install the same version everywhere")
+		return j.unmeasured("torch uses different NCCL versions on the hosts ("+strings.Join(versions, ", ")+
+			"), which cannot talk to each other", "install the same version everywhere")
 	}
 	return nil
 }
 
-// lacking returns results if the job cannot run, because hosts have no GPU or another problem.
-func (j *job) lacking(without []string, gpuThere bool, problem []string) []Result {
+// reportLacking returns results if the job cannot run, because hosts have no GPU or another problem.
+func (j *job) reportLacking(without []string, gpuThere bool, problem []string) []Result {
 	switch {
 	case len(without) == len(j.hosts):
 		return j.skip(NoGPU, "no host has a GPU that CUDA can use")
@@ -249,7 +264,8 @@ func (j *job) lacking(without []string, gpuThere bool, problem []string) []Resul
 func (j *job) meets(ctx context.Context) string {
 	for _, h := range j.hosts {
 		if !h.SocketAddr.IsValid() {
-			return fmt.Sprintf("host %s has no address on NCCL's socket interface (%q): set nccl.socket_ifname to an interface that reaches all hosts", h.Name, h.Socket)
+			return fmt.Sprintf("host %s has no address on NCCL's socket interface (%q) that is its own: "+
+				"set nccl.socket_ifname to an interface that reaches all hosts", h.Name, h.Socket)
 		}
 	}
 	n := len(j.hosts)
@@ -269,16 +285,19 @@ func (j *job) meets(ctx context.Context) string {
 
 func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 	const little = 50 * time.Millisecond
-	listen, err := probe.ListenTCP.Call(ctx, j.fleet, to.Name, probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Streams: 1, Duration: little})
+	token := rand.Text()
+	listen, err := probe.ListenTCP.Call(ctx, j.fleet, to.Name,
+		probe.TCPListenSpec{Netdev: to.Socket, Address: to.SocketAddr, Token: token, Streams: 1, Duration: little})
 	if err != nil {
 		return fmt.Sprintf("host %s: %s; run %s to see whether the host has this address", to.Name, err, j.options.Invocation.Hint("plan"))
 	}
 	// NCCL does not bind its sending socket to a device or an address (ncclSocketConnect in its
 	// src/misc/socket.cc). A check that did so would pass between subnets that share a cable.
 	_, err = probe.SendTCP.Call(ctx, j.fleet, from.Name, probe.TCPSendSpec{Target: netip.AddrPortFrom(to.SocketAddr, listen.Port),
-		Token: listen.Token, Streams: 1, Duration: little})
+		Token: token, Streams: 1, Duration: little})
 	if err != nil {
-		return fmt.Sprintf("%s (%s on %s) cannot connect to TCP port %d of %s (%s on %s), as NCCL's ranks must: put both ends into one subnet or add a route, and allow the hosts' ports in their firewalls (%s)",
+		return fmt.Sprintf("%s (%s on %s) cannot connect to TCP port %d of %s (%s on %s), as NCCL's ranks must: "+
+			"put both ends into one subnet or add a route, and allow the hosts' ports in their firewalls (%s)",
 			from.Name, from.SocketAddr, from.Socket, listen.Port, to.Name, to.SocketAddr, to.Socket, err)
 	}
 	if _, err = probe.CollectTCP.Call(ctx, j.fleet, to.Name, listen.ID); err != nil {
@@ -289,8 +308,10 @@ func (j *job) reaches(ctx context.Context, from, to launch.Host) string {
 
 // spec returns the request to one host.
 func (j *job) spec(id string, i, first int) probe.CollectiveSpec {
-	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.gpus[i], Limit: collectiveLimit, Env: j.settings(j.hosts[i]),
-		Job: collective.Job{World: j.world(), Master: netip.AddrPortFrom(j.hosts[0].SocketAddr, j.has[0].Port), Count: valueCount, Sizes: sweepSizes,
+	s := probe.CollectiveSpec{ID: id, Python: j.check.Python, First: first, Ranks: j.gpus[i],
+		Limit: collectiveLimit, Env: j.settings(j.hosts[i]),
+		Job: collective.Job{World: j.world(), Master: netip.AddrPortFrom(j.hosts[0].SocketAddr, j.has[0].Port),
+			Count: valueCount, Sizes: sweepSizes,
 			MeetSeconds: int(meetingLimit / time.Second), Seconds: int(operationLimit / time.Second), BudgetSeconds: sizeBudget.Seconds()}}
 	if j.options.Lab {
 		s.Job.Sizes = labSizes

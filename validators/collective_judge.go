@@ -44,8 +44,10 @@ func (j *job) operation(op string, ranks []ended) Result {
 				continue
 			}
 			if mine += v.Count; v.Wrong > 0 {
-				res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(v.Wrong), OutOf: float64(v.Count), Threshold: exactly(0)}}
-				return res.fails(fmt.Sprintf("rank %d on host %s: %d of %d values are wrong, the first at index %d (%d instead of %d): data is corrupted on the way", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want),
+				res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(v.Wrong), OutOf: float64(v.Count),
+					Threshold: exactly(0)}}
+				return res.fails(fmt.Sprintf("rank %d on host %s: %d of %d values are wrong, the first at index %d (%d instead of %d): "+
+					"data is corrupted on the way", e.Rank, e.host, v.Wrong, v.Count, v.At, v.Got, v.Want),
 					"check memory, PCIe and GPUDirect of that host")
 			}
 		}
@@ -67,7 +69,8 @@ func (j *job) bandwidth(ctx context.Context, told account, before []moves) Resul
 		return res.unmeasured("rank 0 reported no bandwidth", "")
 	}
 	for _, s := range sweep {
-		res.Values = append(res.Values, Measurement{Name: MetricBusBandwidth, Value: collective.BusBandwidth(s, world), Unit: GBps, MessageBytes: s.Bytes})
+		res.Values = append(res.Values, Measurement{Name: MetricBusBandwidth, Value: collective.BusBandwidth(s, world),
+			Unit: GBps, MessageBytes: s.Bytes})
 	}
 	largest := &res.Values[len(sweep)-1]
 	largest.Threshold = j.threshold()
@@ -75,7 +78,7 @@ func (j *job) bandwidth(ctx context.Context, told account, before []moves) Resul
 	if b := told.beyond; b != nil {
 		res.Values = append(res.Values, Measurement{Name: MetricPassTime, Value: b.Seconds, Unit: Seconds, MessageBytes: b.Bytes})
 	}
-	port, err := j.carried(ctx, before, sweep)
+	port, err := j.proveCarried(ctx, before, sweep)
 	res.Counters = port.counters
 	switch {
 	case err != nil:
@@ -83,7 +86,9 @@ func (j *job) bandwidth(ctx context.Context, told account, before []moves) Resul
 	case port.denied != "":
 		return res.fails("measured, but not over the fabric: "+port.denied, "")
 	case !met:
-		return res.fails("slower than required: possible causes are an unused rail, sockets instead of RDMA, copies through host memory because GPUDirect is missing, or a NIC far from its GPU", "see the findings from the log, and run "+j.options.Invocation.Hint("show"))
+		return res.fails("slower than required: possible causes are an unused rail, sockets instead of RDMA, "+
+			"copies through host memory because GPUDirect is missing, or a NIC far from its GPU",
+			"see the findings from the log, and run "+j.options.Invocation.Hint("show"))
 	}
 	return res
 }
@@ -105,7 +110,7 @@ func (j *job) ceiling() float64 {
 		sum := 0.0
 		rails := j.rails(h)
 		for _, n := range h.NICs {
-			onRail := slices.ContainsFunc(rails, func(d facts.RDMADevice) bool { return d.Netdev == n.Netdev })
+			onRail := slices.ContainsFunc(rails, func(d facts.RDMADevice) bool { return d.Serves(n.Netdev) })
 			if onRail || !usesRDMA(h) && n.Netdev == h.Socket {
 				sum += speed[h.Name+"."+n.Name]
 			}
@@ -151,7 +156,8 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 		}
 		out[i].rdma = map[rdmaKey]probe.RDMACounters{}
 		for _, d := range j.rails(h) {
-			if out[i].rdma[rdmaKey{h.Name, d.Name, d.Port}], err = probe.ReadRDMACounters.Call(ctx, j.fleet, h.Name, probe.RDMAPort{Device: d.Name, Port: d.Port}); err != nil {
+			if out[i].rdma[rdmaKey{h.Name, d.Name, d.Port}], err = probe.ReadRDMACounters.Call(ctx, j.fleet, h.Name,
+				probe.RDMAPort{Device: d.Name, Port: d.Port}); err != nil {
 				return nil, fmt.Errorf("host %s: %w", h.Name, err)
 			}
 		}
@@ -159,9 +165,9 @@ func (j *job) traffic(ctx context.Context) ([]moves, error) {
 	return out, nil
 }
 
-// carried reads the counters until they show what every host must have sent, or until lateCounters is over.
+// proveCarried reads the counters until they show what every host must have sent, or until lateCounters is over.
 // In an all-reduce over n hosts, each host sends at least (n-1)/n of the payload.
-func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sweep) (all proof, err error) {
+func (j *job) proveCarried(ctx context.Context, before []moves, sweep []collective.Sweep) (all proof, err error) {
 	payload := 0.0
 	for _, s := range sweep {
 		payload += float64(s.Bytes) * float64(s.Iterations)
@@ -174,7 +180,7 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 		}
 		all = proof{}
 		for i, h := range j.hosts {
-			p := sent(h, before[i], after[i], payload)
+			p := proveSent(h, before[i], after[i], payload)
 			all.counters = append(all.counters, p.counters...)
 			if p.denied != "" && all.denied == "" {
 				all.denied = "host " + h.Name + ": " + p.denied
@@ -189,18 +195,20 @@ func (j *job) carried(ctx context.Context, before []moves, sweep []collective.Sw
 	}
 }
 
-// sent checks that a host's ports sent the payload. An RDMA packet has at most 4096 bytes. A port that sent
+// proveSent checks that a host's ports sent the payload. An RDMA packet has at most 4096 bytes. A port that sent
 // less than a hundredth of its share counts as idle.
-func sent(h launch.Host, before, after moves, payload float64) (p proof) {
+func proveSent(h launch.Host, before, after moves, payload float64) (p proof) {
 	if !usesRDMA(h) {
 		n := grown(before.socket.TxBytes, after.socket.TxBytes)
-		if p.counters = []Movement{{Port: h.Name + "." + h.Socket, Counter: "tx_bytes", Rise: n, AtLeast: uint64(payload)}}; float64(n) < payload {
+		if p.counters = []Movement{{Port: h.Name + "." + h.Socket, Counter: "tx_bytes", Rise: n,
+			AtLeast: uint64(payload)}}; float64(n) < payload {
 			p.denied = fmt.Sprintf("%s sent %d bytes instead of at least %.0f", h.Socket, n, payload)
 		}
 		return p
 	}
 	total, idle := 0.0, ""
-	for _, port := range slices.SortedFunc(maps.Keys(after.rdma), func(a, b rdmaKey) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, port := range slices.SortedFunc(maps.Keys(after.rdma),
+		func(a, b rdmaKey) int { return strings.Compare(a.String(), b.String()) }) {
 		name, n, there := rise(before.rdma[port], after.rdma[port], packetsOut)
 		at := fmt.Sprintf("%s:%d", port.device, port.port)
 		if !there {

@@ -1,6 +1,7 @@
 package validators
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -17,152 +18,147 @@ import (
 	"github.com/fabricform/fabricform/probe/mpi"
 )
 
-// launching is one mpirun on a job's first host, with its daemons on the others.
-type launching struct {
-	*job
-	id    string
-	limit time.Duration
-
-	mu      sync.Mutex
-	began   map[int]bool // hosts whose daemon was requested
-	refused []string     // why daemons did not start
-	broken  []string     // how daemons failed
-	late    *lateStop    // begins once one part has ended
-	logs    []log
-	held    []Result
-}
-
 // launched is the outcome of a launch.
 type launched struct {
 	probe.LaunchEnded
-	refused, broken []string
-	logs            []log
-	held            []Result // processes that are still alive; also set with an error
+	logs []log
+	held []Result // processes that are still alive; also set with an error
 }
 
-// launch runs a program of nccl-tests on all hosts with mpirun. mpirun starts its daemons on the other hosts
-// through a remote shell. Here that shell is the helper on the first host: it passes each request to this
-// process, which has the helper on the daemon's own host start the daemon.
-func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (launched, error) {
-	id := rand.Text()
-	l := &launching{job: j, id: id, limit: limit, began: map[int]bool{}, late: j.lateStop(ctx, id)}
-	first := j.hosts[0]
-	asking, stopAsking := context.WithCancel(ctx)
-	defer stopAsking()
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			ask, err := probe.AwaitShell.Call(asking, j.fleet, first.Name, l.id)
-			if err != nil || ask.Over {
-				return // if the host was lost, Launch returns the error
-			}
-			all.Go(func() { l.answer(ctx, ask) })
-		}
-	})
-	e, err := probe.Launch.Call(ctx, j.fleet, first.Name, probe.LaunchSpec{ID: l.id, TestPrograms: j.programs(), RankSettings: j.rankSettings(first), Launch: j.mpiJob(), Run: run, Limit: limit})
-	stopAsking()
-	l.late.begin() // the daemons end soon after mpirun
-	all.Wait()
-	l.late.end()
-	l.held = append(held(first.Name, e.Left), l.held...)
+// tendedLonger is how much longer the ranks are tended than their launcher may run.
+const tendedLonger = time.Minute
+
+// launch runs a program of nccl-tests on all hosts, by the script that `render nccl` prints. The launcher runs on the first host,
+// as the mesh's user, and logs in to the others.
+func (j *job) launch(ctx context.Context, run collective.TestRun, limit time.Duration) (l launched, err error) {
+	script, err := j.script()
 	if err != nil {
-		return launched{held: l.held}, fmt.Errorf("host %s: %w", first.Name, err)
+		return l, err
 	}
-	logs := append([]log{{host: first.Name, text: string(e.Log)}}, l.logs...)
-	return launched{LaunchEnded: e, refused: l.refused, broken: l.broken, logs: logs, held: l.held}, nil
+	id, ranks, first := rand.Text(), rand.Text(), j.hosts[0].Name
+	stop := func(host, id string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) } // a host that is lost stops by itself
+	starting, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+
+	var mu sync.Mutex // guards lost
+	var lost error
+	ended, waiting := make([]probe.RanksEnded, len(j.hosts)), make([]error, len(j.hosts))
+	var all sync.WaitGroup
+	for i, h := range j.hosts {
+		all.Go(func() {
+			var err error
+			ended[i], err = probe.TendRanks.Call(ctx, j.fleet, h.Name,
+				probe.RanksSpec{ID: ranks, User: j.loginMesh.User, Limit: limit + tendedLonger})
+			if err != nil {
+				mu.Lock()
+				lost = cmp.Or(lost, fmt.Errorf("host %s: %w", h.Name, err))
+				mu.Unlock()
+				giveUp()
+				stop(first, id) // its launcher may not notice
+			}
+		})
+	}
+	j.each(func(i int, host string) { _, waiting[i] = probe.AwaitTended.Call(starting, j.fleet, host, ranks) })
+	for i, h := range j.hosts {
+		if waiting[i] != nil {
+			err = cmp.Or(err, fmt.Errorf("host %s: %w", h.Name, waiting[i]))
+		}
+	}
+	if err == nil {
+		l.LaunchEnded, err = probe.Launch.Call(ctx, j.fleet, first,
+			probe.LaunchSpec{ID: id, TestPrograms: j.programs(), Ranks: ranks, Script: script, Run: run, Limit: limit})
+		if err != nil {
+			err = fmt.Errorf("host %s: %w", first, err)
+		}
+	}
+	j.each(func(_ int, host string) { stop(host, ranks) })
+	all.Wait()
+	left := slices.Clone(l.Alive)
+	for i, h := range j.hosts {
+		l.logs = append(l.logs, log{host: h.Name, text: string(ended[i].Log)})
+		left = append(left, ended[i].Alive...)
+		slices.Sort(left)
+		l.held = append(l.held, warnHeld(h.Name, slices.Compact(left))...)
+		left = nil
+	}
+	return l, cmp.Or(lost, err)
 }
 
-// held returns a warning about processes of a launch that are still alive on a host.
-func held(host string, pids []int) []Result {
+// warnHeld returns a warning about processes of a launch that are still alive on a host.
+func warnHeld(host string, pids []int) []Result {
 	if len(pids) == 0 {
 		return nil
 	}
+	shown := pids[:min(len(pids), 10)]
+	text := strings.Trim(fmt.Sprint(shown), "[]")
+	if others := len(pids) - len(shown); others > 0 {
+		text += fmt.Sprintf(" and %d others", others)
+	}
 	return []Result{{Check: CheckNCCL, Item: Leftovers, Subject: onHost(host), Host: host, Verdict: Warn,
 		Values: []Measurement{{Name: MetricProcesses, Value: float64(len(pids)), Threshold: exactly(0)}},
-		Cause:  fmt.Sprintf("mpirun processes still alive %s after SIGKILL: %s; they may hold GPUs", probe.GoneWithin, strings.Trim(fmt.Sprint(pids), "[]")),
+		Cause:  fmt.Sprintf("processes of nccl-tests still alive %s after SIGKILL: %s; they may hold GPUs", probe.GoneWithin, text),
 		Cure:   "check again with ps; if the processes are still there, look for the reason in dmesg, and reboot the host"}}
 }
 
-// answer starts the daemon that mpirun asks for. It refuses hosts outside the job, and a second daemon on a host.
-func (l *launching) answer(ctx context.Context, ask probe.LaunchAsk) {
-	told := probe.LaunchTold{ID: l.id, Number: ask.Number, Exit: 1}
-	i := slices.IndexFunc(l.hosts, func(h launch.Host) bool { return h.SocketAddr.String() == ask.Host })
-	l.mu.Lock()
-	again := l.began[i]
-	l.began[i] = true
-	l.mu.Unlock()
-	if i < 1 || again {
-		told.Text = fmt.Sprintf("refused: %.80q is not a host of this job, or its daemon was already started", ask.Host)
-	} else {
-		h := l.hosts[i]
-		e, err := probe.RunDaemon.Call(ctx, l.fleet, h.Name, probe.DaemonSpec{ID: l.id, TestPrograms: l.programs(), RankSettings: l.rankSettings(h), Words: ask.Words, Limit: l.limit})
-		switch {
-		case err != nil:
-			told.Text = "host " + h.Name + ": " + err.Error()
-		case e.Exit != 0 && !e.Stopped:
-			told.Exit, told.Text = max(e.Exit, 1), "host "+h.Name+": mpirun's daemon "+how(e)
-		default:
-			told.Exit = 0
-		}
-		l.mu.Lock()
-		if err != nil {
-			l.refused = append(l.refused, told.Text)
-		} else if told.Text != "" {
-			l.broken = append(l.broken, told.Text)
-		}
-		l.logs = append(l.logs, log{host: h.Name, text: string(e.Log)})
-		l.held = append(l.held, held(h.Name, e.Left)...)
-		l.mu.Unlock()
+// script returns what `render nccl` prints for the hosts of the job and their MPI.
+func (j *job) script() ([]byte, error) {
+	format := "mpirun"
+	if j.mpi.Kind == mpi.MPICH {
+		format = "hydra"
 	}
-	if told.Text != "" {
-		l.late.begin() // otherwise Hydra's mpirun would wait forever for this daemon
+	rendered := launch.Of(j.fabric, j.hosts)
+	rendered.MPIRun = j.check.MPIRun
+	files, err := launch.Render(format, rendered)
+	if err != nil {
+		return nil, err
 	}
-	_, _ = probe.AnswerShell.Call(ctx, l.fleet, l.hosts[0].Name, told) // an error here means only that mpirun has ended
-}
-
-// how describes how a failed daemon ended.
-func how(e probe.LaunchEnded) string {
-	text := fmt.Sprintf("exited with status %d", e.Exit)
-	switch {
-	case e.TimedOut:
-		text = "timed out"
-	case e.Signal != "":
-		text = "was ended by a signal (" + e.Signal + ")"
-	}
-	if reason := mpi.Reason(nil, e.Err, 400); reason != "" {
-		text += ": " + reason
-	}
-	return text
+	return files[0].Text, nil // one for the whole job
 }
 
 func (j *job) programs() probe.TestPrograms {
-	return probe.TestPrograms{Folder: j.check.NCCLTests, MPIRun: j.check.MPIRun}
+	return probe.TestPrograms{User: j.loginMesh.User, Folder: j.check.NCCLTests, MPIRun: j.check.MPIRun}
 }
 
-func (j *job) rankSettings(h launch.Host) probe.RankSettings {
-	return probe.RankSettings{Netdev: h.Socket, Env: j.settings(h)}
-}
-
-// mpiJob returns the job in MPI's terms. MPI uses the networks on which NCCL's ranks meet.
-func (j *job) mpiJob() mpi.Launch {
-	l := mpi.Launch{Release: j.mpi}
-	for i, h := range j.hosts {
-		l.Hosts = append(l.Hosts, mpi.Host{Address: h.SocketAddr, Ranks: j.gpus[i]})
-		network := netip.PrefixFrom(h.SocketAddr, h.SocketAddr.BitLen())
-		for _, a := range j.snapshots[h.Name].Addrs {
-			if a.Prefix.Addr() == h.SocketAddr {
-				network = a.Prefix.Masked()
-			}
+// canLogIn returns results if the first host cannot log in to one of the others: a launcher would only say that its daemon did
+// not start.
+func (j *job) canLogIn(ctx context.Context) []Result {
+	first, others := j.hosts[0].Name, j.names()[1:]
+	var peers []probe.LoginPeer
+	at := j.loginAddresses()
+	for _, h := range launch.Of(j.fabric, j.hosts).Hosts[1:] { // as the script names them
+		p := probe.LoginPeer{Name: h.At(), Addrs: []netip.Addr{h.Login}, Port: j.snapshots[h.Name].Management.Port}
+		if j.mpi.Kind == mpi.MPICH {
+			p.Name = h.HydraAt()
 		}
-		if !slices.Contains(l.Networks, network) {
-			l.Networks = append(l.Networks, network)
+		if p.Name != h.Login.String() {
+			p.Addrs = onlyAddresses(at[h.Name])
+		}
+		peers = append(peers, p)
+	}
+	got, err := j.tryPeers(ctx, j.loginMesh, first, peers)
+	if err != nil {
+		return j.unmeasured(err.Error(), "")
+	}
+	for i, to := range others {
+		switch state := got[i].State; state {
+		case probe.LoginWorks, probe.LoginPrints:
+		default:
+			at := to
+			if slices.Contains(atHome, state) {
+				at = first
+			}
+			cause, cure := j.whyLogin(j.loginMesh, at, state)
+			if got[i].Said != "" {
+				cause += fmt.Sprintf(" (%q)", got[i].Said)
+			}
+			return j.unmeasured(fmt.Sprintf("%s cannot log in to %s as %s: %s", first, to, j.loginMesh.User, cause), cure)
 		}
 	}
-	return l
+	return nil
 }
 
-// ipv4 matches the addresses in mpirun's output, which knows the hosts only by their addresses.
-var ipv4 = regexp.MustCompile(`\d+(?:\.\d+){3}`)
+// ipv4 matches the addresses in a launcher's output, which knows the hosts only by their addresses.
+var ipv4 = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(?:\.\d+){3}`) })
 
 // why returns why a launch failed, or "" if it did not. Wrong values are a result, not a failure.
 func (l launched) why(j *job, t collective.Table) string {
@@ -170,24 +166,21 @@ func (l launched) why(j *job, t collective.Table) string {
 	for i := range all {
 		all[i] = i
 	}
-	said := ipv4.ReplaceAllStringFunc(mpi.Reason(l.Out, l.Err, 600), func(address string) string {
-		if i := slices.IndexFunc(j.hosts, func(h launch.Host) bool { return h.SocketAddr.String() == address }); i >= 0 {
+	said := ipv4().ReplaceAllStringFunc(mpi.Reason(l.Out, l.Err, 600), func(text string) string {
+		address, _ := netip.ParseAddr(text)
+		if i := slices.IndexFunc(j.hosts, func(h launch.Host) bool { return h.Login == address || h.Address == text }); i >= 0 {
 			return j.hosts[i].Name
 		}
-		return address
+		return text
 	})
 	failures := slices.Concat(t.Failures, collective.ParseTable(l.Err).Failures) // the dynamic loader writes its errors there
 	switch {
-	case len(l.refused) > 0:
-		return strings.Join(l.refused, "; ")
 	case len(t.Ranks) > 0 && t.Ranks[len(t.Ranks)-1] == 0 && len(all) > 1:
 		return "the ranks do not find each other: build nccl-tests with MPI=1, against the MPI that this mpirun belongs to"
 	case l.TimedOut:
 		return fmt.Sprintf("timed out after %s", collectiveLimit)
 	case t.OutOfBounds != nil && (l.Exit == 0 || *t.OutOfBounds > 0) && slices.Equal(t.Ranks, all):
 		return ""
-	case l.Stopped && len(l.broken) > 0:
-		return strings.Join(l.broken, "; ")
 	case len(failures) > 0:
 		return failures[0]
 	case l.Signal != "":

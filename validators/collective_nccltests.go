@@ -31,35 +31,34 @@ func (j *job) lookForPrograms(ctx context.Context) []Result {
 	has, errs := make([]probe.LaunchHas, len(j.hosts)), make([]error, len(j.hosts))
 	j.gpus = make([]int, len(j.hosts))
 	j.each(func(i int, host string) {
-		has[i], errs[i] = probe.InspectLaunch.Call(ctx, j.fleet, host, probe.LaunchLook{TestPrograms: j.programs(), GPUs: len(j.snapshots[host].GPUs)})
+		if j.gpus[i] = j.hosts[i].GPUs; j.gpus[i] > 0 { // without GPUs, the programs are not needed
+			has[i], errs[i] = probe.InspectLaunch.Call(ctx, j.fleet, host, j.programs())
+		}
 	})
 	var problem, without, releases []string
-	gpuThere := false
 	for i, h := range j.hosts {
-		gpuThere = gpuThere || has[i].GPUs > 0
 		switch {
 		case errs[i] != nil:
 			problem = append(problem, "host "+h.Name+": "+errs[i].Error())
-		case has[i].GPUs == 0:
+		case h.GPUs == 0:
 			without = append(without, h.Name)
 		case has[i].Problem != "":
-			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, or set their paths with validate.nccl.nccl_tests and validate.nccl.mpirun", h.Name, has[i].Problem))
-		case h.SocketAddr.Is6():
-			problem = append(problem, fmt.Sprintf("host %s: ranks meet at %s, but MPI's launchers need IPv4: set nccl.socket_ifname to an interface with an IPv4 address, or set validate.nccl.run to \"torch\"", h.Name, h.SocketAddr))
+			problem = append(problem, fmt.Sprintf("host %s: %s; build nccl-tests with MPI=1 there and install Open MPI or MPICH, "+
+				"or set their paths with validate.nccl.nccl_tests and validate.nccl.mpirun", h.Name, has[i].Problem))
 		default:
-			j.gpus[i] = has[i].GPUs
 			releases = append(releases, has[i].MPI.String())
 		}
 	}
-	if out := j.lacking(without, gpuThere, problem); out != nil {
+	if out := j.reportLacking(without, len(without) < len(j.hosts), problem); out != nil {
 		return out
 	}
 	j.mpi = has[0].MPI
 	slices.Sort(releases)
 	if releases = slices.Compact(releases); len(releases) > 1 {
-		return j.unmeasured("the hosts have different MPI releases ("+strings.Join(releases, ", ")+"), whose daemons cannot talk to each other", "install the same release everywhere")
+		return j.unmeasured("the hosts have different MPI releases ("+strings.Join(releases, ", ")+
+			"), whose daemons cannot talk to each other", "install the same release everywhere")
 	}
-	return nil
+	return j.canLogIn(ctx)
 }
 
 // ncclTests runs NVIDIA's nccl-tests programs one after another.
@@ -125,7 +124,8 @@ func (j *job) runTests(run func(op string, r collective.TestRun) (collective.Tab
 		}
 	}
 	for _, root := range []int{0, j.world() - 1} {
-		if _, ended = run("broadcast", collective.TestRun{Program: collective.BroadcastPerf, Min: valueBytes, Max: valueBytes, Factor: 2, Iterations: 1, Root: root}); !ended {
+		if _, ended = run("broadcast", collective.TestRun{Program: collective.BroadcastPerf, Min: valueBytes, Max: valueBytes, Factor: 2,
+			Iterations: 1, Root: root}); !ended {
 			return software
 		}
 	}
@@ -165,7 +165,8 @@ func (j *job) tableValues(op string, tables []collective.Table) Result {
 		switch {
 		case wrong > 0 || t.OutOfBounds != nil && *t.OutOfBounds > 0:
 			res.Values = []Measurement{{Name: MetricValuesWrong, Value: float64(wrong), MessageBytes: at, Threshold: exactly(0)}}
-			return res.fails("nccl-tests found wrong values: data is corrupted on the way", "check memory, PCIe and GPUDirect; set run = \"torch\" to learn the rank and the index")
+			return res.fails("nccl-tests found wrong values: data is corrupted on the way",
+				"check memory, PCIe and GPUDirect; set run = \"torch\" to learn the rank and the index")
 		case !checked:
 			return res.unmeasured("nccl-tests did not check the values", "")
 		}

@@ -2,9 +2,9 @@ package validators
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -12,46 +12,52 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl/launch"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/collective"
 	"github.com/fabricform/fabricform/probe/mpi"
 )
 
-// orchestra is wires whose first host has an mpirun, which asks for a daemon on each other host and prints a table.
+// orchestra is wires whose hosts have a login mesh, and the first an mpirun that prints a table.
 type orchestra struct {
 	*wires
-	has     map[string]probe.LaunchHas
-	asks    []probe.LaunchAsk
-	ended   func(collective.TestRun) probe.LaunchEnded
-	refuses string // what the daemon's host says
-	daemon  probe.LaunchEnded
-	lost    error // of the first host, in the middle of a launch
+	has    map[string]probe.LaunchHas
+	ended  func(collective.TestRun) probe.LaunchEnded
+	left   []int // of host b's ranks
+	lost   error // of the first host, in the middle of a launch
+	gone   error // of host b, at the same time
+	unable probe.LoginResult
 
-	lock    sync.Mutex
-	runs    []string
-	specs   []probe.LaunchSpec
-	daemons []string
-	told    []probe.LaunchTold
-	left    map[string]chan probe.LaunchAsk // of a launch
-	heard   map[string]chan struct{}        // an answer
+	lock  sync.Mutex
+	runs  []string
+	specs []probe.LaunchSpec
+	peers []probe.LoginPeer        // that the first host was last asked to log in to
+	tends map[string]chan struct{} // by host and ID; closed by a stop
+	stops []string
 }
 
 func newOrchestra() *orchestra {
-	has := probe.LaunchHas{MPI: mpi.Release{Kind: mpi.OpenMPI, Version: "4.1.4"}, GPUs: 2}
-	o := &orchestra{wires: newWires(), has: map[string]probe.LaunchHas{"a": has, "b": has}, left: map[string]chan probe.LaunchAsk{}, heard: map[string]chan struct{}{}}
-	for _, host := range []string{"a", "b"} {
+	has := probe.LaunchHas{MPI: mpi.Release{Kind: mpi.OpenMPI, Version: "4.1.4"}}
+	o := &orchestra{wires: newWires(), has: map[string]probe.LaunchHas{"a": has, "b": has}, unable: probe.LoginResult{State: probe.LoginWorks}, tends: map[string]chan struct{}{}}
+	for i, host := range []string{"a", "b"} {
 		o.snaps[host].GPUs = []facts.GPU{{}, {}}
+		o.snaps[host].Management.Dialled = netip.AddrFrom4([4]byte{10, 9, 0, byte(i + 1)})
 	}
-	on(o.fake, probe.InspectLaunch, o.inspect)
+	on(o.fake, probe.InspectLaunch, func(_ context.Context, host string, _ probe.TestPrograms) (probe.LaunchHas, error) {
+		return o.has[host], nil
+	})
+	on(o.fake, probe.TryLogins, func(_ context.Context, _ string, s probe.LoginSpec) (out []probe.LoginResult, err error) {
+		o.peers = s.Peers
+		return slices.Repeat([]probe.LoginResult{o.unable}, len(s.Peers)), nil
+	})
+	on(o.fake, probe.TendRanks, o.tend)
+	on(o.fake, probe.AwaitTended, func(context.Context, string, string) (struct{}, error) { return struct{}{}, nil })
 	on(o.fake, probe.Launch, o.launch)
-	on(o.fake, probe.AwaitShell, o.awaitShell)
-	on(o.fake, probe.AnswerShell, o.answerShell)
-	on(o.fake, probe.RunDaemon, o.runDaemon)
-	on(o.fake, probe.StopCollective, func(context.Context, string, string) (struct{}, error) { return struct{}{}, nil })
+	on(o.fake, probe.StopCollective, o.stop)
 	on(o.fake, probe.SendTCP, func(context.Context, string, probe.TCPSendSpec) (probe.TCPResult, error) { // reaches whom it should
 		return probe.TCPResult{}, nil
 	})
-	o.asks = []probe.LaunchAsk{{Number: 1, Host: "192.168.88.2", Words: []string{"orted"}}}
 	o.ended = func(r collective.TestRun) probe.LaunchEnded { return probe.LaunchEnded{Out: []byte(printed(r, 4, 0))} }
 	return o
 }
@@ -72,78 +78,73 @@ func printed(r collective.TestRun, n, wrong int) string {
 	return out.String()
 }
 
-func (o *orchestra) inspect(_ context.Context, host string, l probe.LaunchLook) (probe.LaunchHas, error) {
-	h := o.has[host]
-	h.GPUs = min(h.GPUs, l.GPUs)
-	return h, nil
-}
-
-// asking is a launch's channel of questions, whoever comes first.
-func (o *orchestra) asking(id string) (chan probe.LaunchAsk, chan struct{}) {
+// of returns the channel of a host's part, whoever comes first.
+func (o *orchestra) of(host, id string) chan struct{} {
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	if o.left[id] == nil {
-		o.left[id], o.heard[id] = make(chan probe.LaunchAsk), make(chan struct{}, 10)
+	if o.tends[host+id] == nil {
+		o.tends[host+id] = make(chan struct{})
 	}
-	return o.left[id], o.heard[id]
+	return o.tends[host+id]
+}
+
+func (o *orchestra) tend(_ context.Context, host string, s probe.RanksSpec) (probe.RanksEnded, error) {
+	if host == "b" && o.gone != nil {
+		return probe.RanksEnded{}, o.gone
+	}
+	<-o.of(host, s.ID)
+	e := probe.RanksEnded{Log: []byte(host + ":1:1 [0] NCCL INFO x\n")}
+	if host == "b" {
+		e.Alive = o.left
+	}
+	return e, nil
 }
 
 func (o *orchestra) launch(_ context.Context, host string, s probe.LaunchSpec) (probe.LaunchEnded, error) {
-	asks, heard := o.asking(s.ID)
 	o.lock.Lock()
 	o.runs = append(o.runs, fmt.Sprintf("%s %s %d-%d n%d r%d", host, s.Run.Program, s.Run.Min, s.Run.Max, s.Run.Iterations, s.Run.Root))
 	o.specs = append(o.specs, s)
 	o.lock.Unlock()
-	for _, a := range o.asks {
-		asks <- a
-		<-heard
-	}
-	close(asks)
 	for _, h := range []string{"a", "b"} {
 		o.move(h, "eth0", 1e6, 100e9)
+	}
+	if o.gone != nil {
+		<-o.of(host, s.ID) // it hangs until somebody stops it
 	}
 	return o.ended(s.Run), o.lost
 }
 
-func (o *orchestra) awaitShell(_ context.Context, _, id string) (probe.LaunchAsk, error) {
-	asks, _ := o.asking(id)
-	a, more := <-asks
-	return probe.LaunchAsk{Over: !more, Number: a.Number, Host: a.Host, Words: a.Words}, nil
-}
-
-func (o *orchestra) answerShell(_ context.Context, _ string, t probe.LaunchTold) (none struct{}, err error) {
-	_, heard := o.asking(t.ID)
+func (o *orchestra) stop(_ context.Context, host, id string) (none struct{}, err error) {
+	part := o.of(host, id)
 	o.lock.Lock()
-	o.told = append(o.told, t)
-	o.lock.Unlock()
-	heard <- struct{}{}
+	defer o.lock.Unlock()
+	select {
+	case <-part:
+	default:
+		close(part)
+	}
+	o.stops = append(o.stops, host)
 	return none, nil
 }
 
-func (o *orchestra) runDaemon(_ context.Context, host string, s probe.DaemonSpec) (probe.LaunchEnded, error) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	settings, err := json.Marshal(s.RankSettings)
-	o.daemons = append(o.daemons, fmt.Sprintf("%s %s %s", host, s.Words, settings))
-	if o.refuses != "" {
-		err = errors.New(o.refuses)
-	}
-	e := o.daemon
-	e.Log = []byte(host + ":1:1 [0] NCCL INFO x\n")
-	return e, err
+// twoInAMesh is two hosts that a user may log in to from each other.
+func twoInAMesh() *fabric.Fabric {
+	f := two()
+	f.LoginMeshes = []*fabric.LoginMesh{{Name: "train", User: "ann", Hosts: []fabric.HostRef{"a", "b"}}}
+	return f
 }
 
 // play judges a fabric whose links ask for nccl-tests.
 func (o *orchestra) play(t *testing.T, change func(*fabric.Fabric)) string {
 	t.Helper()
-	f := two()
+	f := twoInAMesh()
 	for _, l := range f.Links {
 		l.Validate.NCCL = fabric.NCCLCheck{Enabled: true, Run: "nccl-tests", NCCLTests: "/opt/nccl-tests/build", MPIRun: "/opt/ompi/bin/mpirun"}
 	}
 	if change != nil {
 		change(f)
 	}
-	return spoken(settle(t, f, o, Options{Only: []Check{CheckNCCL}}))
+	return spoken(measure(t, f, o, Options{Only: []Check{CheckNCCL}}))
 }
 
 func TestNCCLTestsAreJudged(t *testing.T) {
@@ -157,12 +158,6 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 				}
 				return e
 			}
-		}
-	}
-	ends := func(daemon probe.LaunchEnded) func(*orchestra) {
-		return func(o *orchestra) {
-			o.daemon = daemon
-			o.ended = func(collective.TestRun) probe.LaunchEnded { return probe.LaunchEnded{Exit: -1, Stopped: true} }
 		}
 	}
 	for name, c := range map[string]struct {
@@ -185,26 +180,31 @@ func TestNCCLTestsAreJudged(t *testing.T) {
 		"no GPU's kernel": {says("h: Test CUDA failure common.cu:1 'invalid device function'\n", probe.LaunchEnded{Exit: 2, Err: []byte("noise")}), nil, []string{"fail a+b job: unmeasured", "all_reduce_perf: h: Test CUDA failure common.cu:1 'invalid device function'"}},
 		"hangs":           {says("", probe.LaunchEnded{TimedOut: true}), nil, []string{"all_reduce_perf: timed out after 9m0s"}},
 		"silent":          {says("\n", probe.LaunchEnded{Exit: 1}), nil, []string{"mpirun exited with status 1 and gave no reason"}},
-		"refused": {func(o *orchestra) {
-			o.refuses = "orted is not beside mpirun"
-			says("", probe.LaunchEnded{Exit: 1})(o)
-		}, nil, []string{"fail a+b job: unmeasured", "host b: orted is not beside mpirun"}},
-		"a daemon fails":   {ends(probe.LaunchEnded{Exit: 1, Err: []byte("cannot listen;")}), nil, []string{"fail a+b job: unmeasured", "host b: mpirun's daemon exited with status 1: cannot listen;"}},
-		"a silent daemon":  {ends(probe.LaunchEnded{Exit: 3}), nil, []string{"host b: mpirun's daemon exited with status 3;"}},
-		"a daemon is shot": {ends(probe.LaunchEnded{Exit: -1, Signal: "killed"}), nil, []string{"host b: mpirun's daemon was ended by a signal (killed);"}},
-		"a daemon hangs":   {ends(probe.LaunchEnded{Exit: -1, TimedOut: true}), nil, []string{"host b: mpirun's daemon timed out;"}},
-		"a rank is held":   {func(o *orchestra) { o.daemon.Left = []int{12, 34} }, nil, []string{"pass a+b all_reduce collective_data", "warn b processes: processes 2 = 0 () mpirun processes still alive 30s after SIGKILL: 12 34;"}},
-		"a rank is held where the first host is lost": {func(o *orchestra) { o.daemon.Left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
+		"a rank is held":  {func(o *orchestra) { o.left = []int{34, 12} }, nil, []string{"pass a+b all_reduce collective_data", "warn b processes: processes 2 = 0 () processes of nccl-tests still alive 30s after SIGKILL: 12 34;"}},
+		"many are held": {func(o *orchestra) {
+			for pid := range 5000 {
+				o.left = append(o.left, pid+1)
+			}
+		}, nil, []string{"warn b processes: processes 5000 = 0 () processes of nccl-tests still alive 30s after SIGKILL: 1 2 3 4 5 6 7 8 9 10 and 4990 others;"}},
+		"a host has too many GPUs": {func(o *orchestra) { o.snaps["b"].GPUs = make([]facts.GPU, 257) }, nil, []string{"fail a+b job: unmeasured", "host b reports 257 GPUs: at most 256 are possible"}},
+		"a rank is held where the first host is lost": {func(o *orchestra) { o.left, o.lost = []int{12}, errors.New("it does not answer any more") }, nil,
 			[]string{"fail a+b job: unmeasured", "host a: it does not answer any more", "warn b processes: processes 1 = 0"}},
+		"another host is lost": {func(o *orchestra) { o.gone = errors.New("its connection broke") }, nil, []string{"fail a+b job: unmeasured", "host b: its connection broke"}},
+		"no login": {func(o *orchestra) {
+			o.unable = probe.LoginResult{State: probe.LoginHostUnknown, Said: "Host key verification failed."}
+		}, nil,
+			[]string{"fail a+b job: unmeasured", `a cannot log in to b as ann: the host key of b is not in the known_hosts of the mesh ("Host key verification failed.")`}},
+		"no key":  {func(o *orchestra) { o.unable.State = probe.LoginKeyMissing }, nil, []string{"fail a+b job: unmeasured", "a cannot log in to b as ann: ~/.ssh/fabricform_train of ann is missing on a"}},
+		"no mesh": {nil, func(f *fabric.Fabric) { f.LoginMeshes[0].Hosts = []fabric.HostRef{"a", "c"} }, []string{"skip a+b job:", "no_logins", "nccl-tests needs login_mesh or slurm", "render nccl -format slurm"}},
 		"libraries": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 127, Err: []byte("noise\nx: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n")}), nil,
 			[]string{"all_reduce_perf: x: error while loading shared libraries: libnccl.so.2: cannot open"}},
 		"too many ranks": {says("=   BAD TERMINATION\n", probe.LaunchEnded{Exit: 1, Err: []byte("Invalid number of GPUs: 2 requested but only 1 were found.\n")}), nil, []string{"all_reduce_perf: Invalid number of GPUs: 2 requested but only 1 were found."}},
 		"no program": {func(o *orchestra) {
-			o.has["b"] = probe.LaunchHas{GPUs: 2, Problem: "/opt/nccl-tests/build/sendrecv_perf does not exist"}
+			o.has["b"] = probe.LaunchHas{Problem: "/opt/nccl-tests/build/sendrecv_perf does not exist"}
 		}, nil,
 			[]string{"fail a+b job: unmeasured", "host b: /opt/nccl-tests/build/sendrecv_perf does not exist; build nccl-tests with MPI=1 there"}},
 		"two MPIs": {func(o *orchestra) {
-			o.has["b"] = probe.LaunchHas{GPUs: 2, MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
+			o.has["b"] = probe.LaunchHas{MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
 		}, nil, []string{"fail a+b job: unmeasured", "different MPI releases (MPICH 4.0.2, Open MPI 4.1.4)"}},
 		"no GPUs": {func(o *orchestra) { o.snaps["a"].GPUs, o.snaps["b"].GPUs = nil, nil }, nil, []string{"skip a+b job:  () no_gpuno host has a GPU that CUDA can use"}},
 	} {
@@ -233,31 +233,43 @@ func TestWhatNCCLTestsAreAsked(t *testing.T) {
 	if got := strings.Join(o.runs, "; "); got != want {
 		t.Errorf("\n%s\n%s", got, want)
 	}
-	if l := o.specs[0].Launch; l.Check() != nil || strings.Join(l.Args(), " ") != "-host localhost:2,192.168.88.2:2 -np 4 --bind-to none --leave-session-attached" || o.specs[0].MPIRun != "/opt/ompi/bin/mpirun" || o.specs[0].Env["NCCL_SOCKET_IFNAME"] != "=eth0" {
-		t.Errorf("%+v", o.specs[0])
+	spec := o.specs[0]
+	if p := spec.TestPrograms; p != (probe.TestPrograms{User: "ann", Folder: "/opt/nccl-tests/build", MPIRun: "/opt/ompi/bin/mpirun"}) {
+		t.Errorf("%+v", p)
 	}
-	if want := `b [orted] {"netdev":"eth0","env":{"NCCL_CROSS_NIC":"0","NCCL_IB_DISABLE":"1","NCCL_SOCKET_IFNAME":"=eth0"}}`; len(o.daemons) != 5 || o.daemons[0] != want {
-		t.Errorf("%s, want %s", o.daemons, want)
+	// It is what users get.
+	f := twoInAMesh()
+	f.NCCL.Write, f.Validate.NCCL.MPIRun = &no, spec.MPIRun
+	files, err := launch.Render("mpirun", launch.New(f, o.snaps))
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// A first host that asks for more than its daemons is refused.
-func TestOnlyHostsOfTheJobGetADaemon(t *testing.T) {
-	o := newOrchestra()
-	on(o.fake, probe.InspectLaunch, o.inspect)
-	on(o.fake, probe.Launch, o.launch)
-	on(o.fake, probe.AwaitShell, o.awaitShell)
-	on(o.fake, probe.AnswerShell, o.answerShell)
-	on(o.fake, probe.RunDaemon, o.runDaemon)
-	on(o.fake, probe.StopCollective, func(context.Context, string, string) (struct{}, error) { return struct{}{}, nil })
-	on(o.fake, probe.SendTCP, func(context.Context, string, probe.TCPSendSpec) (probe.TCPResult, error) { // reaches whom it should
-		return probe.TCPResult{}, nil
-	})
-	o.asks = []probe.LaunchAsk{{Number: 1, Host: "192.168.88.2", Words: []string{"orted"}}, {Number: 2, Host: "192.168.88.2", Words: []string{"orted", "again"}}, {Number: 3, Host: "10.0.0.9"}, {Number: 4, Host: "192.168.88.1"}, {Number: 5, Host: "b"}}
-	o.play(t, nil)
-	refused := slices.DeleteFunc(slices.Clone(o.told), func(t probe.LaunchTold) bool { return t.Exit == 0 })
-	if len(o.daemons) != len(o.runs) || len(refused) != 4*len(o.runs) || !strings.Contains(refused[0].Text, "not a host of this job") {
-		t.Errorf("%s %+v", o.daemons, refused)
+	users := files[0].Text
+	if string(spec.Script) != string(users) || !strings.Contains(string(users), "192.168.88.2 slots=2") {
+		t.Errorf("%s\n%s", users, spec.Script)
+	}
+	// What was tried is what the script logs in to, whatever another host says of its network.
+	for _, says := range []string{"", "10.9.0.2/24", "10.0.0.0/8"} {
+		o, shared := newOrchestra(), netip.MustParsePrefix("10.9.0.1/24")
+		want := "192.168.88.2"
+		if says != "" {
+			for name, own := range map[string]netip.Prefix{"a": shared, "b": netip.MustParsePrefix(says)} {
+				o.snaps[name].Addrs = append(o.snaps[name].Addrs, host.Addr{Index: 2, Prefix: own})
+				o.snaps[name].Management.Server = own.Addr()
+			}
+			want = "10.9.0.2"
+		}
+		if o.play(t, nil); len(o.peers) != 1 || o.peers[0].Name != want || fmt.Sprint(o.peers[0].Addrs) != "["+want+"]" ||
+			!strings.Contains(string(o.specs[0].Script), "\n"+want+" slots=2\n") {
+			t.Errorf("%q: %+v\n%s", says, o.peers, o.specs[0].Script)
+		}
+	}
+	o = newOrchestra()
+	for h := range o.has {
+		o.has[h] = probe.LaunchHas{MPI: mpi.Release{Kind: mpi.MPICH, Version: "4.0.2"}}
+	}
+	if o.play(t, nil); !strings.Contains(string(o.specs[0].Script), "-f /dev/fd/3 -n 4 ") {
+		t.Errorf("%s", o.specs[0].Script)
 	}
 }
 

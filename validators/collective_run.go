@@ -81,7 +81,7 @@ func (j *job) measure(ctx context.Context, run func(context.Context) (account, e
 	if told.failed != "" {
 		return append(j.unmeasured(told.failed, ""), logs...)
 	}
-	out := append([]Result{j.met(told.software)}, told.values...)
+	out := append([]Result{j.describeRanks(told.software)}, told.values...)
 	out = append(out, j.bandwidth(ctx, told, before))
 	return append(out, logs...)
 }
@@ -93,7 +93,8 @@ func (j *job) torch(ctx context.Context) (account, error) {
 		return account{}, err
 	}
 	look := j.has[0].Look
-	a := account{software: []string{"torch " + look.Torch, "NCCL " + look.NCCL}, failed: j.firstFailure(ranks), values: j.values(ranks), sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
+	a := account{software: []string{"torch " + look.Torch, "NCCL " + look.NCCL}, failed: j.firstFailure(ranks), values: j.values(ranks),
+		sweep: ranks[0].Sweep, beyond: ranks[0].Beyond}
 	for _, e := range ranks {
 		a.logs = append(a.logs, log{e.host, fmt.Sprintf("rank %d", e.Rank), string(e.Log), e.why() == ""})
 	}
@@ -114,7 +115,8 @@ func (j *job) lateStop(ctx context.Context, id string) *lateStop {
 	return &lateStop{over: over, after: func() {
 		select {
 		case <-time.After(untilStopped):
-			j.each(func(_ int, host string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) }) // a host that cannot be reached stops its part when the connection breaks
+			// a host that cannot be reached stops its part when the connection breaks
+			j.each(func(_ int, host string) { _, _ = probe.StopCollective.Call(ctx, j.fleet, host, id) })
 		case <-ctx.Done():
 		}
 	}}
@@ -183,8 +185,8 @@ func (j *job) firstFailure(ranks []ended) string {
 	return text
 }
 
-// met returns the result that names the number of ranks, their software and their transport.
-func (j *job) met(software []string) Result {
+// describeRanks returns the result that names the number of ranks, their software and their transport.
+func (j *job) describeRanks(software []string) Result {
 	res := j.result(Ranks)
 	res.Values = []Measurement{{Name: MetricRanks, Value: float64(j.world())}}
 	res.Setup = &Setup{Ranks: j.world(), Software: software, Transport: "sockets", Devices: []string{j.hosts[0].Socket}}
@@ -208,7 +210,8 @@ func (j *job) logged(logs []log) (out []Result) {
 		if e.well && !informs && !silent[e.host] {
 			silent[e.host] = true
 			res := warning(e.host)
-			res.Unmeasured, res.Cause = true, e.who+" finished, but the log has no line from NCCL, so it is unknown which NICs and interfaces NCCL chose; NCCL may have been built without logging"
+			res.Unmeasured, res.Cause = true, e.who+" finished, but the log has no line from NCCL, "+
+				"so it is unknown which NICs and interfaces NCCL chose; NCCL may have been built without logging"
 			out = append(out, res)
 		}
 		if !informs && !warns {

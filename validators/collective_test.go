@@ -43,7 +43,7 @@ func newChoir() *choir { return choirOf(newWires()) }
 func newRDMAChoir() *choir { return choirOf(newVerbs().wires) }
 
 func choirOf(w *wires) *choir {
-	has := probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0", NCCL: "2.26.2", HasNCCL: true, GPUs: 2}, Port: 29500}
+	has := probe.CollectiveHas{Look: collective.Software{Torch: "2.7.0", NCCL: "2.26.2", HasNCCL: true, GPUs: 2}, Port: 29500}
 	c := &choir{wires: w, sent: map[string]uint64{}, packets: 7e5, has: map[string]probe.CollectiveHas{"a": has, "b": has}, specs: map[string]probe.CollectiveSpec{}}
 	c.says = func(string, int) (string, string, int) { return sound, soundLog, 0 }
 	on(c.fake, probe.InspectCollective, func(_ context.Context, host string, _ probe.CollectiveLook) (probe.CollectiveHas, error) {
@@ -132,7 +132,7 @@ func (c *choir) sing(t *testing.T, change func(*fabric.Fabric)) string {
 	if change != nil {
 		change(f)
 	}
-	return spoken(settle(t, f, c, Options{Only: []Check{CheckNCCL}}))
+	return spoken(measure(t, f, c, Options{Only: []Check{CheckNCCL}}))
 }
 
 // spoken are the results of jobs, a line for each.
@@ -214,7 +214,7 @@ func TestCollectivesAreJudged(t *testing.T) {
 			c.snaps["b"].GPUs = []facts.GPU{{}}
 		}, nil, []string{"fail a+b job: unmeasured", "host b: this Python has no torch; install torch there, or name another Python with validate.nccl.python"}},
 		"blind torch": {func(c *choir) {
-			c.has["b"] = probe.CollectiveHas{Look: collective.Look{Torch: "2.7.0+cpu", HasNCCL: true}}
+			c.has["b"] = probe.CollectiveHas{Look: collective.Software{Torch: "2.7.0+cpu", HasNCCL: true}}
 			c.snaps["b"].GPUs = []facts.GPU{{}}
 		}, nil, []string{"fail a+b job: unmeasured", "the driver lists GPUs (1), but torch 2.7.0+cpu cannot use them"}},
 		"two NCCLs": {func(c *choir) {
@@ -222,10 +222,10 @@ func TestCollectivesAreJudged(t *testing.T) {
 			h.Look.NCCL = "2.21.5"
 			c.has["b"] = h
 		}, nil, []string{"fail a+b job: unmeasured", "different NCCL versions on the hosts (2.21.5, 2.26.2)"}},
-		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a+b job: unmeasured", "b (192.168.88.2 on eth0) cannot connect to TCP port 1 of a (192.168.88.1 on eth0)", "connection refused"}},
+		"firewall":    {func(c *choir) { c.refuses = "b" }, nil, []string{"fail a+b job: unmeasured", "b (192.168.88.2 on eth0) cannot connect to TCP port 40001 of a (192.168.88.1 on eth0)", "connection refused"}},
 		"storage":     {nil, func(f *fabric.Fabric) { f.Links[0].Role, f.Links[1].Role = "storage", "storage" }, []string{""}},
 		"lost":        {func(c *choir) { c.snaps["b"] = nil }, nil, []string{"skip a+b job:  () host_unreachablehost b could not be reached"}},
-		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a+b job:  () bad_settingsthe settings of host a cannot work: socket_ifname is \"eth7\""}},
+		"bad setting": {nil, func(f *fabric.Fabric) { f.NCCL.SocketIfname = "eth7" }, []string{"fail a settings", "skip a+b job:  () bad_settingsthe settings of host a cannot work: NCCL_SOCKET_IFNAME is \"eth7\""}},
 	} {
 		all := newChoir()
 		if c.choir != nil {
@@ -349,7 +349,7 @@ func TestARailThatCarriesNothingIsNamed(t *testing.T) {
 		"": counts(7e5, 7e5), "mlx5_1:1 carried none of the traffic": counts(14e5, 1000), "sent 800000 packets instead of at least 1000000": counts(4e5, 4e5),
 		"no packet counters": {rdma: map[rdmaKey]probe.RDMACounters{{"a", "mlx5_0", 1}: {}}},
 	} {
-		if got := sent(h, counts(0, 0), after, payload).denied; !strings.Contains(got, want) || want == "" && got != "" {
+		if got := proveSent(h, counts(0, 0), after, payload).denied; !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -384,5 +384,47 @@ func TestAJobsPartsAreStoppedAfterAWhile(t *testing.T) {
 				t.Errorf("late is %v: %d hosts were asked to stop, %d questions are over, want %d", late, s.asked.Load(), s.gone.Load(), want)
 			}
 		})
+	}
+}
+
+// TestAListenerThatLiesChoosesNoBytes: the first bytes of a stream are the operator's, whatever the receiver answers.
+func TestAListenerThatLiesChoosesNoBytes(t *testing.T) {
+	all := newChoir()
+	listen := all.fake[string(probe.ListenTCP)]
+	var mu sync.Mutex
+	asked, sent := map[string]bool{}, 0
+	all.fake[string(probe.ListenTCP)] = func(ctx context.Context, host string, raw []byte) (any, error) {
+		var s probe.TCPListenSpec
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		if _, err := listen(ctx, host, raw); err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked[s.Token] = true
+		return map[string]any{"id": "x", "port": 40001, "token": "FLUSHALL\r\n"}, nil
+	}
+	send := all.fake[string(probe.SendTCP)]
+	all.fake[string(probe.SendTCP)] = func(ctx context.Context, host string, raw []byte) (any, error) {
+		var s probe.TCPSendSpec
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if sent++; !asked[s.Token] || s.Token == "" {
+			t.Errorf("%s writes %q", host, s.Token)
+		}
+		delete(asked, s.Token)
+		return send(ctx, host, raw)
+	}
+	f := two()
+	for _, l := range f.Links {
+		l.Validate.NCCL = fabric.NCCLCheck{Enabled: true, Run: "torch"}
+	}
+	if measure(t, f, all, Options{Only: []Check{CheckNCCL, CheckTCP}}); sent < 4 {
+		t.Errorf("%d streams", sent)
 	}
 }

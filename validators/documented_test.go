@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The check of docs/adding-a-provider.md is two files and one row: with them laid over the tree, its own test passes.
+// TestTheDocumentedCheckIsOneFileAndOneRow: with the two files and the row of docs/adding-a-provider.md laid over the tree, all
+// tests of this package pass. It also passes if the tree already has the row.
 func TestTheDocumentedCheckIsOneFileAndOneRow(t *testing.T) {
 	page, err := os.ReadFile("../docs/adding-a-provider.md")
 	if err != nil {
@@ -25,8 +26,13 @@ func TestTheDocumentedCheckIsOneFileAndOneRow(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := []byte("(*run).parity},\n")
-			if text = bytes.Replace(table, last, append(bytes.Clone(last), text...), 1); bytes.Equal(text, table) {
+			if !bytes.Contains(table, last) {
 				t.Fatal("the table has no place for the row")
+			}
+			if bytes.Contains(table, text) { // somebody follows the page
+				text = table
+			} else {
+				text = bytes.Replace(table, last, append(bytes.Clone(last), text...), 1)
 			}
 		}
 		copied := filepath.Join(dir, filepath.Base(at))
@@ -49,7 +55,7 @@ func TestTheDocumentedCheckIsOneFileAndOneRow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-run", "^TestHostsWithOneNameFail$", "-v", ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-skip", "^"+t.Name()+"$", "-v", ".").CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestHostsWithOneNameFail")) {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -64,7 +64,8 @@ func (r *run) together(ctx context.Context, name string, group []*trial, backwar
 	}
 	res.Values = append([]Measurement{sum}, parts...)
 	if res.Verdict == Pass && !sum.Met() {
-		return res.fails("the links together are slower than declared: one of them is not used, or other traffic shares the port, its PCIe lanes or the CPUs", "")
+		return res.fails("the links together are slower than declared: "+
+			"one of them is not used, or other traffic shares the port, its PCIe lanes or the CPUs", "")
 	}
 	return res
 }

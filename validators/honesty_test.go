@@ -18,7 +18,7 @@ func TestStalledTransferFails(t *testing.T) {
 	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
 		return probe.TCPResult{Bytes: 1e6, Gbps: 24, Streams: 4, Elapsed: 50 * time.Millisecond}, nil
 	})
-	if failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}})) == "" {
+	if failed(measure(t, two(), w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("50 ms of 1 s moved bytes: passed")
 	}
 }
@@ -35,7 +35,7 @@ func TestCounterResetIsNoProof(t *testing.T) {
 		n := 1e9 - 1e3*pings.Load()
 		return probe.Counters{RxPackets: n, TxPackets: n, RxBytes: 1e3 * n, TxBytes: 1e3 * n}, nil
 	})
-	if failed(settle(t, two(), w, Options{Only: []Check{CheckPing}})) == "" {
+	if failed(measure(t, two(), w, Options{Only: []Check{CheckPing}})) == "" {
 		t.Error("counters fell to zero and the ping passed as proven")
 	}
 }
@@ -43,7 +43,7 @@ func TestCounterResetIsNoProof(t *testing.T) {
 func TestOnlyTCPWithoutCarrierFails(t *testing.T) {
 	w := newWires()
 	w.snaps["b"].Links[0].Carrier = false
-	if failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}, Link: "rail0"})) == "" {
+	if failed(measure(t, two(), w, Options{Only: []Check{CheckTCP}, Link: "rail0"})) == "" {
 		t.Error("only tcp, no carrier: nothing failed")
 	}
 }
@@ -57,7 +57,7 @@ func TestZeroBytesFailWithoutThreshold(t *testing.T) {
 	on(w.fake, probe.CollectTCP, func(context.Context, string, string) (probe.TCPResult, error) {
 		return probe.TCPResult{Streams: 4}, nil
 	})
-	if failed(settle(t, f, w, Options{Only: []Check{CheckTCP}})) == "" {
+	if failed(measure(t, f, w, Options{Only: []Check{CheckTCP}})) == "" {
 		t.Error("no payload byte arrived: passed")
 	}
 }
@@ -68,7 +68,7 @@ func rdma(addrs ...string) *facts.Snapshot {
 		x := netip.MustParseAddr(a)
 		d.GIDs = append(d.GIDs, facts.GID{Index: i, Addr: netip.AddrFrom16(x.As16()), Version: 1 + i%2, Netdev: "eth0"})
 	}
-	return &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth0"}}, RDMA: []facts.RDMADevice{d}}
+	return &facts.Snapshot{Links: []host.Link{{Index: 1, Name: "eth0", Up: true}}, Addrs: []host.Addr{{Index: 1, Prefix: netip.MustParsePrefix("192.168.88.1/30")}}, RDMA: []facts.RDMADevice{d}}
 }
 
 func TestIPv6IntentReachesNCCL(t *testing.T) {
@@ -114,7 +114,7 @@ func TestOneWrongGIDIsOneFailure(t *testing.T) {
 	w.snaps["a"] = rdma("fe80::1", "fe80::1")
 	w.snaps["a"].Links = newWires().snaps["a"].Links
 	n := 0
-	for _, r := range settle(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
+	for _, r := range measure(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
 		if r.Verdict == Fail {
 			n++
 			t.Logf("%+v", r)

@@ -32,7 +32,8 @@ func (t *trial) link(context.Context) {
 			res = res.fails("the interface is down", t.reapply())
 		case !s.link.Carrier:
 			res.Found, res.Wanted = "no carrier", "carrier"
-			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
+			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; "+
+				"tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
 		}
 		lit = lit && res.Verdict == Pass
 		t.add(res)
@@ -50,7 +51,7 @@ func (t *trial) speed(s side, lit bool) Result {
 	case t.path.SpeedGbps == 0:
 		return res.skips(NotDeclared, "no speed_gbps declared")
 	case t.options.Lab:
-		return res.skips(InLab, "lab link")
+		return res.skips(InLab, "the cables of a lab have no speed of their own")
 	case !lit:
 		return res.skips(NoCarrier, "no carrier")
 	case got == 0:
@@ -59,7 +60,8 @@ func (t *trial) speed(s side, lit bool) Result {
 	m := Measurement{Name: MetricSpeed, Value: got, Unit: Gbps, Threshold: exactly(t.path.SpeedGbps)}
 	res.Values = []Measurement{m}
 	if !m.Met() {
-		return res.fails("the port negotiated another speed: wrong type of module or cable, autonegotiation off at one end, or different FEC", "")
+		return res.fails(
+			"the port negotiated another speed: wrong type of module or cable, autonegotiation off at one end, or different FEC", "")
 	}
 	return res
 }

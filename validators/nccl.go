@@ -2,10 +2,8 @@ package validators
 
 import (
 	"context"
-	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl"
 )
 
@@ -26,7 +24,7 @@ const (
 // nccl checks what NCCL would choose on each host, and runs NCCL itself if the files ask for it.
 func (r *run) nccl(ctx context.Context, _ []*trial) (out []Result) {
 	for _, h := range r.fabric.Hosts {
-		if !r.options.leftOut(h.Name) {
+		if !r.options.excluded(h.Name) {
 			out = append(out, r.chooses(h)...)
 		}
 	}
@@ -49,17 +47,20 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 		res := result(NCCLPort)
 		res.Object = p.NIC
 		switch {
-		case p.HCA == "" && (r.fabric.NCCLOf(h).Transport == "socket" || r.options.Lab && r.options.LabCapGbps > 0): // a namespace lab has no RDMA
+		case p.HCA == "" && r.fabric.NCCLOf(h).Transport == "socket":
 			out = append(out, res.skips(NoRDMA, p.Why+": NCCL uses sockets on "+p.Netdev))
+		case p.HCA == "" && r.options.Lab && r.options.LabCapGbps > 0:
+			out = append(out, res.skips(InLab, "a namespace lab has no RDMA devices, so NCCL uses sockets"))
 		case p.HCA == "":
 			res.Verdict, res.Cause = Warn, p.Why+": NCCL cannot use RDMA on "+p.NIC
 			switch {
 			case p.Netdev == "":
 				res.Cure = "run " + r.options.Invocation.Hint("plan") + " to see which devices the host has"
-			case slices.ContainsFunc(snap.RDMA, func(d facts.RDMADevice) bool { return d.Netdev == p.Netdev }):
+			case len(snap.RDMAOn(p.Netdev)) > 0:
 				res.Cure = "make sure that " + p.Netdev + " is up and has a carrier"
 			default:
-				res.Cure = "install the card's driver, or declare an rxe block for Soft-RoCE; if sockets are intended, set transport = \"socket\" in the nccl block"
+				res.Cure = "install the card's driver, or declare an rxe block for Soft-RoCE; " +
+					"if sockets are intended, set transport = \"socket\" in the nccl block"
 			}
 			out = append(out, res)
 		case p.Wrong == "": // Derive names what is wrong among the problems
@@ -82,6 +83,11 @@ func (r *run) chooses(h *fabric.Host) (out []Result) {
 		res := result(SocketInterface)
 		res.Found = name
 		out = append(out, res)
+	}
+	if _, rdma := env.Get("NCCL_IB_HCA"); rdma {
+		for _, text := range nccl.Miswired(r.fabric, h, r.snapshots) {
+			out = append(out, result(NCCLSettings).fails(text, ""))
+		}
 	}
 	for _, p := range problems {
 		out = append(out, result(NCCLSettings).fails(p.Text, ""))

@@ -22,7 +22,8 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 		at = fabric.NCCLConf
 	}
 	result := func(item Item, line int) Result {
-		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Place: &Place{File: at, Line: line}, Verdict: Pass}
+		return Result{Check: CheckNCCL, Item: item, Subject: onHost(h.Name), Host: h.Name, Place: &FileLine{File: at, Line: line},
+			Verdict: Pass}
 	}
 	found, there := snap.Files[at]
 	if file != "" {
@@ -47,7 +48,8 @@ func confFile(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, by fabric.
 		default:
 			said++
 			res := result(ConfFinding, finding.Line)
-			res.Verdict, res.Object, res.Found, res.Cause, res.Cure = Warn, finding.Name, finding.Summary, finding.Trouble(), finding.Instead
+			res.Verdict, res.Object, res.Found, res.Cause, res.Cure = Warn, finding.Name, finding.Summary, finding.Trouble(),
+				finding.Instead
 			out = append(out, res)
 		}
 	}

@@ -21,7 +21,7 @@ func TestTheLiveFileIsReadAsNCCLReadsIt(t *testing.T) {
 		"as derived":                       {true, new(good), []string{"pass as derived"}},
 		"comments are not settings":        {true, new(good + "# more\n"), []string{"pass as derived"}},
 		"a value that NCCL reads as 0":     {true, new(strings.Replace(good, "=1", "=true", 1)), []string{`fail NCCL_IB_DISABLE is "true"`, "warn "}},
-		"a second line does nothing":       {true, new("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Equal to NCCL's default", "warn Set twice"}},
+		"a second line does nothing":       {true, new("NCCL_IB_DISABLE=0\n" + good), []string{`fail NCCL_IB_DISABLE is "0"`, "warn Set twice", "warn No list of devices", "warn Equal to NCCL's default"}},
 		"a quoted value":                   {true, new(strings.Replace(good, "==eth0", "='=eth0'", 1)), []string{`fail NCCL_SOCKET_IFNAME is "'=eth0'"`, "warn Quotes become"}},
 		"gone":                             {true, nil, []string{"fail NCCL_IB_DISABLE is not set", "fail NCCL_SOCKET_IFNAME is not set", "fail NCCL_CROSS_NIC is not set"}},
 		"line ends of Windows":             {true, new(strings.Replace(good, "=1\n", "=1\r\n", 1)), []string{`fail NCCL_IB_DISABLE is "1\r"`, "warn Windows line endings"}},
@@ -98,9 +98,12 @@ func TestMissingRDMAIsAWarning(t *testing.T) {
 		f.NCCL.Transport = c.transport
 		c.options.Only = []Check{CheckNCCL}
 		n := 0
-		for _, r := range settle(t, f, newWires(), c.options) {
+		for _, r := range measure(t, f, newWires(), c.options) {
 			if r.Item != NCCLPort {
 				continue
+			}
+			if lab := r.Skipped == InLab; lab != (name == "a namespace lab") {
+				t.Errorf("%s: skipped, because %q", name, r.Skipped)
 			}
 			if n++; r.Verdict != c.want || (r.Cure != "") != (c.want == Warn) {
 				t.Errorf("%s: %s %s: %s; %s", name, r.Host, r.Verdict, r.Cause, r.Cure)
@@ -119,7 +122,7 @@ func TestMissingRDMAIsAWarning(t *testing.T) {
 	} {
 		w, said := newWires(), ""
 		change(w.snaps["a"])
-		for _, r := range settle(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
+		for _, r := range measure(t, two(), w, Options{Only: []Check{CheckNCCL}}) {
 			if r.Item == NCCLPort && r.Host == "a" {
 				said += r.Cure + "\n"
 			}
@@ -154,12 +157,40 @@ func TestNoResultShowsASensitiveValue(t *testing.T) {
 		}
 	}
 	j := &job{run: &run{fabric: f}}
-	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{})); len(got) != 0 {
+	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{}, nil)); len(got) != 0 {
 		t.Errorf("the job has %v, and the file", got)
 	}
 	no := false
 	f.NCCL.Write = &no
-	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{})); got["NCCL_BUFFSIZE"] != "hunter2" {
+	if got := j.settings(launch.NewHost(f, f.Host("a"), &facts.Snapshot{}, nil)); got["NCCL_BUFFSIZE"] != "hunter2" {
 		t.Errorf("the job has %v", got)
+	}
+}
+
+// TestCablesInAnotherOrderThanPCIAreNamed: the files cannot know it, and NCCL connects the wrong NICs.
+func TestCablesInAnotherOrderThanPCIAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		b         [2]string // the PCI addresses of b's NICs
+		transport string
+		wrong     bool
+	}{
+		"the same order":         {[2]string{"0000:09:00.0", "0000:1a:00.0"}, "", false},
+		"another order":          {[2]string{"0000:1a:00.0", "0000:09:00.0"}, "", true},
+		"another, for sockets":   {[2]string{"0000:1a:00.0", "0000:09:00.0"}, "socket", false},
+		"not known on one host":  {[2]string{"", ""}, "", false},
+		"a host is not answered": {[2]string{"-"}, "", false},
+	} {
+		v, f := newVerbs(), rdmaFabric()
+		f.NCCL.Transport = c.transport
+		for i := range 2 {
+			v.snaps["a"].Links[i].PCI, v.snaps["b"].Links[i].PCI = []string{"0000:01:00.0", "0000:02:00.0"}[i], c.b[i]
+		}
+		o := Options{Only: []Check{CheckNCCL}}
+		if c.b[0] == "-" {
+			o.Unreachable = map[string]string{"b": "no answer"}
+		}
+		if got := failed(measure(t, f, v, o)); strings.Contains(got, "joined in another order than that of their PCI addresses") != c.wrong || !c.wrong && got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

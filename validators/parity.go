@@ -41,7 +41,8 @@ var aspects = []aspect{
 	{Version, "perftest", version("perftest"), false, Warn,
 		"releases of perftest choose GIDs differently, and some refuse each other", "install the same release everywhere"},
 	{Version, "NCCL", func(s *facts.Snapshot) string { return libraries(s.NCCL) }, true, Warn,
-		"ranks with different releases of NCCL refuse each other, or read NCCL_ variables differently", "install the same release everywhere"},
+		"ranks with different releases of NCCL refuse each other, or read NCCL_ variables differently",
+		"install the same release everywhere"},
 	{Version, "GPU driver", func(s *facts.Snapshot) string { return s.GPUDriver }, true, Warn,
 		"a CUDA release that runs on one host may not start on the other", "install the same driver everywhere"},
 }
@@ -101,7 +102,9 @@ func (r *run) firmware(hosts []string) (out []Result) {
 		}
 	}
 	for _, board := range slices.Sorted(maps.Keys(boards)) {
-		a := aspect{item: Firmware, name: board, verdict: Warn, cure: "flash the later one on all cards of this board, or declare ofed { firmware = \"update\" } with a bundle of MLNX_OFED that has it"}
+		a := aspect{item: Firmware, name: board, verdict: Warn,
+			cure: "flash the later one on all cards of this board, " +
+				"or declare ofed { firmware = \"update\" } with a bundle of MLNX_OFED that has it"}
 		out = append(out, compare(a, boards[board])...)
 	}
 	return out
@@ -113,8 +116,10 @@ func (r *run) unfinished(hosts []string) (out []Result) {
 		versions := r.snapshots[h].Versions
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			if v := versions[name]; v.Unfinished != "" {
-				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: v.Unfinished, Wanted: "installed"}
-				out = append(out, res.fails("an installation was interrupted on this host", "if an ofed block is declared, run "+r.options.Invocation.Hint("apply")+"; otherwise run `dpkg --configure -a`"))
+				res := Result{Check: CheckParity, Item: Installing, Subject: onHost(h), Host: h, Object: name, Found: v.Unfinished,
+					Wanted: "installed"}
+				out = append(out, res.fails("an installation was interrupted on this host",
+					"if an ofed block is declared, run "+r.options.Invocation.Hint("apply")+"; otherwise run `dpkg --configure -a`"))
 			}
 		}
 	}

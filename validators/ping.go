@@ -75,7 +75,8 @@ type hail struct {
 func (t *trial) hails() (out []*hail) {
 	ends, res := t.ends, t.both(CheckPing, SmallPing)
 	for _, p := range t.measurable(t.path.Validate.Ping.Enabled, res) {
-		out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p}, &hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
+		out = append(out, &hail{trial: t, from: ends[0], to: ends[1], pair: p},
+			&hail{trial: t, from: ends[1], to: ends[0], pair: p.reverse()})
 	}
 	return out
 }
@@ -140,7 +141,8 @@ func (h *hail) judge(s stage, e echoes) Result {
 		return res.unmeasured(e.err.Error(), "")
 	}
 	res.Counters = e.port.counters
-	loss := Measurement{Name: MetricLoss, Value: 100 * float64(e.got.Sent-e.got.Received) / float64(max(e.got.Sent, 1)), Unit: Percent, Threshold: atMost(maxLoss)}
+	loss := Measurement{Name: MetricLoss, Value: 100 * float64(e.got.Sent-e.got.Received) / float64(max(e.got.Sent, 1)),
+		Unit: Percent, Threshold: atMost(maxLoss)}
 	res.Values = []Measurement{{Name: MetricPackets, Value: float64(e.got.Received), OutOf: float64(e.got.Sent)}, loss}
 	slowest := Measurement{Name: MetricMaxRTT, Value: micros(e.got.Max), Unit: Micros}
 	if maxRTT != nil {
@@ -185,8 +187,8 @@ func (h *hail) lost(s stage, got probe.PingResult) string {
 	return text
 }
 
-// alone measures the remaining stages, while nothing else is sent between the two hosts.
-func (h *hail) alone(ctx context.Context) {
+// measureRest measures the remaining stages, while nothing else is sent between the two hosts.
+func (h *hail) measureRest(ctx context.Context) {
 	for s := stage(len(h.results)); s < stages; s++ {
 		res := h.judge(s, h.echo(ctx, h.spec(s)))
 		h.results = append(h.results, res)
@@ -196,8 +198,8 @@ func (h *hail) alone(ctx context.Context) {
 	}
 }
 
-// one pings one peer.
-func (r *run) one(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
+// pingOne pings one peer.
+func (r *run) pingOne(ctx context.Context, host string, s probe.PingSpec) (probe.PingResult, error) {
 	got, err := probe.Ping.Call(ctx, r.fleet, host, s)
 	if err == nil && len(got) != 1 {
 		err = fmt.Errorf("host %s answered for %d peers instead of one", host, len(got))
@@ -214,7 +216,7 @@ func (h *hail) echo(ctx context.Context, s probe.PingSpec) (e echoes) {
 	if err != nil {
 		return echoes{err: err}
 	}
-	if e.got, err = h.one(ctx, h.from.host, s); err != nil {
+	if e.got, err = h.pingOne(ctx, h.from.host, s); err != nil {
 		return echoes{err: err}
 	}
 	if e.got.Received > 0 {

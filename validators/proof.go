@@ -107,7 +107,8 @@ func elsewhere(before, after ports, to side, least minimum) string {
 		}
 	}
 	if len(others) == 1 {
-		return fmt.Sprintf("they arrived at %s: the cables of %s and %s are swapped, or both NICs are in one subnet", others[0], to.port(), others[0])
+		return fmt.Sprintf("they arrived at %s: the cables of %s and %s are swapped, or both NICs are in one subnet", others[0],
+			to.port(), others[0])
 	}
 	return ""
 }

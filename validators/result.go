@@ -40,11 +40,11 @@ type Result struct {
 	Subject Subject `json:"subject"`
 	Verdict Verdict `json:"verdict"`
 
-	Host   string   `json:"host,omitempty"`   // where it was measured, or the sending side
-	Peer   string   `json:"peer,omitempty"`   // the receiving side
-	Hosts  []string `json:"hosts,omitempty"`  // that take part, or that differ from the others
-	Object string   `json:"object,omitempty"` // what on the host the item is about, such as an address, a test, a package or a variable
-	Place  *Place   `json:"place,omitempty"`  // in a file of the host
+	Host   string    `json:"host,omitempty"`   // where it was measured, or the sending side
+	Peer   string    `json:"peer,omitempty"`   // the receiving side
+	Hosts  []string  `json:"hosts,omitempty"`  // that take part, or that differ from the others
+	Object string    `json:"object,omitempty"` // what on the host the item is about, such as an address, a test, a package or a variable
+	Place  *FileLine `json:"place,omitempty"`  // in a file of the host
 
 	Values  []Measurement `json:"values,omitempty"`
 	Found   string        `json:"found,omitempty"`    // a value that is not a number
@@ -134,12 +134,13 @@ const (
 	SpeedUnknown    SkipReason = "speed_unknown"
 	NoRDMA          SkipReason = "no_rdma"
 	NoGPU           SkipReason = "no_gpu"
+	NoLogins        SkipReason = "no_logins" // a launcher of MPI needs a login_mesh
 	BadSettings     SkipReason = "bad_settings"
 	EarlierFailure  SkipReason = "earlier_failure" // an earlier test failed in a way that this one would repeat
 )
 
-// Place is a line of a file on a host; line 0 is the whole file.
-type Place struct {
+// FileLine is a line of a file on a host; line 0 is the whole file.
+type FileLine struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 }
@@ -154,9 +155,11 @@ type FoundOn struct {
 type Setup struct {
 	Streams           int       `json:"streams,omitempty"`            // TCP connections at a time
 	CongestionControl string    `json:"congestion_control,omitempty"` // of TCP
-	From              *RDMAPort `json:"from,omitempty"`               // the client's
-	To                *RDMAPort `json:"to,omitempty"`                 // the server's
+	From              *UsedPort `json:"from,omitempty"`               // the client's
+	To                *UsedPort `json:"to,omitempty"`                 // the server's
 	RDMAMTU           int       `json:"rdma_mtu_bytes,omitempty"`
+	TrafficClass      *int      `json:"traffic_class,omitempty"` // of RoCE packets: DSCP<<2 | ECN; nil: not of RDMA
+	ServiceLevel      *int      `json:"service_level,omitempty"` // of RDMA packets, the priority in a VLAN's tag
 	MessageBytes      int64     `json:"message_bytes,omitempty"`
 	Ranks             int       `json:"ranks,omitempty"`
 	Software          []string  `json:"software,omitempty"`  // each with its release
@@ -164,8 +167,8 @@ type Setup struct {
 	Devices           []string  `json:"devices,omitempty"`   // that the transport uses, on the first host
 }
 
-// RDMAPort is a port of an RDMA device with the index of the GID in use.
-type RDMAPort struct {
+// UsedPort is a port of an RDMA device with the index of the GID in use.
+type UsedPort struct {
 	Device   string `json:"device"`
 	Port     int    `json:"port"`
 	GIDIndex int    `json:"gid_index"`

@@ -24,11 +24,12 @@ type Options struct {
 	Lab         bool                   // links are limited to LabCapGbps, and thresholds are scaled
 	LabCapGbps  float64                // Gb/s; 0 if links are not limited: speeds are then not judged
 	Unreachable map[string]string      // host -> why: checks on its links are skipped
-	LeftOut     func(host string) bool // hosts to leave out with their links; nil for none
+	Excluded    func(host string) bool // hosts that the operator excluded: their links are not checked; nil for none
 	// OmitPath and OmitHost say why the apply left a path, or a host's own settings, as they were: their checks are
 	// skipped. "" or nil: they are checked.
 	OmitPath   func(fabric.Path) string
 	OmitHost   func(host string) string
+	OmitLogins string            // why logins between hosts are not set up yet; "": they are
 	Progress   func(string)      // nil: quiet
 	Invocation fabric.Invocation // how the operator named the fabric, for commands in cures
 }
@@ -39,7 +40,7 @@ func (o Options) progress(what string) {
 	}
 }
 
-func (o Options) leftOut(host string) bool { return o.LeftOut != nil && o.LeftOut(host) }
+func (o Options) excluded(host string) bool { return o.Excluded != nil && o.Excluded(host) }
 
 func (o Options) omits(p fabric.Path) string {
 	if o.OmitPath == nil {
@@ -102,10 +103,11 @@ func (t *trial) both(check Check, item Item) Result {
 }
 
 // Run checks every link and every pair of each network, then groups of links that share a port, then each
-// host's NCCL settings, NCCL itself if the files ask for it, and the differences between hosts. It returns no
+// host's logins to the others and NCCL settings, NCCL itself if the files ask for it, and the differences between hosts. It returns no
 // error: a failed measurement is a failure, or a skip with its reason.
 func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result {
-	r := &run{fabric: f, nics: map[fabric.NICRef]*fabric.NIC{}, hosts: map[string]*fabric.Host{}, fleet: fleet, options: o, snapshots: map[string]*facts.Snapshot{}}
+	r := &run{fabric: f, nics: map[fabric.NICRef]*fabric.NIC{}, hosts: map[string]*fabric.Host{}, fleet: fleet, options: o,
+		snapshots: map[string]*facts.Snapshot{}}
 	for _, h := range f.Hosts {
 		r.hosts[h.Name] = h
 		for _, n := range h.NICs {
@@ -134,7 +136,8 @@ func Run(ctx context.Context, f *fabric.Fabric, fleet Fleet, o Options) []Result
 func (r *run) trials() []*trial {
 	var out []*trial
 	for _, p := range r.fabric.Paths() {
-		if r.options.Where != nil && !r.options.Where(p) || r.options.leftOut(p.Endpoints[0].Host) || r.options.leftOut(p.Endpoints[1].Host) {
+		if r.options.Where != nil && !r.options.Where(p) || r.options.excluded(p.Endpoints[0].Host) ||
+			r.options.excluded(p.Endpoints[1].Host) {
 			continue
 		}
 		network := p.Network != nil && p.Network.Name == r.options.Link
@@ -218,7 +221,7 @@ func (r *run) look(ctx context.Context) {
 	maps.Copy(lost, r.options.Unreachable)
 	var mu sync.Mutex
 	parallel.Each(0, r.fabric.Hosts, func(_ int, h *fabric.Host) {
-		if r.options.Unreachable[h.Name] != "" || r.options.leftOut(h.Name) {
+		if r.options.Unreachable[h.Name] != "" || r.options.excluded(h.Name) {
 			return
 		}
 		snap, err := r.fleet.Snapshot(ctx, h.Name)

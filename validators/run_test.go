@@ -35,6 +35,7 @@ func newWires() *wires {
 		s := &facts.Snapshot{}
 		for i, n := range []string{"eth0", "eth1"} {
 			s.Links = append(s.Links, host.Link{Index: i + 1, Name: n, MTU: 9000, Up: true, Carrier: true, SpeedMbps: 25000})
+			s.Addrs = append(s.Addrs, host.Addr{Index: i + 1, Prefix: netip.MustParsePrefix(railAddress[h+n[3:]])})
 			w.counters[h+n] = &probe.Counters{}
 		}
 		w.snaps[h] = s
@@ -43,7 +44,7 @@ func newWires() *wires {
 	on(w.fake, probe.Ping, w.ping)
 	on(w.fake, probe.ReadCounters, w.readCounters)
 	on(w.fake, probe.ListenTCP, func(context.Context, string, probe.TCPListenSpec) (probe.TCPListenResult, error) {
-		return probe.TCPListenResult{ID: "x", Port: 1}, nil
+		return probe.TCPListenResult{ID: "x", Port: 40001}, nil
 	})
 	on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
 		w.move(h, s.Netdev, 1000, 2e6)
@@ -98,16 +99,18 @@ func (w *wires) readCounters(_ context.Context, h, netdev string) (probe.Counter
 	return *w.counters[h+netdev], nil
 }
 
+// railAddress is the address of each NIC, by host and number.
+var railAddress = map[string]string{"a0": "192.168.88.1/30", "b0": "192.168.88.2/30", "a1": "192.168.88.5/30", "b1": "192.168.88.6/30"}
+
 // two is note 000's fabric: two hosts, two cables.
 func two() *fabric.Fabric {
 	f := &fabric.Fabric{Name: "two"}
 	on := fabric.Validate{Ping: fabric.PingCheck{Enabled: true, Count: 5}, TCP: fabric.TCPCheck{Enabled: true, Duration: time.Second, Streams: 4}}
-	addr := map[string]string{"a0": "192.168.88.1/30", "b0": "192.168.88.2/30", "a1": "192.168.88.5/30", "b1": "192.168.88.6/30"}
 	for _, h := range []string{"a", "b"} {
 		host := &fabric.Host{Name: h}
 		for _, i := range []string{"0", "1"} {
 			host.NICs = append(host.NICs, &fabric.NIC{Name: "rail" + i, Host: h, Netdev: "eth" + i, MTU: 9000, AddressesSet: true,
-				Addresses: []netip.Prefix{netip.MustParsePrefix(addr[h+i])}})
+				Addresses: []netip.Prefix{netip.MustParsePrefix(railAddress[h+i])}})
 		}
 		f.Hosts = append(f.Hosts, host)
 	}
@@ -117,8 +120,8 @@ func two() *fabric.Fabric {
 	return f
 }
 
-// settle runs the checks in a bubble whose clock jumps, so that patience costs no time.
-func settle(t *testing.T, f *fabric.Fabric, fleet Fleet, o Options) (out []Result) {
+// measure runs the checks in a bubble whose clock jumps, so that patience costs no time.
+func measure(t *testing.T, f *fabric.Fabric, fleet Fleet, o Options) (out []Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { out = Run(t.Context(), f, fleet, o) })
 	return out
@@ -172,7 +175,7 @@ func values(r Result) string {
 }
 
 func TestAWholeFabricPasses(t *testing.T) {
-	results := settle(t, two(), newWires(), Options{})
+	results := measure(t, two(), newWires(), Options{})
 	if got := failed(results); got != "" {
 		t.Fatal(got)
 	}
@@ -185,7 +188,7 @@ func TestTwoCablesInOneSubnetCannotPass(t *testing.T) {
 	w := newWires()
 	// As note 000 had it: every packet leaves and arrives on the first cable, and is answered.
 	w.carries = func(from, _ string) (string, string, string) { return "eth0", peer(from), "eth0" }
-	got := failed(settle(t, two(), w, Options{}))
+	got := failed(measure(t, two(), w, Options{}))
 	if strings.Contains(got, "rail0 ping") || strings.Contains(got, "rail0 tcp") || strings.Count(got, "not over this cable") != 4 {
 		t.Fatalf("rail1's pings and throughput must fail in both directions, and only they:\n%s", got)
 	}
@@ -197,7 +200,7 @@ func TestSwappedCablesAreNamed(t *testing.T) {
 	w.carries = func(from, netdev string) (string, string, string) {
 		return netdev, peer(from), map[string]string{"eth0": "eth1", "eth1": "eth0"}[netdev]
 	}
-	got := failed(settle(t, two(), w, Options{Only: []Check{CheckPing}}))
+	got := failed(measure(t, two(), w, Options{Only: []Check{CheckPing}}))
 	if !strings.Contains(got, "arrived at b.rail1: the cables of b.rail0 and b.rail1 are swapped") || !strings.Contains(got, "rail1 ping") {
 		t.Fatal(got)
 	}
@@ -208,7 +211,7 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 	w.snaps["b"].Links[0].Carrier = false
 	w.snaps["a"].Links[1].MTU = 1500
 	w.snaps["b"].Links[1].SpeedMbps = 10000
-	got := failed(settle(t, two(), w, Options{Only: []Check{CheckLink}}))
+	got := failed(measure(t, two(), w, Options{Only: []Check{CheckLink}}))
 	for _, want := range []string{"rail0 link: no carrier", "tx and rx fibres are swapped", "a.rail1 mtu 1500, b.rail1 mtu 9000", "rail1 link: link_speed 10 = 25"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
@@ -219,18 +222,18 @@ func TestLinkNamesWhatIsWrong(t *testing.T) {
 func TestThroughputIsJudgedAgainstTheDeclaredSpeed(t *testing.T) {
 	w := newWires()
 	w.gbps = 20
-	if got := failed(settle(t, two(), w, Options{Only: []Check{CheckTCP}})); strings.Count(got, "slower than declared") != 4 {
+	if got := failed(measure(t, two(), w, Options{Only: []Check{CheckTCP}})); strings.Count(got, "slower than declared") != 4 {
 		t.Fatal(got)
 	}
 	w.gbps = 0.95
-	results := settle(t, two(), w, Options{Only: []Check{CheckTCP}, Lab: true, LabCapGbps: 1})
+	results := measure(t, two(), w, Options{Only: []Check{CheckTCP}, Lab: true, LabCapGbps: 1})
 	if to := results[0].Values[0].Threshold; failed(results) != "" || to.DeclaredGbps != 25 || to.LabGbps != 1 || *to.AtLeast != 0.9 {
 		t.Fatalf("%s %+v", failed(results), to)
 	}
 }
 
 func TestAnUnreachableHostsLinksAreSkippedWithTheReason(t *testing.T) {
-	for _, r := range settle(t, two(), newWires(), Options{Unreachable: map[string]string{"b": "no answer"}}) {
+	for _, r := range measure(t, two(), newWires(), Options{Unreachable: map[string]string{"b": "no answer"}}) {
 		if r.Subject.Kind == SubjectLink && (r.Verdict != Skip || r.Skipped != HostUnreachable || !strings.Contains(r.Cause, "no answer")) {
 			t.Fatalf("%+v", r)
 		}

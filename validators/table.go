@@ -14,6 +14,7 @@ const (
 	CheckPing   Check = "ping"
 	CheckTCP    Check = "tcp"
 	CheckVerbs  Check = "verbs"
+	CheckLogin  Check = "login"
 	CheckNCCL   Check = "nccl"
 	CheckParity Check = "parity"
 )
@@ -46,7 +47,7 @@ type Row struct {
 	Name   Check
 	Proves string // what it proves, for help and documents
 	Needs  string // what the hosts need for it
-	// OfHosts: the check is about hosts, not paths, and is skipped if one link or network is selected.
+	// OfHosts: the check is about hosts, not paths, and is not run if one link or network is selected.
 	OfHosts bool
 
 	// run does the check. It adds results about one path to its trial, and returns all others.
@@ -56,10 +57,14 @@ type Row struct {
 // Table has all checks, in the order in which they run. A new check is a file and a row here.
 var Table = []Row{
 	{CheckLink, "carrier at both ends, the declared speed, one MTU", "nothing", false, (*run).links},
-	{CheckPing, "small and full-size packets come back, over the declared ports", "addresses in one subnet, or a route", false, (*run).pings},
+	{CheckPing, "small and full-size packets come back, over the declared ports", "addresses in one subnet, or a route", false,
+		(*run).pings},
 	{CheckTCP, "throughput in both directions; links that share a port also together", "the same", false, (*run).tcp},
 	{CheckVerbs, "RDMA bandwidth and latency with perftest", "RDMA devices at both ends, perftest", false, (*run).verbs},
-	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs", "nothing; with `run`, GPUs and torch or nccl-tests", true, (*run).nccl},
+	{CheckLogin, "each host of a `login_mesh` logs in to all the others with ssh, as the user of the mesh", "a `login_mesh`", true,
+		(*run).logins},
+	{CheckNCCL, "the device, GID and interface that NCCL uses; with `run`, collectives on all GPUs",
+		"nothing; with `run`, GPUs and either torch, or nccl-tests and a `login_mesh`", true, (*run).nccl},
 	{CheckParity, "hosts have the same kernel, driver stack, firmware and libraries", "several hosts", true, (*run).parity},
 }
 
@@ -73,4 +78,12 @@ func (r *run) judge(ctx context.Context, trials []*trial) (out []Result) {
 		}
 	}
 	return out
+}
+
+// Checks returns the names of the table's checks.
+func Checks() (names []Check) {
+	for _, c := range Table {
+		names = append(names, c.Name)
+	}
+	return names
 }

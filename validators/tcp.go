@@ -2,6 +2,7 @@ package validators
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"time"
@@ -54,7 +55,8 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
 		return res.unmeasured(err.Error(), "")
 	}
 	rate := Measurement{Name: MetricThroughput, Value: got.Gbps, Unit: Gbps, Threshold: t.threshold(t.path)}
-	res.Values = []Measurement{rate, {Name: MetricRetransmits, Value: float64(sent.Retransmits)}, {Name: MetricDuration, Value: got.Elapsed.Seconds(), Unit: Seconds}}
+	res.Values = []Measurement{rate, {Name: MetricRetransmits, Value: float64(sent.Retransmits)},
+		{Name: MetricDuration, Value: got.Elapsed.Seconds(), Unit: Seconds}}
 	res.Setup = &Setup{Streams: got.Streams, CongestionControl: sent.Congestion}
 	res.Counters = port.counters
 	switch {
@@ -63,20 +65,25 @@ func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
 	case port.denied != "":
 		return res.fails("measured, but not over this cable: "+port.denied, "")
 	case got.Elapsed < t.path.Validate.TCP.Duration*8/10:
-		return res.fails(fmt.Sprintf("the streams stopped after %s of %s: the cable was cut, or the link flapped", got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration), "")
+		return res.fails(fmt.Sprintf("the streams stopped after %s of %s: the cable was cut, or the link flapped",
+			got.Elapsed.Round(10*time.Millisecond), t.path.Validate.TCP.Duration), "")
 	case !rate.Met():
-		return res.fails("slower than declared: possible causes are a small MTU, a lower negotiated speed, too few PCIe lanes, busy CPUs, or retransmits", "")
+		return res.fails("slower than declared: possible causes are a small MTU, a lower negotiated speed, too few PCIe lanes, "+
+			"busy CPUs, or retransmits", "")
 	}
 	return res
 }
 
 func (r *run) transfer(ctx context.Context, c fabric.TCPCheck, from, to side, p pair) (sent, got probe.TCPResult, err error) {
-	listen, err := probe.ListenTCP.Call(ctx, r.fleet, to.host, probe.TCPListenSpec{Netdev: to.link.Name, Address: p.b, Streams: c.Streams, Duration: c.Duration})
+	token := rand.Text()
+	listen, err := probe.ListenTCP.Call(ctx, r.fleet, to.host, probe.TCPListenSpec{Netdev: to.link.Name, Address: p.b,
+		Token: token, Streams: c.Streams, Duration: c.Duration})
 	if err != nil {
 		return sent, got, fmt.Errorf("host %s: %w", to.host, err)
 	}
-	sent, err = probe.SendTCP.Call(ctx, r.fleet, from.host, probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
-		Token: listen.Token, Streams: c.Streams, Duration: c.Duration})
+	sent, err = probe.SendTCP.Call(ctx, r.fleet, from.host,
+		probe.TCPSendSpec{Netdev: from.link.Name, Source: p.a, Target: netip.AddrPortFrom(p.b, listen.Port),
+			Token: token, Streams: c.Streams, Duration: c.Duration})
 	if err != nil {
 		return sent, got, fmt.Errorf("host %s: %w", from.host, err)
 	}

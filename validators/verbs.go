@@ -9,6 +9,8 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
@@ -38,12 +40,21 @@ type port struct {
 	side
 	device facts.RDMADevice
 	gid    facts.GID
-	mtu    int // bytes, of RDMA
+	base   *host.Link // the netdev of the device: the side's own, or the one below a VLAN
+	mtu    int        // bytes, of RDMA; it follows from the MTU of base
 }
 
 // setup describes the port in results.
-func (p port) setup() *RDMAPort {
-	return &RDMAPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
+func (p port) setup() *UsedPort {
+	return &UsedPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
+}
+
+// below names what has the MTU that RDMA follows: the NIC, or the netdev below a VLAN.
+func (p port) below() string {
+	if p.base.Name == p.link.Name {
+		return p.port()
+	}
+	return p.host + "." + p.base.Name
 }
 
 // verbs runs perftest on all paths; in a lab one path at a time, because its virtual machines share
@@ -94,22 +105,29 @@ func (t *trial) rdmaPorts(found []pair) (ends [2]port, why *Result) {
 // rdmaPort finds a side's device and the GID of its address. If there is none, the result is a failure if
 // RDMA is declared, otherwise a skip.
 func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
-	p := port{side: s, mtu: facts.ActiveMTU(s.link.MTU)}
+	p, snap := port{side: s}, t.snapshots[s.host]
 	fail := func(cause, cure string) (port, *Result) {
 		res := t.result(CheckVerbs, RDMADevice, s.host, "").unmeasured(cause, cure)
 		return p, &res
 	}
-	i := slices.IndexFunc(t.snapshots[s.host].RDMA, func(d facts.RDMADevice) bool { return d.Netdev == s.link.Name })
+	found := snap.RDMAOn(s.link.Name)
 	switch {
-	case i < 0 && !t.declaresRDMA(s):
-		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA, noDevice(s)+", and none declared; declare an rxe block for a Soft-RoCE device")
+	case len(found) == 0 && !t.declaresRDMA(s):
+		res := t.result(CheckVerbs, RDMADevice, s.host, "").skips(NoRDMA,
+			noDevice(s)+", and none declared; declare an rxe block for a Soft-RoCE device")
 		return p, &res
-	case i < 0:
+	case len(found) == 0:
 		return fail(noDevice(s), "declare an rxe block for Soft-RoCE; a card needs its driver")
 	}
-	p.device = t.snapshots[s.host].RDMA[i]
-	if p.device.State != "ACTIVE" {
-		return fail(fmt.Sprintf("the port of %s is %s (%s)", p.device.Name, p.device.State, p.device.PhysState), fmt.Sprintf("make sure that %s is up and has a carrier", s.link.Name))
+	i := slices.IndexFunc(found, func(d *facts.RDMADevice) bool { return d.State == "ACTIVE" })
+	p.device, p.base = *found[max(i, 0)], s.link
+	if l := snap.Link(p.device.Netdev); l != nil {
+		p.base = l
+	}
+	p.mtu = facts.ActiveMTU(p.base.MTU)
+	if i < 0 {
+		return fail(fmt.Sprintf("the port of %s is %s (%s)", p.device.Name, p.device.State, p.device.PhysState),
+			fmt.Sprintf("make sure that %s is up and has a carrier", p.base.Name))
 	}
 	if p.device.LinkLayer == "InfiniBand" {
 		return p, nil // index 0, which belongs to no address
@@ -119,12 +137,13 @@ func (t *trial) rdmaPort(s side, addr netip.Addr) (port, *Result) {
 		version = 2
 	}
 	for _, g := range p.device.GIDs {
-		if g.Addr.Unmap() == addr && g.Version == version {
+		if g.Addr.Unmap() == addr && g.Version == version && g.Of(s.link.Name) {
 			p.gid = g
 			return p, nil
 		}
 	}
-	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s", p.device.Name, version, addr), fmt.Sprintf("make sure that %s has the address, and that it was added after the device appeared", s.link.Name))
+	return fail(fmt.Sprintf("the GID table of %s has no RoCE v%d entry for %s of %s", p.device.Name, version, addr, s.link.Name),
+		fmt.Sprintf("make sure that %s has the address, and that it was added after the device appeared", s.link.Name))
 }
 
 func noDevice(s side) string { return "no RDMA device on " + s.link.Name }
@@ -144,7 +163,8 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 			res.Values = append(res.Values, Measurement{Name: MetricMTU, Value: float64(e.mtu), Unit: Bytes, Of: e.key().String()})
 		}
 		res.Wanted = "the same"
-		t.add(res.fails(fmt.Sprintf("the RDMA MTU depends on the MTU of %s (%d) and %s (%d)", ends[0].port(), ends[0].link.MTU, ends[1].port(), ends[1].link.MTU), "set the same MTU on both"))
+		t.add(res.fails(fmt.Sprintf("the RDMA MTU depends on the MTU of %s (%d) and %s (%d)",
+			ends[0].below(), ends[0].base.MTU, ends[1].below(), ends[1].base.MTU), "set the same MTU on both"))
 	}
 	t.sameRelease(ctx, ends)
 	tests := t.path.Validate.Verbs.Tests
@@ -185,15 +205,20 @@ func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 			res.FoundOn = append(res.FoundOn, FoundOn{got[i].String(), []string{e.host}})
 		}
 		res.Verdict, res.Wanted = Warn, "the same"
-		res.Cause, res.Cure = "the two releases may be incompatible, and their results may not be comparable", "install the same release of perftest on both"
+		res.Cause = "the two releases may be incompatible, and their results may not be comparable"
+		res.Cure = "install the same release of perftest on both"
 		t.add(res)
 	}
 }
 
-// spec returns the request to both ends, and how long the test may take.
-func (t *trial) spec(test perftest.Test, v6 bool) (perftest.Spec, time.Duration) {
-	c := t.path.Validate.Verbs
-	s := perftest.Spec{Test: test, Size: c.Size, ControlIPv6: v6}
+// spec returns the request to both ends, and how long the test may take. The packets are of the class that NCCL's
+// have on the sending host.
+func (t *trial) spec(test perftest.Test, from port, v6 bool) (perftest.Spec, time.Duration) {
+	c, lane := t.path.Validate.Verbs, nccl.LaneOf(t.fabric, t.hosts[from.host], t.snapshots[from.host])
+	s := perftest.Spec{Test: test, Size: c.Size, ServiceLevel: lane.ServiceLevel, ControlIPv6: v6}
+	if from.device.LinkLayer != "InfiniBand" { // NCCL sets it for Ethernet only
+		s.TrafficClass = lane.TrafficClass
+	}
 	if test.Bandwidth() {
 		s.Duration, s.QPs = max(c.Duration.Round(time.Second), 2*time.Second), bandwidthQPs
 		if t.options.Lab {
@@ -220,8 +245,9 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	if test == perftest.ReadBW {
 		client, server = to, from
 	}
-	spec, limit := t.spec(test, server.gid.Addr.IsValid() && !server.gid.Addr.Is4In6())
-	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup()}
+	spec, limit := t.spec(test, from, server.gid.Addr.IsValid() && !server.gid.Addr.Is4In6())
+	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup(),
+		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel}
 	before, err := t.devices(ctx, from, to)
 	var out [2]probe.VerbsOutcome
 	if err == nil {
@@ -233,17 +259,18 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	if failure, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun); failed {
 		return res.unmeasured(t.explain(failure, client, server))
 	}
-	m, err := measured(out[0])
+	m, err := parseMeasurement(out[0])
 	if err != nil {
 		return res.unmeasured("cannot parse perftest's report: "+err.Error(), "")
 	}
 	if m.count == 0 {
-		return res.unmeasured("timed out before any message arrived", "allow UDP port 4791 in both hosts' firewalls, and compare both ends' MTU with that of the switches between them")
+		return res.unmeasured("timed out before any message arrived",
+			"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls; compare both ends' MTU with that of the switches between them")
 	}
 	res.Setup.RDMAMTU = m.report.MTU
 	m.value.Threshold = t.verbsThreshold(test, from, to)
 	res.Values = []Measurement{m.value}
-	port, errors, err := t.carried(ctx, before, m, from, to)
+	port, errors, err := t.proveCarried(ctx, before, m, from, to)
 	res.Counters = slices.Concat(port.counters, errors)
 	switch wrong := wrongGID(m.report, client); {
 	case err != nil:
@@ -253,7 +280,8 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	case wrong != "":
 		return res.fails(wrong, "")
 	case !m.value.Met() && test.Bandwidth():
-		return res.fails("slower than declared: possible causes are too few PCIe lanes, a lower negotiated speed, an RDMA MTU below 4096, or congestion", "")
+		return res.fails("slower than declared: possible causes are too few PCIe lanes, a lower negotiated speed, "+
+			"an RDMA MTU below 4096, or congestion", "")
 	case !m.value.Met():
 		return res.fails("slower than declared: possible causes are a switch or a longer path, power saving, or a busy CPU", "")
 	case len(errors) > 0 && t.options.Lab:
@@ -264,9 +292,15 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	return res
 }
 
-// bothEnds runs the server and then the client; out[0] is the client's report.
-func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration, client, server port) (out [2]probe.VerbsOutcome, err error) {
-	for try := range 2 {
+// bothEnds runs the server and then the client; out[0] is the client's report. What may pass is tried again: a control
+// connection that fails at once, a port that another program took, and a clock that a busy machine disturbed.
+func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration,
+	client, server port) (out [2]probe.VerbsOutcome, err error) {
+	tries := 3
+	if t.options.Lab { // the clocks of emulated machines are disturbed more often
+		tries = 8
+	}
+	for try := range tries {
 		began := time.Now()
 		listen, err := probe.ServeVerbs.Call(ctx, t.fleet, server.host, probe.VerbsServeSpec{Test: spec, Limit: limit + 5*time.Second,
 			End: perftest.End{Device: server.device.Name, Port: server.device.Port, GIDIndex: server.gid.Index}})
@@ -275,7 +309,8 @@ func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Dur
 		}
 		spec.ControlPort = listen.Port
 		out[0], err = probe.RunVerbs.Call(ctx, t.fleet, client.host, probe.VerbsRunSpec{Test: spec, Limit: limit,
-			End: perftest.End{Device: client.device.Name, Port: client.device.Port, GIDIndex: client.gid.Index, Peer: controlAddress(server)}})
+			End: perftest.End{Device: client.device.Name, Port: client.device.Port, GIDIndex: client.gid.Index,
+				Peer: controlAddress(server)}})
 		if err != nil {
 			return out, fmt.Errorf("host %s: %w", client.host, err)
 		}
@@ -283,8 +318,8 @@ func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Dur
 			return out, fmt.Errorf("host %s: %w", server.host, err)
 		}
 		f, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun)
-		again := f.Cause == perftest.NoControl && time.Since(began) < 5*time.Second || f.Cause == perftest.PortBusy
-		if try > 0 || !failed || !again {
+		busy := f.Cause == perftest.NoControl && time.Since(began) < 5*time.Second || f.Cause == perftest.PortBusy
+		if !failed || f.Cause != perftest.ClockUnusable && (try > 0 || !busy) {
 			break
 		}
 	}
@@ -306,7 +341,8 @@ func controlAddress(server port) netip.Addr {
 // explain adds the hosts' names, and what else is known about this path, to a failure.
 func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure string) {
 	if f.Cause == perftest.NoControl { // both ends are ours, and the server was listening
-		return fmt.Sprintf("%s cannot connect to TCP port %d or the following ports of %s on this link: no ARP answer for %s (see the ping check), or a firewall on %s blocks the port",
+		return fmt.Sprintf("%s cannot connect to TCP port %d or the following ports of %s on this link: "+
+			"no ARP answer for %s (see the ping check), or a firewall on %s blocks the port",
 			client.host, probe.FirstControlPort, server.host, controlAddress(server), server.host), ""
 	}
 	cause, cure = f.Text(map[perftest.Side]string{perftest.Client: client.host, perftest.Server: server.host})
@@ -315,7 +351,7 @@ func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure st
 		cure += `; or declare it: ofed { stack = "inbox", packages = ["perftest"] }`
 	case perftest.SilentData, perftest.RetriesExceeded:
 		if client.mtu != server.mtu {
-			cause += fmt.Sprintf("; the MTUs of the two ends also differ (%d and %d)", client.link.MTU, server.link.MTU)
+			cause += fmt.Sprintf("; the MTUs of the two ends also differ (%d and %d)", client.base.MTU, server.base.MTU)
 		}
 	}
 	return cause, cure
@@ -325,7 +361,8 @@ func (t *trial) explain(f perftest.Failure, client, server port) (cause, cure st
 func wrongGID(r perftest.Output, client port) string {
 	for _, l := range r.Local {
 		if l.GID.IsValid() && client.gid.Addr.IsValid() && l.GID.Unmap() != client.gid.Addr.Unmap() {
-			return fmt.Sprintf("perftest used GID %s instead of %s: the GID table of %s changed during the test", l.GID.Unmap(), client.gid.Addr.Unmap(), client.device.Name)
+			return fmt.Sprintf("perftest used GID %s instead of %s: the GID table of %s changed during the test",
+				l.GID.Unmap(), client.gid.Addr.Unmap(), client.device.Name)
 		}
 	}
 	return ""

@@ -22,8 +22,8 @@ type measurement struct {
 	count  int64 // messages
 }
 
-// measured parses a client's report: the text, and JSON if the release writes it correctly.
-func measured(o probe.VerbsOutcome) (measurement, error) {
+// parseMeasurement parses a client's report: the text, and JSON if the release writes it correctly.
+func parseMeasurement(o probe.VerbsOutcome) (measurement, error) {
 	r, err := perftest.ParseText(o.Stdout)
 	if err != nil {
 		return measurement{}, err
@@ -151,9 +151,9 @@ var trouble = []string{
 	"local_link_integrity_errors", "excessive_buffer_overrun_errors", "link_error_recovery",
 }
 
-// carried reads the counters after a test, until both ports show it or lateCounters is over. errors are the
+// proveCarried reads the counters after a test, until both ports show it or lateCounters is over. errors are the
 // error counters that rose.
-func (t *trial) carried(ctx context.Context, before counted, m measurement, from, to port) (p proof, errors []Movement, err error) {
+func (t *trial) proveCarried(ctx context.Context, before counted, m measurement, from, to port) (p proof, errors []Movement, err error) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		after, err := t.devices(ctx, from, to)
 		if err != nil {
@@ -177,9 +177,11 @@ func proveCounters(before, after counted, m measurement, from, to port) proof {
 	nameOut, out, knowsOut := rise(before[from.key()], after[from.key()], packetsOut)
 	nameIn, in, knowsIn := rise(before[to.key()], after[to.key()], packetsIn)
 	if !knowsOut || !knowsIn {
-		return proof{denied: fmt.Sprintf("%s or %s has no packet counters, so it is unknown which port carried the test", from.key(), to.key())}
+		return proof{denied: fmt.Sprintf("%s or %s has no packet counters, so it is unknown which port carried the test",
+			from.key(), to.key())}
 	}
-	p := proof{counters: []Movement{{Port: from.key().String(), Counter: nameOut, Rise: out, AtLeast: least}, {Port: to.key().String(), Counter: nameIn, Rise: in, AtLeast: least}}}
+	p := proof{counters: []Movement{{Port: from.key().String(), Counter: nameOut, Rise: out, AtLeast: least},
+		{Port: to.key().String(), Counter: nameIn, Rise: in, AtLeast: least}}}
 	if out >= least && in >= least {
 		return p
 	}

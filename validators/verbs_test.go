@@ -11,6 +11,7 @@ import (
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/probe/perftest"
 )
@@ -27,6 +28,8 @@ type verbs struct {
 	deaf     string // whose counters of packets rest: "sender", "receiver"
 	releases map[string]perftest.Version
 	outcome  perftest.ProgramRun // of the client, where it is not a report
+	untimed  int                 // how many runs fail to measure the clock
+	asked    []probe.VerbsRunSpec
 }
 
 func newVerbs() *verbs {
@@ -61,6 +64,11 @@ func (v *verbs) run(_ context.Context, h string, s probe.VerbsRunSpec) (probe.Ve
 	if v.outcome.Exit != 0 || v.outcome.TimedOut || v.outcome.Missing {
 		return probe.VerbsOutcome{ProgramRun: v.outcome}, nil
 	}
+	if v.untimed > 0 {
+		v.untimed--
+		return probe.VerbsOutcome{ProgramRun: perftest.ProgramRun{Stderr: []byte("Correlation coefficient r^2: 0.83 < 0.9\n")}}, nil
+	}
+	v.asked = append(v.asked, s)
 	d := v.device(s.End.Device)
 	packets := uint64(v.count) * uint64(max(s.Test.Size/4096, 1))
 	if v.deaf != "sender" {
@@ -122,9 +130,11 @@ func TestVerbs(t *testing.T) {
 			f.Hosts[1].RXE = []*fabric.RXE{{Name: "rxe0", Host: "b", NIC: fabric.NICRef{Host: "b", NIC: "rail0"}}}
 			v.snaps["b"].RDMA = v.snaps["b"].RDMA[1:]
 		}, "no RDMA device on eth0", ""},
-		"nobody meant it":  {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].RDMA, v.snaps["a"].RDMA = nil, nil }, "", ""},
-		"port down":        {func(v *verbs, _ *fabric.Fabric) { v.snaps["a"].RDMA[1].State = "DOWN" }, "the port of rdma1 is DOWN", ""},
-		"perftest missing": {func(v *verbs, _ *fabric.Fabric) { v.outcome.Missing = true }, `perftest is not installed on a; install`, ""},
+		"nobody meant it":                    {func(v *verbs, _ *fabric.Fabric) { v.snaps["b"].RDMA, v.snaps["a"].RDMA = nil, nil }, "", ""},
+		"port down":                          {func(v *verbs, _ *fabric.Fabric) { v.snaps["a"].RDMA[1].State = "DOWN" }, "the port of rdma1 is DOWN", ""},
+		"perftest missing":                   {func(v *verbs, _ *fabric.Fabric) { v.outcome.Missing = true }, `perftest is not installed on a; install`, ""},
+		"a clock that is disturbed twice":    {func(v *verbs, _ *fabric.Fabric) { v.untimed = 2 }, "", ""},
+		"a clock that is disturbed for long": {func(v *verbs, _ *fabric.Fabric) { v.untimed = 3 }, "perftest on a cannot measure time", ""},
 		"silence after all": {func(v *verbs, _ *fabric.Fabric) {
 			v.outcome = perftest.ProgramRun{TimedOut: true, Stdout: []byte(" remote address: LID 0000 QPN 0x1 PSN 0x1\n")}
 		}, "allow UDP port 4791", ""},
@@ -132,7 +142,7 @@ func TestVerbs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, f := newVerbs(), rdmaFabric()
 			c.change(v, f)
-			results := settle(t, f, v, Options{Only: []Check{CheckVerbs}})
+			results := measure(t, f, v, Options{Only: []Check{CheckVerbs}})
 			got := failed(results)
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("%s", got)
@@ -150,5 +160,73 @@ func TestVerbs(t *testing.T) {
 				t.Errorf("%+v", results)
 			}
 		})
+	}
+}
+
+// TestVerbsOfAVLANUseTheDeviceBelow: the GID is the VLAN's, and the MTU that of the NIC below.
+func TestVerbsOfAVLANUseTheDeviceBelow(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(a, b *facts.Snapshot)
+		want   string // in the failures; "": none
+	}{
+		"VLANs on both ends": {func(*facts.Snapshot, *facts.Snapshot) {}, ""},
+		"the NIC below has another MTU": {func(_, b *facts.Snapshot) { b.Links[0].MTU = 1500 },
+			"the RDMA MTU depends on the MTU of a.eth0 (9000) and b.eth0 (1500)"},
+		"the address is that of the NIC below": {func(_, b *facts.Snapshot) { b.RDMA[0].GIDs[1].Netdev = "eth0" },
+			"the GID table of rdma0 has no RoCE v2 entry for 192.168.88.2 of eth0.7"},
+		"a bond of two cards, one down": {func(a, b *facts.Snapshot) {
+			for _, s := range []*facts.Snapshot{a, b} {
+				other := s.RDMA[0]
+				other.Name, other.State = "another", "DOWN"
+				s.RDMA = append([]facts.RDMADevice{other}, s.RDMA...)
+			}
+		}, ""},
+		"the port below is down": {func(_, b *facts.Snapshot) { b.RDMA[0].State = "DOWN" }, "make sure that eth0 is up and has a carrier"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, f := newVerbs(), rdmaFabric()
+			f.Links = f.Links[:1]
+			for h, snap := range v.snaps {
+				snap.Links = append(snap.Links, host.Link{Index: 9, Name: "eth0.7", Kind: "vlan", Parent: snap.Links[0].Index, MTU: 1500, Up: true, Carrier: true})
+				f.Host(h).NICs[0].Netdev = "eth0.7"
+				snap.RDMA[0].GIDs[1].Netdev = "eth0.7"
+			}
+			c.change(v.snaps["a"], v.snaps["b"])
+			got := failed(measure(t, f, v, Options{Only: []Check{CheckVerbs}}))
+			if c.want == "" && (got != "" || len(v.asked) == 0) || !strings.Contains(got, c.want) {
+				t.Errorf("%s, %d tests", got, len(v.asked))
+			}
+			for _, s := range v.asked {
+				if s.End.Device != "rdma0" || s.End.GIDIndex != 3 {
+					t.Errorf("%+v", s.End)
+				}
+			}
+		})
+	}
+}
+
+// TestVerbsAreMeasuredInNCCLsLane: with the traffic class and the service level of the sending host, and the result says so.
+func TestVerbsAreMeasuredInNCCLsLane(t *testing.T) {
+	v, f := newVerbs(), rdmaFabric()
+	f.Links = f.Links[:1]
+	f.NCCL.Env = map[string]string{"NCCL_IB_TC": "0x6a"}
+	f.Hosts[1].NCCL.Env = map[string]string{"NCCL_IB_TC": "160", "NCCL_IB_SL": "3"}
+	results := measure(t, f, v, Options{Only: []Check{CheckVerbs}})
+	want := map[string][2]int{"a": {106, 0}, "b": {160, 3}}
+	for _, r := range results {
+		if s := r.Setup; s == nil || s.TrafficClass == nil || *s.TrafficClass != want[r.Host][0] || *s.ServiceLevel != want[r.Host][1] {
+			t.Errorf("%s: %+v", r.Host, s)
+		}
+	}
+	seen := map[[2]int]int{}
+	for _, s := range v.asked {
+		seen[[2]int{s.Test.TrafficClass, s.Test.ServiceLevel}]++
+	}
+	if len(results) != 4 || seen[want["a"]] != 2 || seen[want["b"]] != 2 {
+		t.Errorf("%d results, %v", len(results), seen)
+	}
+	v.outcome = perftest.ProgramRun{Exit: 1, Stderr: []byte("ib_send_lat: unrecognized option '--tclass=106'\n")}
+	if got := failed(measure(t, f, v, Options{Only: []Check{CheckVerbs}})); !strings.Contains(got, "perftest on a is too old to set a traffic class") {
+		t.Error(got)
 	}
 }

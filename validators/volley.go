@@ -28,16 +28,16 @@ func (r *run) pings(ctx context.Context, trials []*trial) []Result {
 		r.options.progress(fmt.Sprintf("ping: %d pairs at once (%d of %d)", len(v), i+1, len(all)))
 		r.volley(ctx, v)
 	}
-	r.alone(ctx, leftOver(hails))
+	r.measureAlone(ctx, leftOver(hails))
 	for _, h := range hails {
 		h.out = append(h.out, h.results...)
 	}
 	return nil
 }
 
-// alone measures hails one by one: while nothing else is sent between the two hosts, or, if hosts could
+// measureAlone measures hails one by one: while nothing else is sent between the two hosts, or, if hosts could
 // answer for each other, while nothing else is sent at all.
-func (r *run) alone(ctx context.Context, hails []*hail) {
+func (r *run) measureAlone(ctx context.Context, hails []*hail) {
 	left, doubtful := map[*trial][]*hail{}, map[*trial]bool{}
 	var order []*trial
 	for _, h := range hails {
@@ -51,7 +51,7 @@ func (r *run) alone(ctx context.Context, hails []*hail) {
 		trials := slices.DeleteFunc(slices.Clone(order), func(t *trial) bool { return doubtful[t] != single })
 		r.inRounds(ctx, trials, CheckPing, single, func(t *trial, ctx context.Context) {
 			for _, h := range left[t] {
-				h.alone(ctx)
+				h.measureRest(ctx)
 			}
 		})
 	}
@@ -240,7 +240,8 @@ func shared(before, after ports, need map[fabric.NICRef]minimum, h *hail, n int)
 
 // short returns the ports whose counters show too few packets; with late, after the time that a driver may take
 // to update them.
-func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[fabric.NICRef]minimum, late bool) (after ports, short map[fabric.NICRef]bool) {
+func (r *run) short(ctx context.Context, hails []*hail, before ports, need map[fabric.NICRef]minimum, late bool,
+) (after ports, short map[fabric.NICRef]bool) {
 	for deadline := time.Now().Add(lateCounters); ; {
 		short = map[fabric.NICRef]bool{}
 		after, err := r.counters(ctx, hails)

@@ -242,7 +242,7 @@ func TestSwappedRailsWhoseHostsAnswerAreNotProven(t *testing.T) {
 	w.carries = func(from, netdev string) (string, string, string) {
 		return netdev, peer(from), map[string]string{"eth0": "eth1", "eth1": "eth0"}[netdev]
 	}
-	if got := failed(settle(t, two(), w, Options{Only: []Check{CheckPing}})); strings.Count(got, "not over this cable") != 4 {
+	if got := failed(measure(t, two(), w, Options{Only: []Check{CheckPing}})); strings.Count(got, "not over this cable") != 4 {
 		t.Fatal(got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // CaptureJSON prints a capture as JSON.
 func (p *Printer) CaptureJSON(c *apply.Capture) error {
-	return p.indented(struct {
+	return p.printIndented(struct {
 		Format int `json:"format"`
 		*apply.Capture
 	}{EventFormat, c})
@@ -21,10 +21,12 @@ func (p *Printer) Capture(c *apply.Capture) {
 	p.Results(c.Results, true)
 	p.Linef("%s  %s on %s of %s", p.bold("link "+c.Link), Count(c.Packets, "packet"), c.Netdev, c.Host)
 	if len(c.Rows) > 0 {
-		p.Linef("  %s", p.dim(fmt.Sprintf("%12s  %-15s    %-15s  %-26s %8s %8s %7s  %s", "µs", "from", "to", "opcode", "to QP", "PSN", "bytes", "")))
+		p.Linef("  %s",
+			p.dim(fmt.Sprintf("%12s  %-15s    %-15s  %-26s %8s %8s %7s  %s", "µs", "from", "to", "opcode", "to QP", "PSN", "bytes", "")))
 	}
 	for _, r := range c.Rows {
-		p.Linef("  %12.1f  %-15s → %-15s  %-26s %8d %8d %7d  %s", float64(r.After)/1e3, r.Source, r.Target, r.Opcode, r.TargetQP, r.PSN, r.Payload, r.Detail)
+		p.Linef("  %12.1f  %-15s → %-15s  %-26s %8d %8d %7d  %s",
+			float64(r.After)/1e3, r.Source, r.Target, r.Opcode, r.TargetQP, r.PSN, r.Payload, r.Detail)
 	}
 	if more := c.Packets - c.Others - len(c.Rows); more > 0 {
 		p.Linef("  %s", p.dim(fmt.Sprintf("… and %d more", more)))
@@ -58,7 +60,8 @@ func (p *Printer) flow(f roce.Flow) {
 	for _, t := range []struct {
 		n    uint64
 		what string
-	}{{f.Retransmitted, "retransmitted"}, {f.NAKs, "NAKs"}, {f.RNRs, "receiver not ready"}, {f.Marked, "congestion marked"}, {f.CNPs, "congestion notifications"}, {f.BadICRC, "with a wrong ICRC"}} {
+	}{{f.Retransmitted, "retransmitted"}, {f.NAKs, "NAKs"}, {f.RNRs, "receiver not ready"}, {f.Marked, "congestion marked"},
+		{f.CNPs, "congestion notifications"}, {f.BadICRC, "with a wrong ICRC"}} {
 		if t.n > 0 {
 			symbol = p.warn("!")
 			about = append(about, fmt.Sprintf("%d %s", t.n, t.what))

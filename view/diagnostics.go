@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // Diagnostics prints problems of fabric files with their positions and source lines.
@@ -31,7 +33,8 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 		return fmt.Errorf("print diagnostics: %w", err)
 	}
 	var shown string
-	if p.live && os.Getenv("NO_COLOR") == "" && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") { // all colours are the writer's
+	// all colours are the writer's
+	if p.live && os.Getenv("NO_COLOR") == "" && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") {
 		if shown, err = text(true); err != nil {
 			return fmt.Errorf("print diagnostics: %w", err)
 		}
@@ -112,7 +115,7 @@ func (p *Printer) DiagnosticsJSON(files map[string]*hcl.File, diags hcl.Diagnost
 		}
 		out.Diagnostics = append(out.Diagnostics, x)
 	}
-	return p.indented(out)
+	return p.printIndented(out)
 }
 
 // snippet returns the source lines of a range.
@@ -127,4 +130,17 @@ func snippet(f *hcl.File, r hcl.Range) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Valid says that a fabric's files have no errors, and counts what they declare.
+func (p *Printer) Valid(f *fabric.Fabric) {
+	if len(f.Hosts) == 0 {
+		p.Linef("! fabric %q has no errors, and no hosts.", f.Name)
+		return
+	}
+	parts := []string{Count(len(f.Hosts), "host"), Count(len(f.Links), "link")}
+	if len(f.Networks) > 0 {
+		parts = append(parts, Count(len(f.Networks), "network"))
+	}
+	p.Linef("✓ fabric %q is valid: %s.", f.Name, strings.Join(parts, ", "))
 }

@@ -8,14 +8,17 @@ import (
 	"github.com/fabricform/fabricform/nccl/explain"
 )
 
-// ExplainedJSON prints a report as JSON.
-func (p *Printer) ExplainedJSON(r explain.Explanation) error { return p.indented(r) }
+// ExplanationJSON prints a report as JSON.
+func (p *Printer) ExplanationJSON(r explain.Explanation) error { return p.printIndented(r) }
 
-// Explained prints the problems of a file, line by line, and a summary.
-func (p *Printer) Explained(name string, r explain.Explanation) {
+// Explanation prints what was read from a file, its problems, errors first, and a summary.
+func (p *Printer) Explanation(name string, r explain.Explanation) {
 	about := string(r.Kind)
 	if r.Version != "" {
 		about += " of NCCL " + r.Version
+	}
+	if read := r.Read.String(); read != "" {
+		about += ": " + read
 	}
 	p.Linef("%s  %s", p.bold(name), p.dim(about))
 	var counts [3]int
@@ -38,9 +41,26 @@ func (p *Printer) Explained(name string, r explain.Explanation) {
 	if r.More > 0 {
 		p.Linef("  … and %d more", r.More)
 	}
-	if len(r.Findings) == 0 {
-		p.Linef("%s no problems found", p.good("✓"))
-		return
+	if c := r.Read.Computed; c.Count > 0 {
+		p.Linef("  %s %s computed when it runs, and not checked: %s", p.warn("!"), Count(c.Count, "setting"), c)
 	}
-	p.Linef("%s, %s, %s", Count(counts[env.Error], "error"), Count(counts[env.Warning], "warning"), Count(counts[env.Note], "note"))
+	if u := r.Read.Unknown; u.Count > 0 {
+		p.Linef("  %s %d of %s not understood: %s", p.warn("!"), u.Count, Count(r.Read.Lines, "line"), u)
+	}
+	switch {
+	case r.Nothing != "":
+		p.Linef("%s nothing of NCCL was read: %s", p.bad("✗"), r.Nothing)
+	case r.Sound() && r.Reached == explain.Initializing:
+		p.Linef("no problems found in %s. The log does not show that NCCL finished its initialization: if the job hangs, compare the "+
+			"logs of all ranks", r.Read.Judged())
+	case r.Sound() && r.Reached == explain.Initialized:
+		p.Linef("no problems found in %s. The log does not show that a collective finished: if the job hangs, run py-spy dump on each "+
+			"rank, or run ncclras", r.Read.Judged())
+	case r.Sound():
+		p.Linef("%s no problems found in %s", p.good("✓"), r.Read.Judged())
+	case len(r.Findings) == 0:
+		p.Linef("no problems found in the lines that were understood")
+	default:
+		p.Linef("%s, %s, %s", Count(counts[env.Error], "error"), Count(counts[env.Warning], "warning"), Count(counts[env.Note], "note"))
+	}
 }

@@ -150,7 +150,8 @@ type rectangle struct{ x, y, w float64 }
 func (g Graph) svg() string {
 	at, width, height := g.place()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n<title>%s</title>\n", width, height, html.EscapeString(neutral(g.Title)))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+
+		"\n<title>%s</title>\n", width, height, html.EscapeString(neutral(g.Title)))
 	between := map[string]int{}
 	for _, l := range g.Lines {
 		p, q := at[l.From], at[l.To]
@@ -162,18 +163,24 @@ func (g Graph) svg() string {
 			n := between[strings.Join(pair, "\x00")]
 			between[strings.Join(pair, "\x00")]++
 			bow := p.y - bowGap*float64(n+1)
-			fmt.Fprintf(&b, `<path d="M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f" fill="none" stroke="#555"/><text x="%.1f" y="%.1f" text-anchor="middle" fill="#555">%s</text>`+"\n",
-				px, p.y, px, bow, qx, bow, qx, p.y, (px+qx)/2, p.y-0.75*bowGap*float64(n+1)-4, label) // a cubic curve reaches three quarters of its handles
+			fmt.Fprintf(&b,
+				`<path d="M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f" fill="none" stroke="#555"/>`+
+					`<text x="%.1f" y="%.1f" text-anchor="middle" fill="#555">%s</text>`+"\n",
+				// a cubic curve reaches three quarters of its handles
+				px, p.y, px, bow, qx, bow, qx, p.y, (px+qx)/2, p.y-0.75*bowGap*float64(n+1)-4, label)
 			continue
 		}
 		if p.y > q.y {
 			p, q, px, qx = q, p, qx, px
 		}
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#999"><title>%s</title></line>`+"\n", px, p.y+boxHeight, qx, q.y, label)
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#999"><title>%s</title></line>`+"\n",
+			px, p.y+boxHeight, qx, q.y, label)
 	}
 	for _, x := range g.Boxes {
 		r := at[x.ID]
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#eef4ff" stroke="#346"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+		fmt.Fprintf(&b,
+			`<rect x="%.1f" y="%.1f" width="%.1f" height="%d" rx="6" fill="#eef4ff" stroke="#346"/>`+
+				`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
 			r.x, r.y, r.w, boxHeight, r.x+r.w/2, r.y+boxHeight/2+4, html.EscapeString(neutral(x.Label)))
 	}
 	b.WriteString("</svg>\n")

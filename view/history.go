@@ -3,31 +3,19 @@ package view
 import (
 	"time"
 
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Applied is one apply, destroy, rollback or revert on all its hosts.
-type Applied struct {
-	resource.Entry
-	Hosts  []string
-	Total  int // changes on all hosts
-	Others []Others
-}
-
-// Others is what a revert did with the changes of others on a host.
-type Others struct {
-	Host              string
-	Kept, Overwritten []resource.Change
-}
-
-// lines has a line for each change.
-func (o Others) lines() (out []string) {
-	for _, c := range o.Kept {
-		out = append(out, o.Host+": kept: "+byOthers(c))
+// ofOthers has a line for each change of others that a revert met on the host.
+func ofOthers(host string, kept, overwritten []resource.Change) (out []string) {
+	for _, c := range kept {
+		out = append(out, host+": kept: "+byOthers(c))
 	}
-	for _, c := range o.Overwritten {
-		out = append(out, o.Host+": overwritten, though the apply had not set it: "+fromTo(c))
+	for _, c := range overwritten {
+		out = append(out, host+": overwritten, though the apply had not set it: "+fromTo(c))
 	}
 	return out
 }
@@ -42,10 +30,28 @@ func fromTo(c resource.Change) string {
 	return c.Attribute + " " + c.From + " → " + c.To
 }
 
-// History prints the applies, the oldest first. among limits what it says to the hosts that were read.
-func (p *Printer) History(list []Applied, among string) {
+// Among limits a sentence about all hosts to those that answered.
+func Among(unreachable map[string]string) string {
+	if len(unreachable) == 0 {
+		return ""
+	}
+	return " on the hosts that answered"
+}
+
+// Pending prints open transactions, and what could not be restored by those whose rollback failed.
+func (p *Printer) Pending(open []apply.HostTransaction, by fabric.Invocation) {
+	for _, t := range open {
+		p.Linef("%s  %s", t.Host, apply.Describe(t.TxInfo, by))
+		for _, l := range t.Unrestored {
+			p.Linef("    %s", l)
+		}
+	}
+}
+
+// History prints the applies, the oldest first.
+func (p *Printer) History(list []apply.Applied, unreachable map[string]string) {
 	if len(list) == 0 {
-		p.Linef("Nothing has been applied%s.", among)
+		p.Linef("Nothing has been applied%s.", Among(unreachable))
 		return
 	}
 	for _, a := range list {
@@ -53,9 +59,10 @@ func (p *Printer) History(list []Applied, among string) {
 		if a.Failed != "" {
 			symbol = p.bad("✗")
 		}
-		p.Linef("%s %s  %-8s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, Count(a.Total, "change"), planner.Names(a.Hosts), p.dim(about(a.Entry)))
+		p.Linef("%s %s  %-8s %s on %s  %s", symbol, a.Time.Local().Format(time.DateTime), a.Command, Count(a.Total, "change"),
+			planner.Names(a.Hosts), p.dim(about(a.HistoryEntry)))
 		for _, o := range a.Others {
-			for _, l := range o.lines() {
+			for _, l := range ofOthers(o.Host, o.Kept, o.Overwritten) {
 				p.Linef("    %s", l)
 			}
 		}
@@ -66,7 +73,7 @@ func (p *Printer) History(list []Applied, among string) {
 }
 
 // about says who did it, and why or from which files.
-func about(e resource.Entry) string {
+func about(e resource.HistoryEntry) string {
 	text := "by " + e.Who
 	for _, more := range []string{e.Why, e.Source} {
 		if more != "" {

@@ -51,6 +51,19 @@ func TestWhatIsLeftOutIsNamed(t *testing.T) {
 		t.Errorf("%q is missing in\n%s", want, text.String())
 	}
 	text.Reset()
+	lab := validators.Result{Check: validators.CheckNCCL, Item: validators.NCCLPort, Verdict: validators.Skip, Skipped: validators.InLab, Cause: "the lab has no RDMA devices"}
+	results := []validators.Result{{Check: validators.CheckPing, Verdict: validators.Pass}, lab, lab}
+	New(&text).Results(results, false)
+	if want := "! Not proven in this lab: nccl over RDMA: the lab has no RDMA devices\n"; strings.Count(text.String(), want) != 1 {
+		t.Errorf("%q does not stand there once:\n%s", want, text.String())
+	}
+	if md := resultsMarkdown([]validators.Result{{Check: validators.CheckNCCL, Host: "a", Subject: validators.Subject{Kind: validators.SubjectHost, Name: "a"}, Verdict: validators.Pass}}); !strings.Contains(md, "| host a |") {
+		t.Errorf("a host's name does not stand there once:\n%s", md)
+	}
+	if md := resultsMarkdown(results); !strings.HasPrefix(md, "### ⚠️ checks") || !strings.Contains(md, "the lab has no RDMA devices") {
+		t.Errorf("a plain tick:\n%s", md)
+	}
+	text.Reset()
 	New(&text).Results([]validators.Result{{Check: validators.CheckLink, Verdict: validators.Pass}, {Check: validators.CheckPing, Verdict: validators.Skip, Skipped: validators.NotApplied}}, false)
 	if !strings.Contains(text.String(), "Partly verified") {
 		t.Errorf("what was left out counts as verified:\n%s", text.String())

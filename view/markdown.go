@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/validators"
@@ -27,16 +28,18 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	case s.Changes == 0 && len(s.Unreachable)+len(s.Stale) > 0:
 		fmt.Fprintf(&b, "### ⚠️ fabricform: no changes of %s%s\n\n", code(p.Fabric), except(p))
 	case s.Changes == 0:
-		fmt.Fprintf(&b, "### ✅ fabricform: no changes, %s is as declared\n\n", code(p.Fabric))
+		fmt.Fprintf(&b, "### ✅ fabricform: no changes, %s\n\n", asDeclared(p, code(p.Fabric)))
 	default:
-		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of %s; worst disruption: %s\n\n", Count(s.Changes, "change"), Count(s.Hosts, "host"), code(p.Fabric), s.Worst)
+		fmt.Fprintf(&b, "### 📋 fabricform: %s on %s of %s; worst disruption: %s\n\n",
+			Count(s.Changes, "change"), Count(s.Hosts, "host"), code(p.Fabric), s.Worst)
 	}
 	for _, h := range p.Hosts {
 		for _, q := range h.Problems {
 			fmt.Fprintf(&b, "- ❌ %s %s\n", code(q.Addr.String()), escape(q.Message))
 		}
 		if len(h.Stale) > 0 {
-			fmt.Fprintf(&b, "- ❌ %s changed since the plan was saved, and was skipped: %s\n", code(h.Name), escape(strings.Join(h.Stale, "; ")))
+			fmt.Fprintf(&b, "- ❌ %s changed since the plan was saved, and was skipped: %s\n",
+				code(h.Name), escape(strings.Join(h.Stale, "; ")))
 		}
 		if h.Unreachable != "" {
 			fmt.Fprintf(&b, "- ⚠️ %s is unreachable and was %s: %s\n", code(h.Name), skipped(p), escape(h.Unreachable))
@@ -46,7 +49,8 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 		fmt.Fprintf(&b, "- ⚠️ %s\n", escape(l))
 	}
 	for _, m := range p.Vanished {
-		fmt.Fprintf(&b, "- ⚠️ %s (%s) was removed from the files, but its changes remain; to undo them, run %s\n", code(m.Name), escape(m.Address), code(p.Invocation.Command("destroy", "-host", m.Name)))
+		fmt.Fprintf(&b, "- ⚠️ %s (%s) was removed from the files, but its changes remain; to undo them, run %s\n",
+			code(m.Name), escape(m.Address), code(p.Invocation.Command("destroy", "-host", m.Name)))
 	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "- %s\n", escape(n))
@@ -55,7 +59,8 @@ func PlanMarkdown(p *planner.Plan, notes []string) string {
 	for i, g := range groups {
 		part := groupMarkdown(g)
 		if b.Len()+len(part) > markdownLimit {
-			fmt.Fprintf(&b, "\n%s more did not fit; run %s to see them.\n", Count(len(groups)-i, "group"), code(p.Invocation.Command("plan")))
+			fmt.Fprintf(&b, "\n%s more did not fit; run %s to see them.\n",
+				Count(len(groups)-i, "group"), code(p.Invocation.Command("plan")))
 			break
 		}
 		b.WriteString(part)
@@ -118,10 +123,11 @@ func resultsMarkdown(results []validators.Result) string {
 	switch {
 	case n.Fail > 0:
 		sign = "❌"
-	case n.Warn > 0 || n.Pass == 0 || slices.ContainsFunc(results, unread):
+	case n.Warn > 0 || n.Pass == 0 || len(unprovable(results)) > 0 || slices.ContainsFunc(results, unread):
 		sign = "⚠️"
 	}
-	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, %d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
+	fmt.Fprintf(&b, "### %s checks: %d passed, %d failed, %d warned, "+
+		"%d skipped\n\n| | check | where | what | measured | wanted | cause |\n|---|---|---|---|---|---|---|\n",
 		sign, n.Pass, n.Fail, n.Warn, n.Skip)
 	for _, verdict := range []validators.Verdict{validators.Fail, validators.Warn, validators.Pass} {
 		for _, r := range results {
@@ -133,7 +139,8 @@ func resultsMarkdown(results []validators.Result) string {
 				return b.String()
 			}
 			symbol := map[validators.Verdict]string{validators.Pass: "✅", validators.Fail: "❌", validators.Warn: "⚠️"}[r.Verdict]
-			fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s |\n", symbol, escape(string(r.Check)), escape(heading(r)), escape(where(r)), escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", symbol, escape(string(r.Check)), escape(subjectAndHosts(r)),
+				escape(What(r)), escape(Measured(r)), escape(Expected(r)), escape(Why(r)))
 		}
 	}
 	b.WriteString("\n")
@@ -151,18 +158,19 @@ func resultsMarkdown(results []validators.Result) string {
 func unread(r validators.Result) bool { return r.Skipped == validators.HostUnreachable }
 
 // markup are the characters that Markdown and HTML interpret.
-var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "|", `\|`, "`", "\\`", "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "~", `\~`, "#", `\#`, "!", `\!`, "$", `\$`)
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `\`, `\\`, "|", `\|`, "`", "\\`", "[", `\[`, "]", `\]`, "*", `\*`,
+	"_", `\_`, "~", `\~`, "#", `\#`, "!", `\!`, "$", `\$`)
 
 // references is what code hosts turn into links and mentions. A zero-width space prevents that.
 var references = strings.NewReplacer("://", ":\u200b//", "www.", "www\u200b.", "@", "@\u200b")
 
 // emoji matches the name of an emoji, such as that of a green tick. Names of hexadecimal digits alone are left out: they
 // are parts of addresses.
-var emoji = regexp.MustCompile(`:([a-z0-9_+-]*[g-z_+-][a-z0-9_+-]*:)`)
+var emoji = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`:([a-z0-9_+-]*[g-z_+-][a-z0-9_+-]*:)`) })
 
 // inert returns a text without characters that do not print, in which code hosts find no link, mention or emoji.
 func inert(s string) string {
-	return references.Replace(emoji.ReplaceAllString(neutral(s), ":\u200b$1"))
+	return references.Replace(emoji().ReplaceAllString(neutral(s), ":\u200b$1"))
 }
 
 // escape returns a text that Markdown shows as it is.

@@ -18,7 +18,7 @@ const foldFrom = 12
 // rowFrom is how many failing paths of one host in a network make a row.
 const rowFrom = 3
 
-func (p *Printer) folded(groups [][]validators.Result) {
+func (p *Printer) printFolded(groups [][]validators.Result) {
 	rest, bad := map[string]*fold{}, map[string][]path{}
 	var order, matrices []string
 	for _, culprits := range []bool{true, false} {
@@ -36,7 +36,7 @@ func (p *Printer) folded(groups [][]validators.Result) {
 				}
 				bad[network] = append(bad[network], pathOf(g))
 			case failed:
-				p.checked(g)
+				p.printChecked(g)
 			default:
 				name := part(g[0])
 				if rest[name] == nil {
@@ -126,7 +126,7 @@ func (p *Printer) matrix(network string, bad []path) {
 		}
 		if bad = others; len(row) < rowFrom {
 			for _, b := range row {
-				p.checked(b.results)
+				p.printChecked(b.results)
 			}
 			continue
 		}
@@ -144,7 +144,8 @@ func (p *Printer) row(network, host string, paths []path) {
 			}
 		}
 	}
-	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first:", network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
+	p.Linef("%s", p.bold(fmt.Sprintf("network %s: %s with %s, %d paths; the first:",
+		network, host, planner.Names(slices.Collect(maps.Keys(peers))), len(paths))))
 	for _, r := range paths[0].results {
 		if r.Verdict == validators.Fail || r.Verdict == validators.Warn {
 			p.result(r)

@@ -37,7 +37,7 @@ func (p *Printer) Outputs(all []fabric.Output, name string, form OutputForm) err
 	}
 	switch form {
 	case OutputJSON:
-		return p.indented(whole)
+		return p.printIndented(whole)
 	case OutputRaw:
 		return errors.New("-raw prints one output: name it")
 	}
@@ -64,10 +64,10 @@ func (p *Printer) output(o fabric.Output, form OutputForm) error {
 		}
 		return p.Raw([]byte(s + "\n")) // for a shell or a file, exactly
 	}
-	return p.indented(json.RawMessage(o.JSON))
+	return p.printIndented(json.RawMessage(o.JSON))
 }
 
-func (p *Printer) indented(v any) error {
+func (p *Printer) printIndented(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")

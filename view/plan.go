@@ -13,7 +13,7 @@ import (
 
 // Plan prints the planned changes of each group of hosts, and a summary.
 func (p *Printer) Plan(plan *planner.Plan, notes []string) {
-	var settled []string
+	var converged []string
 	resources := 0
 	for _, h := range plan.Hosts {
 		switch {
@@ -27,14 +27,14 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		case len(h.Problems) > 0:
 			p.problems(h)
 		case len(h.Shown())+len(h.LeftOut) == 0:
-			settled = append(settled, h.Name)
+			converged = append(converged, h.Name)
 			resources += h.Unchanged
 		}
 	}
-	if len(settled) > 0 && plan.RollsBack != "" {
-		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as before the apply"))
-	} else if len(settled) > 0 {
-		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(settled)), p.dim("as declared ("+Count(resources, "resource")+")"))
+	if len(converged) > 0 && plan.RollsBack != "" {
+		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(converged)), p.dim("as before the apply"))
+	} else if len(converged) > 0 {
+		p.Linef("%s %s %s", p.good("✓"), p.bold(planner.Names(converged)), p.dim("as declared ("+Count(resources, "resource")+")"))
 	}
 	for _, g := range plan.Groups() {
 		p.group(g, plan.Destroy)
@@ -43,12 +43,13 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 		p.Linef("%s %s", p.warn("!"), l)
 	}
 	for _, m := range plan.Vanished {
-		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run %s.", p.warn("!"), p.bold(m.Name), m.Address, plan.Invocation.Hint("destroy", "-host", m.Name))
+		p.Linef("%s host %s (%s) was removed from the files, but its changes remain. To undo them, run %s.",
+			p.warn("!"), p.bold(m.Name), m.Address, plan.Invocation.Hint("destroy", "-host", m.Name))
 	}
 	for _, h := range plan.Hosts {
 		if e := h.Reverted; e != nil {
 			p.Linef("%s host %s reverted at %s: %s", p.warn("!"), p.bold(h.Name), e.Time.Local().Format(time.DateTime), e.Why)
-			for _, l := range (Others{h.Name, e.Kept, e.Overwritten}).lines() {
+			for _, l := range ofOthers(h.Name, e.Kept, e.Overwritten) {
 				p.Linef("    %s", l)
 			}
 		}
@@ -66,7 +67,7 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	case changes == 0 && plan.RollsBack != "":
 		p.Linef("%s nothing of this transaction is left to revert on the hosts that answered.", p.good("✓ No changes:"))
 	case changes == 0 && len(unreachable)+len(stale) == 0:
-		p.Linef("%s fabric %q is as declared.", p.good("✓ No changes:"), plan.Fabric)
+		p.Linef("%s %s.", p.good("✓ No changes:"), asDeclared(plan, fmt.Sprintf("%q", plan.Fabric)))
 	case changes == 0:
 		p.Linef("%s%s.", p.warn("No changes"), except(plan))
 	default:
@@ -83,6 +84,18 @@ func (p *Printer) Plan(plan *planner.Plan, notes []string) {
 	}
 }
 
+// asDeclared says what a plan without changes covers.
+func asDeclared(plan *planner.Plan, name string) string {
+	if len(plan.NotChosen) == 0 {
+		return "fabric " + name + " is as declared"
+	}
+	hosts := make([]string, 0, len(plan.Hosts))
+	for _, h := range plan.Hosts {
+		hosts = append(hosts, h.Name)
+	}
+	return fmt.Sprintf("%s of fabric %s as declared; %s not chosen", planner.Names(hosts), name, Count(len(plan.NotChosen), "host"))
+}
+
 // except says which hosts a statement about the fabric does not cover.
 func except(plan *planner.Plan) string {
 	var parts []string
@@ -95,6 +108,9 @@ func except(plan *planner.Plan) string {
 	}
 	if stale > 0 {
 		parts = append(parts, Count(stale, "host")+" skipped, changed since the plan was saved")
+	}
+	if n := len(plan.NotChosen); n > 0 {
+		parts = append(parts, Count(n, "host")+" not chosen")
 	}
 	parts = append(parts, countLeftOut(plan)...)
 	if away+stale == len(plan.Hosts) {
@@ -251,7 +267,8 @@ func management(h planner.HostPlan) string {
 
 func (p *Printer) action(a planner.GroupAction, destroy bool) {
 	if a.Op == planner.Reconnect {
-		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name, p.dim("must accept a new connection before the following changes; otherwise the host reverts"))
+		p.Linef("  %s %s.%s  %s", p.warn("⇄"), a.Kind, a.Name,
+			p.dim("must accept a new connection before the following changes; otherwise the host reverts"))
 		return
 	}
 	if a.Op == planner.Keep {
@@ -320,6 +337,29 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Question asks whether the plan may be applied.
+func Question(p *planner.Plan) string {
+	switch {
+	case p.RollsBack == "":
+		return "Apply these changes? Type \"yes\" to apply: "
+	case p.Changes() == 0:
+		return "Mark the transaction as rolled back? Type \"yes\" to do so: "
+	}
+	return "Roll back? Type \"yes\" to make these changes: "
+}
+
+// List joins names with commas.
+func List[T ~string](names []T) string {
+	var b strings.Builder
+	for i, n := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(n))
+	}
+	return b.String()
 }
 
 // Unreachable prints why hosts are unreachable, one line for each, in the order of names.

@@ -50,7 +50,8 @@ func notTried(hosts []apply.HostOutcome) (out []untried) {
 	for _, h := range hosts {
 		var names []string
 		for _, o := range h.Outcomes {
-			if pending := h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist; !o.Done && o.Err == nil && o.Failed == "" && !pending {
+			if pending := h.Fate == apply.Waiting && o.Action.Stage == resource.StagePersist; !o.Done && o.Err == nil &&
+				o.Failed == "" && !pending {
 				names = append(names, o.Action.Resource.Addr.Kind+"."+o.Action.Resource.Addr.Name)
 			}
 		}
@@ -84,7 +85,7 @@ func (p *Printer) Fates(hosts []apply.HostOutcome) {
 		if h.Fate != apply.Committed && h.Why != "" {
 			e.text += ": " + h.Why
 		}
-		below := slices.Concat(h.Left, Others{h.Host, h.Kept, h.Overwritten}.lines())
+		below := slices.Concat(h.Unrestored, ofOthers(h.Host, h.Kept, h.Overwritten))
 		e.left = strings.Join(below, "\n")
 		if left[e] = below; by[e] == nil {
 			order = append(order, e)
@@ -112,10 +113,10 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	groups := group(results)
 	n := tally(results)
 	if len(groups) > foldFrom {
-		p.folded(groups)
+		p.printFolded(groups)
 	} else {
 		for _, g := range groups {
-			p.checked(g)
+			p.printChecked(g)
 		}
 	}
 	p.Linef("")
@@ -127,6 +128,8 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 		p.Linef("%s %s; unreachable hosts were not verified", p.warn(partly(results)), sum)
 	case slices.ContainsFunc(results, func(r validators.Result) bool { return r.Skipped == validators.NotApplied }):
 		p.Linef("%s %s; what was left out was not verified", p.warn(partly(results)), sum)
+	case slices.ContainsFunc(results, unmade):
+		p.Linef("%s %s; a check that the files declare was not made", p.warn(partly(results)), sum)
 	case n.Pass == 0:
 		p.Linef("%s %s", p.warn("Nothing was verified:"), sum)
 	case n.Warn > 0:
@@ -134,6 +137,33 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	default:
 		p.Linef("%s %s", p.good("✓ "+verified(results, part)+":"), sum)
 	}
+	for _, what := range unprovable(results) {
+		p.Linef("%s %s", p.warn("! Not proven in this lab:"), what)
+	}
+	for _, r := range results {
+		if unmade(r) {
+			p.Linef("%s %s on %s: %s", p.warn("! Not proven:"), r.Check, planner.Names(r.Hosts), r.Cause)
+		}
+	}
+}
+
+// unmade reports whether the result is of a job that the files declare and that no host has started.
+func unmade(r validators.Result) bool {
+	return r.Check == validators.CheckNCCL && r.Item == validators.Job && r.Skipped == validators.NoLogins
+}
+
+// unprovable names what no lab of this kind can prove, each with its cause.
+func unprovable(results []validators.Result) (out []string) {
+	for _, r := range results {
+		about := string(r.Check)
+		if r.Item == validators.NCCLPort {
+			about += " over RDMA"
+		}
+		if what := about + ": " + r.Cause; r.Skipped == validators.InLab && !slices.Contains(out, what) {
+			out = append(out, what)
+		}
+	}
+	return out
 }
 
 // partly names the checks that passed, where others could not be made.
@@ -222,11 +252,20 @@ func heading(r validators.Result) string {
 	}
 }
 
-func (p *Printer) checked(g []validators.Result) {
+func (p *Printer) printChecked(g []validators.Result) {
 	p.Linef("%s", p.bold(heading(g[0])))
 	for _, r := range g {
 		p.result(r)
 	}
+}
+
+// subjectAndHosts names the subject and the hosts, each host once.
+func subjectAndHosts(r validators.Result) string {
+	subject, hosts := heading(r), where(r)
+	if r.Subject.Kind == validators.SubjectHost && r.Subject.Name == hosts {
+		return subject
+	}
+	return subject + " " + hosts
 }
 
 // where names the hosts on which a result was measured.
@@ -234,6 +273,10 @@ func where(r validators.Result) string {
 	switch {
 	case r.Subject.Kind == validators.SubjectHosts:
 		return planner.Names(r.Hosts)
+	case r.Peer != "" && r.Host == "": // the same result from several hosts
+		return planner.Names(r.Hosts) + " → " + r.Peer
+	case r.Item == validators.LoginFailed && r.Peer == "":
+		return r.Host + " → " + planner.Names(r.Hosts)
 	case r.Peer != "":
 		return r.Host + " → " + r.Peer
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,27 @@ type ReportFile struct {
 // Bytes formats the report: as Markdown if the file's name ends in .md, otherwise as JSON.
 func (r *ReportFile) Bytes(file string) ([]byte, error) {
 	if !strings.HasSuffix(file, ".md") {
-		raw, err := json.MarshalIndent(r, "", " ")
+		shown := *r
+		if r.Plan != nil {
+			p := *r.Plan
+			p.Hosts = slices.Clone(p.Hosts)
+			for i, h := range p.Hosts {
+				p.Hosts[i] = h.Unsalted()
+			}
+			shown.Plan = &p
+		}
+		raw, err := json.MarshalIndent(shown, "", " ")
 		if err != nil {
 			return nil, fmt.Errorf("write report: %w", err)
 		}
 		return append(neutralJSON(fabric.Mask(raw)), '\n'), nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# fabricform %s of %s\n\n| | |\n|---|---|\n| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",
-		escape(r.Command), escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond), escape(r.Who), escape(r.Source), escape(r.Build), r.Exit)
+	fmt.Fprintf(&b,
+		"# fabricform %s of %s\n\n| | |\n|---|---|\n"+
+			"| started | %s |\n| took | %s |\n| by | %s |\n| files | %s |\n| build | %s |\n| exit code | %d |\n\n",
+		escape(r.Command), escape(r.Fabric), r.Started.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(time.Millisecond),
+		escape(r.Who), escape(r.Source), escape(r.Build), r.Exit)
 	if r.Plan != nil {
 		b.WriteString(PlanMarkdown(r.Plan, nil) + "\n")
 	}

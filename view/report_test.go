@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/validators"
@@ -115,6 +116,23 @@ func TestAPlanPromisesNothingOfHostsThatItDoesNotCover(t *testing.T) {
 		}
 		if strings.Contains(b.String(), "✓ b") || strings.Contains(b.String(), "✓ c") || strings.Contains(b.String(), "✓ a, c") {
 			t.Errorf("a host that was skipped is as declared:\n%s", b.String())
+		}
+	}
+}
+
+// TestAPlanOfSomeHostsSaysNothingOfTheOthers: in text, Markdown and JSON.
+func TestAPlanOfSomeHostsSaysNothingOfTheOthers(t *testing.T) {
+	plan := planner.Make("pair", nil, []planner.HostInput{{Name: "a", Excluded: true}, {Name: "b", Snapshot: &facts.Snapshot{}}})
+	var text, events bytes.Buffer
+	New(&text).Plan(plan, nil)
+	New(&events).JSON().Plan(plan, nil)
+	for _, c := range []struct{ in, want string }{
+		{text.String(), `✓ No changes: b of fabric "pair" as declared; 1 host not chosen.`},
+		{PlanMarkdown(plan, nil), "no changes, b of fabric `pair` as declared; 1 host not chosen"},
+		{events.String(), `"not_chosen":["a"]`},
+	} {
+		if !strings.Contains(c.in, c.want) {
+			t.Errorf("%q is missing in\n%s", c.want, c.in)
 		}
 	}
 }

@@ -66,12 +66,14 @@ type PlanSummary struct {
 	Stale       []string          `json:"stale,omitempty"` // hosts that changed since the plan was saved
 	LeftOut     []planner.LeftOut `json:"left_out,omitempty"`
 	Vanished    []string          `json:"vanished,omitempty"`
+	NotChosen   []string          `json:"not_chosen,omitempty"`
 	Worst       string            `json:"worst_disruption,omitempty"`
 }
 
 // summarise counts a plan.
 func summarise(p *planner.Plan) PlanSummary {
-	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable(), Stale: p.Stale(), LeftOut: p.LeftOut}
+	s := PlanSummary{Changes: p.Changes(), Problems: len(p.Problems()), Unreachable: p.Unreachable(), Stale: p.Stale(),
+		LeftOut: p.LeftOut, NotChosen: p.NotChosen}
 	for _, m := range p.Vanished {
 		s.Vanished = append(s.Vanished, m.Name)
 	}
@@ -92,7 +94,8 @@ func summarise(p *planner.Plan) PlanSummary {
 // Plan writes a line for each host, and the summary.
 func (e *Events) Plan(p *planner.Plan, notes []string) {
 	for i := range p.Hosts {
-		e.emit(event{Type: "host_plan", Fabric: p.Fabric, Host: &p.Hosts[i]})
+		h := p.Hosts[i].Unsalted()
+		e.emit(event{Type: "host_plan", Fabric: p.Fabric, Host: &h})
 	}
 	for _, n := range notes {
 		e.emit(event{Type: "note", Note: n})

@@ -14,11 +14,17 @@ import (
 func What(r validators.Result) string {
 	word, known := map[validators.Item]string{
 		validators.SmallPing: "ping " + r.Object, validators.FullSizePing: "full size", validators.Throughput: "throughput",
-		validators.GroupThroughput: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU", validators.PerftestRelease: "perftest release",
-		validators.PerftestRun: r.Object, validators.NCCLPort: cmp.Or(r.Object, "HCA and GID"), validators.GPUPlacement: "GPUs and NICs", validators.SocketInterface: "socket interface",
-		validators.Job: "collectives", validators.CollectiveData: r.Object + " values", validators.BusBandwidth: r.Object, validators.RankLog: "log",
-		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object, validators.CameUp: r.Object,
-		validators.CommonCause: "common cause", validators.MTU: "MTU",
+		validators.GroupThroughput: "all links at once", validators.RDMADevice: "RDMA device", validators.RDMAMTU: "RDMA MTU",
+		validators.PerftestRelease: "perftest release",
+		validators.PerftestRun:     r.Object, validators.NCCLPort: cmp.Or(r.Object, "HCA and GID"),
+		validators.GPUPlacement:    "GPUs and NICs",
+		validators.SocketInterface: "socket interface",
+		validators.Job:             "collectives", validators.CollectiveData: r.Object + " values",
+		validators.BusBandwidth: r.Object, validators.RankLog: "log",
+		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object,
+		validators.CameUp:      r.Object,
+		validators.CommonCause: "common cause", validators.MTU: "MTU", validators.LoginsWork: "login_mesh " + r.Object,
+		validators.LoginFailed: "login_mesh " + r.Object,
 	}[r.Item]
 	switch {
 	case r.Place != nil && r.Place.Line > 0:
@@ -62,6 +68,8 @@ func Measured(r validators.Result) string {
 		found = r.Object + " is " + found
 	case r.Item == validators.Rebooted:
 		found, _ = bootText(r)
+	case r.Item == validators.LoginFailed:
+		found = strings.ReplaceAll(found, "_", " ")
 	case r.Attribute != "":
 		found = r.Attribute + " " + cmp.Or(found, "absent")
 	}
@@ -72,7 +80,8 @@ func Measured(r validators.Result) string {
 			return value(r.Values[0]) + " " + found
 		}
 	case validators.CommonCause:
-		return fmt.Sprintf("all %s of %s fail", Count(int(r.Values[0].OutOf), "path"), strings.TrimSuffix(r.Subject.Name+"."+r.Subject.NIC, "."))
+		return fmt.Sprintf("all %s of %s fail", Count(int(r.Values[0].OutOf), "path"),
+			strings.TrimSuffix(r.Subject.Name+"."+r.Subject.NIC, "."))
 	case validators.Ranks:
 		parts = append(parts, fmt.Sprintf("%g on %s", r.Values[0].Value, Count(len(r.Hosts), "host")))
 	case validators.BusBandwidth:
@@ -93,7 +102,7 @@ func value(v validators.Measurement) string {
 	switch v.Name {
 	case validators.MetricLoss, validators.MetricMaxRTT, validators.MetricDuration:
 		return "" // another value implies it
-	case validators.MetricPackets:
+	case validators.MetricPackets, validators.MetricLogins:
 		return fmt.Sprintf("%g of %g", v.Value, v.OutOf)
 	case validators.MetricRTT:
 		return fmt.Sprintf("%.0f / %.0f / %.0f µs", v.Spread.Min, v.Value, v.Spread.Max)
@@ -148,7 +157,8 @@ func sweep(values []validators.Measurement) (out []string) {
 	if len(sizes) == 0 {
 		return nil
 	}
-	return append([]string{fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)", figure(largest.Value), bytesText(largest.MessageBytes), strings.Join(sizes, ", "))}, beyond...)
+	return append([]string{fmt.Sprintf("%s GB/s bus bandwidth at %s (%s)",
+		figure(largest.Value), bytesText(largest.MessageBytes), strings.Join(sizes, ", "))}, beyond...)
 }
 
 // correct says whether the values of a collective were correct.
@@ -186,7 +196,14 @@ func setup(r validators.Result) (out []string) {
 	}
 	out = append(out, nonEmpty(s.CongestionControl)...)
 	if s.From != nil && s.To != nil && s.RDMAMTU > 0 {
-		out = append(out, fmt.Sprintf("%s GID %d → %s GID %d, RDMA MTU %d", s.From.Device, s.From.GIDIndex, s.To.Device, s.To.GIDIndex, s.RDMAMTU))
+		out = append(out, fmt.Sprintf("%s GID %d → %s GID %d, RDMA MTU %d",
+			s.From.Device, s.From.GIDIndex, s.To.Device, s.To.GIDIndex, s.RDMAMTU))
+	}
+	if s.TrafficClass != nil {
+		out = append(out, fmt.Sprintf("traffic class %d", *s.TrafficClass))
+	}
+	if s.ServiceLevel != nil && *s.ServiceLevel != 0 {
+		out = append(out, fmt.Sprintf("service level %d", *s.ServiceLevel))
 	}
 	out = append(out, s.Software...)
 	if s.Transport != "" {
@@ -241,7 +258,8 @@ func threshold(v validators.Measurement) string {
 	t, of := v.Threshold, ""
 	if why, none := map[validators.NotJudged]string{
 		validators.NothingDeclared: "no speed or threshold declared", validators.NoLatencyDeclared: "no max_latency declared",
-		validators.NoBusbwDeclared: "sockets, and no min_busbw_gbs declared", validators.VirtualMachines: "virtual machines", validators.SharedLabLinks: "a lab's links are shared",
+		validators.NoBusbwDeclared: "sockets, and no min_busbw_gbs declared", validators.VirtualMachines: "virtual machines",
+		validators.SharedLabLinks: "a lab's links are shared",
 	}[t.NotJudged]; none {
 		return "reported only: " + why + carries(t)
 	}

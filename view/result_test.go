@@ -21,6 +21,7 @@ func TestResultsInWords(t *testing.T) {
 	size := func(name validators.Metric, value float64, unit validators.Unit, bytes int64) validators.Measurement {
 		return with(v(name, value, unit), func(m *validators.Measurement) { m.MessageBytes = bytes })
 	}
+	number := func(n int) *int { return &n }
 	values := func(m ...validators.Measurement) []validators.Measurement { return m }
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.Local)
 	for _, c := range []struct {
@@ -50,13 +51,13 @@ func TestResultsInWords(t *testing.T) {
 			m.Threshold = &validators.Threshold{NotJudged: validators.NothingDeclared}
 		}))}, "throughput", "3.00 Gb/s", "reported only: no speed or threshold declared"},
 		{"latency", validators.Result{Check: validators.CheckVerbs, Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.83, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{Average: 1.9, P99: 2.5, P999: 4} })),
-			Setup: &validators.Setup{MessageBytes: 2, RDMAMTU: 4096, From: &validators.RDMAPort{Device: "mlx5_0", GIDIndex: 3}, To: &validators.RDMAPort{Device: "mlx5_1", GIDIndex: 1}}},
-			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096", ""},
+			Setup: &validators.Setup{MessageBytes: 2, RDMAMTU: 4096, TrafficClass: number(106), ServiceLevel: number(3), From: &validators.UsedPort{Device: "mlx5_0", GIDIndex: 3}, To: &validators.UsedPort{Device: "mlx5_1", GIDIndex: 1}}},
+			"send_lat 2 B", "1.83 µs median, 1.90 average, 2.50 at 99 %, 4 at 99.9 %, mlx5_0 GID 3 → mlx5_1 GID 1, RDMA MTU 4096, traffic class 106, service level 3", ""},
 		{"an average latency alone", validators.Result{Item: validators.PerftestRun, Object: "send_lat", Values: values(with(v(validators.MetricLatency, 1.9, validators.Micros), func(m *validators.Measurement) { m.Spread = &validators.Spread{} }))}, "send_lat", "1.90 µs average", ""},
 		{"nothing measured", validators.Result{Item: validators.PerftestRun, Object: "write_bw", Unmeasured: true, Setup: &validators.Setup{MessageBytes: 64 << 10}}, "write_bw 64 KiB", "not measured", ""},
 		{"a GID", validators.Result{Item: validators.NCCLPort, Object: "rail0", Found: "rxe0 on eth1", Values: values(v(validators.MetricGIDIndex, 1, ""))}, "rail0", "rxe0 on eth1, GID 1", ""},
-		{"a variable", validators.Result{Item: validators.ConfVariable, Object: "NCCL_IB_DISABLE", Found: `"true"`, Wanted: `"1"`, Place: &validators.Place{File: "/etc/nccl.conf"}}, "/etc/nccl.conf", `NCCL_IB_DISABLE is "true"`, `"1"`},
-		{"a line of a file", validators.Result{Item: validators.ConfFinding, Found: "Set twice", Place: &validators.Place{File: "/etc/nccl.conf", Line: 7}}, "/etc/nccl.conf:7", "Set twice", ""},
+		{"a variable", validators.Result{Item: validators.ConfVariable, Object: "NCCL_IB_DISABLE", Found: `"true"`, Wanted: `"1"`, Place: &validators.FileLine{File: "/etc/nccl.conf"}}, "/etc/nccl.conf", `NCCL_IB_DISABLE is "true"`, `"1"`},
+		{"a line of a file", validators.Result{Item: validators.ConfFinding, Found: "Set twice", Place: &validators.FileLine{File: "/etc/nccl.conf", Line: 7}}, "/etc/nccl.conf:7", "Set twice", ""},
 		{"ranks", validators.Result{Item: validators.Ranks, Hosts: []string{"a", "b"}, Values: values(v(validators.MetricRanks, 4, "")), Setup: &validators.Setup{Ranks: 4, Software: []string{"torch 2.7.0", "NCCL 2.26.2"}, Transport: "RDMA", Devices: []string{"rdma0", "rdma1"}}},
 			"ranks", "4 on 2 hosts, torch 2.7.0, NCCL 2.26.2, RDMA on rdma0,rdma1", ""},
 		{"right values", validators.Result{Item: validators.CollectiveData, Object: "broadcast", Values: values(with(v(validators.MetricValuesWrong, 0, ""), func(m *validators.Measurement) { m.OutOf = 72 })), Setup: &validators.Setup{Ranks: 4}}, "broadcast values", "72 on 4 ranks, all correct", ""},
@@ -105,6 +106,7 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		return out
 	}
 	all := of(validators.Pass, validators.CheckLink, validators.CheckPing, validators.CheckTCP)
+	job := validators.Result{Check: validators.CheckNCCL, Item: validators.Job, Hosts: []string{"a", "b"}, Verdict: validators.Skip, Skipped: validators.NoLogins, Cause: "no login_mesh"}
 	for _, c := range []struct {
 		results []validators.Result
 		part    bool
@@ -114,6 +116,8 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), false, "✓ Fabric verified (link, ping, tcp): 3 passed"},
 		{append(slices.Clone(all), append(of(validators.Pass, validators.CheckVerbs), of(validators.Warn, validators.CheckNCCL)...)...), false, "! Fabric verified (link, ping, tcp, verbs), with warnings: 4 passed"},
 		{all, false, "✓ Verified (link, ping, tcp): 3 passed"},
+		{append(slices.Clone(all), job), false, "! Partly verified (link, ping, tcp): 3 passed, 0 failed, 0 warned, 1 skipped; a check that the files declare was not made\n" +
+			"! Not proven: nccl on a, b: no login_mesh\n"},
 		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), true, "✓ Verified (link, ping, tcp): 3 passed"},
 	} {
 		var b strings.Builder

@@ -18,15 +18,17 @@ func TestNoHashOfASensitiveValueIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{{Resource: resource.Resource{Spec: spec}, Changes: []resource.Change{{Attribute: "x", To: "y"}}}}}}}
+	p := &planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{{Name: "a", Actions: []planner.Action{{Resource: resource.Resource{Spec: spec}, Changes: []resource.Change{{Attribute: "x", To: "y"}, {Attribute: "file", To: "sha256:1111111111111111,0644", Salted: true}}}}}}}
 	var lines bytes.Buffer
 	New(&lines).JSON().Plan(p, nil)
 	report, err := (&ReportFile{Report: apply.Report{Plan: p}}).Bytes("r.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{lines.String(), string(report)} {
-		if strings.Contains(text, "1111") || !strings.Contains(text, `"(sensitive)"`) {
+	var text bytes.Buffer
+	New(&text).Plan(p, nil)
+	for _, text := range []string{lines.String(), string(report), text.String(), PlanMarkdown(p, nil)} {
+		if strings.Contains(text, "1111") || !strings.Contains(text, `(sensitive),0644`) {
 			t.Error(text)
 		}
 	}

@@ -5,28 +5,19 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
-	"github.com/fabricform/fabricform/resource"
 )
 
-// Shown is one host, for Show.
-type Shown struct {
-	Name    string            `json:"name"`
-	NICs    map[string]string `json:"nics,omitempty"` // netdev -> NIC of the files
-	Facts   *facts.Snapshot   `json:"facts"`
-	Records []resource.Record `json:"records,omitempty"`
-	// Findings are remarks on GPUs and NICs.
-	Findings []string `json:"findings,omitempty"`
-}
-
 // ShowJSON prints one host as a line of JSON.
-func (p *Printer) ShowJSON(s Shown) error { return p.indented(s) }
+func (p *Printer) ShowJSON(s apply.HostFacts) error { return p.printIndented(s) }
 
 // Show prints a host's facts, findings and records.
-func (p *Printer) Show(s Shown) {
+func (p *Printer) Show(s apply.HostFacts) {
 	f := s.Facts
-	p.Linef("%s  %s", p.bold(s.Name), p.dim(strings.Join(nonEmpty(f.System.OS, "Linux "+f.System.Kernel, f.System.Arch, "host name "+f.System.Hostname), ", ")))
+	p.Linef("%s  %s", p.bold(s.Name),
+		p.dim(strings.Join(nonEmpty(f.System.OS, "Linux "+f.System.Kernel, f.System.Arch, "host name "+f.System.Hostname), ", ")))
 	switch m := f.Management; {
 	case m.Unknown != "":
 		p.Linef("  %s the path of your own connection is unknown: %s", p.warn("!"), m.Unknown)
@@ -122,7 +113,11 @@ func (p *Printer) rdma(d facts.RDMADevice, f *facts.Snapshot) {
 		if addr.Is4In6() {
 			addr = netip.AddrFrom4(addr.As4())
 		}
-		p.Linef("      GID %-3d RoCE v%d  %s", g.Index, g.Version, addr)
+		on := ""
+		if !g.Of(d.Netdev) {
+			on = "  on " + g.Netdev
+		}
+		p.Linef("      GID %-3d RoCE v%d  %s%s", g.Index, g.Version, addr, on)
 	}
 }
 

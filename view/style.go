@@ -115,6 +115,14 @@ func (p *Printer) erase() {
 	}
 }
 
+// Stop makes the printer print nothing more, also what another goroutine is printing.
+func (p *Printer) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	p.w, p.live = io.Discard, false
+}
+
 // Below makes this printer remove the other's progress line before it prints: both may share a terminal.
 func (p *Printer) Below(progress *Printer) { p.progress = progress }
 

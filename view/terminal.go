@@ -88,7 +88,8 @@ func asciiOnly(getenv func(string) string) bool {
 }
 
 // ascii has our own symbols in ASCII.
-var ascii = strings.NewReplacer("✓", "ok", "✗", "x", "→", "->", "⇄", "<->", "·", "*", "│", "|", "…", "...", "≥", ">=", "≤", "<=", "—", "--", "–", "-", "µ", "u", "×", "x")
+var ascii = strings.NewReplacer("✓", "ok", "✗", "x", "→", "->", "⇄", "<->", "·", "*", "│", "|", "…", "...", "≥", ">=", "≤", "<=", "—",
+	"--", "–", "-", "µ", "u", "×", "x")
 
 // spell writes a text with the characters of the locale.
 func (p *Printer) spell(text string) string {

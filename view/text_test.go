@@ -149,12 +149,13 @@ func texts(p *Printer, s string) {
 	p.Results(resultsOf(s)[:3], true)
 	p.Unreachable(map[string]string{s: s})
 	p.Note("%s", s)
-	p.Show(filled[Shown](s, nil))
-	p.History([]Applied{filled[Applied](s, nil), filled(s, func(a *Applied) { a.Failed = "" })}, "")
+	p.Show(filled[apply.HostFacts](s, nil))
+	p.History([]apply.Applied{filled[apply.Applied](s, nil), filled(s, func(a *apply.Applied) { a.Failed = "" })}, nil)
+	p.Pending([]apply.HostTransaction{filled[apply.HostTransaction](s, nil)}, fabric.Invocation{})
 	c := filled[apply.Capture](s, nil)
 	p.Capture(&c)
 	p.Lab(filled[site.Status](s, nil))
-	p.Explained(s, filled[explain.Explanation](s, nil))
+	p.Explanation(s, filled[explain.Explanation](s, nil))
 	_ = p.Outputs([]fabric.Output{filled(s, func(o *fabric.Output) { o.Sensitive = false })}, "", OutputText)
 	_ = p.Outputs(nil, s, OutputText)
 	_ = p.Diagnostics(map[string]*hcl.File{"f.hcl": {Bytes: []byte("a = 1\n")}}, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: strings.ReplaceAll(s, "\n", " "), Detail: strings.ReplaceAll(s, "\n", " "),
@@ -301,7 +302,7 @@ func TestNoTextControlsWhereJSONIsShown(t *testing.T) {
 		p.JSON().Results(resultsOf(s), false)
 		p.JSON().Note("%s", s)
 		c := filled[apply.Capture](s, nil)
-		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[Shown](s, nil)), p.ExplainedJSON(filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", OutputJSON),
+		for _, err := range []error{p.CaptureJSON(&c), p.ShowJSON(filled[apply.HostFacts](s, nil)), p.ExplanationJSON(filled[explain.Explanation](s, nil)), p.Outputs([]fabric.Output{filled[fabric.Output](s, nil)}, "", OutputJSON),
 			p.DiagnosticsJSON(nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: s, Detail: s}})} {
 			if err != nil {
 				t.Fatal(err)

@@ -48,10 +48,13 @@ type UndoParams struct {
 	Tx         TxRef `json:"tx"`
 }
 
-// EnrolParams has the hosts of the host's fabric. With an empty roster, a host on which the fabric owns nothing removes
-// its record.
+// EnrolParams has the hosts of the host's fabric. A host on which the fabric owns nothing removes its record, unless
+// hosts have vanished.
 type EnrolParams struct {
 	Fabric string            `json:"fabric"`
 	Roster []resource.Member `json:"roster"`
-	Entry  *resource.Entry   `json:"entry,omitempty"` // for the history; nil if nothing was changed
+	// Vanished has the hosts of the roster that the files no longer name. They stay in the record of a host on which the
+	// fabric owns nothing.
+	Vanished []resource.Member      `json:"vanished,omitempty"`
+	Entry    *resource.HistoryEntry `json:"entry,omitempty"` // for the history; nil if nothing was changed
 }

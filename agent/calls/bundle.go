@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"sync"
 
 	"github.com/fabricform/fabricform/agent"
 )
 
 var (
-	// MakeRoom makes space for a bundle, and returns where to upload it and from which byte on.
-	MakeRoom = agent.Method[Bundle, BundleRoom]("bundle.room")
-	// CheckBundle checks the hash of an uploaded bundle.
-	CheckBundle = agent.Method[Bundle, BundleRoom]("bundle.check")
+	// PrepareUpload makes space for a bundle, and returns where to upload it and from which byte on.
+	PrepareUpload = agent.Method[Bundle, BundleUpload]("bundle.room")
+	// CheckBundle checks the content of an uploaded bundle.
+	CheckBundle = agent.Method[UploadedBundle, BundleUpload]("bundle.check")
 	// StartRelay starts to serve a bundle to other hosts.
 	StartRelay = agent.Method[RelayStart, Relay]("relay.serve")
 	// Fetch fetches a part of a bundle from a relay.
@@ -29,13 +30,13 @@ type Bundle struct {
 }
 
 // name admits only characters that are not special anywhere.
-var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,200}$`)
+var name = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~-]{0,200}$`) })
 
-var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 // Check returns an error if the name, the size or the hash is invalid.
 func (b Bundle) Check() error {
-	if !name.MatchString(b.Name) || !hash.MatchString(b.SHA256) || b.Size <= 0 {
+	if !name().MatchString(b.Name) || !hash().MatchString(b.SHA256) || b.Size <= 0 {
 		return fmt.Errorf("%q (%d bytes, SHA-256 %q) is not a valid bundle", b.Name, b.Size, b.SHA256)
 	}
 	return nil
@@ -44,8 +45,14 @@ func (b Bundle) Check() error {
 // Part returns the name of the file for a partial upload. It depends on the hash, so that two bundles with one name have different files.
 func (b Bundle) Part() string { return b.Name + "." + b.SHA256[:16] + ".part" }
 
-// BundleRoom is the place for an upload of a bundle.
-type BundleRoom struct {
+// UploadedBundle is a bundle that the operator's machine has sent, with the seal of its content.
+type UploadedBundle struct {
+	Bundle Bundle `json:"bundle"`
+	Seal   Seal   `json:"seal"`
+}
+
+// BundleUpload is the place for an upload of a bundle.
+type BundleUpload struct {
 	Path  string `json:"path"`
 	Have  int64  `json:"have"`  // bytes that the host already has
 	Whole bool   `json:"whole"` // the host has the whole bundle, and has checked it

@@ -5,11 +5,13 @@ package calls
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"unicode"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 )
 
@@ -57,12 +59,50 @@ func (r SnapshotResult) Check() error {
 		if !isDevice(d.Name) || d.Netdev != "" && !isDevice(d.Netdev) {
 			return fmt.Errorf("its answer has an RDMA device of an impossible name: %.80q of %.80q", d.Name, d.Netdev)
 		}
+		for _, g := range d.GIDs {
+			if g.Netdev != "" && !isDevice(g.Netdev) {
+				return fmt.Errorf("its answer has a GID of a network interface of the impossible name %.80q", g.Netdev)
+			}
+		}
+	}
+	if err := r.addresses(); err != nil {
+		return err
 	}
 	for _, record := range r.Records {
 		for _, m := range record.Roster {
 			if !m.Valid() {
-				return fmt.Errorf("its record of fabric %.80q lists a host %.80q at %.80q, which no fabric file allows", record.Fabric, m.Name, m.Address)
+				return fmt.Errorf("its record of fabric %.80q lists a host %.80q at %.80q, which no fabric file allows", record.Fabric,
+					m.Name, m.Address)
 			}
+		}
+	}
+	return nil
+}
+
+// addresses returns an error unless each address can be one that a kernel gives. A prefix has no zone, and an address of a host
+// has none here either: a zone is any text for netip.ParseAddr, line ends included, and String returns it.
+func (r SnapshotResult) addresses() error {
+	m := r.Snapshot.Management
+	all := []netip.Addr{m.Client, m.Server, m.Dialled}
+	for _, route := range append([]host.Route{m.Route}, r.Snapshot.Routes...) {
+		all = append(all, route.Via, route.Src)
+	}
+	for _, d := range r.Snapshot.RDMA {
+		for _, g := range d.GIDs {
+			all = append(all, g.Addr)
+		}
+	}
+	for _, a := range all {
+		if a.Zone() != "" {
+			return fmt.Errorf("its answer has the address %.80q, which has a zone", a)
+		}
+	}
+	if m.Port < 0 || m.Port > 65535 {
+		return fmt.Errorf("its answer has an SSH server at the impossible port %d", m.Port)
+	}
+	for _, name := range m.Devices {
+		if !isDevice(name) {
+			return fmt.Errorf("its answer has a network interface of the impossible name %.80q under your connection", name)
 		}
 	}
 	return nil

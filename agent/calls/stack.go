@@ -32,9 +32,9 @@ type StackOrder struct {
 
 // StackState is the progress of an installation.
 type StackState struct {
-	Job  *resource.Job `json:"job,omitempty"` // nil if there never was one
-	Boot string        `json:"boot"`          // ID of the current boot
-	Tail string        `json:"tail,omitempty"`
+	Job  *resource.Installation `json:"job,omitempty"` // nil if there never was one
+	Boot string                 `json:"boot"`          // ID of the current boot
+	Tail string                 `json:"tail,omitempty"`
 }
 
 // Of reports whether the journal belongs to the order.

@@ -53,16 +53,16 @@ type TxRef struct {
 // TxInfo is a transaction as a host reports it.
 type TxInfo struct {
 	TxRef
-	State  checkpoint.State  `json:"state"`
-	Fabric string            `json:"fabric"`
-	Plan   string            `json:"plan"`
-	Holder checkpoint.Holder `json:"holder"`
-	Since  time.Time         `json:"since"`
-	Left   time.Duration     `json:"left"` // of the lease
-	Why    string            `json:"why,omitempty"`
-	Remain []string          `json:"remain,omitempty"` // what a revert could not restore
-	Run    string            `json:"run,omitempty"`    // names the apply on all of its hosts
-	Hosts  []string          `json:"hosts,omitempty"`  // of the apply
+	State      checkpoint.State  `json:"state"`
+	Fabric     string            `json:"fabric"`
+	Plan       string            `json:"plan"`
+	Holder     checkpoint.Holder `json:"holder"`
+	Since      time.Time         `json:"since"`
+	Remaining  time.Duration     `json:"left"` // of the lease
+	Why        string            `json:"why,omitempty"`
+	Unrestored []string          `json:"remain,omitempty"` // what a revert could not restore
+	Run        string            `json:"run,omitempty"`    // names the apply on all of its hosts
+	Hosts      []string          `json:"hosts,omitempty"`  // of the apply
 	// Undecided is set if the lease expired when all hosts were ready to commit: others may have committed.
 	Undecided bool `json:"undecided,omitempty"`
 	// Kept and Overwritten are what a revert did with the changes of others.
@@ -70,7 +70,7 @@ type TxInfo struct {
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
 	// Former is the host's address over which the transaction was opened, if this connection uses another.
 	Former   netip.Addr `json:"former,omitzero"`
-	Settled  bool       `json:"settled,omitempty"`  // this call ended it: its lease had expired, or the host was reset
+	EndedNow bool       `json:"settled,omitempty"`  // this call ended it: its lease had expired, or the host was reset
 	Rebooted bool       `json:"rebooted,omitempty"` // the host was reset during it
 }
 
@@ -78,7 +78,8 @@ type TxInfo struct {
 // therefore not confirmed the step.
 func (i TxInfo) Shows(ref TxRef, states ...checkpoint.State) error {
 	if i.ID != ref.ID || !slices.Contains(states, i.State) {
-		return fmt.Errorf("its answer is about transaction %.40q in state %.40q, and not about %q in state %q", i.ID, i.State, ref.ID, states)
+		return fmt.Errorf("its answer is about transaction %.40q in state %.40q, and not about %q in state %q", i.ID, i.State, ref.ID,
+			states)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ type TxReversed struct {
 type TxRevert struct {
 	TxRef
 	Why     string `json:"why"`
-	User    string `json:"user,omitempty"` // user@machine of the operator
+	User    string `json:"user,omitempty"` // user@machine of an operator who rolls back; the host records from where and when
 	Undo    bool   `json:"undo,omitempty"`
 	Foreign bool   `json:"foreign,omitempty"` // see TxReversal
 	// Digest is that of the reversal that was shown; "" if none was. If the host changed since, nothing is reverted.

@@ -18,7 +18,7 @@ const Most = 16 << 20
 // the types do not have: both sides are the same build. It does not panic, whatever the text is.
 func Into(text []byte, v any) error {
 	if json.Valid(text) { // otherwise, Unmarshal takes nothing
-		s := scale{text: text, left: Most}
+		s := scale{text: text, budget: Most}
 		if err := s.value(reflect.TypeOf(v)); err != nil {
 			return err
 		}
@@ -28,13 +28,13 @@ func Into(text []byte, v any) error {
 
 // scale weighs valid JSON.
 type scale struct {
-	text []byte
-	at   int
-	left int // bytes that may still be taken
+	text   []byte
+	at     int
+	budget int // bytes that may still be taken
 }
 
-func (s *scale) take(n int) error {
-	if s.left -= n; s.left < 0 {
+func (s *scale) spend(n int) error {
+	if s.budget -= n; s.budget < 0 {
 		return fmt.Errorf("it holds too much: it would take more than %d MiB of memory", Most>>20)
 	}
 	return nil
@@ -53,8 +53,8 @@ func (s *scale) value(t reflect.Type) error {
 			t = nil
 			break
 		}
-		if t = t.Elem(); s.take(int(t.Size())) != nil {
-			return s.take(1)
+		if t = t.Elem(); s.spend(int(t.Size())) != nil {
+			return s.spend(1)
 		}
 	}
 	if t != nil && (reflect.PointerTo(t).Implements(ownJSON) || reflect.PointerTo(t).Implements(ownText)) {
@@ -62,7 +62,7 @@ func (s *scale) value(t reflect.Type) error {
 		if err := s.value(nil); err != nil {
 			return err
 		}
-		return s.take(s.at - begin)
+		return s.spend(s.at - begin)
 	}
 	switch s.text[s.at] {
 	case '{':
@@ -71,7 +71,7 @@ func (s *scale) value(t reflect.Type) error {
 		return s.list(t)
 	case '"':
 		if n := len(s.string()); t != nil {
-			return s.take(n)
+			return s.spend(n)
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *scale) list(t reflect.Type) error {
 		each = t.Elem()
 	}
 	for s.more(']') {
-		if err := s.take(size); err != nil {
+		if err := s.spend(size); err != nil {
 			return err
 		}
 		if err := s.value(each); err != nil {
@@ -113,7 +113,7 @@ func (s *scale) object(t reflect.Type) error {
 		case t == nil:
 		case t == anything:
 			member, size = anything, 64+len(name)
-		case t.Kind() == reflect.Map: // one that grows is copied, and keeps room
+		case t.Kind() == reflect.Map: // one that grows is copied, and has spare slots
 			member, size = t.Elem(), 4*int(t.Elem().Size()+t.Key().Size())+len(name)
 		case t.Kind() == reflect.Struct:
 			var plain string
@@ -124,7 +124,7 @@ func (s *scale) object(t reflect.Type) error {
 				return fmt.Errorf("it has the unknown member %.60q", plain)
 			}
 		}
-		if err := s.take(size); err != nil {
+		if err := s.spend(size); err != nil {
 			return err
 		}
 		s.space()

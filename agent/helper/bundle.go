@@ -31,7 +31,7 @@ func (f stackFolder) has(b calls.Bundle) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	if whole, err := isBundle(filepath.Join(f.bundles(), b.Name), b); err != nil || !whole {
+	if whole, err := isBundle(filepath.Join(f.bundles(), b.Name), b, hashOf(b)); err != nil || !whole {
 		return errors.Join(err, fmt.Errorf("the bundle %s is missing on the host, or its content has changed; plan again", b.Name))
 	}
 	return nil
@@ -55,7 +55,7 @@ func removeBut(dir string, but ...string) error {
 	return nil
 }
 
-// torn is how many bytes at the end of an interrupted upload are sent again: SFTP has 16 writes of 32 KiB in flight,
+// torn is how many bytes at the end of an interrupted upload are sent again: SFTP has 512 KiB of writes in flight,
 // so the end may have holes.
 const torn = 2 << 20
 
@@ -63,54 +63,55 @@ const torn = 2 << 20
 // unpacked files and the installed packages.
 const unpackedTimes = 3
 
-// bundleRoom returns where to upload a bundle, and from which byte on. It removes other bundles and interrupted uploads,
+// prepareUpload returns where to upload a bundle, and from which byte on. It removes other bundles and interrupted uploads,
 // because a host has only one stack. It returns an error if the space is too small.
-func (s *server) bundleRoom(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
+func (s *server) prepareUpload(_ context.Context, b calls.Bundle) (calls.BundleUpload, error) {
 	if err := b.Check(); err != nil {
-		return calls.BundleRoom{}, err
+		return calls.BundleUpload{}, err
 	}
 	for _, dir := range []string{string(s.stack), s.stack.bundles(), s.arrivals} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return calls.BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+			return calls.BundleUpload{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
 	unlock, err := s.lockStack() // an installation may be reading another bundle
 	if err != nil {
-		return calls.BundleRoom{}, err
+		return calls.BundleUpload{}, err
 	}
 	err = errors.Join(giveToLogin(s.arrivals), removeBut(s.stack.bundles(), b.Name, b.Part()), removeBut(s.arrivals, b.Part()))
 	unlock()
 	if err != nil {
-		return calls.BundleRoom{}, err
+		return calls.BundleUpload{}, err
 	}
 	final := filepath.Join(s.stack.bundles(), b.Name)
 	looked, lost := os.Lstat(final)
-	if whole, err := isBundle(final, b); err != nil || whole {
-		return calls.BundleRoom{Whole: whole}, err
+	if whole, err := isBundle(final, b, hashOf(b)); err != nil || whole {
+		return calls.BundleUpload{Whole: whole}, err
 	}
 	if lost == nil {
 		if err := s.removeOther(final, looked); err != nil {
-			return calls.BundleRoom{}, fmt.Errorf("make room for %s: %w", b.Name, err)
+			return calls.BundleUpload{}, fmt.Errorf("make room for %s: %w", b.Name, err)
 		}
 	}
-	room := calls.BundleRoom{Path: filepath.Join(s.arrivals, b.Part())}
-	if info, err := os.Lstat(room.Path); err == nil && info.Mode().IsRegular() {
-		room.Have = max(0, min(info.Size(), b.Size)-torn)
+	to := calls.BundleUpload{Path: filepath.Join(s.arrivals, b.Part())}
+	if info, err := os.Lstat(to.Path); err == nil && info.Mode().IsRegular() {
+		to.Have = max(0, min(info.Size(), b.Size)-torn)
 	} else if err == nil {
-		return calls.BundleRoom{}, fmt.Errorf("%s is not a regular file: remove it", room.Path)
+		return calls.BundleUpload{}, fmt.Errorf("%s is not a regular file: remove it", to.Path)
 	}
 	free, err := file.FreeSpace(s.arrivals)
 	if err != nil {
-		return calls.BundleRoom{}, err
+		return calls.BundleUpload{}, err
 	}
-	there := room.Have
+	there := to.Have
 	if info, err := os.Lstat(filepath.Join(s.stack.bundles(), b.Part())); err == nil { // from a relay
 		there = max(there, info.Size())
 	}
 	if need := b.Size - there + unpackedTimes*b.Size; free < need {
-		return calls.BundleRoom{}, fmt.Errorf("only %d MB are free below %s, but the installation of %s needs %d MB: make space", free/1e6, file.StateDir, b.Name, need/1e6)
+		return calls.BundleUpload{}, fmt.Errorf("only %d MB are free below %s, but the installation of %s needs %d MB: make space",
+			free/1e6, file.StateDir, b.Name, need/1e6)
 	}
-	return room, nil
+	return to, nil
 }
 
 // removeOther removes a file with a bundle's name but another content, or one that a power failure damaged. It does
@@ -139,22 +140,24 @@ func giveToLogin(dir string) error {
 	return os.Chmod(filepath.Dir(dir), 0o755) // only for access to the folder below; secret files have their own modes
 }
 
-// bundleCheck checks the hash of an uploaded bundle. It keeps a correct bundle and removes a wrong one.
-func (s *server) bundleCheck(_ context.Context, b calls.Bundle) (calls.BundleRoom, error) {
+// bundleCheck checks an uploaded bundle by its seal: all hosts would pay for a hash at the same time, and the installer checks the
+// SHA-256 again before it uses the file. It keeps a correct bundle and removes a wrong one.
+func (s *server) bundleCheck(_ context.Context, p calls.UploadedBundle) (calls.BundleUpload, error) {
+	b := p.Bundle
 	if err := b.Check(); err != nil {
-		return calls.BundleRoom{}, err
+		return calls.BundleUpload{}, err
 	}
 	part := filepath.Join(s.arrivals, b.Part())
-	whole, err := s.keepBundle(part, b)
+	whole, err := s.storeBundle(part, b, p.Seal.Matches)
 	if err != nil || !whole {
-		return calls.BundleRoom{Path: part}, err
+		return calls.BundleUpload{Path: part}, err
 	}
-	return calls.BundleRoom{Whole: true, Have: b.Size}, nil
+	return calls.BundleUpload{Whole: true, Have: b.Size}, nil
 }
 
-// keepBundle moves a file to the bundles if its hash is correct. Otherwise it removes the file.
-func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error) {
-	if whole, err := isBundle(part, b); err != nil || !whole {
+// storeBundle moves a file to the bundles if its content is correct. Otherwise it removes the file.
+func (s *server) storeBundle(part string, b calls.Bundle, correct check) (whole bool, err error) {
+	if whole, err := isBundle(part, b, correct); err != nil || !whole {
 		return false, errors.Join(err, os.Remove(part))
 	}
 	unlock, err := s.lockStack() // an installation may be reading a bundle with the same name, and removes all bundles at its end
@@ -162,14 +165,27 @@ func (s *server) keepBundle(part string, b calls.Bundle) (whole bool, err error)
 		return false, err
 	}
 	defer unlock()
-	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600), os.Rename(part, filepath.Join(s.stack.bundles(), b.Name))); err != nil {
+	if err := errors.Join(os.Lchown(part, 0, 0), os.Chmod(part, 0o600),
+		os.Rename(part, filepath.Join(s.stack.bundles(), b.Name))); err != nil {
 		return false, fmt.Errorf("keep %s: %w", b.Name, err)
 	}
 	return true, removeBut(s.stack.bundles(), b.Name) // the partial file from a relay, if the bundle was uploaded instead
 }
 
+// check reports whether content, which it reads to its end, is that of a bundle.
+type check func(content io.Reader) (bool, error)
+
+// hashOf checks the SHA-256 of a bundle.
+func hashOf(b calls.Bundle) check {
+	return func(content io.Reader) (bool, error) {
+		h := sha256.New()
+		_, err := io.Copy(h, content)
+		return err == nil && hex.EncodeToString(h.Sum(nil)) == b.SHA256, err
+	}
+}
+
 // isBundle reports whether a file exists and is the bundle.
-func isBundle(path string, b calls.Bundle) (bool, error) {
+func isBundle(path string, b calls.Bundle, correct check) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() != b.Size) {
 		return false, nil
@@ -182,9 +198,9 @@ func isBundle(path string, b calls.Bundle) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return false, fmt.Errorf("hash %s: %w", b.Name, err)
+	whole, err := correct(f)
+	if err != nil {
+		return false, fmt.Errorf("check %s: %w", b.Name, err)
 	}
-	return hex.EncodeToString(h.Sum(nil)) == b.SHA256, nil
+	return whole, nil
 }

@@ -72,18 +72,20 @@ func (i installer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	j := &journal{path: i.stack.file("job.json"), job: resource.Job{ID: o.ID, Fabric: o.Fabric, Who: o.Who, Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "start", Boot: boot, Process: me}}
-	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a named pipe in the way is an error
+	j := &journal{path: i.stack.file("job.json"), job: resource.Installation{ID: o.ID, Fabric: o.Fabric, Who: o.Who,
+		Stack: o.Resource.Addr.Name, State: resource.JobRunning, Step: "start", Boot: boot, Process: me}}
+	// a named pipe in the way is an error
+	log, err := os.OpenFile(i.stack.file("log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	defer log.Close()
 	j.log = log
-	if err := j.set(func(*resource.Job) {}); err != nil {
+	if err := j.set(func(*resource.Installation) {}); err != nil {
 		return err
 	}
 	err = i.install(ctx, o, j)
-	wrote := j.set(func(job *resource.Job) {
+	wrote := j.set(func(job *resource.Installation) {
 		job.State, job.Stuck = resource.JobDone, false
 		if err != nil {
 			job.State, job.Why = resource.JobFailed, err.Error()
@@ -110,7 +112,7 @@ func (i installer) install(ctx context.Context, o calls.StackOrder, j *journal) 
 	if err != nil {
 		return err
 	}
-	if err := j.set(func(job *resource.Job) { job.State = resource.JobChecking }); err != nil {
+	if err := j.set(func(job *resource.Installation) { job.State = resource.JobChecking }); err != nil {
 		return err
 	}
 	left, err := (&server{host: i.host}).difference(ctx, kind, o.Resource)
@@ -130,14 +132,14 @@ type journal struct {
 	path  string
 	log   io.Writer
 	file  sync.Mutex // guards job and its file
-	job   resource.Job
+	job   resource.Installation
 	mu    sync.Mutex // guards log, lost and bytes
 	lost  error      // the first error of a write to the log
 	bytes int        // of output
 }
 
 // set changes the job and writes it to disk.
-func (j *journal) set(change func(*resource.Job)) error {
+func (j *journal) set(change func(*resource.Installation)) error {
 	j.file.Lock()
 	defer j.file.Unlock()
 	change(&j.job)
@@ -153,7 +155,7 @@ func (j *journal) set(change func(*resource.Job)) error {
 
 // Step implements resource.StepLog. It writes the step to the journal on disk before the step begins.
 func (j *journal) Step(what string) error {
-	if err := j.set(func(job *resource.Job) { job.Step = short(what) }); err != nil {
+	if err := j.set(func(job *resource.Installation) { job.Step = short(what) }); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(j, "# %s\n", what) // Write records its error in lost
@@ -191,7 +193,7 @@ func (j *journal) watch(ctx context.Context, activity func() (string, error)) {
 		}
 		if idle := time.Since(since) >= resource.StuckAfter; idle != stuck {
 			stuck = idle
-			_ = j.set(func(job *resource.Job) { job.Stuck = stuck }) // the next step reports a journal that cannot be written
+			_ = j.set(func(job *resource.Installation) { job.Stuck = stuck }) // the next step reports a journal that cannot be written
 		}
 	}
 }

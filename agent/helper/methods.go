@@ -26,7 +26,8 @@ import (
 // Methods returns the helper's handlers for all calls. connection is what the transport states about the operator's
 // connection.
 func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connection facts.Connection) (agent.Table, error) {
-	s := &server{host: h, kinds: kinds, connection: connection, store: store, stack: host.StackDir, arrivals: arrivals, startInstaller: startInstaller}
+	s := &server{host: h, kinds: kinds, connection: connection, store: store, stack: host.StackDir, arrivals: arrivals,
+		startInstaller: startInstaller}
 	return agent.NewTable(append(probe.Served(),
 		calls.Snapshot.Serve(s.snapshot),
 		calls.Act.Serve(s.act),
@@ -44,7 +45,7 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connect
 		calls.Release.Serve(s.txRelease),
 		calls.FinishInterrupted.Serve(s.txFinishInterrupted),
 		calls.Transactions.Serve(s.txList),
-		calls.MakeRoom.Serve(s.bundleRoom),
+		calls.PrepareUpload.Serve(s.prepareUpload),
 		calls.CheckBundle.Serve(s.bundleCheck),
 		calls.StartRelay.Serve(s.relayServe),
 		calls.Fetch.Serve(s.relayFetch),
@@ -52,6 +53,8 @@ func Methods(h host.Host, kinds resource.Kinds, store *checkpoint.Store, connect
 		calls.StartStack.Serve(s.stackStart),
 		calls.ReadStack.Serve(s.stackState),
 		calls.Reboot.Serve(s.stackReboot),
+		probe.TryLogins.Serve(s.tryLogins),
+		probe.InspectLogin.Serve(s.inspectLogin),
 	)...)
 }
 
@@ -82,6 +85,9 @@ func (s *server) snapshot(ctx context.Context, p calls.SnapshotParams) (calls.Sn
 		atoms = slices.AppendSeq(atoms, maps.Keys(r.Atoms))
 	}
 	snap, err := s.kinds.Gather(ctx, s.host, resource.Query{Connection: s.connection, Resources: p.Resources, Atoms: atoms, Patient: p.Ask})
+	if err == nil {
+		snap.ReadGIDs(ctx, s.host)
+	}
 	out := calls.SnapshotResult{Snapshot: snap, Records: records, Transactions: transactions, Guardians: checkpoint.Guardians()}
 	if err == nil && p.Ask {
 		out.Refused = s.askPrograms(ctx, snap, p.Resources)
@@ -94,7 +100,8 @@ func (s *server) look(ctx context.Context, kind resource.Kind, r resource.Resour
 	return resource.Kinds{kind}.Gather(ctx, s.host, resource.Query{Connection: s.connection, Resources: []resource.Resource{r}})
 }
 
-// askPrograms asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those that they would not.
+// askPrograms asks the host's own programs whether they would accept the resources that differ. It returns the reasons of those
+// that they would not.
 func (s *server) askPrograms(ctx context.Context, snap *facts.Snapshot, about []resource.Resource) map[string]string {
 	out := map[string]string{}
 	for _, r := range about {
@@ -118,7 +125,7 @@ func (s *server) act(ctx context.Context, p calls.ActParams) (calls.ActResult, e
 	if !ok {
 		return calls.ActResult{}, fmt.Errorf("this helper has no resource kind %q", p.Resource.Addr.Kind)
 	}
-	return take(ctx, &s.acting, kind.Patience(), func(ctx context.Context) (calls.ActResult, error) { return s.actNow(ctx, kind, p) })
+	return runInTurn(ctx, &s.acting, kind.Patience(), func(ctx context.Context) (calls.ActResult, error) { return s.actNow(ctx, kind, p) })
 }
 
 // actNow reads the host again, and makes the plan's changes only if they are still the difference between the declared

@@ -30,10 +30,12 @@ func (s *server) records(ctx context.Context) ([]resource.Record, error) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		var r resource.Record
 		if err := json.Unmarshal(found[name], &r); err != nil {
-			return nil, fmt.Errorf("read ownership record of fabric %q: %w; restore the file in /var/lib/fabricform from a backup, or remove it: fabricform then no longer knows what it changed on this host", name, err)
+			return nil, fmt.Errorf("read ownership record of fabric %q: %w; restore the file in /var/lib/fabricform from a backup, or "+
+				"remove it: fabricform then no longer knows what it changed on this host", name, err)
 		}
 		if r.Version != resource.RecordVersion || r.Fabric != name {
-			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q, but this build supports version %d: use the release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
+			return nil, fmt.Errorf("ownership record %q has version %d of fabric %q, but this build supports version %d: use the "+
+				"release that wrote it", name, r.Version, r.Fabric, resource.RecordVersion)
 		}
 		if all, has := histories[name]; has {
 			r.History = all
@@ -90,7 +92,8 @@ func (s *server) note(ctx context.Context, fabric string, changes []resource.Cha
 
 // undo restores the values that a fabric changed.
 func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
-	return take(ctx, &s.acting, s.kinds.PatienceFor(p.Changes), func(ctx context.Context) (calls.ActResult, error) { return s.undoNow(ctx, p) })
+	return runInTurn(ctx, &s.acting, s.kinds.PatienceFor(p.Changes),
+		func(ctx context.Context) (calls.ActResult, error) { return s.undoNow(ctx, p) })
 }
 
 // undoNow restores atoms one after another, and removes each from the record once it is restored.
@@ -131,7 +134,8 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	case live == "" && c.To == "":
 		return nil // removed together with something else, such as the routes of a bounced link
 	case live != c.From && live != "":
-		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again", c.Atom, live, c.From)}
+		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again",
+			c.Atom, live, c.From)}
 	}
 	if touches != "" && !management {
 		return errors.New(touches)
@@ -141,7 +145,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 
 // enrol stores the roster and the history entry, if the fabric owns something here.
 func (s *server) enrol(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
-	return take(ctx, &s.acting, resource.Patience, func(ctx context.Context) (struct{}, error) { return s.enrolNow(ctx, p) })
+	return runInTurn(ctx, &s.acting, resource.Patience, func(ctx context.Context) (struct{}, error) { return s.enrolNow(ctx, p) })
 }
 
 func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, error) {
@@ -153,7 +157,7 @@ func (s *server) enrolNow(ctx context.Context, p calls.EnrolParams) (struct{}, e
 		return struct{}{}, err
 	}
 	if r.Roster = p.Roster; len(r.Atoms) == 0 {
-		r.Roster = nil
+		r.Roster = p.Vanished
 	}
 	if err := s.save(r); err != nil || p.Entry == nil {
 		return struct{}{}, err

@@ -72,10 +72,10 @@ func (s *server) forwardStep(ctx context.Context, step calls.TxStep, tx calls.Tx
 }
 
 // txFinishInterrupted finishes a transaction that a reset interrupted: a revert continues, and a prepared
-// transaction is rolled forward. It also settles one whose lease has expired.
+// transaction is rolled forward. It also reverts one whose lease has expired.
 func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxFinished, error) {
-	if settled, err := s.settle(ctx); err != nil || settled != nil {
-		return calls.TxFinished{Ended: settled}, err
+	if reverted, err := s.revertExpired(ctx); err != nil || reverted != nil {
+		return calls.TxFinished{Ended: reverted}, err
 	}
 	before, _, err := s.store.Pending()
 	if err != nil || before == nil {
@@ -84,7 +84,8 @@ func (s *server) txFinishInterrupted(ctx context.Context, _ struct{}) (calls.TxF
 	open, err := s.store.FinishInterrupted(func(t *checkpoint.Transaction) (*checkpoint.Backup, error) {
 		if _, err := s.forward(ctx, t); err != nil {
 			// Drop the error's flags: Stale would mean the plan that is being made, which is not stale.
-			return nil, &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run `fabricform rollback`", err)}
+			return nil, &agent.Error{Message: fmt.Sprintf("finish the transaction that a reset interrupted: %v; fix the cause, or run "+
+				"`fabricform rollback`", err)}
 		}
 		return s.stateNow(ctx, t), nil
 	})

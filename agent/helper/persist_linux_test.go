@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,9 +46,9 @@ type notes struct {
 
 const noteStage = "noted"
 
-func (n notes) Stage() string           { return resource.StagePersist }
-func (n notes) Keeper() resource.Keeper { return n }
-func (n notes) Room() string            { return "notes" }
+func (n notes) Stage() string               { return resource.StagePersist }
+func (n notes) Restorer() resource.Restorer { return n }
+func (n notes) Name() string                { return "notes" }
 
 func (n notes) Observe(_ *facts.Snapshot, name string) (*string, error) {
 	text, err := os.ReadFile(filepath.Join(n.dir, name))
@@ -82,7 +83,7 @@ func (n notes) Again(_ context.Context, _ host.Reader, part json.RawMessage) (js
 
 func (n notes) Items(json.RawMessage) ([]resource.Item, error) { return nil, nil }
 
-func (n notes) Take(part, _ json.RawMessage, _ map[string]bool) (json.RawMessage, []string, error) {
+func (n notes) Merge(part, _ json.RawMessage, _ map[string]bool) (json.RawMessage, []string, error) {
 	return part, nil, nil
 }
 
@@ -246,7 +247,7 @@ func TestResetWithinThePersistStageRollsForward(t *testing.T) {
 			}
 			x.is(t, checkpoint.Committed, names...)
 			if again, err := x.txFinishInterrupted(t.Context(), struct{}{}); err != nil || again.Ended != nil {
-				t.Errorf("settled twice: %+v, %v", again, err)
+				t.Errorf("reverted twice: %+v, %v", again, err)
 			}
 		})
 	}
@@ -277,17 +278,17 @@ func TestAnExpiredLeaseIsSettledByWhoeverComesNext(t *testing.T) {
 					}
 				}
 				x.later = checkpoint.DefaultLease / 2
-				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].State != state || all[0].Settled {
+				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].State != state || all[0].EndedNow {
 					t.Fatalf("before the lease expired: %+v, %v", all, err)
 				}
 				x.later = checkpoint.DefaultLease + time.Second
 				got, err := look(x)
-				if err != nil || got == nil || !got.Settled || got.State != checkpoint.Reverted || got.Undecided != undecided {
+				if err != nil || got == nil || !got.EndedNow || got.State != checkpoint.Reverted || got.Undecided != undecided {
 					t.Fatalf("%+v, %v", got, err)
 				}
 				x.is(t, checkpoint.Reverted)
-				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].Settled {
-					t.Errorf("settled twice: %+v, %v", all, err)
+				if all, err := x.txList(t.Context(), struct{}{}); err != nil || all[0].EndedNow {
+					t.Errorf("reverted twice: %+v, %v", all, err)
 				}
 			})
 		}
@@ -409,6 +410,30 @@ func TestAnOpenTransactionIsItsHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.is(t, checkpoint.Reverted)
+}
+
+// TestAStepThatComesTooLateSaysWhoEndedTheTransaction: with a copy of its tokens, another operator may end it or take it over.
+func TestAStepThatComesTooLateSaysWhoEndedTheTransaction(t *testing.T) {
+	x := newStage(t)
+	x.connection.SSH = "192.0.2.7 5000 192.0.2.1 22"
+	if _, err := x.txRevert(t.Context(), calls.TxRevert{TxRef: x.tx, Why: "rollback by bo@desk", User: "bo@desk"}); err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`too late.*: rollback by bo@desk from 192\.0\.2\.7 at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`)
+	if err := x.store.Live(x.tx.ID, x.tx.Token); err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("act: %v", err)
+	}
+	if _, err := x.txPersist(t.Context(), calls.TxPersist{TxRef: x.tx}); err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("persist: %v", err)
+	}
+	x = newStage(t)
+	x.connection.SSH = "192.0.2.7 5000 192.0.2.1 22"
+	if _, err := x.txTakeOver(t.Context(), calls.TxTakeOver{TxRef: x.tx, User: "bo@desk"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.store.Live(x.tx.ID, x.tx.Token); err == nil || !strings.HasSuffix(err.Error(), "taken over by another client: bo@desk from 192.0.2.7") {
+		t.Errorf("act: %v", err)
+	}
 }
 
 // TestAWayBackGoesToItsEnd, also where the connection that asked for it ends meanwhile.

@@ -28,7 +28,7 @@ import (
 
 // A host that has a bundle serves it to other hosts over TCP. The request is a line with a token and a line with an
 // offset in bytes; the answer is the rest of the file. Each relay has its own token. The receiver checks the bundle's
-// SHA-256, so nobody in between can change the file.
+// SHA-256, so neither the relay nor anybody in between can change the file. A seal could not show that: the relay has its key.
 
 const (
 	fetchFor      = 2 * time.Second  // then the helper reports the progress
@@ -138,16 +138,16 @@ func ownAddresses() (out []netip.Prefix, err error) {
 
 // handOut serves requests until the listener is closed.
 func handOut(l net.Listener, path, token string) {
-	room := make(chan struct{}, relayClients)
+	slots := make(chan struct{}, relayClients)
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
 		select {
-		case room <- struct{}{}:
+		case slots <- struct{}{}:
 			go func() {
-				defer func() { <-room }()
+				defer func() { <-slots }()
 				defer c.Close()
 				_ = handTo(c, path, token) // the other host tries again, and reports the error
 			}()
@@ -225,7 +225,7 @@ func (s *server) relayFetch(ctx context.Context, p calls.FetchParams) (calls.Fet
 	if err != nil || out.Have < p.Bundle.Size {
 		return out, err
 	}
-	if out.Whole, err = s.keepBundle(part, p.Bundle); !out.Whole {
+	if out.Whole, err = s.storeBundle(part, p.Bundle, hashOf(p.Bundle)); !out.Whole {
 		out.Have = 0
 	}
 	return out, err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,14 +44,14 @@ func (f stackFolder) order() string { return f.file("order.json") }
 func (f stackFolder) stderrPath() string { return f.file("stderr") }
 
 // orderID restricts IDs, because they become part of a systemd unit's name.
-var orderID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var orderID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`) })
 
 // stackStart reads the host again, and starts the installation if the difference is still the planned one. If the order
 // has already begun, stackStart returns its progress: the caller may have lost the first answer.
 func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.StackState, error) {
 	s.acting.Lock()
 	defer s.acting.Unlock()
-	if !orderID.MatchString(p.ID) {
+	if !orderID().MatchString(p.ID) {
 		return calls.StackState{}, fmt.Errorf("%q is not the ID of an installation", p.ID)
 	}
 	if state, err := s.stackState(ctx, struct{}{}); err != nil || state.Of(p.ID) {
@@ -69,7 +70,7 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	if err := os.MkdirAll(string(s.stack), 0o700); err != nil {
 		return calls.StackState{}, fmt.Errorf("make the folder of the journal: %w", err)
 	}
-	if err := s.installing(); err != nil {
+	if err := s.refuseWhileInstalling(); err != nil {
 		return calls.StackState{}, err
 	}
 	raw, err := json.Marshal(p)
@@ -79,7 +80,8 @@ func (s *server) stackStart(ctx context.Context, p calls.StackOrder) (calls.Stac
 	if err := file.Replace(s.stack.order(), raw, 0o600); err != nil {
 		return calls.StackState{}, fmt.Errorf("write the order of the installation: %w", err)
 	}
-	said, err := os.OpenFile(s.stack.stderrPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // a named pipe in the way is an error
+	// a named pipe in the way is an error
+	said, err := os.OpenFile(s.stack.stderrPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return calls.StackState{}, fmt.Errorf("make the file for the installation's errors: %w", err)
 	}
@@ -157,8 +159,8 @@ func (s *server) awaitStart(ctx context.Context, id string, ended <-chan struct{
 	return state, nil
 }
 
-// installing returns an error during an installation or a reboot.
-func (s *server) installing() error {
+// refuseWhileInstalling returns an error during an installation or a reboot.
+func (s *server) refuseWhileInstalling() error {
 	if _, err := os.Stat(string(s.stack)); err != nil {
 		return nil //nolint:nilerr // nothing was ever installed here
 	}

@@ -120,7 +120,7 @@ func newRack(t *testing.T, left ...resource.Change) *rack {
 
 func (r *rack) installer() installer { return installer{r, r.kinds, r.store, r.stack, r.arrivals} }
 
-func (r *rack) journal(ctx context.Context) *resource.Job {
+func (r *rack) journal(ctx context.Context) *resource.Installation {
 	boot, _ := clock.BootID()
 	return resource.ReadJob(ctx, r, boot)
 }
@@ -163,15 +163,19 @@ func TestInstallationAndTransactionExcludeEachOther(t *testing.T) {
 	if _, err := r.stackStart(t.Context(), order("two", install)); !heldBy(err, "me@laptop") {
 		t.Errorf("a second installation: %v", err)
 	}
-	if _, err := r.bundleRoom(t.Context(), calls.Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
+	if _, err := r.prepareUpload(t.Context(), calls.Bundle{Name: "b", SHA256: strings.Repeat("a", 64), Size: 1}); !heldBy(err, "me@laptop") {
 		t.Errorf("bundles are exchanged meanwhile: %v", err)
+	}
+	seal, _, err := calls.MakeSeal(strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte("x"))
 	whole := calls.Bundle{Name: "b", SHA256: hex.EncodeToString(sum[:]), Size: 1}
 	if err := os.WriteFile(filepath.Join(r.arrivals, whole.Part()), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.bundleCheck(t.Context(), whole); !heldBy(err, "me@laptop") {
+	if _, err := r.bundleCheck(t.Context(), calls.UploadedBundle{Bundle: whole, Seal: seal}); !heldBy(err, "me@laptop") {
 		t.Errorf("a bundle comes meanwhile: %v", err)
 	}
 	close(goOn)
@@ -237,7 +241,7 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	up := func() { // again
 		t.Helper()
 		runtime.GC()
-		if err := (&server{host: r, stack: r.stack}).installing(); !heldBy(err, "another run") {
+		if err := (&server{host: r, stack: r.stack}).refuseWhileInstalling(); !heldBy(err, "another run") {
 			t.Fatalf("something may begin while the host goes down: %v", err)
 		}
 		r.goesDown()
@@ -310,6 +314,39 @@ func bundle(name, content string) calls.Bundle {
 	return calls.Bundle{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(content))}
 }
 
+// TestAnUploadIsCheckedByItsSeal: what differs is removed, and nothing else becomes a bundle.
+func TestAnUploadIsCheckedByItsSeal(t *testing.T) {
+	b := bundle("new.tgz", "content")
+	seal, _, err := calls.MakeSeal(strings.NewReader("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content, whole := range map[string]bool{"content": true, "Content": false, "conten": false, "contents": false} {
+		r := withBundle(t, b, "")
+		part := filepath.Join(r.arrivals, b.Part())
+		if err := os.WriteFile(part, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		to, err := r.bundleCheck(t.Context(), calls.UploadedBundle{Bundle: b, Seal: seal})
+		if err != nil || to.Whole != whole {
+			t.Errorf("%s: %+v, %v", content, to, err)
+		}
+		if _, err := os.Lstat(part); !os.IsNotExist(err) {
+			t.Errorf("%s: it is left: %v", content, err)
+		}
+		if err := r.stack.has(b); (err == nil) != whole {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+	r := withBundle(t, b, "")
+	if err := os.WriteFile(filepath.Join(r.arrivals, b.Part()), []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := r.bundleCheck(t.Context(), calls.UploadedBundle{Bundle: b}); err == nil || to.Whole {
+		t.Errorf("without a seal: %+v, %v", to, err)
+	}
+}
+
 // TestBundlesGo: other ones where one is to come, and the last one when it is installed.
 func TestBundlesGo(t *testing.T) {
 	r := newRack(t, install)
@@ -339,8 +376,8 @@ func TestBundlesGo(t *testing.T) {
 	if err := os.Chmod(above, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if room, err := r.bundleRoom(t.Context(), b); err != nil || room.Path != filepath.Join(r.arrivals, b.Part()) {
-		t.Fatal(room, err)
+	if to, err := r.prepareUpload(t.Context(), b); err != nil || to.Path != filepath.Join(r.arrivals, b.Part()) {
+		t.Fatal(to, err)
 	}
 	if got := there(); !slices.Equal(got, []string{b.Part()}) { // what has its name was another one
 		t.Errorf("there are %q", got)
@@ -348,8 +385,8 @@ func TestBundlesGo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.stack.bundles(), b.Name), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if room, err := r.bundleRoom(t.Context(), b); err != nil || !room.Whole {
-		t.Error(room, err)
+	if to, err := r.prepareUpload(t.Context(), b); err != nil || !to.Whole {
+		t.Error(to, err)
 	}
 	if info, err := os.Stat(above); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the login user cannot come to its folder: %v, %v", info.Mode(), err)
@@ -428,7 +465,7 @@ func TestAnInstallationThatOnlyWaitsIsStuck(t *testing.T) {
 		stuck := func() bool {
 			synctest.Wait()
 			raw, err := os.ReadFile(path)
-			var job resource.Job
+			var job resource.Installation
 			if err != nil || json.Unmarshal(raw, &job) != nil || job.Step != "dkms build" {
 				t.Fatalf("%v: %s", err, raw)
 			}

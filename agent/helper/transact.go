@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,36 +25,37 @@ import (
 const rehearsal = 300 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
-	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since, Left: left, Why: t.Why, Remain: t.Left,
+	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since,
+		Remaining: left, Why: t.Why, Unrestored: t.Unrestored,
 		Run: t.Run, Hosts: t.Hosts, Undecided: t.Undecided, Rebooted: t.Rebooted, Kept: t.Kept, Overwritten: t.Overwritten}
 }
 
-// settle reverts a transaction whose lease has expired, in place of guardians that died, and returns it; nil if there
+// revertExpired reverts a transaction whose lease has expired, in place of guardians that died, and returns it; nil if there
 // is none. Every first look at a host calls it.
-func (s *server) settle(ctx context.Context) (*calls.TxInfo, error) {
+func (s *server) revertExpired(ctx context.Context) (*calls.TxInfo, error) {
 	g := checkpoint.Guardian{Store: s.store, Restore: s.restore}
 	t, err := g.Expired()
 	if err != nil || t == nil {
 		return nil, err
 	}
-	if err := s.acting.await(); err != nil {
+	if err := s.acting.await(context.WithoutCancel(ctx)); err != nil { // a revert needs no client
 		return nil, err
 	}
 	defer s.acting.Unlock()
-	if t, err = g.Settle(ctx, t); err != nil {
+	if t, err = g.RevertExpired(ctx, t); err != nil {
 		return nil, fmt.Errorf("revert a transaction whose lease has expired: %w", err)
 	}
 	i := info(t, 0)
-	i.Settled = true
+	i.EndedNow = true
 	return &i, nil
 }
 
 // txReady tests that a timer fires: a host that could not revert on its own must not be changed.
 func (s *server) txReady(ctx context.Context, _ struct{}) (calls.TxReady, error) {
-	if err := s.installing(); err != nil {
+	if err := s.refuseWhileInstalling(); err != nil {
 		return calls.TxReady{}, err
 	}
-	if _, err := s.settle(ctx); err != nil {
+	if _, err := s.revertExpired(ctx); err != nil {
 		return calls.TxReady{}, err
 	}
 	open, left, err := s.store.Pending()
@@ -82,7 +84,8 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 		return calls.TxInfo{}, err
 	}
 	from, _, _ := strings.Cut(s.connection.SSH, " ")
-	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me}, Server: s.server(), Run: p.Client, Hosts: p.Hosts,
+	t, err := s.store.Begin(checkpoint.Request{Fabric: p.Fabric, Plan: p.Plan, Lease: p.Lease, Helper: &checkpoint.Helper{Process: me},
+		Server: s.server(), Run: p.Client, Hosts: p.Hosts,
 		Holder: checkpoint.Holder{User: p.User, From: from, Client: p.Client}})
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
@@ -92,7 +95,7 @@ func (s *server) txOpen(ctx context.Context, p calls.TxOpen) (calls.TxInfo, erro
 		return calls.TxInfo{}, err
 	}
 	// An installation that starts later sees the transaction; installing sees an earlier one.
-	err = s.installing()
+	err = s.refuseWhileInstalling()
 	if err == nil {
 		err = s.arm(ctx, t, p)
 	}
@@ -147,13 +150,13 @@ func (s *server) arm(ctx context.Context, t *checkpoint.Transaction, p calls.TxO
 }
 
 // path returns the path of the operator's connection.
-func (s *server) path(ctx context.Context) (*checkpoint.Path, error) {
+func (s *server) path(ctx context.Context) (*checkpoint.ManagementPath, error) {
 	snap, err := facts.Gather(ctx, s.host, s.connection)
 	if err != nil {
 		return nil, err
 	}
 	m := snap.Management
-	return &checkpoint.Path{Devices: m.Devices, Client: m.Client, Unknown: m.Unknown != ""}, nil
+	return &checkpoint.ManagementPath{Devices: m.Devices, Client: m.Client, Unknown: m.Unknown != ""}, nil
 }
 
 // adoptHistory moves the history that an earlier build kept in the ownership record, which a rollback restores.
@@ -229,7 +232,7 @@ func (s *server) stateNow(ctx context.Context, t *checkpoint.Transaction) *check
 
 // txReversal says what the rollback of a committed transaction would do.
 func (s *server) txReversal(ctx context.Context, p calls.TxReversal) (calls.TxReversed, error) {
-	if err := s.acting.await(); err != nil {
+	if err := s.acting.await(ctx); err != nil {
 		return calls.TxReversed{}, err
 	}
 	defer s.acting.Unlock()
@@ -263,14 +266,11 @@ func (s *server) reversal(ctx context.Context, p calls.TxReversal) (calls.TxReve
 	return calls.TxReversed{Reversal: rev, Digest: rev.Digest(), Blind: backup.Committed == nil}, err
 }
 
-// stopPatience is how long an earlier helper may take to end.
-const stopPatience = 2 * time.Second
-
 // txRevert reverts a transaction after the current action has ended. It first stops a helper from an earlier connection,
 // which may be in the middle of an action. It refuses if an action of this helper is stuck: another helper, or the
 // guardian, ends this one first.
 func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, error) {
-	if err := s.acting.await(); err != nil {
+	if err := s.acting.await(context.WithoutCancel(ctx)); err != nil { // a revert needs no client
 		return calls.TxInfo{}, err
 	}
 	defer s.acting.Unlock()
@@ -287,12 +287,7 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 		return calls.TxInfo{}, err
 	}
 	if t.Helper != nil && t.Helper.Process.PID != os.Getpid() {
-		stopping, cancel := context.WithTimeout(ctx, stopPatience)
-		err := t.Helper.Process.Stop(stopping)
-		cancel()
-		// A killed helper may hang in the kernel, for example in a file system that does not respond. It
-		// takes no further step.
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		if err := t.Helper.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return calls.TxInfo{}, fmt.Errorf("stop the helper that holds the transaction: %w", err)
 		}
 	}
@@ -303,14 +298,19 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 			return calls.TxInfo{}, err
 		}
 	}
-	t, err = s.store.Revert(ctx, p.ID, event, p.Why, s.restore)
+	why := p.Why
+	if p.User != "" && !p.Undo { // another client may be at work: it reports who ended its transaction
+		from, _, _ := strings.Cut(s.connection.SSH, " ")
+		why += fmt.Sprintf(" from %s at %s", cmp.Or(from, "this host"), time.Now().Format(time.RFC3339))
+	}
+	t, err = s.store.Revert(ctx, p.ID, event, why, s.restore)
 	if t == nil {
 		return calls.TxInfo{}, err
 	}
 	_ = s.store.Disarm(ctx, t) // as after a commit
 	i := info(t, 0)
 	if err != nil && t.State != checkpoint.Reverted {
-		i.Remain = append(i.Remain, err.Error())
+		i.Unrestored = append(i.Unrestored, err.Error())
 	}
 	return i, nil
 }
@@ -327,7 +327,8 @@ func (s *server) willUndo(ctx context.Context, p calls.TxRevert) error {
 			return err
 		}
 		if now.Digest != p.Digest {
-			return &agent.Error{Stale: true, Message: "the host changed since the rollback was shown, and was not rolled back: run rollback again"}
+			return &agent.Error{Stale: true, Message: "the host changed since the rollback was shown, and was not rolled back: run " +
+				"rollback again"}
 		}
 	}
 	return s.store.WillUndo(p.ID, checkpoint.Undoing{By: p.User, Foreign: p.Foreign})
@@ -335,7 +336,7 @@ func (s *server) willUndo(ctx context.Context, p calls.TxRevert) error {
 
 // txList returns all stored transactions, the latest last.
 func (s *server) txList(ctx context.Context, _ struct{}) ([]calls.TxInfo, error) {
-	settled, err := s.settle(ctx)
+	reverted, err := s.revertExpired(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -353,7 +354,7 @@ func (s *server) txList(ctx context.Context, _ struct{}) ([]calls.TxInfo, error)
 		if t.Server != s.server() {
 			i.Former = t.Server
 		}
-		i.Settled = settled != nil && settled.ID == t.ID
+		i.EndedNow = reverted != nil && reverted.ID == t.ID
 		out = append(out, i)
 	}
 	return out, nil
@@ -366,7 +367,8 @@ func (s *server) txTakeOver(_ context.Context, p calls.TxTakeOver) (calls.TxInfo
 	if err != nil {
 		return calls.TxInfo{}, err
 	}
-	t, err := s.store.TakeOver(p.ID, p.Token, checkpoint.Holder{User: p.User, From: from, Client: p.Client}, &checkpoint.Helper{Process: me})
+	t, err := s.store.TakeOver(p.ID, p.Token, checkpoint.Holder{User: p.User, From: from, Client: p.Client},
+		&checkpoint.Helper{Process: me})
 	if err != nil {
 		return calls.TxInfo{}, err
 	}

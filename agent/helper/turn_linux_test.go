@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
+	"github.com/fabricform/fabricform/retry"
 )
 
 // TestAnActionEndsByItsDeadline: fault 30. One that heeds its context fails, and the next one runs. One that does not
@@ -20,7 +21,7 @@ func TestAnActionEndsByItsDeadline(t *testing.T) {
 		kernel, ran := make(chan struct{}), 0
 		hang := agent.Method[string, struct{}]("hang")
 		table, err := agent.NewTable(hang.Serve(func(ctx context.Context, where string) (struct{}, error) {
-			return take(ctx, &acting, 30*time.Second, func(ctx context.Context) (struct{}, error) {
+			return runInTurn(ctx, &acting, 30*time.Second, func(ctx context.Context) (struct{}, error) {
 				ran++
 				if where == "kernel" {
 					<-kernel
@@ -50,7 +51,7 @@ func TestAnActionEndsByItsDeadline(t *testing.T) {
 		if _, err := hang.Call(t.Context(), c, "", "kernel"); !errors.As(err, &refused) || !refused.Stuck || ran != 2 {
 			t.Errorf("a step after the stuck one: %v; %d ran", err, ran)
 		}
-		if err := acting.await(); !errors.Is(err, errStuck) {
+		if err := acting.await(t.Context()); !errors.Is(err, errStuck) {
 			t.Errorf("a revert by a helper with a stuck action: %v", err)
 		}
 		c.Close()
@@ -58,5 +59,33 @@ func TestAnActionEndsByItsDeadline(t *testing.T) {
 			t.Error(err)
 		}
 		close(kernel)
+	})
+}
+
+// TestAnActionThatWaitsForItsTurnIsNotStuck: the one before runs within its own patience, and the host stays usable.
+func TestAnActionThatWaitsForItsTurnIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var acting turn
+		ran := ""
+		do := func(name string, patience, takes time.Duration) error {
+			_, err := runInTurn(t.Context(), &acting, patience, func(ctx context.Context) (struct{}, error) {
+				ran += name
+				return struct{}{}, retry.Pause(ctx, takes)
+			})
+			return err
+		}
+		first := make(chan error, 1)
+		go func() { first <- do("a", time.Minute, 50*time.Second) }()
+		synctest.Wait()
+		if err := do("b", 10*time.Second, 0); err == nil || err.Error() != "not begun within 10s: an earlier step on this host still runs" {
+			t.Errorf("an action whose turn did not come in time: %v", err)
+		}
+		time.Sleep(20 * time.Second) // longer than an action that runs may overrun its patience
+		if err := do("c", time.Minute, 0); err != nil {
+			t.Errorf("an action whose turn came: %v", err)
+		}
+		if err := <-first; err != nil || ran != "ac" {
+			t.Errorf("the first action: %v; ran: %s", err, ran)
+		}
 	})
 }

@@ -2,99 +2,104 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"io"
 	"os"
-
-	"github.com/spf13/cobra"
+	"time"
 
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/helper"
 	"github.com/fabricform/fabricform/checkpoint"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/host/process"
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/providers"
 )
 
-// hostCommands returns the hidden commands that run on a host, or as a process of a lab.
-func hostCommands() []*cobra.Command {
-	return []*cobra.Command{agentCommand(), guardCommand(), installCommand(), labHostCommand(), labRackCommand()}
-}
-
-// agentCommand returns the command of the helper on the host, which speaks on stdin and stdout.
-func agentCommand() *cobra.Command {
-	var sshConnection string
-	c := &cobra.Command{
-		Use: "agent", Short: "The helper on a host; started by plan and apply", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			id, err := buildID()
-			if err != nil {
-				return err
-			}
-			h, err := host.Open()
-			if err != nil {
-				return err
-			}
-			table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now), facts.Connection{SSH: sshConnection})
-			if err != nil {
-				return err
-			}
-			return agent.Serve(cmd.Context(), os.Stdin, os.Stdout, id, table)
-		},
+// hostProgram returns the program of that name, which runs on a host or as a process of a lab; nil if no program has it. It
+// bypasses cobra, because building all commands costs more than starting the helper.
+func hostProgram(name string) func(ctx context.Context, args []string) error {
+	switch name {
+	case "agent":
+		return serveHost
+	case "guard":
+		return guardHost
+	case "install":
+		return installStack
+	case "lab-host":
+		return func(_ context.Context, args []string) error { return netns.HostMain(args) }
+	case "lab-rack":
+		return vm.RackMain
 	}
-	c.Flags().StringVar(&sshConnection, "ssh-connection", "", "SSH_CONNECTION of the login, which sudo drops; empty: the path of the connection is unknown")
-	return c
+	return nil
 }
 
-// guardCommand returns the command of a transaction's guardian. It outlives the helper that starts it,
-// and rolls the host back when the lease expires.
-func guardCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "guard", Short: "The guardian of a transaction on a host; started by the helper", Hidden: true,
-		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			h, err := host.Open()
-			if err != nil {
-				return err
-			}
-			// Not the command's context: an interrupt meant for others must not end a guardian.
-			return checkpoint.GuardMain(context.Background(), args, func(ctx context.Context, s *checkpoint.Backup) ([]string, error) {
-				return s.Restore(ctx, h, providers.Kinds())
-			})
-		},
+// serveHost is the helper, which plan and apply start on a host. It speaks on stdin and stdout.
+func serveHost(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	sshConnection := flags.String("ssh-connection", "",
+		"SSH_CONNECTION of the login, which sudo drops; empty: the path of the connection is unknown")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
+		return errors.New("agent is an internal command that plan and apply start on a host")
 	}
+	id, err := buildID()
+	if err != nil {
+		return err
+	}
+	h, err := host.Open()
+	if err != nil {
+		return err
+	}
+	table, err := helper.Methods(h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now),
+		facts.Connection{SSH: *sshConnection})
+	if err != nil {
+		return err
+	}
+	defer clearAbandoned(ctx)()
+	return agent.Serve(ctx, os.Stdin, os.Stdout, id, table)
 }
 
-// installCommand returns the command that installs a driver stack. It outlives the helper that starts
-// it, because a package manager must not be interrupted.
-func installCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "install", Short: "The installation of a driver stack on a host; started by the helper", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			h, err := host.Open()
-			if err != nil {
-				return err
-			}
-			// Not the command's context: as with a guardian.
-			return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
-		},
+// clearAbandoned removes the temporary folders of helpers that were killed, while this one serves its calls. finish waits for that, but
+// not for a disk that hangs.
+func clearAbandoned(ctx context.Context) (finish func()) {
+	done := make(chan struct{})
+	go func() {
+		process.RemoveAbandoned(ctx)
+		close(done)
+	}()
+	return func() {
+		select {
+		case <-done:
+		case <-time.After(time.Second):
+		}
 	}
 }
 
-// labHostCommand returns the command that runs as process 1 of a lab's host.
-func labHostCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-host", Short: "Process 1 of a lab's host; started by lab up", Hidden: true,
-		DisableFlagParsing: true,
-		RunE:               func(_ *cobra.Command, args []string) error { return netns.HostMain(args) },
+// guardHost is a transaction's guardian. It outlives the helper that starts it, and rolls the host back when the lease expires.
+func guardHost(_ context.Context, args []string) error {
+	h, err := host.Open()
+	if err != nil {
+		return err
 	}
+	// Not the context of the program: an interrupt meant for others must not end a guardian.
+	return checkpoint.GuardMain(context.Background(), args, func(ctx context.Context, s *checkpoint.Backup) ([]string, error) {
+		return s.Restore(ctx, h, providers.Kinds())
+	})
 }
 
-// labRackCommand returns the command that runs the virtual machines and cables of a lab.
-func labRackCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-rack", Short: "The process of a lab of virtual machines; started by lab up", Hidden: true,
-		DisableFlagParsing: true,
-		RunE:               func(cmd *cobra.Command, args []string) error { return vm.RackMain(cmd.Context(), args) },
+// installStack installs a driver stack. It outlives the helper that starts it, because a package manager must not be interrupted.
+func installStack(_ context.Context, args []string) error {
+	if len(args) > 0 {
+		return errors.New("install is an internal command that the helper starts on a host")
 	}
+	h, err := host.Open()
+	if err != nil {
+		return err
+	}
+	// Not the context of the program: as with a guardian.
+	return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,43 +16,43 @@ const (
 	allowManagement   = "management" // changes to the path of the operator's own connection
 	allowDriverReload = "driver-reload"
 	allowReboot       = "reboot"
+	allowRootLogin    = "root-login" // meshes of the user root
 	allowHalfLinks    = "half-links" // changes or rolls back one end of a link whose other end is missing
 	allowForeign      = "foreign"    // of rollback: what others changed since
 )
 
 func (w *allowances) flag(c *cobra.Command) {
 	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow changes that are refused by default: "+
-		allowManagement+" (changes to the path of your own connection: adds the new path, proves it with a new connection, then removes the old one), "+
+		allowManagement+
+		" (changes to the path of your own connection: adds the new path, proves it with a new connection, then removes the old one), "+
 		allowDriverReload+" (interrupts RDMA and the links of the driver's cards), "+allowReboot+" (includes "+allowDriverReload+"), "+
-		allowHalfLinks+" (changes one end of a link although the host at the other end is unreachable, or changed since the plan was saved; a saved plan does not hold this permission)")
+		allowRootLogin+" (lets root of each host of a login_mesh log in to the others as root; a saved plan holds this permission), "+
+		allowHalfLinks+" (changes one end of a link although the host at the other end is unreachable, "+
+		"or changed since the plan was saved; a saved plan does not hold this permission)")
 }
 
 func (w allowances) check() error {
-	return w.among(allowManagement, allowDriverReload, allowReboot, allowHalfLinks)
+	return w.among(allowManagement, allowDriverReload, allowReboot, allowRootLogin, allowHalfLinks)
 }
 
 // among refuses other values than the known ones.
 func (w allowances) among(known ...string) error {
 	for _, what := range w {
-		if !slices.Contains(known, what) {
-			return fmt.Errorf("unknown -allow %s; use one of %s", what, strings.Join(known, ", "))
+		if err := oneOf("-allow", what, known...); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (w allowances) management() bool { return slices.Contains(w, allowManagement) }
-
-func (w allowances) halfLinks() bool { return slices.Contains(w, allowHalfLinks) }
-
-func (w allowances) foreign() bool { return slices.Contains(w, allowForeign) }
+func (w allowances) has(what string) bool { return slices.Contains(w, what) }
 
 // worst returns the worst disruption that is allowed.
 func (w allowances) worst() resource.Disruption {
 	switch {
-	case slices.Contains(w, allowReboot):
+	case w.has(allowReboot):
 		return resource.Reboot
-	case slices.Contains(w, allowDriverReload):
+	case w.has(allowDriverReload):
 		return resource.DriverReload
 	}
 	return resource.LinkFlap

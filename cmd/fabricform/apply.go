@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +16,11 @@ import (
 
 // applyOptions are the flags of apply and destroy.
 type applyOptions struct {
-	approve, noVerify                 bool
-	allow                             allowances
-	report                            string
-	onFailure, onFailedCheck, confirm string
-	lease                             time.Duration // how long hosts wait for a client that stopped responding
-	patience                          time.Duration // how long they wait for a manual confirmation
+	apply.Options
+	approve                        bool
+	allow                          allowances
+	report, onFailedCheck, confirm string
+	patience                       time.Duration // how long hosts wait for a manual confirmation
 }
 
 // The values of -confirm and of -on-failed-check.
@@ -35,38 +32,38 @@ const (
 )
 
 func (o *applyOptions) flags(c *cobra.Command) {
+	o.onFailedCheck, o.confirm = keepCheck, confirmAuto
 	c.Flags().BoolVar(&o.approve, "auto-approve", false, "apply without asking")
 	o.allow.flag(c)
-	c.Flags().StringVar(&o.report, "report", "", "write a report of the plan, the changes and all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
-	c.Flags().StringVar(&o.onFailure, "on-failure", string(apply.RollbackAll), "when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+" (only that host; the others continue), or "+string(apply.Stop)+" (keep what was done)")
-	c.Flags().DurationVar(&o.lease, "lease", checkpoint.DefaultLease, "`time` after which a host that lost contact with this program reverts automatically")
+	c.Flags().StringVar(&o.report, "report", "",
+		"write a report of the plan, the changes and all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
+	c.Flags().StringVar((*string)(&o.OnFailure), "on-failure", string(apply.RollbackAll),
+		"when a host fails: "+string(apply.RollbackAll)+", "+string(apply.RollbackHost)+
+			" (only that host; the others continue, so a link between them is changed at one end only), or "+string(apply.Stop)+
+			" (keep what was done)")
+	c.Flags().DurationVar(&o.Lease, "lease", checkpoint.DefaultLease,
+		"`time` after which a host that lost contact with this program reverts automatically")
 }
 
-// check refuses unknown flag values and times out of range.
+// check refuses unknown flag values and times out of range, and completes the options.
 func (o *applyOptions) check() error {
-	if err := o.allow.check(); err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		flag, value string
-		known       []string
-	}{
-		{"-on-failure", o.onFailure, []string{string(apply.RollbackAll), string(apply.RollbackHost), string(apply.Stop)}},
-		{"-on-failed-check", o.onFailedCheck, []string{"", keepCheck, rollbackCheck}},
-		{"-confirm", o.confirm, []string{"", confirmAuto, confirmManual}},
+	for _, err := range []error{
+		o.allow.check(),
+		oneOf("-on-failure", o.OnFailure, apply.RollbackAll, apply.RollbackHost, apply.Stop),
+		oneOf("-on-failed-check", o.onFailedCheck, keepCheck, rollbackCheck),
+		oneOf("-confirm", o.confirm, confirmAuto, confirmManual),
+		canReport(o.report),
 	} {
-		if !slices.Contains(f.known, f.value) {
-			return fmt.Errorf("unknown %s %s; use one of %s", f.flag, f.value, strings.TrimPrefix(strings.Join(f.known, ", "), ", "))
+		if err != nil {
+			return err
 		}
 	}
-	if err := canReport(o.report); err != nil {
-		return err
-	}
-	if o.lease < 5*time.Second || o.lease > 24*time.Hour || o.patience < 0 || o.patience > 24*time.Hour {
+	if o.Lease < 5*time.Second || o.Lease > 24*time.Hour || o.patience < 0 || o.patience > 24*time.Hour {
 		return errors.New("-lease and -confirm-timeout must be from 5s to 24h")
 	}
-	if o.confirm == confirmManual {
-		o.lease = o.patience
+	o.Allowed, o.CheckRollback, o.Manual = o.allow.worst(), o.onFailedCheck == rollbackCheck, o.confirm == confirmManual
+	if o.Manual {
+		o.Lease = o.patience
 	}
 	return nil
 }
@@ -88,15 +85,22 @@ adds the new path, proves it with a new connection, then removes the old one.
 Driver stacks (ofed blocks) are installed first, in a transaction of their own: packages stay installed
 if the rest is rolled back. Driver reloads and reboots need -allow. They affect one end of a link at
 a time.`,
-		Example: "  fabricform apply\n  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n  fabricform apply -report done.md tonight.plan\n  fabricform apply -allow=reboot my-fabric/\n  fabricform apply -allow=management move-mgmt.hcl",
+		Example: "  fabricform apply\n" +
+			"  fabricform apply -auto-approve -lab examples/roce-pair.hcl\n" +
+			"  fabricform apply -report done.md tonight.plan\n" +
+			"  fabricform apply -allow=reboot my-fabric/\n" +
+			"  fabricform apply -allow=management move-mgmt.hcl",
 	}
 	a.fleetFlags(c)
-	a.jsonFlag(c)
+	a.jsonFlag(c, linesOfJSON)
 	o.flags(c)
-	c.Flags().BoolVar(&o.noVerify, "no-verify", false, "skip the live checks afterwards")
-	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check", keepCheck, "when a live check fails: "+keepCheck+" the changes, or "+rollbackCheck)
-	c.Flags().StringVar(&o.confirm, "confirm", confirmAuto, confirmAuto+", or "+confirmManual+": hosts revert automatically unless you run fabricform confirm in time")
-	c.Flags().DurationVar(&o.patience, "confirm-timeout", 10*time.Minute, "with -confirm manual, `time` after which unconfirmed hosts revert")
+	c.Flags().BoolVar(&o.Unverified, "no-verify", false, "skip the live checks afterwards")
+	c.Flags().StringVar(&o.onFailedCheck, "on-failed-check",
+		keepCheck, "when a live check fails: "+keepCheck+" the changes, or "+rollbackCheck)
+	c.Flags().StringVar(&o.confirm, "confirm",
+		confirmAuto, confirmAuto+", or "+confirmManual+": hosts revert automatically unless you run fabricform confirm in time")
+	c.Flags().DurationVar(&o.patience, "confirm-timeout",
+		10*time.Minute, "with -confirm manual, `time` after which unconfirmed hosts revert")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.check(); err != nil {
 			return err
@@ -112,27 +116,22 @@ a time.`,
 
 // apply opens the session of a fabric or of a saved plan, and runs it.
 func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Report, error) {
-	build, err := buildID()
-	if err != nil {
-		return nil, err
-	}
-	saved, err := readSaved(path, build)
+	saved, err := readSaved(path)
 	if err != nil {
 		return nil, err
 	}
 	var s *apply.Session
 	if saved == nil {
-		if s, err = a.open(ctx, path); err != nil {
+		if s, err = a.open(ctx, path, o.allow...); err != nil {
 			return nil, err
 		}
-		s.Options.Management, s.Options.HalfLinks = o.allow.management(), o.allow.halfLinks()
 	} else {
 		again := saved.Fabric.HasSensitive() && !saved.Destroy
 		if err := errors.Join(a.noChoice(path, again), saved.CheckTarget(labName(a.lab, saved.Fabric))); err != nil {
 			return nil, err
 		}
 		if again {
-			if err := a.takeAgain(saved, path); err != nil {
+			if err := a.fillSecrets(saved, path); err != nil {
 				return nil, err
 			}
 		}
@@ -140,44 +139,29 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 		if err != nil {
 			return nil, err
 		}
-		so.HalfLinks = o.allow.halfLinks()
+		so.HalfLinks = o.allow.has(allowHalfLinks)
 		if s, err = apply.OpenSaved(ctx, saved, so); err != nil {
 			return nil, err
 		}
 	}
 	defer s.Close()
-	return apply.Run(ctx, s, o.run(), a.events(o.approve)), nil
+	return apply.Run(ctx, s, o.Options, a.events(o.approve)), nil
 }
 
-// takeAgain takes the sensitive values of a saved plan from the files that were planned. The plan has only their hashes.
-func (a *app) takeAgain(saved *planner.Saved, path string) error {
-	given := a.inputs
-	a.inputs = append(inputsOf(saved.Plan.Invocation), given...)
-	from := saved.Plan.Invocation.Path
-	f, err := a.load(from)
-	if err != nil {
-		a.err.Errorf("nothing was changed: %s has no sensitive values; they are taken from %s, -var, -var-file and the environment", path, from)
-		return err
+// fillSecrets reads the sensitive values of a saved plan.
+func (a *app) fillSecrets(saved *planner.Saved, path string) error {
+	files, diags, err := config.FillSecrets(saved.Fabric, saved.Plan.Invocation, path, a.sources())
+	if perr := a.err.Diagnostics(files, diags); perr != nil {
+		return perr
 	}
-	if slices.ContainsFunc(given, func(in config.Input) bool { return in.File == "" && !slices.Contains(f.Sensitive, varName(in)) }) {
-		return a.noChoice(path, false)
-	}
-	if err := saved.Fabric.Take(f.Secrets); err != nil {
-		return fmt.Errorf("nothing was changed: %w; plan again, or give the value that was planned (in %s, with -var or -var-file, or in the environment)", err, from)
-	}
-	return nil
+	return err
 }
 
 // noChoice refuses flags that select hosts or values: a saved plan holds both, except for sensitive values.
 func (a *app) noChoice(path string, sensitive bool) error {
 	if len(a.Hosts)+len(a.Exclude) > 0 || len(a.inputs) > 0 && !sensitive {
-		return fmt.Errorf("%s is a saved plan: its hosts and its values are fixed, so -host, -exclude, -var and -var-file cannot be used with it. Set them when you run fabricform plan -out", path)
+		return fmt.Errorf("%s is a saved plan: its hosts and its values are fixed, so -host, -exclude, "+
+			"-var and -var-file cannot be used with it. Set them when you run fabricform plan -out", path)
 	}
 	return nil
-}
-
-// run returns the engine's options for these flags.
-func (o *applyOptions) run() apply.Options {
-	return apply.Options{Allowed: o.allow.worst(), OnFailure: apply.OnFailure(o.onFailure), Manual: o.confirm == confirmManual, Lease: o.lease,
-		Unverified: o.noVerify, CheckRollback: o.onFailedCheck == rollbackCheck}
 }

@@ -67,19 +67,26 @@ expires: the hosts then revert automatically.
 
 If a host reverts to another address, rollback reconnects to it there, and the last line shows the
 address.`,
-		Example: "  fabricform rollback my-fabric/\n  fabricform rollback -auto-approve -allow=foreign my-fabric/\n  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
+		Example: "  fabricform rollback my-fabric/\n" +
+			"  fabricform rollback -auto-approve -allow=foreign my-fabric/\n" +
+			"  fabricform rollback -takeover 5f0c3d6a91b27e48.running.json my-fabric/",
 	}
 	a.fleetFlags(c)
-	a.jsonFlag(c)
+	a.jsonFlag(c, linesOfJSON)
 	takeOverFlag(c, &o.TakeOver)
 	c.Flags().BoolVar(&approve, "auto-approve", false, "roll back without asking")
-	c.Flags().StringSliceVar((*[]string)(&allow), "allow", nil, "allow what is refused by default: "+allowForeign+" (roll back what others changed since the apply), "+
-		allowHalfLinks+" (roll back the hosts that can be rolled back, although others of the transaction are unreachable or change meanwhile)")
+	c.Flags().StringSliceVar((*[]string)(&allow), "allow",
+		nil, "allow what is refused by default: "+allowForeign+" (roll back what others changed since the apply), "+
+			allowHalfLinks+
+			" (roll back the hosts that can be rolled back, although others of the transaction are unreachable or change meanwhile), "+
+			allowRootLogin+" (restore logins of root between hosts)")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := allow.among(allowForeign, allowHalfLinks); err != nil {
+		if err := allow.among(allowForeign, allowHalfLinks, allowRootLogin); err != nil {
 			return err
 		}
-		o.Foreign, o.HalfLinks, o.Allowed = allow.foreign(), allow.halfLinks(), resource.Reboot // a rollback only restores, and shows how that disturbs traffic
+		o.Permitted = allow
+		// a rollback only restores, and shows how that disturbs traffic
+		o.Foreign, o.HalfLinks, o.Allowed = allow.has(allowForeign), allow.has(allowHalfLinks), resource.Reboot
 		return a.onHosts(func(ctx context.Context, s *apply.Session) error {
 			return a.finish(apply.Rollback(ctx, s, o, a.events(approve)), "")
 		})(cmd, args)
@@ -88,5 +95,7 @@ address.`,
 }
 
 func takeOverFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "takeover", "", "use the tokens in this `file`; apply stored it in the fabric's directory in fabricform/transactions under $XDG_STATE_HOME (~/.local/state) on the machine where it ran (for a lab, in lab/NAME there)")
+	c.Flags().StringVar(from, "takeover", "", "use the tokens in this `file`; "+
+		"apply stored it in the fabric's directory in fabricform/transactions under $XDG_STATE_HOME (~/.local/state) on the machine "+
+		"where it ran (for a lab, in lab/NAME there)")
 }

@@ -39,7 +39,7 @@ func TestAFabricWithoutHostsIsNeverAsDeclared(t *testing.T) {
 		var out bytes.Buffer
 		root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
 		root.SetArgs([]string{"validate", path})
-		if err := root.Execute(); err != nil || !strings.Contains(out.String(), "Warning: No hosts") {
+		if err := root.Execute(); err != nil || !strings.Contains(out.String(), "Warning: No hosts") || strings.Contains(out.String(), "✓") {
 			t.Errorf("validate %s: %v\n%s", path, err, out.String())
 		}
 	}

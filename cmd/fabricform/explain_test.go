@@ -32,8 +32,37 @@ func TestExplainEndsWithOneWhereThereAreErrors(t *testing.T) {
 	if err := os.WriteFile(good, []byte("NCCL_IB_HCA==mlx5_0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, failed := explained(t, good); failed || !strings.Contains(out, "no problems found") {
+	if out, failed := explained(t, good); failed || !strings.Contains(out, "nccl.conf: 1 setting") || !strings.Contains(out, "✓ no problems found in 1 setting") {
 		t.Error("a right file")
+	}
+	for content, want := range map[string]string{"": "✗ nothing of NCCL was read: the input is empty", "hello\n": "concerns NCCL (lines: 1)"} {
+		if err := os.WriteFile(good+".txt", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, failed := explained(t, good+".txt"); !failed || !strings.Contains(out, want) || strings.Contains(out, "✓") {
+			t.Errorf("%q", content)
+		}
+	}
+	const start = "a:1:2 [0] NCCL INFO Using network IB\n"
+	const ready = "a:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"
+	for content, want := range map[string]string{
+		start:         "The log does not show that NCCL finished its initialization",
+		start + ready: "The log does not show that a collective finished",
+		start + ready + "a:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Destroy COMPLETE\n": "✓ no problems found in 3 lines of NCCL's log",
+	} {
+		if err := os.WriteFile(good+".log", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, failed := explained(t, good+".log"); failed || !strings.Contains(out, want) || strings.Contains(out, "✓") != strings.HasPrefix(want, "✓") {
+			t.Errorf("%q: %s", content, out)
+		}
+	}
+	partly := "export NCCL_DEBUG=INFO\nexport NCCL_CROSS_NIC=$C\necho it's\n"
+	if err := os.WriteFile(good+".sh", []byte(partly), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := explained(t, good+".sh"); strings.Contains(out, "✓") || !strings.Contains(out, "commands: 1 setting") || !strings.Contains(out, "1 of 3 lines not understood: 3") || !strings.Contains(out, "1 setting computed when it runs, and not checked: 2") {
+		t.Error("what was not understood")
 	}
 	out, failed := explained(t, "-json", "-fabric", "../../examples/roce-pair.hcl", good)
 	var report struct {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -34,71 +34,73 @@ func (a *app) sources() config.Options {
 
 // load reads a fabric and prints all problems of its files to stderr.
 func (a *app) load(path string) (*fabric.Fabric, error) {
+	if name := a.labAmong([]string{path}); name != "" {
+		return nil, fmt.Errorf("no directory or file has the name %s. If it is a lab, write -lab=%[1]s", name)
+	}
 	f, files, diags := config.Load(path, a.sources())
-	if err := a.err.Diagnostics(files, diags); err != nil {
-		return nil, err
-	}
-	if diags.HasErrors() {
-		return nil, &exit{code: exitError}
-	}
-	return f, nil
+	return f, a.problems(files, diags)
 }
 
-// loaded loads the fabric and returns it with the options to reach its hosts.
-func (a *app) loaded(path string) (*fabric.Fabric, apply.SessionOptions, error) {
+// problems prints the problems of files. The error is the exit of a command that errors among them end.
+func (a *app) problems(files map[string]*hcl.File, diags hcl.Diagnostics) error {
+	err := a.err.Diagnostics(files, diags)
+	if err == nil && diags.HasErrors() {
+		err = exitWith(exitError)
+	}
+	return err
+}
+
+// loadForHosts loads the fabric and returns it with the options to reach its hosts.
+func (a *app) loadForHosts(path string) (*fabric.Fabric, apply.SessionOptions, error) {
 	f, err := a.load(path)
 	if err != nil {
 		return nil, apply.SessionOptions{}, err
 	}
 	if len(f.Hosts) == 0 {
-		return nil, apply.SessionOptions{}, fmt.Errorf("%s declares no host, so nothing can be compared: add a host block, or name the files that have them", path)
+		return nil, apply.SessionOptions{},
+			fmt.Errorf("%s declares no host, so nothing can be compared: add a host block, or name the files that have them", path)
 	}
 	o, err := a.session(f, a.invocation(f, path))
 	return f, o, err
 }
 
 // open loads the fabric and connects to its hosts.
-func (a *app) open(ctx context.Context, path string) (*apply.Session, error) {
-	f, o, err := a.loaded(path)
+func (a *app) open(ctx context.Context, path string, allow ...string) (*apply.Session, error) {
+	f, o, err := a.loadForHosts(path)
 	if err != nil {
 		return nil, err
 	}
+	return a.connect(ctx, f, o, allow)
+}
+
+// openToDestroy opens a session that undoes everything the fabric made. -host may also name hosts that
+// only the other hosts' rosters still list.
+func (a *app) openToDestroy(ctx context.Context, path string, allow ...string) (*apply.Session, error) {
+	f, o, err := a.loadForHosts(path)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = apply.WithVanished(ctx, f, o, a.Hosts); err != nil {
+		return nil, err
+	}
+	o.Destroy = true
+	return a.connect(ctx, f, o, allow)
+}
+
+// connect connects to the chosen hosts, unless it is interrupted: hosts that were not reached by then would count as unreachable.
+func (a *app) connect(ctx context.Context, f *fabric.Fabric, o apply.SessionOptions, allow allowances) (*apply.Session, error) {
+	var err error
 	if o.Chosen, err = a.Choose(f); err != nil {
 		return nil, err
 	}
-	return connect(ctx, f, o)
-}
-
-// connect connects to the hosts, unless it is interrupted: hosts that were not reached by then would count as unreachable.
-func connect(ctx context.Context, f *fabric.Fabric, o apply.SessionOptions) (*apply.Session, error) {
+	o.Management, o.HalfLinks = allow.has(allowManagement), allow.has(allowHalfLinks)
 	s := apply.Open(ctx, f, o)
 	if err := apply.Interrupted(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
+	f.RootLogin = allow.has(allowRootLogin)
 	return s, nil
-}
-
-// openToDestroy opens a session that undoes everything the fabric made. -host may also name hosts that
-// only the other hosts' rosters still list.
-func (a *app) openToDestroy(ctx context.Context, path string, management bool) (*apply.Session, error) {
-	f, o, err := a.loaded(path)
-	if err != nil {
-		return nil, err
-	}
-	unknown := slices.DeleteFunc(slices.Clone(a.Hosts), func(term string) bool {
-		return f.Host(term) != nil || strings.ContainsAny(term, "*?[=")
-	})
-	if len(unknown) > 0 {
-		if f, err = apply.WithVanished(ctx, f, o, unknown); err != nil {
-			return nil, err
-		}
-	}
-	if o.Chosen, err = a.Choose(f); err != nil {
-		return nil, err
-	}
-	o.Destroy, o.Management = true, management
-	return connect(ctx, f, o)
 }
 
 // onHosts returns the body of a command that opens a session, does its work, and closes the session.
@@ -136,14 +138,16 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 		return apply.SessionOptions{}, err
 	}
 	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
-		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.add}
+		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.Add}
 	a.reaches.Store(true)
 	if a.dial == nil {
 		a.dial = d.Start
 	}
-	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Build: id, Source: config.SourceID(by.Path), User: operator(), Invocation: by,
-		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Looks: providers.Looks},
-		Tokens:    apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
+	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Build: id,
+		Source: config.SourceID(by.Path), User: operator(), Invocation: by,
+		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived,
+			Joined: providers.Joined, Looks: providers.Looks},
+		Tokens: apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {
 		l, err := openLab(labName(a.lab, f), f, o.Invocation)
 		if err != nil {
@@ -151,74 +155,13 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 		}
 		o.Lab, d.NetDial, d.SSHConfig = l, l.NetDial, false
 	}
+	d.Keeping = a.keeping(id, o.Tokens.Lab)
 	return o, nil
 }
 
-// warnings are what somebody should put right on hosts. They are printed when the command ends, each once with all its
-// hosts: a fleet has the same startup files everywhere.
-type warnings struct {
-	mu    sync.Mutex
-	order []string
-	hosts map[string][]string
-}
-
-func (w *warnings) add(host, message string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.hosts == nil {
-		w.hosts = map[string][]string{}
-	}
-	if w.hosts[message] == nil {
-		w.order = append(w.order, message)
-	}
-	if !slices.Contains(w.hosts[message], host) {
-		w.hosts[message] = append(w.hosts[message], host)
-	}
-}
-
-func (w *warnings) print(to *view.Printer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, message := range w.order {
-		to.Linef("warning: %s: %s", planner.Names(w.hosts[message]), message)
-	}
-}
-
-// invocation returns how the fabric was named on the command line, with … for sensitive values.
+// invocation returns how the fabric was named on the command line.
 func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
-	i := fabric.Invocation{Path: path, Flags: a.labFlag()}
-	for _, in := range a.inputs {
-		switch name := varName(in); {
-		case in.File != "":
-			i.Flags = append(i.Flags, "-var-file="+in.File)
-		case !slices.Contains(f.Sensitive, name):
-			i.Flags = append(i.Flags, "-var="+in.Var)
-		case !slices.Contains(i.Flags, hiddenVar(name)):
-			i.Flags = append(i.Flags, hiddenVar(name))
-		}
-	}
-	return i
-}
-
-// varName returns the name of a variable that -var sets; spaces around it are allowed.
-func varName(in config.Input) string {
-	name, _, _ := strings.Cut(in.Var, "=")
-	return strings.TrimSpace(name)
-}
-
-// hiddenVar is -var of a sensitive variable in commands that are shown: the operator puts the value in.
-func hiddenVar(name string) string { return "-var=" + name + "=…" }
-
-// inputsOf returns the values that an invocation named.
-func inputsOf(i fabric.Invocation) (out []config.Input) {
-	for _, flag := range i.Flags {
-		if file, is := strings.CutPrefix(flag, "-var-file="); is {
-			out = append(out, config.Input{File: file})
-		} else if v, is := strings.CutPrefix(flag, "-var="); is && !strings.HasSuffix(v, "=…") {
-			out = append(out, config.Input{Var: v})
-		}
-	}
-	return out
+	return fabric.Invocation{Path: path, Flags: append(a.labFlag(), config.Flags(a.inputs, f.Sensitive)...)}
 }
 
 // labFlag returns -lab as it was given.
@@ -252,11 +195,11 @@ func labName(flag string, f *fabric.Fabric) string {
 
 // unseen says that nothing is known, because no host could be read. about completes the sentence.
 func (a *app) unseen(s *apply.Session, unreachable map[string]string, about string) bool {
-	if slices.ContainsFunc(s.Fabric.Hosts, func(h *fabric.Host) bool { return unreachable[h.Name] == "" && !s.LeftOut(h.Name) }) {
-		return false
+	none := s.ReadNone(unreachable)
+	if none {
+		a.out.Linef("! No host could be read: %s.", about)
 	}
-	a.out.Linef("! No host could be read: %s.", about)
-	return true
+	return none
 }
 
 // exitOfUnreachable prints the hosts that are unreachable and returns the exit for them.
@@ -292,17 +235,10 @@ func (e events) Approve(p *planner.Plan) error {
 	if e.approve {
 		return nil
 	}
-	question := "Apply these changes? Type \"yes\" to apply: "
-	if p != nil && p.RollsBack != "" {
-		question = "Roll back? Type \"yes\" to make these changes: "
-		if p.Changes() == 0 {
-			question = "Mark the transaction as rolled back? Type \"yes\" to do so: "
-		}
-	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: there is no terminal for the question. To make the changes without it, run with -auto-approve")
+		return errors.New("nothing was changed: the question needs a terminal. To make the changes without it, run with -auto-approve")
 	}
-	fmt.Fprint(os.Stderr, "\n"+question)
+	fmt.Fprint(os.Stderr, "\n"+view.Question(p))
 	return e.answer(os.Stdin)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"github.com/fabricform/fabricform/agent"
 	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/apply"
-	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -36,18 +36,6 @@ func TestALabHasOneTokenStore(t *testing.T) {
 	}
 }
 
-// TestCommandsInMessagesHideSensitiveVariables: also one whose name was given with spaces around it.
-func TestCommandsInMessagesHideSensitiveVariables(t *testing.T) {
-	a := &app{inputs: []config.Input{{Var: "psk = hunter2"}, {Var: "psk=hunter2"}, {Var: "mtu=9000"}, {File: "site.fabricvars"}}}
-	got := a.invocation(&fabric.Fabric{Sensitive: []string{"psk"}}, "f.hcl").Hint("plan")
-	if got := inputsOf(a.invocation(&fabric.Fabric{Sensitive: []string{"psk"}}, "f.hcl")); len(got) != 2 {
-		t.Errorf("a placeholder counts as a value: %+v", got)
-	}
-	if want := "`fabricform plan -var=psk=… -var=mtu=9000 -var-file=site.fabricvars f.hcl`"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // TestNothingIsAppliedWithoutAnAnswer: where nobody can be asked, the answer is no.
 func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	stdin, err := os.Open(os.DevNull)
@@ -58,7 +46,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	defer func(old *os.File) { os.Stdin = old }(os.Stdin)
 	os.Stdin = stdin
 	a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
-	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "there is no terminal for the question") {
+	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "the question needs a terminal") {
 		t.Error(err)
 	}
 	if err := a.events(true).Approve(nil); err != nil {
@@ -182,7 +170,7 @@ func TestNothingReachedIsNothingProven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := &facts.Snapshot{Links: []host.Link{{Name: "eth0", Up: true, Carrier: true, MTU: 1500}}}
+	snapshot := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0", Up: true, Carrier: true, MTU: 1500}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.0.0.1/24")}}}
 	netmanager.Part.Put(snapshot, netmanager.Found{})
 	answers := func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 		if to.Name == "b" {
@@ -285,6 +273,7 @@ func TestAnApplyThatEndsInTheStackStagePrintsItsReport(t *testing.T) {
 					return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "driver", Name: "x"}, Spec: json.RawMessage(`""`)}}
 				},
 				Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
+				Joined:  func(*fabric.Fabric, *fabric.Host, map[string]*facts.Snapshot) []resource.Resource { return nil },
 				Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}})
 		r := apply.Run(t.Context(), s, apply.Options{Allowed: resource.LinkFlap, OnFailure: apply.RollbackAll, Unverified: true}, a.events(true))
 		s.Close()

@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/fabricform/fabricform/apply"
+	"github.com/fabricform/fabricform/view"
 )
 
 // obey cancels the command at the first interrupt: it then finishes the running steps and reverts what it changed. At the
@@ -24,22 +28,38 @@ func (a *app) obey(interrupts <-chan os.Signal, cancel func()) {
 
 // How long a second interrupt may take: to ask the hosts, and altogether, even if nobody reads the output.
 const (
-	askPatience   = 1400 * time.Millisecond
-	leavePatience = 1800 * time.Millisecond
+	askPatience   = 1200 * time.Millisecond
+	leavePatience = 1900 * time.Millisecond // a busy machine takes a while to print
 )
 
-// leave ends the program at once. It asks the hosts that hold transactions of this program to revert, and names those
-// whose outcome it does not know.
+// leave ends the program at once.
 func (a *app) leave() {
-	a.leaving.Store(true)
-	by, held := a.leases.Held()
-	if !held {
-		os.Exit(exitError)
-	}
 	time.AfterFunc(leavePatience, func() { os.Exit(exitUnknown) })
+	os.Exit(a.lastWords(view.New(os.Stdout), view.New(os.Stderr)))
+}
+
+// lastWords asks the hosts that hold transactions of this program to revert, prints of each host how its transaction ended,
+// or when it ends, and returns the exit code. What the command itself would still print is older, and is not printed.
+func (a *app) lastWords(out, err *view.Printer) int {
+	a.leaving.Store(true)
+	a.out.Stop()
+	a.err.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
-	a.report().Fates(a.leases.Abandon(ctx))
-	a.err.Errorf("interrupted twice: no lease is renewed any more. To see what is still open, run %s", by.Hint("pending"))
-	os.Exit(exitUnknown)
+	by, held := a.leases.Held()
+	fates := a.leases.Abandon(ctx)
+	(&app{out: out, asJSON: a.asJSON}).report().Fates(fates)
+	switch {
+	case held:
+		err.Errorf("interrupted twice: no lease is renewed any more. To see what is still open, run %s", by.Hint("pending"))
+	case len(fates) > 0:
+		err.Errorf("interrupted twice, after every transaction of this command had ended")
+	default:
+		err.Errorf("interrupted twice: this command has opened no transaction on any host")
+	}
+	unknown := func(o apply.HostOutcome) bool { return o.Fate == apply.Lost || o.Fate == apply.RevertFailed }
+	if held || slices.ContainsFunc(fates, unknown) {
+		return exitUnknown
+	}
+	return exitError
 }

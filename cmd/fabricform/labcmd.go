@@ -18,7 +18,7 @@ import (
 
 func labCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "lab", Short: "Rehearse the fabric on this machine, in namespaces or virtual machines",
+		Use: "lab", Short: "Rehearse the fabric on this machine: namespaces or virtual machines",
 		Long: `lab builds the declared hosts on this Linux machine, with the declared NIC names and cables. All other
 commands use the lab with -lab. The lab's hosts cannot reach the machine that runs them.
 
@@ -33,7 +33,11 @@ the lab is up in seconds, with or without KVM, and does not need root.`,
   fabricform lab up -backend vm examples/soft-roce-pair.hcl`,
 	}
 	onlySubcommands(c)
-	c.AddCommand(labUp(a), labStatus(a), labExec(a), labFault(a), labReboot(a), labDown(a), labImage(a))
+	for _, sub := range []*cobra.Command{labUp(a), labStatus(a), labExec(a), labFault(a), labReboot(a), labDown(a)} {
+		a.fabricFlags(sub)
+		c.AddCommand(sub)
+	}
+	c.AddCommand(labImage(a))
 	return c
 }
 
@@ -54,7 +58,7 @@ func (a *app) onLab(do func(ctx context.Context, l lab.Lab, args []string) error
 }
 
 func labUp(a *app) *cobra.Command {
-	var sshd, backend, owner string
+	var sshd, backend, manager string
 	c := &cobra.Command{
 		Use: "up [FABRIC]", Short: "Build the lab", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,23 +66,23 @@ func labUp(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd, Owner: owner,
+			if _, err := lab.Up(cmd.Context(), backend, f, site.Options{SSHD: sshd, NetworkManager: manager,
 				Progress: func(m string) { a.err.Progressf("%s", m) }}); err != nil {
 				return err
 			}
-			a.out.Linef("✓ lab %q is up: %s, %s. Try %s.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"), a.invocation(f, fabricArg(args)).Hint("apply", "-lab"))
+			a.out.Linef("✓ lab %q is up: %s, %s. Try %s.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
+				a.invocation(f, fabricArg(args)).Hint("apply", "-lab"))
 			return nil
 		},
 	}
-	a.fabricFlags(c)
 	c.Flags().StringVar(&backend, "backend", site.Netns, "`KIND` of lab: "+strings.Join(lab.Backends, " or "))
-	c.Flags().StringVar(&owner, "owner", "", "network manager of the virtual machines: "+strings.Join(vm.Owners(), ", "))
+	c.Flags().StringVar(&manager, "owner", "", "network manager of the virtual machines: "+strings.Join(vm.Managers(), ", "))
 	c.Flags().StringVar(&sshd, "sshd", "", "path of OpenSSH's `sshd` for the hosts of a namespace lab; default: the one of this machine")
 	return c
 }
 
 func labStatus(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "status [FABRIC]", Short: "Show the lab's hosts and cables", Args: cobra.MaximumNArgs(1),
 		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
 			s, err := l.Status()
@@ -89,12 +93,10 @@ func labStatus(a *app) *cobra.Command {
 			return nil
 		}),
 	}
-	a.fabricFlags(c)
-	return c
 }
 
 func labExec(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "exec FABRIC HOST -- COMMAND…", Short: "Run a command inside a host of the lab", Args: cobra.MinimumNArgs(3),
 		Example: "  fabricform lab exec examples/roce-pair.hcl a -- ip -br addr",
 		RunE: a.onLab(func(ctx context.Context, l lab.Lab, args []string) error {
@@ -105,12 +107,10 @@ func labExec(a *app) *cobra.Command {
 			return exitWith(code)
 		}),
 	}
-	a.fabricFlags(c)
-	return c
 }
 
 func labFault(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "fault FABRIC LINK FAULT", Short: "Break or repair a cable of the lab", Args: cobra.ExactArgs(3),
 		Long: "FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, loss=PERCENT, or none (repair).",
 		Example: `  fabricform lab fault examples/roce-pair.hcl rail0 cut
@@ -128,14 +128,12 @@ func labFault(a *app) *cobra.Command {
 			return nil
 		}),
 	}
-	a.fabricFlags(c)
-	return c
 }
 
 func labReboot(a *app) *cobra.Command {
 	var hard bool
 	c := &cobra.Command{
-		Use: "reboot FABRIC HOST", Short: "Reboot a host of a lab of virtual machines, and wait until it is back", Args: cobra.ExactArgs(2),
+		Use: "reboot FABRIC HOST", Short: "Reboot a host of a lab of virtual machines, and wait for it", Args: cobra.ExactArgs(2),
 		RunE: a.onLab(func(ctx context.Context, l lab.Lab, args []string) error {
 			a.err.Progressf("%s", "rebooting "+args[1])
 			if err := l.Reboot(ctx, args[1], hard); err != nil {
@@ -145,17 +143,16 @@ func labReboot(a *app) *cobra.Command {
 			return nil
 		}),
 	}
-	a.fabricFlags(c)
 	c.Flags().BoolVar(&hard, "hard", false, "cut the host's power instead of asking it to reboot")
 	return c
 }
 
 func labImage(a *app) *cobra.Command {
-	var owner string
+	var manager string
 	c := &cobra.Command{
 		Use: "image", Short: "Build the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, accel, err := lab.Image(cmd.Context(), owner, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
+			dir, accel, err := lab.Image(cmd.Context(), manager, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
 			if err != nil {
 				return err
 			}
@@ -163,12 +160,12 @@ func labImage(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&owner, "owner", vm.DefaultOwner, "network manager of the machines: "+strings.Join(vm.Owners(), ", "))
+	c.Flags().StringVar(&manager, "owner", vm.DefaultManager, "network manager of the machines: "+strings.Join(vm.Managers(), ", "))
 	return c
 }
 
 func labDown(a *app) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "down [FABRIC]", Short: "Stop and remove the lab", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := a.load(fabricArg(args))
@@ -190,6 +187,4 @@ func labDown(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	a.fabricFlags(c)
-	return c
 }

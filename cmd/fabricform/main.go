@@ -5,14 +5,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
-	"github.com/fabricform/fabricform/probe"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -44,20 +41,7 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// worse returns the exit code that comes first in the documented order of precedence.
-func worse(a, b int) int {
-	for _, code := range []int{exitUnknown, exitRolledBack, exitHeld, exitStale, exitError, exitUnreachable, exitCheckFailed, exitChanges} {
-		if a == code || b == code {
-			return code
-		}
-	}
-	return exitOK
-}
-
 func main() {
-	if filepath.Base(os.Args[0]) == probe.RemoteShell {
-		os.Exit(remoteShell())
-	}
 	os.Exit(run(os.Args[1:]))
 }
 
@@ -69,13 +53,11 @@ func run(args []string) int {
 	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go a.obey(interrupts, cancel) // until the program ends
-	root := rootCommand(a)
-	root.SetArgs(longFlags(args))
-	err := root.ExecuteContext(ctx)
+	err := a.execute(ctx, args)
 	if a.leaving.Load() {
 		select {} // leave ends the program
 	}
-	a.warnings.print(a.err)
+	a.err.Warnings(&a.warnings)
 	if err == nil {
 		return exitOK
 	}
@@ -87,6 +69,21 @@ func run(args []string) int {
 		a.err.Errorf("%s", e.err)
 	}
 	return e.code
+}
+
+// execute runs an internal program, or a command of the operator.
+func (a *app) execute(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		if args[0] == keepProgram {
+			return keepConnections(ctx, args[1:])
+		}
+		if program := hostProgram(args[0]); program != nil {
+			return program(ctx, args[1:])
+		}
+	}
+	root := rootCommand(a)
+	root.SetArgs(longFlags(args))
+	return root.ExecuteContext(ctx)
 }
 
 // longFlags turns -name into --name up to "--": pflag would read -lab as four short flags. The only
@@ -103,13 +100,4 @@ func longFlags(args []string) []string {
 		out = append(out, arg)
 	}
 	return out
-}
-
-// remoteShell runs when mpirun calls this program by the name probe.RemoteShell, to start a daemon on another host.
-func remoteShell() int {
-	code, err := probe.AskRemoteShell(os.Args[1:], os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return code
 }

@@ -18,7 +18,6 @@ import (
 )
 
 func validateCommand(a *app) *cobra.Command {
-	var asJSON bool
 	c := &cobra.Command{
 		Use: "validate [FABRIC]", Short: "Check the files without reaching any host", Args: cobra.MaximumNArgs(1),
 		Example: "  fabricform validate examples/roce-pair.hcl\n  fabricform validate -json | jq '.diagnostics[].summary'",
@@ -27,45 +26,34 @@ func validateCommand(a *app) *cobra.Command {
 			o := a.sources()
 			o.Validating = true
 			f, files, diags := config.Load(path, o)
-			if asJSON {
-				if err := a.out.DiagnosticsJSON(files, diags); err != nil {
-					return err
+			if a.asJSON {
+				err := a.out.DiagnosticsJSON(files, diags)
+				if err == nil && diags.HasErrors() {
+					err = exitWith(exitError)
 				}
-				if diags.HasErrors() {
-					return exitWith(exitError)
-				}
-				return nil
-			}
-			if err := a.err.Diagnostics(files, diags); err != nil {
 				return err
 			}
-			if diags.HasErrors() {
-				return exitWith(exitError)
+			if err := a.problems(files, diags); err != nil {
+				return err
 			}
-			a.out.Linef("✓ fabric %q is valid: %s.", f.Name, inventory(f))
+			a.out.Valid(f)
 			return nil
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as JSON, with their positions")
+	a.jsonFlag(c, "print the problems as JSON, with their positions")
 	return c
 }
 
-// inventory counts a fabric's hosts, links and networks.
-func inventory(f *fabric.Fabric) string {
-	parts := []string{view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link")}
-	if len(f.Networks) > 0 {
-		parts = append(parts, view.Count(len(f.Networks), "network"))
-	}
-	return strings.Join(parts, ", ")
-}
-
 func outputCommand(a *app) *cobra.Command {
-	var asJSON, raw bool
+	var raw bool
 	c := &cobra.Command{
 		Use: "output [FABRIC] [NAME]", Short: "Print the fabric's outputs, without reaching any host", Args: cobra.MaximumNArgs(2),
-		Long:    "Prints all outputs, or the one called NAME. A single argument is taken as FABRIC if that path exists, otherwise as NAME.\nOnly -json and -raw print sensitive values.",
-		Example: "  fabricform output\n  fabricform output -json examples/dual-stack.hcl addresses\n  fabricform output -raw examples/dual-stack.hcl addresses",
+		Long: "Prints all outputs, or the one called NAME. " +
+			"A single argument is taken as FABRIC if that path exists, otherwise as NAME.\nOnly -json and -raw print sensitive values.",
+		Example: "  fabricform output\n" +
+			"  fabricform output -json examples/dual-stack.hcl addresses\n" +
+			"  fabricform output -raw examples/dual-stack.hcl addresses",
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, name := ".", ""
 			for _, arg := range args {
@@ -80,7 +68,7 @@ func outputCommand(a *app) *cobra.Command {
 				return err
 			}
 			form := view.OutputText
-			if asJSON {
+			if a.asJSON {
 				form = view.OutputJSON
 			} else if raw {
 				form = view.OutputRaw
@@ -89,7 +77,7 @@ func outputCommand(a *app) *cobra.Command {
 		},
 	}
 	a.fabricFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print as JSON, including sensitive values")
+	a.jsonFlag(c, "print as JSON, including sensitive values")
 	c.Flags().BoolVar(&raw, "raw", false, "print the output NAME even if it is sensitive, a string without quotes")
 	c.MarkFlagsMutuallyExclusive("json", "raw")
 	return c
@@ -125,7 +113,8 @@ func fmtCommand(a *app) *cobra.Command {
 				return exitWith(exitError)
 			}
 			if check && changed > 0 {
-				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run %s", changed, len(paths), fabric.Invocation{Path: fabricArg(args)}.Hint("fmt"))}
+				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run %s",
+					changed, len(paths), fabric.Invocation{Path: fabricArg(args)}.Hint("fmt"))}
 			}
 			return nil
 		},
@@ -144,10 +133,7 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 	}
 	want, diags := config.Format(src, path)
 	if diags.HasErrors() {
-		if err := a.err.Diagnostics(map[string]*hcl.File{path: {Bytes: src}}, diags); err != nil {
-			return false, err
-		}
-		return false, &exit{code: exitError}
+		return false, a.problems(map[string]*hcl.File{path: {Bytes: src}}, diags)
 	}
 	if bytes.Equal(src, want) {
 		return false, nil

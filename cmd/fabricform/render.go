@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/nccl/launch"
 )
 
@@ -20,17 +18,21 @@ func renderCommand(a *app) *cobra.Command {
 }
 
 func renderNCCL(a *app) *cobra.Command {
-	var format string
+	var format, dir string
 	c := &cobra.Command{
-		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings with their reasons, or a launcher for a job", Args: cobra.MaximumNArgs(1),
-		Long:    formatHelp(),
-		Example: "  fabricform render nccl -host a > nccl.conf\n  fabricform render nccl -format shell -host a\n  fabricform render nccl -format mpirun > run.sh && sh run.sh ./all_reduce_perf -b 8 -e 1G -f 2 -g 1",
+		Use: "nccl [FABRIC]", Short: "Print each host's NCCL settings with their reasons, or a launcher for a job",
+		Args: cobra.MaximumNArgs(1),
+		Long: formatHelp(),
+		Example: `  fabricform render nccl -host a > nccl.conf
+  fabricform render nccl -format torchrun -out scripts/
+  fabricform render nccl -format mpirun > run.sh && sh run.sh ./all_reduce_perf -b 8 -e 1G -f 2 -g 1`,
 	}
 	a.fleetFlags(c)
 	c.Flags().StringVar(&format, "format", "conf", "`FORMAT`: "+strings.Join(launch.Names(), ", "))
+	c.Flags().StringVar(&dir, "out", "", "write files into `DIR`, such as HOST.torchrun.sh; required when there are several files")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(launch.Names(), format) {
-			return fmt.Errorf("unknown -format %s; use one of %s", format, strings.Join(launch.Names(), ", "))
+		if err := oneOf("-format", format, launch.Names()...); err != nil {
+			return err
 		}
 		s, err := a.open(cmd.Context(), fabricArg(args))
 		if err != nil {
@@ -38,41 +40,56 @@ func renderNCCL(a *app) *cobra.Command {
 		}
 		defer s.Close()
 		snaps, err := s.Snapshots(cmd.Context())
-		if err = cmp.Or(apply.Interrupted(cmd.Context()), err); err != nil {
+		if err != nil {
 			return err
 		}
-		code := exitOK
-		for _, h := range s.Fabric.Hosts {
-			if !s.LeftOut(h.Name) && snaps[h.Name] == nil {
-				a.err.Unreachable(map[string]string{h.Name: s.Unreachable()[h.Name]})
-				code = worse(code, exitUnreachable)
-			}
-		}
+		end := a.exitOfUnreachable(s.Unreachable())
 		job := launch.New(s.Fabric, snaps)
 		for _, h := range job.Hosts {
 			for _, p := range h.Problems {
 				a.err.Errorf("%s: %s", h.Name, p)
-				code = worse(code, exitError)
+				end = exitWith(exitError)
 			}
 		}
 		if len(job.Hosts) == 0 {
-			return exitWith(code)
+			return end
 		}
-		text, err := launch.Render(format, job)
-		if err != nil {
+		files, err := launch.Render(format, job)
+		switch {
+		case err != nil:
 			return err
+		case dir != "":
+			if err := launch.Write(dir, files); err != nil {
+				return err
+			}
+			for _, f := range files {
+				a.out.Linef("%s", filepath.Join(dir, f.Name))
+			}
+			earlier, err := launch.Earlier(dir, files)
+			if err != nil {
+				return err
+			}
+			if len(earlier) > 0 {
+				a.err.Linef("! %s has files of an earlier rendering that are not part of this job: %s. Remove them before you start the job.", dir,
+					strings.Join(earlier, ", "))
+			}
+		case len(files) > 1:
+			return fmt.Errorf("-format %s makes one file for each of the %d hosts: use -out DIR, or choose one host with -host",
+				format, len(files))
+		default:
+			if err := a.out.Raw(files[0].Text); err != nil {
+				return err
+			}
 		}
-		if err := a.out.Raw(text); err != nil {
-			return err
-		}
-		return exitWith(code)
+		return end
 	}
 	return c
 }
 
 func formatHelp() string {
 	var b strings.Builder
-	b.WriteString("Reads the hosts, derives NCCL's settings for each, and prints them. The formats are:\n")
+	b.WriteString("Reads the hosts, derives NCCL's settings for each, and prints them. " +
+		"With -out, writes files, and replaces\nonly files that it rendered. The formats are:\n")
 	for _, f := range launch.Formats {
 		fmt.Fprintf(&b, "\n  %-18s %s", f.Name, f.About)
 	}

@@ -7,15 +7,18 @@ import (
 	"os"
 	"os/user"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
 	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
 )
@@ -54,10 +57,11 @@ type app struct {
 	inputs   []config.Input
 	lab      string // "" for the declared hosts
 	parallel int
-	glance   bool // disconnect from each host after one read
+	glance   bool          // disconnect from each host after one read
+	keep     time.Duration // how long new connections are kept; 0: none is
 	fabric.Selection
 	asJSON   bool // print lines of JSON on stdout instead of text
-	warnings warnings
+	warnings view.Warnings
 	dial     apply.Dial // nil: over SSH
 
 	interrupted <-chan struct{} // closed by the first interrupt
@@ -78,6 +82,7 @@ func rootCommand(a *app) *cobra.Command {
   fabricform apply examples/roce-pair.hcl`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) { // broken between words, as all other text is
 		var text bytes.Buffer
@@ -85,6 +90,7 @@ func rootCommand(a *app) *cobra.Command {
 		c.SetOut(&text)
 		help(c, args)
 		for line := range strings.Lines(text.String()) {
+			line = strings.Replace(line, `--lab NAME[="."]`, `--lab[=NAME]    `, 1) // as it is written
 			a.out.Linef("%s", strings.TrimSuffix(line, "\n"))
 		}
 	})
@@ -94,9 +100,11 @@ func rootCommand(a *app) *cobra.Command {
 	}{
 		{"change", "Change the fabric:", []*cobra.Command{planCommand(a), applyCommand(a), destroyCommand(a)}},
 		{"recover", "Recover:", []*cobra.Command{pendingCommand(a), confirmCommand(a), rollbackCommand(a), unlockCommand(a)}},
-		{"look", "Inspect and verify:", []*cobra.Command{verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a), renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a)}},
+		{"look", "Inspect and verify:", []*cobra.Command{verifyCommand(a), showCommand(a), historyCommand(a), graphCommand(a),
+			renderCommand(a), explainCommand(a), captureCommand(a), outputCommand(a)}},
 		{"lab", "Rehearse:", []*cobra.Command{labCommand(a)}},
-		{"tools", "Tools:", []*cobra.Command{validateCommand(a), fmtCommand(a), schemaCommand(a), lspCommand(a), versionCommand(a)}},
+		{"tools", "Tools:", []*cobra.Command{validateCommand(a), fmtCommand(a), disconnectCommand(a), schemaCommand(a), lspCommand(a),
+			versionCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
@@ -106,8 +114,71 @@ func rootCommand(a *app) *cobra.Command {
 	}
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(hostCommands()...)
+	a.explainUsage(root)
 	return root
+}
+
+// explainUsage makes a command and those below it say how they are called when the arguments or flags do not fit.
+func (a *app) explainUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(flagError)
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err == nil || c.HasSubCommands() {
+				return err
+			}
+			if name := a.labAmong(args); name != "" {
+				return fmt.Errorf("-lab takes the name of a lab after an equals sign: write -lab=%s", name)
+			}
+			given := "no argument was given"
+			if len(args) > 0 {
+				given = view.Count(len(args), "argument") + " given: " + strings.Join(args, " ")
+			}
+			return fmt.Errorf("%s; the command is: %s", given, c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()))
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.explainUsage(sub)
+	}
+}
+
+// labAmong returns the argument that may be the name of a lab after a bare -lab, because it is not a path; "" if none may be.
+func (a *app) labAmong(args []string) string {
+	for _, arg := range args {
+		if _, err := os.Stat(arg); a.lab == ownLab && err != nil {
+			return arg
+		}
+	}
+	return ""
+}
+
+// flagError names the flag as it is written, with one dash, and the nearest flag that exists.
+func flagError(c *cobra.Command, err error) error {
+	var of interface{ GetSpecifiedName() string }
+	if !errors.As(err, &of) {
+		return err
+	}
+	name := of.GetSpecifiedName()
+	if c.Flags().Lookup(name) != nil {
+		return fmt.Errorf("-%s needs a value", name)
+	}
+	cure := ""
+	if name == "lab" && c.Name() == "render" {
+		cure = " It is a flag of the sub-command nccl."
+	} else if name == "lab" {
+		cure = " This command always works on the fabric's lab, or on no host: leave -lab out."
+	} else if near := env.Nearest(name, flagNames(c)); near != "" {
+		cure = fmt.Sprintf(" Did you mean -%s?", near)
+	}
+	return fmt.Errorf("%s has no flag -%s.%s `%s -h` lists its flags", c.CommandPath(), name, cure, c.CommandPath())
+}
+
+func flagNames(c *cobra.Command) (out []string) {
+	for _, word := range strings.Fields(c.Flags().FlagUsages()) {
+		if name, is := strings.CutPrefix(word, "--"); is {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 const longHelp = `fabricform provisions RDMA fabrics declaratively. HCL files say what each host and each cable
@@ -128,7 +199,7 @@ Exit codes:
   6  apply failed, and every host that it changed was rolled back
   7  a rollback failed, or the state of a host is unknown: an operator must intervene
   8  another transaction is open
-If several apply, the first in this order is returned: 7, 6, 8, 5, 1, 4, 3, 2.`
+If several apply, the first in this order is returned: 7, 6, 8, 5, 1, 3, 4, 2.`
 
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -164,16 +235,15 @@ func onlySubcommands(c *cobra.Command) {
 // fabricFlags are the flags of every command that reads a fabric.
 func (a *app) fabricFlags(c *cobra.Command) {
 	c.Flags().Func("var", "set a variable: `name=value`; may be repeated", func(s string) error {
-		if strings.HasSuffix(s, "=…") { // pasted from a command in a message
-			return errors.New("write the sensitive value in the place of …")
-		}
-		a.inputs = append(a.inputs, config.Input{Var: s})
-		return nil
+		in, err := config.ParseVar(s)
+		a.inputs = append(a.inputs, in)
+		return err
 	})
-	c.Flags().Func("var-file", "read variables from a *.fabricvars `file`; may be repeated, and the last of all -var and -var-file wins", func(s string) error {
-		a.inputs = append(a.inputs, config.Input{File: s})
-		return nil
-	})
+	c.Flags().Func("var-file", "read variables from a *.fabricvars `file`; may be repeated, and the last of all -var and -var-file wins",
+		func(s string) error {
+			a.inputs = append(a.inputs, config.Input{File: s})
+			return nil
+		})
 }
 
 // ownLab is the value of a bare -lab: the fabric's own lab.
@@ -182,17 +252,31 @@ const ownLab = "."
 // fleetFlags are the flags of every command that reaches hosts.
 func (a *app) fleetFlags(c *cobra.Command) {
 	a.fabricFlags(c)
-	c.Flags().StringVar(&a.lab, "lab", "", "connect to the lab's hosts instead of the declared addresses; -lab=`NAME` uses another fabric's lab")
+	c.Flags().StringVar(&a.lab, "lab", "",
+		"connect to the lab's hosts instead of the declared addresses; -lab=`NAME` uses another fabric's lab")
 	c.Flags().Lookup("lab").NoOptDefVal = ownLab
 	c.Flags().StringSliceVar(&a.Hosts, "host", nil, "select only these hosts: a `glob` on names, or label=glob; may be repeated")
 	c.Flags().StringSliceVar(&a.Exclude, "exclude", nil, "leave out these hosts: a `glob` on names, or label=glob; may be repeated")
 	c.Flags().IntVar(&a.parallel, "parallelism", 64, "maximum number of hosts to work on in parallel")
+	c.Flags().DurationVar(&a.keep, "keep-connections", 0, "keep the connections for this `time`, such as 5m; later commands use them "+
+		"instead of new logins, until fabricform disconnect (off without this flag)")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if a.parallel < 1 {
 			return fmt.Errorf("-parallelism is %d: it must be at least 1", a.parallel)
 		}
+		if c.Flags().Changed("keep-connections") {
+			return checkKeep(a.keep)
+		}
 		return nil
 	}
+}
+
+// oneOf returns an error if the value of a flag is not among the known ones.
+func oneOf[T ~string](flag string, value T, known ...T) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return fmt.Errorf("unknown %s %s; use one of %s", flag, value, view.List(known))
 }
 
 // fabricArg returns the first argument, or the current directory.
@@ -211,7 +295,10 @@ func (a *app) report() view.Reporter {
 	return a.out
 }
 
+// linesOfJSON is the usage of -json for commands that print events.
+const linesOfJSON = "print lines of JSON (docs/json.md)"
+
 // jsonFlag adds -json to commands whose output programs read.
-func (a *app) jsonFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&a.asJSON, "json", false, "print lines of JSON (docs/json.md)")
+func (a *app) jsonFlag(c *cobra.Command, usage string) {
+	c.Flags().BoolVar(&a.asJSON, "json", false, usage)
 }

@@ -16,7 +16,7 @@ import (
 func TestEveryCommandIsListedInAGroup(t *testing.T) {
 	root := rootCommand(&app{})
 	for _, c := range root.Commands() {
-		if c.Hidden == (c.GroupID != "") {
+		if c.Hidden || c.GroupID == "" {
 			t.Errorf("%s: hidden %v, and in group %q", c.Name(), c.Hidden, c.GroupID)
 		}
 	}
@@ -33,7 +33,51 @@ func TestAMistypedCommandFails(t *testing.T) {
 	}
 }
 
-// TestHelpFitsIntoEightyColumns: paragraphs are broken between words; examples and lists are lines of their own.
+// TestAWrongCallSaysHowToCall: with the flag as it is written, and the value of -lab in its place.
+func TestAWrongCallSaysHowToCall(t *testing.T) {
+	dir := t.TempDir()
+	fabric, plan := filepath.Join(dir, "f.hcl"), filepath.Join(dir, "tonight.plan")
+	for name, text := range map[string]string{fabric: "host \"a\" {}\n", plan: "fabricform plan 3 12ab\n{}"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := plan + " is a plan that plan -out saved, not a file of a fabric. To see it, run `fabricform show " + plan + "`; to make its changes, run `fabricform apply " + plan + "`."
+	for line, want := range map[string]string{
+		"plan -lab new10 " + fabric:          "-lab takes the name of a lab after an equals sign: write -lab=new10",
+		"plan " + fabric + " -lab new10":     "write -lab=new10",
+		"plan -lab new10":                    "no directory or file has the name new10. If it is a lab, write -lab=new10",
+		"plan -lab " + fabric + " " + fabric: "2 arguments given: " + fabric + " " + fabric + "; the command is: fabricform plan [FABRIC]",
+		"lab fault " + fabric:                "1 argument given: " + fabric + "; the command is: fabricform lab fault FABRIC LINK FAULT",
+		"lab reboot":                         "no argument was given; the command is: fabricform lab reboot FABRIC HOST",
+		"version x":                          "1 argument given: x; the command is: fabricform version",
+		"lab up -lab " + fabric:              "fabricform lab up has no flag -lab. This command always works on the fabric's lab, or on no host: leave -lab out.",
+		"render -lab slurm " + fabric:        "fabricform render has no flag -lab. It is a flag of the sub-command nccl. `fabricform render -h` lists its flags",
+		"plan -paralelism 3":                 "fabricform plan has no flag -paralelism. Did you mean -parallelism? `fabricform plan -h` lists its flags",
+		"plan -n":                            "fabricform plan has no flag -n. `fabricform plan -h` lists its flags",
+		"plan -host":                         "-host needs a value",
+		"plan " + plan:                       saved,
+		"validate " + plan:                   saved,
+		"fmt " + plan:                        saved,
+		"lab status " + plan:                 saved,
+		"verify -lab " + plan:                saved,
+		"rollback " + plan:                   saved,
+		"plan -out " + fabric + " " + fabric: "-out " + fabric + ": by its name, that is a file of a fabric",
+	} {
+		var out bytes.Buffer
+		root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+		root.SetArgs(longFlags(strings.Fields(line)))
+		err := root.Execute()
+		if err != nil {
+			out.WriteString(err.Error())
+		}
+		if said := strings.Join(strings.Fields(out.String()), " "); err == nil || !strings.Contains(said, want) {
+			t.Errorf("%s: %q is missing in\n%s", line, want, said)
+		}
+	}
+}
+
+// TestHelpFitsIntoEightyColumns: paragraphs and flags are broken between words; examples and lists are lines of their own.
 func TestHelpFitsIntoEightyColumns(t *testing.T) {
 	var out bytes.Buffer
 	var walk func(c *cobra.Command)
@@ -44,7 +88,7 @@ func TestHelpFitsIntoEightyColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
-			if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 && line[0] != ' ' {
+			if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 && (line[0] != ' ' || strings.HasPrefix(line, "      ")) {
 				t.Errorf("%s: %s", c.CommandPath(), line)
 			}
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -49,29 +48,6 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 	}
 	if read < 5 {
 		t.Errorf("%d examples were saved and read", read)
-	}
-}
-
-// TestASavedPlanIsWrittenThroughNoLink: another user may have put a link to a file of the operator there.
-func TestASavedPlanIsWrittenThroughNoLink(t *testing.T) {
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.WriteFile(at("mine"), []byte("mine"), 0o644), os.Symlink("mine", at("link")), os.Symlink("none", at("dangling")), os.WriteFile(at("old.plan"), []byte("old"), 0o644), os.Mkdir(at("folder"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	for name, written := range map[string]bool{"link": false, "dangling": false, "folder": false, "old.plan": true, "new.plan": true} {
-		if err := putPlan(at(name), []byte("plan")); (err == nil) != written {
-			t.Errorf("%s: %v", name, err)
-		}
-		if st, err := os.Stat(at(name)); written && (err != nil || st.Mode().Perm() != 0o600) {
-			t.Errorf("%s: %v %v", name, st, err)
-		}
-	}
-	if text, err := os.ReadFile(at("mine")); err != nil || string(text) != "mine" {
-		t.Errorf("%s, %v", text, err)
-	}
-	if _, err := os.Lstat(at("none")); err == nil {
-		t.Error("a dangling link was followed")
 	}
 }
 
@@ -165,12 +141,44 @@ host "a" {
 	if got, want := a.ofPlan(f, "P"), "`fabricform apply -lab -var=token=… P`"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	saved := planner.Saved{ID: "1", Build: build, Created: time.Now(), Source: "s", Fabric: f, Plan: &planner.Plan{Fabric: "f", Invocation: a.invocation(f, from)}}
-	for given, want := range map[string]string{"token=hunter2": "", "mtu=1400": "is a saved plan: its hosts and its values are fixed", "token=other": "is not the one that was planned"} {
+	in := func(name, text string) config.Input {
+		at := filepath.Join(dir, name)
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Input{File: at}
+	}
+	token := config.Input{Var: "token=hunter2"}
+	planned := a.invocation(f, from)
+	planned.Flags = append(planned.Flags, "-var-file="+in("planned.fabricvars", "mtu = 1400\n").File)
+	saved := planner.Saved{ID: "1", Build: build, Created: time.Now(), Source: "s", Fabric: f, Plan: &planner.Plan{Fabric: "f", Invocation: planned}}
+	for _, c := range []struct {
+		given []config.Input
+		wants []string // nil: accepted
+	}{
+		{[]config.Input{token}, nil},
+		{[]config.Input{in("token.fabricvars", "token = \"hunter2\"\n")}, nil},
+		{[]config.Input{token, {Var: "mtu=1400"}}, []string{"-var mtu: A saved plan has the value of mtu", "leave it out here", "nothing was changed"}},
+		{[]config.Input{token, in("mtu.fabricvars", "mtu = 4200\n")}, []string{"mtu.fabricvars line 1", "A saved plan has the value of mtu", "nothing was changed"}},
+		{[]config.Input{{Var: "token=other"}}, []string{"the sensitive value of nccl.env.NCCL_DEBUG_FILE is not the one that was planned. Give the variable token as it was planned",
+			"looked for in " + from + ", the *.auto.fabricvars files beside it, " + filepath.Join(dir, "planned.fabricvars") + ", -var, -var-file and the environment"}},
+		{nil, []string{"Set it with -var token=…", path + " has no sensitive values; they are taken from " + from + ", the *.auto.fabricvars files beside it, "}},
+		{[]config.Input{token, {File: filepath.Join(dir, "none")}}, []string{"none: no such file", "nothing was changed"}},
+	} {
+		var said bytes.Buffer
 		a := app()
-		a.inputs = []config.Input{{Var: "token=hunter2"}, {Var: given}}
-		if err := a.takeAgain(&saved, path); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", given, err)
+		a.inputs, a.err = c.given, view.New(&said)
+		err := a.fillSecrets(&saved, path)
+		if err != nil {
+			said.WriteString(err.Error())
+		}
+		if (err == nil) != (c.wants == nil) {
+			t.Errorf("%v: %v", c.given, err)
+		}
+		for _, want := range c.wants {
+			if !strings.Contains(strings.Join(strings.Fields(said.String()), " "), want) {
+				t.Errorf("%v: %q is missing in %s", c.given, want, said.String())
+			}
 		}
 	}
 	root := rootCommand(app())

@@ -3,19 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/validators"
+	"github.com/fabricform/fabricform/view"
 )
 
 func verifyCommand(a *app) *cobra.Command {
 	var only []string
 	var report string
-	var afterReboot bool
+	var o apply.VerifyOptions
 	c := &cobra.Command{
 		Use: "verify [FABRIC]", Short: "Verify the fabric with live checks; changes nothing", Args: cobra.MaximumNArgs(1),
 		Long: `verify measures the fabric and compares the results with the files.
@@ -26,45 +26,28 @@ configuration persists. A host that was never changed is only compared with the 
 		Example: "  fabricform verify\n  fabricform verify -only ping,tcp -link rail0\n  fabricform verify -after-reboot",
 	}
 	a.fleetFlags(c)
-	a.jsonFlag(c)
+	a.jsonFlag(c, linesOfJSON)
 	c.Flags().StringVar(&report, "report", "", "write all measurements to `file`: Markdown if it ends in .md, otherwise JSON")
-	c.Flags().StringSliceVar(&only, "only", nil, "`checks` to run: "+checkNames())
-	c.Flags().BoolVar(&afterReboot, "after-reboot", false, "first check that the state after a reboot matches the files")
+	c.Flags().StringSliceVar(&only, "only", nil, "`checks` to run: "+view.List(validators.Checks()))
+	c.Flags().BoolVar(&o.AfterReboot, "after-reboot", false, "first check that the state after a reboot matches the files")
 	c.Flags().StringVar(&a.Link, "link", "", "check only this `link`, network or path of a network, from its own hosts")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		checks, err := chosenChecks(only)
-		if err == nil {
-			err = canReport(report)
+		for _, name := range only {
+			check := validators.Check(name)
+			if err := oneOf("check -only", check, validators.Checks()...); err != nil {
+				return err
+			}
+			o.Only = append(o.Only, check)
 		}
-		if err != nil {
+		if err := canReport(report); err != nil {
 			return err
 		}
 		return a.readingHosts(func(ctx context.Context, s *apply.Session) error {
-			o := apply.VerifyOptions{Only: checks, Link: a.Link, AfterReboot: afterReboot}
+			o.Link = a.Link
 			return a.finish(apply.Verify(ctx, s, o, a.events(false)), report)
 		})(cmd, args)
 	}
 	return c
-}
-
-// checkNames lists the checks of the table.
-func checkNames() string {
-	var names []string
-	for _, c := range validators.Table {
-		names = append(names, string(c.Name))
-	}
-	return strings.Join(names, ", ")
-}
-
-// chosenChecks returns the checks that -only names.
-func chosenChecks(only []string) (out []validators.Check, err error) {
-	for _, name := range only {
-		if !slices.ContainsFunc(validators.Table, func(c validators.Row) bool { return string(c.Name) == name }) {
-			return nil, fmt.Errorf("unknown check -only %s; use one of %s", name, checkNames())
-		}
-		out = append(out, validators.Check(name))
-	}
-	return out, nil
 }
 
 // checksHelp says what each check of the table proves.

@@ -32,6 +32,25 @@ func Replace(path string, text []byte, perm fs.FileMode) error {
 	return replace(path, func(staged string) error { return writeSynced(staged, text, perm, nil) })
 }
 
+// ReplaceIn is Replace for a file of an open folder, wherever that is moved meanwhile. After a crash, the old content may be back.
+func ReplaceIn(folder *os.Root, name string, text []byte, perm fs.FileMode) error {
+	staged := stagedName(name)
+	if err := folder.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left one
+		return err
+	}
+	f, err := folder.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm&0o600)
+	if err == nil {
+		err = writeTo(f, text, perm, nil)
+	}
+	if err == nil {
+		err = folder.Rename(staged, name)
+	}
+	if err != nil {
+		_ = folder.Remove(staged) // it may not be there
+	}
+	return err
+}
+
 // Owner is the user and the group of a file.
 type Owner struct{ UID, GID int }
 
@@ -141,7 +160,12 @@ func writeSynced(path string, text []byte, perm fs.FileMode, owner *Owner) error
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
+	return writeTo(f, text, perm, owner)
+}
+
+// writeTo writes a new file, and closes it.
+func writeTo(f *os.File, text []byte, perm fs.FileMode, owner *Owner) error {
+	_, err := f.Write(text)
 	if err == nil && owner != nil {
 		err = f.Chown(owner.UID, owner.GID)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -15,22 +16,23 @@ import (
 	"github.com/fabricform/fabricform/retry"
 )
 
-// familyMark is the variable whose value all descendants of a program inherit.
-const familyMark = "FABRICFORM_FAMILY"
+// FamilyMark is the environment variable that marks a program and its descendants. EndFamily kills those of this host.
+const FamilyMark = "FABRICFORM_FAMILY"
 
 // looks bounds the searches for a family of which no process is left. A process may look like being in the middle of
 // exec for good.
 const looks = 100
 
-// endFamily kills the processes that carry a mark, and searches again until none is left: they may start others
-// meanwhile, and a process in the middle of exec has no readable environment. left are the processes that are still
-// alive after that time, because a driver holds them or because they could not be killed.
-func endFamily(mark string, within time.Duration) (left []int) {
+// EndFamily kills the processes that carry a mark, and searches again until none is left: they may start others
+// meanwhile, and a process in the middle of exec has no readable environment. It looks at processes of this process's own user and
+// of the user with that UID. left are the processes that are still alive after that time, because a driver holds them or because
+// they could not be killed.
+func EndFamily(mark string, uid int, within time.Duration) (left []int) {
 	killed := map[int]*os.File{}
 	look := 0
 	_ = retry.Until(context.Background(), 20*time.Millisecond, within, func() (bool, error) { // a killed process takes a while to end
 		look++
-		again := killMarked(familyMark+"="+mark, killed)
+		again := killMarked(FamilyMark+"="+mark, uid, killed)
 		for pid, dir := range killed {
 			if gone(readOf(dir, "stat")) {
 				_ = dir.Close()
@@ -47,8 +49,8 @@ func endFamily(mark string, within time.Duration) (left []int) {
 	return left
 }
 
-// killMarked kills the processes that carry a mark, adds them to killed, and reports whether to search again.
-func killMarked(mark string, killed map[int]*os.File) (again bool) {
+// killMarked kills the users' processes that carry a mark, adds them to killed, and reports whether to search again.
+func killMarked(mark string, uid int, killed map[int]*os.File) (again bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
@@ -63,7 +65,11 @@ func killMarked(mark string, killed map[int]*os.File) (again bool) {
 		if err != nil {
 			continue // the process has ended
 		}
-		raw := readOf(dir, "environ") // unreadable for processes of other users
+		if user := realUID(readOf(dir, "status")); user != os.Getuid() && user != uid {
+			_ = dir.Close()
+			continue
+		}
+		raw := readOf(dir, "environ")
 		again = again || raw == "" && inExec(readOf(dir, "stat"))
 		if !slices.Contains(strings.Split(raw, "\x00"), mark) {
 			_ = dir.Close()
@@ -80,10 +86,32 @@ func killMarked(mark string, killed map[int]*os.File) (again bool) {
 	return again
 }
 
+// mostOfAFile bounds what is read of a process's file, in bytes: its environment is its own memory. exec allows it 6 MiB, and 2 MiB
+// with the usual limit of the stack (execve(2)).
+const mostOfAFile = 4 << 20
+
 // readOf reads a file of the process whose folder in /proc is open; "" if the process has ended.
 func readOf(dir *os.File, name string) string {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name))
+	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	raw, _ := io.ReadAll(io.LimitReader(f, mostOfAFile))
 	return string(raw)
+}
+
+// realUID returns the user who started a process, from its /proc/PID/status (proc_pid_status(5)); -1 if the process has ended.
+// Two other sources mislead: a setuid program has another effective user, and any process can make root the owner of its folder
+// in /proc (PR_SET_DUMPABLE).
+func realUID(status string) int {
+	_, after, _ := strings.Cut(status, "\nUid:\t")
+	user, _, _ := strings.Cut(after, "\t")
+	uid, err := strconv.Atoi(user)
+	if err != nil {
+		return -1
+	}
+	return uid
 }
 
 // gone reports whether no thread of a killed process runs any more, by its line in /proc/PID/stat. A zombie may have

@@ -6,15 +6,16 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // moduleName matches the valid names of kernel modules.
-var moduleName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,55}$`)
+var moduleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,55}$`) })
 
 // LoadModule loads a kernel module and its dependencies with modprobe(8), which also follows the machine's rules in
 // /etc/modprobe.d.
 func LoadModule(name string) error {
-	if !moduleName.MatchString(name) {
+	if !moduleName().MatchString(name) {
 		return fmt.Errorf("%q is not a valid name of a kernel module", name)
 	}
 	if InLab() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Program is a program of the machine with its arguments. It is run without a shell.
@@ -28,11 +31,16 @@ type Program struct {
 	ByLines bool
 	// Family kills all descendants when the program ends, including those that left its process group, such as MPI's
 	// ranks, and is the time to wait until they are gone. If this process is killed, only the program itself is killed
-	// with it. 0 leaves descendants alone.
+	// with it. 0 leaves descendants alone. As the family may be another user's, it gets a session keyring of its own
+	// (session-keyring(7)), without the keys of this process's login.
 	Family time.Duration
-	Stdin  []byte
-	Log    io.Writer // gets a copy of the output at once; may be nil
-	Keep   int       // bytes of each output to keep; 0 means 1 MiB
+	// FamilyUID is the user whose processes may be such descendants, besides those of this process's own user.
+	FamilyUID int
+	// Grace is the time between SIGTERM, which the program alone gets when ctx ends, and SIGKILL. 0 means SIGKILL at once.
+	Grace     time.Duration
+	Stdin     []byte
+	Log       io.Writer // gets a copy of the output at once; may be nil
+	MaxOutput int       // bytes to retain of each output; 0 means 1 MiB
 }
 
 // Ended is the result of a program.
@@ -42,12 +50,12 @@ type Ended struct {
 	Signal         string // the signal that killed it; "" if it exited
 	Missing        bool   // there is no such program
 	Cause          error  // why its context has ended; nil if it has not
-	// Left are the PIDs of descendants that are still alive after the time in Family, for example because a driver
+	// Alive are the PIDs of descendants that are still alive after the time in Family, for example because a driver
 	// holds them, or the PID of the program itself if it does not end although it was killed.
-	Left []int
+	Alive []int
 }
 
-// Start starts a program. wait waits until it ends; when ctx ends, the program and its process group are killed. A program
+// Start starts a program. wait waits until it ends; when ctx ends, the program and its process group are killed, after Grace. A program
 // that does not end even so, because it waits in the kernel, is abandoned. The program is also killed when this process
 // ends, but its children may survive that.
 func (p Program) Start(ctx context.Context) (wait func() Ended) {
@@ -74,13 +82,13 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	mark := ""
 	if p.Family > 0 {
 		mark = rand.Text()
-		p.Env = append([]string{familyMark + "=" + mark}, p.Env...)
+		p.Env = append([]string{FamilyMark + "=" + mark}, p.Env...)
 	}
-	keep := p.Keep
-	if keep == 0 {
-		keep = 1 << 20
+	limit := p.MaxOutput
+	if limit == 0 {
+		limit = 1 << 20
 	}
-	out, errs := limitedBuffer{half: keep / 2}, limitedBuffer{half: keep / 2}
+	out, errs := limitedBuffer{half: limit / 2}, limitedBuffer{half: limit / 2}
 
 	ended := make(chan Ended, 1)
 	started, pid := make(chan struct{}), 0
@@ -96,11 +104,21 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 		if p.Log != nil {
 			cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, p.Log), io.MultiWriter(&errs, p.Log)
 		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		// A session of its own has no terminal of this process.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-		cmd.WaitDelay = outputPatience
+		if p.Grace > 0 {
+			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		}
+		cmd.WaitDelay = outputPatience + p.Grace
 
-		err := cmd.Start()
+		err := error(nil)
+		if p.Family > 0 {
+			err = leaveKeyring()
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
 		if cmd.Process != nil {
 			pid = cmd.Process.Pid
 		}
@@ -113,7 +131,7 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 
 		e := Ended{Stdout: out.Bytes(), Stderr: errs.Bytes(), Cause: context.Cause(ctx)}
 		if mark != "" {
-			e.Left = endFamily(mark, p.Family)
+			e.Alive = EndFamily(mark, p.FamilyUID, p.Family)
 		}
 		var exited *exec.ExitError
 		if errors.As(err, &exited) {
@@ -127,16 +145,28 @@ func (p Program) Start(ctx context.Context) (wait func() Ended) {
 	<-started
 	return func() Ended {
 		late := make(chan struct{})
-		stop := context.AfterFunc(ctx, func() { time.AfterFunc(outputPatience+p.Family+abandonAfter, func() { close(late) }) })
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(outputPatience+p.Grace+p.Family+abandonAfter, func() { close(late) }) })
 		defer stop()
 		select {
 		case e := <-ended:
 			ended <- e // a second call returns the same result
 			return e
 		case <-late:
-			return Ended{Cause: context.Cause(ctx), Left: []int{pid}}
+			return Ended{Cause: context.Cause(ctx), Alive: []int{pid}}
 		}
 	}
+}
+
+// leaveKeyring gives this thread, and the programs that it starts, a new session keyring. The thread is not used for anything else:
+// it ends with its goroutine, which locks it once more than it unlocks it. Where the kernel has no keys, or a container's filter
+// refuses the call to all its processes, there is nothing to leave.
+func leaveKeyring() error {
+	runtime.LockOSThread()
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return fmt.Errorf("make a session keyring: %w", err)
 }
 
 // How long a killed program may take to close its outputs, and to end after that.
@@ -157,9 +187,9 @@ type limitedBuffer struct {
 const gap = "\n[…]\n"
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
-	room := min(b.half-len(b.head), len(p))
-	b.head = append(b.head, p[:room]...)
-	b.tail = append(b.tail, p[room:]...)
+	limit := min(b.half-len(b.head), len(p))
+	b.head = append(b.head, p[:limit]...)
+	b.tail = append(b.tail, p[limit:]...)
 	if len(b.tail) > 2*b.half {
 		b.shorten()
 	}
@@ -173,7 +203,7 @@ func (b *limitedBuffer) shorten() {
 	}
 }
 
-// Bytes returns the kept output, with a gap if some was dropped.
+// Bytes returns the retained output, with a gap if some was dropped.
 func (b *limitedBuffer) Bytes() []byte {
 	b.shorten()
 	if b.cut {
@@ -181,6 +211,3 @@ func (b *limitedBuffer) Bytes() []byte {
 	}
 	return slices.Concat(b.head, b.tail)
 }
-
-// Temporary creates a folder for files that a program writes. The caller must remove it.
-func Temporary() (string, error) { return os.MkdirTemp("", "fabricform-") }

@@ -51,7 +51,7 @@ func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
 
 func TestAProgramsLastWordsAreKept(t *testing.T) {
 	const script = "import sys\nsys.stderr.write('first\\n' + 'x' * 5000000 + '\\nlast\\n')\nprint('out')"
-	e := Program{Name: "python3", Args: []string{"-c", script}, Keep: 4096}.Start(t.Context())()
+	e := Program{Name: "python3", Args: []string{"-c", script}, MaxOutput: 4096}.Start(t.Context())()
 	if e.Missing {
 		t.Skip("no python3")
 	}
@@ -85,7 +85,7 @@ func TestAProgramsFamilyEndsWithIt(t *testing.T) {
 		if killed {
 			cancel()
 		}
-		if e := wait(); !killed && e.Exit != 3 || killed && e.Signal == "" || (e.Cause != nil) != killed || e.Left != nil {
+		if e := wait(); !killed && e.Exit != 3 || killed && e.Signal == "" || (e.Cause != nil) != killed || e.Alive != nil {
 			t.Fatalf("%+v", e)
 		}
 		if raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && !gone(string(raw)) {
@@ -117,7 +117,7 @@ func endFamilyWithout(t *testing.T, seconds string, within time.Duration, forbid
 	t.Helper()
 	mark := t.Name() + seconds
 	cmd := exec.Command("sleep", seconds)
-	cmd.Env = []string{familyMark + "=" + mark}
+	cmd.Env = []string{FamilyMark + "=" + mark}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func endFamilyWithout(t *testing.T, seconds string, within time.Duration, forbid
 		if err == nil {
 			err = unix.PidfdSendSignal(0, 0, nil, 0)
 		}
-		ended <- end{endFamily(mark, within), err}
+		ended <- end{EndFamily(mark, 0, within), err}
 	}()
 	e := <-ended
 	_ = cmd.Process.Kill() // where it lives
@@ -152,6 +152,47 @@ func endFamilyWithout(t *testing.T, seconds string, within time.Duration, forbid
 		t.Fatal(e.err, err)
 	}
 	return e.left, cmd.Process.Pid
+}
+
+// TestAFamilyIsOfItsUser: the memory of other users' processes is not read.
+func TestAFamilyIsOfItsUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("another user's processes need root")
+	}
+	const nobody = 65534
+	cmd := exec.Command("sleep", "600")
+	cmd.Env = []string{FamilyMark + "=" + t.Name()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
+	others := map[int]*os.File{}
+	if killMarked(FamilyMark+"="+t.Name(), nobody+1, others); len(others) > 0 {
+		t.Errorf("%v is killed", others)
+	}
+	if left := EndFamily(t.Name(), nobody, time.Minute); left != nil {
+		t.Errorf("%v is left", left)
+	}
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Error(err)
+	}
+}
+
+// TestWhatAProcessSaysOfItselfIsBounded: a process can make its environment as long as its memory (PR_SET_MM in prctl(2)).
+func TestWhatAProcessSaysOfItselfIsBounded(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := errors.Join(os.WriteFile(dir.Name()+"/environ", nil, 0o600), os.Truncate(dir.Name()+"/environ", 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(readOf(dir, "environ")); got != mostOfAFile {
+		t.Errorf("%d bytes", got)
+	}
 }
 
 func TestWhatIsGoneIsKnown(t *testing.T) {

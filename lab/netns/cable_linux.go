@@ -44,7 +44,7 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 	}
 	defer middle.Close()
 	for i, h := range f.Hosts {
-		if err := l.management(middle, i, h.Name); err != nil {
+		if err := l.cableManagement(middle, i, h.Name); err != nil {
 			return fmt.Errorf("management network of lab host %s: %w", h.Name, err)
 		}
 	}
@@ -56,7 +56,7 @@ func (l *Lab) cable(f *fabric.Fabric) error {
 		linked[link.Endpoints[0]], linked[link.Endpoints[1]] = true, true
 	}
 	for k, network := range f.Networks {
-		if err := l.segment(middle, f, k, network); err != nil {
+		if err := l.buildSegment(middle, f, k, network); err != nil {
 			return fmt.Errorf("lab network %s: %w", network.Name, err)
 		}
 		for _, r := range network.Members {
@@ -95,7 +95,7 @@ func shaped(speed, expect float64) float64 {
 	return gbps
 }
 
-func (l *Lab) management(middle *netlink.Handle, i int, host string) error {
+func (l *Lab) cableManagement(middle *netlink.Handle, i int, host string) error {
 	near := "m" + strconv.Itoa(i)
 	if err := veth(middle, near, managementNetdev, l.state.Hosts[host].Process.PID); err != nil {
 		return err
@@ -143,7 +143,8 @@ func up(h *netlink.Handle, name string) error {
 // plug creates one NIC of a host. The NIC is down and has no addresses and MTU 1500, as on a new machine.
 func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) error {
 	if nic.Match.PCI != "" || nic.Match.RDMA != "" {
-		return fmt.Errorf("match.pci and match.rdma: a lab of namespaces has neither PCI addresses nor RDMA devices; match by netdev or mac")
+		return fmt.Errorf(
+			"match.pci and match.rdma: a lab of namespaces has neither PCI addresses nor RDMA devices; match by netdev or mac")
 	}
 	name := nic.Netdev
 	if name == "" {
@@ -175,7 +176,8 @@ func (l *Lab) plug(middle *netlink.Handle, near, host string, nic *fabric.NIC) e
 // wire builds a cable: NIC, end, bridge, end, NIC.
 func (l *Lab) wire(middle *netlink.Handle, f *fabric.Fabric, j int, link *fabric.Link) error {
 	bridge := "w" + strconv.Itoa(j)
-	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(), Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
+	c := Cable{Cable: site.Cable{Name: link.Name, A: link.Endpoints[0].String(), B: link.Endpoints[1].String(),
+		Gbps: shaped(link.SpeedGbps, link.ExpectGbps)}}
 	if err := addBridge(middle, bridge); err != nil {
 		return err
 	}

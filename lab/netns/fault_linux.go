@@ -29,7 +29,7 @@ func (l *Lab) Fault(name string, f site.Fault, said string) error {
 	case f.None():
 		return l.save()
 	case f.Cut:
-		err = l.eachEnd(j, func(e End) error { return down(h, e.Device) })
+		err = l.eachEnd(j, func(e End) error { return setDown(h, e.Device) })
 	case f.Swap != "":
 		err = l.swap(h, j, f.Swap)
 	case f.Gbps > 0:
@@ -77,7 +77,7 @@ func (l *Lab) mend(h *netlink.Handle, j int) error {
 	return nil
 }
 
-func down(h *netlink.Handle, name string) error {
+func setDown(h *netlink.Handle, name string) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
 		return err

@@ -116,7 +116,8 @@ func ownMounts() error {
 			return err
 		}
 	}
-	if err := errors.Join(stockHomes(), mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"), mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")); err != nil {
+	if err := errors.Join(stockHomes(), mount("tmpfs", "/tmp", "tmpfs", 0, "mode=1777"),
+		mount("tmpfs", "/run", "tmpfs", 0, "mode=0755")); err != nil {
 		return err
 	}
 	if err := ownDevices(); err != nil {
@@ -157,7 +158,8 @@ func ownDevices() error {
 			return err
 		}
 	}
-	if err := errors.Join(os.Mkdir(dev+"/pts", 0o755), os.Symlink("pts/ptmx", dev+"/ptmx"), os.Symlink("/proc/self/fd", dev+"/fd")); err != nil {
+	if err := errors.Join(os.Mkdir(dev+"/pts", 0o755), os.Symlink("pts/ptmx", dev+"/ptmx"),
+		os.Symlink("/proc/self/fd", dev+"/fd")); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -197,7 +199,8 @@ func startSSHD(sshd string) error {
 		return err
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	if _, err := syscall.ForkExec(sshd, []string{sshd, "-D", "-e", "-f", path}, &syscall.ProcAttr{Dir: "/", Env: env, Files: []uintptr{1, 1, 2}}); err != nil {
+	if _, err := syscall.ForkExec(sshd, []string{sshd, "-D", "-e", "-f", path},
+		&syscall.ProcAttr{Dir: "/", Env: env, Files: []uintptr{1, 1, 2}}); err != nil {
 		return fmt.Errorf("start %s: %w", sshd, err)
 	}
 	return nil

@@ -18,9 +18,9 @@ import (
 	"github.com/fabricform/fabricform/lab/site"
 )
 
-// segment builds a network: one bridge, or for a routed network one bridge for each subnet. The router gets the
+// buildSegment builds a network: one bridge, or for a routed network one bridge for each subnet. The router gets the
 // gateway addresses of the members' routes on every bridge.
-func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network) error {
+func (l *Lab) buildSegment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric.Network) error {
 	bridges := map[string]string{}
 	for i, ref := range n.Members {
 		nic := f.NIC(ref)
@@ -36,7 +36,8 @@ func (l *Lab) segment(middle *netlink.Handle, f *fabric.Fabric, k int, n *fabric
 				return err
 			}
 		}
-		c := Cable{Cable: site.Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name, Gbps: shaped(n.SpeedGbps, n.ExpectGbps)},
+		c := Cable{Cable: site.Cable{Name: n.Name + ":" + n.MemberName(ref), A: ref.String(), B: n.Name,
+			Gbps: shaped(n.SpeedGbps, n.ExpectGbps)},
 			Ends: []End{{Device: fmt.Sprintf("n%dp%d", k, i), Bridge: bridge}}}
 		if err := l.connect(middle, c.Ends[0], ref.Host, nic, c.Gbps); err != nil {
 			return err

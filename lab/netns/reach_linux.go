@@ -49,7 +49,8 @@ func (l *Lab) Exec(ctx context.Context, host string, argv []string, stdin io.Rea
 	if !h.Process.Alive() {
 		return 0, fmt.Errorf("lab host %s is not running: run lab down, then lab up", host)
 	}
-	args := append([]string{"--target", strconv.Itoa(h.Process.PID), "--net", "--mount", "--uts", "--ipc", "--pid", "--wd=/", "--"}, argv...)
+	args := append([]string{"--target", strconv.Itoa(h.Process.PID), "--net", "--mount", "--uts", "--ipc", "--pid", "--wd=/",
+		"--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	err := cmd.Run()

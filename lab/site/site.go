@@ -20,10 +20,10 @@ const (
 
 // Options configure a lab.
 type Options struct {
-	Program  string       // the program of the lab's own processes; "": this program
-	SSHD     string       // OpenSSH's sshd in a namespace lab; "": that of the machine
-	Owner    string       // network manager of the guests in a lab of virtual machines; "": systemd-networkd
-	Progress func(string) // nil: quiet
+	Program        string       // the program of the lab's own processes; "": this program
+	SSHD           string       // OpenSSH's sshd in a namespace lab; "": that of the machine
+	NetworkManager string       // network manager of the guests in a lab of virtual machines; "": systemd-networkd
+	Progress       func(string) // nil: quiet
 }
 
 // Say reports progress.

@@ -17,12 +17,14 @@ import (
 // patience is the limit for the first boot. Emulated, it takes 35 s on an idle machine, and minutes on a busy one.
 const patience = 10 * time.Minute
 
-// kvmPatience is shorter, because the first boot takes seconds with KVM. If this machine is a guest itself, the kernel
-// may hang under KVM; emulation is tried next.
-const kvmPatience = 90 * time.Second
-
-// freeze boots the image and saves the guest's memory, from which labs start in seconds.
-func freeze(ctx context.Context, dir, accel string) (err error) {
+// freeze boots the image and saves the guest's memory, from which labs start in seconds, and the changes of the disk in
+// a folder of the image that has the accelerator's name.
+func freeze(ctx context.Context, image, accel string) (err error) {
+	dir := filepath.Join(image, accel)
+	// The overlay finds its base by name, there and later in the image's folder.
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Link(filepath.Join(image, baseFile), filepath.Join(dir, baseFile))); err != nil {
+		return err
+	}
 	runtime.LockOSThread() // the machine ends with the thread that started it
 	defer runtime.UnlockOSThread()
 	overlay := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", baseFile, diskFile)
@@ -30,13 +32,9 @@ func freeze(ctx context.Context, dir, accel string) (err error) {
 	if out, err := overlay.CombinedOutput(); err != nil {
 		return fmt.Errorf("create disk: %w: %s", err, out)
 	}
-	limit := patience
-	if accel == "kvm" {
-		limit = kvmPatience
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	m := machine{image: ".", disk: diskFile, console: "console", monitor: "monitor", accel: accel}
+	m := machine{image: "..", disk: diskFile, console: "console", monitor: "monitor", accel: accel}
 	cmd := exec.CommandContext(ctx, program, m.args()...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -59,10 +57,11 @@ func freeze(ctx context.Context, dir, accel string) (err error) {
 			err = fmt.Errorf("%w; output of QEMU: %s; console: %s", err, lastLines(string(said), 3), lastLines(string(console), 5))
 		}
 	}()
-	return saveGuest(ctx, dir)
+	return saveGuest(ctx, image, dir)
 }
 
-func saveGuest(ctx context.Context, dir string) error {
+// saveGuest waits until the guest whose QEMU works in dir is up, and saves it.
+func saveGuest(ctx context.Context, image, dir string) error {
 	q, err := dialQMP(dir, "monitor", func() bool { return ctx.Err() == nil })
 	if err != nil {
 		return err
@@ -71,7 +70,7 @@ func saveGuest(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	g, err := dialGuest(ctx, port, dir, patience)
+	g, err := dialGuest(ctx, port, image, patience)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
@@ -83,7 +82,6 @@ func saveGuest(ctx context.Context, dir string) error {
 	if _, err := q.do("stop", nil); err != nil {
 		return err
 	}
-	// QEMU's working folder is the folder of the image.
 	if _, err := q.do("migrate", map[string]string{"uri": "exec:cat > " + stateFile}); err != nil {
 		return err
 	}

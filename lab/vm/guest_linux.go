@@ -173,7 +173,8 @@ func (l *Lab) Reboot(ctx context.Context, host string, hard bool) error {
 	for deadline := time.Now().Add(5 * time.Minute); ; _ = retry.Pause(ctx, time.Second) {
 		g, err := dialGuest(ctx, h.Port, l.state.Image, 4*time.Minute)
 		if err != nil {
-			return fmt.Errorf("%s did not come back after the reboot; its console is in %s: %w", host, filepath.Join(l.dir, consoleOf(host)), err)
+			return fmt.Errorf("%s did not come back after the reboot; its console is in %s: %w", host,
+				filepath.Join(l.dir, consoleOf(host)), err)
 		}
 		try, cancel := context.WithTimeout(ctx, answerPatience)
 		now, err := g.bootID(try)

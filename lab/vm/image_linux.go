@@ -35,24 +35,24 @@ const program = "qemu-system-x86_64"
 
 // Recipe describes an image.
 type Recipe struct {
-	Suite    string   // of Debian
-	Size     string   // of the disk, in the format of truncate(1); the file is sparse
-	Packages []string // of Debian
-	Owner    string   // the guests' network manager, one of Owners
+	Suite          string   // of Debian
+	Size           string   // of the disk, in the format of truncate(1); the file is sparse
+	Packages       []string // of Debian
+	NetworkManager string   `json:"Owner"` // of the guests, one of Managers; the tag keeps the names of existing images
 }
 
 // recipeFor returns the recipe of a Debian with RDMA, its test programs, and a network manager.
-func recipeFor(owner string) (Recipe, error) {
-	more, ok := owners[owner]
+func recipeFor(manager string) (Recipe, error) {
+	more, ok := managers[manager]
 	if !ok {
-		return Recipe{}, fmt.Errorf("unknown owner %q; use one of %s", owner, strings.Join(Owners(), ", "))
+		return Recipe{}, fmt.Errorf("unknown owner %q; use one of %s", manager, strings.Join(Managers(), ", "))
 	}
 	packages := []string{
 		"linux-image-amd64", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "ethtool", "nftables",
 		"openssh-server", "openssh-sftp-server", "sudo", "iputils-ping", "tcpdump",
 		"rdma-core", "ibverbs-utils", "ibverbs-providers", "infiniband-diags", "perftest",
 	}
-	return Recipe{Suite: "trixie", Size: "2G", Packages: append(packages, more...), Owner: owner}, nil
+	return Recipe{Suite: "trixie", Size: "2G", Packages: append(packages, more...), NetworkManager: manager}, nil
 }
 
 // key returns a name for the image that depends on everything in it.
@@ -84,7 +84,8 @@ func checkPrograms() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a lab of virtual machines needs packages that are not installed: run `apt-get install %s`", strings.Join(missing, " "))
+	return fmt.Errorf("a lab of virtual machines needs packages that are not installed: run `apt-get install %s`",
+		strings.Join(missing, " "))
 }
 
 // Image returns the folder of the image with this network manager, and builds the image if needed.
@@ -167,7 +168,7 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	if err := os.WriteFile(script, imageScript, 0o755); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub", r.Owner}, r.Packages...)...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub", r.NetworkManager}, r.Packages...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -181,19 +182,56 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	if err := os.Remove(filepath.Join(dir, "disk.img")); err != nil {
 		return "", err
 	}
-	var errs []error
+	accel, err = firstBoot(ctx, dir, o)
+	if err != nil {
+		return "", fmt.Errorf("boot the image: %w", err)
+	}
+	return accel, writeMeta(dir, meta{accel, time.Now().UTC(), r})
+}
+
+// firstBoot boots the image with each accelerator at the same time, keeps the guest that is up first, and returns its
+// accelerator. A guest whose KVM works is up long before an emulated one. If this machine is a guest itself, /dev/kvm
+// may be there and the kernel hang.
+func firstBoot(ctx context.Context, dir string, o site.Options) (accel string, err error) {
+	type boot struct {
+		accel string
+		err   error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	boots, n := make(chan boot), 0
 	for _, accel := range accelerators {
 		if accel == "kvm" && !kvmThere() {
 			continue
 		}
+		n++
 		o.Say("booting the image once with %s", accel)
-		err := freeze(ctx, dir, accel)
-		if err == nil {
-			return accel, writeMeta(dir, meta{accel, time.Now().UTC(), r})
-		}
-		errs = append(errs, fmt.Errorf("with %s: %w", accel, err))
+		go func() { boots <- boot{accel, freeze(ctx, dir, accel)} }()
 	}
-	return "", fmt.Errorf("boot the image: %w", errors.Join(errs...))
+	var errs []error
+	for range n {
+		switch b := <-boots; {
+		case b.err != nil:
+			errs = append(errs, fmt.Errorf("with %s: %w", b.accel, b.err))
+		case accel == "":
+			accel = b.accel
+			cancel()
+		}
+	}
+	if accel == "" {
+		return "", errors.Join(errs...)
+	}
+	for _, file := range []string{diskFile, stateFile} {
+		if err := os.Rename(filepath.Join(dir, accel, file), filepath.Join(dir, file)); err != nil {
+			return "", err
+		}
+	}
+	for _, a := range accelerators {
+		if err := os.RemoveAll(filepath.Join(dir, a)); err != nil {
+			return "", err
+		}
+	}
+	return accel, nil
 }
 
 func kvmThere() bool {

@@ -14,8 +14,7 @@ const (
 	maxNICs   = 32 - firstSlot
 )
 
-// accelerators are sorted by preference. With /dev/kvm, a stock kernel may still not boot, for example if this machine
-// is a guest itself; so each is tried.
+// accelerators are all tried: with /dev/kvm, a stock kernel may still not boot, for example if this machine is a guest itself.
 var accelerators = []string{"kvm", "tcg"}
 
 // machine describes one QEMU process. Its files are in its working folder or in the image.
@@ -26,7 +25,8 @@ type machine struct {
 }
 
 func (m machine) args() []string {
-	accel, cpu := "tcg,thread=multi,tb-size=64", "Nehalem"
+	// A plan fills 64 MiB of translated code four times over, and each time QEMU translates all of it again (info jit).
+	accel, cpu := "tcg,thread=multi,tb-size=256", "Nehalem"
 	if m.accel == "kvm" {
 		accel, cpu = "kvm", "host"
 	}

@@ -107,7 +107,7 @@ func (q *qmp) run() error {
 	})
 }
 
-var forward = regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`)
+var forward = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`) })
 
 // sshPort returns the loopback port that is forwarded to the guest's port 22.
 func (q *qmp) sshPort() (int, error) {
@@ -119,7 +119,7 @@ func (q *qmp) sshPort() (int, error) {
 	if err := json.Unmarshal(raw, &text); err != nil {
 		return 0, err
 	}
-	m := forward.FindStringSubmatch(text)
+	m := forward().FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("QEMU did not report the forwarded port: %q", text)
 	}

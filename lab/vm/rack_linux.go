@@ -104,7 +104,8 @@ func (r *rack) listen(i int) error {
 // start starts a machine from the image's saved state.
 func (r *rack) start(b machineBuild) error {
 	name := b.Host
-	overlay := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", filepath.Join(r.build.Image, diskFile), overlayOf(name))
+	overlay := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", filepath.Join(r.build.Image, diskFile),
+		overlayOf(name))
 	if out, err := overlay.CombinedOutput(); err != nil {
 		return fmt.Errorf("create the disk of %s: %w: %s", name, err, out)
 	}
@@ -118,7 +119,8 @@ func (r *rack) start(b machineBuild) error {
 		return err
 	}
 	defer log.Close()
-	m := machine{image: r.build.Image, disk: overlayOf(name), console: consoleOf(name), monitor: monitorOf(name), accel: r.build.Accel, incoming: true}
+	m := machine{image: r.build.Image, disk: overlayOf(name), console: consoleOf(name), monitor: monitorOf(name),
+		accel: r.build.Accel, incoming: true}
 	cmd := exec.Command(program, m.args()...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{saved}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

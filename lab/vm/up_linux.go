@@ -23,7 +23,7 @@ import (
 
 // Up builds the lab in a directory. If it fails, it removes everything it created.
 func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *Lab, err error) {
-	image, accel, err := Image(ctx, cmp.Or(o.Owner, DefaultOwner), o)
+	image, accel, err := Image(ctx, cmp.Or(o.NetworkManager, DefaultManager), o)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func Up(ctx context.Context, dir string, f *fabric.Fabric, o site.Options) (_ *L
 	if err := errors.Join(l.knownHosts(), site.Write(l.dir, l.state)); err != nil {
 		return nil, err
 	}
-	return l, l.settle(ctx, o)
+	return l, l.identify(ctx, o)
 }
 
 // plan returns the machines and cables to build.
@@ -111,7 +111,8 @@ const managementNetdev = "mgmt0"
 
 func cardOf(n *fabric.NIC) (NIC, error) {
 	if n.Match.PCI != "" || n.Match.RDMA != "" {
-		return NIC{}, errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses, and no RDMA devices; match by netdev or mac")
+		return NIC{},
+			errors.New("match.pci and match.rdma: a lab's cards have other PCI addresses, and no RDMA devices; match by netdev or mac")
 	}
 	c := NIC{Netdev: n.Netdev, MAC: n.Match.MAC}
 	if c.Netdev == "" {
@@ -178,9 +179,9 @@ func (l *Lab) knownHosts() error {
 	return os.WriteFile(filepath.Join(l.dir, "known_hosts"), []byte(known.String()), 0o600)
 }
 
-// settleScript gives a restored guest the current time, its own names, and the names of the NICs that are plugged in
+// identifyScript gives a restored guest the current time, its own names, and the names of the NICs that are plugged in
 // next. It reads them as words from stdin, and does not execute them.
-const settleScript = `set -eu
+const identifyScript = `set -eu
 mkdir -p /etc/systemd/network
 while read -r what a b; do
   case $what in
@@ -193,8 +194,8 @@ while read -r what a b; do
 done
 udevadm control --reload`
 
-// settle gives each guest its identity, then its NICs.
-func (l *Lab) settle(ctx context.Context, o site.Options) error {
+// identify gives each guest its identity, then its NICs.
+func (l *Lab) identify(ctx context.Context, o site.Options) error {
 	names := l.hosts()
 	guests := make([]*guest, len(names))
 	defer func() {
@@ -208,7 +209,7 @@ func (l *Lab) settle(ctx context.Context, o site.Options) error {
 		if guests[i], err = dialGuest(ctx, l.state.Hosts[name].Port, l.state.Image, time.Minute); err != nil {
 			return err
 		}
-		_, err = guests[i].sh(ctx, settleScript, l.identity(name))
+		_, err = guests[i].sh(ctx, identifyScript, l.identity(name))
 		return err
 	})
 	if err != nil {

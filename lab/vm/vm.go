@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// DefaultOwner is the default network manager of the guests.
-const DefaultOwner = "networkd"
+// DefaultManager is the default network manager of the guests.
+const DefaultManager = "networkd"
 
-// owners are the network managers that guests can have, with their packages. image.sh sets them up.
-var owners = map[string][]string{
-	DefaultOwner:             nil,
+// managers are the network managers that guests can have, with their packages. image.sh sets them up.
+var managers = map[string][]string{
+	DefaultManager:           nil,
 	"networkmanager":         {"network-manager"},
 	"netplan-networkd":       {"netplan.io"},
 	"netplan-networkmanager": {"netplan.io", "network-manager"},
 	"ifupdown":               {"ifupdown"},
 }
 
-// Owners returns the network managers that guests can have.
-func Owners() []string { return slices.Sorted(maps.Keys(owners)) }
+// Managers returns the network managers that guests can have.
+func Managers() []string { return slices.Sorted(maps.Keys(managers)) }

@@ -45,6 +45,7 @@ func (f Finding) Trouble() string {
 type Context struct {
 	Version  Version                // version of NCCL; zero: unknown
 	Fleet    bool                   // the value applies to several hosts
+	Declared bool                   // in a fabric's files, which must be right for interfaces that are added later, too
 	IsNetdev func(name string) bool // reports whether an interface has this name; nil: no interface is known
 }
 
@@ -89,22 +90,29 @@ func Check(name, value string, c Context) []Finding {
 		k.cidr()
 	case Path:
 		if strings.HasPrefix(value, "~") {
-			k.add(Error, "Path with ~", fmt.Sprintf("%s = %q: NCCL does not expand ~.", name, value), "The file is not found.", "Write the whole path.")
+			k.add(Error, "Path with ~", fmt.Sprintf("%s = %q: NCCL does not expand ~.", name, value), "The file is not found.",
+				"Write the whole path.")
 		}
 	}
 	k.special()
 	if c.Fleet && v.PerHost {
-		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name), "A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each host.")
+		k.add(Warning, "Same value for all hosts", fmt.Sprintf("%s depends on the host, but this sets it for several hosts.", name),
+			"A host with other names or tables fails, or falls back silently.", "Set it per host, or remove it: it is derived for each "+
+				"host.")
 	}
 	return k.out
 }
+
+// published is the first version whose source is public. What earlier ones read is not known: First says nothing of them.
+var published = Version{Major: 2, Minor: 3, Patch: 5}
 
 // read reports variables that NCCL does not read. It returns false if the value does not matter.
 func (c *check) read() bool {
 	v, at := c.v, c.Version
 	switch {
 	case v.Status == External && strings.HasPrefix(v.Name, "NCCL_"):
-		c.add(Note, "Not NCCL's own variable", fmt.Sprintf("%s is read by %s, not by NCCL.", v.Name, v.Source), "Without that program it has no effect.", "Remove it unless you use that program.")
+		c.add(Note, "Not NCCL's own variable", fmt.Sprintf("%s is read by %s, not by NCCL.", v.Name, v.Source),
+			"Without that program it has no effect.", "Remove it unless you use that program.")
 	case v.Status == Removed || v.Last.Known() && !at.Known() || v.Last.Known() && v.Last.Before(at):
 		wrong := fmt.Sprintf("NCCL no longer reads %s.", v.Name)
 		if v.Last.Known() {
@@ -112,8 +120,9 @@ func (c *check) read() bool {
 		}
 		c.add(Error, "Variable that NCCL no longer reads", wrong, "It has no effect.", c.replacement("Remove it."))
 		return false
-	case at.Known() && at.Before(v.First):
-		c.add(Error, "Variable that this NCCL does not read", fmt.Sprintf("NCCL reads %s since %s, but this is %s.", v.Name, v.First, at), "It has no effect.", "Remove it, or upgrade NCCL.")
+	case at.Known() && at.Before(v.First) && v.First != published:
+		c.add(Error, "Variable that this NCCL does not read", fmt.Sprintf("NCCL reads %s since %s, but this is %s.", v.Name, v.First, at),
+			"It has no effect.", "Remove it, or upgrade NCCL.")
 		return false
 	case v.Deprecated != "":
 		c.add(Warning, "Variable is deprecated", fmt.Sprintf("%s: %s.", v.Name, v.Deprecated), "", c.replacement("Remove it."))
@@ -139,7 +148,8 @@ func unknown(name string) []Finding {
 		f.Wrong, f.Instead = fmt.Sprintf("There is no %s.", name), fmt.Sprintf("Did you mean %q?", near)
 	case strings.HasPrefix(name, "NCCL_"):
 		f.Severity = Warning
-		f.Wrong, f.Instead = fmt.Sprintf("No NCCL from 2.3 to %s reads %s.", Newest, name), "Remove it, unless a newer NCCL or a plugin reads it."
+		f.Wrong, f.Instead = fmt.Sprintf("No NCCL from 2.3 to %s reads %s.", Newest, name),
+			"Remove it, unless a newer NCCL or a plugin reads it."
 	default:
 		f.Severity, f.Summary = Note, "Not an NCCL variable"
 		f.Wrong, f.Costs = fmt.Sprintf("NCCL does not read %s.", name), ""

@@ -105,7 +105,13 @@ var cases = []struct {
 	{"NCCL_IB_RETRY_CNT", "7", Context{}, "Equal to NCCL's default"},
 	{"NCCL_IB_HCA", "=mlx5_1,mlx5_2", Context{}, ""},
 	{"NCCL_IB_HCA", "mlx5_1:1,mlx5_2:1", Context{}, "Prefix match"},
+	{"NCCL_IB_HCA", "mlx5_0/1,bnxt_re0", Context{}, "Not a name"},
+	{"NCCL_IB_HCA", "=mlx5_0;mlx5_1", Context{}, "Not a name"},
+	{"NCCL_SOCKET_IFNAME", "=10.0.0.0/24", Context{}, "Address instead of a name"},
 	{"NCCL_IB_HCA", "^mlx5_9", Context{}, ""},
+	{"NCCL_IB_HCA", "=mlx5", Context{}, "No device has this name"},
+	{"NCCL_SOCKET_IFNAME", "=eth,ib", Context{}, "Probably no interface has this name; Probably no interface has this name"},
+	{"NCCL_SOCKET_IFNAME", "=mgmt", Context{}, ""},
 	{"NCCL_IB_HCA", "=mlx5_1, mlx5_2", Context{}, "Space in an NCCL list"},
 	{"NCCL_IB_HCA", "=,", Context{}, "Empty list"},
 	{"NCCL_IB_HCA", "=" + strings.Repeat("a,", 33), Context{}, "List too long"},
@@ -114,7 +120,9 @@ var cases = []struct {
 	{"NCCL_IB_HCA", "=rail0", Context{IsNetdev: func(n string) bool { return n == "rail0" }}, "Interface instead of an RDMA device"},
 	{"NCCL_IB_HCA", "=mlx5_0", Context{Fleet: true}, "Same value for all hosts"},
 	{"NCCL_SOCKET_IFNAME", "=mlx5_0", Context{}, "RDMA device instead of an interface"},
+	{"NCCL_SOCKET_IFNAME", "192.168.99.", Context{}, "Address instead of a name"},
 	{"NCCL_SOCKET_IFNAME", "=ibp3s0", Context{}, ""},
+	{"NCCL_SOCKET_IFNAME", "=eth0", Context{Version: Version{2, 2, 13}}, ""},
 	{"NCCL_SOCKET_IFNAME", "e", Context{}, "Value that NCCL ignores"},
 	{"NCCL_IB_GID_INDEX", "3", Context{}, "GID index is pinned"},
 	{"NCCL_IB_GID_INDEX", "-1", Context{}, "Equal to NCCL's default"},
@@ -133,6 +141,9 @@ var cases = []struct {
 	{"NCCL_MAX_NCHANNELS", "4", Context{}, "Variable is deprecated"},
 	{"NCCL_IB_PCI_RELAXED_ORDERING", "1", Context{}, "Required instead of automatic"},
 	{"NCCL_IBEXT_DISABLE", "1", Context{}, "Not NCCL's own variable"},
+	{"NCCL_P2P_DISABLE", "1", Context{}, "Direct paths between GPUs are disabled"},
+	{"NCCL_SHM_DISABLE", "1", Context{}, "Shared memory is disabled"},
+	{"NCCL_ALGO", "Tree", Context{}, "Choice is pinned"},
 	{"NCCL_NTHREADS", "256", Context{}, "Not a network setting"},
 	{"NCCL_TOPO_FILE", "~/x", Context{}, "Path with ~"},
 	{"NCCL_IB_HCAS", "x", Context{}, "Unknown NCCL variable"},
@@ -143,6 +154,11 @@ func TestCheckFindsWhatNCCLReadsDifferently(t *testing.T) {
 	for _, c := range cases {
 		if got := summaries(Check(c.name, c.value, c.c)); got != c.want {
 			t.Errorf("%s = %q: %q, want %q", c.name, c.value, got, c.want)
+		}
+	}
+	for name, want := range map[string]Severity{"NCCL_IB_HCA": Error, "NCCL_SOCKET_IFNAME": Warning} { // an interface may be named so
+		if got := Check(name, "=ib", Context{}); len(got) != 1 || got[0].Severity != want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	for want, all := range map[string][]Set{

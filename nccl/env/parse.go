@@ -116,7 +116,8 @@ func legacyLevel(s string) string {
 
 // devicePrefixes are the prefixes of the names of RDMA devices, from the drivers and from rdma-core's
 // persistent naming.
-var devicePrefixes = []string{"mlx4_", "mlx5_", "rocep", "roceP", "roceo", "roces", "ibp", "ibP", "ibs", "bnxt_re", "irdma", "rxe", "siw", "hns_", "cxgb4_", "qedr", "efa_", "erdma_", "mana_", "ionic_"}
+var devicePrefixes = []string{"mlx4_", "mlx5_", "rocep", "roceP", "roceo", "roces", "ibp", "ibP", "ibs", "bnxt_re", "irdma", "rxe", "siw",
+	"hns_", "cxgb4_", "qedr", "efa_", "erdma_", "mana_", "ionic_"}
 
 // LooksLikeDevice reports whether a name looks like that of an RDMA device. IPoIB interfaces (ibp…, ibs…)
 // look the same.

@@ -123,7 +123,8 @@ func (v *Variable) DefaultAt(at Version) (int64, bool) {
 }
 
 func read(r []string) (*Variable, error) {
-	v := &Variable{Name: r[0], Status: Status(r[1]), Type: Type(r[2]), Min: math.MinInt64, Max: math.MaxInt64, Default: r[4], Deprecated: r[8], PerHost: r[9] == "yes", Note: r[10], Source: r[11]}
+	v := &Variable{Name: r[0], Status: Status(r[1]), Type: Type(r[2]), Min: math.MinInt64, Max: math.MaxInt64, Default: r[4],
+		Deprecated: r[8], PerHost: r[9] == "yes", Note: r[10], Source: r[11]}
 	var err error
 	if low, high, isRange := strings.Cut(r[3], ".."); isRange {
 		if v.Min, err = strconv.ParseInt(low, 10, 64); err == nil && high != "" {

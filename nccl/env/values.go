@@ -25,19 +25,22 @@ func (c *check) number() {
 		c.add(Error, "Not a number for NCCL", said+" is read as 0.", "", instead)
 		return
 	case n.Octal:
-		c.add(Error, "Not a number for NCCL", fmt.Sprintf("%s is read as %d: a leading 0 means base 8.", said, n.Value), "", fmt.Sprintf("Write %s.", strings.TrimLeft(c.value, "0 ")))
+		c.add(Error, "Not a number for NCCL", fmt.Sprintf("%s is read as %d: a leading 0 means base 8.", said, n.Value), "",
+			fmt.Sprintf("Write %s.", strings.TrimLeft(c.value, "0 ")))
 	case strings.TrimSpace(n.Rest) != "" && n.Rest == strings.TrimLeft(n.Rest, " \t#"):
 		c.add(Error, "Not a number for NCCL", fmt.Sprintf("%s is read as %d.", said, n.Value), "", c.wanted())
 	case strings.TrimSpace(n.Rest) != "":
-		c.add(Warning, "Text after a number", fmt.Sprintf("%s is read as %d: NCCL stops at the end of the number, and supports comments only in column 0.", said, n.Value), "", fmt.Sprintf("Write %d.", n.Value))
+		c.add(Warning, "Text after a number", fmt.Sprintf("%s is read as %d: NCCL stops at the end of the number, and supports comments "+
+			"only in column 0.", said, n.Value), "", fmt.Sprintf("Write %d.", n.Value))
 	}
 	inWords := c.v.Words == nil || slices.Contains(c.v.Words, strconv.FormatInt(n.Value, 10))
 	if n.Value < c.v.Min || n.Value > c.v.Max || !inWords {
-		c.add(Error, "Value out of NCCL's range", fmt.Sprintf("%s: NCCL accepts %s.", said, c.takes()), "", c.wanted())
+		c.add(Error, "Value out of NCCL's range", fmt.Sprintf("%s: NCCL accepts %s.", said, c.accepted()), "", c.wanted())
 		return
 	}
 	if d, ok := c.v.DefaultAt(c.Version); ok && d == n.Value || !ok && strconv.FormatInt(n.Value, 10) == firstWord(c.v.Default) {
-		c.add(Warning, "Equal to NCCL's default", fmt.Sprintf("%s is NCCL's default.", said), "It changes nothing, and distracts from the settings that matter.", "Remove it.")
+		c.add(Warning, "Equal to NCCL's default", fmt.Sprintf("%s is NCCL's default.", said),
+			"It changes nothing, and distracts from the settings that matter.", "Remove it.")
 	}
 }
 
@@ -46,8 +49,8 @@ func firstWord(s string) string {
 	return w
 }
 
-// takes describes the numbers that NCCL accepts.
-func (c *check) takes() string {
+// accepted describes the numbers that NCCL accepts.
+func (c *check) accepted() string {
 	switch {
 	case c.v.Words != nil:
 		return strings.Join(c.v.Words, ", ")
@@ -59,7 +62,7 @@ func (c *check) takes() string {
 	return fmt.Sprintf("%d to %d", c.v.Min, c.v.Max)
 }
 
-func (c *check) wanted() string { return "Write " + c.takes() + "." }
+func (c *check) wanted() string { return "Write " + c.accepted() + "." }
 
 // caseless lists the variables whose words NCCL compares without regard to case.
 var caseless = []string{"NCCL_DEBUG", "NCCL_NET_MERGE_POLICY"}
@@ -70,11 +73,13 @@ func (c *check) word() {
 		same = func(w string) bool { return strings.EqualFold(w, c.value) }
 	}
 	if !slices.ContainsFunc(c.v.Words, same) {
-		c.add(Error, "Unknown word", fmt.Sprintf("%s = %q: NCCL accepts %s.", c.v.Name, c.value, strings.Join(c.v.Words, ", ")), "NCCL silently ignores other values.", "Write one of these words exactly.")
+		c.add(Error, "Unknown word", fmt.Sprintf("%s = %q: NCCL accepts %s.", c.v.Name, c.value, strings.Join(c.v.Words, ", ")),
+			"NCCL silently ignores other values.", "Write one of these words exactly.")
 		return
 	}
 	if strings.EqualFold(c.value, c.v.Default) {
-		c.add(Warning, "Equal to NCCL's default", fmt.Sprintf("%s = %s is NCCL's default.", c.v.Name, c.value), "It changes nothing, and distracts from the settings that matter.", "Remove it.")
+		c.add(Warning, "Equal to NCCL's default", fmt.Sprintf("%s = %s is NCCL's default.", c.v.Name, c.value),
+			"It changes nothing, and distracts from the settings that matter.", "Remove it.")
 	}
 }
 
@@ -84,10 +89,12 @@ func (c *check) level() {
 	}
 	said := fmt.Sprintf("%s = %q", c.v.Name, c.value)
 	if l := legacyLevel(c.value); l != "" && c.v.Name != "NCCL_NET_MERGE_LEVEL" {
-		c.add(Warning, "Number instead of a level", fmt.Sprintf("%s is an old form that means %s.", said, l), "Readers mistake it for a number of hops.", "Write "+l+", or remove it: NCCL chooses a level automatically.")
+		c.add(Warning, "Number instead of a level", fmt.Sprintf("%s is an old form that means %s.", said, l),
+			"Readers mistake it for a number of hops.", "Write "+l+", or remove it: NCCL chooses a level automatically.")
 		return
 	}
-	c.add(Error, "Unknown word", fmt.Sprintf("%s: NCCL accepts %s, in capitals.", said, strings.Join(c.v.Words, ", ")), "NCCL silently ignores other values.", "Write one of these words exactly.")
+	c.add(Error, "Unknown word", fmt.Sprintf("%s: NCCL accepts %s, in capitals.", said, strings.Join(c.v.Words, ", ")),
+		"NCCL silently ignores other values.", "Write one of these words exactly.")
 }
 
 // cidr checks NCCL_IB_ADDR_RANGE, which NCCL silently ignores if it is not a network.
@@ -95,8 +102,10 @@ func (c *check) cidr() {
 	p, err := netip.ParsePrefix(c.value)
 	switch {
 	case err != nil:
-		c.add(Error, "Not a network", fmt.Sprintf("%s = %q is not a network with a prefix length.", c.v.Name, c.value), "NCCL ignores it and chooses a GID without it.", `Write one network, such as "10.10.0.0/16".`)
+		c.add(Error, "Not a network", fmt.Sprintf("%s = %q is not a network with a prefix length.", c.v.Name, c.value),
+			"NCCL ignores it and chooses a GID without it.", `Write one network, such as "10.10.0.0/16".`)
 	case p != p.Masked():
-		c.add(Warning, "Host bits set in a network", fmt.Sprintf("%s = %q is an address, not a network.", c.v.Name, c.value), "NCCL clears the host bits.", fmt.Sprintf("Write %q.", p.Masked()))
+		c.add(Warning, "Host bits set in a network", fmt.Sprintf("%s = %q is an address, not a network.", c.v.Name, c.value),
+			"NCCL clears the host bits.", fmt.Sprintf("Write %q.", p.Masked()))
 	}
 }

@@ -28,23 +28,35 @@ func (r *reading) set(all []setting) {
 	ifname, hasIfname := find(all, "NCCL_SOCKET_IFNAME")
 	disable, _ := find(all, "NCCL_IB_DISABLE")
 	sockets := env.ParseNumber(disable.value).Value != 0
-	if sockets {
+	if net, ok := find(all, "NCCL_NET"); ok && strings.EqualFold(net.value, "Socket") {
+		sockets = true
+		r.add(net.line, env.Finding{Severity: env.Note, Name: net.name, Summary: "RDMA is disabled", Wrong: "NCCL uses TCP sockets, whatever NCCL_IB_DISABLE says.", Costs: "Sockets cost processor time, and a 25G link carries at most about 23.5 Gb/s.", Instead: "Remove it if the NICs support RDMA."})
+	} else if sockets {
 		r.add(disable.line, env.Finding{Severity: env.Note, Name: disable.name, Summary: "RDMA is disabled", Wrong: "NCCL uses TCP sockets.", Costs: "Sockets cost processor time, and a 25G link carries at most about 23.5 Gb/s.", Instead: "Remove it if the NICs support RDMA."})
+	}
+	if graph, ok := find(all, "NCCL_GRAPH_FILE"); ok && !graph.dynamic && graph.value != "" {
+		r.add(graph.line, env.Finding{Severity: env.Warning, Name: graph.name, Summary: "For experiments only", Wrong: fmt.Sprintf("NCCL takes its rings and trees from %s instead of finding them.", shorten(graph.value)), Costs: "With other GPUs or another number of them than in that file, NCCL stops with a system or an internal error.", Instead: "Remove it, also from /etc/nccl.conf and ~/.nccl.conf; NCCL_TOPO_FILE may stay."})
 	}
 	if hasIfname && !hasHCA && !sockets {
 		r.add(ifname.line, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "No list of devices", Wrong: "NCCL_SOCKET_IFNAME selects the interface for bootstrap, not the devices that carry data.", Costs: "NCCL uses every active RDMA port, including those for management and storage, or none.", Instead: "Set NCCL_IB_HCA to the fabric's devices, with = in front."})
 	}
 	if _, pinned := find(all, "NCCL_IB_GID_INDEX"); pinned && !sockets {
 		if _, class := find(all, "NCCL_IB_TC"); !class {
-			r.say(0, env.Note, "No traffic class", "A GID index is set for RoCE, but NCCL_IB_TC is not set.", "Packets use priority 0, so PFC and counters of another priority do not apply.", "If the switches give RoCE a priority, set NCCL_IB_TC (160 is priority 5). Direct cables do not need it.")
+			r.say(0, env.Note, "No traffic class", "A GID index is set for RoCE, but NCCL_IB_TC is not set.", "NCCL asks for class 0, unless the NIC itself forces another one.", "If the switches give RoCE a priority, set NCCL_IB_TC to its class: DSCP times 4. Which priority a class is, the NIC's trust mode and map say. Direct cables do not need it.")
 		}
 	}
 	if hasHCA && !hca.dynamic {
+		for _, e := range env.ParseList(hca.value).Entries {
+			if strings.HasPrefix(e.Name, "mlx") && !strings.HasPrefix("mlx5_", e.Name) && !strings.HasPrefix("mlx4_", e.Name) && !strings.HasPrefix(e.Name, "mlx5_") && !strings.HasPrefix(e.Name, "mlx4_") {
+				r.add(hca.line, env.Finding{Severity: env.Warning, Name: hca.name, Summary: "Not a name that the driver gives", Wrong: fmt.Sprintf("%s: the drivers name their devices as mlx5_0 or mlx4_0.", shorten(e.Name)), Costs: "If no device has that name, NCCL leaves it out, and falls back to sockets if none remains.", Instead: "Compare with ibv_devices or `fabricform show`."})
+			}
+		}
 		r.halves(hca)
 	}
 	if hasIfname && !hasHCA && !sockets && !ifname.dynamic {
-		for _, e := range env.ParseList(ifname.value).Entries {
-			if rest, ok := strings.CutPrefix(e.Name, "enp1s0f"); ok && strings.Contains(rest, "np") {
+		list := env.ParseList(ifname.value)
+		for _, e := range list.Entries {
+			if rest, ok := strings.CutPrefix(e.Name, "enp1s0f"); ok && strings.Contains(rest, "np") && !list.Selects("enP2p1s0f"+rest, -1) {
 				r.add(ifname.line, env.Finding{Severity: env.Warning, Name: ifname.name, Summary: "Half of a port", Wrong: fmt.Sprintf("%s is one of the two functions of a DGX Spark's port; the other is enP2p1s0f%s.", e.Name, rest), Costs: "If the other function has no address, a job gets half of the port's speed.", Instead: "Give each function an address in its own subnet, and name both devices in NCCL_IB_HCA."})
 			}
 		}
@@ -117,7 +129,7 @@ func (r *reading) interfaces(s setting) {
 	}
 	switch {
 	case with && len(without) > 0:
-		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Not on every host", Wrong: fmt.Sprintf("%s = %q matches no declared NIC on %s.", s.name, shorten(s.value), some(without)), Costs: "Ranks on it do not start, or bootstrap over another network.", Instead: derive})
+		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Not on every host", Wrong: fmt.Sprintf("%s = %q matches no declared NIC on %s.", s.name, shorten(s.value), some("host", without)), Costs: "Ranks on it do not start, or bootstrap over another network.", Instead: derive})
 	case len(without) > 0:
 		r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Not a NIC of the fabric", Wrong: fmt.Sprintf("%s = %q matches no NIC that the fabric declares.", s.name, shorten(s.value)), Costs: "NCCL bootstraps over that interface and, with sockets, sends all data over it.", Instead: derive})
 	}
@@ -145,10 +157,10 @@ func (r *reading) devices(s setting) {
 	}
 }
 
-// some lists up to four hosts, and the number of the others.
-func some(names []string) string {
+// some lists up to four names, and the number of the others.
+func some(kind string, names []string) string {
 	if len(names) > 4 {
-		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:4], ", "), len(names)-4)
+		return fmt.Sprintf("%s and %d more %ss", strings.Join(names[:4], ", "), len(names)-4, kind)
 	}
-	return "host " + strings.Join(names, ", ")
+	return kind + " " + strings.Join(names, ", ")
 }

@@ -17,68 +17,184 @@ type script struct {
 	launched int             // line of the first mpirun; 0: none
 	network  networks
 	perftest []perftest
+	runs     []command // docker run
+	job      job
+	breaks   []int // lines of a paste between which settings may be those of different hosts
+	depth    int   // of bash -c
+	lone     []int // lines of quotes without a partner
+	rendered bool  // by this program
+	byRank   bool  // a command asks for the rank on its host
+	alone    bool  // the command stands in prose or in a branch, so that it need not agree with others
+	plainly  int   // number of commands that only assign
+	plain    bool  // most commands only assign
 }
 
-// commands reads exports, launchers and the other commands of a runbook.
-func (r *reading) commands(text string) {
-	s := &script{reading: r, passed: map[string]bool{}}
-	for _, c := range parse(text) {
+// commands reads exports, launchers and the other commands of a script, or of a paste of several terminals. rules has the tables
+// of the rules that ip rule shows in them, and the lines.
+func (r *reading) commands(text string, pasted bool, rules map[string]int) *script {
+	s := &script{reading: r, rendered: rendered(text), passed: map[string]bool{}}
+	if pasted {
+		s.breaks = breaks(text)
+	}
+	all, lone := parse(text)
+	s.lone = lone
+	branches := inBranches(all)
+	for i, c := range all {
+		s.alone = c.quoted || branches[i]
+		s.byRank = s.byRank || slices.ContainsFunc(c.words, func(w word) bool { return w.dynamic && anyOf(w.text, localRank) })
 		s.command(c)
 	}
 	s.together()
-	s.network.finish(s.reading)
-	perftestPairs(s.reading, s.perftest)
-	r.settings(s.sets)
+	s.network.finish(r, rules)
+	perftestPairs(r, s.perftest)
+	s.plain = len(s.sets) > 0 && s.plainly*5 >= len(all)*4
+	return s
 }
 
 // set records NAME=VALUE. It returns false if the word has another form.
 func (s *script) set(w word, where string, fleet bool) bool {
 	name, ok := w.assignment()
 	if ok {
-		s.sets = append(s.sets, setting{line: w.line, name: name, value: w.text[len(name)+1:], dynamic: w.dynamic, where: where, fleet: fleet})
+		s.record(name, word{w.text[len(name)+1:], w.line, w.dynamic}, where, fleet)
 	}
 	return ok
 }
 
-// wrappers are programs that run the rest of their line as a command.
-var wrappers = []string{"sudo", "env", "time", "nohup", "exec", "stdbuf"}
+// record records a setting. ${NAME:-value} stands for its value, unless somebody sets NAME elsewhere.
+func (s *script) record(name string, value word, where string, fleet bool) {
+	if inner, ok := strings.CutPrefix(value.text, "${"+name+":-"); ok && value.dynamic {
+		if v, closed := strings.CutSuffix(inner, "}"); closed && !strings.ContainsAny(v, "${}`") {
+			value.text, value.dynamic = v, false
+		}
+	}
+	s.sets = append(s.sets, setting{line: value.line, name: name, value: value.text, dynamic: value.dynamic, where: where, fleet: fleet, alone: s.alone})
+}
+
+// isWrapper reports whether a program or a word of the shell runs the rest of its line as a command.
+func isWrapper(name string) bool {
+	switch name {
+	case "sudo", "env", "time", "nohup", "exec", "stdbuf", "then", "else", "do", "{", "!", "numactl":
+		return true
+	}
+	return false
+}
 
 func (s *script) command(c command) {
-	words := c.words
+	s.inner(c)
+	words, before := c.words, len(s.sets)
 	for len(words) > 0 {
 		w := words[0]
-		if !s.set(w, "export", false) && !slices.Contains(wrappers, w.text) {
+		if !s.set(w, "export", false) && !isWrapper(w.text) {
 			break
 		}
 		words = words[1:]
 	}
 	if len(words) == 0 {
+		s.plainly++
 		return
 	}
-	rest := command{words}
+	for i := range s.sets[before:] { // A=B program sets A for that program alone
+		s.sets[before+i].alone = true
+	}
+	rest := command{words, c.quoted}
+	s.job.learn(rest)
 	switch name := path.Base(words[0].text); {
-	case name == "export" || name == "declare" || name == "typeset" || name == "set" || name == "setenv":
+	case name == "export" || name == "declare" || name == "typeset" || name == "set" || name == "setenv" || name == "ENV":
 		s.export(name, words[1:])
-	case slices.Contains([]string{"mpirun", "mpiexec", "orterun", "prterun"}, name):
+		return
+	case slices.Contains(mpiLaunchers, name):
 		s.mpirun(rest)
-	case name == "srun" || name == "sbatch":
-		s.srun(words[1:])
-	case name == "docker" || name == "podman" || name == "nerdctl":
+	case name == "srun" || name == "sbatch" || name == "#SBATCH":
+		s.job.sruns = s.job.sruns || name == "srun" && !slices.ContainsFunc(words, func(w word) bool { return strings.HasSuffix(w.text, ".sh") })
+		if !s.srun(words[1:]) {
+			return
+		}
+	case name == "docker" || name == "${DOCKER:-docker}" || name == "podman" || name == "nerdctl":
 		s.docker(rest)
-	case strings.HasSuffix(name, "_perf"):
+	case name == "singularity" || name == "apptainer":
+		s.singularity(rest)
+	case isNCCLTest(name):
 		s.ncclTests(rest)
-	case strings.HasPrefix(name, "ib_"):
+	case strings.HasPrefix(name, "ib_") && (strings.HasSuffix(name, "_bw") || strings.HasSuffix(name, "_lat")):
 		s.perftest = append(s.perftest, readPerftest(rest))
+	case name == "ulimit":
+		if !s.memlocked(rest) {
+			return
+		}
 	case name == "ip":
-		s.network.ip(s.reading, rest)
+		if !s.network.ip(s.reading, rest) {
+			return
+		}
 	default:
-		s.other(name, rest)
+		if !s.other(name, rest) {
+			return
+		}
+	}
+	s.read.Commands++
+	for line := rest.line(); line <= words[len(words)-1].line; line++ {
+		s.mark(line, commandLine)
 	}
 }
 
+var mpiLaunchers = []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}
+
+// inner reads the script of bash -c "…".
+func (s *script) inner(c command) {
+	for i := 1; i+1 < len(c.words) && s.depth < maxDepth; i++ {
+		option := c.words[i].text
+		if !strings.HasPrefix(option, "-") || !strings.HasSuffix(option, "c") || len(option) > 4 || !strings.HasSuffix(path.Base(c.words[i-1].text), "sh") {
+			continue
+		}
+		all, _ := parse(c.words[i+1].text)
+		branches, before, outer := inBranches(all), len(s.sets), s.alone
+		s.depth++
+		for k, in := range all {
+			for j := range in.words {
+				in.words[j].line += c.words[i+1].line - 1
+			}
+			s.alone = outer || branches[k]
+			s.command(in)
+		}
+		s.depth--
+		s.alone = outer
+		if slices.ContainsFunc(c.words[:i], func(w word) bool { return slices.Contains(mpiLaunchers, path.Base(w.text)) }) {
+			for k := range s.sets[before:] { // on each host
+				s.sets[before+k].where = "the ranks' shell"
+			}
+		}
+		return
+	}
+}
+
+// maxDepth limits scripts within scripts.
+const maxDepth = 3
+
+// inBranches returns for each command whether an if or a case decides over it. Such words without their end are prose.
+func inBranches(all []command) []bool {
+	out, open := make([]bool, len(all)), map[string][]int{}
+	last := 0 // commands before it are marked
+	for i, c := range all {
+		switch name := c.words[0].text; name {
+		case "if", "case":
+			open[name] = append(open[name], i)
+		case "fi", "esac":
+			begin := open[map[string]string{"fi": "if", "esac": "case"}[name]]
+			if len(begin) == 0 {
+				continue
+			}
+			for j := max(begin[0], last); j < i; j++ {
+				out[j] = true
+			}
+			last = i
+			clear(open)
+		}
+	}
+	return out
+}
+
 func (s *script) export(name string, words []word) {
-	if name == "setenv" && len(words) == 2 { // csh
-		s.sets = append(s.sets, setting{line: words[0].line, name: words[0].text, value: words[1].text, dynamic: words[1].dynamic, where: "export"})
+	if len(words) == 2 && !strings.Contains(words[0].text, "=") && (name == "setenv" || name == "ENV") { // csh and Dockerfile
+		s.record(words[0].text, words[1], "export", false)
 		return
 	}
 	for i, w := range words {
@@ -93,10 +209,10 @@ func (s *script) export(name string, words []word) {
 
 // mpirun reads the options of Open MPI and MPICH, and the program that mpirun starts.
 func (s *script) mpirun(c command) {
-	if s.launched == 0 {
+	if s.launched == 0 && slices.ContainsFunc(c.texts(), func(w string) bool { return strings.HasPrefix(w, "-") }) { // else its own messages
 		s.launched = c.line()
 	}
-	words, fleet := c.words[1:], severalHosts(c)
+	words, fleet := c.words[1:], severalHosts(c) && !s.rendered // which compared the hosts
 	for i := 0; i < len(words); i++ {
 		next := func(n int) word {
 			if i+n < len(words) {
@@ -111,15 +227,15 @@ func (s *script) mpirun(c command) {
 			}
 			i++
 		case w.text == "-genv" || w.text == "-env": // MPICH
-			s.sets = append(s.sets, setting{line: w.line, name: next(1).text, value: next(2).text, dynamic: next(2).dynamic, where: "mpirun", fleet: fleet})
+			s.record(next(1).text, next(2), "mpirun", fleet)
 			i += 2
 		case w.text == "-mca" || w.text == "--mca":
 			s.mca(next(1), next(2))
 			i += 2
 		case w.text == "--allow-run-as-root":
 			s.say(w.line, env.Note, "Runs as root", "Every rank runs as root on every host.", "A mistake in the job can damage the whole machine.", "Use a separate user with unlimited memlock.")
-		case strings.HasSuffix(w.text, "_perf"):
-			s.ncclTests(command{words[i:]})
+		case isNCCLTest(path.Base(w.text)):
+			s.ncclTests(command{words: words[i:]})
 			return
 		case strings.HasPrefix(path.Base(w.text), "python") || path.Base(w.text) == "bash" || path.Base(w.text) == "sh":
 			return // the remaining words belong to that program
@@ -151,15 +267,39 @@ func (s *script) mca(name, value word) {
 	}
 }
 
+// breaks returns the lines of a paste that set nothing: a heading, a command or prose, after which another host's terminal may follow.
+func breaks(text string) (out []int) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if name := leadingName(line); line != "" && !strings.HasPrefix(line, "export ") && (name == "" || !strings.HasPrefix(line[len(name):], "=")) {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+// parted reports whether two lines may be of different hosts.
+func (s *script) parted(first, second int) bool {
+	i, _ := slices.BinarySearch(s.breaks, first)
+	return i < len(s.breaks) && s.breaks[i] < second
+}
+
 // together compares the places that set the same variable.
 func (s *script) together() {
 	first := map[string]setting{}
 	inMPI := map[string]bool{}
 	for _, v := range s.sets {
 		inMPI[v.name] = inMPI[v.name] || v.where == "mpirun"
+		if !ours(v.name) {
+			continue
+		}
 		f, twice := first[v.name]
 		if !twice {
 			first[v.name] = v
+		}
+		if !twice || v.alone || f.alone || v.where == f.where && s.parted(f.line, v.line) {
 			continue
 		}
 		finding := env.Finding{Severity: env.Note, Name: v.name, Summary: "Set twice", Wrong: fmt.Sprintf("%s is also set in line %d.", v.name, f.line), Costs: "The two values will drift apart.", Instead: "Keep one place: nccl.conf on each host, which `fabricform render nccl` prints."}
@@ -167,9 +307,13 @@ func (s *script) together() {
 			finding.Severity, finding.Summary = env.Error, "Set twice, differently"
 			finding.Wrong = fmt.Sprintf("%s is %q in line %d, but %q here.", v.name, shorten(f.value), f.line, shorten(v.value))
 			finding.Costs = "Which value is effective depends on how a rank is started."
+			if f.where == v.where {
+				finding.Costs = "The later one is effective where both are executed."
+			}
 		}
 		s.add(v.line, finding)
 	}
+	s.perRank()
 	if s.launched == 0 {
 		return
 	}
@@ -181,6 +325,25 @@ func (s *script) together() {
 			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Not set on the other hosts", Wrong: fmt.Sprintf("%s is exported here, but mpirun in line %d does not pass it on.", v.name, s.launched), Costs: "Ranks on other hosts run without it.", Instead: fmt.Sprintf("Add -x %s, or write it to nccl.conf on each host.", v.name)})
 		case v.where == "mpirun" && exports && first[v.name].where == "mpirun":
 			s.add(v.line, env.Finding{Severity: env.Warning, Name: v.name, Summary: "Set in one of two places", Wrong: fmt.Sprintf("%s is set for mpirun but not exported.", v.name), Costs: "A job that starts without mpirun runs without it, so its measurements are not comparable.", Instead: "Keep one list: nccl.conf on each host."})
+		}
+	}
+}
+
+// localRank are variables of launchers with the number of a rank on its host.
+var localRank = []string{"LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"}
+
+// perRank reports devices that a script selects by the rank on a host.
+func (s *script) perRank() {
+	var first setting
+	for _, v := range s.sets {
+		switch {
+		case v.name != "NCCL_IB_HCA":
+			continue
+		case v.dynamic && anyOf(v.value, localRank), s.byRank && v.alone && first.alone && v.value != first.value:
+			s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Ranks of one host get different devices", Wrong: "NCCL_IB_HCA differs between the ranks of a host.", Costs: "NCCL assigns each GPU its nearest NIC itself; with different lists it finds no rings (NVIDIA/nccl issue 1478).", Instead: "Set one list for all ranks of a host, with = in front, or remove NCCL_IB_HCA."})
+			return
+		case first.name == "":
+			first = v
 		}
 	}
 }

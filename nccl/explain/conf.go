@@ -28,6 +28,7 @@ func (r *reading) conf(text string) {
 		}
 		name, value, found := strings.Cut(line, "=")
 		if !r.confLine(number, name, value, found) {
+			r.mark(number, settingLine) // a finding names what is wrong with it
 			continue
 		}
 		if at := first[name]; at > 0 {
@@ -35,7 +36,7 @@ func (r *reading) conf(text string) {
 			continue
 		}
 		first[name] = number
-		all = append(all, setting{line: number, name: name, value: value, where: "nccl.conf"})
+		all = append(all, setting{line: number, name: name, value: value, where: confFile})
 	}
 	r.settings(all)
 }

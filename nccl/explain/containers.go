@@ -2,22 +2,33 @@ package explain
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// srun parses --export=ALL,NAME=VALUE, where a comma ends a value.
-func (s *script) srun(words []word) {
-	for _, w := range words {
+// srun parses --export=ALL,NAME=VALUE, also in two words, where a comma ends a value. It reports whether there is one.
+func (s *script) srun(words []word) (exports bool) {
+	for i, w := range words {
 		list, ok := strings.CutPrefix(w.text, "--export=")
+		if w.text == "--export" && i+1 < len(words) {
+			w, ok = words[i+1], true
+			list = w.text
+		}
 		if !ok {
 			continue
 		}
+		exports = true
+		if first, _, _ := strings.Cut(list, ","); !slices.Contains(strings.Split(list, ","), "ALL") && first != "NONE" && first != "NIL" && !w.dynamic {
+			s.say(w.line, env.Warning, "The tasks get these variables alone", fmt.Sprintf("--export=%s has no ALL.", shorten(list)), "Slurm passes nothing else on but its own variables: the tasks lack PATH, LD_LIBRARY_PATH, MASTER_ADDR and the NCCL_ variables of the script. In a container most of that comes from its image.", "Write --export=ALL,NAME=VALUE.")
+		}
 		last := ""
 		for part := range strings.SplitSeq(list, ",") {
-			v := word{text: part, line: w.line, dynamic: w.dynamic}
+			v := word{text: part, line: w.line, dynamic: w.dynamic && strings.ContainsAny(part, "$`")}
 			if s.set(v, "srun", true) {
 				last = part
 				continue
@@ -27,14 +38,16 @@ func (s *script) srun(words []word) {
 			}
 		}
 	}
+	return exports
 }
 
-// docker checks that a docker run line gives the container what RDMA needs.
+// docker reads the variables of a docker run line.
 func (s *script) docker(c command) {
 	words := c.texts()
 	if len(words) < 2 || words[1] != "run" {
 		return
 	}
+	s.alone = s.alone || len(s.runs) > 0 // another container
 	for i, w := range c.words {
 		switch {
 		case (w.text == "-e" || w.text == "--env") && i+1 < len(c.words):
@@ -43,11 +56,122 @@ func (s *script) docker(c command) {
 			s.set(word{strings.TrimPrefix(w.text, "--env="), w.line, w.dynamic}, "docker run", false)
 		}
 	}
-	all := strings.Join(words, " ")
-	if !strings.Contains(all, "memlock") {
-		s.say(c.line(), env.Error, "memlock is limited", "docker run without --ulimit memlock=-1:-1 limits locked memory to 8 MiB or less.", "RDMA cannot register memory: Couldn't allocate MR.", "Add --ulimit memlock=-1:-1.")
+	s.runs = append(s.runs, c)
+}
+
+// singularity reports a job for GPUs in a container without GPUs.
+func (s *script) singularity(c command) {
+	words := c.texts()
+	if len(words) < 3 || words[1] != "exec" && words[1] != "run" || s.seen[logLine] > 0 {
+		return
 	}
-	if !strings.Contains(all, "/dev/infiniband") && !slices.Contains(words, "--privileged") {
-		s.say(c.line(), env.Error, "No RDMA devices in the container", "docker run without --device=/dev/infiniband gives the container no RDMA device.", "NCCL silently falls back to sockets.", "Add --device=/dev/infiniband.")
+	gpus := slices.ContainsFunc(words, func(w string) bool { return w == "--nv" || w == "--nvccli" || w == "--rocm" }) ||
+		slices.ContainsFunc(s.sets, func(v setting) bool {
+			return strings.HasSuffix(v.name, "_NV") || strings.HasSuffix(v.name, "_NVCCLI") || strings.HasSuffix(v.name, "_ROCM")
+		})
+	if !gpus && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(launchers, path.Base(w)) || isNCCLTest(path.Base(w)) }) {
+		s.say(c.line(), env.Error, "The container has no GPUs", fmt.Sprintf("%s %s without --nv gives the container neither the GPUs nor the driver's libraries.", words[0], words[1]), "CUDA finds no GPU or no driver, and NCCL fails with an error of CUDA.", "Add --nv (AMD: --rocm), or set APPTAINER_NV=1 (SINGULARITY_NV=1).")
+	}
+}
+
+// requested is a resource of a device plugin in a manifest, with its name.
+var requested = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:^|[{,])\s*['"]?[a-z0-9.-]+/([\w.-]+)['"]?: *['"]?\d+`)
+})
+
+// onlyGPUs reports whether a manifest requests no devices but GPUs.
+func onlyGPUs(text string) bool {
+	return !slices.ContainsFunc(requested().FindAllStringSubmatch(text, -1), func(at []string) bool { return at[1] != "gpu" })
+}
+
+// containers checks that containers for RDMA get what it needs. Whether a job is for RDMA, the variables say that it sets
+// for it: a container for one host alone needs none of this.
+func (s *script) containers(text string, kind Kind) {
+	disabled := false
+	rdma := slices.ContainsFunc(s.sets, func(v setting) bool {
+		disabled = disabled || v.name == "NCCL_IB_DISABLE" && env.ParseNumber(v.value).Value != 0
+		return strings.HasPrefix(v.name, "NCCL_IB_") && v.name != "NCCL_IB_DISABLE" || v.name == "NCCL_NET" && v.value == "IB"
+	})
+	if kind == Kubernetes && !disabled {
+		s.pods(text, rdma)
+	}
+	if !rdma || disabled {
+		return
+	}
+	for _, c := range s.runs {
+		all := strings.Join(c.texts(), " ")
+		if strings.Contains(all, "--privileged") {
+			continue // it has all devices, and CAP_IPC_LOCK, which no limit applies to (ib_umem_get in the kernel's umem.c)
+		}
+		if !strings.Contains(all, "memlock") && !strings.Contains(all, "IPC_LOCK") {
+			s.say(c.line(), env.Warning, "memlock is limited", "Without --ulimit memlock=-1:-1, the container has the daemon's default limit, often 8 MiB or less.", "Unless that is unlimited, RDMA cannot register memory: Couldn't allocate MR.", "Add --ulimit memlock=-1:-1.")
+		}
+		if !strings.Contains(all, "/dev/infiniband") {
+			s.say(c.line(), env.Error, "No RDMA devices in the container", "docker run without --device=/dev/infiniband gives the container no RDMA device.", "NCCL silently falls back to sockets.", "Add --device=/dev/infiniband.")
+		}
+	}
+	if kind != Kubernetes && kind != Compose || strings.Contains(text, "privileged: true") {
+		return
+	}
+	devices, lock := strings.Contains(text, "/dev/infiniband"), strings.Contains(text, "IPC_LOCK") || strings.Contains(text, "memlock")
+	switch {
+	case kind == Compose && !devices:
+		s.say(0, env.Error, "No RDMA devices in the container", "No service has /dev/infiniband in its devices.", "NCCL silently falls back to sockets.", `Add devices: ["/dev/infiniband"].`)
+	case kind == Kubernetes && !devices && onlyGPUs(text):
+		s.say(0, env.Error, "No RDMA devices in the container", "No container requests a resource of an RDMA device plugin, or is privileged.", "NCCL silently falls back to sockets.", "Request the resource of an RDMA device plugin, or make the container privileged.")
+	case !lock:
+		s.say(0, env.Warning, "memlock is limited", "The container has neither CAP_IPC_LOCK nor an unlimited memlock.", "Unless the container runtime's own limit is unlimited, RDMA cannot register memory.", map[Kind]string{Compose: "Add ulimits: memlock: -1.", Kubernetes: `Add securityContext: capabilities: add: ["IPC_LOCK"].`}[kind])
+	}
+}
+
+// pods checks what pods with GPUs get of the network. rdma says that settings for RDMA are there, which containers checks.
+func (s *script) pods(text string, rdma bool) {
+	if strings.Contains(text, "privileged: true") {
+		return
+	}
+	plugin := !onlyGPUs(text)
+	at := hostPath().FindStringIndex(text)
+	switch several := podsOfHosts().MatchString(text); {
+	case at != nil && !plugin:
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Error, "The container cannot open its RDMA devices", "A hostPath of /dev/infiniband shows the device files, but a container that is not privileged may not open them.", "NCCL silently falls back to sockets.", "Request the resource of an RDMA device plugin, without the hostPath, or make the container privileged.")
+	case at != nil:
+		s.say(1+strings.Count(text[:at[0]], "\n"), env.Warning, "All RDMA devices in the container", "A hostPath of /dev/infiniband shows the files of all devices, and the device plugin's resource allows the container some of them.", "Libraries find devices that they cannot open: some leave them out with a warning, and libfabric's EFA provider finds none at all.", "Remove the hostPath: the plugin mounts the container's own devices.")
+	case several && !rdma && gpus().MatchString(text) && !plugin && !strings.Contains(text, "hostNetwork: true") && !strings.Contains(text, "k8s.v1.cni.cncf.io/networks"):
+		s.say(0, env.Warning, "The pods have no RDMA device", "Pods of several hosts request GPUs, and no resource of a device plugin for RDMA.", "NCCL sends all data between pods over TCP, through the pod network: with fast GPUs that is the bottleneck.", "If the hosts have RDMA NICs, request the resource of their device plugin (and IPC_LOCK), or use hostNetwork and privileged.")
+	}
+}
+
+var (
+	hostPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`path: *["']?/dev/infiniband`) })
+	// podsOfHosts is a resource of Kubernetes that starts pods on several hosts.
+	podsOfHosts = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^kind: *(MPIJob|PyTorchJob|TrainJob|TFJob|RayJob|RayCluster|JobSet|LeaderWorkerSet|PaddleJob)\b`)
+	})
+)
+
+var (
+	// givenNetwork are words of a compose file or a manifest whose containers have the host's interfaces, or others than eth0.
+	givenNetwork = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`network_mode: *["']?[^b\s"']|hostNetwork: *["']?[^f\s"']|interface_name:|cni\.cncf\.io|multus|networking\.gke\.io|resourceClaims|\{\{`)
+	})
+	// ofHost is the name of a host's interface, which a network for containers does not give.
+	ofHost = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(en[opsx]\w*|ib[\dps]\w*|bond\d+)$`) })
+)
+
+// ownNetwork reports containers and pods with a network of their own, in which several hosts or the host's interfaces are asked for.
+func (s *script) ownNetwork(text string, kind Kind) {
+	if kind != Compose && (kind != Kubernetes || !strings.Contains(text, "containers:")) || givenNetwork().MatchString(text) {
+		return
+	}
+	cure := map[Kind]string{Compose: "Add network_mode: host to the service.", Kubernetes: "Name the pod's own interface (=eth0), or give the pod hostNetwork: true, or the NIC through Multus."}[kind]
+	for _, v := range s.sets {
+		list := env.ParseList(v.value)
+		if v.name != "NCCL_SOCKET_IFNAME" && v.name != "GLOO_SOCKET_IFNAME" || v.dynamic || list.Exclude || len(list.Entries) == 0 || slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return !ofHost().MatchString(e.Name) }) {
+			continue
+		}
+		s.add(v.line, env.Finding{Severity: env.Error, Name: v.name, Summary: "Interface that the container does not have", Wrong: fmt.Sprintf("%s = %q is an interface of the host, and the container has a network of its own.", v.name, shorten(v.value)), Costs: "In the container there is eth0 alone: ranks fail with no socket interface found.", Instead: cure})
+	}
+	if kind == Compose && s.job.nodes > 1 {
+		s.say(0, env.Error, "The container has a network of its own", fmt.Sprintf("The job has %d hosts, and no service has network_mode: host.", s.job.nodes), "Ranks announce addresses of Docker's bridge, which other hosts do not reach; ports: opens only single ports, and NCCL chooses its own.", cure)
 	}
 }

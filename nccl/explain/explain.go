@@ -11,34 +11,53 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// Kind is the kind of a file.
-type Kind string
-
-// The kinds of files.
-const (
-	Conf     Kind = "nccl.conf"
-	Commands Kind = "commands" // exports, mpirun lines and other shell commands
-	Log      Kind = "log"      // output of NCCL_DEBUG=INFO
-	Topology Kind = "topology" // output of nvidia-smi topo -m
-)
-
 // Finding is a problem at a line. Line 0 stands for the whole file.
 type Finding struct {
 	Line int `json:"line,omitempty"`
 	env.Finding
 }
 
-// Explanation lists the problems of a file.
+// Explanation says what was read from a file, and lists its problems.
 type Explanation struct {
 	Kind     Kind      `json:"kind"`
 	Version  string    `json:"nccl_version,omitempty"` // NCCL's version, from a log
+	Read     Read      `json:"read"`
+	Reached  Stage     `json:"reached,omitempty"` // how far NCCL came, as its log shows; "": no line of its log was read
+	Nothing  string    `json:"nothing,omitempty"` // why nothing of NCCL was read; "": something was
 	Findings []Finding `json:"findings"`
 	More     int       `json:"more,omitempty"` // number of omitted findings
 }
 
-// Failed reports whether any finding is an error.
+// Stage is how far NCCL came, as its log shows. A log without an error is often that of a job that hangs.
+type Stage string
+
+const (
+	Initializing Stage = "initializing" // the log does not show that a communicator is ready
+	Initialized  Stage = "initialized"  // a communicator is ready, and nothing shows that a collective ended
+	Finished     Stage = "finished"     // at least one communicator was destroyed, or nccl-tests printed its result
+)
+
+func stageOf(text string) Stage {
+	has := func(forms ...string) bool {
+		return slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(text, f) })
+	}
+	switch {
+	case has("Destroy COMPLETE", "# Out of bounds values : 0 OK", "# Avg bus bandwidth"): // init.cc of NCCL, common.cu of nccl-tests
+		return Finished
+	case has("Init COMPLETE"):
+		return Initialized
+	}
+	return Initializing
+}
+
+// Sound reports whether everything that concerns NCCL was understood, and is without a problem. A log may still end before a job did.
+func (r Explanation) Sound() bool {
+	return r.Nothing == "" && len(r.Findings) == 0 && r.More == 0 && r.Read.Computed.Count == 0 && r.Read.Unknown.Count == 0
+}
+
+// Failed reports whether any finding is an error, or nothing of NCCL was read.
 func (r Explanation) Failed() bool {
-	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == env.Error })
+	return r.Nothing != "" || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == env.Error })
 }
 
 // maxFindings limits the length of an explanation.
@@ -53,6 +72,9 @@ type reading struct {
 	unknown map[string]bool // names that no version of NCCL has
 	dropped int
 	version env.Version
+	classes []class       // of each line
+	seen    map[class]int // how many lines of logs and tables
+	read    Read
 }
 
 func (r *reading) add(line int, f env.Finding) {
@@ -86,25 +108,25 @@ func (r *reading) say(line int, s env.Severity, summary, wrong, costs, instead s
 	r.add(line, env.Finding{Severity: s, Summary: summary, Wrong: wrong, Costs: costs, Instead: instead})
 }
 
-// Explain reads a file. The name distinguishes nccl.conf (it ends in .conf) from a list of exports. f may
+// Explain reads a file. The name helps to tell its kind: only a name that ends in .conf is certainly an nccl.conf. f may
 // be nil; by is how the operator named it.
 func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanation {
-	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}}
+	r := &reading{fabric: f, said: map[string]bool{}, unknown: map[string]bool{}, seen: map[class]int{}, classes: make([]class, strings.Count(text, "\n")+2)}
 	if f != nil {
 		r.hidden = f.SensitiveNCCL()
 	}
-	kind := detect(name, text)
-	switch kind {
-	case Log:
-		r.log(text)
-	case Topology:
-		r.topology(text)
-	case Commands:
-		r.commands(text)
-	default:
+	kind := bare(text)
+	switch {
+	case kind != "":
+	case isConf(name, text):
+		kind = Conf
 		r.conf(text)
+	default:
+		kind = r.document(name, text)
 	}
-	slices.SortStableFunc(r.out, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(r.out, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(tidiness(a), tidiness(b)), cmp.Compare(a.Line, b.Line)) // the first one may be all that is read
+	})
 	for i := range r.out {
 		r.out[i].Instead = by.Fill(r.out[i].Instead)
 	}
@@ -115,40 +137,26 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 	if r.version.Known() {
 		out.Version = r.version.String()
 	}
+	if kind != Binary {
+		out.Read = r.count(text)
+	}
+	if out.Read.Log > 0 {
+		out.Reached = stageOf(text)
+	}
+	out.Nothing = nothing(kind, out)
 	return out
 }
 
-// detect returns the kind of a file, by its name and content.
-func detect(name, text string) Kind {
-	if strings.HasSuffix(name, ".conf") {
-		return Conf
-	}
-	for line := range strings.Lines(text) {
-		switch {
-		case strings.Contains(line, "NCCL INFO ") || strings.Contains(line, "NCCL WARN ") || strings.HasPrefix(line, "NCCL version "):
-			return Log
-		case strings.Contains(line, "\tGPU0") && strings.Trim(line[:strings.Index(line, "\tGPU0")], " \x1b[4m") == "":
-			return Topology
-		}
-	}
-	for _, c := range parse(text) {
-		for i, w := range c.words {
-			if _, isSetting := w.assignment(); !isSetting {
-				if i == 0 || program(w.text) {
-					return Commands
-				}
-				break // a value that contains a space
-			}
-		}
-	}
-	return Conf
+// tidiness orders findings that explain no failure of today after the others: 1 and more.
+func tidiness(f Finding) int {
+	return 1 + slices.IndexFunc([][]string{
+		{"No list of devices"},
+		{"Prefix match", "Equal to NCCL's default", "Results are not checked", "GID index is pinned", "Until the next reboot", "Same value for all hosts", "Set in one of two places"},
+	}, func(group []string) bool { return slices.Contains(group, f.Summary) })
 }
 
-// program reports whether the text after A=B is a program, and not the rest of a value with spaces.
-func program(s string) bool {
-	known := []string{"mpirun", "mpiexec", "orterun", "prterun", "srun", "torchrun", "python", "python3", "docker"}
-	return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || slices.Contains(known, s) || slices.Contains(wrappers, s)
-}
+// confFile is the origin of settings in nccl.conf, where every name is meant for NCCL.
+const confFile = "nccl.conf"
 
 // setting is a variable that a file sets.
 type setting struct {
@@ -157,7 +165,11 @@ type setting struct {
 	dynamic     bool   // a shell computes the value
 	fleet       bool   // applies to several hosts
 	where       string // the file or program that sets it
+	alone       bool   // stands in prose or in a branch, so that it need not agree with other places
 }
+
+// ours reports whether a variable is for NCCL.
+func ours(name string) bool { return strings.HasPrefix(name, "NCCL_") || env.Lookup(name) != nil }
 
 // settings checks variables one by one, in combination, and against the fabric.
 func (r *reading) settings(all []setting) {
@@ -167,11 +179,20 @@ func (r *reading) settings(all []setting) {
 		if line[s.name] == 0 {
 			line[s.name] = s.line
 		}
+		ours := ours(s.name) || s.where == confFile
+		switch {
+		case !ours:
+		case s.dynamic:
+			r.read.Computed.at(s.line)
+		default:
+			r.read.Settings++
+			r.mark(s.line, settingLine)
+		}
 		if s.dynamic {
 			continue
 		}
 		sets = append(sets, env.Set{Name: s.name, Value: s.value})
-		if !strings.HasPrefix(s.name, "NCCL_") && env.Lookup(s.name) == nil {
+		if !ours {
 			continue // a shell also sets variables of other programs
 		}
 		for _, f := range r.check(s.name, s.value, s.fleet) {

@@ -1,13 +1,16 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl"
@@ -28,12 +31,13 @@ var mtus = map[string]int{"1": 256, "2": 512, "3": 1024, "4": 2048, "5": 4096}
 // little-endian machine prints them.
 func (l *logged) connection(number int, m string) {
 	index := field(m, "GID")
-	if index == "0" {
+	a := gidAddress(m)
+	if index == "0" && (!a.IsValid() || a.IsLinkLocalUnicast()) {
 		l.say(number, env.Error, "RoCE v1 or link-local GID", "NCCL connects with GID 0.", "It is the link-local address, on many cards with RoCE v1. Routers do not forward it, and few switches can prioritize it.", "Give the NIC an IPv4 address, and remove NCCL_IB_GID_INDEX with NCCL 2.21 or later.")
-	} else if a := gidAddress(m); a.Is6() && a.IsLinkLocalUnicast() {
+	} else if a.Is6() && a.IsLinkLocalUnicast() {
 		l.say(number, env.Error, "RoCE v1 or link-local GID", fmt.Sprintf("NCCL connects with GID %s, which is %s.", index, a), "Routers do not forward link-local GIDs. The NIC has no address of the wanted family.", "Give the NIC an IPv4 address.")
 	} else if n, err := strconv.Atoi(index); err == nil && n%2 == 0 && a.IsValid() {
-		l.say(number, env.Warning, "Possible RoCE v1 GID", fmt.Sprintf("NCCL connects with GID %s (%s); on NVIDIA's cards, even indexes are often RoCE v1.", index, a), "Routers do not forward RoCE v1, and most switches cannot prioritize it.", "Check the version with `fabricform show`.")
+		l.say(number, env.Note, "Possible RoCE v1 GID", fmt.Sprintf("NCCL connects with GID %s (%s). On NVIDIA's cards even indexes begin as RoCE v1, and are RoCE v2 where the table has changed since.", index, a), "Routers do not forward RoCE v1, and most switches cannot prioritize it.", "show_gids shows the version, as does `fabricform show`.")
 	}
 	if mtu := mtus[field(m, "mtu")]; mtu > 0 && mtu < 4096 {
 		l.say(number, env.Warning, "Small RDMA MTU", fmt.Sprintf("The connection has an RDMA MTU of %d.", mtu), "The same data needs more packets and headers.", "Set mtu = 9000 on both ends and on the switches between them.")
@@ -57,64 +61,88 @@ func gidAddress(m string) netip.Addr {
 	return netip.AddrFrom16(raw).Unmap()
 }
 
-// warnings maps parts of NCCL's warnings to their meaning.
-var warnings = []struct{ part, summary, costs, instead string }{
-	{"ibv_modify_qp failed with error Connection timed out", "The peer's address does not answer", "Neighbour resolution failed for the peer's GID.", "Run `fabricform verify` to check that both NICs are in one subnet and on one cable."},
-	{"ibv_modify_qp failed with error No such device", "GID of another network namespace", "The GID belongs to a NIC that this container does not have.", "Set NCCL_IB_ADDR_RANGE to the subnet of the container's own NIC."},
-	{"ibv_modify_qp failed with error No data available", "Empty GID", "The pinned index is empty on this device.", "Remove NCCL_IB_GID_INDEX."},
-	{"ibv_modify_qp failed with error Invalid argument", "Incompatible GIDs", "The two ends have GIDs of different kinds, or one is RoCE v1.", "Remove NCCL_IB_GID_INDEX, and give both NICs an address of the same family."},
-	{"ibv_modify_qp failed with error Network is unreachable", "No route to the peer's GID", "The peer is in another subnet, and there is no route to it.", "Give each cable its own subnet, or add a route. Direct cables between three hosts need NCCL_IB_SUBNET_AWARE_ROUTING=1."},
-	{"ibv_reg_mr", "Memory could not be registered", "memlock is limited, or the GPU's memory cannot be shared with the NIC.", "Set memlock to unlimited for the job (in a container with --ulimit memlock=-1:-1), and load nvidia_peermem or use dma-buf."},
-	{"status=IBV_WC_RETRY_EXC_ERR", "Packets are lost", "The path, the MTU or PFC is wrong, or a cable is unplugged.", "Run `fabricform verify`, which checks the MTU of the whole path with full-size packets."},
-	{"status=12 ", "Packets are lost", "The path, the MTU or PFC is wrong, or a cable is unplugged.", "Run `fabricform verify`, which checks the MTU of the whole path with full-size packets."},
-	{"status=4 ", "Memory protection error", "A frequent cause is PCI access control (ACS) between GPU and NIC.", "Disable ACS on bare metal, or set NCCL_NET_GDR_LEVEL=LOC to see the difference."},
-	{"IBV_WC_LOC_PROT_ERR", "Memory protection error", "A frequent cause is PCI access control (ACS) between GPU and NIC.", "Disable ACS on bare metal, or set NCCL_NET_GDR_LEVEL=LOC to see the difference."},
-	{"No IP interface found", "No interface for bootstrap", "NCCL_SOCKET_IFNAME matches no interface that is up and has an address.", "Name an interface of this host, with = in front."},
-	{"no socket interface found", "No interface for bootstrap", "NCCL_SOCKET_IFNAME matches no interface that is up and has an address.", "Name an interface of this host, with = in front."},
-	{"no interface found", "No interface for bootstrap", "NCCL_SOCKET_IFNAME matches no interface that is up and has an address.", "Name an interface of this host, with = in front."},
-	{"> failed : Network is unreachable", "The peer cannot be reached", "No route leads from this host's interface to the peer's address: the two are in different subnets.", "Put both ends of a link into one subnet, or add a route. Set nccl.socket_ifname to an interface that reaches all hosts."},
-	{"> failed : No route to host", "The peer cannot be reached", "No host answers for the peer's address, or a firewall rejects the connection.", "Check the cable and the peer's address with `fabricform verify -only link,ping`, then check firewalls."},
-	{"> failed : Connection refused", "The peer does not listen", "The other rank has exited or has not started yet, or a firewall rejects the port.", "Check the logs of the other ranks first; then open the hosts' TCP ports in firewalls."},
-	{"> failed : Connection timed out", "The peer cannot be reached", "Packets to the peer's address are lost: a firewall drops them, or the path is wrong.", "Open the hosts' TCP ports in firewalls, and check the path with `fabricform verify -only link,ping,tcp`."},
-	{"Mismatched NCCL version", "Hosts have different versions of NCCL", "They cannot communicate.", "Install one version everywhere."},
-	{"Only matched ", "NCCL_NET_FORCE_MERGE does not match", "A device in the list does not exist, or its port is down.", "Correct the list, or bring the port up."},
-}
-
-func (l *logged) warn(number int, m string) {
-	for _, w := range warnings {
-		if strings.Contains(m, w.part) {
-			l.say(number, env.Error, w.summary, "NCCL warns: "+shorten(m)+".", w.costs, w.instead)
-			return
-		}
-	}
-	if m != "" {
-		l.say(number, env.Warning, "NCCL warns", shorten(m), "", "")
-	}
-}
-
 // finish reports problems that only the whole log shows.
 func (l *logged) finish() {
 	if len(l.versions) > 1 {
 		l.say(0, env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("The log shows %d versions of NCCL.", len(l.versions)), "They cannot communicate reliably.", "Install one version everywhere.")
 	}
 	l.reading.settings(l.settings)
+	l.nodes = max(l.nodes, min(2, len(l.testers)))
+	if l.oneHost() || len(l.testers) == 1 && !slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].several }) || slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].oob == "lo" && l.hosts[name].complete }) {
+		l.nodes = 1
+	}
 	for _, name := range l.order {
 		l.judge(name, l.hosts[name])
 	}
+	l.output()
+	l.networks()
+	l.plugins()
+	l.waiting()
+	l.twice()
+	l.onlyTrace()
+	l.stillTrying()
+	l.olderDriver()
+	if summary, costs, instead := explainTestGID(l, ""); l.testing && len(l.inOrder) == 0 && summary != "" {
+		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
+	}
+	l.errors()
 }
 
+// olderDriver takes a driver for an older CUDA than that of the software as a possible reason, if the log has an error of CUDA without
+// CUDA's own words for it. Within one major version CUDA mostly runs on older drivers, but not code that the driver has to compile.
+func (l *logged) olderDriver() {
+	at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.of == codeMeanings[0] })
+	if l.driver.version == 0 || l.software.version <= l.driver.version || at < 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == cause || r.of.role == symptom }) {
+		return
+	}
+	bad := env.Warning
+	if l.software.version/100 > l.driver.version/100 {
+		bad = env.Error
+	}
+	name := func(v int) string { return fmt.Sprintf("%d.%d", v/100, v%100) }
+	l.say(l.software.line, bad, "The driver is older than the software's CUDA", fmt.Sprintf("The software was built with CUDA %s, and the driver supports CUDA %s (line %d).", name(l.software.version), name(l.driver.version), l.driver.line),
+		"A driver for an older major version does not work. Within a major version, code fails that the driver has to compile (PTX), as for a GPU that is newer than the build.", driver)
+}
+
+// choosesGID is the first version of NCCL that chooses a GID (src/transport/net_ib.cc).
+var choosesGID = env.Version{Major: 2, Minor: 21, Patch: 5}
+
 func (l *logged) judge(name string, h *hostLog) {
-	disable, asked := find(l.settings, "NCCL_IB_DISABLE")
-	asked = asked && env.ParseNumber(disable.value).Value != 0
-	declared := l.fabric != nil && l.fabric.NCCL.Transport == "socket"
-	if h.network == "Socket" && !asked && !declared {
-		l.say(h.at, env.Error, "Silent fallback to sockets", fmt.Sprintf("%s uses TCP sockets, although no setting asks for them.", speaker(name)), "Without RDMA, data costs processor time, and latency is tens of microseconds instead of a few.", "Check NCCL_IB_HCA. Set NCCL_NET=IB while you look for the cause: NCCL then reports it.")
+	l.sockets(name, h)
+	switch bootstrap := h.local == h.oob; {
+	case h.local == "" || l.nodes == 1:
+	case !bootstrap && l.dialled[h.localIP] > 0:
+		l.blamed = h.localAt
+		l.say(h.localAt, env.Error, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network, and a rank connects to its address (line %d).", h.local, l.dialled[h.localIP]), "Other hosts do not reach it.", bootstrapAt)
+	case !bootstrap:
+		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", bootstrapAt)
+	default:
+		l.say(h.localAt, env.Error, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), "Ranks on other hosts cannot connect, or all traffic crosses that bridge.", bootstrapAt)
+	}
+	if a := h.address; inDocker(a) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
+		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of Docker's default network.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
+	}
+	if h.mixed > 0 {
+		l.say(h.mixed, env.Warning, "InfiniBand and RoCE are mixed", fmt.Sprintf("%s uses ports of both kinds.", speaker(name)), "NCCL may connect a port of one kind with one of the other, or send data through the management network: it hangs or fails.", onelink)
+	}
+	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); h.roce && !pinned && l.version.Known() && l.version.Before(choosesGID) {
+		l.say(l.versions[l.version.String()], env.Warning, "NCCL does not choose a GID", fmt.Sprintf("NCCL %s uses GID index 0 unless NCCL_IB_GID_INDEX is set.", l.version), "On RoCE that is a link-local address, on many cards with RoCE v1.", "Upgrade to 2.21.5 or later, or pin an index and check it on every device.")
+	}
+	if h.fe80 != "" && l.nodes != 1 {
+		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. "+bootstrapAt)
+	}
+	if h.aside != "" && h.local == "" && l.nodes != 1 && len(l.order) > 1 && (h.network == "Socket" || h.network == "") {
+		l.say(h.asideAt, env.Warning, "Link-local interfaces among NCCL's", fmt.Sprintf("%s also uses %s for sockets, which has only a link-local IPv6 address.", speaker(name), h.aside), "NCCL sends data over all of its interfaces: ranks on other hosts cannot connect to such an address, and wait or fail.", bootstrapAt)
 	}
 	if h.channels == 0 {
 		h.channels = h.disabled
 	}
 	if h.gdr == 0 && h.channels > 0 {
-		l.say(h.channels, env.Warning, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, at half of the speed or less. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", "Load nvidia_peermem or use the open driver's dma-buf, and check with `nvidia-smi topo -m` that GPU and NIC are near each other.")
+		bad, cure := env.Warning, l.peermem()
+		if h.direct { // the drivers are there
+			bad, cure = env.Note, "The NICs support it: check with `nvidia-smi topo -m` that GPU and NIC are near each other."
+		}
+		l.say(h.channels, bad, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", cure)
 	}
 	for _, device := range slices.Sorted(maps.Keys(h.devices)) {
 		if rest, ok := strings.CutPrefix(device, "rocep1s0f"); ok && !h.devices["roceP2p1s0f"+rest] {
@@ -124,6 +152,154 @@ func (l *logged) judge(name string, h *hostLog) {
 	if l.fabric != nil {
 		l.hostAgainst(name, h)
 	}
+}
+
+// networks reports hosts whose bootstrap addresses look like ones of different networks.
+func (l *logged) networks() {
+	first := ""
+	for _, name := range l.order {
+		h := l.hosts[name]
+		if !h.address.Is4() || h.address.IsLoopback() {
+			continue
+		}
+		if first == "" {
+			first = name
+		}
+		a := l.hosts[first]
+		if near, err := a.address.Prefix(24); err == nil && !near.Contains(h.address) {
+			l.say(h.line, env.Note, "Bootstrap in different networks", fmt.Sprintf("%s has %s on %s, and %s has %s on %s.", speaker(first), a.address, a.oob, speaker(name), h.address, h.oob), "Unless their network is larger than /24, these must be routed.", "If ranks do not connect: "+bootstrapAt)
+			return
+		}
+	}
+}
+
+// plugins reports hosts with a plugin for the network beside hosts without one.
+func (l *logged) plugins() {
+	with, without := "", ""
+	for _, name := range l.order {
+		switch h := l.hosts[name]; {
+		case name == "":
+			return
+		case h.plugin != "" && with == "":
+			with = name
+		case h.plugin == "" && h.internal > 0 && without == "":
+			without = name
+		}
+	}
+	if with != "" && without != "" {
+		l.say(l.hosts[without].internal, env.Error, "Hosts use different network plugins", fmt.Sprintf("%s uses %s, and %s the network of NCCL itself.", speaker(with), shorten(l.hosts[with].plugin), speaker(without)), "The two do not understand each other: ranks hang, or fail to connect.", "Give all hosts the same software and LD_LIBRARY_PATH, or set NCCL_NET_PLUGIN=none on all of them to use NCCL's own.")
+	}
+}
+
+// sockets reports TCP instead of RDMA. Ranks of one host alone need no network: for them it matters only
+// that a device which NCCL_IB_HCA names is not there.
+func (l *logged) sockets(name string, h *hostLog) {
+	disable, asked := find(l.settings, "NCCL_IB_DISABLE")
+	asked = asked && env.ParseNumber(disable.value).Value != 0
+	net, named := find(l.settings, "NCCL_NET")
+	asked = asked || named && strings.EqualFold(net.value, "Socket")
+	_, selected := find(l.settings, "NCCL_IB_HCA")
+	if asked || l.nodes == 1 && !selected || l.fabric != nil && l.fabric.NCCL.Transport == "socket" {
+		return
+	}
+	bad := env.Warning
+	if l.fabric != nil {
+		bad = env.Error // the fabric has NICs for it
+	}
+	if h.noIB > 0 {
+		then := "It falls back to sockets without a warning."
+		if at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.summary == noNetwork }); at >= 0 {
+			then = fmt.Sprintf("NCCL may use no other network, and stops (line %d).", l.inOrder[at].line)
+		}
+		l.say(h.noIB, bad, "No RDMA device", "NCCL found no usable RDMA device, or not libibverbs.", then, "Check that NCCL_IB_HCA matches, that ports are active, and that a container has /dev/infiniband and libibverbs with its providers.")
+	}
+	if h.network == "Socket" && l.nodes != 1 {
+		l.say(h.at, bad, "Silent fallback to sockets", fmt.Sprintf("%s uses TCP sockets, although no setting asks for them.", speaker(name)), "Without RDMA, data between hosts costs processor time, and latency is tens of microseconds instead of a few.", "Check NCCL_IB_HCA. Set NCCL_NET=IB while you look for the cause: NCCL then reports it.")
+	}
+}
+
+// watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
+// OpType=ALLREDUCE, …".
+var watched = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)`)
+})
+
+// waits notes in which collective the watchdog stopped a rank: the first one counts. It names the ranks if all were in one.
+func waits(l *logged, m string) (summary, costs, instead string) {
+	if at := watched().FindStringSubmatch(m); at != nil && l.waits[at[1]] == "" && len(l.waits) < maxHosts {
+		l.waits[at[1]] = at[3] + " number " + at[2]
+	}
+	ranks, in := slices.SortedFunc(maps.Keys(l.waits), byNumber), ""
+	for _, rank := range ranks {
+		if in = cmp.Or(in, l.waits[rank]); in != l.waits[rank] {
+			return "", "", ""
+		}
+	}
+	switch len(ranks) {
+	case 0:
+		return "", "", ""
+	case 1:
+		return "", fmt.Sprintf("Rank %s waited in %s: another rank did not take part in it or failed, or the network stopped. The timeout is an effect, not the cause.", ranks[0], in), ""
+	}
+	return "", fmt.Sprintf("The timeout is an effect, not the cause. All ranks in these lines (%s) waited in %s: if they are all ranks of the group, the network or a GPU stopped. Otherwise a rank that is not in these lines did not take part in it.", strings.Join(ranks, ", "), in), ""
+}
+
+// onlyTrace takes NCCL's error code from its own trace, such as "group.cc:72 -> 3 [Async thread]", if nothing else of the error is in
+// the log. A trace that does not come to group.cc or enqueue.cc ends inside NCCL, which goes on, as with sockets instead of verbs.
+func (l *logged) onlyTrace() {
+	if t := l.traced; t.of != nil && len(l.inOrder) == 0 && l.strangers == 0 {
+		l.record(t.number, t.text, t.of)
+	}
+}
+
+// codeOf returns what the error code at the end of a step of NCCL's trace means, or nil.
+func codeOf(step string) *meaning {
+	_, text, _ := strings.Cut(step, " -> ")
+	digit, _, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(digit)
+	if err != nil || n < 1 || n > len(codeMeanings) {
+		return nil
+	}
+	return codeMeanings[n-1]
+}
+
+// stillTrying reports a connection that NCCL tried again and again, if the log ends so: then the job hangs, or has just started.
+func (l *logged) stillTrying() {
+	m := anyLine().meant(l.retried.text)
+	if m == nil || m.role == harmless || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != hint }) {
+		return
+	}
+	r := &report{of: m, summary: m.summary, message: l.retried.text}
+	if m.more != nil {
+		s, _, _ := m.more(l, r.message)
+		r.summary = cmp.Or(s, r.summary)
+	}
+	costs, instead := r.advice(l)
+	attempt, _, _ := strings.Cut(quote(r.message), ", exceeded error retry count")
+	l.say(l.retried.number, env.Warning, r.summary, "The log says: "+attempt+", retrying. No later line shows that the ranks are connected.", costs, instead)
+}
+
+// byNumber compares decimal numbers without leading zeros.
+func byNumber(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
+
+// waiting names ranks that wait in different collectives: then the program, and not the network, is the reason.
+func (l *logged) waiting() {
+	ranks := map[string][]string{} // collective -> ranks
+	for rank, in := range l.waits {
+		ranks[in] = append(ranks[in], rank)
+	}
+	if len(ranks) < 2 {
+		return
+	}
+	var said []string
+	for _, in := range slices.Sorted(maps.Keys(ranks)) {
+		slices.SortFunc(ranks[in], byNumber)
+		said = append(said, fmt.Sprintf("%s: %s", in, some("rank", ranks[in])))
+	}
+	if len(said) > 4 {
+		said = append(said[:4], fmt.Sprintf("and %d more", len(said)-4))
+	}
+	l.say(0, env.Warning, "Ranks wait in different collectives", "PyTorch's watchdog stopped them in "+strings.Join(said, "; ")+".", "If they are in one process group, the ranks do not make the same collectives: a rank takes another branch, has another number of steps, or stopped.", slowest)
 }
 
 func (l *logged) hostAgainst(name string, h *hostLog) {

@@ -29,10 +29,17 @@ func (c command) value(options ...string) (string, bool) {
 
 func (c command) has(option string) bool { return slices.Contains(c.texts(), option) }
 
+// isNCCLTest reports whether a program is one of nccl-tests. mlnx_perf is none: it shows an interface's counters.
+func isNCCLTest(name string) bool {
+	return strings.HasSuffix(name, "_perf") && name != "mlnx_perf"
+}
+
 // ncclTests checks options of nccl-tests (src/common.cu: -i is stepbytes, -n the iterations).
 func (s *script) ncclTests(c command) {
 	line := c.line()
-	if i, ok := c.value("-i", "--stepbytes"); ok {
+	if _, counted := c.value("-n", "--iters"); counted {
+		// -i is meant
+	} else if i, ok := c.value("-i", "--stepbytes"); ok {
 		costs := "Each step adds it to the size."
 		if f, factor := c.value("-f", "--stepfactor"); factor && f != "1" {
 			costs = "With -f it has no effect, and 20 iterations run."
@@ -52,12 +59,14 @@ type perftest struct {
 	line    int
 	program string
 	index   string // -x; "": none
+	class   bool   // has a traffic class
 	endless bool
 }
 
 func readPerftest(c command) perftest {
 	p := perftest{line: c.line(), program: c.words[0].text, endless: c.has("--run_infinitely")}
 	p.index, _ = c.value("-x", "--gid-index")
+	_, p.class = c.value("-T", "--tos", "--tclass")
 	return p
 }
 
@@ -83,22 +92,26 @@ func perftestPairs(r *reading, all []perftest) {
 
 // networks collects the addresses, routes and rules that a file sets by hand.
 type networks struct {
-	on     map[netip.Prefix]string // subnet -> netdev
-	tables map[string]int          // table of a route -> line
-	ruled  map[string]bool         // tables that a rule refers to
+	on     map[netip.Prefix][]string // subnet -> netdevs of one host
+	tables map[string]int            // table of a route -> line
+	ruled  map[string]bool           // tables that a rule refers to
 }
+
+// maxNICs limits the NICs of one host in one subnet.
+const maxNICs = 16
 
 const untilReboot = "A reboot removes it; routes are also removed when the link goes down."
 
-// ip reads ip(8).
-func (n *networks) ip(r *reading, c command) {
+// ip reads ip(8). It reports whether the command adds something.
+func (n *networks) ip(r *reading, c command) bool {
 	if n.on == nil {
-		n.on, n.tables, n.ruled = map[netip.Prefix]string{}, map[string]int{}, map[string]bool{}
+		n.on, n.tables, n.ruled = map[netip.Prefix][]string{}, map[string]int{}, map[string]bool{}
 	}
 	w := c.texts()
-	adds := slices.Contains(w, "add") || slices.Contains(w, "replace")
+	if len(w) < 3 || !slices.Contains(w, "add") && !slices.Contains(w, "replace") {
+		return false
+	}
 	switch {
-	case len(w) < 3 || !adds:
 	case strings.HasPrefix("address", w[1]):
 		n.address(r, c)
 	case w[1] == "ro" || w[1] == "route" || w[1] == "r":
@@ -108,6 +121,7 @@ func (n *networks) ip(r *reading, c command) {
 			n.ruled[t] = true
 		}
 	}
+	return true
 }
 
 func (n *networks) address(r *reading, c command) {
@@ -118,10 +132,16 @@ func (n *networks) address(r *reading, c command) {
 		if err != nil {
 			continue
 		}
-		if other := n.on[p.Masked()]; other != "" && dev != "" && other != dev {
-			r.say(c.line(), env.Error, "Two NICs in one subnet", fmt.Sprintf("%s and %s both have addresses in %s.", other, dev, p.Masked()), "The kernel sends all traffic through the first: the second cable carries nothing, and a test of it measures the first.", "Give each cable its own subnet, such as a /30.")
+		here := n.on[p.Masked()]
+		if slices.Contains(here, dev) {
+			here = nil // the same commands, for another host
 		}
-		n.on[p.Masked()] = dev
+		if len(here) > 0 && dev != "" {
+			r.say(c.line(), env.Error, "Two NICs in one subnet", fmt.Sprintf("%s and %s both have addresses in %s.", here[0], dev, p.Masked()), "The kernel sends all traffic through the first: the second cable carries nothing, and a test of it measures the first.", "Give each cable its own subnet, such as a /30.")
+		}
+		if len(here) < maxNICs {
+			n.on[p.Masked()] = append(here, dev)
+		}
 	}
 }
 
@@ -152,16 +172,20 @@ func (n *networks) route(r *reading, c command) {
 	}
 }
 
-func (n *networks) finish(r *reading) {
+func (n *networks) finish(r *reading, shown map[string]int) {
 	for _, table := range slices.Sorted(maps.Keys(n.tables)) {
-		if !n.ruled[table] && table != "main" && table != "254" {
+		switch {
+		case n.ruled[table] || table == "main" || table == "254":
+		case shown[table] > 0:
+			r.say(n.tables[table], env.Error, "Rule that no command adds", fmt.Sprintf("Line %d shows a rule for table %s, but no ip rule add makes it.", shown[table], table), "On another host, and after a reboot, the route is never used.", "Add the rule together with the route, or declare a policy_route, which adds both.")
+		default:
 			r.say(n.tables[table], env.Error, "Table without a rule", fmt.Sprintf("No ip rule refers to table %s.", table), "The route is never used.", "Add a rule for the source address, or declare a policy_route, which adds both.")
 		}
 	}
 }
 
-// other adds findings about other well-known programs.
-func (s *script) other(name string, c command) {
+// other adds findings about other well-known programs. It reports whether there is a rule for the command.
+func (s *script) other(name string, c command) bool {
 	text := strings.Join(c.texts(), " ")
 	switch {
 	case name == "mlnxofedinstall" && !c.has("--without-fw-update"):
@@ -173,10 +197,13 @@ func (s *script) other(name string, c command) {
 	case name == "rpm" && strings.Contains(text, "rdma-core"):
 		s.say(c.line(), env.Note, "rdma-core does not identify the driver", "MLNX_OFED contains its own rdma-core.", "Hosts with equal rdma-core can have different drivers.", "Also compare ofed_info -s and the version of the driver.")
 	case name == "iperf3" && c.has("-c") && !c.has("-B"):
-		s.say(c.line(), env.Warning, "Not bound to a NIC", "iperf3 -c follows the routing table.", "With several NICs it may measure the wrong cable.", "Add -B with the NIC's own address; `fabricform verify` proves each link by its counters.")
-	case name == "modprobe" || name == "rdma" && c.has("add"):
+		s.say(c.line(), env.Warning, "Not bound to a NIC", "iperf3 -c follows the routing table.", "With several NICs it may measure the wrong cable. A 25G link carries 23.5 Gb/s of TCP at MTU 1500, and 24.7 at 9000.", "Add -B with the NIC's own address; `fabricform verify` proves each link by its counters.")
+	case name == "modprobe" && (c.has("rdma_rxe") || c.has("siw")) || name == "rdma" && c.has("add"):
 		s.say(c.line(), env.Warning, "Until the next reboot", shorten(text)+" changes only the running kernel.", "A reboot removes it.", "Declare rxe in a fabric file.")
 	case name == "rsync" && len(c.words) > 1 && strings.HasPrefix(c.words[1].text, "-") && strings.Contains(c.words[1].text, "z"):
 		s.say(c.line(), env.Note, "Limited by compression and ssh", "rsync -z over ssh is limited by the processor.", "Its speed does not show the speed of the link.", "Measure with iperf3 -B or `fabricform verify`.")
+	default:
+		return false
 	}
+	return true
 }

@@ -1,6 +1,9 @@
 package explain
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // word is one word of a command. It is dynamic if a shell would expand something in it.
 type word struct {
@@ -25,7 +28,10 @@ func (w word) assignment() (name string, ok bool) {
 }
 
 // command is one simple command.
-type command struct{ words []word }
+type command struct {
+	words  []word
+	quoted bool // stands in prose, between backticks
+}
 
 func (c command) line() int { return c.words[0].line }
 
@@ -38,15 +44,19 @@ func (c command) texts() (out []string) {
 }
 
 // lexer splits a text for a POSIX shell into simple commands. It handles quotes, backslashes, comments and
-// separators, and does not expand variables or commands.
+// separators, and does not expand variables or commands. Much of what it gets is no script but notes that hold commands,
+// so that no quote reaches over the end of its line: one without a partner there separates commands, and what a quoted
+// script of several lines has is read as the lines of any script.
 type lexer struct {
 	line    int
 	current strings.Builder
 	inWord  bool
 	dynamic bool
-	begun   int // line of the word
+	ticks   bool // between backticks that began outside a word
+	begun   int  // line of the word
 	words   []word
 	out     []command
+	lone    []int // lines of quotes without a partner
 }
 
 func (l *lexer) put(c byte) {
@@ -64,22 +74,55 @@ func (l *lexer) endWord() {
 	l.inWord, l.dynamic = false, false
 }
 
-// endCommand ends a command. It removes a shell prompt, which documents often show before commands.
+// endCommand ends a command. It removes the prompt that documents often show before commands.
 func (l *lexer) endCommand() {
 	l.endWord()
-	if len(l.words) > 1 && (l.words[0].text == "$" || l.words[0].text == ">") {
-		l.words = l.words[1:]
-	}
-	if len(l.words) > 0 {
-		l.out = append(l.out, command{l.words})
+	if l.words = afterPrompt(l.words); len(l.words) > 0 {
+		l.out = append(l.out, command{l.words, l.ticks})
 	}
 	l.words = nil
 }
 
-// parse splits a text into commands. It accepts any bytes, and takes linear time.
-func parse(s string) []command {
-	l := &lexer{line: 1}
-	quote := byte(0)
+// afterPrompt returns the words after "$", ">", the "+" of set -x, "user@host:~#" or "[user@host ~]$".
+func afterPrompt(words []word) []word {
+	for i := range min(2, len(words)-1) {
+		switch text := words[i].text; {
+		case i == 0 && (text == "$" || text == ">" || strings.Trim(text, "+") == "" && text != ""):
+			return words[1:]
+		case strings.Contains(words[0].text, "@") && strings.HasSuffix(strings.TrimRight(text, "#$"), "]") != strings.Contains(words[0].text, ":") && strings.TrimRight(text, "#$") != text:
+			return words[i+1:]
+		}
+	}
+	return words
+}
+
+// partner returns the index of the quote that ends the one at i, and -1 if there is none in its line. A backslash before
+// the end of a line joins two lines within double quotes. In a script that this program rendered, quotes reach over lines.
+func partner(s string, i int, rendered bool) int {
+	for j := i + 1; j < len(s); j++ {
+		switch {
+		case s[j] == s[i]:
+			return j
+		case s[j] == '\n' && !rendered:
+			return -1
+		case s[j] == '\\' && s[i] == '"':
+			j++
+		}
+	}
+	return -1
+}
+
+// rendered reports whether a text is a script of render nccl, by its second line.
+func rendered(s string) bool {
+	_, second, _ := strings.Cut(s[:min(len(s), maxLiteral)], "\n")
+	return strings.HasPrefix(second, "# fabricform render nccl -format ")
+}
+
+// parse splits a text into commands, and returns the lines with a quote that has no partner there. It accepts any bytes,
+// and takes linear time.
+func parse(s string) ([]command, []int) {
+	l, own := &lexer{line: 1}, rendered(s)
+	quote, end := byte(0), 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
@@ -94,7 +137,7 @@ func parse(s string) []command {
 			default:
 				l.put(s[i])
 			}
-		case quote != 0 && c == quote:
+		case quote != 0 && i == end:
 			quote = 0
 		case quote != 0:
 			l.dynamic = l.dynamic || quote == '"' && (c == '$' || c == '`')
@@ -103,26 +146,49 @@ func parse(s string) []command {
 				l.line++
 			}
 		case c == '"' || c == '\'':
+			if end = partner(s, i, own); end < 0 {
+				l.lone = append(l.lone, l.line)
+				l.endCommand()
+				continue
+			}
 			if !l.inWord {
 				l.inWord, l.begun = true, l.line
 			}
 			quote = c
-		case c == '#' && !l.inWord:
+		case c == '#' && !l.inWord && !strings.HasPrefix(s[i:], "#SBATCH "):
 			for i+1 < len(s) && s[i+1] != '\n' {
 				i++
 			}
 		case c == '\n':
 			l.endCommand()
+			l.ticks = false
 			l.line++
+		case c == '`' && (l.ticks || !l.inWord):
+			l.endCommand()
+			l.ticks = !l.ticks
 		case c == ';' || c == '&' || c == '|' || c == '(' || c == ')':
 			l.endCommand()
 		case c == ' ' || c == '\t' || c == '\r':
 			l.endWord()
+		case c >= utf8.RuneSelf && punctuation(s[i:]) > 0:
+			l.endCommand()
+			i += punctuation(s[i:]) - 1
 		default:
-			l.dynamic = l.dynamic || c == '$' || c == '`'
+			home := c == '~' && strings.HasSuffix(l.current.String(), "=") // bash expands it there, in arguments, too
+			l.dynamic = l.dynamic || c == '$' || c == '`' || home
 			l.put(c)
 		}
 	}
 	l.endCommand()
-	return l.out
+	return l.out, l.lone
+}
+
+// punctuation returns the length of the Chinese punctuation mark that begins a text, with which notes end a command; 0 if
+// there is none.
+func punctuation(s string) int {
+	r, n := utf8.DecodeRuneInString(s)
+	if strings.ContainsRune("（）：，；。、“”", r) && r != utf8.RuneError {
+		return n
+	}
+	return 0
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fabricform/fabricform/facts"
@@ -22,5 +23,59 @@ func (r *reading) topology(text string) {
 		if _, distance := t.Nearest(gpu, t.Devices); distance == facts.DistanceSys {
 			r.say(0, env.Warning, "GPU without a NIC on its NUMA node", gpu+" reaches every RDMA device only across NUMA nodes (SYS).", "NCCL does not use GPUDirect RDMA at that distance, and data goes through memory.", "Move a NIC to that NUMA node, or do not use this GPU.")
 		}
+	}
+}
+
+// xmlTopology is what a file of NCCL_TOPO_DUMP_FILE shows (src/graph/xml.cc).
+type xmlTopology struct {
+	begun    int // line of <system>
+	gpus     int
+	nics     []string
+	distance int // line of the first RDMA device without GPUDirect
+	direct   bool
+}
+
+// line reads a line of the file.
+func (x *xmlTopology) line(number int, fields []string) bool {
+	tag := strings.TrimLeft(fields[0], "</")
+	if tag == "system" && strings.HasPrefix(fields[1], "version=") {
+		x.begun = number
+	}
+	if x.begun == 0 || !strings.HasPrefix(fields[0], "<") {
+		return false
+	}
+	attribute := func(name string) string {
+		for _, f := range fields {
+			if v, ok := strings.CutPrefix(f, name+`="`); ok {
+				v, _, _ = strings.Cut(v, `"`)
+				return v
+			}
+		}
+		return ""
+	}
+	switch tag {
+	case "gpu":
+		x.gpus++
+	case "net":
+		if len(x.nics) < maxFirst {
+			x.nics = append(x.nics, fmt.Sprintf("%s (%s Mb/s)", shorten(attribute("name")), shorten(attribute("speed"))))
+		}
+		switch gdr := attribute("gdr"); {
+		case gdr == "1":
+			x.direct = true
+		case gdr == "0" && x.distance == 0 && attribute("guid") != "0x0": // sockets have no GUID
+			x.distance = number
+		}
+	}
+	return true
+}
+
+func (x *xmlTopology) judge(r *reading) {
+	if x.begun == 0 {
+		return
+	}
+	r.say(x.begun, env.Note, "NCCL's topology", fmt.Sprintf("NCCL saw %s and these NICs: %s.", plural(x.gpus, "GPU", "GPUs"), strings.Join(x.nics, ", ")), "", "Compare the speeds with the links, and on all hosts.")
+	if x.distance > 0 && !x.direct {
+		r.say(x.distance, env.Warning, "No GPUDirect RDMA", "NCCL found no NIC that supports GPUDirect RDMA.", "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", (&logged{reading: r}).peermem())
 	}
 }

@@ -2,7 +2,9 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,19 +18,27 @@ type Format struct {
 	About string
 	host  func(Job, int) []byte // one text for each host; nil: one text for the whole job
 	whole func(Job) []byte
+
+	check  func(Job) error // refuses what the format cannot express; nil: nothing
+	secret string          // where sensitive values come from, which are left out; "": from nccl.conf
 }
 
 // Formats lists all formats, in the order of the help text.
 var Formats = []Format{
 	{Name: "conf", About: "nccl.conf", host: func(j Job, i int) []byte { return must(nccl.RenderConf(j.Hosts[i].Env)) }},
-	{Name: "shell", About: "exports for a shell", host: func(j Job, i int) []byte { return must(nccl.RenderShell(j.Hosts[i].Env)) }},
+	{Name: "shell", About: "exports for a shell", host: func(j Job, i int) []byte {
+		return must(nccl.RenderShell(slices.Concat(j.Hosts[i].Env, j.Hosts[i].torch())))
+	}},
 	{Name: "torchrun", About: "a script for each node", host: torchrun},
-	{Name: "docker", About: "options of docker run", host: docker},
-	{Name: "mpirun", About: "a script with hostfile and options of Open MPI", whole: mpirun},
+	{Name: "docker", About: "a script for each host that starts a container with Docker or Podman", host: docker},
+	{Name: "mpirun", About: "a script for Open MPI, over SSH", whole: mpirun},
+	{Name: "hydra", About: "a script for MPICH, over SSH", whole: hydra},
 	{Name: "slurm", About: "a script for sbatch", whole: slurm},
 	{Name: "slurm-prolog", About: "Slurm's TaskProlog", whole: slurmProlog},
-	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes},
-	{Name: "kubernetes-multus", About: "pods with their own NICs, through Multus and an RDMA device plugin", whole: kubernetesMultus},
+	{Name: "kubernetes", About: "pods in the hosts' network", whole: kubernetes, check: checkPods, secret: secret},
+	{Name: "kubernetes-multus", About: "pods with the fabric's NICs: Multus and the RDMA shared device plugin", whole: kubernetesMultus, check: checkMultus, secret: secret},
+	{Name: "pytorchjob", About: "a PyTorchJob of Kubeflow in the hosts' network", whole: pytorchJob, check: checkKubeflow, secret: secret},
+	{Name: "mpijob", About: "an MPIJob of Kubeflow in the hosts' network", whole: mpiJob, check: checkKubeflow, secret: secret},
 }
 
 // Names returns the names of the formats.
@@ -48,9 +58,18 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// Render renders the job. If a format has one text for each host and there are several hosts, a line with
-// the host's name precedes each text.
-func Render(name string, j Job) ([]byte, error) {
+// File is one rendered text.
+type File struct {
+	Name   string // name of a file for it, without a folder
+	Text   []byte
+	Script bool // the first line names the interpreter
+}
+
+// Mark begins the line that says what rendered a file: the first line, or the second of a script.
+const Mark = "# fabricform render nccl -format "
+
+// Render renders the job: one file for each host, or one for all of them.
+func Render(name string, j Job) ([]File, error) {
 	i := slices.IndexFunc(Formats, func(f Format) bool { return f.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("-format %s is unknown; the formats are %s", name, strings.Join(Names(), ", "))
@@ -59,18 +78,53 @@ func Render(name string, j Job) ([]byte, error) {
 		return nil, err
 	}
 	f := Formats[i]
+	if f.check != nil {
+		if err := f.check(j); err != nil {
+			return nil, fmt.Errorf("-format %s: %w", name, err)
+		}
+	}
 	j, hidden := j.withoutSensitive()
 	if f.whole != nil {
-		return noted(f.whole(j), slices.Concat(hidden...)), nil
+		file, err := f.file(j.Fabric, "fabric "+j.Fabric, f.whole(j), slices.Concat(hidden...))
+		return []File{file}, err
 	}
-	var out bytes.Buffer
+	var out []File
 	for i, h := range j.Hosts {
-		if len(j.Hosts) > 1 {
-			fmt.Fprintf(&out, "# host %s\n", h.Name)
+		file, err := f.file(h.Name, fmt.Sprintf("host %s of fabric %s", h.Name, j.Fabric), f.host(j, i), hidden[i])
+		if err != nil {
+			return nil, err
 		}
-		out.Write(noted(f.host(j, i), hidden[i]))
+		out = append(out, file)
 	}
-	return out.Bytes(), nil
+	return out, nil
+}
+
+// file returns the text as a file, with notes below the line that names the interpreter: what rendered it, and the
+// settings that are left out.
+func (f Format) file(who, of string, text []byte, hidden []string) (File, error) {
+	out := File{Script: bytes.HasPrefix(text, []byte("#!"))}
+	switch {
+	case f.Name == "conf":
+		out.Name = who + ".nccl.conf"
+	case f.Name == "shell" || out.Script:
+		out.Name = who + "." + f.Name + ".sh"
+	default:
+		out.Name = who + "." + f.Name + ".yaml"
+	}
+	if !filepath.IsLocal(out.Name) || filepath.Base(out.Name) != out.Name {
+		return File{}, fmt.Errorf("%q cannot be the name of a file", out.Name)
+	}
+	first := 0
+	if out.Script {
+		first = bytes.IndexByte(text, '\n') + 1
+	}
+	note := Mark + f.Name + ", " + of + "\n"
+	if hidden != nil {
+		slices.Sort(hidden)
+		note += "# Left out, because their values are sensitive: " + strings.Join(slices.Compact(hidden), ", ") + ". " + cmp.Or(f.secret, "If fabricform writes nccl.conf, it contains them.") + "\n"
+	}
+	out.Text = slices.Concat(text[:first], []byte(note), text[first:])
+	return out, nil
 }
 
 // withoutSensitive returns the job without the settings whose values are sensitive, and their names for each host: a
@@ -89,18 +143,4 @@ func (j Job) withoutSensitive() (Job, [][]string) {
 		}
 	}
 	return j, hidden
-}
-
-// noted puts the names of the settings that are left out into a comment, below the line that names the interpreter.
-func noted(text []byte, names []string) []byte {
-	if names == nil {
-		return text
-	}
-	slices.Sort(names)
-	note := "# Left out, because their values are sensitive: " + strings.Join(slices.Compact(names), ", ") + ". An nccl.conf that fabricform writes has them.\n"
-	first := 0
-	if bytes.HasPrefix(text, []byte("#!")) {
-		first = bytes.IndexByte(text, '\n') + 1
-	}
-	return slices.Concat(text[:first], []byte(note), text[first:])
 }

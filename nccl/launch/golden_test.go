@@ -38,14 +38,14 @@ func hostsOf(f *fabric.Fabric) map[string]*facts.Snapshot {
 			s.GPUs = append(s.GPUs, facts.GPU{Index: g})
 		}
 		for n, nic := range h.NICs {
-			s.Links = append(s.Links, host.Link{Index: n + 2, Name: nic.Netdev})
+			s.Links = append(s.Links, host.Link{Index: n + 2, Name: nic.Netdev, Up: true})
 			device := facts.RDMADevice{Name: fmt.Sprintf("mlx5_%d", n), Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: nic.Netdev}
 			if rest, found := strings.CutPrefix(nic.Netdev, "en"); found {
 				device.Name = "roce" + strings.TrimSuffix(strings.TrimSuffix(rest, "np0"), "np1")
 			}
 			for _, x := range h.RXE {
 				if x.NIC == nic.Ref() {
-					device.Name = x.Name
+					device.Name, device.Virtual = x.Name, true
 				}
 			}
 			add := func(a netip.Addr) {
@@ -83,27 +83,37 @@ func TestExamplesRendered(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(example), ".hcl")
 		for _, format := range Names() {
-			got, err := Render(format, job)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := filepath.Join("testdata", name, format+".txt")
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), string(got)); d != "" {
-				t.Errorf("%s as %s: %s", name, format, d)
-			}
+			expect(t, name, format, job)
 		}
+	}
+}
+
+// expect compares what a format renders with the expected file. A refusal is expected in the same way.
+func expect(t *testing.T, name, format string, job Job) {
+	t.Helper()
+	var got []byte
+	files, err := Render(format, job)
+	if err != nil {
+		got = fmt.Appendf(nil, "refused: %v\n", err)
+	}
+	for _, f := range files {
+		got = append(append(got, "-- "+f.Name+" --\n"...), f.Text...)
+	}
+	golden := filepath.Join("testdata", name, format+".txt")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s as %s: %s", name, format, d)
 	}
 }
 
@@ -113,10 +123,10 @@ func TestNoLauncherHasASensitiveValue(t *testing.T) {
 	hidden := nccl.Setting{Name: "NCCL_X", Value: s.Hide("hunter2", strings.Repeat("1", 32)), Reason: "r"}
 	host := Host{Name: "a", Hostname: "a", Address: "a", Env: nccl.Env{hidden, {Name: "NCCL_Y", Value: "1", Reason: "r"}}}
 	for _, f := range Formats {
-		text, err := Render(f.Name, Job{Fabric: "f", Hosts: []Host{host}})
-		if err != nil || strings.Contains(string(text), "NCCL_X=") || strings.Contains(string(text), "(sensitive ") || !strings.Contains(string(text), "# Left out, because their values are sensitive: NCCL_X.") ||
+		text := rendered(t, f.Name, Job{Fabric: "f", Hosts: []Host{host}})
+		if strings.Contains(string(text), "NCCL_X=") || strings.Contains(string(text), "(sensitive ") || !strings.Contains(string(text), "# Left out, because their values are sensitive: NCCL_X.") ||
 			strings.Contains(string(text), "#!") && !strings.HasPrefix(string(text), "#!") || !strings.Contains(string(text), "NCCL_Y") {
-			t.Errorf("%s: %v\n%s", f.Name, err, text)
+			t.Errorf("%s:\n%s", f.Name, text)
 		}
 	}
 }

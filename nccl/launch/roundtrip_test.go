@@ -3,7 +3,6 @@ package launch
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // hostile is a job whose values hold what shells, YAML and Open MPI give a meaning.
@@ -26,7 +28,7 @@ func hostile() Job {
 	env := func(own string) nccl.Env {
 		return nccl.Env{
 			{Name: "NCCL_IB_HCA", Value: "=mlx5_1,mlx5_2:1", Reason: "a list\nof devices"}, {Name: "NCCL_NET_FORCE_MERGE", Value: "a,b;c,d", Reason: "r"},
-			{Name: "NCCL_DEBUG_FILE", Value: `it's "$(touch x)" ` + "`y` \\n %s ${Z} # é: {a: [b]}", Reason: "r"}, {Name: "NCCL_SOCKET_IFNAME", Value: "=" + own, Reason: "r"},
+			{Name: "NCCL_DEBUG_FILE", Value: `it's "$(touch x)" ` + "`y` \\n %s ${Z} $(NCCL_IB_HCA) $$ # é: {a: [b]}", Reason: "r"}, {Name: "NCCL_SOCKET_IFNAME", Value: "=" + own, Reason: "r"},
 		}
 	}
 	return Job{Fabric: "f", Hosts: []Host{
@@ -42,15 +44,19 @@ func fake(t *testing.T, hostname string) []string {
 	dir := t.TempDir()
 	tell := "#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf 'ENVIRONMENT\\0'\nexec env -0\n"
 	for name, text := range map[string]string{
-		"torchrun": tell, "docker": tell, "tell": tell, "mpirun": tell,
-		"srun":  "#!/bin/sh\nshift\nexec \"$@\"\n",
-		"uname": "#!/bin/sh\necho " + hostname + "\n",
+		"torchrun": tell, "docker": tell, "tell": tell, "mpirun": tell, "mpiexec.hydra": tell,
+		"podman":   strings.Replace(tell, "\n", "\n[ \"$1\" != --version ] || { echo podman version 5.4.2; exit; }\n", 1),
+		"srun":     "#!/bin/sh\n[ \"$1\" != --mpi=list ] || { echo \"${PLUGINS-srun: pmix}\" >&2; exit; }\nexport SRUN=\"$*\"\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n",
+		"scontrol": "#!/bin/sh\necho \"$3\" | tr , '\\n'\n",
+		"uname":    "#!/bin/sh\necho " + hostname + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + dir}
+	node, _, _ := strings.Cut(hostname, ".") // as Slurm names it
+	return []string{"PATH=" + dir + ":/usr/bin:/bin", "TMPDIR=" + dir, "SLURM_JOB_NODELIST=" + node, "SLURM_JOB_ID=1234", "SLURMD_NODENAME=" + node,
+		"SLURM_PROCID=5", "SLURM_NTASKS=6", "SLURM_LOCALID=1", "SLURM_CPUS_PER_TASK=7"}
 }
 
 // run starts a rendered script with the fakes, and answers arguments and environment.
@@ -82,11 +88,11 @@ func run(t *testing.T, script []byte, hostname string, args ...string) (said []s
 
 func rendered(t *testing.T, format string, j Job) []byte {
 	t.Helper()
-	text, err := Render(format, j)
-	if err != nil {
-		t.Fatal(err)
+	files, err := Render(format, j)
+	if err != nil || len(files) != 1 {
+		t.Fatal(len(files), err)
 	}
-	return text
+	return files[0].Text
 }
 
 // same compares what arrived with what was meant.
@@ -102,28 +108,63 @@ func same(t *testing.T, format string, want nccl.Env, got map[string]string) {
 // one is the job's host alone, so that a format of many texts has one.
 func one(j Job, i int) Job { return Job{Fabric: j.Fabric, Hosts: j.Hosts[i : i+1]} }
 
-func TestShellsReadWhatIsMeant(t *testing.T) {
+func TestShellsReadTheSettings(t *testing.T) {
 	j := hostile()
-	_, env := run(t, append(rendered(t, "shell", one(j, 0)), "tell\n"...), "a")
-	same(t, "shell", j.Hosts[0].Env, env)
+	_, got := run(t, append(rendered(t, "shell", one(j, 0)), "tell\n"...), "a")
+	same(t, "shell", slices.Concat(j.Hosts[0].Env, j.Hosts[0].torch()), got)
 
-	args, env := run(t, rendered(t, "torchrun", one(j, 1)), "b.example", "train.py", "--x y")
-	same(t, "torchrun", j.Hosts[1].Env, env)
-	if env["GLOO_SOCKET_IFNAME"] != "eth1" || !slices.Equal(args[len(args)-2:], []string{"train.py", "--x y"}) || !slices.Contains(args, "--nproc-per-node=2") {
-		t.Errorf("%q %q", args, env["GLOO_SOCKET_IFNAME"])
+	args, got := run(t, rendered(t, "torchrun", one(j, 1)), "b.example", "train.py", "--x y")
+	same(t, "torchrun", slices.Concat(j.Hosts[1].Env, j.Hosts[1].torch()), got)
+	if !slices.Equal(args[len(args)-2:], []string{"train.py", "--x y"}) || !slices.Contains(args, "--nproc-per-node=2") {
+		t.Errorf("%q", args)
 	}
 
-	args, _ = run(t, rendered(t, "docker", one(j, 0)), "a", "image", "nvidia-smi")
-	got := map[string]string{}
-	for i, a := range args {
-		if name, v, found := strings.Cut(a, "="); found && args[i-1] == "-e" {
-			got[name] = v
+	conf := map[string]string{}
+	for _, v := range env.ReadConf(string(rendered(t, "conf", one(j, 0)))) {
+		conf[v.Name] = v.Value
+	}
+	same(t, "conf", j.Hosts[0].Env, conf)
+}
+
+func TestContainersGetTheSettings(t *testing.T) {
+	common := []string{"--rm", "--network=host", "--ipc=host", "--ulimit", "memlock=-1:-1", "--cap-add=IPC_LOCK", "--security-opt=label=disable"}
+	for name, c := range map[string]struct {
+		engine string
+		change func(*Host)
+		want   []string // options beside the common ones and variables
+	}{
+		"Docker":              {"docker", func(*Host) {}, []string{"--device=/dev/infiniband", "--gpus=all"}},
+		"Podman":              {"podman", func(*Host) {}, []string{"--device=/dev/infiniband", "--device=nvidia.com/gpu=all"}},
+		"no GPUs":             {"docker", func(h *Host) { h.GPUs = 0 }, []string{"--device=/dev/infiniband"}},
+		"no RDMA":             {"podman", func(h *Host) { h.RDMA, h.GPUs = false, 0 }, nil},
+		"the host's own file": {"docker", func(h *Host) { h.File = "/etc/nccl.conf" }, []string{"--device=/dev/infiniband", "--mount", "type=bind,source=/etc/nccl.conf,target=/etc/nccl.conf,readonly", "--gpus=all"}},
+	} {
+		j := one(hostile(), 0)
+		c.change(&j.Hosts[0])
+		args, _ := run(t, append([]byte("export DOCKER="+c.engine+"\n"), rendered(t, "docker", j)...), "a", "image", "program", "-x $y")
+		if len(args) < 4 || args[0] != "run" || !slices.Equal(args[len(args)-3:], []string{"image", "program", "-x $y"}) {
+			t.Errorf("%s: %q", name, args)
+			continue
 		}
-	}
-	same(t, "docker", j.Hosts[0].Env, got)
-	for _, want := range []string{"--device=/dev/infiniband", "--cap-add=IPC_LOCK", "--network=host", "memlock=-1:-1", "image"} {
-		if !slices.Contains(args, want) {
-			t.Errorf("docker run lacks %s: %q", want, args)
+		var options []string
+		got := map[string]string{}
+		for args = args[1 : len(args)-3]; len(args) > 0; args = args[1:] {
+			if args[0] != "-e" {
+				options = append(options, args[0])
+				continue
+			}
+			variable, v, _ := strings.Cut(args[1], "=")
+			got[variable], args = v, args[1:]
+		}
+		if want := slices.Concat(common, c.want); !slices.Equal(options, want) {
+			t.Errorf("%s: %q, want %q", name, options, want)
+		}
+		want := slices.Concat(j.Hosts[0].Env, j.Hosts[0].torch())
+		if j.Hosts[0].File != "" {
+			want = j.Hosts[0].torch() // NCCL's are in the file
+		}
+		if same(t, name, want, got); len(got) != len(want) {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
@@ -158,6 +199,19 @@ func TestLaunchersGiveEachHostItsOwn(t *testing.T) {
 		_, env = run(t, []byte(inner.String()+"\n"), h.Hostname)
 		same(t, "mpirun", h.Env, env)
 
+		args, _ = run(t, rendered(t, "hydra", j), "launcher", "tell", "-b 8")
+		inner.Reset() // what Hydra would start on the host
+		for k, a := range args {
+			if a == "-genv" {
+				inner.WriteString("export " + args[k+1] + "=" + nccl.Quote(args[k+2]) + "\n")
+			}
+		}
+		for _, word := range args[slices.Index(args, "sh"):] {
+			inner.WriteString(nccl.Quote(word) + " ")
+		}
+		_, env = run(t, []byte(inner.String()+"\n"), h.Hostname)
+		same(t, "hydra", h.Env, env)
+
 		lines, _ := run(t, rendered(t, "slurm-prolog", j), h.Hostname)
 		got = map[string]string{}
 		for line := range strings.Lines(lines[0]) {
@@ -165,6 +219,69 @@ func TestLaunchersGiveEachHostItsOwn(t *testing.T) {
 			got[name] = v
 		}
 		same(t, "slurm-prolog", j.Hosts[i].Env, got)
+	}
+}
+
+// The launchers name hosts as a login_mesh knows them, and the declared mpirun.
+func TestLaunchersFollowTheMesh(t *testing.T) {
+	f := &fabric.Fabric{Name: "f", LoginMeshes: []*fabric.LoginMesh{{Name: "some", User: "other", Hosts: []fabric.HostRef{"a"}}, {Name: "train", User: "tutu", Hosts: []fabric.HostRef{"a", "b"}}}}
+	f.Validate.NCCL.MPIRun = "/opt/my mpi/bin/mpirun"
+	snaps := map[string]*facts.Snapshot{"a": {}, "b": {}}
+	for i, name := range []string{"a", "b"} {
+		f.Hosts = append(f.Hosts, &fabric.Host{Name: name, Address: name + ".example"})
+		snaps[name].Management.Dialled = netip.MustParseAddr([]string{"192.0.2.7", "2001:db8::7"}[i])
+	}
+	for format, want := range map[string]string{
+		"mpirun": "# As tutu on one of these hosts: sh FILE |\n192.0.2.7 slots=1\n2001:db8::7 slots=1\nEOF\n|exec '/opt/my mpi/bin/mpirun' $",
+		"hydra":  "# As tutu on one of these hosts: sh FILE |\n192.0.2.7:1\nb:1\nEOF\n|exec '/opt/my mpi/bin/mpirun' -f",
+	} {
+		text := string(rendered(t, format, New(f, snaps)))
+		for _, part := range strings.Split(want, "|") {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q is not in\n%s", format, part, text)
+			}
+		}
+	}
+	f.LoginMeshes = f.LoginMeshes[:1] // b is in none
+	if text := string(rendered(t, "mpirun", New(f, snaps))); !strings.Contains(text, "\n# sh FILE ") || !strings.Contains(text, "\nb.example slots=1\n") {
+		t.Error(text)
+	}
+}
+
+// TestScriptsOfMPINeedAProgram: Hydra itself ends with a segmentation fault without one.
+func TestScriptsOfMPINeedAProgram(t *testing.T) {
+	for _, format := range []string{"mpirun", "hydra"} {
+		cmd := exec.Command("sh", "-s")
+		cmd.Env, cmd.Stdin = fake(t, "a"), bytes.NewReader(rendered(t, format, hostile()))
+		if out, err := cmd.CombinedOutput(); err == nil || string(out) != "no program given: sh FILE PROGRAM …\n" {
+			t.Errorf("%s: %v, %q", format, err, out)
+		}
+	}
+}
+
+// TestScriptsFindTheLibrariesOfADeclaredMPI: verify proves these scripts in an environment that has no more than a user's login.
+func TestScriptsFindTheLibrariesOfADeclaredMPI(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "it's mpi")
+	j := hostile()
+	j.MPIRun = filepath.Join(dir, "bin", "mpirun")
+	err1 := os.MkdirAll(filepath.Dir(j.MPIRun), 0o755)
+	err2 := os.WriteFile(j.MPIRun, []byte("#!/bin/sh\nprintf 'ENVIRONMENT\\0'\nexec env -0\n"), 0o755)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ format, user, root string }{{"mpirun", "root", "1"}, {"mpirun", "ann", ""}, {"hydra", "root", ""}} {
+		j.User = c.user
+		for set, more := range map[string]string{"": "", "export LD_LIBRARY_PATH=/opt/cuda/lib\n": ":/opt/cuda/lib"} {
+			_, env := run(t, append([]byte(set), rendered(t, c.format, j)...), "a", "tell")
+			if want := dir + "/lib:" + dir + "/lib64" + more; env["LD_LIBRARY_PATH"] != want {
+				t.Errorf("%s: libraries are searched in %s, want %s", c.format, env["LD_LIBRARY_PATH"], want)
+			}
+			for _, name := range []string{"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"} {
+				if env[name] != c.root {
+					t.Errorf("%s as %s: %s is %q", c.format, c.user, name, env[name])
+				}
+			}
+		}
 	}
 }
 
@@ -247,66 +364,13 @@ func mpirunScript(t *testing.T, shell, mpirun string) (cmd *exec.Cmd, temporary 
 	return cmd, temporary
 }
 
-func TestYAMLSaysWhatIsMeant(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import yaml").Run(); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("python3-yaml is missing, and CI installs it")
-		}
-		t.Skip("python3-yaml is not installed")
-	}
-	j := hostile()
-	for _, format := range []string{"kubernetes", "kubernetes-multus"} {
-		cmd := exec.Command("python3", "-c", "import sys, yaml, json; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))")
-		cmd.Stdin = bytes.NewReader(rendered(t, format, j))
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var objects []struct {
-			Kind string
-			Spec struct {
-				Config      string
-				HostNetwork bool `json:"hostNetwork"`
-				Containers  []struct {
-					Env []struct{ Name, Value string }
-				}
-			}
-		}
-		if err := json.Unmarshal(out, &objects); err != nil {
-			t.Fatal(err)
-		}
-		pods := 0
-		for _, o := range objects {
-			if o.Kind == "NetworkAttachmentDefinition" {
-				if !json.Valid([]byte(o.Spec.Config)) || !strings.Contains(o.Spec.Config, "10.1.0.1/24") {
-					t.Errorf("%s", o.Spec.Config)
-				}
-				continue
-			}
-			got := map[string]string{}
-			for _, v := range o.Spec.Containers[0].Env {
-				got[v.Name] = v.Value
-			}
-			want := j.Hosts[pods].Env
-			if format == "kubernetes-multus" && pods == 1 {
-				want = want[:3] // its socket interface stays on the host
-			}
-			same(t, format, want, got)
-			pods++
-		}
-		if pods != 2 {
-			t.Errorf("%s: %d pods", format, pods)
-		}
-	}
-}
-
 func TestRenderRefusesWhatNoFormatCanSay(t *testing.T) {
 	for _, j := range []Job{
 		{}, {Hosts: []Host{{Name: "a", Hostname: "a\nb"}}}, {Hosts: []Host{{Name: "a", Env: nccl.Env{{Name: "A", Value: "x\ny"}}}}},
 	} {
 		for _, format := range Names() {
-			if text, err := Render(format, j); err == nil {
-				t.Errorf("%s: %s", format, text)
+			if files, err := Render(format, j); err == nil {
+				t.Errorf("%s: %d files", format, len(files))
 			}
 		}
 	}

@@ -76,7 +76,8 @@ type rank struct {
 
 // Argument returns Script's argument for one rank on a CUDA device.
 func (j Job) Argument(number, device int) string {
-	return encode(rank{Rank: number, Device: device, World: j.World, Master: j.Master.Addr().Unmap().String(), Port: j.Master.Port(), Count: j.Count,
+	return encode(rank{Rank: number, Device: device, World: j.World, Master: j.Master.Addr().Unmap().String(),
+		Port: j.Master.Port(), Count: j.Count,
 		Sizes: j.Sizes, MeetSeconds: j.MeetSeconds, Seconds: j.Seconds, BudgetSeconds: j.BudgetSeconds})
 }
 

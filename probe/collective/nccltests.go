@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The programs of nccl-tests that a check runs.
@@ -36,14 +37,16 @@ func (r TestRun) Args() ([]string, error) {
 	if !slices.Contains(TestPrograms, r.Program) {
 		return nil, fmt.Errorf("%.80q is not one of %s", r.Program, strings.Join(TestPrograms, ", "))
 	}
-	if r.Min < 4 || r.Max < r.Min || r.Max > maxBytes || r.Factor < 2 || r.Iterations < 1 || r.Iterations > 1000 || r.Root < 0 || r.Root > maxWorld {
+	if r.Min < 4 || r.Max < r.Min || r.Max > maxBytes || r.Factor < 2 || r.Iterations < 1 || r.Iterations > 1000 || r.Root < 0 ||
+		r.Root > maxWorld {
 		return nil, fmt.Errorf("invalid run of %s: %+v", r.Program, r)
 	}
 	var args []string
 	for _, o := range []struct {
 		name  string
 		value int64
-	}{{"-b", r.Min}, {"-e", r.Max}, {"-f", int64(r.Factor)}, {"-n", int64(r.Iterations)}, {"-w", 1}, {"-c", 1}, {"-t", 1}, {"-g", 1}, {"-r", int64(r.Root)}} {
+	}{{"-b", r.Min}, {"-e", r.Max}, {"-f", int64(r.Factor)}, {"-n", int64(r.Iterations)}, {"-w", 1}, {"-c", 1}, {"-t", 1}, {"-g", 1},
+		{"-r", int64(r.Root)}} {
 		args = append(args, o.name, strconv.FormatInt(o.value, 10))
 	}
 	return args, nil
@@ -77,10 +80,18 @@ type Table struct {
 }
 
 var (
-	testRelease = regexp.MustCompile(`^# nccl-tests version (\S+) nccl-headers=\d+ nccl-library=(\d+)`)
-	testRank    = regexp.MustCompile(`^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device\s+\d+ \[`)
-	testBounds  = regexp.MustCompile(`^# Out of bounds values\s*: (\d{1,9}) (?:OK|FAILED)`)
-	testFailure = regexp.MustCompile(`Test (?:NCCL|CUDA) failure|Invalid number of GPUs|error while loading shared libraries`)
+	testRelease = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^# nccl-tests version (\S+) nccl-headers=\d+ nccl-library=(\d+)`)
+	})
+	testRank = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device\s+\d+ \[`)
+	})
+	testBounds = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^# Out of bounds values\s*: (\d{1,9}) (?:OK|FAILED)`)
+	})
+	testFailure = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`Test (?:NCCL|CUDA) failure|Invalid number of GPUs|error while loading shared libraries`)
+	})
 )
 
 // ParseTable parses the output of a program of nccl-tests, from release 2.0 on. It accepts any bytes, and ignores
@@ -90,16 +101,16 @@ func ParseTable(out []byte) Table {
 	var columns []string // names from the last heading
 	for raw := range bytes.Lines(out) {
 		line := string(bytes.TrimRight(raw, "\r\n"))
-		if m := testRelease.FindStringSubmatch(line); m != nil {
+		if m := testRelease().FindStringSubmatch(line); m != nil {
 			t.Release, t.NCCL = clean(m[1], 40), clean(m[2], 40)
-		} else if m := testRank.FindStringSubmatch(line); m != nil && len(t.Ranks) < maxWorld {
+		} else if m := testRank().FindStringSubmatch(line); m != nil && len(t.Ranks) < maxWorld {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				t.Ranks = append(t.Ranks, n)
 			}
-		} else if m := testBounds.FindStringSubmatch(line); m != nil {
+		} else if m := testBounds().FindStringSubmatch(line); m != nil {
 			n, _ := strconv.Atoi(m[1]) // nine digits
 			t.OutOfBounds = &n
-		} else if testFailure.MatchString(line) && len(t.Failures) < 10 {
+		} else if testFailure().MatchString(line) && len(t.Failures) < 10 {
 			t.Failures = append(t.Failures, clean(line, 300))
 		} else if heading, is := strings.CutPrefix(line, "#"); is {
 			if names := strings.Fields(heading); len(names) > 0 && names[0] == "size" {

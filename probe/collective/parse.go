@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Look is a host's software and GPUs for running ranks.
-type Look struct {
+// Software is a host's software and GPUs for running ranks.
+type Software struct {
 	Python  string `json:"python"`
 	Torch   string `json:"torch"`
 	NCCL    string `json:"nccl"` // the NCCL that torch uses
@@ -45,7 +45,7 @@ type Failure struct {
 
 // RankOutput is the output of one rank.
 type RankOutput struct {
-	Look      *Look
+	Look      *Software
 	Connected bool
 	Values    []Values
 	Sweep     []Sweep
@@ -67,7 +67,7 @@ func Parse(out []byte) RankOutput {
 		if len(line) == 0 {
 			continue
 		}
-		if len(r.Values)+len(r.Sweep) >= maxEvents || r.take(line) != nil {
+		if len(r.Values)+len(r.Sweep) >= maxEvents || r.parse(line) != nil {
 			r.Strange++
 		}
 	}
@@ -77,8 +77,8 @@ func Parse(out []byte) RankOutput {
 // errStrange is the error of a line that Script does not print.
 var errStrange = errors.New("not of the script")
 
-// take parses one line.
-func (r *RankOutput) take(line []byte) error {
+// parse parses one line.
+func (r *RankOutput) parse(line []byte) error {
 	var kind struct {
 		Event string `json:"event"`
 	}
@@ -87,7 +87,7 @@ func (r *RankOutput) take(line []byte) error {
 	}
 	switch kind.Event {
 	case "look":
-		var l Look
+		var l Software
 		if err := json.Unmarshal(line, &l); err != nil || l.GPUs < 0 || l.GPUs > maxWorld {
 			return errStrange
 		}
@@ -104,7 +104,8 @@ func (r *RankOutput) take(line []byte) error {
 		r.Values = append(r.Values, v)
 	case "sweep", "stopped":
 		var s Sweep
-		if err := json.Unmarshal(line, &s); err != nil || s.Bytes < 1 || !(s.Seconds > 0) || math.IsInf(s.Seconds, 0) || s.Iterations < 1 && kind.Event == "sweep" {
+		if err := json.Unmarshal(line, &s); err != nil || s.Bytes < 1 || !(s.Seconds > 0) || math.IsInf(s.Seconds, 0) ||
+			s.Iterations < 1 && kind.Event == "sweep" {
 			return errStrange
 		}
 		s.Op = clean(s.Op, 40)

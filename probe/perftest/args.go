@@ -23,8 +23,10 @@ type Spec struct {
 	QPs int `json:"qps,omitempty"`
 	// Bidirectional sends in both directions; the result is the sum. Bandwidth only.
 	Bidirectional bool `json:"bidirectional,omitempty"`
-	// TrafficClass is the DSCP and ECN byte in the IP header.
-	TrafficClass uint8 `json:"traffic_class,omitempty"`
+	// TrafficClass is the DSCP and ECN byte in the IP header, from 0 to 255.
+	TrafficClass int `json:"traffic_class,omitempty"`
+	// ServiceLevel is the InfiniBand service level, or the priority in the VLAN tag of a RoCE packet, from 0 to 15 (MAX_SL).
+	ServiceLevel int `json:"service_level,omitempty"`
 	// ControlPort is the TCP port of the control connection.
 	ControlPort uint16 `json:"control_port"`
 	// ControlIPv6 runs that connection over IPv6, which releases before 23.07 refuse.
@@ -71,7 +73,10 @@ func Args(s Spec, e End) ([]string, error) {
 		args = append(args, "-b")
 	}
 	if s.TrafficClass != 0 {
-		args = append(args, "--tclass="+strconv.Itoa(int(s.TrafficClass)))
+		args = append(args, "--tclass="+strconv.Itoa(s.TrafficClass))
+	}
+	if s.ServiceLevel != 0 {
+		args = append(args, "--sl="+strconv.Itoa(s.ServiceLevel))
 	}
 	if s.ControlIPv6 {
 		args = append(args, "--ipv6-addr")
@@ -97,11 +102,16 @@ func (s Spec) check() error {
 	case s.Duration == 0 && (s.Iterations < 5 || s.Iterations > 1e8):
 		return fmt.Errorf("%s: %d iterations: from 5 to 10^8 are possible", s.Test.Program(), s.Iterations)
 	case s.Duration != 0 && (s.Duration%time.Second != 0 || s.Duration < 2*time.Second || s.Duration > maxDuration):
-		return fmt.Errorf("%s: invalid duration %s: use whole seconds from 2 to %d", s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
+		return fmt.Errorf("%s: invalid duration %s: use whole seconds from 2 to %d",
+			s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
 	case s.QPs < 0 || s.QPs > 16384:
 		return fmt.Errorf("%s: invalid number of queue pairs %d: use 1 to 16384", s.Test.Program(), s.QPs)
 	case !s.Test.Bandwidth() && (s.QPs > 1 || s.Bidirectional):
 		return fmt.Errorf("%s: a latency test uses one queue pair, in both directions", s.Test.Program())
+	case s.TrafficClass < 0 || s.TrafficClass > 255:
+		return fmt.Errorf("%s: traffic class %d: from 0 to 255 are possible", s.Test.Program(), s.TrafficClass)
+	case s.ServiceLevel < 0 || s.ServiceLevel > 15:
+		return fmt.Errorf("%s: service level %d: from 0 to 15 are possible", s.Test.Program(), s.ServiceLevel)
 	case s.ControlPort == 0:
 		return fmt.Errorf("%s: no control port is given", s.Test.Program())
 	}

@@ -15,9 +15,9 @@ func TestArgsOfBothEndsDifferOnlyInWhatIsTheirs(t *testing.T) {
 		spec           Spec
 		client, server string
 	}{
-		{Spec{Test: WriteBW, Size: 1 << 20, Duration: 5 * time.Second, QPs: 4, TrafficClass: 106, ControlPort: 18600},
-			"ib_write_bw -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 1048576 -D 5 --report_gbits -q 4 --tclass=106 10.99.0.2",
-			"ib_write_bw -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 1048576 -D 5 --report_gbits -q 4 --tclass=106"},
+		{Spec{Test: WriteBW, Size: 1 << 20, Duration: 5 * time.Second, QPs: 4, TrafficClass: 106, ServiceLevel: 3, ControlPort: 18600},
+			"ib_write_bw -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 1048576 -D 5 --report_gbits -q 4 --tclass=106 --sl=3 10.99.0.2",
+			"ib_write_bw -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 1048576 -D 5 --report_gbits -q 4 --tclass=106 --sl=3"},
 		{Spec{Test: SendBW, Size: 65536, Iterations: 1000, Bidirectional: true, ControlPort: 18600},
 			"ib_send_bw -F -d rocep39s0f0 -i 1 -x 3 -p 18600 -s 65536 -n 1000 --report_gbits -q 1 -b 10.99.0.2",
 			"ib_send_bw -F -d mlx5_0 -i 2 -x 5 -p 18600 -s 65536 -n 1000 --report_gbits -q 1 -b"},
@@ -65,6 +65,8 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 		"number of queue pairs -1":           spec(func(s *Spec) { s.QPs = -1 }),
 		"one queue pair":                     spec(func(s *Spec) { s.Test, s.QPs = SendLat, 2 }),
 		"one queue pair, in both directions": spec(func(s *Spec) { s.Test, s.Bidirectional = SendLat, true }),
+		"traffic class 256":                  spec(func(s *Spec) { s.TrafficClass = 256 }),
+		"service level 16":                   spec(func(s *Spec) { s.ServiceLevel = 16 }),
 		"no control port":                    spec(func(s *Spec) { s.ControlPort = 0 }),
 	} {
 		if _, err := Args(s, one); err == nil || !strings.Contains(err.Error(), want) {

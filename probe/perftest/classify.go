@@ -60,10 +60,12 @@ func newEnd(side Side, o ProgramRun) *end {
 	return e
 }
 
-// ended reports whether an end succeeded. A receiver that gave up waiting still exits with 0.
+// ended reports whether an end succeeded. A receiver that gave up waiting still exits with 0, and so does a client whose
+// clock gave no times. The server's times are not used.
 func (e *end) ended() bool {
 	_, gaveUp := e.find([]string{gaveUpWaiting})
-	return e.Exit == 0 && e.Signal == "" && !e.TimedOut && !e.Missing && !gaveUp
+	_, untimed := e.find([]string{clockUnmeasured})
+	return e.Exit == 0 && e.Signal == "" && !e.TimedOut && !e.Missing && !gaveUp && (!untimed || e.side == Server)
 }
 
 // find returns the first line with one of the wordings; * in a wording matches anything.
@@ -136,8 +138,9 @@ func wordless(ends []*end) Failure {
 	client, server := ends[0], ends[1]
 	for _, e := range ends {
 		if e.Signal != "" && !e.TimedOut {
-			return Failure{Cause: Killed, Side: e.side, Sentence: fmt.Sprintf("the %s's program was ended by a signal (%s)", e.side, e.Signal),
-				Cure: "look in that host's journal for the reason: out of memory, or an operator"}
+			return Failure{Cause: Killed, Side: e.side,
+				Sentence: fmt.Sprintf("the %s's program was ended by a signal (%s)", e.side, e.Signal),
+				Cure:     "look in that host's journal for the reason: out of memory, or an operator"}
 		}
 	}
 	if client.TimedOut || server.TimedOut {
@@ -145,8 +148,9 @@ func wordless(ends []*end) Failure {
 	}
 	for _, e := range ends {
 		if said, ok := e.find(peerGone); ok {
-			return Failure{Cause: PeerGone, Side: e.other(), Sentence: fmt.Sprintf("the %s closed the connection during the test", e.other()),
-				Cure: "run the test again; if it fails again, run perftest by hand on both hosts", Said: said}
+			return Failure{Cause: PeerGone, Side: e.other(),
+				Sentence: fmt.Sprintf("the %s closed the connection during the test", e.other()),
+				Cure:     "run the test again; if it fails again, run perftest by hand on both hosts", Said: said}
 		}
 	}
 	e := client
@@ -175,7 +179,8 @@ func silent(client, server *end) Failure {
 		if _, ok := e.find([]string{"remote address:"}); ok {
 			return Failure{Cause: SilentData, Side: Client,
 				Sentence: "both ends agreed on the test over TCP, but no RDMA traffic arrived in time",
-				Cure: "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
+				Cure: "allow UDP port 4791 on the network between them (with Soft-RoCE in the hosts' firewalls, too), " +
+					"and compare both ends' MTU: " +
 					"a frame larger than the path's MTU is dropped silently"}
 		}
 	}

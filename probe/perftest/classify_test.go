@@ -49,6 +49,7 @@ func TestClassifyNamesTheCause(t *testing.T) {
 		{"a status of tomorrow", ok, said(1, " Failed status 77: wr_id 0 syndrom 0x88\n"), CompletionError, Client, "Failed status 77: wr_id 0 syndrom 0x88"},
 		{"the receiver gave up and exits with 0", said(0, " Did not get Message for 120 Seconds, exiting..\n Total Received=0, Total Iters Required=1000\n"), ok, SilentData, Server, "Did not get Message for 120 Seconds, exiting.."},
 		{"no clock", ok, said(1, "Can't produce a report\n"), ClockUnusable, Client, "Can't produce a report"},
+		{"a clock that gives no times", said(0, "Correlation coefficient r^2: 0.83 < 0.9\n"), said(0, "Correlation coefficient r^2: 0.83 < 0.9\n"), ClockUnusable, Client, "Correlation coefficient r^2: 0.83 < 0.9"},
 		{"data dropped without a word", timedOut(waiting + agreed), timedOut(agreed), SilentData, Client, ""},
 		{"data dropped, the server hears its client die", said(1, gone), timedOut(agreed), SilentData, Client, ""},
 		{"control dropped", timedOut(waiting), timedOut(""), SilentControl, Client, ""},
@@ -65,6 +66,9 @@ func TestClassifyNamesTheCause(t *testing.T) {
 	}
 	if got, failed := Classify(said(0, "Conflicting CPU frequency values detected\n"), ok); failed {
 		t.Errorf("a warning is no failure: %+v", got)
+	}
+	if got, failed := Classify(said(0, "Correlation coefficient r^2: 0.83 < 0.9\n"), ok); failed {
+		t.Errorf("the server's times are not used: %+v", got)
 	}
 }
 

@@ -61,9 +61,11 @@ func ParseJSON(file []byte) (Output, error) {
 	case r == nil:
 		return p.report, fmt.Errorf("read perftest's JSON: the report has no results")
 	case r.Average != nil:
-		p.report.Bandwidth = []Bandwidth{{Size: r.Size, Iterations: r.Iterations, PeakGbps: r.Peak, AverageGbps: *r.Average, RateMpps: r.Rate, CPUPercent: r.CPU}}
+		p.report.Bandwidth = []Bandwidth{{Size: r.Size, Iterations: r.Iterations, PeakGbps: r.Peak, AverageGbps: *r.Average,
+			RateMpps: r.Rate, CPUPercent: r.CPU}}
 	case r.AverageUs != nil:
-		p.report.Latency = []Latency{{Size: r.Size, Iterations: r.Iterations, MinUs: r.Min, MaxUs: r.Max, TypicalUs: r.Typical, AverageUs: *r.AverageUs,
+		p.report.Latency = []Latency{{Size: r.Size, Iterations: r.Iterations, MinUs: r.Min, MaxUs: r.Max,
+			TypicalUs: r.Typical, AverageUs: *r.AverageUs,
 			StdDevUs: r.StdDev, P99Us: r.P99, P999Us: r.P999, TPS: r.TPS, CPUPercent: r.CPU}}
 	default:
 		return p.report, fmt.Errorf("read perftest's JSON: the results are neither bandwidth nor latency")

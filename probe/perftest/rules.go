@@ -17,6 +17,9 @@ func (r rule) failure(e *end, said string) Failure {
 // gaveUpWaiting is printed by check_alive in perftest_resources.c.
 const gaveUpWaiting = "Did not get Message for 120 Seconds"
 
+// clockUnmeasured is printed by sample_get_cpu_mhz in get_clock.c: the frequency is then 0, and each time of the report "inf".
+const clockUnmeasured = "Correlation coefficient r^2"
+
 // peerGone are the messages of an end when the other closes the control connection (perftest_communication.c, and
 // the exchanges in write_bw.c and the other programs).
 var peerGone = []string{
@@ -34,6 +37,13 @@ var rules = []rule{
 		[]string{"unrecognized option*--ipv6-addr"},
 		"perftest on the %s is too old for a control connection over IPv6",
 		"install perftest 23.07 or newer on both hosts",
+	},
+	{
+		BadArguments,
+		// Builds before 2016 (perftest 5.5) do not have it.
+		[]string{"unrecognized option*--tclass"},
+		"perftest on the %s is too old to set a traffic class, so the class that NCCL_IB_TC gives NCCL's packets cannot be measured",
+		"install a newer perftest on both hosts",
 	},
 	{
 		BadArguments,
@@ -77,7 +87,8 @@ var rules = []rule{
 		// set_up_connection in perftest_communication.c.
 		[]string{"Unable to set up socket connection", "Invalid GID index"},
 		"the GID index of this test is not in the %s's GID table",
-		"check that the NIC there has its address: each address has one GID for RoCE v1 and one for v2, and their index changes when the address does",
+		"check that the NIC there has its address: each address has one GID for RoCE v1 and one for v2, " +
+			"and their index changes when the address does",
 	},
 	{
 		GIDFamilies,
@@ -96,18 +107,22 @@ var rules = []rule{
 	{
 		NoQueues,
 		// create_qp_main, ctx_qp_create and create_reg_cqs in perftest_resources.c.
-		[]string{"Unable to create QP", "Failed to create QP", "Couldn't create CQ", "Couldn't create a receiver CQ", "Couldn't create send completion channel",
+		[]string{"Unable to create QP", "Failed to create QP", "Couldn't create CQ", "Couldn't create a receiver CQ",
+			"Couldn't create send completion channel",
 			"Failed to create CQs", "Couldn't allocate PD"},
 		"the RDMA device on the %s has no more free queues",
-		"run `rdma resource` there to see which programs use them, use fewer queue pairs, and check the limit of locked memory (`ulimit -l`)",
+		"run `rdma resource` there to see which programs use them, use fewer queue pairs, " +
+			"and check the limit of locked memory (`ulimit -l`)",
 	},
 	{
 		NoPath,
 		// ctx_connect in perftest_resources.c; main in write_bw.c says the second line.
-		[]string{"Failed to modify QP * to RTR", "Unable to Connect the HCA's through the link", "Failed to modify QP to RTR", "Failed to modify QP to RTS",
+		[]string{"Failed to modify QP * to RTR", "Unable to Connect the HCA's through the link", "Failed to modify QP to RTR",
+			"Failed to modify QP to RTS",
 			"Failed to modify QP to INIT", "Failed to create AH"},
 		"the %s could not connect its queue pair to the other end's GID",
-		"check that the hosts can ping each other's RDMA addresses (an ARP answer is needed), and that both GIDs are RoCE v2 GIDs of addresses that the NICs still have",
+		"check that the hosts can ping each other's RDMA addresses (an ARP answer is needed), " +
+			"and that both GIDs are RoCE v2 GIDs of addresses that the NICs still have",
 	},
 	{
 		VersionsDiffer,
@@ -138,14 +153,14 @@ var lateRules = []rule{
 		SilentData,
 		[]string{gaveUpWaiting},
 		"no message arrived on the %s for two minutes",
-		"allow UDP port 4791 in both hosts' firewalls, and compare both ends' MTU",
+		"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls, and compare both ends' MTU",
 	},
 	{
 		ClockUnusable,
 		// print_report_bw in perftest_parameters.c.
-		[]string{"Can't produce a report"},
-		"perftest on the %s cannot measure time, because the CPU frequency is not steady",
-		"run with -F, or set the CPU governor there to performance",
+		[]string{"Can't produce a report", clockUnmeasured},
+		"perftest on the %s cannot measure time, because the CPU frequency is not steady, or the machine is too busy",
+		"set the CPU governor there to performance, or try again when the machine is less busy",
 	},
 	{
 		PortBusy,

@@ -15,8 +15,10 @@ const (
 
 // statusNames are libibverbs' names, without IBV_WC_.
 var statusNames = []string{
-	"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR",
-	"REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR", "REM_INV_RD_REQ_ERR", "REM_ABORT_ERR",
+	"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "MW_BIND_ERR",
+	"BAD_RESP_ERR", "LOC_ACCESS_ERR",
+	"REM_INV_REQ_ERR", "REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "LOC_RDD_VIOL_ERR",
+	"REM_INV_RD_REQ_ERR", "REM_ABORT_ERR",
 	"INV_EECN_ERR", "INV_EEC_STATE_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR",
 }
 
@@ -30,7 +32,8 @@ func statusFailure(e *end, status int) Failure {
 	case retryExcErr:
 		f.Cause = RetriesExceeded
 		f.Sentence = fmt.Sprintf("the %s used up its retries, because the %s acknowledged nothing: %s", e.side, e.other(), name)
-		f.Cure = "allow UDP port 4791 in both hosts' firewalls and on the network between them, and compare both ends' MTU: " +
+		f.Cure = "allow UDP port 4791 on the network between them (with Soft-RoCE in the hosts' firewalls, too), " +
+			"and compare both ends' MTU: " +
 			"a frame larger than the path's MTU is dropped silently"
 	case rnrRetryExcErr:
 		f.Cause = ReceiverNotReady

@@ -93,13 +93,15 @@ func (p *textParser) add(v map[string]float64) {
 	if _, ok := v["t_avg"]; ok {
 		p.report.Latency = append(p.report.Latency, Latency{
 			Size: size, Iterations: iterations, MinUs: v["t_min"], MaxUs: v["t_max"], TypicalUs: v["t_typical"], AverageUs: v["t_avg"],
-			StdDevUs: v["t_stdev"], P99Us: v["99% percentile"], P999Us: v["99.9% percentile"], TPS: v["tps average"], CPUPercent: v["CPU_Util"],
+			StdDevUs: v["t_stdev"], P99Us: v["99% percentile"], P999Us: v["99.9% percentile"], TPS: v["tps average"],
+			CPUPercent: v["CPU_Util"],
 		})
 		return
 	}
 	if _, ok := v["BW average"]; ok {
 		p.report.Bandwidth = append(p.report.Bandwidth, Bandwidth{
-			Size: size, Iterations: iterations, PeakGbps: v["BW peak"], AverageGbps: v["BW average"], RateMpps: v["MsgRate["], CPUPercent: v["CPU_Util"],
+			Size: size, Iterations: iterations, PeakGbps: v["BW peak"], AverageGbps: v["BW average"], RateMpps: v["MsgRate["],
+			CPUPercent: v["CPU_Util"],
 		})
 	}
 }

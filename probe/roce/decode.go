@@ -215,7 +215,7 @@ type reader struct {
 	short bool
 }
 
-func (r *reader) take(n int) []byte {
+func (r *reader) next(n int) []byte {
 	if len(r.b) < n {
 		r.short, r.b = true, nil
 		return make([]byte, n)
@@ -225,5 +225,5 @@ func (r *reader) take(n int) []byte {
 	return out
 }
 
-func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.next(4)) }
+func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.next(8)) }

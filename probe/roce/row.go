@@ -20,7 +20,8 @@ type Row struct {
 
 // Row returns the packet as a line of a table.
 func (p *Packet) Row() Row {
-	return Row{Source: p.Source, Target: p.Target, Opcode: p.Opcode.String(), TargetQP: p.TargetQP, PSN: p.PSN, Payload: p.Payload, Detail: p.detail()}
+	return Row{Source: p.Source, Target: p.Target, Opcode: p.Opcode.String(), TargetQP: p.TargetQP, PSN: p.PSN, Payload: p.Payload,
+		Detail: p.detail()}
 }
 
 func (p *Packet) detail() string {

@@ -13,7 +13,8 @@ import (
 // Looks returns resources that make Gather read the facts for Derived. They include the folder of the file even if no
 // file is written, because NCCL reads any file there.
 func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
-	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{}, Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
+	return []resource.Resource{resource.New(h.Name, Kind, "sources", fabric.Pos{},
+		Spec{File: cmp.Or(f.NCCLFile(h), host.NCCLConf), Sources: true})}
 }
 
 // Derived returns the resource for the host's NCCL file, for the state that the host has after apply; none if the fabric
@@ -23,11 +24,11 @@ func Derived(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot, gone ...str
 	if file == "" {
 		return nil
 	}
-	settled := nccl.AfterApply(h, snap, gone...)
+	after := nccl.AfterApply(h, snap, gone...)
 	block := f.NCCLOf(h)
 	s := Spec{Fabric: f.Name, File: file, Replace: block.Replace != nil && *block.Replace}
 	var problems []nccl.Problem
-	s.Env, problems = nccl.Derive(f, h, settled)
+	s.Env, problems = nccl.Derive(f, h, after)
 	for _, v := range s.Env {
 		if fabric.IsSensitive(v.Value) {
 			if s.Sensitive == nil {

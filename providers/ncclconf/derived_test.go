@@ -35,7 +35,9 @@ func derived(t *testing.T, f *fabric.Fabric, h *fabric.Host, snap *facts.Snapsho
 	return s
 }
 
-func bare() *facts.Snapshot { return &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0"}}} }
+func bare() *facts.Snapshot {
+	return &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "eth0"}}, Addrs: []host.Addr{{Index: 2, Prefix: netip.MustParsePrefix("10.9.9.9/30")}}}
+}
 
 // TestWhatIsDerivedBeforeIsDerivedAfter: a plan shows what will be written although the devices that it
 // names are made by the same apply, and the next plan is empty.
@@ -114,24 +116,24 @@ func TestAWrongGIDIsAnErrorBefore(t *testing.T) {
 
 func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 	const own = "/etc/nccl-fabricform.conf"
-	login := func(sets ...string) Place { return Place{Path: "/etc/environment", Sets: sets} }
-	home := Place{Path: "/root/.nccl.conf"}
-	silent := func(user string) Place {
-		return Place{Path: "/home/" + user + "/.nccl.conf", Unknown: true}
+	login := func(sets ...string) SettingsSource { return SettingsSource{Path: "/etc/environment", Sets: sets} }
+	home := SettingsSource{Path: "/root/.nccl.conf"}
+	silent := func(user string) SettingsSource {
+		return SettingsSource{Path: "/home/" + user + "/.nccl.conf", Unknown: true}
 	}
 	for _, c := range []struct {
 		file   string
-		places []Place
+		places []SettingsSource
 		says   []string
 	}{
 		{fabric.NCCLConf, nil, nil},
-		{fabric.NCCLConf, []Place{home}, []string{"/root/.nccl.conf exists"}},
-		{fabric.NCCLConf, []Place{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which overrides`, `NCCL_CONF_FILE is "/x"`}},
-		{own, []Place{login("NCCL_CONF_FILE=" + own), home}, nil},
-		{fabric.NCCLConf, []Place{silent("ann"), home}, []string{"/root/.nccl.conf exists", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
-		{fabric.NCCLConf, []Place{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
-		{own, []Place{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
-		{own, []Place{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf exists"}},
+		{fabric.NCCLConf, []SettingsSource{home}, []string{"/root/.nccl.conf exists"}},
+		{fabric.NCCLConf, []SettingsSource{login("NCCL_CONF_FILE=/x", "NCCL_DEBUG=INFO"), home}, []string{`sets NCCL_DEBUG to "INFO", which overrides`, `NCCL_CONF_FILE is "/x"`}},
+		{own, []SettingsSource{login("NCCL_CONF_FILE=" + own), home}, nil},
+		{fabric.NCCLConf, []SettingsSource{silent("ann"), home}, []string{"/root/.nccl.conf exists", "no answer from /home/ann: cannot tell whether an .nccl.conf there overrides /etc/nccl.conf"}},
+		{fabric.NCCLConf, []SettingsSource{silent("a"), silent("b"), silent("c"), silent("d"), silent("e")}, []string{"no answer from /home/a, /home/b, /home/c, 2 more: "}},
+		{own, []SettingsSource{login("NCCL_CONF_FILE=" + own), silent("ann")}, nil},
+		{own, []SettingsSource{home}, []string{"only if NCCL_CONF_FILE names it", "/root/.nccl.conf exists"}},
 	} {
 		snap := new(facts.Snapshot)
 		Part.Put(snap, c.places)
@@ -144,6 +146,37 @@ func TestWhatNCCLReadsBeforeTheFileIsSaid(t *testing.T) {
 			if !strings.Contains(got[i], s) {
 				t.Errorf("%q lacks %q", got[i], s)
 			}
+		}
+	}
+}
+
+// TestAVLANsFileNamesTheDeviceBelow: before, it was NCCL_IB_DISABLE=1 without a word.
+func TestAVLANsFileNamesTheDeviceBelow(t *testing.T) {
+	gid := func(i int, a, netdev string) facts.GID {
+		return facts.GID{Index: i, Addr: netip.AddrFrom16(netip.MustParseAddr(a).As16()), Version: 2, Netdev: netdev}
+	}
+	f, h := softPair()
+	h.NICs[0].Netdev, h.RXE = "bond0.7", nil
+	snap := &facts.Snapshot{Links: []host.Link{{Index: 2, Name: "bond0", Kind: "bond"}, {Index: 3, Name: "bond0.7", Kind: "vlan", Parent: 2}},
+		RDMA: []facts.RDMADevice{{Name: "mlx5_bond_0", Port: 1, State: "ACTIVE", LinkLayer: "Ethernet", Netdev: "bond0", GIDs: []facts.GID{gid(1, "fe80::1", "bond0")}}}}
+	for name, c := range map[string]struct {
+		below string // an address of the bond itself
+		want  string
+		wrong bool
+	}{
+		"the VLAN alone has an address":             {"", "=mlx5_bond_0", false},
+		"the bond has one in another network":       {"192.168.0.5", "=mlx5_bond_0 10.0.0.1/32", false},
+		"no range can tell the two addresses apart": {"10.0.0.1", "=mlx5_bond_0", true},
+	} {
+		snap.RDMA[0].GIDs = snap.RDMA[0].GIDs[:1]
+		if c.below != "" {
+			snap.RDMA[0].GIDs = append(snap.RDMA[0].GIDs, gid(2, c.below, "bond0"))
+		}
+		s := derived(t, f, h, snap)
+		hca, _ := s.Env.Get("NCCL_IB_HCA")
+		r, _ := s.Env.Get("NCCL_IB_ADDR_RANGE")
+		if got := strings.TrimSpace(hca + " " + r); got != c.want || (len(s.Wrong) > 0) != c.wrong || len(s.Notes) > 0 {
+			t.Errorf("%s: %q, %q %q", name, got, s.Wrong, s.Notes)
 		}
 	}
 }

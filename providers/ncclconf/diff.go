@@ -22,14 +22,15 @@ func diff(want Spec, got *Status) []resource.Change {
 		return nil // Observe reports the error
 	}
 	to := facts.File{FileStat: host.FileStat{Mode: mode}, Text: text}.Digest()
-	c := resource.Change{Attribute: "file " + want.File, To: to, Stage: resource.StagePersist, Atom: atom(want.File)}
+	c := resource.Change{Attribute: "file " + want.File, To: to, Stage: resource.StagePersist,
+		Atom: atom(want.File), Salted: want.salts(got.File)}
 	found := ""
 	if got.File != nil {
 		c.From, found = got.File.Digest(), got.File.Text
 		if c.From == to {
 			return nil
 		}
-		c.Takes = refusal(want, got)
+		c.Refusal = refusal(want, got)
 	}
 	return append([]resource.Change{c}, variables(found, text)...)
 }
@@ -42,8 +43,9 @@ func refusal(want Spec, got *Status) string {
 		return ""
 	case !want.Replace:
 		return foreign(want.File, got.File.Text)
-	case got.Kept != nil && got.Kept.Digest() != got.File.Digest():
-		return fmt.Sprintf("fabricform did not write %s, and cannot back it up, because %s is the backup of an earlier file: move %[1]s away, or move %[2]s away if it need not be restored", want.File, before(want.File))
+	case got.Backup != nil && got.Backup.Digest() != got.File.Digest():
+		return fmt.Sprintf("fabricform did not write %s, and cannot back it up, because %s is the backup of an earlier file: "+
+			"move %[1]s away, or move %[2]s away if it need not be restored", want.File, before(want.File))
 	}
 	return ""
 }
@@ -61,7 +63,10 @@ func foreign(file, text string) string {
 	if len(names) > 5 {
 		sets += fmt.Sprintf(" and %d more", len(names)-5)
 	}
-	return fmt.Sprintf("%s already exists, and fabricform did not write it (it sets %q): move it away; or copy the settings that you need to nccl.env and set nccl.replace = true, which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. `fabricform explain nccl.conf` shows the problems in a copy of the file", file, sets, before(file))
+	return fmt.Sprintf("%s already exists, and fabricform did not write it (it sets %q): move it away; "+
+		"or copy the settings that you need to nccl.env and set nccl.replace = true, "+
+		"which backs the file up as %s and restores it when ours is removed; or set nccl.write = false. "+
+		"`fabricform explain nccl.conf` shows the problems in a copy of the file", file, sets, before(file))
 }
 
 // variables returns the differences of two files as NCCL reads them, in the order of the second file.

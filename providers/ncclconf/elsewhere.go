@@ -13,19 +13,19 @@ import (
 
 // Part is the part of a snapshot with the places of NCCL settings other than the file. It is also empty if nobody looked
 // for them.
-const Part = facts.Part[[]Place]("nccl")
+const Part = facts.Part[[]SettingsSource]("nccl")
 
-// Place is a place whose settings NCCL prefers to those of /etc/nccl.conf, for all logins or for one user: variables
+// SettingsSource is a place whose settings NCCL prefers to those of /etc/nccl.conf, for all logins or for one user: variables
 // of /etc/environment, and the .nccl.conf of a home (initEnv in NCCL's src/misc/param.cc: the process's environment,
 // then the user's file, then the file in /etc).
-type Place struct {
+type SettingsSource struct {
 	Path    string   `json:"path"`
 	Sets    []string `json:"sets,omitempty"`    // NAME=VALUE in /etc/environment; the file of a home is not read
 	Unknown bool     `json:"unknown,omitempty"` // the home does not answer, so the file may exist
 }
 
 // login returns the settings for all logins.
-func login(ctx context.Context, r host.Reader) []Place {
+func login(ctx context.Context, r host.Reader) []SettingsSource {
 	const login = "/etc/environment"
 	var sets []string
 	for line := range strings.Lines(host.Text(ctx, r, login)) {
@@ -37,7 +37,7 @@ func login(ctx context.Context, r host.Reader) []Place {
 	if sets == nil {
 		return nil
 	}
-	return []Place{{Path: login, Sets: sets}}
+	return []SettingsSource{{Path: login, Sets: sets}}
 }
 
 // elsewhere reports settings that override the file. NCCL reads the environment of the process, then the file that

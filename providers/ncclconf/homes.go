@@ -36,7 +36,7 @@ type look struct {
 
 // elsewhere returns the places other than /etc/nccl.conf from which NCCL takes settings. A file that cannot be read is
 // left out. A home that does not answer within homesPatience, or before ctx ends, is reported as unknown.
-func (h *homes) elsewhere(ctx context.Context, r host.Reader) []Place {
+func (h *homes) elsewhere(ctx context.Context, r host.Reader) []SettingsSource {
 	out := login(ctx, r)
 	var paths []string
 	for _, home := range homesOf(host.Text(ctx, r, "/etc/passwd")) {
@@ -53,10 +53,10 @@ func (h *homes) elsewhere(ctx context.Context, r host.Reader) []Place {
 		select {
 		case <-l.ended:
 			if l.there {
-				out = append(out, Place{Path: paths[i]})
+				out = append(out, SettingsSource{Path: paths[i]})
 			}
 		default:
-			out = append(out, Place{Path: paths[i], Unknown: true})
+			out = append(out, SettingsSource{Path: paths[i], Unknown: true})
 		}
 	}
 	return out

@@ -43,7 +43,7 @@ func TestAHomeThatDoesNotAnswerIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a bubble whose clock jumps
 		r := &hanging{fake: on, asked: map[string]int{}, silent: map[string]chan struct{}{conf("ann"): make(chan struct{}), conf("bob"): make(chan struct{})}}
 		all := new(homes)
-		unknown := []Place{{Path: conf("ann"), Unknown: true}, {Path: conf("bob"), Unknown: true}, {Path: conf("cid")}}
+		unknown := []SettingsSource{{Path: conf("ann"), Unknown: true}, {Path: conf("bob"), Unknown: true}, {Path: conf("cid")}}
 		for range 3 {
 			at := time.Now()
 			if got := all.elsewhere(t.Context(), r); !reflect.DeepEqual(got, unknown) || time.Since(at) != homesPatience {
@@ -57,7 +57,7 @@ func TestAHomeThatDoesNotAnswerIsLeftBehind(t *testing.T) {
 		close(r.silent[conf("bob")])
 		synctest.Wait()
 		at := time.Now()
-		if got := all.elsewhere(t.Context(), r); !reflect.DeepEqual(got, []Place{{Path: conf("ann")}, {Path: conf("cid")}}) || time.Since(at) != 0 {
+		if got := all.elsewhere(t.Context(), r); !reflect.DeepEqual(got, []SettingsSource{{Path: conf("ann")}, {Path: conf("cid")}}) || time.Since(at) != 0 {
 			t.Errorf("once they answer, after %s: %+v", time.Since(at), got)
 		}
 	})
@@ -72,7 +72,7 @@ func TestWhereElseNCCLReads(t *testing.T) {
 	})
 	r.files["/home/bob/.nccl.conf"] = facts.File{FileStat: host.FileStat{Mode: fs.ModeDir | 0o755}}
 	got := new(homes).elsewhere(t.Context(), r)
-	want := []Place{{Path: "/etc/environment", Sets: []string{"NCCL_CONF_FILE=/opt/nccl.conf", "NCCL_DEBUG=INFO"}}, {Path: "/home/ann/.nccl.conf"}}
+	want := []SettingsSource{{Path: "/etc/environment", Sets: []string{"NCCL_CONF_FILE=/opt/nccl.conf", "NCCL_DEBUG=INFO"}}, {Path: "/home/ann/.nccl.conf"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -38,10 +38,10 @@ type Spec struct {
 
 // Status is the file that was found, and its backup.
 type Status struct {
-	File  *facts.File // nil if there is none
-	Ours  bool        // a fabric of this name wrote it
-	Kept  *facts.File // backup of another's file that ours replaced; nil if there is none
-	Notes []string
+	File   *facts.File // nil if there is none
+	Ours   bool        // a fabric of this name wrote it
+	Backup *facts.File // backup of another's file that ours replaced; nil if there is none
+	Notes  []string
 }
 
 // Absent reports whether there is no file.
@@ -67,15 +67,30 @@ func (s Spec) text(found *facts.File) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("nccl: %w", err)
 	}
-	var salts map[string]string
-	if found != nil {
-		salts = facts.SensitiveIn(found.Text)
-	}
+	salts := saltsOf(found)
 	out := header(s.Fabric)
 	for _, name := range slices.Sorted(maps.Keys(s.Sensitive)) {
 		out += facts.SensitiveMark + name + " " + cmp.Or(salts[name], s.Sensitive[name]) + "\n"
 	}
 	return out + string(body), nil
+}
+
+// salts reports whether the file gets a salt that the found one does not have.
+func (s Spec) salts(found *facts.File) bool {
+	salts := saltsOf(found)
+	for name := range s.Sensitive {
+		if salts[name] == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func saltsOf(found *facts.File) map[string]string {
+	if found == nil {
+		return nil
+	}
+	return facts.SensitiveIn(found.Text)
 }
 
 // before returns the path of the backup of another's file that ours replaced.
@@ -99,11 +114,12 @@ func observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		}
 		got.File, got.Ours = &f, strings.HasPrefix(f.Text, mark(want.Fabric))
 		if !got.Ours && want.Replace && (f.UID != 0 || f.GID != 0) {
-			return nil, fmt.Errorf("%s belongs to user %d and group %d, and this ownership could not be restored: move it away", want.File, f.UID, f.GID)
+			return nil, fmt.Errorf("%s belongs to user %d and group %d, and this ownership could not be restored: move it away",
+				want.File, f.UID, f.GID)
 		}
 	}
 	if f, there := snap.Files[before(want.File)]; there {
-		got.Kept = &f
+		got.Backup = &f
 	}
 	return got, nil
 }

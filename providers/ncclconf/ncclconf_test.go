@@ -179,8 +179,8 @@ func TestWhatOthersWroteIsRefused(t *testing.T) {
 	f := newFake(map[string]string{host.NCCLConf: theirs})
 	c := f.plan(t, wanted()).Changes
 	for _, says := range []string{`"NCCL_DEBUG, NCCL_IB_HCA"`, "nccl.replace = true", "before-fabricform"} {
-		if !strings.Contains(c[0].Takes, says) {
-			t.Errorf("%q lacks %q", c[0].Takes, says)
+		if !strings.Contains(c[0].Refusal, says) {
+			t.Errorf("%q lacks %q", c[0].Refusal, says)
 		}
 	}
 	k, raw := kind(t, wanted())
@@ -188,11 +188,11 @@ func TestWhatOthersWroteIsRefused(t *testing.T) {
 		t.Errorf("%v after %d changes", err, f.count)
 	}
 	f = newFake(map[string]string{host.NCCLConf: mark("lab") + "# A line for readers, of another build.\nNCCL_DEBUG=INFO\n"})
-	if c := f.plan(t, wanted()).Changes; c[0].Takes != "" {
-		t.Errorf("ours, changed by hand: %q", c[0].Takes)
+	if c := f.plan(t, wanted()).Changes; c[0].Refusal != "" {
+		t.Errorf("ours, changed by hand: %q", c[0].Refusal)
 	}
 	f = newFake(map[string]string{host.NCCLConf: header("other")})
-	if c := f.plan(t, wanted()).Changes; c[0].Takes == "" {
+	if c := f.plan(t, wanted()).Changes; c[0].Refusal == "" {
 		t.Error("another fabric's is taken")
 	}
 }
@@ -210,8 +210,8 @@ func TestWhatIsKeptIsNeverOverwritten(t *testing.T) {
 	later := facts.File{FileStat: host.FileStat{Mode: 0o640}, Text: "NCCL_DEBUG=TRACE\n"}
 	f.files[host.NCCLConf], f.count = later, 0
 	c := f.plan(t, want).Changes
-	if says := host.NCCLConf + ".before-fabricform is the backup of an earlier file"; !strings.Contains(c[0].Takes, says) {
-		t.Errorf("%q lacks %q", c[0].Takes, says)
+	if says := host.NCCLConf + ".before-fabricform is the backup of an earlier file"; !strings.Contains(c[0].Refusal, says) {
+		t.Errorf("%q lacks %q", c[0].Refusal, says)
 	}
 	if err := k.Apply(t.Context(), f, raw, c); err == nil || f.count != 0 {
 		t.Errorf("%v after %d changes", err, f.count)
@@ -260,14 +260,14 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 	// fails says whether there is such a step.
 	fails := func(f *fake, failAt int) bool {
 		was := maps.Clone(f.files)
-		part, err := k.Keeper.Save(t.Context(), f, []resource.Atom{atom(host.NCCLConf)})
+		part, err := k.Restorer.Save(t.Context(), f, []resource.Atom{atom(host.NCCLConf)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.failAt = failAt
 		failed := k.Apply(t.Context(), f, raw, nil)
 		f.failAt = 0
-		left, err := k.Keeper.Restore(context.Background(), f, part)
+		left, err := k.Restorer.Restore(context.Background(), f, part)
 		if err != nil || len(left) > 0 || !maps.Equal(f.files, was) {
 			t.Errorf("failed at %d: %v %v: %v", failAt, err, left, f.files)
 		}
@@ -283,7 +283,7 @@ func TestFailingAnywhereGoesBackExactly(t *testing.T) {
 // TestOnlyWhatIsThereIsGivenBack: a copy of others' that was lost is said.
 func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
 	k, _ := kind(t, wanted())
-	if _, err := k.Keeper.Save(t.Context(), newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
+	if _, err := k.Restorer.Save(t.Context(), newFake(nil), []resource.Atom{"nccl file /etc/passwd"}); err == nil {
 		t.Error("a snapshot of what is not ours")
 	}
 	f := newFake(map[string]string{host.NCCLConf: "ours"})
@@ -329,8 +329,18 @@ func TestOnlyTheFileHasASensitiveValue(t *testing.T) {
 			t.Errorf("the file is %s", text)
 		}
 		if shown, _, _ := plan(value, "f"); shown != "" {
-			t.Errorf("it is not settled: %s", shown)
+			t.Errorf("it is not as declared: %s", shown)
 		}
+	}
+	shownNow := func(salt string) (out []string) {
+		_, _, changes := plan("hunter2", salt)
+		for _, c := range changes {
+			out = append(out, c.Unsalted().String())
+		}
+		return out
+	}
+	if one, other := shownNow("1"), shownNow("2"); !slices.Equal(one, other) || one[0] != "file "+host.NCCLConf+" (sensitive),0644 is missing" {
+		t.Errorf("two plans of the same files show\n%q\n%q", one, other)
 	}
 	apply("hunter2", "1", " > (sensitive)")
 	guess := f.files[host.NCCLConf]

@@ -20,7 +20,7 @@ type provider struct{ homes *homes }
 // Gather reads the file's folder, and for a spec with Sources also the facts from which settings are derived.
 func (p provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
 	var in []string
-	var places []Place
+	var places []SettingsSource
 	for _, want := range look.Wants {
 		in = append(in, path.Dir(want.File))
 		if want.Sources {
@@ -106,7 +106,8 @@ func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a r
 	}
 	kept, there := snap.Files[before(a.Value())]
 	if !there || kept.Digest() != to {
-		return fmt.Errorf("revert %s: the backup %s of the earlier file is missing: repair the file by hand, and apply again", a.Value(), before(a.Value()))
+		return fmt.Errorf("revert %s: the backup %s of the earlier file is missing: repair the file by hand, and apply again",
+			a.Value(), before(a.Value()))
 	}
 	if err := h.PutFile(a.Value(), []byte(kept.Text), kept.Mode.Perm()); err != nil {
 		return err

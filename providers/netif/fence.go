@@ -44,7 +44,8 @@ func touches(snap *facts.Snapshot, l *host.Link, changes []resource.Change) stri
 	}
 	for _, c := range changes {
 		if p, err := netip.ParsePrefix(c.To); c.Attribute == "address" && err == nil && p.Masked().Contains(m.Client) {
-			return fmt.Sprintf("address %s on %s would divert the replies of your SSH connection (to %s) from %s", p, l.Name, m.Client, strings.Join(m.Devices, ", "))
+			return fmt.Sprintf("address %s on %s would divert the replies of your SSH connection (to %s) from %s", p, l.Name,
+				m.Client, strings.Join(m.Devices, ", "))
 		}
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 
 // find lists the live objects that belong to the backup: those on its links, those that its atoms name, and
 // all objects of each place where the backup has at least one.
-func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
+func (k *backup) find(ctx context.Context, r host.Reader) (objects, error) {
 	var found objects
 	on := k.indexes()
 	var err error
@@ -41,12 +41,12 @@ func (k *kept) find(ctx context.Context, r host.Reader) (objects, error) {
 	return found, nil
 }
 
-func (k *kept) ourAddrs(ctx context.Context, r host.Reader, on map[int]bool) ([]object, error) {
+func (k *backup) ourAddrs(ctx context.Context, r host.Reader, on map[int]bool) ([]object, error) {
 	addrs, err := dump(ctx, r, host.GetAddrs)
 	return slices.DeleteFunc(addrs, func(o object) bool { return !on[o.link()] }), err
 }
 
-func (k *kept) indexes() map[int]bool {
+func (k *backup) indexes() map[int]bool {
 	on := map[int]bool{}
 	for _, l := range k.Links {
 		on[l.Index] = true
@@ -55,7 +55,7 @@ func (k *kept) indexes() map[int]bool {
 }
 
 // ourNexthops returns the nexthops on a link of the backup, and their groups.
-func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
+func (k *backup) ourNexthops(all []object, on map[int]bool) []object {
 	ours := map[uint32]bool{}
 	for _, o := range all {
 		if on[int(o.number(nhaOIF))] {
@@ -79,7 +79,7 @@ func (k *kept) ourNexthops(all []object, on map[int]bool) []object {
 
 // sources returns the addresses of the links, now, at the time of the backup and as the atoms name them: the kernel
 // removes routes that prefer a source address together with that address.
-func (k *kept) sources(live []object) map[netip.Addr]bool {
+func (k *backup) sources(live []object) map[netip.Addr]bool {
 	out := localAddresses(live)
 	for _, b := range k.Addrs {
 		if o, err := parseObject(host.NewAddr, b); err == nil {
@@ -93,7 +93,7 @@ func (k *kept) sources(live []object) map[netip.Addr]bool {
 	return out
 }
 
-func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object {
+func (k *backup) ourRoutes(all []object, found objects, on map[int]bool) []object {
 	nexthops, places := map[uint32]bool{}, map[string]bool{}
 	sources := k.sources(found.addrs)
 	for _, o := range found.nexthops {
@@ -117,7 +117,7 @@ func (k *kept) ourRoutes(all []object, found objects, on map[int]bool) []object 
 
 // ourRules returns the rules with a named priority, with a named table, or for an address of the backup. The addresses of
 // the moment do not count: a rule does not depend on its address, and would seem to come and go with it.
-func (k *kept) ourRules(all []object) []object {
+func (k *backup) ourRules(all []object) []object {
 	ours := func(a netip.Addr) bool { return a.IsValid() && slices.Contains(k.Addresses, a) }
 	return slices.DeleteFunc(all, func(o object) bool {
 		return !slices.Contains(k.Priorities, int(o.number(fraPriority))) && !slices.Contains(k.Tables, int(o.table())) &&

@@ -133,7 +133,8 @@ func (o object) place() string {
 		}
 		return fmt.Sprintf("address %d %d", o.family(), o.link())
 	case host.NewRoute:
-		return fmt.Sprintf("route %s tos %d from %s", routePlace(o.family(), int(o.table()), o.prefix(rtaDst, 1), int(o.number(rtaPriority))), o.head[3], o.prefix(rtaSrc, 2))
+		return fmt.Sprintf("route %s tos %d from %s", routePlace(o.family(), int(o.table()), o.prefix(rtaDst, 1),
+			int(o.number(rtaPriority))), o.head[3], o.prefix(rtaSrc, 2))
 	case host.NewNeighbour:
 		return fmt.Sprintf("neighbour %d %s", o.link(), o.addr(ndaDst))
 	case host.NewRule:

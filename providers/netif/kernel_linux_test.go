@@ -75,8 +75,8 @@ func plan(t *testing.T, h host.Host, kind string, spec any) (resource.Difference
 	return d, k, raw
 }
 
-// settle plans, applies, and expects the next plan to be empty.
-func settle(t *testing.T, h host.Host, kind string, spec any) {
+// converge plans, applies, and expects the next plan to be empty.
+func converge(t *testing.T, h host.Host, kind string, spec any) {
 	t.Helper()
 	d, k, raw := plan(t, h, kind, spec)
 	if err := k.Apply(context.Background(), h, raw, d.Changes); err != nil {
@@ -99,8 +99,8 @@ func TestKernelConformance(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			h := freshHost(t)
-			settle(t, h, KindNIC, wantNIC("ff1"))
-			settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
+			converge(t, h, KindNIC, wantNIC("ff1"))
+			converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 			kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: kind, Host: h, Spec: spec, There: kind == KindNIC || kind == KindSysctl})
 		})
 	}
@@ -127,9 +127,9 @@ func TestKernelSettlesAddresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := freshHost(t)
-			settle(t, h, KindNIC, wantNIC("ff1"))
+			converge(t, h, KindNIC, wantNIC("ff1"))
 			for _, addrs := range steps {
-				settle(t, h, KindNIC, wantNIC("ff0", addrs...))
+				converge(t, h, KindNIC, wantNIC("ff0", addrs...))
 			}
 		})
 	}
@@ -168,19 +168,19 @@ func TestKernelSettlesMTUAndSysctls(t *testing.T) {
 	h := freshHost(t)
 	s := wantNIC("ff0", "10.0.0.1/24")
 	s.MTU, s.Sysctl = 9000, map[string]string{"ipv4.conf.arp_ignore": "1"}
-	settle(t, h, KindNIC, s)
+	converge(t, h, KindNIC, s)
 	s.Up = false
-	settle(t, h, KindNIC, s)
-	settle(t, h, KindSysctl, SysctlSpec{Key: "net.ipv4.tcp_rmem", Value: "4096 131072 6291456"})
+	converge(t, h, KindNIC, s)
+	converge(t, h, KindSysctl, SysctlSpec{Key: "net.ipv4.tcp_rmem", Value: "4096 131072 6291456"})
 }
 
 func TestKernelNamesDuplicateIPv6(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
-	settle(t, h, KindNIC, wantNIC("ff0"))
+	converge(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
+	converge(t, h, KindNIC, wantNIC("ff0"))
 	// Only now has ff1 a carrier, and its own detection begins: it must own the address first.
-	settle(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
+	converge(t, h, KindNIC, wantNIC("ff1", "fd00::1/64"))
 	d, k, raw := plan(t, h, KindNIC, wantNIC("ff0", "fd00::1/64"))
 	err := k.Apply(context.Background(), h, raw, d.Changes)
 	if err == nil || !strings.Contains(err.Error(), "fd00::1") {
@@ -191,9 +191,9 @@ func TestKernelNamesDuplicateIPv6(t *testing.T) {
 func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
 	s := wantNIC("ff0", "fd00::1/64")
-	settle(t, h, KindNIC, s)
+	converge(t, h, KindNIC, s)
 	s.MTU = 1200
 	snap, err := resource.Gather(t.Context(), h, nic{}, s)
 	must(t, err)
@@ -206,12 +206,12 @@ func TestKernelRefusesIPv6BelowItsSmallestMTU(t *testing.T) {
 func TestAnMTUThatBringsIPv6BackSettlesAtOnce(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
 	s := wantNIC("ff0", "10.0.0.1/24")
 	s.MTU = 1000
-	settle(t, h, KindNIC, s)
+	converge(t, h, KindNIC, s)
 	s.MTU, s.Addresses = 4200, append(s.Addresses, netip.MustParsePrefix("fd00::1/64"))
-	settle(t, h, KindNIC, s)
+	converge(t, h, KindNIC, s)
 	s.MTU, s.Addresses, s.Sysctl = 1000, s.Addresses[:1], map[string]string{"ipv6.conf.accept_ra": "0"}
 	snap, err := resource.Gather(t.Context(), h, nic{}, s)
 	must(t, err)
@@ -232,11 +232,11 @@ func policyOf(via string, metric int) PolicyRouteSpec {
 func TestKernelSettlesPolicyRoutes(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
-	settle(t, h, KindPolicyRoute, policyOf("192.168.88.2", 0))
-	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0)) // our own route leads elsewhere: replaced
-	settle(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
+	converge(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
+	converge(t, h, KindPolicyRoute, policyOf("192.168.88.2", 0))
+	converge(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0)) // our own route leads elsewhere: replaced
+	converge(t, h, KindPolicyRoute, PolicyRouteSpec{NIC: facts.Selector{Netdev: "ff0"}, From: netip.MustParsePrefix("fd00::1/128"), Table: 101, Priority: 10101,
 		Routes: []RouteSpec{{To: netip.MustParsePrefix("fd01::/64"), Via: netip.MustParseAddr("fd00::2")}, {To: netip.MustParsePrefix("fd02::/64")}}})
 
 	index := link(t, h, "ff0")
@@ -246,17 +246,17 @@ func TestKernelSettlesPolicyRoutes(t *testing.T) {
 	if len(d.Changes) != 3 {
 		t.Fatalf("a bounced link loses three routes, the plan says %v", d.Changes)
 	}
-	settle(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0))
+	converge(t, h, KindPolicyRoute, policyOf("192.168.88.3", 0))
 }
 
 func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/30"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/30"))
 	p := policyOf("192.168.88.2", 0)
-	settle(t, h, KindPolicyRoute, p)
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
+	converge(t, h, KindPolicyRoute, p)
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	routes, err := h.Routes(t.Context())
 	must(t, err)
 	if !slices.ContainsFunc(routes, func(r host.Route) bool { return r.Table == 100 && r.Src == netip.MustParseAddr("192.168.88.1") }) {
@@ -267,8 +267,8 @@ func TestKernelKeepsPrefsrcRoutesWhileAddressesChange(t *testing.T) {
 func TestKernelForeignRouteIsRefused(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29"))
 	must(t, h.ReplaceRoute(host.Route{Table: 100, Dst: netip.MustParsePrefix("10.0.0.0/8"), Via: netip.MustParseAddr("192.168.88.5"), OutIndex: link(t, h, "ff0"), Protocol: 4, Type: 1}))
 	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
@@ -295,8 +295,8 @@ func onLink(s MainRouteSpec) MainRouteSpec {
 func TestKernelSettlesMainRoutes(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
 	for _, s := range []MainRouteSpec{
 		mainRouteOf("10.0.0.0/8", "192.168.88.2", "192.168.88.1", 0),
 		mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0), // our own route leads elsewhere: replaced
@@ -314,7 +314,7 @@ func TestKernelSettlesMainRoutes(t *testing.T) {
 		mainRouteOf("fd00::/64", "", "", 0), // beside the connected route, whose metric is 256
 		mainRouteOf("::/0", "fd00::2", "", 20),
 	} {
-		settle(t, h, KindRoute, s)
+		converge(t, h, KindRoute, s)
 		mainRouteIs(t, h, s)
 	}
 }
@@ -337,37 +337,37 @@ func mainRouteIs(t *testing.T, h host.Host, s MainRouteSpec) {
 func TestKernelBouncedLinkLosesMainRoutes(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
 	nic := wantNIC("ff0", "192.168.88.1/29", "fd00::1/64")
-	settle(t, h, KindNIC, nic)
+	converge(t, h, KindNIC, nic)
 	routes := []MainRouteSpec{mainRouteOf("10.0.0.0/8", "192.168.88.3", "", 0), mainRouteOf("fd01::/64", "fd00::2", "", 0)}
 	for _, s := range routes {
-		settle(t, h, KindRoute, s)
+		converge(t, h, KindRoute, s)
 	}
 	index := link(t, h, "ff0")
 	must(t, h.SetUp(index, false))
 	must(t, h.SetUp(index, true))
-	settle(t, h, KindNIC, nic) // IPv6 addresses go with the link
+	converge(t, h, KindNIC, nic) // IPv6 addresses go with the link
 	for _, s := range routes {
 		if d, _, _ := plan(t, h, KindRoute, s); len(d.Changes) != 1 || d.Changes[0].From != "" {
 			t.Errorf("a bounced link loses %s, the plan says %v", s.Route.To, d.Changes)
 		}
-		settle(t, h, KindRoute, s)
+		converge(t, h, KindRoute, s)
 	}
 }
 
 func TestKernelForeignMainRouteIsRefused(t *testing.T) {
 	t.Parallel()
 	h := freshHost(t)
-	settle(t, h, KindNIC, wantNIC("ff1"))
-	settle(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
+	converge(t, h, KindNIC, wantNIC("ff1"))
+	converge(t, h, KindNIC, wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"))
 	index := link(t, h, "ff0")
 	for to, vias := range map[string][2]string{"10.7.0.0/16": {"192.168.88.5", "192.168.88.2"}, "0.0.0.0/0": {"192.168.88.5", "192.168.88.2"}, "fd07::/64": {"fd00::5", "fd00::2"}, "::/0": {"fd00::5", "fd00::2"}} {
 		theirs := mainRouteOf(to, vias[0], "", 0).Route.route(tableMain, index)
 		theirs.Protocol = 4
 		must(t, h.ReplaceRoute(theirs))
 		foreignStands(t, h, mainRouteOf(to, vias[1], "", 0))
-		settle(t, h, KindRoute, mainRouteOf(to, vias[1], "", 7)) // another metric is another place
+		converge(t, h, KindRoute, mainRouteOf(to, vias[1], "", 7)) // another metric is another place
 	}
 	foreignStands(t, h, mainRouteOf("192.168.88.0/29", "", "", 0)) // the kernel's own, of the address
 }
@@ -388,7 +388,7 @@ func TestKernelFenceIsRight(t *testing.T) {
 	h := freshHost(t)
 	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "mgmt0"}, PeerName: "mgmt1"}))
 	for _, s := range []NICSpec{wantNIC("ff1"), wantNIC("mgmt1"), wantNIC("ff0", "192.168.88.1/29", "fd00::1/64"), wantNIC("mgmt0", "172.16.0.2/24", "fd0a::2/64")} {
-		settle(t, h, KindNIC, s)
+		converge(t, h, KindNIC, s)
 	}
 	mgmt := link(t, h, "mgmt0")
 	for _, s := range []MainRouteSpec{mainRouteOf("0.0.0.0/0", "172.16.0.1", "", 100), mainRouteOf("::/0", "fd0a::1", "", 0)} {
@@ -415,7 +415,7 @@ func TestKernelFenceIsRight(t *testing.T) {
 		snap, err := facts.Gather(t.Context(), h, facts.Connection{SSH: c.client + " 50000 " + c.server + " 22"})
 		must(t, err)
 		fenced := mainRoute{}.Touches(snap, c.want, nil) != ""
-		settle(t, h, KindRoute, c.want)
+		converge(t, h, KindRoute, c.want)
 		after, err := h.RouteGet(t.Context(), snap.Management.Client, snap.Management.Server)
 		must(t, err)
 		if moves := after.OutIndex != mgmt; moves != fenced {

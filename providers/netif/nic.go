@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,16 +27,26 @@ type nic struct{}
 // Device returns the name of the interface.
 func (nic) Device(got *NICStatus) string { return got.Link.Name }
 
-// Common reports a change of the MTU, and an address in a subnet that replaces another one. A NIC without addresses does
-// not take part in its network yet.
+// Undone sets the MTU that an undo gives back: the kernel removes and brings back IPv6 with it.
+func (nic) Undone(want NICSpec, changes []resource.Change) NICSpec {
+	for _, c := range changes {
+		if s, _ := settingOf(c.Atom); s != nil && s.attribute == "mtu" {
+			want.UndoneMTU, _ = strconv.Atoi(c.To) // 0 if a record has no number: the undo reports it
+		}
+	}
+	return want
+}
+
+// Common reports a change that both ends need, such as of the MTU, and an address in a subnet that replaces another one. A NIC
+// without addresses does not take part in its network yet.
 func (nic) Common(want NICSpec, got *NICStatus, c resource.Change) bool {
 	in := func(list []netip.Prefix, p netip.Prefix) bool {
 		return slices.ContainsFunc(list, func(o netip.Prefix) bool { return o.Masked() == p.Masked() })
 	}
-	switch {
-	case len(got.Addresses) == 0:
+	if len(got.Addresses) == 0 {
 		return false
-	case c.Atom == got.atom("mtu"):
+	}
+	if s, _ := settingOf(c.Atom); s != nil && s.common && c.Atom.Thing() == got.Link.Name {
 		return true
 	}
 	isNew := func(p netip.Prefix) bool { return p.String() == c.To && !in(got.Addresses, p) }
@@ -79,7 +90,7 @@ func (nic) Gather(ctx context.Context, r host.Reader, look resource.Look[NICSpec
 		}
 	}
 	for _, a := range look.Atoms {
-		if key, is := strings.CutPrefix(a.Value(), "sysctl "); is {
+		if s, key := settingOf(a); s != nil && s.attribute == "sysctl" {
 			look.Snapshot.ReadSysctls(ctx, r, facts.LinkSysctl(key, a.Thing()))
 		}
 	}
@@ -92,9 +103,11 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	mtu := cmp.Or(want.MTU, want.UndoneMTU)
 	is6 := func(p netip.Prefix) bool { return p.Addr().Is6() }
-	if want.MTU != 0 && want.MTU < smallestIPv6MTU && slices.ContainsFunc(want.Addresses, is6) {
-		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, but the kernel removes IPv6 from %s if its MTU is below %d", want.MTU, l.Name, smallestIPv6MTU)
+	if mtu != 0 && mtu < smallestIPv6MTU && slices.ContainsFunc(want.Addresses, is6) {
+		return nil, fmt.Errorf("mtu %d: IPv6 addresses are declared, but the kernel removes IPv6 from %s if its MTU is below %d",
+			mtu, l.Name, smallestIPv6MTU)
 	}
 	got := &NICStatus{Link: *l, Sysctl: map[string]string{}}
 	for _, a := range snap.Addrs {
@@ -104,20 +117,23 @@ func (nic) Observe(snap *facts.Snapshot, want NICSpec) (*NICStatus, error) {
 			got.Addresses = append(got.Addresses, a.Prefix)
 		}
 		if a.Index == l.Index && a.DADFailed && slices.Contains(want.Addresses, a.Prefix) {
-			return nil, fmt.Errorf("address %s: another machine on this link uses it (duplicate address detection failed); remove it there or choose another", a.Prefix.Addr())
+			return nil,
+				fmt.Errorf("address %s: another machine on this link uses it (duplicate address detection failed); "+
+					"remove it there or choose another", a.Prefix.Addr())
 		}
 	}
 	for key := range want.WantedSysctls() {
 		v, ok := snap.Sysctls[facts.LinkSysctl(key, l.Name)]
 		_, declared := want.Sysctl[key]
 		ipv6 := strings.HasPrefix(key, "ipv6.")
-		if ipv6 && !ok && l.MTU < smallestIPv6MTU && want.MTU >= smallestIPv6MTU {
+		if ipv6 && !ok && l.MTU < smallestIPv6MTU && mtu >= smallestIPv6MTU {
 			v, ok = snap.Sysctls[facts.LinkSysctl(key, "default")] // the larger MTU brings IPv6 back, with the defaults
 		}
 		switch {
-		case ipv6 && want.MTU != 0 && want.MTU < smallestIPv6MTU:
+		case ipv6 && mtu != 0 && mtu < smallestIPv6MTU:
 			if declared {
-				return nil, fmt.Errorf("mtu %d: sysctl %q is declared, but the kernel removes IPv6 from %s if its MTU is below %d", want.MTU, key, l.Name, smallestIPv6MTU)
+				return nil, fmt.Errorf("mtu %d: sysctl %q is declared, but the kernel removes IPv6 from %s if its MTU is below %d",
+					mtu, key, l.Name, smallestIPv6MTU)
 			}
 		case ok:
 			got.Sysctl[key] = v
@@ -141,25 +157,35 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 		return nil // Observe never returns nil: a NIC is hardware and cannot be created
 	}
 	var out []resource.Change
+	for _, s := range settings {
+		var changes []resource.Change
+		if s.get == nil {
+			changes = s.diff(want, got)
+		} else if to, declared := s.declared(want, ""); declared && to != s.get(got.Link) {
+			changes = append(changes, s.change(got.Link.Name, hardware(got.Link), "", s.get(got.Link), to))
+		}
+		if s.beforeSysctl && got.Link.MTU < smallestIPv6MTU {
+			out = append(changes, out...)
+		} else {
+			out = append(out, changes...)
+		}
+	}
+	return out
+}
+
+func diffSysctls(want NICSpec, got *NICStatus) (out []resource.Change) {
 	wanted := want.WantedSysctls()
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if now, ok := got.Sysctl[key]; ok && !sameSysctl(now, wanted[key]) && !stillAccepts(key, now, wanted[key]) {
-			out = append(out, resource.Change{Attribute: "sysctl " + key, From: now, To: wanted[key], Atom: got.atom("sysctl " + key)})
+			out = append(out, nicAtom(got.Link.Name, "sysctl", key).Change(now, wanted[key]))
 		}
 	}
-	if want.MTU != 0 && want.MTU != got.Link.MTU {
-		mtu := resource.Change{Attribute: "mtu", From: strconv.Itoa(got.Link.MTU), To: strconv.Itoa(want.MTU), Disruption: flapOf(got.Link), Atom: got.atom("mtu")}
-		if got.Link.MTU < smallestIPv6MTU {
-			out = slices.Insert(out, 0, mtu)
-		} else {
-			out = append(out, mtu)
-		}
-	}
-	if want.Up != got.Link.Up {
-		out = append(out, stateChange(got.Link, want.Up))
-	}
+	return out
+}
+
+func diffAddresses(want NICSpec, got *NICStatus) (out []resource.Change) {
 	if !want.AddressesSet {
-		return out
+		return nil
 	}
 	for _, p := range want.Addresses {
 		if !slices.Contains(got.Addresses, p) {
@@ -174,24 +200,8 @@ func (nic) Diff(want NICSpec, got *NICStatus) []resource.Change {
 	return out
 }
 
-// flapOf is the disruption of an MTU change: the driver of a real NIC resets the port, a software device does not.
-func flapOf(l host.Link) resource.Disruption {
-	if l.Kind != "" {
-		return resource.Live
-	}
-	return resource.LinkFlap
-}
-
-func stateChange(l host.Link, up bool) resource.Change {
-	c := nicAtom(l, "state").Change(state(l.Up), state(up))
-	if !up {
-		c.Disruption, c.Downs = resource.LinkFlap, l.Name
-	}
-	return c
-}
-
 func addressChange(l host.Link, p netip.Prefix, add bool) resource.Change {
-	c := resource.Change{Attribute: "address", From: p.String(), Address: p.Addr(), Atom: nicAtom(l, "address "+p.String())}
+	c := resource.Change{Attribute: "address", From: p.String(), Address: p.Addr(), Atom: nicAtom(l.Name, "address", p.String())}
 	if add {
 		c.From, c.To = "", c.From
 	}

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
@@ -33,7 +30,10 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 		return err
 	}
 	for _, c := range changes {
-		if err := applyLink(h, l, c); err != nil {
+		if c.Attribute == "address" {
+			continue
+		}
+		if err := apply(ctx, h, *l, c); err != nil {
 			return fmt.Errorf("%s of %s: %w", c.Attribute, l.Name, err)
 		}
 	}
@@ -48,23 +48,6 @@ func (n nic) Apply(ctx context.Context, h host.Host, want NICSpec, changes []res
 		return err
 	}
 	return awaitDAD(ctx, h, l, want)
-}
-
-func applyLink(h host.Host, l *host.Link, c resource.Change) error {
-	key, isSysctl := strings.CutPrefix(c.Attribute, "sysctl ")
-	switch {
-	case isSysctl:
-		return h.SetSysctl(facts.LinkSysctl(key, l.Name), c.To)
-	case c.Attribute == "mtu":
-		mtu, err := strconv.Atoi(c.To)
-		if err != nil {
-			return err
-		}
-		return h.SetMTU(l.Index, mtu)
-	case c.Attribute == "state":
-		return h.SetUp(l.Index, c.To == "up")
-	}
-	return nil
 }
 
 func addressChanges(changes []resource.Change) (adds, removes []netip.Prefix, err error) {
@@ -125,7 +108,8 @@ func changeAddresses(ctx context.Context, h host.Host, index int, adds, removes 
 		return err
 	}
 	for _, a := range before {
-		if a.Index == index && a.Secondary && a.Prefix.Addr().Is4() && !slices.Contains(removes, a.Prefix) && !stands(after, index, a.Prefix) {
+		if a.Index == index && a.Secondary && a.Prefix.Addr().Is4() && !slices.Contains(removes, a.Prefix) &&
+			!stands(after, index, a.Prefix) {
 			if err := h.AddAddr(index, a.Prefix); err != nil {
 				return err
 			}
@@ -173,7 +157,8 @@ func awaitDAD(ctx context.Context, h host.Host, l *host.Link, want NICSpec) erro
 				continue
 			}
 			if a.DADFailed {
-				return true, fmt.Errorf("address %s of %s: another machine on this link uses it (duplicate address detection failed)", a.Prefix.Addr(), l.Name)
+				return true, fmt.Errorf("address %s of %s: another machine on this link uses it (duplicate address detection failed)",
+					a.Prefix.Addr(), l.Name)
 			}
 			waiting = waiting || a.Tentative
 		}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
@@ -23,72 +22,42 @@ import (
 //
 // The value of an address is its prefix, that of a route or rule its description.
 
-func (got *NICStatus) atom(value string) resource.Atom { return nicAtom(got.Link, value) }
+// Names reports whether the atom has one of the forms above.
+func (nic) Names(a resource.Atom) bool {
+	s, key := settingOf(a)
+	_, err := netip.ParsePrefix(key)
+	return s != nil && (s.get != nil || key != "") && (s.attribute != "address" || err == nil)
+}
 
-func nicAtom(l host.Link, value string) resource.Atom {
-	return resource.NewAtom(KindNIC, l.Name, value)
+func (sysctl) Names(a resource.Atom) bool      { return reachable(a) }
+func (mainRoute) Names(a resource.Atom) bool   { return reachable(a) }
+func (policyRoute) Names(a resource.Atom) bool { return reachable(a) }
+
+// reachable reports whether a backup can hold what the atom names.
+func reachable(a resource.Atom) bool {
+	_, err := new(backup).reach(nil, []resource.Atom{a})
+	return err == nil
 }
 
 // Claims reports whether the block sets the value. A block with addresses claims every address of the NIC.
 func (nic) Claims(snap *facts.Snapshot, want NICSpec, a resource.Atom) bool {
 	l, err := snap.Find(want.Select)
-	if err != nil || l.Name != a.Thing() {
+	s, key := settingOf(a)
+	if err != nil || l.Name != a.Thing() || s == nil {
 		return false
 	}
-	what, key, _ := strings.Cut(a.Value(), " ")
-	switch what {
-	case "mtu":
-		return want.MTU != 0
-	case "state":
-		return true
-	case "address":
-		return want.AddressesSet
-	case "sysctl":
-		_, wanted := want.WantedSysctls()[key]
-		return wanted
-	}
-	return false
-}
-
-// live returns the live value.
-func (nic) live(snap *facts.Snapshot, a resource.Atom) string {
-	l := snap.Link(a.Thing())
-	if l == nil {
-		return ""
-	}
-	what, rest, _ := strings.Cut(a.Value(), " ")
-	switch what {
-	case "mtu":
-		return strconv.Itoa(l.MTU)
-	case "state":
-		return state(l.Up)
-	case "sysctl":
-		return snap.Sysctls[facts.LinkSysctl(rest, l.Name)]
-	case "address":
-		is := func(x host.Addr) bool { return x.Index == l.Index && x.Prefix.String() == rest }
-		if slices.ContainsFunc(snap.Addrs, is) {
-			return rest
-		}
-	}
-	return ""
+	_, declared := s.declared(want, key)
+	return declared
 }
 
 // Undo has the disruption of the change itself, and reports a device that carries the operator's connection.
-func (p nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
-	c, l := a.Change(p.live(snap, a), to), snap.Link(a.Thing())
-	if l == nil {
-		return c, ""
+func (nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	l := snap.Link(a.Thing())
+	s, key := settingOf(a)
+	if l == nil || s == nil {
+		return a.Change("", to), ""
 	}
-	switch what, prefix, _ := strings.Cut(a.Value(), " "); what {
-	case "mtu":
-		c.Disruption = flapOf(*l)
-	case "state":
-		c = stateChange(*l, to == state(true))
-	case "address":
-		if p, err := netip.ParsePrefix(prefix); err == nil {
-			c.Attribute, c.Address = "address", p.Addr()
-		}
-	}
+	c := s.change(l.Name, hardware(*l), key, s.value(snap, *l, key), to)
 	return c, touches(snap, l, []resource.Change{c})
 }
 
@@ -98,18 +67,7 @@ func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a reso
 	if l == nil {
 		return fmt.Errorf("device %s does not exist", a.Thing())
 	}
-	prefix, isAddress := strings.CutPrefix(a.Value(), "address ")
-	if !isAddress {
-		return applyLink(h, l, resource.Change{Attribute: a.Value(), To: to})
-	}
-	p, err := netip.ParsePrefix(prefix)
-	if err != nil {
-		return err
-	}
-	if to == "" {
-		return changeAddresses(ctx, h, l.Index, nil, []netip.Prefix{p})
-	}
-	return changeAddresses(ctx, h, l.Index, []netip.Prefix{p}, nil)
+	return apply(ctx, h, *l, a.Change("", to))
 }
 
 // Claims reports whether the atom is this key.
@@ -197,6 +155,20 @@ func (mainRoute) Claims(_ *facts.Snapshot, want MainRouteSpec, a resource.Atom) 
 	return claimsRoute(KindRoute, tableMain, []RouteSpec{want.Route}, a)
 }
 
+// DeviceOf names the device that the route leads over; "" if it has several or is absent.
+func (mainRoute) DeviceOf(snap *facts.Snapshot, a resource.Atom) string {
+	return routeDevice(snap, KindRoute, a)
+}
+
+func routeDevice(snap *facts.Snapshot, kind string, a resource.Atom) string {
+	if r := findRoute(snap, kind, a); r != nil {
+		if l := snap.LinkByIndex(r.OutIndex); l != nil {
+			return l.Name
+		}
+	}
+	return ""
+}
+
 // live describes the route.
 func (mainRoute) live(snap *facts.Snapshot, a resource.Atom) string {
 	return liveRoute(snap, KindRoute, a)
@@ -225,6 +197,21 @@ func findRule(snap *facts.Snapshot, a resource.Atom) *host.Rule {
 		}
 	}
 	return nil
+}
+
+// DeviceOf names the device that the route leads over, or that has the address which the rule is for; "" if there is none.
+func (policyRoute) DeviceOf(snap *facts.Snapshot, a resource.Atom) string {
+	if a.Thing() != "rule" {
+		return routeDevice(snap, KindPolicyRoute, a)
+	}
+	if r := findRule(snap, a); r != nil {
+		for _, addr := range snap.Addrs {
+			if l := snap.LinkByIndex(addr.Index); l != nil && r.From.IsValid() && r.From.Contains(addr.Prefix.Addr()) {
+				return l.Name
+			}
+		}
+	}
+	return ""
 }
 
 // live describes the rule or route.

@@ -19,7 +19,7 @@ type reached struct {
 }
 
 // reach reads the atoms, and adds their routes, tables, priorities and addresses to k.
-func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) {
+func (k *backup) reach(links []host.Link, atoms []resource.Atom) (reached, error) {
 	snap := &facts.Snapshot{Links: links}
 	var out reached
 	named := map[int]bool{}
@@ -32,8 +32,8 @@ func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) 
 				return out, fmt.Errorf("%s: device %s does not exist", a, a.Thing())
 			}
 			named[l.Index] = true
-			if fields[2] == "address" && len(fields) == 4 {
-				p, err := netip.ParsePrefix(fields[3])
+			if s, key := settingOf(a); s != nil && s.attribute == "address" {
+				p, err := netip.ParsePrefix(key)
 				if err != nil {
 					return out, fmt.Errorf("%s: %w", a, err)
 				}
@@ -57,7 +57,7 @@ func (k *kept) reach(links []host.Link, atoms []resource.Atom) (reached, error) 
 	return out, nil
 }
 
-func (k *kept) reachRule(priority, table string) error {
+func (k *backup) reachRule(priority, table string) error {
 	p, err := strconv.Atoi(priority)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (k *kept) reachRule(priority, table string) error {
 
 // reachTable adds the rules that lead to a table of ours. Rules that lead to the kernel's own tables (253
 // default, 254 main, 255 local) are not ours.
-func (k *kept) reachTable(table string) error {
+func (k *backup) reachTable(table string) error {
 	n, err := strconv.Atoi(table)
 	if err == nil && (n < 253 || n > 255) && !slices.Contains(k.Tables, n) {
 		k.Tables = append(k.Tables, n)
@@ -76,7 +76,7 @@ func (k *kept) reachTable(table string) error {
 	return err
 }
 
-func (k *kept) reachRoute(table, dst, metric string) error {
+func (k *backup) reachRoute(table, dst, metric string) error {
 	p, err := netip.ParsePrefix(dst)
 	if err != nil {
 		return err

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/retry"
 )
 
@@ -19,19 +21,19 @@ const restorePatience = 3 * time.Second
 
 // Restore repeats its steps until the host equals the backup: a step may remove other objects, such as
 // secondary addresses with their primary, and the next round restores them.
-func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
-	k, _, err := decodeKept(part)
+func (restorer) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([]string, error) {
+	k, _, err := decodeBackup(part)
 	if err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(restorePatience); ; {
-		r := restorer{host: h}
+		r := restoration{host: h}
 		if err := r.meet(ctx, k); err != nil {
 			return nil, err
 		}
 		r.pass(ctx)
-		diffs, settled, err := r.compare(ctx)
-		if err == nil && len(diffs) == 0 && (settled || time.Now().After(end)) {
+		diffs, converged, err := r.compare(ctx)
+		if err == nil && len(diffs) == 0 && (converged || time.Now().After(end)) {
 			return nil, nil // the host is as it was, so earlier errors do not matter
 		}
 		r.note("compare with the backup", err)
@@ -42,25 +44,25 @@ func (keeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) ([
 	}
 }
 
-// restorer is one round of Restore.
-type restorer struct {
-	host  host.Host
-	kept  *kept
-	want  objects
-	links []host.Link   // live
-	age   time.Duration // of the backup; negative if it is from another boot
-	gone  []string      // devices of the backup that do not exist any more
-	errs  []error
+// restoration is one round of Restore.
+type restoration struct {
+	host   host.Host
+	backup *backup
+	want   objects
+	links  []host.Link   // live
+	age    time.Duration // of the backup; negative if it is from another boot
+	gone   []string      // devices of the backup that do not exist any more
+	errs   []error
 }
 
-func (r *restorer) note(what string, err error) {
+func (r *restoration) note(what string, err error) {
 	if err != nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", what, err))
 	}
 }
 
 // meet adapts the backup to the present: it finds links by name and reduces lifetimes.
-func (r *restorer) meet(ctx context.Context, k *kept) error {
+func (r *restoration) meet(ctx context.Context, k *backup) error {
 	var err error
 	if r.links, err = r.host.Links(ctx); err != nil {
 		return err
@@ -72,26 +74,26 @@ func (r *restorer) meet(ctx context.Context, k *kept) error {
 	if r.age = max(uptime-k.Uptime, 0); boot != k.Boot {
 		r.age = -1
 	}
-	if r.kept, err = k.renumber(r.links); err != nil {
+	if r.backup, err = k.renumber(r.links); err != nil {
 		return err
 	}
-	for _, l := range r.kept.Links {
+	for _, l := range r.backup.Links {
 		if r.link(l) == nil {
 			r.gone = append(r.gone, l.Name)
 		}
 	}
-	raw, err := json.Marshal(r.kept)
+	raw, err := json.Marshal(r.backup)
 	if err != nil {
 		return err
 	}
-	_, r.want, err = decodeKept(raw)
+	_, r.want, err = decodeBackup(raw)
 	r.want = r.without(r.want, r.expired)
-	r.want.routes = slices.DeleteFunc(r.want.routes, func(o object) bool { return r.down(o) || r.kept.Mixed && o.kernelMade() })
+	r.want.routes = slices.DeleteFunc(r.want.routes, func(o object) bool { return r.down(o) || r.backup.Mixed && o.kernelMade() })
 	return err
 }
 
-// link returns the live link of a kept one; nil if it is gone.
-func (r *restorer) link(l keptLink) *host.Link {
+// link returns the live link of one in the backup; nil if it is gone.
+func (r *restoration) link(l backupLink) *host.Link {
 	i := slices.IndexFunc(r.links, func(o host.Link) bool { return o.Name == l.Name })
 	if i < 0 {
 		return nil
@@ -99,24 +101,15 @@ func (r *restorer) link(l keptLink) *host.Link {
 	return &r.links[i]
 }
 
-// pass takes every step once. The MTU of a device comes first, because below 1280 there are no IPv6 sysctls.
-// Sysctls come before the device goes up, so that it does not learn routes or addresses that it should not.
-func (r *restorer) pass(ctx context.Context) {
-	for _, l := range r.kept.Links {
-		if now := r.link(l); now != nil && now.MTU != l.MTU {
-			r.note(fmt.Sprintf("set mtu of %s to %d", l.Name, l.MTU), r.host.SetMTU(now.Index, l.MTU))
-		}
-	}
-	for _, s := range r.kept.Sysctls {
+// pass takes every step once. Sysctls come before the device goes up, so that it does not learn routes or addresses that it should not.
+func (r *restoration) pass(ctx context.Context) {
+	r.setLinks(ctx, true)
+	for _, s := range r.backup.Sysctls {
 		if _, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
 			r.note("set "+sysctlName(s.Path), r.host.SetSysctl(s.Path, s.Value))
 		}
 	}
-	for _, l := range r.kept.Links {
-		if now := r.link(l); now != nil && now.Up != l.Up {
-			r.note("bring "+l.Name+" "+state(l.Up), r.host.SetUp(now.Index, l.Up))
-		}
-	}
+	r.setLinks(ctx, false)
 	r.bring(ctx, "addresses", func(o objects) []object { return o.addrs })
 	r.bring(ctx, "neighbours", func(o objects) []object { return o.neighbours })
 	r.bring(ctx, "nexthops", func(o objects) []object { return o.nexthops })
@@ -124,8 +117,70 @@ func (r *restorer) pass(ctx context.Context) {
 	r.bring(ctx, "rules", func(o objects) []object { return o.rules })
 }
 
+// setLinks sets the values of links that come before the sysctls, or the others.
+func (r *restoration) setLinks(ctx context.Context, beforeSysctl bool) {
+	r.eachDifference(func(l host.Link, s setting, was string) {
+		if s.beforeSysctl == beforeSysctl {
+			r.note(fmt.Sprintf("set %s of %s to %s", s.attribute, l.Name, was), s.set(ctx, r.host, l, "", was))
+		}
+	})
+}
+
+// eachDifference visits the values of live links that are not as in the backup, attribute by attribute.
+func (r *restoration) eachDifference(visit func(l host.Link, s setting, was string)) {
+	for _, s := range linkSettings() {
+		for _, l := range r.backup.Links {
+			now := r.link(l)
+			if was, had := l.Values[s.attribute]; had && now != nil && s.get(*now) != was {
+				visit(*now, s, was)
+			}
+		}
+	}
+}
+
 // onGone reports whether a sysctl belongs to a device that is gone. Such a device is reported once.
-func (r *restorer) onGone(path string) bool {
+func (r *restoration) onGone(path string) bool {
 	parts := strings.Split(path, "/")
 	return len(parts) == 5 && slices.Contains(r.gone, parts[3])
+}
+
+// Disturbed names the devices of others above each device that the changes take down, or whose MTU becomes smaller than
+// theirs: the kernel takes them down, or makes their MTU smaller, with it.
+func (restorer) Disturbed(ctx context.Context, r host.Reader, changes []resource.Change, ours []resource.Atom) ([]string, error) {
+	links, err := r.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, l := range links {
+		own := slices.ContainsFunc(ours, func(a resource.Atom) bool { return a.Kind() == KindNIC && a.Thing() == l.Name })
+		for _, c := range changes {
+			s, _ := settingOf(c.Atom)
+			if own || c.Atom.Kind() != KindNIC || s == nil || s.get == nil || !above(links, l, c.Atom.Thing()) {
+				continue
+			}
+			mtu, _ := strconv.Atoi(c.To)
+			switch {
+			case c.Disruption >= resource.LinkFlap:
+				out = append(out, fmt.Sprintf("%s on %s is not ours and goes down with it", l.Name, c.Atom.Thing()))
+			case s.attribute == "mtu" && mtu < l.MTU:
+				out = append(out, fmt.Sprintf("%s on %s is not ours and gets a smaller MTU with it", l.Name, c.Atom.Thing()))
+			}
+		}
+	}
+	return slices.Compact(out), nil
+}
+
+// above reports whether a link is above the named device, such as a VLAN or a macvlan, or a device above that.
+func above(links []host.Link, l host.Link, device string) bool {
+	for range links { // a parent in another network namespace may have the same index as a link here
+		i := slices.IndexFunc(links, func(o host.Link) bool { return l.Parent != 0 && o.Index == l.Parent })
+		if i < 0 {
+			return false
+		}
+		if l = links[i]; l.Name == device {
+			return true
+		}
+	}
+	return false
 }

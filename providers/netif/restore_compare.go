@@ -3,38 +3,34 @@ package netif
 import (
 	"context"
 	"fmt"
+
+	"github.com/fabricform/fabricform/host"
 )
 
-// compare reads the host again and lists the differences. settled is false while links still come up.
-func (r *restorer) compare(ctx context.Context) (diffs []string, settled bool, err error) {
+// compare reads the host again and lists the differences. converged is false while links still come up.
+func (r *restoration) compare(ctx context.Context) (diffs []string, converged bool, err error) {
 	if r.links, err = r.host.Links(ctx); err != nil {
 		return nil, false, err
 	}
-	settled = true
+	converged = true
 	for _, name := range r.gone {
 		diffs = append(diffs, "device "+name+" is gone")
 	}
-	for _, l := range r.kept.Links {
+	for _, l := range r.backup.Links {
 		now := r.link(l)
-		if now == nil {
-			continue
-		}
-		if now.MTU != l.MTU {
-			diffs = append(diffs, fmt.Sprintf("mtu of %s is %d, was %d", l.Name, now.MTU, l.MTU))
-		}
-		if now.Up != l.Up {
-			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", l.Name, state(now.Up), state(l.Up)))
-		}
-		settled = settled && now.OperState == l.State
+		converged = converged && (now == nil || now.OperState == l.State)
 	}
-	for _, s := range r.kept.Sysctls {
+	r.eachDifference(func(l host.Link, s setting, was string) {
+		diffs = append(diffs, fmt.Sprintf("%s of %s is %s, was %s", s.attribute, l.Name, s.get(l), was))
+	})
+	for _, s := range r.backup.Sysctls {
 		if now, differs := sysctlDiffers(ctx, r.host, s); differs && !r.onGone(s.Path) {
 			diffs = append(diffs, fmt.Sprintf("%s is %s, was %s", sysctlName(s.Path), now, s.Value))
 		}
 	}
-	live, err := r.kept.find(ctx, r.host)
+	live, err := r.backup.find(ctx, r.host)
 	if err != nil {
-		return diffs, settled, err
+		return diffs, converged, err
 	}
 	live = r.live(live)
 	for _, pair := range [][2][]object{
@@ -43,10 +39,10 @@ func (r *restorer) compare(ctx context.Context) (diffs []string, settled bool, e
 	} {
 		diffs = append(diffs, r.differences(pair[0], pair[1])...)
 	}
-	return diffs, settled, nil
+	return diffs, converged, nil
 }
 
-func (r *restorer) differences(want, live []object) []string {
+func (r *restoration) differences(want, live []object) []string {
 	var out []string
 	for _, s := range steps(want, live) {
 		what := "is missing"
@@ -59,8 +55,8 @@ func (r *restorer) differences(want, live []object) []string {
 }
 
 // on names the device of an object, if it has one.
-func (r *restorer) on(o object) string {
-	name := r.kept.Names[o.device()]
+func (r *restoration) on(o object) string {
+	name := r.backup.Names[o.device()]
 	switch {
 	case name == "":
 		return ""

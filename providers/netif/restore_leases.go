@@ -10,7 +10,7 @@ import (
 
 // expired reports whether the lifetime of the object has ended since the backup. Leases of another boot are not
 // restored, because the client that held them asks for new ones.
-func (r *restorer) expired(o object) bool {
+func (r *restoration) expired(o object) bool {
 	left, mortal := o.remaining()
 	return mortal && (r.age < 0 || left <= r.age)
 }
@@ -32,12 +32,12 @@ const forever = 0xffffffff
 
 // others reports whether a route is the kernel's own on a link that is not in the backup. Every link has some in
 // the same places (fe80::/64, ff00::/8), and the kernel adds and removes them with the link.
-func (r *restorer) others(o object) bool {
-	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.kept.indexes()[o.device()]
+func (r *restoration) others(o object) bool {
+	return o.kind == host.NewRoute && o.head[5] == protocolKernel && o.device() != 0 && !r.backup.indexes()[o.device()]
 }
 
 // down reports whether the kernel removed such a route because its link is down.
-func (r *restorer) down(o object) bool {
+func (r *restoration) down(o object) bool {
 	up := func(l host.Link) bool { return l.Index == o.device() && l.Up }
 	return r.others(o) && !r.lacksDevice(o) && !slices.ContainsFunc(r.links, up)
 }
@@ -46,11 +46,12 @@ func (r *restorer) down(o object) bool {
 func (o object) kernelMade() bool { return o.kind == host.NewRoute && o.head[5] == protocolKernel }
 
 // live omits routes that other links have added since, and, if the backup is of another boot, leased objects.
-func (r *restorer) live(found objects) objects {
+func (r *restoration) live(found objects) objects {
 	came := func(o object) bool {
-		return r.others(o) && !slices.ContainsFunc(r.want.routes, func(w object) bool { return w.place() == o.place() && w.same() == o.same() })
+		return r.others(o) && !slices.ContainsFunc(r.want.routes,
+			func(w object) bool { return w.place() == o.place() && w.same() == o.same() })
 	}
-	found.routes = slices.DeleteFunc(slices.Clone(found.routes), func(o object) bool { return came(o) || r.kept.Mixed && o.kernelMade() })
+	found.routes = slices.DeleteFunc(slices.Clone(found.routes), func(o object) bool { return came(o) || r.backup.Mixed && o.kernelMade() })
 	if r.age >= 0 {
 		return found
 	}
@@ -59,7 +60,7 @@ func (r *restorer) live(found objects) objects {
 
 // without omits addresses and routes for which gone is true, and the routes that the kernel made for such
 // addresses.
-func (r *restorer) without(all objects, gone func(object) bool) objects {
+func (r *restoration) without(all objects, gone func(object) bool) objects {
 	var lost, stay []object
 	for _, o := range all.addrs {
 		if gone(o) {

@@ -15,7 +15,7 @@ const scaffoldMetric = 0xffffffff
 // addByScaffold replays a route or nexthop whose gateway is not reachable on any link. The kernel checks the
 // gateway only when a route is added, and keeps the route when the address that made it reachable is removed;
 // so a backup may hold such a route. Temporary host routes to its gateways exist during the request.
-func (r *restorer) addByScaffold(o object, send func() error) error {
+func (r *restoration) addByScaffold(o object, send func() error) error {
 	err := send()
 	if !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) {
 		return err

@@ -18,8 +18,8 @@ var removers = map[uint16]uint16{
 
 // bring restores the objects of one kind. It first reads them again, because earlier steps may have removed some,
 // and the kernel adds others together with addresses.
-func (r *restorer) bring(ctx context.Context, what string, of func(objects) []object) {
-	live, err := r.kept.find(ctx, r.host)
+func (r *restoration) bring(ctx context.Context, what string, of func(objects) []object) {
+	live, err := r.backup.find(ctx, r.host)
 	if err != nil {
 		r.note("restore "+what, err)
 		return
@@ -53,14 +53,15 @@ func (s step) turn() int {
 		return 0
 	case o.kind == host.NewNexthop && o.get(nhaGroup) != nil:
 		return 2
-	case o.kind == host.NewRoute && (o.get(rtaGateway) != nil || o.get(rtaVia) != nil || o.get(rtaMultipath) != nil || o.get(rtaNexthop) != nil):
+	case o.kind == host.NewRoute && (o.get(rtaGateway) != nil || o.get(rtaVia) != nil || o.get(rtaMultipath) != nil ||
+		o.get(rtaNexthop) != nil):
 		return 2
 	}
 	return 1
 }
 
 // add replays an object.
-func (r *restorer) add(o object) error {
+func (r *restoration) add(o object) error {
 	o = r.ageLifetimes(o.replayable())
 	flags := host.Create | host.Excl
 	switch o.kind {
@@ -84,7 +85,7 @@ func (r *restorer) add(o object) error {
 }
 
 // ageLifetimes reduces the lifetimes of an object by the time since the backup.
-func (r *restorer) ageLifetimes(o object) object {
+func (r *restoration) ageLifetimes(o object) object {
 	if _, mortal := o.remaining(); !mortal && o.get(rtaExpires) == nil || r.age < 0 {
 		return o
 	}
@@ -103,7 +104,7 @@ func (r *restorer) ageLifetimes(o object) object {
 }
 
 // lacksDevice reports whether the device of an object is gone. Such a device is reported once.
-func (r *restorer) lacksDevice(o object) bool {
+func (r *restoration) lacksDevice(o object) bool {
 	index := o.device()
 	return index != 0 && !slices.ContainsFunc(r.links, func(l host.Link) bool { return l.Index == index })
 }
@@ -123,7 +124,7 @@ func (o object) device() int {
 
 // renumber returns the backup with the current indexes of its links, because a driver reload changes them. A
 // link that is gone keeps its index, marked, so that no other link is mistaken for it.
-func (k *kept) renumber(live []host.Link) (*kept, error) {
+func (k *backup) renumber(live []host.Link) (*backup, error) {
 	out := *k
 	to := map[int]int{}
 	same := true

@@ -61,7 +61,8 @@ func foreign(r host.Route, snap *facts.Snapshot) error {
 }
 
 func (s RouteSpec) route(table, index int) host.Route {
-	r := host.Route{Table: table, Dst: s.To.Masked(), Via: s.Via, Src: s.Src, OutIndex: index, Metric: s.Metric, Protocol: Protocol, Type: unicast, OnLink: s.OnLink}
+	r := host.Route{Table: table, Dst: s.To.Masked(), Via: s.Via, Src: s.Src, OutIndex: index, Metric: s.Metric, Protocol: Protocol,
+		Type: unicast, OnLink: s.OnLink}
 	if r.Metric == 0 {
 		r.Metric = defaultMetric(r.Dst)
 	}

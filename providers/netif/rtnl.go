@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-// object is one kernel object as rtnetlink sends it. Its bytes are kept and replayed unchanged, except for the few
+// object is one kernel object as rtnetlink sends it. Its bytes are retained and replayed unchanged, except for the few
 // that the kernel reports but does not accept. So attributes that this program does not know are not lost.
 type object struct {
 	kind  uint16 // host.NewAddr, host.NewRoute, host.NewRule, host.NewNexthop, host.NewNeighbour

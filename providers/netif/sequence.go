@@ -62,7 +62,8 @@ func sortAsMade(objects []object) []object {
 // kernels reports whether only the kernel can add the route, together with an IPv6 address: its metric is 0, which
 // means 1024 in a request (ip6_route_info_create). Its order among equals does not matter.
 func (o object) kernels() bool {
-	return o.kind == host.NewRoute && o.family() == inet6 && o.table() == tableLocal && o.head[5] == protocolKernel && o.number(rtaPriority) == 0
+	return o.kind == host.NewRoute && o.family() == inet6 && o.table() == tableLocal && o.head[5] == protocolKernel &&
+		o.number(rtaPriority) == 0
 }
 
 // reorder returns the objects to remove from live and those to append to the rest, so that the result equals want.

@@ -11,7 +11,8 @@ import (
 // NICSpec is a declared NIC. Settings whose field is nil or zero are not changed.
 type NICSpec struct {
 	Select        facts.Selector    `json:"select"`
-	MTU           int               `json:"mtu,omitempty"` // bytes
+	MTU           int               `json:"mtu,omitempty"`        // bytes
+	UndoneMTU     int               `json:"undone_mtu,omitempty"` // bytes; the MTU that an undo before it gives back; 0: none
 	Up            bool              `json:"up"`
 	Addresses     []netip.Prefix    `json:"addresses,omitempty"`
 	AddressesSet  bool              `json:"addresses_set,omitempty"` // Addresses is the exact set of global addresses

@@ -48,7 +48,8 @@ func (sysctl) Observe(snap *facts.Snapshot, want SysctlSpec) (*SysctlStatus, err
 	}
 	v, ok := snap.Sysctls[want.Path()]
 	if !ok {
-		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s: check the key, and whether its kernel module is loaded", want.Key, want.Path())
+		return nil, fmt.Errorf("sysctl %q: the host has no /proc/sys/%s: check the key, and whether its kernel module is loaded",
+			want.Key, want.Path())
 	}
 	return &SysctlStatus{Value: v}, nil
 }
@@ -87,7 +88,8 @@ func (sysctl) Touches(snap *facts.Snapshot, want SysctlSpec, _ []resource.Change
 	}
 	risky := parts[4] == "disable_ipv6" && m.Client.Is6() || parts[4] == "rp_filter" || parts[4] == "arp_ignore"
 	if onManagement(snap, parts[3]) || parts[3] == "all" && risky && parts[4] != "arp_ignore" {
-		return fmt.Sprintf("%s affects the device that carries your SSH connection (%s)", sysctlName(want.Path()), strings.Join(m.Devices, ", "))
+		return fmt.Sprintf("%s affects the device that carries your SSH connection (%s)", sysctlName(want.Path()),
+			strings.Join(m.Devices, ", "))
 	}
 	return ""
 }

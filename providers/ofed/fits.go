@@ -12,7 +12,8 @@ import (
 
 // systems maps the distribution in a bundle's name to the IDs that os-release uses for it and its rebuilds.
 var systems = map[string][]string{
-	"rhel": {"rhel", "rocky", "almalinux", "centos"}, "ol": {"ol"}, "sles": {"sles"}, "ubuntu": {"ubuntu"}, "debian": {"debian"}, "openeuler": {"openEuler", "openeuler"},
+	"rhel": {"rhel", "rocky", "almalinux", "centos"}, "ol": {"ol"}, "sles": {"sles"}, "ubuntu": {"ubuntu"}, "debian": {"debian"},
+	"openeuler": {"openEuler", "openeuler"},
 }
 
 // fits returns why a bundle cannot be installed on this host, or "" when it can.
@@ -58,9 +59,11 @@ func release(r packagemanager.Release) string {
 // kernelOf returns why the bundle's modules do not fit the running kernel, or "". Bundles have modules for the
 // distribution's own kernels, and rpm distributions write their tag into the kernel release.
 func kernelOf(r packagemanager.Release, kernel string) string {
-	tag := map[string]string{"rhel": ".el", "rocky": ".el", "almalinux": ".el", "centos": ".el", "ol": ".el", "openEuler": ".oe", "openeuler": ".oe"}[r.ID]
+	tag := map[string]string{"rhel": ".el", "rocky": ".el", "almalinux": ".el", "centos": ".el", "ol": ".el", "openEuler": ".oe",
+		"openeuler": ".oe"}[r.ID]
 	if tag != "" && !strings.Contains(kernel, tag) {
-		return fmt.Sprintf("the bundle has modules only for kernels of %[2]s, and this host runs %[1]s: boot a kernel of %[2]s", kernel, r.ID)
+		return fmt.Sprintf("the bundle has modules only for kernels of %[2]s, and this host runs %[1]s: boot a kernel of %[2]s",
+			kernel, r.ID)
 	}
 	return ""
 }

@@ -26,9 +26,11 @@ func refuseInbox(got *Status, want Spec) error {
 	s := got.Stack
 	switch {
 	case s.Name != Inbox:
-		return fmt.Errorf("%s is installed on this host, and its packages conflict with the distribution's. Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
+		return fmt.Errorf("%s is installed on this host, and its packages conflict with the distribution's. "+
+			"Remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
-		return fmt.Errorf("this host (%s %s) has no supported package manager: fabricform knows %s", s.Release.ID, s.Release.Version, packagemanager.Known())
+		return fmt.Errorf("this host (%s %s) has no supported package manager: fabricform knows %s", s.Release.ID, s.Release.Version,
+			packagemanager.Known())
 	}
 	if err := refusePackages(s); err != nil {
 		return err
@@ -39,11 +41,14 @@ func refuseInbox(got *Status, want Spec) error {
 	name, reboot := s.KernelPackage(got.System)
 	switch {
 	case name == "":
-		return fmt.Errorf("the kernel %s of this host has no module %s, and fabricform knows no package of %s %s that has it", got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
+		return fmt.Errorf("the kernel %s of this host has no module %s, and fabricform knows no package of %s %s that has it",
+			got.System.Kernel, strings.Join(s.Missing, ", "), s.Release.ID, s.Release.Version)
 	case reboot && !want.Reboot:
-		return fmt.Errorf("the module %s needs another kernel (package %s), and the host must boot it: set reboot = \"allow\" in its ofed block", strings.Join(s.Missing, ", "), name)
+		return fmt.Errorf("the module %s needs another kernel (package %s), and the host must boot it: "+
+			"set reboot = \"allow\" in its ofed block", strings.Join(s.Missing, ", "), name)
 	case s.Has(name) && !reboot:
-		return fmt.Errorf("the package %s is installed, but the kernel %s still has no module %s: check that the package is intact and that it belongs to this kernel", name, got.System.Kernel, strings.Join(s.Missing, ", "))
+		return fmt.Errorf("the package %s is installed, but the kernel %s still has no module %s: "+
+			"check that the package is intact and that it belongs to this kernel", name, got.System.Kernel, strings.Join(s.Missing, ", "))
 	}
 	return nil
 }
@@ -70,7 +75,8 @@ func diffInbox(got *Status) []resource.Change {
 	s := got.Stack
 	out := diffPackages(s, false)
 	if rebootPending(got) {
-		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
+		out = append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel,
+			To: "a kernel with " + strings.Join(s.Missing, ", "), Disruption: resource.Reboot})
 	}
 	return out
 }

@@ -80,13 +80,13 @@ func TestInboxDifferences(t *testing.T) {
 		},
 			[]string{"package perftest: half-installed → " + newest + " [live]"}, false},
 		{"broke off", func(s *Stack) {
-			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install"}
+			s.Job = &resource.Installation{State: resource.JobRunning, Step: "apt-get install"}
 		}, []string{"installation: interrupted during: apt-get install → finished [live]"}, false},
 		{"it failed", func(s *Stack) {
-			s.Job = &resource.Job{State: resource.JobFailed, Step: "apt-get update"}
+			s.Job = &resource.Installation{State: resource.JobFailed, Step: "apt-get update"}
 		}, []string{"installation: interrupted during: apt-get update → finished [live]"}, false},
 		{"one is under way", func(s *Stack) {
-			s.Job = &resource.Job{State: resource.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
+			s.Job = &resource.Installation{State: resource.JobRunning, Step: "apt-get install", Alive: true, Who: "eve@laptop", Fabric: "f"}
 		}, []string{`refused: eve@laptop is installing the stack of fabric "f" on this host (apt-get install): wait until that ends, and plan again`}, false},
 		{"a kernel without the module, and no reboot", func(s *Stack) { s.Missing = []string{"rdma_rxe"} },
 			[]string{`refused: the module rdma_rxe needs another kernel (package linux-image-amd64), and the host must boot it: set reboot = "allow" in its ofed block`}, false},

@@ -50,7 +50,8 @@ func Desired(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	if o == nil {
 		return nil
 	}
-	s := Spec{Stack: o.Stack, Version: o.Version, Packages: slices.Clone(o.Packages), Reboot: o.Reboot == "allow", Firmware: o.Firmware == "update"}
+	s := Spec{Stack: o.Stack, Version: o.Version, Packages: slices.Clone(o.Packages), Reboot: o.Reboot == "allow",
+		Firmware: o.Firmware == "update"}
 	if o.Bundle != "" {
 		s.Bundle = path.Base(o.Bundle)
 	}
@@ -111,10 +112,13 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	s := &Status{Stack: part.Of(snap), System: snap.System, Want: want, Path: pathOf(snap), RXE: softRoCE(snap)}
 	switch {
 	case snap.System.Lab:
-		return nil, fmt.Errorf("a namespace lab shares its machine's packages and kernel, so nothing can be installed in it: use `fabricform lab up -backend vm`")
+		return nil,
+			fmt.Errorf("a namespace lab shares its machine's packages and kernel, so nothing can be installed in it: " +
+				"use `fabricform lab up -backend vm`")
 	case s.Stack.Job != nil && s.Stack.Job.Alive && s.Stack.Job.State == resource.JobRunning:
 		j := s.Stack.Job
-		return nil, fmt.Errorf("%s is installing the stack of fabric %q on this host (%s): wait until that ends, and plan again", j.Who, j.Fabric, j.Step)
+		return nil, fmt.Errorf("%s is installing the stack of fabric %q on this host (%s): wait until that ends, and plan again",
+			j.Who, j.Fabric, j.Step)
 	}
 	if want.Stack != Inbox {
 		return s, refuseVendor(s, want)
@@ -144,17 +148,21 @@ func (provider) Notes(got *Status) []string {
 	var out []string
 	s := got.Stack
 	if s.SecureBoot == "on" && got.Want.Stack == DOCAOFED && !installed(got.Want, s) {
-		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host without a trusted signature. They load only with an enrolled machine owner key (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
+		out = append(out, "Secure Boot is on, and DOCA-OFED's modules are built on the host without a trusted signature. "+
+			"They load only with an enrolled machine owner key (`mokutil --import /var/lib/dkms/mok.pub`, then a reboot at the console).")
 	}
 	if s.RebootDue != "" && !rebootPending(got) {
 		out = append(out, "A reboot is due: "+s.RebootDue+".")
 	}
 	for _, m := range s.Modules {
 		if s.SecureBoot == "on" && m.Origin() != "" && m.Origin() != "kernel" && m.Signer == "" {
-			out = append(out, fmt.Sprintf("Secure Boot is on, and the module %s (%s) is not signed: the kernel refuses to load it. Sign it with an enrolled machine owner key.", m.Name, m.File))
+			out = append(out,
+				fmt.Sprintf("Secure Boot is on, and the module %s (%s) is not signed: the kernel refuses to load it. "+
+					"Sign it with an enrolled machine owner key.", m.Name, m.File))
 		}
 		if m.Differs() {
-			out = append(out, fmt.Sprintf("The loaded module %s differs from the installed file (%s): reboot the host, or reload the driver.", m.Name, m.Origin()))
+			out = append(out, fmt.Sprintf(
+				"The loaded module %s differs from the installed file (%s): reboot the host, or reload the driver.", m.Name, m.Origin()))
 		}
 	}
 	return out

@@ -13,7 +13,8 @@ import (
 // modules that openibd unloads while they are in use and does not load again: storage (ib_iser, ib_srp, rnbd_client,
 // rnbd_server, rds), virtual machines (eth_ipoib, mlx4_vnic, mlx5_vdpa, mlx5_vfio_pci, vfio_mdev), and drivers of
 // other vendors' cards (cxgb4, hns_roce, mana_ib). Users of rdma_rxe are found by its devices instead.
-var own = []string{"auxiliary", "ib_addr", "ib_cm", "ib_core", "ib_ipoib", "ib_mad", "ib_netlink", "ib_sa", "ib_ucm", "ib_umad", "ib_uverbs", "iw_cm", "mlx4_ib",
+var own = []string{"auxiliary", "ib_addr", "ib_cm", "ib_core", "ib_ipoib", "ib_mad", "ib_netlink", "ib_sa", "ib_ucm",
+	"ib_umad", "ib_uverbs", "iw_cm", "mlx4_ib",
 	"mlx5_core", "mlx5_dpll", "mlx5_fpga_tools", "mlx5_fwctl", "mlx5_ib", "mlxdevm", "mlxfw", "rdma_cm", "rdma_rxe", "rdma_ucm"}
 
 // stopped are the programs that openibd stops before it looks for processes with an open device.
@@ -29,10 +30,12 @@ func refuseReload(got *Status, want Spec) error {
 		return nil
 	}
 	if why := inTheWay(got); len(why) > 0 {
-		return fmt.Errorf("the driver cannot be reloaded while %s: do that first, or set reboot = \"allow\" in the ofed block", strings.Join(why, ", and while "))
+		return fmt.Errorf("the driver cannot be reloaded while %s: do that first, or set reboot = \"allow\" in the ofed block",
+			strings.Join(why, ", and while "))
 	}
 	if len(got.Path) > 0 {
-		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: set reboot = \"allow\" in the ofed block, or connect over another NIC", strings.Join(got.Path, ", "))
+		return fmt.Errorf("a reload of the driver would cut your own connection to this host, which may go over %s: "+
+			"set reboot = \"allow\" in the ofed block, or connect over another NIC", strings.Join(got.Path, ", "))
 	}
 	return nil
 }
@@ -49,7 +52,8 @@ func inTheWay(got *Status) (why []string) {
 	}
 	slices.Sort(busy)
 	if busy = slices.Compact(busy); len(busy) > 0 {
-		why = append(why, fmt.Sprintf("%s %s it (unload %s)", strings.Join(busy, ", "), number(busy, "uses", "use"), number(busy, "it", "them")))
+		why = append(why, fmt.Sprintf("%s %s it (unload %s)", strings.Join(busy, ", "), number(busy, "uses", "use"),
+			number(busy, "it", "them")))
 	}
 	if r := got.Stack.Reload; r != nil {
 		var open []string
@@ -62,15 +66,19 @@ func inTheWay(got *Status) (why []string) {
 			why = append(why, fmt.Sprintf("%s (stop %s)", some(open), number(open, "it", "them")))
 		}
 		if len(r.Functions) > 0 { // openibd refuses only those that libvirt has assigned to guests
-			why = append(why, fmt.Sprintf("%s %s virtual functions, which a reload would remove (release their users, and write 0 to sriov_numvfs)", some(r.Functions), number(r.Functions, "has", "have")))
+			why = append(why,
+				fmt.Sprintf("%s %s virtual functions, which a reload would remove (release their users, and write 0 to sriov_numvfs)",
+					some(r.Functions), number(r.Functions, "has", "have")))
 		}
 		if r.Forbidden {
-			why = append(why, reloadConfig+" forbids it (this is right if the root file system is on remote storage; otherwise set ALLOW_STOP=yes there)")
+			why = append(why, reloadConfig+
+				" forbids it (this is right if the root file system is on remote storage; otherwise set ALLOW_STOP=yes there)")
 		}
 	}
 	// The vendors' rdma_rxe is empty: drivers/infiniband/sw/rxe/rdma_rxe_dummy.c of mlnx-ofa_kernel.
 	if len(got.RXE) > 0 {
-		why = append(why, fmt.Sprintf("Soft-RoCE runs on %s, and vendors' stacks do not support it (remove %s)", some(got.RXE), number(got.RXE, "it", "them")))
+		why = append(why, fmt.Sprintf("Soft-RoCE runs on %s, and vendors' stacks do not support it (remove %s)", some(got.RXE),
+			number(got.RXE, "it", "them")))
 	}
 	return why
 }

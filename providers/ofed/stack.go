@@ -54,14 +54,15 @@ type Stack struct {
 	Modules  []Module                          `json:"modules,omitempty"`  // those that are loaded or have a file
 
 	// The following fields are read only with needs.Full.
-	Missing    []string                   `json:"missing,omitempty"`     // needed modules that the running kernel lacks
-	Wanted     []string                   `json:"wanted,omitempty"`      // packages of the inbox stack, or build dependencies of a vendor's
-	Initramfs  bool                       `json:"initramfs,omitempty"`   // the running kernel has an initramfs
-	Headers    bool                       `json:"headers,omitempty"`     // the running kernel's headers are installed, so modules can be built
+	Missing   []string `json:"missing,omitempty"`   // needed modules that the running kernel lacks
+	Wanted    []string `json:"wanted,omitempty"`    // packages of the inbox stack, or build dependencies of a vendor's
+	Initramfs bool     `json:"initramfs,omitempty"` // the running kernel has an initramfs
+	// the running kernel's headers are installed, so modules can be built
+	Headers    bool                       `json:"headers,omitempty"`
 	SecureBoot string                     `json:"secure_boot,omitempty"` // "on", "off", or "" when unknown, for example without UEFI
 	RebootDue  string                     `json:"reboot_due,omitempty"`  // the reason; "" when no reboot is due
 	Simulated  *packagemanager.Simulation `json:"simulated,omitempty"`   // installation of Wanted
-	Job        *resource.Job              `json:"job,omitempty"`         // the last installation, from its journal
+	Job        *resource.Installation     `json:"job,omitempty"`         // the last installation, from its journal
 
 	// Reload lists what prevents a reload of the driver; nil when not needed or when no driver is loaded.
 	Reload *Reload `json:"reload,omitempty"`
@@ -100,7 +101,8 @@ func (m Module) Origin() string {
 var stackModules = []string{"ib_core", "mlx5_core", "mlx5_ib", "nvidia_peermem", "rdma_rxe"}
 
 // watched are the packages whose versions should be the same on all hosts.
-var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
+var watched = []string{"ibverbs-providers", "libibverbs", "libibverbs1", "libnccl", "libnccl2", "mlnx-ofed-kernel-dkms",
+	"mlnx-ofed-kernel-modules", "ofed-scripts", "perftest", "rdma-core", "doca-ofed", "doca-host"}
 
 // versions returns the version of the stack and those of the watched packages.
 func (s *Stack) versions() map[string]facts.Version {

@@ -4,15 +4,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ofedLine is the line that `ofed_info -s` prints. DOCA-OFED calls itself OFED-internal.
-var ofedLine = regexp.MustCompile(`^(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]{0,62}?):?$`)
+var ofedLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]{0,62}?):?$`)
+})
 
 // parseOFED parses the output of `ofed_info -s`; ok is false when no line names a stack.
 func parseOFED(answer string) (stack, version string, ok bool) {
 	for line := range strings.Lines(answer) {
-		m := ofedLine.FindStringSubmatch(strings.TrimSpace(line))
+		m := ofedLine().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}

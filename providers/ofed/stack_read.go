@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/fabricform/fabricform/host"
@@ -91,12 +92,12 @@ func rebootDue(ctx context.Context, r host.Reader, kernel string) string {
 
 // debianTag matches the tag of a Debian release or of its backports, which is not a flavour: after 6.1.0-18-amd64 of
 // Debian 12 comes 6.12.57+deb13-amd64.
-var debianTag = regexp.MustCompile(`[+.](deb[0-9]+|bpo)[^-]*`)
+var debianTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[+.](deb[0-9]+|bpo)[^-]*`) })
 
 // flavour returns the words of a kernel release without its numbers. They tell apart kernels that are built from the
 // same version: 5.14.0-427.el9_4.x86_64+debug has another flavour than 5.14.0-503.el9_5.x86_64.
 func flavour(release string) string {
-	words := strings.FieldsFunc(debianTag.ReplaceAllString(release, ""), func(r rune) bool { return !unicode.IsLetter(r) })
+	words := strings.FieldsFunc(debianTag().ReplaceAllString(release, ""), func(r rune) bool { return !unicode.IsLetter(r) })
 	return strings.Join(words, " ")
 }
 

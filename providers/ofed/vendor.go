@@ -28,13 +28,16 @@ func refuseVendor(got *Status, want Spec) error {
 	b, ok := fabric.ParseBundle(want.Bundle)
 	switch {
 	case !ok && is(want, s):
-		return fmt.Errorf("the installation of %s was interrupted on this host, and the ofed block names no bundle: set bundle to finish it", s)
+		return fmt.Errorf(
+			"the installation of %s was interrupted on this host, and the ofed block names no bundle: set bundle to finish it", s)
 	case !ok:
 		return fmt.Errorf("this host has %s, and the ofed block names no bundle: set bundle to install %s", s, want.Stack)
 	case s.Name != Inbox && s.Name != want.Stack:
-		return fmt.Errorf("%s is installed on this host: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
+		return fmt.Errorf(
+			"%s is installed on this host: remove it first (`/usr/sbin/ofed_uninstall.sh --force`, then reboot), and plan again", s)
 	case s.Manager == "":
-		return fmt.Errorf("this host (%s %s) has no supported package manager: fabricform knows %s", s.Release.ID, s.Release.Version, packagemanager.Known())
+		return fmt.Errorf("this host (%s %s) has no supported package manager: fabricform knows %s", s.Release.ID, s.Release.Version,
+			packagemanager.Known())
 	}
 	if why := fits(b, s.Release, got.System); why != "" {
 		return fmt.Errorf("%s cannot be installed on this host: %s", want.Bundle, why)
@@ -45,7 +48,9 @@ func refuseVendor(got *Status, want Spec) error {
 		}
 	}
 	if builds(b) && !s.Headers && !headersCome(got) {
-		return fmt.Errorf("DOCA-OFED builds its modules on the host, but the headers of its kernel %s are missing (/lib/modules/%[1]s/build), and no package of the plan has them: install them, or boot a kernel that has its headers", got.System.Kernel)
+		return fmt.Errorf("DOCA-OFED builds its modules on the host, "+
+			"but the headers of its kernel %s are missing (/lib/modules/%[1]s/build), and no package of the plan has them: "+
+			"install them, or boot a kernel that has its headers", got.System.Kernel)
 	}
 	return refuseReload(got, want)
 }
@@ -65,7 +70,8 @@ func headersCome(got *Status) bool {
 		return false
 	}
 	name, _, _ := strings.Cut(wanted, "=")
-	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps, func(p packagemanager.PackageStep) bool { return p.Name == name && p.To != "" })
+	return len(s.Simulated.Unknown) > 0 || slices.ContainsFunc(s.Simulated.Steps,
+		func(p packagemanager.PackageStep) bool { return p.Name == name && p.To != "" })
 }
 
 // is reports whether the host names the wanted stack as its own, complete or not.
@@ -135,14 +141,17 @@ func diffVendor(want Spec, got *Status) []resource.Change {
 			out = append(out, resource.Change{Attribute: replaced, From: strings.Join(goes, ", "), To: ofBundle})
 		}
 		if want.Firmware {
-			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own", To: "the bundle's, if it is newer; nothing can interrupt the write"})
+			out = append(out, resource.Change{Attribute: firmwareOf, From: "the cards' own",
+				To: "the bundle's, if it is newer; nothing can interrupt the write"})
 		}
 	}
 	if len(out) == 0 && !reloads(s) {
 		return nil
 	}
 	if want.Reboot {
-		return append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "with the new driver", Disruption: resource.Reboot})
+		return append(out, resource.Change{Attribute: rebooting, From: "kernel " + got.System.Kernel, To: "with the new driver",
+			Disruption: resource.Reboot})
 	}
-	return append(out, resource.Change{Attribute: driverReload, From: "the loaded one", To: "the installed one", Disruption: resource.DriverReload})
+	return append(out, resource.Change{Attribute: driverReload, From: "the loaded one", To: "the installed one",
+		Disruption: resource.DriverReload})
 }

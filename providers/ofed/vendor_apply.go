@@ -71,7 +71,9 @@ func bundleCommands(b fabric.Bundle, want Spec, snap *facts.Snapshot) []host.Com
 			name = strings.TrimSuffix(name, end)
 		}
 		folder = path.Join(unpacked, name)
-		out = append(out, host.Command{Name: "tar", Args: []string{"--extract", "--no-same-owner", "--file=" + file, "--directory=" + unpacked}}) // tar detects the compression
+		// tar detects the compression
+		out = append(out,
+			host.Command{Name: "tar", Args: []string{"--extract", "--no-same-owner", "--file=" + file, "--directory=" + unpacked}})
 	}
 	var args []string
 	if !want.Firmware {
@@ -118,7 +120,8 @@ func runInstaller(ctx context.Context, h host.Host, c host.Command, log resource
 	case installer && exits[a.Exit] != "":
 		return fmt.Errorf("mlnxofedinstall exited with status %d: %s", a.Exit, exits[a.Exit])
 	case c.Name == "systemctl":
-		return fmt.Errorf("the driver was not reloaded: %s; set reboot = \"allow\", or stop the users of RDMA and apply again", sentence(c.Name, a))
+		return fmt.Errorf("the driver was not reloaded: %s; set reboot = \"allow\", or stop the users of RDMA and apply again",
+			sentence(c.Name, a))
 	}
 	return fmt.Errorf("%s exited with status %d: %s", path.Base(c.Name), a.Exit, sentence(c.Name, a))
 }

@@ -57,23 +57,23 @@ func TestVendorDifferences(t *testing.T) {
 		}, []string{"package tk:  → 8.6 [live]", stack, gone, reload}},
 		{"cut off once ofed_info was there", mlnx, func(s *facts.Snapshot) {
 			installed(s)
-			part.Of(s).Job = &resource.Job{State: resource.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
+			part.Of(s).Job = &resource.Installation{State: resource.JobRunning, Step: "mlnxofedinstall --without-fw-update"}
 		}, []string{"installation: interrupted during: mlnxofedinstall --without-fw-update → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", reload}},
 		{"cut off in the initramfs, and to be restarted", reboot, func(s *facts.Snapshot) {
 			installed(s)
-			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
+			part.Of(s).Job = &resource.Installation{State: resource.JobFailed, Step: "dracut --force"}
 		}, []string{"installation: interrupted during: dracut --force → finished [live]", "stack: mlnx_ofed 24.10-2.1.8.0, unfinished → mlnx_ofed 24.10-2.1.8.0 [live]", "reboot: kernel 5.10.0-182.0.0.95.oe2203sp3.x86_64 → with the new driver [reboot]"}},
 		{"only the reload failed", mlnx, func(s *facts.Snapshot) {
 			installed(s)
-			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "systemctl restart openibd.service"}
+			part.Of(s).Job = &resource.Installation{State: resource.JobFailed, Step: "systemctl restart openibd.service"}
 		}, []string{"installation: interrupted during: systemctl restart openibd.service → finished [live]", reload}},
 		{"another stack's installation was cut off", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
-			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Stack: Inbox, Step: "dnf -y install"}
+			part.Of(s).Job = &resource.Installation{State: resource.JobFailed, Stack: Inbox, Step: "dnf -y install"}
 		}, []string{"installation: interrupted during: dnf -y install → finished [live]"}},
 		{"cut off, and no bundle to finish it from", Spec{Stack: MLNXOFED}, func(s *facts.Snapshot) {
 			installed(s)
-			part.Of(s).Job = &resource.Job{State: resource.JobFailed, Step: "dracut --force"}
+			part.Of(s).Job = &resource.Installation{State: resource.JobFailed, Step: "dracut --force"}
 		}, []string{"refused: the installation of mlnx_ofed 24.10-2.1.8.0 was interrupted on this host, and the ofed block names no bundle: set bundle to finish it"}},
 		{"storage uses the driver", mlnx, func(s *facts.Snapshot) {
 			part.Of(s).Modules = []Module{{Name: "ib_core", Is: true, Users: []string{"ib_cm", "ib_iser", "ib_isert", "ib_srpt", "rdma_cm"}}, {Name: "mlx5_core", Is: true, Users: []string{"mlx5_ib", "mlx5_vfio_pci"}}}
@@ -116,7 +116,7 @@ func TestWhatAPTCannotFinishTheBundleDoes(t *testing.T) {
 		part.Put(s, &Stack{Name: Inbox, Manager: "apt", Release: packagemanager.Release{ID: "ubuntu", Version: "22.04"}, Wanted: []string{"dkms"},
 			Packages:  map[string]packagemanager.Package{"dkms": {Version: "2.8"}, "mlnx-tools": {Version: "24.10", Unfinished: "unpacked"}, "kernel-mft-dkms": {Version: "24.10", Unfinished: packagemanager.HalfInstalled}},
 			Simulated: &packagemanager.Simulation{Failed: "E: The package kernel-mft-dkms needs to be reinstalled, but I can't find an archive for it."},
-			Job:       &resource.Job{State: resource.JobFailed, Step: "mlnxofedinstall --without-fw-update"}})
+			Job:       &resource.Installation{State: resource.JobFailed, Step: "mlnxofedinstall --without-fw-update"}})
 	}
 	if got, diff := difference(t, note000Host(cut), want), []string{"installation: interrupted during: mlnxofedinstall --without-fw-update → finished [live]", "package kernel-mft-dkms: half-installed → the bundle's [live]",
 		"package mlnx-tools: unpacked → 24.10 [live]", "stack: inbox → mlnx_ofed 24.10-2.1.8.0 [live]", "driver: the loaded one → the installed one [driver reload]"}; !slices.Equal(got, diff) {

@@ -68,7 +68,7 @@ func apply(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec, go
 		err = netmanager.Reload(ctx, h, unread(got))
 	}
 	if err == nil {
-		err = takeUp(ctx, h, want)
+		err = manageAgain(ctx, h, want)
 	}
 	if err == nil {
 		err = awaitTakings(ctx, h, want)
@@ -136,7 +136,7 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 			dropped = append(dropped, s.drops(m)...)
 		}
 	}
-	err := keeping(ctx, h, dropped, func() error {
+	err := reloadKeeping(ctx, h, dropped, func() error {
 		if dirs[unitFolder] || dirs["/etc/systemd/system.conf.d"] {
 			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
 				return err
@@ -178,7 +178,7 @@ func (s step) drops(m *netmanager.Manager) []string {
 // unread returns the managers that have not read their files yet.
 func unread(got *Status) map[*netmanager.Manager]bool {
 	read := map[*netmanager.Manager]bool{}
-	for _, t := range got.Taken {
+	for _, t := range got.InUse {
 		if t.Now != t.Want {
 			read[t.link.Manager] = true
 		}
@@ -186,12 +186,12 @@ func unread(got *Status) map[*netmanager.Manager]bool {
 	return read
 }
 
-// takePatience is how long a manager may take to configure a NIC; emulated machines are slow.
-const takePatience = 30 * time.Second
+// managePatience is how long a manager may take to configure a NIC; emulated machines are slow.
+const managePatience = 30 * time.Second
 
 // await gathers facts until late returns "", and otherwise times out with its last answer.
 func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) error {
-	return retry.Until(ctx, 100*time.Millisecond, takePatience, func() (bool, error) {
+	return retry.Until(ctx, 100*time.Millisecond, managePatience, func() (bool, error) {
 		snap, err := resource.Gather(ctx, h, provider{}, Spec{})
 		if err != nil {
 			return true, err
@@ -200,7 +200,7 @@ func await(ctx context.Context, h host.Host, late func(*facts.Snapshot) string) 
 		if why == "" {
 			return true, nil
 		}
-		return false, fmt.Errorf("timed out after %s: %s; read the network manager's status and journal", takePatience, why)
+		return false, fmt.Errorf("timed out after %s: %s; read the network manager's status and journal", managePatience, why)
 	})
 }
 
@@ -211,7 +211,7 @@ func awaitTakings(ctx context.Context, h host.Host, want Spec) error {
 		if err != nil {
 			return err.Error()
 		}
-		for _, t := range got.Taken {
+		for _, t := range got.InUse {
 			l := snap.Link(t.Netdev)
 			done := t.link.By().Done
 			if l != nil && (t.Now != t.Want || done != nil && !done(ctx, h, *l)) {

@@ -207,7 +207,7 @@ func (f *fake) now(t *testing.T, s Spec) (*facts.Snapshot, *Status) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Taken = nil // the snapshot is made by hand
+	got.InUse = nil // the snapshot is made by hand
 	return snap, got
 }
 
@@ -248,7 +248,7 @@ type managed struct{ *fake }
 
 func (managed) InLab() bool { return false }
 
-// TestConformance runs each kind of the room on a host of files, whose managers do as they are told.
+// TestConformance runs each kind of the package on a host of files, whose managers do as they are told.
 func TestConformance(t *testing.T) {
 	t.Run(Kind, func(t *testing.T) {
 		f := newFake(t)
@@ -281,7 +281,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	for _, c := range Diff(got) {
 		atoms = append(atoms, c.Atom)
 	}
-	part, err := keeper{}.Save(t.Context(), f, atoms)
+	part, err := provider{}.Restorer().Save(t.Context(), f, atoms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	}
 	made := f.tree(t)
 
-	if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil {
+	if differs, err := (provider{}).Restorer().Restore(t.Context(), f, part); err != nil || differs != nil {
 		t.Fatal(differs, err)
 	}
 	if after := f.tree(t); after != before {
@@ -307,7 +307,7 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 	if err := errors.Join(os.Mkdir(path.Dir(half), 0o755), os.WriteFile(half, []byte("# Made"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
+	if differs, err := (provider{}).Restorer().Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
 		t.Errorf("after a reset in the middle of a write: %v, %v\n%s", differs, err, f.tree(t))
 	}
 
@@ -345,7 +345,7 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 		for _, c := range Diff(got) {
 			atoms = append(atoms, c.Atom)
 		}
-		part, err := keeper{}.Save(t.Context(), f, atoms)
+		part, err := provider{}.Restorer().Save(t.Context(), f, atoms)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.count, f.failAt = 0, n
-		differs, err := keeper{}.Restore(t.Context(), f, part)
+		differs, err := provider{}.Restorer().Restore(t.Context(), f, part)
 		if f.count < n {
 			if n < 10 || err != nil || differs != nil {
 				t.Fatalf("only %d steps: %v, %v", n, differs, err)
@@ -367,7 +367,7 @@ func TestRestoreGoesOnPastAStepThatFails(t *testing.T) {
 			t.Errorf("failing at step %d leaves %v", n, differs)
 		}
 		f.failAt = 0
-		if differs, err := (keeper{}).Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
+		if differs, err := (provider{}).Restorer().Restore(t.Context(), f, part); err != nil || differs != nil || f.tree(t) != before {
 			t.Errorf("failing at step %d, then not: %v, %v", n, differs, err)
 		}
 	}
@@ -394,7 +394,7 @@ func (l *losing) SetMTU(_ int, mtu int) error {
 func TestWhatAManagerDroppedIsPutBack(t *testing.T) {
 	for _, fails := range []error{nil, errInjected} {
 		h := &losing{newFake(t), 9000}
-		err := keeping(t.Context(), h, []string{"ens1f0"}, func() error {
+		err := reloadKeeping(t.Context(), h, []string{"ens1f0"}, func() error {
 			h.mtu = 1500
 			return fails
 		})

@@ -38,5 +38,5 @@ func checkStaged(ctx context.Context, h netmanager.Asker, f netmanager.File, pro
 	}
 	defer func() { err = errors.Join(err, discard()) }()
 	a, err := h.Ask(ctx, nil, program, append(args, root+f.Path)...)
-	return netmanager.Refused(a, err, f.Path, root)
+	return netmanager.ParserError(a, err, f.Path, root)
 }

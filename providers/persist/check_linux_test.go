@@ -60,7 +60,7 @@ func machine(t *testing.T, files map[string]string) neighbours {
 	return n
 }
 
-// parsers are the programs that read each owner's files, and a file of somebody else's that breaks
+// parsers are the programs that read each manager's files, and a file of somebody else's that breaks
 // what is read with it.
 var parsers = map[string]struct {
 	program, others, text, broken string
@@ -82,7 +82,7 @@ func TestManagersReadOurFiles(t *testing.T) {
 			if p.others != "" {
 				files[p.others] = p.text
 			}
-			wanted, _ := wantFiles(t, owners[name])
+			wanted, _ := wantFiles(t, managedHosts[name])
 			if err := Check(t.Context(), machine(t, files), wanted); err != nil {
 				t.Errorf("refused: %v", err)
 			}

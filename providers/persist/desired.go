@@ -45,7 +45,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	var out []resource.Resource
 	if len(s.NICs) > 0 {
-		out = append(out, resource.New(h.Name, KindManager, taker.Name, h.Pos, Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs}))
+		out = append(out, resource.New(h.Name, KindManager, claimer.Name, h.Pos, Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs}))
 	}
 	return append(out, resource.New(h.Name, Kind, "files", h.Pos, s, after...))
 }
@@ -71,7 +71,7 @@ func (s *Spec) add(r resource.Resource, nic int) {
 func decode[S any](r resource.Resource) S {
 	var s S
 	if err := json.Unmarshal(r.Spec, &s); err != nil {
-		panic(fmt.Sprintf("decode spec of %s: %v", r.Addr, err)) // encoded by the room that defines it
+		panic(fmt.Sprintf("decode spec of %s: %v", r.Addr, err)) // encoded by the package that defines it
 	}
 	return s
 }

@@ -65,7 +65,9 @@ func waitingFiles(snap *facts.Snapshot, s Spec, wanted []netmanager.File) (waiti
 		waiting[f.Path] = !slices.Contains(rest, f)
 		shared := slices.ContainsFunc(rest, func(o netmanager.File) bool { return o.Path == f.Path })
 		if waiting[f.Path] && shared && snap.Files[f.Path].Digest() != digest(f) {
-			notes = append(notes, fmt.Sprintf("%s stays as it is, because it depends on nic %s, which is left out: other changes in this file do not survive a reboot yet", f.Path, strings.Join(s.LeftOut, ", ")))
+			notes = append(notes,
+				fmt.Sprintf("%s stays as it is, because it depends on nic %s, which is left out: "+
+					"other changes in this file do not survive a reboot yet", f.Path, strings.Join(s.LeftOut, ", ")))
 		}
 	}
 	return waiting, notes, nil
@@ -78,10 +80,11 @@ func (got *Status) takings(snap *facts.Snapshot, s Spec, waiting map[string]bool
 		return // Files reports the error
 	}
 	for _, l := range ls {
-		if !l.Written() || waiting[l.Manager.File(l)] || l.Manager.Takes == nil || l.By().Waits != nil && l.By().Waits(l) {
+		if !l.Written() || waiting[l.Manager.File(l)] || l.Manager.Reports == nil || l.By().Waits != nil && l.By().Waits(l) {
 			continue
 		}
-		got.Taken = append(got.Taken, Taking{Netdev: l.Link.Name, Now: netmanager.Part.Of(snap).Claims[l.Link.Name].File, Want: l.Manager.Takes(l), link: l})
+		got.InUse = append(got.InUse, FileUse{Netdev: l.Link.Name, Now: netmanager.Part.Of(snap).Claims[l.Link.Name].File,
+			Want: l.Manager.Reports(l), link: l})
 	}
 }
 
@@ -110,7 +113,7 @@ func Diff(got *Status) []resource.Change {
 	if len(out) > 0 {
 		return out // Apply makes managers read the changed files anyway
 	}
-	for _, t := range got.Taken {
+	for _, t := range got.InUse {
 		if t.Now != t.Want {
 			out = append(out, resource.Change{Attribute: "manager of " + t.Netdev, From: t.Now, To: t.Want, Stage: resource.StagePersist})
 		}
@@ -119,7 +122,8 @@ func Diff(got *Status) []resource.Change {
 }
 
 func change(what, at, from, to string) resource.Change {
-	return resource.Change{Attribute: what + " " + at, From: from, To: to, Stage: resource.StagePersist, Atom: resource.NewAtom(Kind, what, at)}
+	return resource.Change{Attribute: what + " " + at, From: from, To: to, Stage: resource.StagePersist,
+		Atom: resource.NewAtom(Kind, what, at)}
 }
 
 // digest is the digest of a wanted file's content, mode and owner. It compares with that of a found file.

@@ -10,8 +10,8 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// settled is the rich spec's host with all wanted files in place.
-func settled(t *testing.T) *facts.Snapshot {
+// converged is the rich spec's host with all wanted files in place.
+func converged(t *testing.T) *facts.Snapshot {
 	t.Helper()
 	snap := snapshot(networkd)
 	files, _ := wantFiles(t, snap)
@@ -41,7 +41,7 @@ func diff(t *testing.T, snap *facts.Snapshot) []resource.Change {
 }
 
 func TestDiffOfTheSettledIsEmpty(t *testing.T) {
-	if c := diff(t, settled(t)); len(c) > 0 {
+	if c := diff(t, converged(t)); len(c) > 0 {
 		t.Error(c)
 	}
 }
@@ -61,7 +61,7 @@ func TestDiffSeesDrift(t *testing.T) {
 		"the manager is behind": {func(s *facts.Snapshot) { delete(netmanager.Part.Of(s).Claims, "ens1f0") }, "manager of ens1f0 " + file + " is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			snap := settled(t)
+			snap := converged(t)
 			c.change(snap)
 			got := diff(t, snap)
 			if len(got) != 1 || !strings.Contains(got[0].String(), c.want) || got[0].Stage != resource.StagePersist {
@@ -72,7 +72,7 @@ func TestDiffSeesDrift(t *testing.T) {
 }
 
 func TestAFileOfOthersInOurPlaceStays(t *testing.T) {
-	snap := settled(t)
+	snap := converged(t)
 	const file = "/etc/sysctl.d/99-z-fabricform-lab.conf"
 	snap.Files[file] = facts.File{Text: netmanager.Header("lab-2")}
 	if _, err := Observe(snap, rich()); err == nil || !strings.Contains(err.Error(), file+" already exists") {
@@ -81,7 +81,7 @@ func TestAFileOfOthersInOurPlaceStays(t *testing.T) {
 }
 
 func TestAManagerThatIsStoppedLosesNothing(t *testing.T) {
-	snap := settled(t)
+	snap := converged(t)
 	found(snap, func(f *netmanager.Found) { f.Active = nil })
 	if c := diff(t, snap); len(c) > 0 {
 		t.Error(c)
@@ -93,7 +93,7 @@ func TestAManagerThatIsStoppedLosesNothing(t *testing.T) {
 }
 
 func TestClaimsIsForAllFilesOfTheFabric(t *testing.T) {
-	snap := settled(t)
+	snap := converged(t)
 	other := "/etc/sysctl.d/99-z-fabricform-old.conf"
 	snap.Files[other] = facts.File{Text: netmanager.Header("old")}
 	for at, want := range map[string]bool{"file /etc/sysctl.d/99-z-fabricform-lab.conf": true, "file " + other: false, "folder /etc/systemd/system.conf.d": true, "folder /etc/x": false} {

@@ -34,7 +34,7 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	if nobody(snap) {
 		return nil, []string{"nothing survives a reboot: no network manager runs on this host"}, nil
 	}
-	if !plainName.MatchString(s.Fabric) {
+	if !plainName().MatchString(s.Fabric) {
 		return nil, nil, fmt.Errorf("fabric %q: the name cannot be part of a file name; rename the fabric", s.Fabric)
 	}
 	ls, err := links(snap, s)
@@ -115,7 +115,7 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 		if err != nil {
 			return nil, err
 		}
-		if !plainName.MatchString(d.Device) || !plainName.MatchString(l.Name) {
+		if !plainName().MatchString(d.Device) || !plainName().MatchString(l.Name) {
 			return nil, fmt.Errorf("rxe %q on %q: the names cannot be part of a systemd unit; rename the device", d.Device, l.Name)
 		}
 		devices = append(devices, device{d, l.Name})
@@ -151,7 +151,8 @@ func notesOf(l netmanager.Link) []string {
 	case l.Manager == nil:
 		notes = []string{"lost at a reboot: no network manager runs on this host"}
 	case !l.Addressed() && len(l.Routes)+len(l.Policies) > 0:
-		notes = []string{fmt.Sprintf("its routes and rules are lost at a reboot: fabricform does not manage the addresses of %s; add the routes and rules where its addresses are configured", l.Link.Name)}
+		notes = []string{fmt.Sprintf("its routes and rules are lost at a reboot: fabricform does not manage the addresses of %s; "+
+			"add the routes and rules where its addresses are configured", l.Link.Name)}
 	case l.By().Notes != nil:
 		notes = l.By().Notes(l)
 	}

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// owners are those that files are written for.
-var owners = map[string]*facts.Snapshot{
+// managedHosts are the hosts that files are written for.
+var managedHosts = map[string]*facts.Snapshot{
 	"networkd": snapshot(networkd), "netplan": snapshot(netplan, networkd), "networkmanager": snapshot(networkManager),
 	"netplan-networkmanager": behindNM(), "ifupdown": snapshot(ifupdown), "ifcfg": snapshot(ifcfg),
 }
@@ -39,7 +39,7 @@ func wantFiles(t *testing.T, snap *facts.Snapshot) ([]netmanager.File, []string)
 
 // TestFilesOfEachManager compares all files of a rich spec with testdata/OWNER.txt.
 func TestFilesOfEachManager(t *testing.T) {
-	for name, snap := range owners {
+	for name, snap := range managedHosts {
 		t.Run(name, func(t *testing.T) {
 			files, notes := wantFiles(t, snap)
 			var b strings.Builder
@@ -70,7 +70,7 @@ func TestFilesOfEachManager(t *testing.T) {
 func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 	s := rich()
 	s.NICs[0].Addresses = nil
-	for name, snap := range owners {
+	for name, snap := range managedHosts {
 		files, _, err := Files(snap, s)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 	}
 	render := func(manager string) string {
 		m := netmanager.Lookup(manager)
-		return m.Render([]netmanager.Link{{NIC: s.NICs[0], Link: owners["networkmanager"].Links[0], Fabric: "lab", Manager: m}})[0].Text
+		return m.Render([]netmanager.Link{{NIC: s.NICs[0], Link: managedHosts["networkmanager"].Links[0], Fabric: "lab", Manager: m}})[0].Text
 	}
 	if text := render(networkManager); !strings.Contains(text, "[ipv4]\nmethod=disabled\nroute1=10.30.0.0/16,") || !strings.Contains(text, "[ipv6]\nmethod=link-local\naddr-gen-mode=eui64\nroute1=fd00:30::/48,") {
 		t.Error(text)
@@ -98,7 +98,7 @@ func TestRoutesAndRulesNeedNoAddress(t *testing.T) {
 }
 
 func TestFilesAreInOrderAndOurOwn(t *testing.T) {
-	for name, snap := range owners {
+	for name, snap := range managedHosts {
 		files, _ := wantFiles(t, snap)
 		if !slices.IsSortedFunc(files, func(a, b netmanager.File) int { return strings.Compare(a.Path, b.Path) }) {
 			t.Error(name, "not sorted")

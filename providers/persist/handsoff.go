@@ -22,11 +22,11 @@ const KindManager = "manager"
 
 // Values of a NIC in changes and ownership records.
 const (
-	inCharge = "in charge"
-	keepsOff = "hands off"
+	inCharge  = "in charge"
+	unmanaged = "hands off"
 )
 
-// Charge lists the NICs that the taker must release now, sorted.
+// Charge lists the NICs that the claimer must release now, sorted.
 type Charge struct{ NICs []string }
 
 type handsOff struct{}
@@ -43,8 +43,8 @@ func (handsOff) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 // Part holds the managers and the links that they configure.
 func (handsOff) Part() facts.AnyPart { return netmanager.Part }
 
-// Observe finds the NICs that the taker manages and that a missing file of ours will configure: a file for the
-// taker, or one that keeps the taker away from the next boot on.
+// Observe finds the NICs that the claimer manages and that a missing file of ours will configure: a file for the
+// taker, or one that keeps the claimer away from the next boot on.
 func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 	got := &Charge{}
 	if nobody(snap) {
@@ -55,7 +55,8 @@ func (handsOff) Observe(snap *facts.Snapshot, want Spec) (*Charge, error) {
 		return got, nil //nolint:nilerr // the kind of the persistent files reports it
 	}
 	for _, l := range ls {
-		if l.Written() && !slices.Contains(want.LeftOut, l.Name) && (l.By() == taker || l.By().Fences) && !there(snap, l) && slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
+		if l.Written() && !slices.Contains(want.LeftOut, l.Name) && (l.By() == claimer || l.By().Fences) && !there(snap, l) &&
+			slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			got.NICs = append(got.NICs, l.Link.Name)
 		}
 	}
@@ -69,8 +70,8 @@ func there(snap *facts.Snapshot, l netmanager.Link) bool {
 	return is && netmanager.Ours(f.Text, l.Fabric) && (l.Manager.Holds == nil || l.Manager.Holds(l, f.Text))
 }
 
-// taker is the manager that also takes NICs without a file.
-var taker = netmanager.All[slices.IndexFunc(netmanager.All, func(m *netmanager.Manager) bool { return m.Manage != nil })]
+// claimer is the manager that also takes NICs without a file.
+var claimer = netmanager.All[slices.IndexFunc(netmanager.All, func(m *netmanager.Manager) bool { return m.Manage != nil })]
 
 // Without does not release the NICs.
 func (handsOff) Without(want Spec, nics []string) Spec { return want.without(nics) }
@@ -81,7 +82,8 @@ func (handsOff) Diff(_ Spec, got *Charge) []resource.Change {
 		return nil
 	}
 	for _, netdev := range got.NICs {
-		out = append(out, resource.Change{Attribute: taker.String() + " on " + netdev, From: inCharge, To: keepsOff, Atom: resource.NewAtom(KindManager, netdev, "charge")})
+		out = append(out, resource.Change{Attribute: claimer.String() + " on " + netdev, From: inCharge, To: unmanaged,
+			Atom: resource.NewAtom(KindManager, netdev, "charge")})
 	}
 	return out
 }
@@ -100,30 +102,30 @@ func (handsOff) Apply(ctx context.Context, h host.Host, _ Spec, changes []resour
 	return nil
 }
 
-// manage makes the taker manage a NIC, or release it until the next boot, and waits for the effect.
+// manage makes the claimer manage a NIC, or release it until the next boot, and waits for the effect.
 func manage(ctx context.Context, h host.Host, netdev string, yes bool) error {
-	if err := taker.Manage(ctx, h, netdev, yes); err != nil {
+	if err := claimer.Manage(ctx, h, netdev, yes); err != nil {
 		return err
 	}
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		if slices.Contains(netmanager.Part.Of(snap).InCharge, netdev) != yes {
 			if yes {
-				return fmt.Sprintf("%s does not manage %s yet", taker, netdev)
+				return fmt.Sprintf("%s does not manage %s yet", claimer, netdev)
 			}
-			return fmt.Sprintf("%s still manages %s", taker, netdev)
+			return fmt.Sprintf("%s still manages %s", claimer, netdev)
 		}
 		return ""
 	})
 }
 
-// handBack makes the taker manage NICs again that it configures by our file.
+// handBack makes the claimer manage NICs again that it configures by our file.
 func handBack(ctx context.Context, h host.Host, snap *facts.Snapshot, want Spec) error {
 	ls, err := links(snap, want)
 	if err != nil {
 		return err
 	}
 	for _, l := range ls {
-		if l.Written() && there(snap, l) && l.By() == taker && !slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
+		if l.Written() && there(snap, l) && l.By() == claimer && !slices.Contains(netmanager.Part.Of(snap).InCharge, l.Link.Name) {
 			if err := manage(ctx, h, l.Link.Name, true); err != nil {
 				return err
 			}
@@ -140,16 +142,16 @@ func (handsOff) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 	})
 }
 
-// live says whether the taker manages the NIC; "" if the taker does not run.
+// live says whether the claimer manages the NIC; "" if the claimer does not run.
 func (handsOff) live(snap *facts.Snapshot, a resource.Atom) string {
 	m := netmanager.Part.Of(snap)
 	switch {
-	case !slices.Contains(m.Active, taker.Name):
+	case !slices.Contains(m.Active, claimer.Name):
 		return ""
 	case slices.Contains(m.InCharge, a.Thing()):
 		return inCharge
 	}
-	return keepsOff
+	return unmanaged
 }
 
 // Undo never affects the operator's connection. Only changes of the NIC itself can do that.
@@ -161,23 +163,26 @@ func (handsOff) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a re
 	return manage(ctx, h, a.Thing(), to == inCharge)
 }
 
-// Keeper returns the keeper of the NICs' managers.
-func (handsOff) Keeper() resource.Keeper { return chargeKeeper{} }
+// Restorer returns the restorer of the NICs' managers.
+func (handsOff) Restorer() resource.Restorer {
+	return chargeRestorer{resource.ValueRestorer[string]{Of: "managed NICs", Read: readCharge, Lists: chargeItems}}
+}
 
-type chargeKeeper struct{}
+// chargeRestorer has one value for each NIC: whether the claimer manages it; "" if the claimer does not run.
+type chargeRestorer struct{ resource.ValueRestorer[string] }
 
-func (chargeKeeper) Room() string { return KindManager }
+func (chargeRestorer) Name() string { return KindManager }
 
-// Save notes for each NIC whether the taker manages it.
-func (chargeKeeper) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
+// Save notes for each NIC whether the claimer manages it.
+func (k chargeRestorer) Save(ctx context.Context, r host.Reader, atoms []resource.Atom) (json.RawMessage, error) {
 	var netdevs []string
 	for _, a := range atoms {
 		netdevs = append(netdevs, a.Thing())
 	}
-	return readCharge(ctx, r, netdevs)
+	return k.Backup(ctx, r, netdevs)
 }
 
-func readCharge(ctx context.Context, r host.Reader, netdevs []string) (json.RawMessage, error) {
+func readCharge(ctx context.Context, r host.Reader, netdevs []string) (map[string]string, error) {
 	snap, err := resource.Gather(ctx, r, handsOff{})
 	if err != nil {
 		return nil, err
@@ -186,61 +191,22 @@ func readCharge(ctx context.Context, r host.Reader, netdevs []string) (json.RawM
 	for _, netdev := range netdevs {
 		now[netdev] = handsOff{}.live(snap, chargeAtom(netdev))
 	}
-	return json.Marshal(now)
+	return now, nil
 }
 
 func chargeAtom(netdev string) resource.Atom { return resource.NewAtom(KindManager, netdev, "charge") }
 
-func decodeCharge(part json.RawMessage) (was map[string]string, err error) {
-	if err := json.Unmarshal(part, &was); err != nil {
-		return nil, fmt.Errorf("decode the backup of managed NICs: %w", err)
+func chargeItems(netdev, charge string) []resource.Item {
+	if charge == "" {
+		return nil
 	}
-	return was, nil
+	as := resource.Change{Attribute: "charge", Atom: chargeAtom(netdev)}
+	return []resource.Item{{Key: netdev, State: charge, Shown: charge, Device: netdev, As: as}}
 }
 
-// Again reads the same NICs.
-func (chargeKeeper) Again(ctx context.Context, r host.Reader, part json.RawMessage) (json.RawMessage, error) {
-	was, err := decodeCharge(part)
-	if err != nil {
-		return nil, err
-	}
-	return readCharge(ctx, r, slices.Collect(maps.Keys(was)))
-}
-
-// Items has an item for each NIC, unless the taker does not run.
-func (chargeKeeper) Items(part json.RawMessage) ([]resource.Item, error) {
-	was, err := decodeCharge(part)
-	var out []resource.Item
-	for _, netdev := range slices.Sorted(maps.Keys(was)) {
-		if s := was[netdev]; s != "" {
-			out = append(out, resource.Item{Key: netdev, State: s, Shown: s, Device: netdev, As: resource.Change{Attribute: "charge", Atom: chargeAtom(netdev)}})
-		}
-	}
-	return out, err
-}
-
-// Take copies the NICs that the keys name.
-func (chargeKeeper) Take(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
-	was, err := decodeCharge(part)
-	if err != nil {
-		return nil, nil, err
-	}
-	live, err := decodeCharge(now)
-	if err != nil {
-		return nil, nil, err
-	}
-	for netdev := range was {
-		if keys[netdev] {
-			was[netdev] = live[netdev]
-		}
-	}
-	out, err := json.Marshal(was)
-	return out, nil, err
-}
-
-// Restore makes the taker manage or release the NICs as before.
-func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
-	was, err := decodeCharge(part)
+// Restore makes the claimer manage or release the NICs as before.
+func (k chargeRestorer) Restore(ctx context.Context, h host.Host, part json.RawMessage) (left []string, err error) {
+	was, err := k.Decode(part)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +221,7 @@ func (chargeKeeper) Restore(ctx context.Context, h host.Host, part json.RawMessa
 		}
 		if e := manage(ctx, h, netdev, was[netdev] == inCharge); e != nil {
 			err = errors.Join(err, e)
-			left = append(left, taker.String()+" is not "+was[netdev]+" on "+netdev)
+			left = append(left, claimer.String()+" is not "+was[netdev]+" on "+netdev)
 		}
 	}
 	return left, err

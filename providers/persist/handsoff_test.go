@@ -50,7 +50,7 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 		})
 	}
 	atom := resource.NewAtom(KindManager, "ens1f0", "charge")
-	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), keepsOff: nm(uncharged)(), "": snapshot(networkd)} {
+	for want, s := range map[string]*facts.Snapshot{inCharge: nm(func(*facts.Snapshot) {})(), unmanaged: nm(uncharged)(), "": snapshot(networkd)} {
 		if got := (handsOff{}).live(s, atom); got != want {
 			t.Errorf("live %q, want %q", got, want)
 		}
@@ -64,7 +64,7 @@ func TestNetworkManagerKeepsOffUntilItsFileIsThere(t *testing.T) {
 func TestWhatNetworkManagerIsKeptOffIsSaid(t *testing.T) {
 	for name, want := range map[string]string{"networkd": "", "ifupdown": "", "networkmanager": "rail0 rail1", "netplan-networkmanager": "rail0 rail1"} {
 		for _, charge := range []bool{true, false} {
-			snap := *owners[name]
+			snap := *managedHosts[name]
 			if !charge {
 				uncharged(&snap)
 			}
@@ -90,7 +90,7 @@ func (gone) Links(ctx context.Context) ([]host.Link, error) { return nil, ctx.Er
 func TestTheSnapshotOfManagedNICsEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (handsOff{}).Keeper().Save(ctx, gone{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := (handsOff{}).Restorer().Save(ctx, gone{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -27,16 +27,16 @@ type Spec struct {
 type Status struct {
 	Wanted  []netmanager.File // sorted by path
 	Found   map[string]facts.File
-	Folders []string // the wanted folders that exist
-	Taken   []Taking // NICs whose manager reports which file it uses
-	Notes   []string // settings that are not persisted, with the reason
+	Folders []string  // the wanted folders that exist
+	InUse   []FileUse // NICs whose manager reports which file it uses
+	Notes   []string  // settings that are not persisted, with the reason
 }
 
 // Absent reports whether nothing is persisted, as on a host without a network manager.
-func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.Taken) == 0 }
+func (s *Status) Absent() bool { return len(s.Wanted)+len(s.Found)+len(s.InUse) == 0 }
 
-// Taking says which file a manager uses to configure a NIC, and which one it should use.
-type Taking struct {
+// FileUse says which file a manager uses to configure a NIC, and which one it should use.
+type FileUse struct {
 	Netdev, Now, Want string
 	link              netmanager.Link
 }

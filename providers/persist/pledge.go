@@ -85,7 +85,8 @@ func twinRoutes(ctx context.Context, h host.Host, ls []netmanager.Link) ([]host.
 		return nil, err
 	}
 	taken := func(r host.Route) bool {
-		return slices.ContainsFunc(live, func(o host.Route) bool { return o.Table == r.Table && o.Dst == r.Dst && o.Metric == r.Metric && o != r })
+		return slices.ContainsFunc(live,
+			func(o host.Route) bool { return o.Table == r.Table && o.Dst == r.Dst && o.Metric == r.Metric && o != r })
 	}
 	var out []host.Route
 	for _, l := range ls {

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ func sysctls(s Spec, links []netmanager.Link) (netmanager.File, bool) {
 		}
 	}
 	slices.Sort(lines)
-	return netmanager.File{Path: sysctlsPath(s.Fabric), Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(lines, "\n") + "\n"}, len(lines) > 0
+	return netmanager.File{Path: sysctlsPath(s.Fabric), Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(lines, "\n") + "\n"},
+		len(lines) > 0
 }
 
 const rulesFolder = "/etc/udev/rules.d"
@@ -39,7 +41,7 @@ const rulesFolder = "/etc/udev/rules.d"
 func udevPath(fabric string) string { return rulesFolder + "/95-" + netmanager.Base(fabric) + ".rules" }
 
 // udev returns the rules for devices that appear or are renamed (udev(7)); systemd's own rules act only on devices that
-// appear. The rules set the sysctls of NICs, and the MTU of NICs that no file of ours configures. They also start the
+// appear. The rules set the sysctls of NICs, and such values as the MTU of NICs that no file of ours configures. They also start the
 // Soft-RoCE units, because a NIC may appear late.
 func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, bool) {
 	var b strings.Builder
@@ -47,13 +49,16 @@ func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, b
 	n := 0
 	for _, l := range links {
 		match := fmt.Sprintf("ACTION==\"add|move\", SUBSYSTEM==\"net\", KERNEL==%q", l.Link.Name)
-		if l.MTU != 0 && !l.Written() {
-			n++
-			fmt.Fprintf(&b, "%s, ATTR{mtu}=\"%d\"\n", match, l.MTU)
+		if attributes := l.Sysfs(); !l.Written() {
+			for _, file := range slices.Sorted(maps.Keys(attributes)) {
+				n++
+				fmt.Fprintf(&b, "%s, ATTR{%s}=%q\n", match, file, attributes[file])
+			}
 		}
 		if len(l.WantedSysctls()) > 0 {
 			n++
-			fmt.Fprintf(&b, "%s, RUN+=\"/usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/%[2]s --prefix=/net/ipv6/conf/%[2]s\"\n", match, l.Link.Name)
+			fmt.Fprintf(&b, "%s, RUN+=\"/usr/lib/systemd/systemd-sysctl --prefix=/net/ipv4/conf/%[2]s --prefix=/net/ipv6/conf/%[2]s\"\n",
+				match, l.Link.Name)
 		}
 	}
 	for _, d := range devices {
@@ -66,7 +71,8 @@ func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, b
 // modules returns the file with the modules to load at boot (modules-load.d(5)). No hardware makes udev load Soft-RoCE
 // (rdma-core's rdma-hw-modules.rules).
 func modules(s Spec) (netmanager.File, bool) {
-	return netmanager.File{Path: "/etc/modules-load.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: netmanager.Header(s.Fabric) + strings.Join(s.Modules, "\n") + "\n"}, len(s.Modules) > 0
+	return netmanager.File{Path: "/etc/modules-load.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644,
+		Text: netmanager.Header(s.Fabric) + strings.Join(s.Modules, "\n") + "\n"}, len(s.Modules) > 0
 }
 
 // device is a Soft-RoCE device with the name of its NIC on the host.
@@ -124,6 +130,7 @@ func memlock(s Spec) ([]netmanager.File, error) {
 	return []netmanager.File{
 		{Path: "/etc/security/limits.d/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: text},
 		{Path: folder, Folder: true},
-		{Path: folder + "/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644, Text: netmanager.Header(s.Fabric) + "[Manager]\nDefaultLimitMEMLOCK=" + services + "\n"},
+		{Path: folder + "/" + netmanager.Base(s.Fabric) + ".conf", Mode: 0o644,
+			Text: netmanager.Header(s.Fabric) + "[Manager]\nDefaultLimitMEMLOCK=" + services + "\n"},
 	}, nil
 }

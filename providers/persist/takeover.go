@@ -15,8 +15,8 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// takeUp makes managers manage the NICs again that they released, and activates our file if a manager uses another.
-func takeUp(ctx context.Context, h host.Host, want Spec) error {
+// manageAgain makes managers manage the NICs again that they released, and activates our file if a manager uses another.
+func manageAgain(ctx context.Context, h host.Host, want Spec) error {
 	snap, err := resource.Gather(ctx, h, provider{}, want)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func takeUp(ctx context.Context, h host.Host, want Spec) error {
 	if err := handBack(ctx, h, snap, want); err != nil {
 		return err
 	}
-	for _, t := range got.Taken {
+	for _, t := range got.InUse {
 		activate := t.link.By().Activate
 		if activate == nil || t.Now == t.Want {
 			continue
@@ -50,9 +50,9 @@ func forget(ctx context.Context, h host.Host, unit string) error {
 	return err
 }
 
-// keeping runs reload and then restores the configuration of the dropped NICs. A manager whose file is gone removes
+// reloadKeeping runs reload and then restores the configuration of the dropped NICs. A manager whose file is gone removes
 // everything that it configured by that file (seen with networkd 257), but whatever apply has left in place must stay.
-func keeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
+func reloadKeeping(ctx context.Context, h host.Host, dropped []string, reload func() error) error {
 	links, err := h.Links(ctx)
 	if err != nil {
 		return err
@@ -66,26 +66,26 @@ func keeping(ctx context.Context, h host.Host, dropped []string, reload func() e
 	if atoms == nil {
 		return reload()
 	}
-	keeper := netif.Kinds()[0].Keeper
-	part, err := keeper.Save(ctx, h, atoms)
+	restorer := netif.Kinds()[0].Restorer
+	part, err := restorer.Save(ctx, h, atoms)
 	if err != nil {
 		return err
 	}
 	failed := errors.Join(reload(), awaitDropped(ctx, h, dropped)) // even a failed reload may have removed configuration
-	differs, err := keeper.Restore(ctx, h, part)
+	differs, err := restorer.Restore(ctx, h, part)
 	if err == nil && len(differs) > 0 {
 		err = fmt.Errorf("the network manager removed configuration of the NIC: %s", strings.Join(differs, "; "))
 	}
 	return errors.Join(failed, err)
 }
 
-// awaitDropped waits until networkd no longer uses our file for the NICs, because until then it would remove the restored
-// configuration. Before systemd 257, networkctl reload returns before the reload is complete.
+// awaitDropped waits until no manager uses our file for the NICs, because until then it would remove the restored
+// configuration. Some managers' reload returns before it is complete (networkctl before systemd 257).
 func awaitDropped(ctx context.Context, h host.Host, dropped []string) error {
 	return await(ctx, h, func(snap *facts.Snapshot) string {
 		for _, name := range dropped {
 			if c := netmanager.Part.Of(snap).Claims[name]; strings.Contains(path.Base(c.File), "fabricform-") {
-				return "networkd still configures " + name + " by " + c.File
+				return c.Manager + " still configures " + name + " by " + c.File
 			}
 		}
 		return ""

@@ -66,9 +66,12 @@ func (moduleProvider) Observe(snap *facts.Snapshot, want ModuleSpec) (*ModuleSta
 	s := &ModuleStatus{State: modules.Of(snap)[want.Name]}
 	switch {
 	case snap.System.Lab && s.State != ModuleLoaded:
-		return nil, fmt.Errorf("a namespace lab shares the kernel of its machine, so it cannot load %s: use `fabricform lab up -backend vm`, whose hosts have their own kernels", want.Name)
+		return nil, fmt.Errorf("a namespace lab shares the kernel of its machine, so it cannot load %s: "+
+			"use `fabricform lab up -backend vm`, whose hosts have their own kernels", want.Name)
 	case s.State == ModuleAbsent:
-		return nil, &resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host lacks the module %s: %s; or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
+		return nil,
+			&resource.MissingDriver{Why: fmt.Sprintf("the kernel %s of this host lacks the module %s: %s; "+
+				"or declare ofed { stack = \"inbox\" }", snap.System.Kernel, want.Name, whoHasIt(snap.System))}
 	}
 	return s, nil
 }

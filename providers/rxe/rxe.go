@@ -71,6 +71,10 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.Kind == "vlan" { // rxe_newlink in the kernel's drivers/infiniband/sw/rxe/rxe.c
+		return nil, fmt.Errorf(
+			"Soft-RoCE cannot be added to %s, which is a VLAN: add the device to the NIC below it, which also serves its VLANs", l.Name)
+	}
 	s := &Status{Netdev: l.Name}
 	for _, d := range snap.RDMA {
 		switch {
@@ -79,9 +83,12 @@ func (provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 		case d.Name == want.Device:
 			s.On = d.Netdev
 		case d.Netdev == l.Name && !d.Virtual:
-			return nil, fmt.Errorf("%s has an RDMA device in hardware (%s), and Soft-RoCE would be slower: remove the rxe block", l.Name, d.Name)
+			return nil, fmt.Errorf("%s has an RDMA device in hardware (%s), and Soft-RoCE would be slower: remove the rxe block",
+				l.Name, d.Name)
 		case d.Netdev == l.Name:
-			return nil, fmt.Errorf("%s already has the software RDMA device %s, and only one is possible: run `rdma link delete %s`, or give the block its name", l.Name, d.Name, d.Name)
+			return nil,
+				fmt.Errorf("%s already has the software RDMA device %s, and only one is possible: "+
+					"run `rdma link delete %s`, or give the block its name", l.Name, d.Name, d.Name)
 		}
 	}
 	return s, nil
@@ -94,7 +101,8 @@ func (provider) Diff(want Spec, got *Status) []resource.Change {
 	}
 	c := resource.Change{Attribute: "netdev", From: got.On, To: got.Netdev, Atom: atom(want.Device)}
 	if got.On != "" {
-		c.Takes = fmt.Sprintf("Soft-RoCE device %s exists on %s, and fabricform did not add it: run `rdma link delete %s`, or choose another name", want.Device, got.On, want.Device)
+		c.Refusal = fmt.Sprintf("Soft-RoCE device %s exists on %s, and fabricform did not add it: "+
+			"run `rdma link delete %s`, or choose another name", want.Device, got.On, want.Device)
 	}
 	return []resource.Change{c}
 }
@@ -137,18 +145,13 @@ func remove(ctx context.Context, h host.Host, device string) error {
 // moment later.
 const patience = 5 * time.Second
 
-// awaitActive waits until the port is active. The port of a NIC without a carrier stays down.
+// awaitActive waits until the port is active. The port of a NIC without a carrier stays down. It reads these two files only:
+// a snapshot has 1,024 GIDs of each device.
 func awaitActive(ctx context.Context, h host.Host, device, netdev string) error {
 	return retry.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
-		snap, err := facts.Gather(ctx, h, facts.Connection{})
-		if err != nil {
-			return true, err
-		}
-		for _, d := range snap.RDMA {
-			l := snap.Link(netdev)
-			if d.Name == device && (d.State == "ACTIVE" || l == nil || !l.Carrier) {
-				return true, nil
-			}
+		state := facts.PortState(ctx, h, device, 1)
+		if state == "ACTIVE" || state != "" && host.Text(ctx, h, "/sys/class/net/"+netdev+"/carrier") != "1" {
+			return true, nil
 		}
 		return false, fmt.Errorf("RDMA device %s did not become ACTIVE, although %s has a carrier", device, netdev)
 	})

@@ -50,10 +50,19 @@ func TestDevicesAreMadeAndOthersLeftAlone(t *testing.T) {
 			if c.change == "" && len(changes) != 0 || c.change != "" && (len(changes) != 1 || changes[0].String() != c.change) {
 				t.Errorf("%v", changes)
 			}
-			if len(changes) == 1 && (changes[0].From != "") != (changes[0].Takes != "") {
+			if len(changes) == 1 && (changes[0].From != "") != (changes[0].Refusal != "") {
 				t.Errorf("only what replaces a device says so: %+v", changes[0])
 			}
 		})
+	}
+}
+
+// TestAVLANHasNoDeviceOfItsOwn: the kernel refuses it.
+func TestAVLANHasNoDeviceOfItsOwn(t *testing.T) {
+	snap := snapshot()
+	snap.Links[0].Kind = "vlan"
+	if _, err := (provider{}).Observe(snap, Spec{Device: "rxe0", On: facts.Selector{Netdev: "eth1"}}); err == nil || !strings.Contains(err.Error(), "add the device to the NIC below it") {
+		t.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // Case is one wanted thing, and a host that differs from it.
 type Case struct {
-	Kinds resource.Kinds // the kind's room
+	Kinds resource.Kinds // the package of the kind
 	Kind  string
 	Host  host.Host
 	Spec  any
@@ -61,27 +61,27 @@ func Conform(t *testing.T, c Case) {
 		c.undo(t, kind, want, first)
 		c.expect(t, kind, want, first, "undone")
 	}
-	if kind.Keeper != nil && len(atoms) > 0 {
-		part, err := kind.Keeper.Save(t.Context(), c.Host, atoms)
+	if kind.Restorer != nil && len(atoms) > 0 {
+		part, err := kind.Restorer.Save(t.Context(), c.Host, atoms)
 		if err != nil {
 			t.Fatalf("keep: %v", err)
 		}
 		c.apply(t, kind, want, first)
-		c.compare(t, kind.Keeper, part, atoms)
+		c.compare(t, kind.Restorer, part, atoms)
 		for _, round := range []string{"restored", "restored again"} {
-			if left, err := kind.Keeper.Restore(t.Context(), c.Host, part); err != nil || len(left) > 0 {
+			if left, err := kind.Restorer.Restore(t.Context(), c.Host, part); err != nil || len(left) > 0 {
 				t.Errorf("%s: %v, still differs: %v", round, err, left)
 			}
 			c.expect(t, kind, want, first, round)
 		}
 	}
-	if kind.Undo == nil && kind.Keeper == nil {
+	if kind.Undo == nil && kind.Restorer == nil {
 		c.apply(t, kind, want, first)
 	}
 }
 
-// compare expects a keeper to see what the change did to its atoms, and to take it over item by item.
-func (c Case) compare(t *testing.T, k resource.Keeper, part json.RawMessage, atoms []resource.Atom) {
+// compare expects a restorer to see what the change did to its atoms, and to take it over item by item.
+func (c Case) compare(t *testing.T, k resource.Restorer, part json.RawMessage, atoms []resource.Atom) {
 	t.Helper()
 	now, err := k.Again(t.Context(), c.Host, part)
 	if err != nil {
@@ -100,10 +100,10 @@ func (c Case) compare(t *testing.T, k resource.Keeper, part json.RawMessage, ato
 		}
 	}
 	if !seen {
-		t.Errorf("the keeper sees no change of %v", atoms)
+		t.Errorf("the restorer sees no change of %v", atoms)
 	}
 	for _, keys := range []map[string]bool{{}, differs} {
-		out, lost, err := k.Take(part, now, keys)
+		out, lost, err := k.Merge(part, now, keys)
 		if err != nil || len(lost) > 0 {
 			t.Fatalf("take: %v, lost %q", err, lost)
 		}
@@ -122,7 +122,7 @@ func (c Case) compare(t *testing.T, k resource.Keeper, part json.RawMessage, ato
 	}
 }
 
-func states(t *testing.T, k resource.Keeper, part json.RawMessage) map[string]resource.Item {
+func states(t *testing.T, k resource.Restorer, part json.RawMessage) map[string]resource.Item {
 	t.Helper()
 	list, err := k.Items(part)
 	if err != nil {
@@ -187,13 +187,15 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 		if a == "" {
 			continue
 		}
-		if snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}}); !kind.Claims(snap, want.Spec, a) {
+		if snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}, Resources: []resource.Resource{want}}); !kind.Claims(snap,
+			want.Spec, a) {
 			t.Errorf("the wanted thing does not claim %s", a)
 		}
 		// The thing may be wanted no more: the helper then reads for the atom alone.
 		snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}})
 		back, _, err := kind.Undo(snap, a, owned.Earlier)
-		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a || back.Stage != kind.Stage || back.Attribute == "" {
+		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a ||
+			back.Stage != kind.UndoStage() || back.Attribute == "" {
 			t.Errorf("record of %s: %+v; its undo: %+v, %v", a, owned, back, err)
 		}
 		if err := kind.Revert(t.Context(), c.Host, snap, a, owned.Earlier); err != nil {

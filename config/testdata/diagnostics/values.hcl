@@ -8,9 +8,8 @@ ssh {
   connect_timeout = "5"
 }
 host "h" {
-  memlock         = "lots"
-  network_manager = "networkmanger"
-  sysctl          = { "kernel.core_pattern" = "|/bin/sh\nx" }
+  memlock = "lots"
+  sysctl  = { "kernel.core_pattern" = "|/bin/sh\nx" }
 
   nic "mac" {
     match = { mac = "aa-bb-cc-dd-ee-ff" }
@@ -19,8 +18,9 @@ host "h" {
     match = { serial = "1" }
   }
   nic "type" {
-    netdev    = "eth2"
-    addresses = "10.0.0.1/24"
+    netdev          = "eth2"
+    addresses       = "10.0.0.1/24"
+    ipv6_link_local = "eui46"
   }
   nic "text" {
     netdev = "eth3"

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// otherWord is the cure for words of other tools: what this language says instead.
+type otherWord struct {
+	at    string // the blocks in which the words stand, separated by spaces; "top" for none, "" for any
+	words string // separated by spaces
+	why   string // a sentence before the example; "" if the example says enough
+	in    string // the block of the example; "" for the block of the word
+	write string // an example on one line; "" if nothing is to be written
+}
+
+// otherWords are words of Ansible, netplan, ifupdown, NetworkManager, OpenTofu and ssh. The first row that fits counts.
+var otherWords = []otherWord{
+	{"top", "terraform backend", "fabricform keeps no state file. Only required_version can be set.", "fabric",
+		`required_version = ">= 0.1.0"`},
+	{"top", "provider required_providers", "fabricform has no providers: remove this block.", "", ""},
+	{"top", "resource", "Blocks have no resource types.", "", `host "a" {}`},
+	{"top", "data", "A local can read a file.", "locals", `hosts = jsondecode(file("hosts.json"))`},
+	{"top", "module", "All *.hcl files of the directory are one fabric, and for_each repeats a block.", "host",
+		`for_each = toset(["gpu00", "gpu01"])`},
+	{"top", "moved import removed check", "fabricform keeps no state file: remove this block.", "", ""},
+	{"top", "local", "", "", `locals {}`},
+	{"top", "var vars variables", "", "", `variable "mtu" {}`},
+	{"top", "name", "The name of the fabric is the label of its block.", "", `fabric "pair25" {}`},
+	{"top", "inventory all nodes servers machines node server machine", "", "", `host "a" {}`},
+	{"top", "nic interface interfaces ethernet ethernets network_interface", "Declare a NIC inside its host block.", "host",
+		`nic "rail0" {}`},
+	{"top", "cable connection wire", "", "", `link "rail0" {}`},
+	{"top", "switch subnet lan", "", "", `network "rail0" {}`},
+	{"", "depends_on requires before after", "References set the order, as in this example.", "route", `nic = nic.rail0`},
+	{"", "count", "Removing one instance would renumber the others, so use for_each with stable keys.", "host",
+		`for_each = toset(["gpu00", "gpu01"])`},
+	{"", "lifecycle provisioner triggers ignore_changes", "fabricform leaves alone what no block mentions.", "", ""},
+	{"", "dynamic foreach loop with_items", "", "host", `for_each = toset(["gpu00", "gpu01"])`},
+	{"", "disabled disable when", "", "host", `enabled = false`},
+
+	{"host", "ip ipv4 ipv6 ip_address ipaddr hostname host fqdn addr ansible_host mgmt management",
+		"The host's address is for SSH; declare NIC addresses in nic blocks.", "", `address = "10.0.0.11"`},
+	{"host", "name", "The name of a host is the label of its block.", "top", `host "a" {}`},
+	{"host top nic", "user username login ansible_user remote_user ssh_user", "", "host", `ssh { user = "root" }`},
+	{"host top nic", "port ssh_port ansible_port", "", "host", `ssh { port = 2222 }`},
+	{"host top ssh", "key private_key ssh_key identity ssh_private_key_file key_file identityfile", "", "ssh",
+		`identity_file = "~/.ssh/id_ed25519"`},
+	{"host top ssh", "password passwd ansible_password", "Logins need a key or an ssh-agent.", "ssh",
+		`identity_file = "~/.ssh/id_ed25519"`},
+	{"host top ssh", "jump jump_host bastion bastion_host proxyjump proxy", "", "ssh", `proxy_jump = "anna@gate"`},
+	{"host top ssh", "become become_user root", "", "ssh", `sudo = true`},
+	{"ssh", "host hostname address ip", "Declare the address of a host in the host block.", "host", `address = "10.0.0.11"`},
+	{"ssh", "username login", "", "", `user = "root"`},
+	{"ssh", "timeout", "", "", `connect_timeout = "10s"`},
+	{"host", "interface interfaces ethernet ethernets network_interface nics netdev device iface adapter", "", "", `nic "rail0" {}`},
+	{"host", "tags groups group metadata", "", "", `labels = { rack = "r1" }`},
+	{"host", "sysctls kernel_params", "", "", `sysctl = { "net.ipv4.ip_forward" = 1 }`},
+	{"host", "routes static_routes gateway default_gateway gateway4 gateway6", "A route is a block with to and via.", "route",
+		`via = "192.168.88.2"`},
+	{"host", "rule rules ip_rule routing_policy", "A rule and the routes of its table are one block.", "", `policy_route "rail0" {}`},
+	{"host", "driver drivers mlnx_ofed doca doca_ofed", "", "ofed", `stack = "inbox"`},
+	{"host", "soft_roce softroce roce", "", "", `rxe "rxe0" {}`},
+	{"host nic top", "vlan vlans vlan_id vlan_raw_device",
+		"fabricform does not make VLANs yet. Make the VLAN with the host's network manager, and declare it as a NIC.",
+		"nic", `netdev = "eth1.100"`},
+	{"host nic top", "bond bonds bonding team teams bond_mode bond_slaves slaves master",
+		"fabricform does not make bonds yet. Make the bond with the host's network manager, and declare it as a NIC.",
+		"nic", `netdev = "bond0"`},
+	{"host nic top", "bridge bridges",
+		"fabricform does not make bridges. Make the bridge with the host's network manager, and declare it as a NIC.",
+		"nic", `netdev = "br0"`},
+	{"host nic top link network", "qos pfc ecn dscp trust dcb", "fabricform does not set QoS yet: leave it out.", "", ""},
+	{"host nic top", "dns nameserver nameservers dns_servers search", "fabricform does not set name servers: leave it out.", "", ""},
+
+	{"nic", "ip ipv4 ipv6 ipv4_address ipv6_address ip_address ipaddr address addr inet inet6 ips cidr", "", "",
+		`addresses = ["192.168.88.1/30"]`},
+	{"nic", "netmask mask prefix prefix_length prefixlen subnet_mask", "The prefix length is part of the address.", "",
+		`addresses = ["192.168.88.1/30"]`},
+	{"nic", "gateway gw gateway4 gateway6 default_gateway via routes route", "A route is a block of the host, with to and via.", "route",
+		`via = "192.168.88.2"`},
+	{"nic", "interface device dev ifname iface name interface_name device_name adapter", "", "", `netdev = "eth1"`},
+	{"nic", "mac macaddress mac_address hwaddr hwaddress", "", "", `match = { mac = "aa:bb:cc:dd:ee:ff" }`},
+	{"nic", "pci pci_address bus bdf", "", "", `match = { pci = "0000:27:00.0" }`},
+	{"nic", "rdma rdma_device hca ibdev", "", "", `match = { rdma = "rocep39s0f0" }`},
+	{"nic", "state admin_state onboot auto enable", "", "", `up = true`},
+	{"nic", "dhcp dhcp4 dhcp6 bootproto method", "Declare the addresses, or leave the NIC out of the files.", "",
+		`addresses = ["192.168.88.1/30"]`},
+	{"nic", "speed speed_gbps bandwidth", "The speed belongs to the link or network.", "link", `speed_gbps = 100`},
+	{"nic", "sysctls", "", "", `sysctl = { "ipv4.conf.arp_ignore" = 1 }`},
+
+	{"route policy_route", "gateway gw nexthop next_hop", "", "route", `via = "192.168.88.2"`},
+	{"route policy_route", "dst dest destination target network prefix", "", "", `to = "10.0.0.0/8"`},
+	{"route policy_route", "dev device interface netdev ifname", "", "policy_route", `nic = nic.rail0`},
+	{"policy_route", "source src", "", "", `from = "192.168.88.1"`},
+	{"policy_route", "prio pref", "", "", `priority = 10100`},
+	{"route", "source", "", "", `src = "192.168.88.1"`},
+
+	{"link", "hosts nodes ends nics interfaces members between ports a b", "", "", `endpoints = [host.a.nic.rail0, host.b.nic.rail0]`},
+	{"network", "hosts nodes endpoints nics interfaces ports", "", "", `members = [host.a.nic.rail0, host.b.nic.rail0]`},
+	{"link network", "speed bandwidth rate", "", "", `speed_gbps = 100`},
+	{"link network", "cidr cidr_block subnets prefix address_space addresses", "", "", `subnet = "10.1.0.0/24"`},
+	{"nccl", "environment vars variables", "", "", `env = { NCCL_DEBUG = "INFO" }`},
+	{"nccl", "interface ifname netdev", "", "", `socket_ifname = "eth0"`},
+	{"nccl", "devices nics", "", "", `hca = [nic.rail0]`},
+	{"variable", "value", "", "", `default = 9000`},
+}
+
+// place is the name of a block in the table.
+func (b *block) place() string {
+	if b.name == "" {
+		return "top"
+	}
+	return b.name
+}
+
+// borrowed returns what to write instead of another tool's word in a block; "" if the word is not in the table.
+func borrowed(name string, in *block) string {
+	for _, w := range otherWords {
+		if w.at != "" && !slices.Contains(strings.Fields(w.at), in.place()) ||
+			!slices.Contains(strings.Fields(w.words), strings.ToLower(name)) {
+			continue
+		}
+		return " " + strings.TrimSpace(w.why+" "+w.cure(in.place()))
+	}
+	if strings.HasPrefix(name, "NCCL_") {
+		return fmt.Sprintf(" NCCL's variables are a map. In an nccl block, write env = { %s = … }.", name)
+	}
+	return ""
+}
+
+// cure says what to write.
+func (w otherWord) cure(at string) string {
+	switch {
+	case w.write == "":
+		return ""
+	case w.in == "" || w.in == "top" || w.in == at:
+		return "Write " + w.write + "."
+	}
+	return "In " + article(w.in) + " block, write " + w.write + "."
+}

@@ -1,0 +1,7 @@
+host "a" {
+  nic "r" {
+    mtu = 9k
+  }
+}
+}
+; comment

@@ -1,0 +1,3 @@
+host "${var.name}" {
+  address = ${var.address}
+}

@@ -1,0 +1,2 @@
+fabricform plan 3 12ab
+{}

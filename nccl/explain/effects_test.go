@@ -1,0 +1,268 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+const (
+	closedByPeer = "a:1:2 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer b<41323>\n"
+	noMemory     = "b:1:2 [0] include/alloc.h:99 NCCL WARN Cuda failure 2 'out of memory'\n"
+	lostPackets  = "a:1:2 [0] transport/net_ib.cc:9 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0\n"
+	flushed      = "a:1:2 [0] transport/net_ib.cc:9 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=5 opcode=0 len=0 vendor err 249 (Recv) hca mlx5_0\n"
+	watchdogLine = "[rank%r]:[E ProcessGroupNCCL.cpp:616] [Rank %r] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=%s, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+)
+
+// severity returns how bad a finding is said to be; -1: it is not said.
+func severity(r Explanation, summary string) env.Severity {
+	for _, f := range r.Findings {
+		if f.Summary == summary {
+			return f.Severity
+		}
+	}
+	return -1
+}
+
+// TestEffectsAreNotCauses: what follows from an error elsewhere is an error only where the log does not show that error, and says so.
+func TestEffectsAreNotCauses(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want map[string]env.Severity
+		says string
+	}{
+		{closedByPeer, map[string]env.Severity{"A peer closed the connection": env.Error}, "The first error is not in these lines."},
+		{closedByPeer + noMemory, map[string]env.Severity{"A peer closed the connection": env.Note, "GPU memory is full": env.Error}, "It probably follows from the error in line 2: read that first."},
+		{lostPackets + flushed, map[string]env.Severity{"Packets are lost, or the peer is gone": env.Error, "Flushed after another error": env.Note}, "from the error in line 1: read"},
+		{flushed, map[string]env.Severity{"Flushed after another error": env.Error}, "The first error is not in these lines."},
+		{noMemory + lostPackets, map[string]env.Severity{"GPU memory is full": env.Error, "Packets are lost, or the peer is gone": env.Warning}, "It may follow from the error in line 1."},
+		{"a:1:2 [0] transport/net_ib.cc:9 NCCL WARN NET/IB : mlx5_0:1 Got async error event: GID table change\n" + lostPackets, map[string]env.Severity{"An address of a NIC changed": env.Warning, "Packets are lost, or the peer is gone": env.Error}, "Line 1 may be the reason"},
+		{strings.NewReplacer("%r", "0", "%s", "5").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Error, "Ranks wait in different collectives": -1}, "The timeout is an effect, not the cause."},
+		{strings.NewReplacer("%r", "0", "%s", "96120").Replace(watchdogLine) + strings.NewReplacer("%r", "7", "%s", "64088").Replace(watchdogLine), map[string]env.Severity{"Ranks wait in different collectives": env.Warning}, "ALLREDUCE number 64088: rank 7"},
+		{"RuntimeError: NCCL Error 2: unhandled system error\n", map[string]env.Severity{"NCCL reports a system error": env.Error}, "No known line names the cause."},
+		{"a:1:2 [0] include/alloc.h:297 NCCL WARN Cuda failure 999 'unknown error'\na:1:2 [0] include/alloc.h:346 NCCL WARN Failed to CUDA calloc async 608 bytes\n", map[string]env.Severity{"CUDA's cuMem calls fail": env.Error, "GPU memory is full": -1, "CUDA gave NCCL no memory": env.Warning}, "It may follow from the error in line 1."},
+		{"RuntimeError: NCCL Error 2: unhandled system error\n" + noMemory, map[string]env.Severity{"NCCL reports a system error": -1, "GPU memory is full": env.Error}, ""},
+	} {
+		r := Explain("x", c.text, nil, fabric.Invocation{})
+		for summary, want := range c.want {
+			if got := severity(r, summary); got != want {
+				t.Errorf("%q is %d, want %d:\n%s", summary, got, want, asText(r))
+			}
+		}
+		if !strings.Contains(asText(r), c.says) || r.Sound() {
+			t.Errorf("%q is not said:\n%s", c.says, asText(r))
+		}
+	}
+}
+
+// TestUnknownWarningsAreShown: a WARN that no form fits is quoted with its line, and there is no tick over it.
+func TestUnknownWarningsAreShown(t *testing.T) {
+	r := Explain("x", "a:1:2 [0] NCCL INFO Using network IB\na:1:2 [0] new.cc:7 NCCL WARN A flux capacitor is empty\nNewError: nobody knows\n", nil, fabric.Invocation{})
+	if text := asText(r); !strings.Contains(text, "line 2: A flux capacitor is empty") || !strings.Contains(text, "line 3: NewError: nobody knows") || r.Sound() {
+		t.Error(text)
+	}
+}
+
+// TestCommandsAreNoLog: an error that a script prints or a comment quotes has not happened.
+func TestCommandsAreNoLog(t *testing.T) {
+	r := Explain("run.sh", "#!/bin/bash\n# else: ibv_modify_qp failed with error Invalid argument\nexport NCCL_DEBUG=INFO\necho \"NCCL error: Bus error\"\npython -c 'print(\"CUDA out of memory\")'\n", nil, fabric.Invocation{})
+	if r.Kind == Log || len(r.Findings) > 0 {
+		t.Error(asText(r))
+	}
+}
+
+// TestOneHostNeedsNoNetwork: ranks of one host do not use the network, so that its transport is not blamed.
+func TestOneHostNeedsNoNetwork(t *testing.T) {
+	log := "a:1:2 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\na:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\na:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks 8 nNodes %s localRanks 8 localRank 0 MNNVL 0\n"
+	if r := Explain("x", strings.ReplaceAll(log, "%s", "1"), nil, fabric.Invocation{}); len(r.Findings) > 0 {
+		t.Error(asText(r))
+	}
+	if r := Explain("x", strings.ReplaceAll(log, "%s", "2"), nil, fabric.Invocation{}); severity(r, "Silent fallback to sockets") != env.Warning || severity(r, "Bootstrap over a local interface") != env.Error {
+		t.Error(asText(r))
+	}
+}
+
+// TestAllRanksOnOneHostNeedNoNetwork: a log with all ranks of a communicator on one host shows one host, although NCCL_HOSTID divides
+// it for NCCL. Hosts with equal names and different addresses are several.
+func TestAllRanksOnOneHostNeedNoNetwork(t *testing.T) {
+	rank := func(number, address string) string {
+		return strings.NewReplacer("%r", number, "%a", address).Replace("a:1:2 [0] NCCL INFO Bootstrap: Using eth0:%a<0>\na:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n" +
+			"a:1:2 [0] NCCL INFO ncclCommInitRankConfig comm 0x%r rank %r nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0x36ae39ada3f8ed76 - Init START\na:1:2 [0] NCCL INFO comm 0x%r rank %r nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n")
+	}
+	hca := "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5_7\n" + rank("0", "10.0.0.1") + rank("1", "10.0.0.1")
+	if r := Explain("x", hca, nil, fabric.Invocation{}); severity(r, "No RDMA device") != env.Warning || severity(r, "Silent fallback to sockets") != -1 {
+		t.Error(asText(r)) // the named device is missing all the same
+	}
+	for text, want := range map[string]env.Severity{
+		rank("0", "10.0.0.1") + rank("1", "10.0.0.1"):                                       -1,
+		rank("0", "10.0.0.1"):                                                               env.Warning,
+		rank("0", "10.0.0.1") + rank("1", "10.0.0.2"):                                       env.Warning,
+		rank("0", "10.0.0.1") + strings.ReplaceAll(rank("1", "10.0.0.1"), "a:1:2", "b:1:2"): env.Warning,
+	} {
+		if r := Explain("x", text, nil, fabric.Invocation{}); severity(r, "No RDMA device") != want || severity(r, "Silent fallback to sockets") != want {
+			t.Errorf("%s: %s", text, asText(r))
+		}
+	}
+}
+
+// TestNoFallbackThatNCCLForbids: with NCCL_NET=IB, a host without a device does not use sockets.
+func TestNoFallbackThatNCCLForbids(t *testing.T) {
+	text := asText(Explain("x", "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] plugin/net.cc:379 NCCL WARN Failed to initialize any NET plugin\n", nil, fabric.Invocation{}))
+	if strings.Contains(text, "falls back") || !strings.Contains(text, "NCCL may use no other network, and stops (line 2).") {
+		t.Error(text)
+	}
+}
+
+// TestTheWatchdogsStackIsItsOwn: the stack below an error of PyTorch's watchdog belongs to that error.
+func TestTheWatchdogsStackIsItsOwn(t *testing.T) {
+	text := asText(Explain("x", "a:1:2 [0] NCCL INFO Connected all rings\n"+strings.NewReplacer("%r", "0", "%s", "5").Replace(watchdogLine)+
+		"Exception raised from checkForNCCLErrorsInternal at /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2770 (most recent call first):\n"+
+		"[rank0]:[E1122 21:43:33.094826932 ProcessGroupNCCL.cpp:733] Stack trace of the failed collective: \n#0 all_reduce from distributed_c10d.py:3068\n", nil, fabric.Invocation{}))
+	if strings.Contains(text, "Unknown errors") || strings.Contains(text, "not understood") {
+		t.Error(text)
+	}
+}
+
+// TestTheDaemonMayHaveNoLimit: docker's own memlock may be unlimited, so that a command without one is no error by itself.
+func TestTheDaemonMayHaveNoLimit(t *testing.T) {
+	r := Explain("x", "docker run --device=/dev/infiniband -e NCCL_IB_HCA==mlx5_1 image\n", nil, fabric.Invocation{})
+	if severity(r, "memlock is limited") != env.Warning {
+		t.Error(asText(r))
+	}
+}
+
+// TestAdviceFitsTheVersion: the same line has another cure where another version prints it.
+func TestAdviceFitsTheVersion(t *testing.T) {
+	const (
+		disabled = "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+		cuMem    = "a:1:2 [0] include/alloc.h:1 NCCL WARN Cuda failure 1 'invalid argument'\n"
+		noDevice = "a:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19\n"
+		mixed    = "a:1:2 [0] NCCL INFO Detected mixed local Net device counts across ranks (min 1, max 2)."
+		apart    = "a:1:2 [0] misc/ibvwrap.cc:297 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.0.1.1, remote GID ::ffff:10.0.2.2\n"
+		roce     = "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n"
+		even     = "a:1:2 [0] NCCL INFO NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 6 mtu 5 query_ece={supported=0} GID 2 (0/A64A8C0FFFF0000) fifoRkey=0x1 fifoLkey=0x1\n"
+	)
+	for _, c := range []struct{ version, text, has, hasNot string }{
+		{"2.22.3", disabled, "does not look for the module nvidia_peermem", "Load nvidia_peermem or"},
+		{"2.24.3", disabled, "Load nvidia_peermem or", "does not look for"},
+		{"2.25.1", cuMem, "NCCL_CUMEM_HOST_ENABLE=0", ""},
+		{"2.27.5", cuMem, "NCCL_CUMEM_ENABLE=0", "NCCL_CUMEM_HOST_ENABLE"},
+		{"2.20.5", noDevice, "Set NCCL_IB_GID_INDEX to an index whose DEV column", "Set NCCL_IB_ADDR_RANGE"},
+		{"2.20.5", noDevice, "upgrade to NCCL 2.21.5 or later and set NCCL_IB_ADDR_RANGE", "2.26.2"},
+		{"2.30.7", mixed + " Ignoring due to NCCL_IGNORE_NET_MISMATCH.\n", "warning:  Hosts use different numbers of NICs", "error"},
+		{"2.22.3", "a:1:2 [0] NCCL INFO transport/net_ib.cc:284 -> 2\n", "mount it: an upgrade does not help", ""},
+		{"2.28.9", apart, "the order in NCCL_IB_HCA has no effect", "same position"},
+		{"2.28.9", strings.Replace(apart, "110 Connection timed out", "19 No such device", 1), "GID of another network namespace", "different networks"},
+		{"2.28.9", strings.Replace(apart, "110 Connection timed out", "22 Invalid argument", 1), "Incompatible GIDs", "different networks"},
+		{"2.23.4", noDevice, "NCCL_IB_ADDR_RANGE", ""},
+		{"2.20.5", roce, "uses GID index 0 unless NCCL_IB_GID_INDEX is set", ""},
+		{"2.21.5", roce, "", "uses GID index 0"},
+		{"2.20.5", lostPackets, "before 2.21, uses GID index 0", ""},
+		{"2.27.5", lostPackets, "", "GID index 0"},
+		{"2.27.5", even, "RoCE v2 where the table has changed", "line 2: warning"}, // an even index may be either
+		{"2.28.7", "a:1:2 [0] NCCL INFO Successfully loaded external env plugin libnccl-env.so\n", "answers before the environment", ""},
+	} {
+		text := asText(Explain("x", "a:1:2 [0] NCCL INFO NCCL version "+c.version+"+cuda12.4\n"+c.text, nil, fabric.Invocation{}))
+		if !strings.Contains(text, c.has) || c.hasNot != "" && strings.Contains(text, c.hasNot) {
+			t.Errorf("%s: want %q and not %q in\n%s", c.version, c.has, c.hasNot, text)
+		}
+	}
+}
+
+// TestAdviceKnowsTheSettings: what the file itself sets, in a log or beside it, is not advised, and is named where it is the reason.
+func TestAdviceKnowsTheSettings(t *testing.T) {
+	const oldLoss = "a:1:2 [0] transport/net_ib.cc:840 NCCL WARN NET/IB : Got completion with error 12, opcode 32736, len 32736, vendor err 129\n"
+	const cuMem = "a:1:2 [0] transport/p2p.cc:1129 NCCL WARN Cuda failure 1 'invalid argument'\n"
+	for _, c := range []struct{ text, says, notSays string }{
+		{oldLoss, "set NCCL_IB_GID_INDEX to the index", "NCCL_IB_SL"},
+		{oldLoss + "mpirun -np 8 -x NCCL_IB_GID_INDEX=3 -x NCCL_TOPO_FILE=~/topo.xml ./a\n", "the path, the MTU or PFC is wrong", "set NCCL_IB_GID_INDEX to the index"},
+		{oldLoss + "mpirun -np 8 -x NCCL_IB_GID_INDEX=3 -x NCCL_TOPO_FILE=~/topo.xml ./a\n", "the path, the MTU or PFC is wrong", "Path with ~"},
+		{oldLoss + "export NCCL_IB_SL=1\n", "Try without NCCL_IB_SL.", ""},
+		{cuMem, "Set NCCL_CUMEM_ENABLE=0", ""},
+		{cuMem + "export NCCL_CUMEM_ENABLE=0\n", "set NCCL_P2P_DISABLE=1", "Set NCCL_CUMEM_ENABLE=0"},
+		{"export NCCL_NET=Socket\nexport NCCL_IB_DISABLE=0\nexport NCCL_SOCKET_IFNAME==bond0\n", "NCCL uses TCP sockets, whatever NCCL_IB_DISABLE says.", "No list of devices"},
+		{"export NCCL_SOCKET_IFNAME==enp1s0f0np0\n", "Half of a port", ""},
+		{"export NCCL_SOCKET_IFNAME==enp1s0f0np0,enP2p1s0f0np0\n", "No list of devices", "Half of a port"},
+		{"docker run -e NCCL_DEBUG=WARN a\ndocker run -e NCCL_DEBUG=INFO b\n", "", "Set twice"},
+		{"./build/all_reduce_perf -b 16M -e 16M -i 0 -n 1\n", "", "Step instead of iterations"},
+		{"let rank=$OMPI_COMM_WORLD_LOCAL_RANK%2\ncase $rank in\n0) export NCCL_IB_HCA==mlx5_0 ;;\n1) export NCCL_IB_HCA==mlx5_1 ;;\nesac\n", "Ranks of one host get different devices", ""},
+		{"ncclSystemError: System call failed.\nLast error:\n\n### Reproduction of the error\n", "NCCL reports a system error", "Reproduction"},
+		{"a:1:2 [0] NCCL INFO NCCL_GRAPH_FILE set by environment to /opt/g.xml\nncclSystemError: System call failed.\n", "Remove it, also from /etc/nccl.conf", "no problems"},
+		{"a:1:2 [0] NCCL INFO init.cc:9 -> 5\na:1:2 [0] NCCL INFO group.cc:72 -> 5 [Async thread]\n", "NCCL refuses how it is used", "not_understood"},
+		{"RuntimeError: NCCL version mismatch\n", "Hosts have different versions of NCCL", "no problems"},
+		{"[Rank 1] Process group watchdog thread terminated with exception: NCCL error: unhandled system error\nTo avoid data inconsistency, we are taking the entire process down.\n", "NCCL reports a system error", "The first error is not in these lines"},
+		{"RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: k (world_size=8, worker_count=4, timeout=0:30:00)\n", "4 of 8 processes", "More processes"},
+		{strings.NewReplacer("%r", "0", "%s", "5").Replace(watchdogLine) + strings.NewReplacer("%r", "12", "%s", "5").Replace(watchdogLine), "All ranks in these lines (0, 12) waited in ALLREDUCE number 5", "different collectives"},
+		{strings.NewReplacer("%r", "3", "%s", "5").Replace(watchdogLine), "Rank 3 waited in ALLREDUCE number 5: another rank", "All ranks"},
+		{"ncclInvalidUsage: x\n\nLast error:\n\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10\n", "Two ranks on one GPU", "NCCL ended"},
+		{"NCCL error, Last error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10\n", "Two ranks on one GPU", "NCCL ended"},
+		{"a:1:2 [0] NCCL INFO Using network IB\nHere is the error:\n", "", "Unknown errors"},
+		{"NCCL version 2.2.13+cuda8.0\nexport NCCL_SOCKET_IFNAME==eth0\n", "No list of devices", "does not read"},
+		{"ib_device.c:1171 UCX  DIAG x\nexport NCCL_DEBUG=WARN\n", "", "No GID index"},
+		{"Traceback (most recent call last):\n  File \"a.py\", line 3, in b\nRendezvousConnectionError: The connection to the C10d store has failed\n", "The rendezvous failed", "has no error of NCCL"},
+		{"case $(hostname) in\na) export NCCL_IB_HCA==mlx5_0 ;;\nb) export NCCL_IB_HCA==mlx5_1 ;;\nesac\n", "", "Ranks of one host get different devices"},
+		{"export NCCL_IB_HCA=mlx5_$LOCAL_RANK\n", "Ranks of one host get different devices", ""},
+		// Two facts of one text.
+		{"NCCL_COMM_ID=10.0.0.1:2\nNCCL_DEBUG=INFO\n#CB\nNCCL_COMM_ID=10.0.0.2:2\nNCCL_DEBUG=INFO\na:1:2 [0] NCCL INFO Bootstrap : Using [0]eth0:172.17.0.3<0>\na:1:2 [0] include/socket.h:333 NCCL WARN Call to bind failed : Cannot assign requested address\n", "Run the containers with --network=host. NCCL_COMM_ID", "Set twice"},
+		{"a:1:2 [0] NCCL INFO Bootstrap : Using [0]eth0:10.0.0.3<0>\na:1:2 [0] include/socket.h:333 NCCL WARN Call to bind failed : Cannot assign requested address\n", "Correct the address or the interface's name.", "--network=host"},
+		{"#  Rank  0 Group  0 Pid   4766 on   a device  0 [0x21] NVIDIA\n#  Rank  1 Group  0 Pid   4766 on   a device  1 [0x61] NVIDIA\na:1:2 [0] NCCL INFO Using network Socket\n", "", "Silent fallback"},
+		{"#  Rank  0 Group  0 Pid   4766 on   a device  0 [0x21] NVIDIA\n#  Rank  1 Group  0 Pid   4766 on   b device  0 [0x61] NVIDIA\na:1:2 [0] NCCL INFO Using network Socket\n", "Silent fallback", ""},
+		{"a:1:2 [0] NCCL INFO NET : Using interface eth0:10.1.118.3<0>\na:1:2 [0] NCCL INFO NET : Using interface eth1:fe80::1%eth1<0>\nb:1:2 [0] NCCL INFO NET : Using interface eth0:10.1.118.5<0>\n", "Link-local interfaces among NCCL's", ""},
+		{"a:1:2 [0] NCCL INFO NET : Using interface eth0:10.1.118.3<0>\na:1:2 [0] NCCL INFO NET : Using interface eth1:fe80::1%eth1<0>\n", "", "Link-local interfaces among NCCL's"},
+		{" GID: 00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00\nFailed to modify QP 268 to RTR\n", "error:  Empty GID", "Link-local"},
+		{" GID: 254:128:00:00:00:00:00:00:150:63:121:00:03:205:209:213\nFailed to modify QP 268 to RTR\n", "error:  Link-local GID", "Empty GID"},
+		{"a:1:2 [0] NCCL INFO cudaDriverVersion 11020\nNCCL version 2.8.4+cuda11.3\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "warning:  The driver is older than the software's CUDA", ""},
+		{"CUDA Version: 12.4\nNCCL version 2.28.3+cuda13.0\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "error:  The driver is older than the software's CUDA", ""},
+		{"a:1:2 [0] NCCL INFO cudaDriverVersion 12040\nNCCL version 2.20.5+cuda12.4\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "", "older than"},
+		{"a:1:2 [0] NCCL INFO cudaDriverVersion 12020\nNCCL version 2.20.5+cuda12.4\na:1:2 [0] transport/nvls.cc:9 NCCL WARN Cuda failure 401 'x'\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "", "older than"},
+		{"2x DGX Spark, kernel 7.0.0-1019-nvidia\nibv_reg_mr_iova2 ... Cannot allocate memory\n", "error:  Memory cannot be pinned", ""},
+		{"2x DGX Spark, kernel 6.17.0-1032\nibv_reg_mr_iova2 ... Cannot allocate memory\n", "error:  memlock is limited", "kho=off"},
+		{"a.cpp:418: non-zero status: 110 ibv_modify_qp failed\nibv_modify_qp failed\n", "note:  The NIC refuses to connect", "error:  The NIC refuses"},
+		{"#  Rank  0 Group  0 Pid 1 on a device  0 [0x0f] NVIDIA\n#  Rank  0 Group  0 Pid 2 on a device  0 [0x0f] NVIDIA\n", "Each process runs a test of its own", ""},
+		{"#  Rank  0 Group  0 Pid 1 on a device  0 [0x0f] NVIDIA\n$ mpirun again\n#  Rank  0 Group  0 Pid 2 on a device  0 [0x0f] NVIDIA\n", "", "of its own"},
+		{"#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\nlibibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\na: Test NCCL failure common.cu:775 'internal error'\n", "warning:  libibverbs has no provider for the NIC", "error:  libibverbs"},
+		{"#   Rank  0 Pid 1 on a device  0 [0x00] Tesla\n#   Rank  1 Pid 1 on b device  0 [0x00] Tesla\nlibibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n", "error:  libibverbs has no provider for the NIC", ""},
+		{"singularity exec a.sif torchrun --nproc_per_node 2 a.py\n", "error:  The container has no GPUs", ""},
+		{"singularity exec --nv a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
+		{"export APPTAINER_NV=1\napptainer exec a.sif torchrun --nproc_per_node 2 a.py\n", "", "no GPUs"},
+	} {
+		got := asText(Explain("x", c.text, nil, fabric.Invocation{}))
+		if !strings.Contains(got, c.says) || c.notSays != "" && strings.Contains(got, c.notSays) {
+			t.Errorf("%s: want %q and not %q:\n%s", c.text, c.says, c.notSays, got)
+		}
+	}
+}
+
+// TestAttemptsThatGoOn: a connection that NCCL tries again is named if the log ends so, and is nothing once the ranks are connected.
+func TestAttemptsThatGoOn(t *testing.T) {
+	const (
+		again  = "a:1:2 [0] NCCL INFO socketPollConnect: connect to 10.0.0.2<4000> returned No route to host, retrying (2/34) after sleep for 200 msec\n"
+		ready  = "a:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x1 - Init COMPLETE\n"
+		gaveUp = "a:1:2 [0] misc/socket.cc:9 NCCL WARN socketPollConnect: connect to 10.0.0.2<4000> returned No route to host, exceeded error retry count after 35 attempts\n"
+		named  = "The peer cannot be reached"
+	)
+	if got := Explain("log", ready+again, nil, fabric.Invocation{}); severity(got, named) != env.Warning || len(got.Findings) != 1 {
+		t.Error(asText(got))
+	}
+	if got := Explain("log", again+ready, nil, fabric.Invocation{}); !got.Sound() {
+		t.Error(asText(got))
+	}
+	if got := Explain("log", again+gaveUp, nil, fabric.Invocation{}); severity(got, named) != env.Error || len(got.Findings) != 1 {
+		t.Error(asText(got))
+	}
+}
+
+// TestWebClientIsNamed: the first bytes of a foreign connection are read: NVIDIA/nccl#1808 is an agent's request for metrics.
+func TestWebClientIsNamed(t *testing.T) {
+	for line, named := range map[string]bool{
+		"a:1:2 [0] misc/socket.cc:484 NCCL WARN socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9\n":                                                            true,
+		"a:1:2 [0] NCCL INFO socketFinalizeAccept from 10.0.0.2<4000>: socket magic mismatch (peer 0x74656d2f20544547 != expected 0x7970663b906d70b9), discarding peer connection\n": true,
+		"a:1:2 [0] misc/socket.cc:484 NCCL WARN socketFinalizeAccept: wrong magic 7970663b906d70b8 != 7970663b906d70b9\n":                                                            false,
+	} {
+		if got := asText(Explain("log", line, nil, fabric.Invocation{})); !strings.Contains(got, "Another program spoke to NCCL's port") || strings.Contains(got, `it sent "GET /met"`) != named {
+			t.Error(got)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fabricform/fabricform/fabric"
+)
+
+// TestEqualRanksOfLightning: two processes of one rank are an error if ranks are missing, and none if a program starts twice.
+func TestEqualRanksOfLightning(t *testing.T) {
+	begin := func(rank string) string { return "initializing ddp: GLOBAL_RANK: " + rank + ", MEMBER: 1/4\n" }
+	for _, c := range []struct {
+		text string
+		want bool
+	}{
+		{begin("0") + begin("1") + begin("0") + begin("1"), true}, // Lightning-AI/pytorch-lightning/issues/4389
+		{begin("0") + begin("1") + begin("2") + begin("3") + begin("0") + begin("1") + begin("2") + begin("3"), false},
+		{begin("0") + begin("1"), false},
+	} {
+		got := Explain("out", c.text, nil, fabric.Invocation{})
+		if is := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == "Two processes with one rank" }); is != c.want || got.Sound() {
+			t.Errorf("%s: got %s", c.text, asText(got))
+		}
+	}
+}
+
+// TestRanksThatNeverCome: a job that waits for ranks is reported, unless its last lines show that all have met.
+func TestRanksThatNeverCome(t *testing.T) {
+	const waits = "[INFO] - Waiting in store based barrier to initialize process group for rank: 3, key: store_based_barrier_key:1 (world_size=16, worker_count=7, timeout=0:30:00)\n"
+	const begins = "initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8\ninitializing distributed: GLOBAL_RANK: 1, MEMBER: 2/8\n"
+	for text, want := range map[string]string{
+		waits:  "7 of 16 processes came to the first barrier",
+		begins: "2 of 8 processes begin in these lines: rank 0, 1.",
+		waits + "Rank 3: Completed store-based barrier for key:store_based_barrier_key:1 with 16 nodes.\n":     "",
+		begins + "distributed_backend=nccl\nAll distributed processes registered. Starting with 8 processes\n": "",
+	} {
+		got := asText(Explain("out", text, nil, fabric.Invocation{}))
+		if strings.Contains(got, "Ranks did not all come") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: want %q, got %s", text, want, got)
+		}
+	}
+}
+
+// TestOutputOfFrameworksIsKnown: one line of a program above NCCL is enough to read a text as its output. Settings that
+// the output quotes do not count as settings.
+func TestOutputOfFrameworksIsKnown(t *testing.T) {
+	for text, want := range map[string]string{
+		"[2023-09-10 11:46:00,258] [ERROR] [launch.py:434:sigkill_handler] ['python3', 'train.py'] exits with return code = -9\n":                              "A process was killed (SIGKILL)",
+		"NotImplementedError: Using RTX 4000 series doesn't support faster communication broadband via P2P or IB. Please set `NCCL_P2P_DISABLE=\"1\"` first\n": "accelerate refuses these GPUs",
+		"(Worker pid=2) [W socket.cpp:601] [c10d] The IPv6 network addresses of (head, 16516) cannot be retrieved [repeated 10x, see ray-logging.html]\n":      "A host name has no IPv6 address",
+	} {
+		got := Explain("paste", text, nil, fabric.Invocation{})
+		if len(got.Findings) != 1 || got.Findings[0].Summary != want || got.Kind != Log {
+			t.Errorf("%s: want %q alone, got %s", text, want, asText(got))
+		}
+	}
+}
+
+// TestLastErrorBehindAPrefix: what launchers write before each line of a rank does not hide NCCL's last error (ray-project/ray/issues/44533).
+func TestLastErrorBehindAPrefix(t *testing.T) {
+	for _, prefix := range []string{"", "[rank4]: ", "(RayWorkerVllm pid=7602) ERROR 04-07 00:57:46 ray_utils.py:45] ", "[1,3]<stderr>:", "3: ", "(Worker pid=12, ip=10.0.0.2) ERROR 04-14 13:46:59 [multiproc_executor.py:857] "} {
+		text := prefix + "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, internal error, NCCL version 2.18.6\n" + prefix + "Last error:\n" + prefix + "Attribute busid of node nic not found\n"
+		got := Explain("out", text, nil, fabric.Invocation{})
+		if len(got.Findings) != 1 || got.Findings[0].Summary != "The topology cannot be read" || got.Read.Unknown.Count > 0 {
+			t.Errorf("%q: got %s", prefix, asText(got))
+		}
+	}
+}
+
+// TestJoinedLines: a paste that has joined lines hides no error before, between or in them (vllm-project/vllm/issues/21661).
+func TestJoinedLines(t *testing.T) {
+	info := "gpu1:213:213 [1] NCCL INFO cudaDriverVersion 12080 "
+	for text, want := range map[string]string{
+		"RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details) " + info:                              "NCCL reports an error of CUDA",
+		info + "gpu1:213:214 [1] init.cc:737 NCCL WARN Duplicate GPU detected : rank 0 and rank 8 both on CUDA device 19000 " + info: "Two ranks on one GPU",
+		info + info + info: "",
+		"ERROR 11-04 18:02:56 [v1/a.py:597] self.f(x, ERROR 11-04 18:02:56 [v1/a.py:597] RuntimeError: NCCL error: unhandled cuda error " + info: "NCCL reports an error of CUDA",
+		"ERROR 11-04 18:02:56 [a.py:597] " + info:                 "",
+		"Something of another program went wrong: failed " + info: "unknown",
+	} {
+		got := Explain("paste", text+"\n", nil, fabric.Invocation{})
+		named := slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Summary == want })
+		if want == "unknown" {
+			named = got.Read.Unknown.Count == 1
+		}
+		if want != "" && !named || want == "" && !got.Sound() {
+			t.Errorf("%s: want %q, got %s", text, want, asText(got))
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package explain
+
+import "strings"
+
+const (
+	driver  = "Install a driver for this CUDA, or software built for an older CUDA; nvidia-smi shows the newest CUDA that the driver supports."
+	manager = "Check on the host: systemctl status nvidia-fabricmanager (it must run, with the driver's version), and nvidia-smi -q for Fabric State: Completed. After an error, reset the GPUs or reboot."
+)
+
+// sharing are the errors of calls that make memory for other processes, where the system does not support it.
+var sharing = []string{"Cuda failure 1 '", "Cuda failure 101 '", "Cuda failure 304 '", "Cuda failure 800 '", "Cuda failure 801 '", "Cuda failure 999 '"}
+
+// cudaMeanings are errors in CUDA's own words, which mean the same wherever they occur (cudaGetErrorString, cuGetErrorString). NCCL prints
+// "Cuda failure 'TEXT'" for calls of the runtime (src/include/checks.h), and from 2.19.1 "Cuda failure N 'TEXT'" for calls of the driver
+// (src/include/cudawrap.h); RCCL prints "HIP failure 'TEXT'". An error of a kernel is reported by the next call, whichever that is.
+var cudaMeanings = []*meaning{
+	// In these files the calls of the driver are those of cuMem.
+	{role: cause, summary: "CUDA's cuMem calls fail", costs: "The driver refuses memory that is made for sharing, as in some virtual machines and containers.", more: cuMem,
+		instead: "Set NCCL_CUMEM_ENABLE=0 to go without them, and update the driver.",
+		forms:   inFiles([]string{"include/alloc.h", "transport/p2p.cc", "proxy.cc" /* 2.19.1– */, "allocator.cc" /* 2.24.3– */}, sharing...)},
+	{role: cause, summary: "Shared memory of CUDA cannot be used", costs: "NCCL 2.24 and later share host memory through CUDA, which these GPUs refuse.", instead: "Set NCCL_CUMEM_HOST_ENABLE=0: NCCL then uses /dev/shm.",
+		forms: inFiles([]string{"transport/shm.cc"}, append([]string{"Cuda failure 217 '" /* NVIDIA/nccl#1838 */}, sharing...)...)},
+	{role: cause, summary: "A CUDA kernel failed", costs: "CUDA reports errors late: a kernel of the program, or a faulty GPU, failed before, and NCCL's call was the first to notice.",
+		instead: "Repeat with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to see which kernel it was, and look into dmesg for Xid lines.",
+		forms: []string{"an illegal memory access was encountered", "unspecified launch failure", "misaligned address", "device-side assert triggered", "an illegal instruction was encountered",
+			"operation not supported on global/shared address space", "invalid program counter"}},
+	{role: cause, summary: "A CUDA kernel ran too long", costs: "The driver ended a kernel: on a GPU with a display, and under Windows and WSL, a kernel may run a few seconds only. NCCL's kernels run as long as they wait for other ranks.",
+		instead: "Use GPUs without a display, or turn the display driver's timeout off. Find out why the other ranks are late.", forms: []string{"the launch timed out and was terminated"}},
+	{role: cause, summary: "The GPU failed", costs: "The driver reports an error of the hardware.", instead: "Read dmesg for Xid lines of that GPU, drain the host, and have the GPU reset or replaced.",
+		forms: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "hardware stack error", "Invalid access of peer GPU memory over nvlink or a hardware error"}},
+	{role: cause, summary: "The Fabric Manager does not run", costs: "GPUs behind NVSwitches cannot be used before the Fabric Manager has set up the switches.", instead: manager, forms: []string{"system not yet initialized", "Error 802"}},
+	{role: cause, summary: "The driver is too old", costs: "The GPU's driver does not support the CUDA that the software was built with.", instead: driver,
+		forms: []string{"CUDA driver version is insufficient for CUDA runtime version", "CUDA Driver version found is", "API call is not supported in the installed CUDA driver", "the provided PTX was compiled with an unsupported toolchain", "The NVIDIA driver on your system is too old",
+			"The installed CUDA driver is older than", "does not support this CUDA version for CUDA graph", "requires CUDA driver", "or if the installed CUDA driver <", "unsatisfied condition: cuda" /* libnvidia-container */}},
+	// ncclCudaLibraryInit may fail: its callers go on without what the driver lacks.
+	{role: hint, summary: "The driver lacks functions", costs: "Mostly the driver, or a copy of its libraries in the container, is older than the CUDA that NCCL was built with. NCCL goes on without the calls that need them, such as cuMem, dma-buf and NVLS.", instead: driver,
+		forms: []string{"Failed to load CUDA missing symbol", "CUDA some PFN functions not found", "Retrieve cu*failed with", "cuDriverGetVersion failed with"}},
+	{role: hint, summary: "NCCL does not find libcuda.so", costs: "NCCL 2.13 to 2.20 looks for it by this name. Without it NCCL goes on, but not with cuMem, dma-buf and NVLS.", instead: "Add the directory of libcuda.so to LD_LIBRARY_PATH, or name it in NCCL_CUDA_PATH (WSL: /usr/lib/wsl/lib). If there is only libcuda.so.1, link libcuda.so to it, or upgrade NCCL.",
+		forms: []string{"Failed to find CUDA library" /* 2.13.4–2.20.5 */}},
+	{role: cause, summary: "NCCL was built with an old CUDA", costs: "This build of NCCL does not have the calls that it was asked for.", instead: "Install NCCL built with CUDA 12.2 or later, or remove NCCL_CUMEM_ENABLE and NCCL_CUMEM_HOST_ENABLE.",
+		forms: []string{"CUMEM not supported prior to" /* 2.18.1– */, "CUMEM Host is not supported prior to" /* 2.23.4– */}},
+	{role: cause, summary: "Driver and libraries do not match", costs: "The loaded kernel module has another version than the driver's libraries.", instead: "Reboot after an update of the driver, or unload and load the module; in a container remove CUDA compat libraries. In WSL and Docker Desktop, update them to a release that knows this driver.",
+		forms: []string{"Driver/library version mismatch", "system has unsupported display driver / cuda driver combination", "unsupported display driver", "forward compatibility was attempted on non supported HW", "Error 500: named symbol not found"}},
+	{role: cause, summary: "No GPU in this process", costs: "The process sees no GPU, or fewer than it asks for: more processes than GPUs, or CUDA_VISIBLE_DEVICES and LOCAL_RANK do not fit together. With Slurm's --gpus-per-task=1, each task sees one GPU, whose number is 0.",
+		instead: "Check nvidia-smi inside the container, CUDA_VISIBLE_DEVICES and the number of processes per host (--nproc_per_node). In Slurm ask for --gpus-per-node instead.", forms: []string{"no CUDA-capable device is detected", "invalid device ordinal", "No CUDA GPUs are available", "no GPUs found", "you might not have a CUDA gpu", "exceeds ndev", "Invalid device count requested", "rank*exceeds ndev=", "Invalid number of GPUs:*requested but only", "no ROCm-capable device is detected", "hipErrorInvalidDevice", "hipErrorNoDevice"}},
+	{role: cause, summary: "The driver's libraries are missing", costs: "libcuda, libnvidia-ml and libnvidia-ptxjitcompiler belong to the driver; a container gets them from the NVIDIA container runtime.", instead: "Install the NVIDIA container toolkit on the host, start the container with --gpus all (or the nvidia runtime), with compute and utility in NVIDIA_DRIVER_CAPABILITIES, and check nvidia-smi inside.",
+		forms: []string{"Failed to open libnvidia-ml.so", "ommand not found: nvidia-container-cli" /* enroot */, "could not select device driver" /* docker */, "PTX JIT compiler library not found"}},
+	{role: cause, summary: "A stub of libcuda is loaded", costs: "The loader found the library that CUDA's toolkit has for linking, not that of the driver.", instead: "Remove …/lib64/stubs from LD_LIBRARY_PATH and from ld.so.conf.d, and give the container the driver's libraries (--gpus all).",
+		forms: []string{"CUDA driver is a stub library"}},
+	{role: cause, summary: "The GPU is taken", costs: "Another process has the GPU, which admits one only, or the GPU is in a state of error.", instead: "Look with nvidia-smi at its processes and its compute mode (Exclusive_Process admits one), and whether several ranks chose it.",
+		forms: []string{"CUDA-capable device(s) is/are busy or unavailable", "exclusive-thread device already in use"}},
+	{role: cause, summary: "The vGPU has no license", costs: "A virtual GPU of NVIDIA needs a license for CUDA.", instead: "Set up the license client in the virtual machine: nvidia-smi -q shows the License Status, systemctl status nvidia-gridd its service.", forms: []string{"device doesn't have valid Grid license"}},
+	{role: cause, summary: "CUDA's MPS does not answer", costs: "The process is to share the GPU through MPS, whose daemon or server does not run, is not in reach of this container, or has no room for another client.",
+		instead: "Start nvidia-cuda-mps-control on the host, with the same user, and mount its directory (CUDA_MPS_PIPE_DIRECTORY, /tmp/nvidia-mps) into the container. To go without MPS remove that variable and directory.",
+		forms:   []string{"MPS client failed to connect to the MPS control daemon", "the remote procedural call between the MPS server", "MPS server is not ready to accept new", "required to create MPS client have been exhausted", "to support device connections have been exhausted"}},
+	{role: effect, summary: "MPS ended this process", costs: "The server of MPS ends its clients after an error of one of them.", instead: "Look for an earlier error of all processes that share the GPU, and read the log of the MPS server.", forms: []string{"MPS client has been terminated"}},
+	// NCCL's kernels are looked up for each GPU (src/enqueue.cc): NVIDIA/nccl#1372.
+	{role: cause, summary: "No code for this GPU", costs: "The software was built without this GPU's architecture.", instead: "Install builds of PyTorch and NCCL that support this GPU.",
+		forms: []string{"no kernel image is available for execution on the device", "'invalid device function'", "Cuda failure*'named symbol not found'", "PTX JIT compilation was disabled"}},
+	{role: cause, summary: "CUDA was used before a fork", more: explainFork, costs: "A process that has used CUDA cannot fork into ranks. If no process forks, the driver does not work, as after an update without a reboot.", instead: "Start ranks with spawn (multiprocessing.set_start_method(\"spawn\")) or torchrun. If other programs with CUDA fail, too, reboot.",
+		forms: []string{"Cuda failure*'initialization error'", "Cannot re-initialize CUDA in forked subprocess"}},
+	{role: symptom, summary: "The capture of a CUDA graph failed", costs: "While a stream is captured, CUDA refuses calls that cannot be part of a graph, often of any thread: the first use of a communicator, memory, synchronization, or a watchdog that asks for an event.",
+		instead: "Run each collective once before the capture, capture with the mode thread_local (capture_error_mode in PyTorch), and use the same streams. The program without CUDA graphs (vLLM: --enforce-eager) shows whether it is the reason.",
+		forms: []string{"operation not permitted when stream is capturing", "operation failed due to a previous error during capture", "merge of separate capture sequences", "capture was not ended in the same stream as it began", "capturing stream has unjoined work", "dependency created on uncaptured work in another stream",
+			"make the legacy stream depend on a capturing blocking stream", "an event last recorded in a capturing stream", "terminate a thread-local capture sequence from another thread"}},
+	{role: cause, summary: "A stream or handle is not valid", costs: "CUDA does not know this stream, event or handle: it was destroyed, or it belongs to another GPU or process than the communicator.",
+		instead: "Choose the GPU first (torch.cuda.set_device), use a communicator only with streams and tensors of its own GPU, and destroy them after it. This is a mistake in the program, not in the network.", forms: []string{"enqueue.cc:*'invalid resource handle'", "strongstream.cc:*'invalid resource handle'", "CUDA error: invalid resource handle"}},
+	{role: effect, summary: "The process was ending", costs: "CUDA had already been shut down in this process.", instead: "Look for an earlier error of this process.", forms: []string{"'driver shutting down'", "'context is destroyed'", "CUDA error: driver shutting down"}},
+	{role: cause, summary: "CUDA's memory pools are not supported", costs: "NCCL 2.23.4 and later need them for every communicator. This GPU or its driver does not have them: one reason is a vGPU without unified memory.",
+		instead: "Turn on unified memory of the vGPU (its parameter enable_uvm=1), use a whole GPU, or take NCCL 2.22.3, which does not need them.", forms: []string{"init.cc:*Cuda failure 'operation not supported'" /* cudaMemPoolCreate */}},
+}
+
+// explainFork says that NVLS fails where its file reports the error that a fork gives elsewhere: the process has used CUDA before.
+func explainFork(_ *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "transport/nvls.cc:") {
+		return nvlsFails.summary, nvlsFails.costs, nvlsFails.instead
+	}
+	return "", "", ""
+}

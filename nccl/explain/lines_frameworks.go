@@ -1,0 +1,212 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+const (
+	inProgram = "Correct the program: the network is not the cause."
+	firstDead = "Find the first process that died, and its log: dmesg on that host shows the OOM killer, and the process's own output another error."
+	ownPeers  = "Turn off the program's own all-reduce: TensorRT-LLM before 0.11 trtllm-build --use_custom_all_reduce disable, vLLM and SGLang --disable-custom-all-reduce. NCCL_P2P_DISABLE=1 acts on NCCL alone."
+)
+
+const lessMemory = "Raise the job's memory limit, or use less memory (fewer workers, no offload to the host, smaller shards while loading)."
+
+// frameworkMeanings are lines of programs above NCCL: DDP, DeepSpeed, accelerate, Lightning, Ray, vLLM, SGLang, TensorRT-LLM, JAX,
+// TensorFlow, Horovod, PaddlePaddle. No other text has such a line, so that it is enough to know the output of a program.
+var frameworkMeanings = []*meaning{
+	// How processes end: by torch.distributed.elastic, subprocess of Python, DeepSpeed's launch.py, SGLang and launchers that add 128.
+	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
+		forms: []string{"return code = -7", "exit code: -7", "died with <Signals.SIGBUS", "xit code 135", "EXIT CODE: 135", "exit status 135"}},
+	{role: symptom, summary: "A process was killed (SIGKILL)", costs: "Mostly the OOM killer did it, because no memory was left on the host or in the container's cgroup. Otherwise a launcher, a scheduler or Kubernetes ended the process after a grace time.", instead: "Look for the OOM killer in dmesg on that host, and in the scheduler's log. " + lessMemory,
+		forms: []string{"return code = -9", "exit code: -9", "died with <Signals.SIGKILL", "xit code 137", "EXIT CODE: 137", "EXIT CODE: 9", "exit status 137", "exitcode: -9", "exitcode  : -9", "on signal 9 (Killed)", "Signal 9 (SIGKILL) received by PID"}},
+	{role: cause, summary: "Host memory is full", costs: "No memory was left on the host or in the container's cgroup, and a process was killed for it.", instead: lessMemory,
+		forms: []string{"Task was killed due to the node running low on memory", "may have exceeded K8s pod memory limits", "Killed by the memory monitor"}},
+	{role: cause, summary: "The program crashed", costs: "A process accessed memory that it does not have.", instead: "Read its backtrace: libraries of different builds (MPI, CUDA, a plugin of NCCL) are a frequent reason. NCCL_NET_PLUGIN=none excludes the network plugin.",
+		forms: []string{"return code = -11", "exit code: -11", "died with <Signals.SIGSEGV", "xit code 139", "EXIT CODE: 139", "EXIT CODE: 11", "exit status 139", "got signal: 11"}},
+	{role: result, summary: "The launcher was told to stop", costs: "Something, mostly a scheduler, sent a signal to the launcher.", instead: "Look into the scheduler's log, and for the first error above.", forms: []string{"got signal: 15", "got signal: 10", "got signal: 12", "got signal: 13", "got signal: 14", "got signal: 24", "got signal: 25"}},
+	{role: cause, summary: "The launcher's terminal was closed", costs: "SIGHUP ended torchrun: the shell or the SSH session that started it has ended.", instead: "Start it in tmux or screen, with setsid, or as a job of the scheduler.", forms: []string{"got signal: 1"}},
+	{role: cause, summary: "The job was interrupted", costs: "Somebody, or a scheduler, sent SIGINT to the launcher.", instead: "If that was not wanted, look into the scheduler's log for preemption.", forms: []string{"got signal: 2"}},
+	{role: result, summary: "A rank ended with an error", costs: "The launcher ends the other ranks when one fails.", instead: "Read the log of the first rank that failed, above these lines.",
+		forms: []string{"exits with return code = ", "Received sigquit from a child process", "Killing subprocess ", "sigkill_handler", "died with <Signals.SIGABRT", "died with <Signals.SIGTERM", "xit code 134", "forcefully exiting via SIGKILL", "scheduler is dead. Please check", "Horovod detected that one or more processes exited", "LAUNCH INFO*Exit code", "ABORT!!! Out of all", "Worker failed with error", "ActorDiedError", "ActorUnavailableError", "WorkerProc initialization failed", "WorkerProc failed to start"}},
+
+	// DDP and process groups.
+	{role: symptom, summary: "Ranks have different models", costs: "DDP compared the parameters of the ranks, and they differ: the model, its options or the versions of the software are not the same on all ranks. The network is not the cause.", more: explainNoParams,
+		instead: "Build the model with the same code, arguments and versions on all ranks, before DDP wraps it, and without a branch for one rank.",
+		forms:   []string{"DDP expects same model across all ranks", "in this process with sizes*appears not to match"}},
+	{role: cause, summary: "DDP counts gradients wrongly", costs: "A parameter took part twice in one backward pass, as with activation checkpointing or shared layers.", instead: "Set static_graph=True or use_reentrant=False for checkpointing. " + inProgram,
+		forms: []string{"Expected to mark a variable ready only once", "has been marked as ready twice"}},
+	{role: cause, summary: "A tensor is on the wrong device", costs: "The program gave a tensor in the host's memory to a collective of NCCL, which takes GPU memory alone.", instead: "Move the tensor to the rank's GPU first, or make the group with backend \"cpu:gloo,cuda:nccl\". The network is not the cause.",
+		forms: []string{"No backend type associated with device type cpu", "Tensors must be CUDA and dense"}},
+	{role: cause, summary: "Tensors do not suit a collective", costs: "PyTorch refuses the tensors that the program passes.", instead: inProgram,
+		forms: []string{"Tensors must be contiguous", "Tensors must have identical type", "output tensor must have the same type as input tensor", "output tensor size must be equal to world_size times input tensor size", "input tensor must be the same size as output size times world size", "Tensors must be on distinct GPU devices", "Tensor list mustn't be larger than the number of available GPUs", "is not supported for NCCL process group", "Cannot use ReduceOp.B", "Expected list of tensors on the same device"}},
+	{role: cause, summary: "The process group was not made", costs: "The program calls a collective before init_process_group, or after destroy_process_group.", instead: "Call init_process_group first in every process. Programs for one process need a start with torchrun, too, if they use collectives.",
+		forms: []string{"Default process group has not been initialized"}},
+	{role: cause, summary: "The process group was made twice", costs: "The program, or two libraries in it, call init_process_group twice.", instead: "Check torch.distributed.is_initialized() first, or leave it to the framework.", forms: []string{"trying to initialize the default process group twice"}},
+	{role: symptom, summary: "Ranks did not come to a barrier", costs: "The ranks that the line names did not reach the monitored barrier in time: they failed, hang, or were never started.", instead: "Read the logs of those ranks, and compare them with the hosts: if they are all of one host, that host or its network is the place to look.", more: explainMissedBarrier,
+		forms: []string{"failed to pass monitoredBarrier in", "timed out in monitoredBarrier after", "successfully reached monitoredBarrier, but received errors"}},
+	{role: cause, summary: "The ranks do not fit the model's parallelism", costs: "The number of processes is not a multiple of the tensor, pipeline or context parallel size.", instead: "Start as many processes as the product of the parallel sizes asks for (--nproc_per_node times hosts), or change the sizes.",
+		forms: []string{"orld size*is not divisible by", "orld_size*is not divisible by"}},
+	{role: cause, summary: "This PyTorch has no CUDA", costs: "A PyTorch for CPUs is installed, or one for another system.", instead: "Install PyTorch's build for CUDA, and check torch.cuda.is_available() in the same environment.", forms: []string{"Torch not compiled with CUDA enabled"}},
+	{role: cause, summary: "The process cannot use the GPUs", costs: "CUDA could not start: /dev/nvidia-uvm is missing in the container, the module nvidia_uvm is in a bad state (as after suspend), or CUDA_VISIBLE_DEVICES was changed after the program began.",
+		instead: "Check nvidia-smi and a small CUDA program in the same container. Reload nvidia_uvm or reboot, and start the container with --gpus all.", forms: []string{"CUDA unknown error - this may be due to an incorrectly set up environment"}},
+	{role: cause, summary: "A stub of libnvidia-ml is loaded", costs: "The loader found a library that is meant for linking, not that of the driver.", instead: "Remove the stub's directory (of CUDA's toolkit or of the GDK) from LD_LIBRARY_PATH and from ld.so.conf.d, and install the driver, or give the container its libraries (--gpus all).",
+		forms: []string{"should always run with libnvidia-ml.so that is installed with your", "libnvidia-ml.so in GDK package is a stub library"}},
+	{role: cause, summary: "No code for this GPU", costs: "The software was built without this GPU's architecture.", instead: "Install builds of PyTorch and NCCL that support this GPU.", forms: []string{"is not compatible with the current PyTorch installation"}},
+	{role: hint, summary: "The kernel is old", costs: "accelerate reports hangs with Linux before 5.5.", instead: "Upgrade the kernel if the job hangs.", forms: []string{"is below the recommended minimum of"}},
+	{role: cause, summary: "accelerate refuses these GPUs", costs: "It stops on GPUs of the RTX 4000 series with an older driver until NCCL_P2P_DISABLE and NCCL_IB_DISABLE are set.", instead: "Install driver 550 or later. Until then, accelerate launch sets NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 itself; NCCL then uses no RDMA.",
+		forms: []string{"doesn't support faster communication broadband via P2P or IB"}},
+	{role: harmless, summary: "accelerate turns P2P and IB off", forms: []string{"Ensuring P2P and IB communications are disabled"}},
+
+	// Programs that let GPUs reach each other without NCCL.
+	{role: cause, summary: "GPUs cannot reach each other", costs: "The program's own all-reduce, and not NCCL, maps the memory of other GPUs, which these GPUs or this virtual machine do not allow.", instead: ownPeers,
+		forms: []string{"[TensorRT-LLM]*peer access is not supported between", "ipcUtils*peer access", "Can't enable access between nodes", "custom_all_reduce*peer access is not supported", "custom_all_reduce*invalid argument", "custom_all_reduce*mapping of buffer object failed", "custom_all_reduce*invalid device context"}},
+	{role: hint, summary: "GPUs have no direct access", costs: "Data between them goes through the host's memory. It is an error only for a program that needs direct access, such as one with an all-reduce of its own.", instead: "nvidia-smi topo -p2p r shows which GPUs have it; virtual machines and GPUs for games mostly do not. " + ownPeers, forms: []string{"[TensorRT-LLM]*peer access Device*is not available"}},
+	{role: hint, summary: "The program's own all-reduce is off", costs: "The GPUs have no direct access to each other, so that NCCL is used instead. It is no error.", instead: "Nothing is to be done. nvidia-smi topo -p2p r shows which GPUs have direct access.", forms: []string{"lacks GPU P2P capability or P2P test failed"}},
+	{role: hint, summary: "Ranks of vLLM hang", costs: "The engine waits for a worker: it compiles or loads for a long time, or hangs in a collective.", instead: "If it goes on for minutes, py-spy dump on the workers shows where they stand. NCCL_P2P_DISABLE=1 and --disable-custom-all-reduce show whether direct access between GPUs (ACS, IOMMU) is the reason.",
+		forms: []string{"No available shared memory broadcast block found", "No available block found in 60 second", "RPC call to*timed out"}},
+	{role: hint, summary: "Ray announces a container bridge's address", costs: "172.17.x.x is Docker's default network: this host's other containers reach it, and other hosts do not. On one host it is right.", instead: "With several hosts run the containers with --network=host, and give ray start --node-ip-address (and VLLM_HOST_IP) the host's own address.",
+		forms: []string{"Local node IP: 172.17.", "ray start --address='172.17.", "GCS at address 172.17.", "Connecting to existing Ray cluster at address: 172.17."}},
+	{role: cause, summary: "Hosts announce one address", costs: "vLLM needs a different address of each host, and some are equal, or one host has two.", instead: "Set VLLM_HOST_IP on each host to its own address (not for the whole cluster), before Ray starts there.", forms: []string{"Every node should have a unique IP address"}},
+	{role: cause, summary: "Too few GPUs", costs: "The job asks for more GPUs than Ray, or the host, has.", instead: "Check ray status: all hosts must have joined with their GPUs, and no earlier job may hold them.",
+		forms: []string{"The number of required GPUs exceeds the total number", "No available node types can fulfill resource request", "Cannot provide a placement group of", "Placement group creation timed out"}},
+	{role: cause, summary: "GPU memory is full", costs: "Another process has memory of the GPU, or the model and its cache do not fit.", instead: "Look with nvidia-smi for processes that earlier starts have left. Then lower --gpu-memory-utilization or --mem-fraction-static, the length of the context, or use more GPUs.",
+		forms: []string{"The memory capacity is unbalanced", "on startup is less than desired GPU memory utilization", "No available memory for the cache blocks", "Not enough memory. Please try to increase --mem-fraction-static", "RESOURCE_EXHAUSTED: Out of memory", "failed to allocate*CUDA_ERROR_OUT_OF_MEMORY", "CUDNN_STATUS_ALLOC_FAILED"}},
+	{role: symptom, summary: "A worker of Ray died", costs: "A process ended without an error message: the OOM killer, a crash, or ray stop. The ranks that wait for it then report timeouts.", instead: firstDead + " Ray's own are in /tmp/ray/session_latest/logs.",
+		forms: []string{"Worker exit type: SYSTEM_ERROR", "A worker died or was killed while executing a task", "worker process has died", "WorkerCrashedError"}},
+	{role: cause, summary: "A host of Ray is gone", costs: "Ray got no heartbeat from the host, or its raylet ended.", instead: "Look at that host: memory, network, and the log of its raylet. All hosts need all of Ray's TCP ports of each other.",
+		forms: []string{"has been marked dead because the detector", "is lost due to node failure", "NodeDiedError"}},
+
+	{role: hint, summary: "/dev/shm is too small", costs: "Ray found less than it wants: a container has 64 MiB by default, which is too little for NCCL between GPUs of one host, too.", instead: "docker: --shm-size=10g or --ipc=host. Kubernetes: an emptyDir with medium: Memory at /dev/shm.",
+		forms: []string{"instead of /dev/shm because /dev/shm has only"}},
+
+	// JAX and XLA (coordination service, rendezvous.cc), TensorFlow.
+	{role: symptom, summary: "Ranks did not all come", costs: "Processes of the job did not connect to JAX's coordinator in time: they were not started, failed, or cannot reach its address.", instead: "Start num_processes processes, each with its own process_id, with a coordinator_address that all hosts reach (not localhost with several hosts), and open its port.",
+		forms: []string{"DEADLINE_EXCEEDED: Barrier timed out", "Barrier timed out. Barrier_id", "DEADLINE_EXCEEDED*PjRT_Client_Connect", "GetKeyValue() timed out with key"}},
+	{role: effect, summary: "Another task of JAX died", costs: "The coordination service lost a task, and ends the others.", instead: "Read the logs of the tasks that the line names: the first error there is the cause.", forms: []string{"Terminating process because the JAX distributed service detected", "tasks are unhealthy (stopped sending heartbeats)", "Polled an error from coordination service", "coordination service*stopped sending heartbeats", "tried to connect with a different incarnation"}},
+	{role: hint, summary: "Devices wait for each other", costs: "XLA waited long for the other devices of a collective: one is slow (compilation, loading), or hangs.", instead: "If the job does not go on, NCCL_P2P_DISABLE=1 shows whether direct access between GPUs is the reason. With several processes, all must run the same computation.",
+		forms: []string{"threads to join the rendezvous, but", "and may be stuck. Expected"}},
+	{role: cause, summary: "Collectives of different groups are mixed", costs: "TensorFlow's devices join one group with different sizes: two strategies, or two calls with different GPUs, share a group key.", instead: "Use one tf.distribute strategy in a process, with the same GPUs on all hosts. The network is not the cause.", forms: []string{"is joining a group with size", "joining a group with incompatible device type"}},
+	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the coordinator, over gRPC.", instead: rendezvous, forms: []string{"UNAVAILABLE: failed to connect to all addresses"}},
+	{role: hint, summary: "Paddle waits for an endpoint", costs: "A process does not listen yet. At the start that is usual; if it goes on, that process failed, or a firewall is between.", instead: "Read the log of that process (log/workerlog.N), and check the address.", forms: []string{"Retry to connect to*while the server is not yet listening", "not ready endpoints:"}},
+
+	// Horovod, Open MPI, launchers.
+	{role: symptom, summary: "Ranks call different collectives", costs: "Some ranks wait for a tensor that others did not submit: a rank is behind, failed, or takes another branch.", instead: "Read the logs of the missing ranks that the next lines name.", forms: []string{"are waiting for remainder of ranks for more than", "Stalled ops:", "Missing ranks:"}},
+	{role: cause, summary: "Ranks call different collectives", costs: "Horovod compared what the ranks submit under one name, and it differs.", instead: "Correct the branch, the shapes or the types on the ranks that the line names.", forms: []string{"Mismatched data types: One rank had", "Mismatched*tensor shapes", "Mismatched operations: One rank", "Mismatched*root ranks", "Mismatched reduction operation", "Mismatched prescale"}},
+	{role: effect, summary: "A rank of Horovod failed", costs: "Another rank ended with an error.", instead: onePeer, forms: []string{"Horovod has been shut down"}},
+	{role: cause, summary: "No common interface", costs: "Horovod found no interface of one name by which all hosts reach each other.", instead: "Name it: --network-interfaces eth0 (horovodrun).", forms: []string{"Unable to find a set of common task-to-task communication interfaces"}},
+	{role: cause, summary: "A host does not answer SSH", costs: "The launcher starts ranks over SSH. Refused: no SSH server runs on that host or in that container, or it has another port. Otherwise the host is down, or a firewall or a route is in the way.", instead: "Start sshd there (in a container, too, with a port of its own on host networks), give its port in ~/.ssh/config, and check with ssh HOST hostname.",
+		forms: []string{"ssh: connect to host*onnection refused", "ssh: connect to host*timed out", "ssh: connect to host*No route to host", "ssh: connect to host*etwork is unreachable"}},
+	{role: cause, summary: "A Python module is missing", costs: "python -m names a module that is not there: the name is wrong, or another Python than the one with the packages is running.", instead: "Correct the name, and compare which python and its pip list.", forms: []string{"Error while finding module specification for"}},
+	{role: hint, summary: "The pod has Istio's proxy", costs: "Istio's sidecar takes over the pod's TCP connections. NCCL chooses ports at random and connects pods by address: with the proxy, ranks wait or are refused.", instead: "Leave the job's pods out of the mesh: the label or annotation sidecar.istio.io/inject: \"false\".", forms: []string{"istio-proxy", "\tenvoy ", "upstream connect error or disconnect/reset"}},
+	{role: cause, summary: "Login to a host failed", costs: "The launcher starts ranks over SSH, without a password, on the first host, too.", instead: "Give the user a key on every host (the launcher's own included), accept the hosts' keys once, and check with ssh -o PasswordAuthentication=no HOST hostname.",
+		forms: []string{"'ssh -o PasswordAuthentication=no*non-zero exit status 255", "was not reachable via ssh", "could not connect to some hosts via ssh", "ssh exited with exit code 255", "'ssh', *returned non-zero exit status 255", "Permission denied, please try again"}},
+	{role: cause, summary: "The launcher is missing", costs: "DeepSpeed starts other hosts with pdsh, unless another launcher is named.", instead: "Install pdsh on the first host, or use --launcher openmpi, slurm or torchrun on each host.", forms: []string{"launcher 'pdsh' not installed"}},
+	{role: cause, summary: "The list of hosts is wrong", costs: "DeepSpeed cannot use the hostfile: it is missing, empty, or names a host twice.", instead: "Write one line for each host: NAME slots=GPUS, and give its path with --hostfile.", forms: []string{"Num nodes is >1 but no extra nodes available via hostfile", "Hostfile is empty or not formatted correctly", "Hostfile contains", "not found in hostfile"}},
+	{role: cause, summary: "Slurm's tasks do not fit the program", costs: "Lightning starts no processes of its own under srun: Slurm must start one for each GPU.", instead: "Set --ntasks-per-node to the number of GPUs (devices), --nodes to num_nodes, and start the program with srun.",
+		forms: []string{"`--ntasks-per-node=*` does not match", "the number of nodes configured in SLURM", "`--nodes=*` does not match", "SLURM bash script, but this variable is not supported"}},
+	{role: hint, summary: "Open MPI cannot copy between processes", costs: "The container forbids process_vm_readv, which Open MPI uses between ranks of a host. It is a fault of its own beside NCCL's.", instead: "Start the container with --cap-add=SYS_PTRACE, or set --mca btl_vader_single_copy_mechanism none.", forms: []string{"Read -1, expected*errno = 1"}},
+	{role: result, summary: "NCCL ended with an error", costs: "NCCL, or the stub that loads it, returned a code that the program does not know: the library is of another version than the program was built with, or it is not there.", instead: askNCCL + " Compare the libnccl that is loaded (ldd, LD_DEBUG=libs) with the one of the build.", forms: []string{"'unknown result code'"}},
+}
+
+// explainNoParams says more where a rank seems to have no parameters at all: the collective that compares them has not worked.
+func explainNoParams(_ *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "inconsistent 0 params") {
+		return "", "", ""
+	}
+	return "The first collective gave wrong data", "A rank seems to have 0 parameters: the collective that compares them did not deliver, because it was aborted after a timeout, or because direct access between the GPUs is broken. The models may well be equal.",
+		"Set NCCL_P2P_DISABLE=1: if it helps, ACS or the IOMMU disturbs direct access between GPUs. Otherwise find the rank that comes late (py-spy dump on each)."
+}
+
+// missing is the beginning of a monitored barrier's error: "Ranks 4, 5, 6, 7 failed to pass …" or "Rank 4 failed …".
+var missing = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`Ranks? ([0-9, ]{1,400}) failed to pass monitoredBarrier`)
+})
+
+// explainMissedBarrier names the ranks that did not come to a monitored barrier.
+func explainMissedBarrier(_ *logged, m string) (summary, costs, instead string) {
+	at := missing().FindStringSubmatch(m)
+	if at == nil {
+		return "", "", ""
+	}
+	return "", fmt.Sprintf("Rank 0 waited for %s: they failed, hang, or were never started.", some("rank", strings.Split(at[1], ", "))), ""
+}
+
+// begun is the line with which each process of Lightning begins: its rank, and the number of all.
+var begun = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`nitializing (?:ddp|distributed): GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)`)
+})
+
+// entering is a line of PyTorch's store while not all processes have come to the first barrier.
+const entering = "Waiting in store based barrier to initialize process group"
+
+// begins notes a process of Lightning, or how many processes came to PyTorch's first barrier, and forgets them when all are there.
+func (l *logged) begins(number int, line string) bool {
+	switch {
+	case strings.Contains(line, "ompleted store-based barrier"), strings.Contains(line, "All distributed processes registered"):
+		l.entered = foreignLine{}
+		l.together = true
+	case strings.Contains(line, entering):
+		l.entered = foreignLine{number, line, nil}
+		return true
+	}
+	at := begun().FindStringSubmatch(line)
+	if at == nil {
+		return false
+	}
+	rank, err1 := strconv.Atoi(at[1])
+	size, err2 := strconv.Atoi(at[2])
+	if err1 != nil || err2 != nil || len(l.starts) >= maxHosts {
+		return true
+	}
+	if l.starts == nil {
+		l.starts = map[int]int{}
+	}
+	l.starts[rank]++
+	l.startsOf, l.startsAt = size, number
+	return true
+}
+
+// twice reports processes that have equal ranks, while others are missing: each host believes that it is the first one.
+func (l *logged) twice() {
+	var double []string
+	for rank, times := range l.starts {
+		if times > 1 {
+			double = append(double, strconv.Itoa(rank))
+		}
+	}
+	if len(double) == 0 || len(l.starts) >= l.startsOf {
+		l.absent()
+		return
+	}
+	slices.SortFunc(double, byNumber)
+	l.say(l.startsAt, env.Error, "Two processes with one rank", fmt.Sprintf("Of %d processes, only %d ranks begin, and %s more than once.", l.startsOf, len(l.starts), some("rank", double)),
+		"Each host believes that it is the first one, and the others never come: the job waits.", "Under Slurm start one task for each GPU (srun with --ntasks-per-node). Elsewhere set NODE_RANK, MASTER_ADDR and MASTER_PORT on each host, or use torchrun.")
+}
+
+// absent reports a job that waits for ranks which never came, as its last lines show.
+func (l *logged) absent() {
+	const cure = "See that the launcher starts on every host (in Slurm with srun, one task per host or per GPU), with the same address and number of hosts, and that the missing ranks' own logs show no error."
+	if at := barred().FindStringSubmatch(l.entered.text); at != nil && at[1] != at[2] {
+		l.say(l.entered.number, env.Warning, "Ranks did not all come", fmt.Sprintf("%s of %s processes came to the first barrier, and no later line shows the others.", at[2], at[1]), "The job waits for ranks that were not started, have failed, or do not reach the first one.", cure)
+	}
+	if n := len(l.starts); n > 0 && n < l.startsOf && !l.together {
+		l.say(l.startsAt, env.Warning, "Ranks did not all come", fmt.Sprintf("%d of %d processes begin in these lines: %s.", n, l.startsOf, some("rank", numbers(l.starts))), "If these are the lines of all hosts, the others were never started, and the job waits for them.", cure)
+	}
+}
+
+// numbers returns the keys in their order.
+func numbers(of map[int]int) (out []string) {
+	for _, n := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, strconv.Itoa(n))
+	}
+	return out
+}

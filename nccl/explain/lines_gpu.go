@@ -1,0 +1,85 @@
+package explain
+
+import "github.com/fabricform/fabricform/nccl/env"
+
+// memoryMeanings are lines about memory: /dev/shm (src/include/shm.h up to 2.15.5, then src/misc/shmutils.cc), the GPU's, and the host's.
+var memoryMeanings = []*meaning{
+	{role: cause, summary: "Ranks do not share /dev/shm", costs: "A rank does not find the shared memory of another one of its host: they are in different containers, or not on one host at all, although their host names are equal.",
+		instead: "Run the ranks of a host in one container or with --ipc=host, or give each container its own host name (or NCCL_HOSTID, 2.5.6 or later). NCCL_SHM_DISABLE=1 avoids shared memory, and is slower.",
+		forms:   []string{"while attaching to shared memory segment", "misc/shmutils.cc:*Call to open failed*No such file or directory", "os/linux.cc:*Call to open failed*No such file or directory" /* 2.29.2– */, "include/shm.h:*Call to shm_open failed*No such file or directory"}},
+	{role: cause, summary: "/dev/shm is too small", costs: "NCCL could not reserve shared memory; a container has 64 MiB by default.",
+		instead: "docker: --shm-size=8g or --ipc=host. Kubernetes: an emptyDir with medium: Memory at /dev/shm. Remove segments that ended jobs have left (df /dev/shm, ls /dev/shm).",
+		forms:   []string{"posix_fallocate failed" /* –2.15.5 */, "failed to extend /dev/shm/nccl" /* 2.12.7–2.21.5; with the reason from 2.22.3 */, "unable to open shared memory object", "It is possible that dataloader's workers are out of shared memory", "insufficient shared memory (shm)"}},
+	{role: cause, summary: "Shared memory cannot be registered", costs: "CUDA refuses to register NCCL's segment of shared memory. The reason is not known here.", instead: "NCCL_SHM_DISABLE=1 avoids it, and is slower.", forms: []string{"misc/shmutils.cc:*Cuda failure", "os/linux.cc:*Cuda failure" /* 2.29.2– */, "include/shm.h:*Cuda failure", "failed to register host buffer" /* –2.3 */, "failed to get device pointer for local shmem" /* –2.3 */}},
+	{role: cause, summary: "/dev/shm may not be written", costs: "The process's user may not make files there.", instead: "chmod 1777 /dev/shm, which is its usual mode. If a segment of another user has the same name, remove it (ls -l /dev/shm).",
+		forms: []string{"Call to shm_open failed : Permission denied" /* –2.15.5 */, "misc/shmutils.cc:*Permission denied"}},
+	{role: symptom, summary: "Shared memory cannot be used", costs: "NCCL could not make or map a segment there. The reason is in the line or in the one before it: mostly /dev/shm is full, sometimes read-only or not mounted.", instead: "Check df /dev/shm inside the container. docker: --shm-size=8g or --ipc=host. NCCL_SHM_DISABLE=1 avoids it, and is slower.",
+		forms: []string{"failed to create shared memory file" /* 2.22.3– */, "while creating shared memory segment" /* all */, "Could not map /dev/shm", "Could not map *nccl-", "include/shm.h:*Call to shm_open failed", "shm_open failed to open", "Unable to allocate shared memory", "failure in mmap of" /* –2.3 */}},
+	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
+		forms: []string{"Bus error", "SIGBUS", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
+	{role: cause, summary: "GPU memory is full", costs: "No memory was left on a GPU. NCCL itself needs some hundred MiB for each communicator.", instead: "Look with nvidia-smi for other processes on that GPU, and whether all ranks took GPU 0 (torch.cuda.set_device). Then lower the batch size or the share that the framework reserves.",
+		forms: []string{"Cuda failure*'out of memory'", "CUDA out of memory", "CUDA error: out of memory", "OutOfMemoryError", "Cuda failure*out of memory", "HIP failure*out of memory"}},
+	// include/alloc.h prints these after every error of the allocation.
+	{role: symptom, summary: "CUDA gave NCCL no memory", costs: "An allocation failed. The reason is in a line before it: mostly, no memory is left on the GPU, or CUDA had failed before.", instead: "Look for the first line with Cuda failure on this rank.",
+		forms: []string{"Failed to CUDA malloc", "Failed to CUDA calloc", "Failed to CUDA host alloc"}},
+	{role: cause, summary: "Host memory is full", costs: "No memory was left on the host, or in the container's cgroup.", instead: "Raise the job's memory limit, or use less memory.",
+		forms: []string{"Failed to malloc", "malloc of*bytes failed" /* –2.4 */, "alloc(*returned null" /* 2.13.4– */, "NCCL WARN Allocation failed at " /* 2.29.2–2.30.4 */, "std::bad_alloc", "Out of memory: Killed process", "oom-kill", "OOMKilled", "oom_kill event", "out-of-memory handler"}},
+}
+
+// nvlsFails is what lines of src/transport/nvls.cc mean, and those that speak of NVLS.
+var nvlsFails = &meaning{role: cause, summary: "NVLink SHARP (NVLS) cannot be set up", costs: "CUDA refuses multicast memory of the GPUs' switches: mostly the Fabric Manager, or an NVSwitch, is in a wrong state.",
+	instead: manager + " NCCL_NVLS_ENABLE=0 avoids NVLS, at the price of some speed.",
+	forms:   []string{"Failed to bind NVLink SHARP" /* 2.27.3– */, "transport/nvls.cc:*Cuda failure" /* 2.17.1– */, "This is usually caused by a system or configuration error in the Fabric Manager", "Cuda failure 401 ", "the operation cannot be performed in the present state"}}
+
+// gpuMeanings are errors of NVML, and of CUDA where the place of the call says what they mean.
+var gpuMeanings = []*meaning{
+	nvlsFails,
+	{role: hint, summary: "NVLink SHARP (NVLS) is not used", costs: "The GPUs' switches refuse multicast memory, so NCCL goes on without NVLS, which is slower.", instead: manager, info: true, forms: []string{"Proceeding without NVLS support" /* 2.27.3– */}},
+	{role: cause, summary: "Too many GPUs map each other", costs: "Without NVSwitch, a GPU can map the memory of at most eight others.", instead: "Use fewer GPUs of the host (CUDA_VISIBLE_DEVICES), or let only near GPUs map each other (NCCL_P2P_LEVEL=PXB, or NCCL_P2P_DISABLE=1).",
+		forms: []string{"peer mapping resources exhausted"}},
+	{role: cause, summary: "GPUs cannot reach each other", costs: "CUDA refuses access to the memory of another GPU.", instead: "Set NCCL_P2P_DISABLE=1, and find the reason: IOMMU or ACS, a virtual machine, ranks in different containers, two hosts with one host name, or GPUs that do not support it.",
+		forms: []string{"peer access is not supported between these two devices", "failed to peer with device" /* –2.8.4 */, "failed to open CUDA IPC handle", "failed to get CUDA IPC handle", "IpcGetMemHandle failed" /* all; RCCL: hip… */}},
+	// misc/ipcsocket.cc: the name of an abstract socket belongs to a network namespace.
+	{role: symptom, summary: "Ranks of one host cannot share GPU memory", costs: "The ranks pass it over a Unix socket, which does not work between containers with separate networks: the ranks are in different containers, or the other rank has ended.",
+		instead: "See whether another rank ended first. Otherwise run the ranks of a host in one container or with --network=host, or set NCCL_CUMEM_ENABLE=0.", forms: []string{"NCCL WARN UDS: " /* 2.18.1– */}},
+	{role: cause, summary: "NVLink does not work", costs: "GPUs that NVLink joins cannot reach each other, which is mostly a hardware or Fabric Manager problem.", instead: "Check nvidia-smi nvlink -s and dmesg for Xid lines. " + manager, forms: []string{"P2P is disabled between NVLINK connected GPUs"}},
+	{role: hint, summary: "GPUs do not protect what they send", costs: "Confidential computing is on, but not for traffic between GPUs.", instead: "Set the GPUs to the mode for several GPUs, if that is wanted.", forms: []string{"CC On, Multi-GPU CC Off" /* 2.23.4– */}},
+	{role: cause, summary: "GPUs cannot map each other's memory", costs: "The driver allows direct access between the GPUs, but cannot map the memory: the BAR1 of a GPU is too small, or the platform does not support it.", instead: "Set NCCL_P2P_DISABLE=1. nvidia-smi -q shows the size of BAR1; Resizable BAR is set in the firmware.",
+		forms: []string{"'mapping of buffer object failed'" /* CUDA 205 */, "CUDA error: mapping of buffer object failed"}},
+	// cuMemGetHandleForAddressRange
+	{role: cause, summary: "The GPU's driver gives no dma-buf", costs: "NCCL asked for the GPU's memory as a dma-buf, which this driver or system does not support.", instead: "Set NCCL_DMABUF_ENABLE=0 and load nvidia_peermem, or install the open driver.",
+		forms: inFiles([]string{"transport/net.cc", "transport/coll_net.cc"}, "Cuda failure 801 '")},
+	{role: hint, summary: "GDRCopy does not work", costs: "NCCL_GDRCOPY_ENABLE or a plugin asks for it, and its library or driver gdrdrv fails.", instead: "Load gdrdrv on the host and give containers /dev/gdrdrv, or remove NCCL_GDRCOPY_ENABLE.", forms: []string{"gdr_*failed: ", "GDRCOPY failure", "GDRCOPY lib wrapper not initialized", "Failed to open libgdrapi" /* 2.9.6– */, "GDRCopy >= 2.5 required" /* 2.30.3– */}},
+	{role: cause, summary: "The container has lost its GPUs", costs: "The container may no longer open the GPUs' device files: systemd took the rights away when it was reloaded (systemctl daemon-reload), or they were never given.",
+		instead: "Restart the container. So that it does not come back: create /dev/char links (nvidia-ctk system create-dev-char-symlinks), name each /dev/nvidia* with --device, or use CDI.", forms: []string{"nvmlInit*failed: Unknown Error", "Failed to initialize NVML: Unknown Error"}},
+	{role: cause, summary: "The GPU's driver is not loaded", costs: "The kernel module nvidia is not loaded on this host.", instead: "Run nvidia-smi on the host, and read dmesg; after a new kernel, build the module for it (dkms) or reboot.", forms: []string{"nvmlInit*failed: Driver Not Loaded", "couldn't communicate with the NVIDIA driver"}},
+	{role: cause, summary: "Too many GPUs", costs: "NCCL can manage 32 devices of NVML in one process.", instead: "Give each container or process fewer GPUs (CUDA_VISIBLE_DEVICES does not change what NVML counts; --gpus and NVIDIA_VISIBLE_DEVICES do).", forms: []string{"nvmlDeviceGetCount() reported more devices" /* 2.12.7– */}},
+	{role: symptom, vague: true, summary: "NVML reports an error", costs: "The driver's management library answers with an error.", instead: "Check that nvidia-smi works inside the container, and look into dmesg for Xid lines.", forms: []string{"nvmlInit", "nvmlDevice*failed:", "nvmlSystem*failed:", "nvmlShutdown() failed", "NVML failure"}},
+	{role: hint, summary: "The IOMMU is not in passthrough", costs: "Without iommu=pt, direct access between GPUs, or between GPU and NIC, can hang or fail.", instead: "Add iommu=pt to the kernel's command line and reboot; NCCL_P2P_DISABLE=1 shows whether it is the reason.", forms: []string{"Missing \"iommu=pt\" from kernel command line" /* RCCL */}},
+	{role: symptom, vague: true, summary: "A call of CUDA failed", costs: "NCCL, the driver and the GPU do not work together. The network between hosts is not the cause.",
+		instead: "Compare the driver with the CUDA version of the software (nvidia-smi), and read dmesg for Xid lines. " + oneByOne, forms: []string{"Cuda failure" /* all */, "Failed to set CUDA context", "Failed to create CUDA context"}},
+	{role: symptom, vague: true, summary: "A CUDA call of the program failed", costs: "The program, the driver and the GPU do not work together. The network between hosts is not the cause.", instead: "Repeat with CUDA_LAUNCH_BLOCKING=1 to see which call it was, compare the driver with the software's CUDA (nvidia-smi), and read dmesg for Xid lines.", forms: []string{"CUDA error: "}},
+	{role: cause, summary: "Multi-node NVLink does not work", costs: "The GPUs belong to one NVLink domain across hosts, but IMEX is not set up.", instead: "Start nvidia-imex on all hosts of the domain, and give containers /dev/nvidia-caps-imex-channels. NCCL_MNNVL_ENABLE=0 avoids it, at the price of speed.", forms: []string{"MNNVL (cliqueSize", "MNNVL is not supported on this system"}},
+}
+
+// cuMem says more by version: NCCL takes host memory from cuMem from 2.24, and tests it before use from 2.26.5
+// (runtime_and_mpi_issues.rst).
+func cuMem(l *logged, _ string) (summary, costs, instead string) {
+	if s, ok := find(l.settings, "NCCL_CUMEM_ENABLE"); ok && !s.dynamic && env.ParseNumber(s.value).Value == 0 {
+		return "", "NCCL_CUMEM_ENABLE=0 is set, so cuMem is not the cause: the driver refuses memory of another process.", "Update the driver, and set NCCL_P2P_DISABLE=1 to go without direct access between GPUs."
+	}
+	if l.version.Known() && !l.version.Before(env.Version{Major: 2, Minor: 24, Patch: 3}) && l.version.Before(env.Version{Major: 2, Minor: 26, Patch: 5}) {
+		return "", "", "Set NCCL_CUMEM_HOST_ENABLE=0, or give the container --cap-add SYS_NICE: NCCL 2.24 to 2.26.3 needs working NUMA support for it. If that does not help, set NCCL_CUMEM_ENABLE=0."
+	}
+	return "", "", ""
+}
+
+// inFiles returns the forms of messages in some of NCCL's files.
+func inFiles(files []string, messages ...string) (out []string) {
+	for _, f := range files {
+		for _, m := range messages {
+			out = append(out, f+":*"+m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+const (
+	memlock  = "Set memlock to unlimited for the job: with --ulimit memlock=-1 in a container, LimitMEMLOCK=infinity in systemd (also of slurmd). Check with ulimit -l inside the job. A process with CAP_IPC_LOCK has no limit: there the NIC or the GPU is out of resources."
+	gpuMem   = "Check that the NIC may reach the GPU: load nvidia_peermem, or use the open driver with dma-buf (NCCL 2.13.4 or later). On bare metal disable ACS, and set the IOMMU to passthrough (iommu=pt). NCCL_NET_GDR_LEVEL=LOC turns GPUDirect RDMA off, which shows whether it is the reason."
+	ownDev   = "an index whose DEV column in show_gids is an interface of this container"
+	bySubnet = "NCCL_IB_SUBNET_AWARE_ROUTING=1, NCCL_IB_SUBNET_PREFIX_LEN (default 24), NCCL_IB_MERGE_NICS=0 and NCCL_NET_PLUGIN=none (NCCL 2.30.7 or later)"
+	pinTo    = "Until then pin NCCL_IB_GID_INDEX to the RoCE v2 index of the NIC's address: a pinned index skips the search."
+	samePin  = "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, or pin an index that is RoCE v2 with an IPv4 address on every host; show_gids lists them."
+	onelink  = "Select the devices of one kind with NCCL_IB_HCA, with = in front: either the InfiniBand or the RoCE ports."
+)
+
+// ibMeanings are lines about RDMA. Up to 2.28 they are in src/transport/net_ib.cc, later in src/transport/net_ib/; calls of libibverbs
+// are reported by src/misc/ibvwrap.cc: "failed with error TEXT" up to 2.18.6, with "errno N" from 2.19.1, and ibv_modify_qp as
+// "failed with N TEXT, on dev …" from 2.24.3.
+var ibMeanings = []*meaning{
+	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.",
+		instead: "Check with ping -I NIC that the peer's address answers from this NIC: cable, VLAN, subnet and switch. Between rails that are separate networks set NCCL_CROSS_NIC=0; direct cables between three hosts need " + bySubnet + ". See with show_gids that the GID in use is RoCE v2 with an IPv4 address. `fabricform verify` checks each link.", more: apart,
+		forms: []string{"ibv_modify_qp failed with error Connection timed out" /* –2.23.4 */, "ibv_modify_qp failed with 110" /* 2.24.3– */, "ibv_create_ah(*failed: Connection timed out" /* UCX */}},
+	{role: cause, summary: "GID of another network namespace", costs: "The GID belongs to a NIC that this container does not have.", more: absent,
+		instead: "Set NCCL_IB_ADDR_RANGE to the subnet of the container's own NIC (NCCL 2.21 or later), or run the container in the host's network. A pinned NCCL_IB_GID_INDEX must be " + ownDev + ".",
+		forms:   []string{"ibv_modify_qp failed with error No such device", "ibv_modify_qp failed with 19 "}},
+	{role: cause, summary: "Empty GID", costs: "The GID index is empty on this device: it is pinned, or the address has gone.", instead: "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, and check that the NIC still has its IPv4 address.",
+		forms: []string{"ibv_modify_qp failed with error No data available", "ibv_modify_qp failed with 61 "}},
+	{role: cause, summary: "Incompatible GIDs", costs: "The NIC rejects the connection's addresses: often the two ends have GIDs of different kinds (IPv4 and link-local, RoCE v1 and v2), or a pinned index is another address on one host. NCCL before 2.21 takes index 0 unless NCCL_IB_GID_INDEX is set. A NIC whose driver is in iWARP mode (irdma) refuses, too.", more: linkLocal,
+		instead: samePin, forms: []string{"ibv_modify_qp failed with error Invalid argument", "ibv_modify_qp failed with 22 "}},
+	{role: cause, summary: "No route to the peer's GID", costs: "The peer is in another subnet, and this host has no route to it from that NIC.", more: apart,
+		instead: "Give both ends of a link one subnet, or add a route. Between rails that are separate networks set NCCL_CROSS_NIC=0, and cable the NICs in the order of their PCI addresses on all hosts. Direct cables between three hosts need " + bySubnet + ".",
+		forms:   []string{"ibv_modify_qp failed with error Network is unreachable", "ibv_modify_qp failed with 101"}},
+	{role: cause, summary: "No host answers for the peer's GID", costs: "The neighbour entry of the peer's address has failed, or a route forbids it.", more: linkLocal,
+		instead: "Check cable, VLAN and subnet of both NICs with ping -I NIC, or with `fabricform verify`.",
+		forms:   []string{"ibv_modify_qp failed with error No route to host", "ibv_modify_qp failed with 113"}},
+
+	{role: symptom, vague: true, summary: "The NIC refuses to connect", costs: "The driver rejects a step of the connection. The system's own words for the reason are in the line, from NCCL 2.14 on.", instead: "Read dmesg for that device, compare the GIDs and active MTU of both ends (show_gids, ibv_devinfo), and let `fabricform verify` check the link.", more: linkLocal,
+		forms: []string{"ibv_modify_qp failed", "ibv_query_ece failed with error", "ibv_set_ece failed with error"}},
+
+	{role: cause, summary: "memlock is limited", costs: "The process may not lock the memory that RDMA needs.", instead: memlock,
+		more: keptPages, forms: []string{"ibv_create_qp*Cannot allocate memory", "ibv_create_cq*Cannot allocate memory", "ibv_create_srq*Cannot allocate memory", "ibv_alloc_pd*Cannot allocate memory",
+			"ibv_reg_mr*Cannot allocate memory", "Please set max locked memory (ulimit -l)" /* UCX */, "Couldn't allocate MR with error=12"}},
+	{role: cause, summary: "dma-buf is not supported", costs: "The RDMA driver cannot register the GPU's memory by dma-buf.", instead: "Install a newer RDMA driver, or load nvidia_peermem and set NCCL_DMABUF_ENABLE=0.",
+		forms: []string{"ibv_reg_dmabuf_mr failed with error Operation not supported", "ibv_reg_dmabuf_mr failed with error Protocol not supported", "Couldn't allocate MR with error=93", "Couldn't allocate MR with error=95"}},
+	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here.", instead: gpuMem,
+		forms: []string{"ibv_reg_mr failed with error Bad address", "ibv_reg_mr_iova2 failed with error Bad address", "ibv_reg_mr failed with error Invalid argument", "ibv_reg_mr_iova2 failed with error Invalid argument", "ibv_reg_dmabuf_mr failed with error", "Couldn't allocate MR with error=14"}},
+	{role: hint, summary: "GeForce has no GPUDirect RDMA", costs: "NVIDIA supports GPUDirect RDMA on its data center and professional GPUs, not on GeForce: a NIC cannot register this GPU's memory, whatever module is loaded.", instead: "Test without --use_cuda. NCCL goes through the host's memory by itself.", forms: []string{"device name = [NVIDIA GeForce", "device name = [GeForce"}},
+	// Up to 2.10.3 these lines have no reason.
+	{role: symptom, summary: "Memory could not be registered", costs: "memlock is limited, or the GPU's memory cannot be shared with the NIC.", instead: memlock + " For the GPU's memory: " + gpuMem, forms: []string{"ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Couldn't allocate MR"}},
+	{role: symptom, summary: "The NIC refuses a connection", costs: "memlock is limited, or the NIC has no resources left.", instead: memlock, more: explainUnsupported, forms: []string{"ibv_create_qp failed", "ibv_create_cq failed", "ibv_alloc_pd failed", "mlx5dv_create_qp failed" /* 2.30.3– */}},
+	{role: cause, summary: "The RDMA device cannot be opened", costs: "The process sees the device in /sys, but may not open its /dev/infiniband/uverbs file.",
+		instead: "Give a container /dev/infiniband (docker: --device=/dev/infiniband; Kubernetes: a device plugin's resource, or privileged), and check the file's permissions.",
+		forms:   []string{"ibv_open_device failed", "NET/IB : Unable to open device"}},
+	{role: symptom, summary: "The RDMA device does not answer", costs: "The device could be opened, but its driver does not say what it is or how its ports are. NCCL goes on without it.", instead: "Check ibv_devinfo on the host and in the container, and dmesg for that device. rdma-core of the container must fit the host's driver.",
+		forms: []string{"ibv_query_device failed", "ibv_query_port failed", "NET/IB : Unable to query "}},
+	{role: cause, summary: "The GID index does not exist", costs: "The device has no GID of that index.", instead: "Remove NCCL_IB_GID_INDEX with NCCL 2.21 or later, or pin an index that show_gids lists.",
+		forms: []string{"ibv_query_gid failed"}},
+
+	{role: cause, summary: "Sparse GID table", costs: "NCCL 2.21.5 to 2.25.1 stops at a GID whose type it cannot read in /sys, as in containers.",
+		instead: "Upgrade to NCCL 2.26.2 or later. " + pinTo,
+		forms:   []string{"read failed in ncclIbRoceGetVersionNum: Invalid argument" /* 2.23.4–2.25.1 */}},
+	{role: cause, summary: "Sparse GID table", costs: "NCCL 2.21.5 and 2.22.3 stop, without a word, at a GID whose type they cannot read in /sys, as in containers.", info: true,
+		instead: "Upgrade to NCCL 2.26.2 or later. " + pinTo + " If /sys/class/infiniband is missing, mount it: an upgrade does not help.",
+		forms:   []string{"transport/net_ib.cc:282 -> 2", "transport/net_ib.cc:283 -> 2" /* 2.21.5 */, "transport/net_ib.cc:284 -> 2", "transport/net_ib.cc:285 -> 2" /* 2.22.3 */}},
+	{role: cause, summary: "GID types cannot be read", costs: "/sys/class/infiniband/…/gid_attrs is not readable in this container.", instead: "Mount /sys of the host, or pin NCCL_IB_GID_INDEX to the RoCE v2 index of the NIC's address.",
+		forms: []string{"open failed in ncclIbRoceGetVersionNum", "read failed in ncclIbRoceGetVersionNum"}},
+
+	{role: cause, summary: "InfiniBand and RoCE are mixed", costs: "A device of one kind cannot be connected to, or merged with, one of the other.", instead: onelink,
+		forms: []string{"Can't merge net devices with different link_layer" /* 2.20.3–2.23.4 */, "Can't connect net devices with different link_layer", "merge multiple devices together with different link_layer", /* 2.24.3–2.25.1 */
+			"Attempted to connect incompatible devices", "Attempted to merge incompatible devices", "device is incompatible with the local" /* 2.26.2– */}},
+	// NCCL's own line is INFO, which log.go reads: this is for a line that somebody has quoted without its beginning.
+	{role: hint, summary: "No RDMA device", costs: "NCCL found no usable RDMA device on this host, and uses sockets unless NCCL_NET=IB forbids it.", instead: "Check ibv_devinfo, that NCCL_IB_HCA matches, that ports are active, and that a container has /dev/infiniband and libibverbs with its providers.",
+		forms: []string{"NET/IB : No device found", "NET/IB: No device found"}},
+	{role: hint, summary: "The hosts merge different numbers of ports", costs: "One host merges two ports of a NIC into one device, and the other does not.", instead: "Select the same ports on all hosts with NCCL_IB_HCA, or set NCCL_IB_MERGE_NICS=0 on all of them.",
+		info: true, forms: []string{"has a different number of devices="}},
+	{role: cause, summary: "NCCL_NET_FORCE_MERGE does not match", costs: "A device in the list does not exist, or its port is down. NCCL then ends with invalid usage.", instead: "Correct the list, or bring the port up.",
+		forms: []string{"TOPO/NET : Only matched", "Could not force merge NICs"}},
+
+	// ibv_event_type_str of libibverbs names the events. Up to 2.19.4 "Got async event", then with the device, from 2.23.4
+	// "Got async error event", from 2.28.7 "Got non-fatal async event: TEXT(N)". 2.23.4 to 2.27.7 do not know event 18, IBV_EVENT_GID_CHANGE.
+	{role: cause, summary: "A port went down or came up", costs: "The link of that port was lost while the job ran: connections over it fail.", instead: "Check cable, transceiver and switch port, and the port's link_downed and symbol errors.",
+		forms: []string{"async event : port error", "async event : port active", "async error event: port error", "async error event: port active", "async event: port error(", "async event: port active("}},
+	{role: hint, summary: "NCCL goes on without a failed NIC", costs: "A connection of that NIC failed, and NCCL_IB_RESILIENCY_PORT_FAILOVER lets the others carry its data: the job is slower.", instead: "Check the NIC's port and cable, and look for its first completion or event.", forms: []string{"NET/IB*marked as failed" /* 2.29.7– */}},
+	{role: hint, summary: "An address of a NIC changed", costs: "The GID table changed while the job ran. Connections keep their GID: they fail if it is the one that has gone.", instead: "Find out what changes addresses (DHCP, NetworkManager, a link that flaps), and keep them fixed.",
+		forms: []string{"Got async event : GID table change", "Got async error event: GID table change", "unknown event type (18)", "GID table changed"}},
+	{role: hint, summary: "The subnet manager changed something", costs: "InfiniBand: LIDs, keys or the manager itself changed while the job ran.", instead: "Check the subnet manager's log.",
+		forms: []string{"async event : LID change", "async event : SM change", "async event : P_Key change", "async event : client reregistration", "async error event: LID change", "async error event: SM change", "async error event: P_Key change", "async error event: client reregistration",
+			"async event: LID change(", "async event: SM change(", "async event: P_Key change(", "async event: client reregistration("}},
+	{role: cause, summary: "The NIC failed", costs: "The driver reports that the device itself has failed: firmware, PCIe or hardware.", instead: "Read dmesg for mlx5_core or PCIe errors of that device, and reset or replace it.",
+		forms: []string{"async event : local catastrophic error", "async fatal event: "}},
+	{role: symptom, summary: "The peer's request was invalid", costs: "The NIC got a request on this connection that it cannot carry out: an error of the peer, of a NIC or of its firmware. The reason is not in this line.",
+		instead: "Read the log of the peer's rank, and compare firmware and drivers of both NICs.", forms: []string{"async fatal event on QP*invalid request local work queue error", "async event : invalid request local work queue error"}},
+	{role: effect, summary: "The driver ended the device's events", costs: "The driver no longer serves this device.", instead: "Read dmesg for that device.", forms: []string{"Call to ibv_get_async_event failed"}},
+	{role: symptom, summary: "The NIC refused a request", costs: "The connection asked for memory that it may not use: GPUDirect RDMA is blocked by ACS or the IOMMU, or the memory was freed because its process has ended.", instead: gpuMem,
+		forms: []string{"async fatal event on QP", "async fatal event on CQ", "async event : local access violation work queue error", "async event : local work queue catastrophic error", "async event : CQ error"}},
+	{role: effect, summary: "RDMA resources could not be released", costs: "NCCL took its connections down after a failure or at the end, and the driver refused to release one.", instead: "Look for an earlier error of this process. If the program had finished, ignore it.",
+		forms: []string{"ibv_close_device failed", "ibv_dealloc_pd failed", "ibv_dereg_mr failed", "ibv_destroy_cq failed", "ibv_destroy_qp failed"}},
+	{role: harmless, summary: "Events without effect", forms: []string{"async event : send queue drained", "async event : last WQE reached", "async error event: last WQE reached", "async event: last WQE reached(", "async error event: send queue drained", "async event: send queue drained("}},
+	{role: hint, summary: "The driver reports an event of a NIC", costs: "NCCL does not use what this event is about, and goes on.", instead: "If the job failed after it, read dmesg for that device.", forms: []string{"Got async event : ", "unknown event type ("}},
+
+	// Completions: "with error 12, opcode" up to 2.19.4, "with status=12 opcode=" 2.20.3 to 2.28.3 (the GIN plugin also later), "with
+	// status=IBV_WC_RETRY_EXC_ERR(12) opcode=" from 2.28.7. The numbers are ibv_wc_status of infiniband/verbs.h.
+	{role: symptom, summary: "Packets are lost, or the peer is gone", costs: "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions: the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.", more: lost,
+		instead: "See first whether a rank on the peer ended earlier. Then measure between these two NICs with ib_write_bw, or run `fabricform verify`, which checks the MTU of the whole path with full-size packets.",
+		forms:   completion(12, "RETRY_EXC_ERR")},
+	{role: symptom, summary: "The receiver was not ready", costs: "The peer's rank did not take data for too long: it hangs or has ended.", instead: "Read the log of the peer's rank.", forms: completion(13, "RNR_RETRY_EXC_ERR")},
+	{role: effect, summary: "Flushed after another error", costs: "Status 5 says that this connection had already failed.", instead: "Look for an earlier completion error, on this host or at the peer, with another status.", forms: completion(5, "WR_FLUSH_ERR")},
+	{role: cause, summary: "Memory protection error", costs: "The NIC may not read or write its own host's memory: with GPUDirect RDMA a frequent cause is PCI access control (ACS) or the IOMMU between GPU and NIC.", instead: gpuMem, forms: completion(4, "LOC_PROT_ERR")},
+	{role: symptom, summary: "The peer's NIC refused a request", costs: "The peer's NIC may not use the memory that was asked for: GPUDirect RDMA is blocked there by ACS or the IOMMU, or the peer's process freed it when it ended.",
+		instead: "Read the log of the peer's rank first. " + gpuMem, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
+	{role: cause, summary: "Ranks do not agree on a size", costs: "The peer sent more than the receive buffer takes: the ranks call different collectives, or sizes differ.", instead: disagree, forms: completion(1, "LOC_LEN_ERR")},
+	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
+
+	{role: cause, summary: "Ranks do not agree on a size", costs: "The ranks call different collectives, or with different sizes or settings.", instead: disagree,
+		forms: []string{"Mismatched collective detected" /* 2.4.2–2.7.6 */, "collective mismatch error" /* 2.10.3–2.19.4 */, "posted incorrect receive info" /* 2.12.10– */}},
+	{role: effect, summary: "NCCL could not recover from a failed NIC", costs: "A NIC or its connection failed, and NCCL's repair (NCCL_IB_RESILIENCY) did not succeed.", instead: "Look for the first completion or event of that device, and check its port and cable.",
+		forms: []string{"The error is fatal (", "Fatal error. Detected*failed devices", "Unsupported completion status", "Could not find a replacement QP", "Cannot replace QP", "Maximum number of probing attempts", "Could not find a functional device"}},
+	{role: effect, summary: "The communicator had failed", costs: "NCCL stops because the device had reported a fatal error.", instead: "Look for a line with \"async fatal event\" on all hosts.", forms: []string{"communicator encountered a fatal error (detected in"}},
+}
+
+const disagree = "Find the rank that takes another branch, has another batch or another number of steps; TORCH_DISTRIBUTED_DEBUG=DETAIL names the first difference. Compare NCCL_… variables and NCCL's version on all ranks."
+
+// syndromes are the numbers that mlx5 gives the statuses (MLX5_CQE_SYNDROME_… of the kernel's include/linux/mlx5/device.h).
+var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x14, 12: 0x15, 13: 0x16}
+
+// completion returns the forms of a completion with a status: NCCL's, perftest's (NOTIFY_COMP_ERROR_SEND; with the status in words since
+// 2025), those of libibverbs' examples, of UCX (ib_mlx5_log.c) and of the kernel's mlx5 driver (cq.c).
+func completion(status int, name string) []string {
+	return []string{fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
+		fmt.Sprintf("Failed status %d: wr_id", status), fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
+		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status])}
+}
+
+// gidNames finds both ends in "local GID index 3, local GID A, remote GID B" (ibv_modify_qp, 2.24.3) and in "localGid A remoteGid B"
+// (completions, 2.18.1; "remoteGidsB" without a space from 2.20.3).
+var gidNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`local ?G[iI][dD] ([0-9a-fA-F:.]+),? +remote ?G[iI][dD]s? ?([0-9a-fA-F:.]+)`)
+})
+
+// bothGIDs returns both ends of a connection, where the line shows them.
+func bothGIDs(m string) (here, there netip.Addr, found bool) {
+	ends := gidNames().FindStringSubmatch(m)
+	if ends == nil {
+		return here, there, false
+	}
+	here, err1 := netip.ParseAddr(ends[1])
+	there, err2 := netip.ParseAddr(ends[2])
+	return here.Unmap(), there.Unmap(), err1 == nil && err2 == nil
+}
+
+// explainUnsupported says more where the system's words exclude a limit.
+func explainUnsupported(_ *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "Invalid argument") || strings.Contains(m, "not supported") {
+		return "", "The driver does not accept what NCCL asks for: the device cannot do it, or the RDMA libraries and the driver are of different versions.", "Install an rdma-core that fits the host's driver (the container has its own), and remove NCCL_IB_… variables one at a time."
+	}
+	return "", "", ""
+}
+
+// linkLocal says more where the line shows a link-local GID.
+func linkLocal(_ *logged, m string) (summary, costs, instead string) {
+	here, there, found := bothGIDs(m)
+	for _, a := range []netip.Addr{here, there} {
+		if found && a.Is6() && a.IsLinkLocalUnicast() {
+			return "Link-local GID", fmt.Sprintf("The connection uses %s, which no router forwards and which only a NIC on the same link answers: a NIC has no IPv4 address, or NCCL_IB_GID_INDEX pins its link-local GID.", a),
+				"Give every NIC an IPv4 address, and remove NCCL_IB_GID_INDEX with NCCL 2.21 or later."
+		}
+	}
+	return "", "", ""
+}
+
+// apart says more of an error that a missing path explains, where the line shows both GIDs. Different networks alone are no error:
+// in a routed fabric each NIC of a rail has its own.
+func apart(l *logged, m string) (summary, costs, instead string) {
+	here, there, found := bothGIDs(m)
+	if near, err := here.Prefix(24); found && err == nil && here.Is4() && there.Is4() && !near.Contains(there) {
+		return "The two ends are in different networks", fmt.Sprintf("%s and %s are in different /24 networks: either NCCL connects two separate rails, or the route between the networks does not work.", here, there),
+			"Route between the networks. If they are separate rails, set NCCL_CROSS_NIC=0 and cable each rail to the NIC of the same rank in PCI order: the order in NCCL_IB_HCA has no effect. `fabricform verify` finds crossed rails."
+	}
+	return linkLocal(l, m)
+}
+
+// absent says more of a GID without a NIC: before 2.21 there is no range to choose by. Up to 2.18.6 the line has no number.
+func absent(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "with error ") && !strings.Contains(m, "errno") || l.version.Known() && l.version.Before(choosesGID) {
+		return "", "", "Set NCCL_IB_GID_INDEX to " + ownDev + ", leave that device out with NCCL_IB_HCA, or upgrade to NCCL 2.21.5 or later and set NCCL_IB_ADDR_RANGE to the container's subnet."
+	}
+	return "", "", ""
+}
+
+// lost says more of packets that are lost: between two networks, or on RoCE by a version that does not choose a GID.
+func lost(l *logged, m string) (summary, costs, instead string) {
+	if anyOf(m, []string{"wr_id", "(synd 0x", "syndrome 0x"}) { // of another program
+		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
+			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
+	}
+	if summary, costs, instead = apart(l, m); summary != "" {
+		return summary, costs + " Or the peer's rank had ended before.", instead
+	}
+	if sl, ok := find(l.settings, "NCCL_IB_SL"); ok && !sl.dynamic && env.ParseNumber(sl.value).Value > 0 {
+		return "", fmt.Sprintf("The peer's NIC did not answer. NCCL_IB_SL = %s (line %d) is one reason: InfiniBand drops packets of a service level that the subnet manager does not map. Otherwise the path or the MTU is wrong, or the peer's rank had ended before.", shorten(sl.value), sl.line),
+			"Try without NCCL_IB_SL. See whether a rank on the peer ended earlier, and measure between these two NICs with ib_write_bw --sl or `fabricform verify`."
+	}
+	old := strings.Contains(m, "with error ") || l.version.Known() && l.version.Before(choosesGID) // this form ended with 2.19.4
+	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); !old || pinned {
+		return "", "", ""
+	}
+	return "", "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions. On RoCE this NCCL, before 2.21, uses GID index 0 unless NCCL_IB_GID_INDEX is set: a link-local address, on many cards with RoCE v1. Otherwise the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.",
+		"On RoCE upgrade to NCCL 2.21.5 or later, or set NCCL_IB_GID_INDEX to the index of RoCE v2 with the NIC's IPv4 address (show_gids). See whether a rank on the peer ended earlier, and measure between these two NICs with ib_write_bw or `fabricform verify`."
+}
+
+// peermem is the cure for GPUDirect RDMA that is off.
+func (l *logged) peermem() string {
+	const near = ", and check with `nvidia-smi topo -m` that GPU and NIC are near each other."
+	// Up to 2.22.3 ncclIbGdrSupport looks into /sys/kernel/mm/memory_peers alone, which nvidia_peermem does not always fill.
+	if l.version.Known() && l.version.Before(env.Version{Major: 2, Minor: 23, Patch: 4}) {
+		return "NCCL before 2.23 does not look for the module nvidia_peermem itself, so loading it may change nothing. Upgrade NCCL, or, from 2.13.4, use the open driver's dma-buf" + near
+	}
+	const load = "Load nvidia_peermem or use the open driver's dma-buf"
+	if !l.version.Known() {
+		return load + near + " NCCL before 2.23 does not look for the module nvidia_peermem itself."
+	}
+	return load + near
+}
+
+// keptPages says more on a DGX Spark with a kernel that keeps back memory of CMA, so that the driver gets none: its /proc/meminfo shows
+// CmaTotal: 0 kB (MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark#259, eugr/spark-vllm-docker#389).
+func keptPages(l *logged, _ string) (summary, costs, instead string) {
+	if !l.spark || !l.kernel7 {
+		return "", "", ""
+	}
+	return "Memory cannot be pinned", "Either memlock is limited, or it is the kernel: on a DGX Spark, 7.0.0-1019-nvidia and its like keep back memory (/proc/meminfo shows CmaTotal: 0 kB, and CmaFree above it), so that the driver gets none.",
+		"Boot with kho=off, or the kernel 6.17 of before. " + memlock
+}

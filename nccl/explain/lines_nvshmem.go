@@ -1,0 +1,33 @@
+package explain
+
+const (
+	ibgdaDriver = "Load the driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords=\"PeerMappingOverride=1;\" (options nvidia … in /etc/modprobe.d, rebuild the initramfs, reboot), start the container with --privileged, and use ConnectX NICs. NVSHMEM_IBGDA_NIC_HANDLER=cpu (with GDRCopy) does without the driver's options. A job that does not need IBGDA runs with NVSHMEM_IB_ENABLE_IBGDA=0."
+	ownLines    = "Its own lines before this one name the reason: NVSHMEM_DEBUG=INFO shows more."
+)
+
+// nvshmemMeanings are lines of NVSHMEM 3.4.5 (src/host, src/modules/transport), which DeepEP uses, and of UCC. NVSHMEM reports an error as
+// "file:line: non-zero status: N TEXT" or "file:line: NULL value TEXT"; N may be an errno (words.go).
+var nvshmemMeanings = []*meaning{
+	{role: harmless, summary: "NVSHMEM tells what it does", forms: []string{"transport_ib_common.h*Ip address*is invalid for family" /* its default ::/0 */}},
+	{role: cause, summary: "NVSHMEM's IBGDA cannot start", costs: "The GPU is to write to the NIC itself, for which it must map the NIC's registers: the driver's options or the container's rights do not allow it, or the NIC is not a ConnectX.", instead: ibgdaDriver,
+		forms: []string{"init failed for transport: IBGDA", "cannot allocate mlx5dv_devx_uar", "cudaHostRegister with IoMemory failed"}},
+	{role: cause, summary: "NVSHMEM_IBGDA_NIC_HANDLER does not fit", costs: "cpu needs GDRCopy, which does not work here.", instead: "Load gdrdrv and give the container /dev/gdrdrv, or choose auto, gpu or cpu_host_memory.", forms: []string{"NVSHMEM_IBGDA_NIC_HANDLER=cpu requires GDRCopy", "NVSHMEM_IBGDA_NIC_HANDLER is not valid"}},
+	{role: hint, summary: "NVSHMEM leaves a NIC out", costs: "Its transports IBGDA and IBDEVX work on ConnectX NICs alone.", instead: "Name the right ones in NVSHMEM_HCA_LIST, or use NVSHMEM_REMOTE_TRANSPORT=ibrc (or libfabric).", forms: []string{"is not enumerated as an mlx5 device"}},
+	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.", instead: "Check with ping -I NIC that the peer's address answers from this NIC, and pin the RoCE v2 index with an IPv4 address on every host: NVSHMEM_IB_GID_INDEX (show_gids). NVSHMEM_HCA_LIST selects NICs of one network.",
+		forms: []string{"Unable to create ah."}},
+	{role: symptom, summary: "NVSHMEM's memory cannot be registered", costs: "The NIC cannot map the symmetric heap: GPUDirect RDMA does not work, or memlock is limited.", instead: gpuMem + " " + memlock,
+		forms: []string{"mem registration failed", "register_mem_handle failed for remote", "cannot register cq buf", "cannot register wq buf", "cannot register dbr buf"}},
+	{role: cause, summary: "NVSHMEM has no way to a GPU", costs: "No transport can be used on this host: GPUs of one host have no peer access, and no RDMA device works.", instead: ownLines + " Compare ibv_devinfo with NVSHMEM_HCA_LIST.", forms: []string{"Unable to initialize any transports"}},
+	{role: hint, summary: "A transport of NVSHMEM cannot start", costs: "NVSHMEM goes on with the other transports, if there is one.", instead: ownLines, forms: []string{"init failed for remote transport", "init failed for transport: P2P"}},
+	{role: cause, summary: "NVSHMEM's plugin is not found", costs: "NVSHMEM loads its bootstrap and its transports as libraries of its own version.", instead: "Add NVSHMEM's lib directory to LD_LIBRARY_PATH on every host, and remove other versions (pip: nvidia-nvshmem).", forms: []string{"Bootstrap unable to load"}},
+	{role: symptom, summary: "NVSHMEM's processes do not meet", costs: "Its bootstrap failed: the launcher does not offer what NVSHMEM_BOOTSTRAP asks for (PMI, PMIx, MPI), or the hosts do not reach each other over TCP.", instead: "Start it by the launcher that fits (NVSHMEM_BOOTSTRAP=MPI with mpirun, PMIX with srun --mpi=pmix), and set NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to an interface that reaches all hosts.",
+		forms: []string{"nvshmem_bootstrap failed", "bootstrap_preinit failed", "bootstrap_init failed", "Bootstrap plugin init failed", "bootstrap_net_recv*Message truncated"}},
+	{role: effect, summary: "NVSHMEM is not initialized", costs: "Its start failed before this call.", instead: "Look for NVSHMEM's first line with an error.", forms: []string{"NVSHMEM API called before NVSHMEM initialization has completed", "nvshmem API called before nvshmem_init"}},
+	{role: symptom, vague: true, summary: "NVSHMEM ended with an error", costs: "NVSHMEM reports that a step failed.", instead: "Look for its first line: the later ones follow from it. NVSHMEM_DEBUG=INFO shows more.", forms: []string{"nvshmem*: non-zero status: ", "nvshmem*: NULL value ", "nvshmem initialization failed, exiting"}},
+
+	{role: symptom, summary: "MPI's processes do not share memory", costs: "UCC, the collectives of MPI (HPC-X), takes processes of one machine for those of one host, and they are in different containers.",
+		instead: "Run them in one container or with --ipc=host, or turn UCC off: mpirun --mca coll_ucc_enable 0. NCCL's data do not go through it.", forms: []string{"TL_SHM ERROR"}},
+	{role: symptom, vague: true, summary: "UCC reports an error", costs: "UCC is the library for the collectives of MPI (HPC-X); NCCL does not use it.", instead: "Turn it off: mpirun --mca coll_ucc_enable 0 --mca coll_hcoll_enable 0.", forms: []string{" TL_*ERROR", " CL_*ERROR", "UCC  ERROR", "UCC ERROR"}},
+	{role: cause, summary: "The hosts are not in one NVLink domain", costs: "This test maps GPU memory of other hosts, which only multi-node NVLink can do: the hosts must be of one NVLink domain (as in GB200 NVL72), with IMEX. Hosts with eight GPUs and NICs between them are not.",
+		instead: "Within a domain start nvidia-imex on all hosts, with the same nodes_config.cfg, and give containers /dev/nvidia-caps-imex-channels. Otherwise measure between hosts with nccl-tests.", forms: []string{"MultinodeMemoryAllocation" /* nvbandwidth */}},
+}

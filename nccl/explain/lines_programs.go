@@ -1,0 +1,125 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+const (
+	rendezvous = "Check MASTER_ADDR and MASTER_PORT on all hosts, that rank 0 runs and listens there, and that no firewall is between."
+	slowest    = "Find the rank that is missing, or that is at another operation: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (TORCH_FR_BUFFER_SIZE from PyTorch 2.9) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 write what each rank did last, py-spy dump shows where a rank stands. A longer timeout helps only if the slow work is known."
+)
+
+// torchMeanings are lines of PyTorch's c10d, Gloo and of what starts ranks under it.
+var torchMeanings = []*meaning{
+	{role: harmless, summary: "c10d tried another address", forms: []string{"failed to connect to*errno: 99 - Cannot assign requested address", "failed to connect to*errno: 97 - Address family not supported", "socket cannot be initialized*errno: 97 - Address family not supported", "hostname of the client socket cannot be retrieved", "(localhost,*cannot be retrieved", "retrying after"}},
+	{role: hint, summary: "A host name has no IPv6 address", costs: "PyTorch's store looks for an IPv6 address of the name first. That is harmless if the name has an IPv4 address; otherwise this host does not know the name, and the job waits or fails.",
+		instead: "If the job goes no further: check getent ahosts NAME on this host, and add the name (also the host's own) to /etc/hosts or DNS.", forms: []string{"IPv6 network addresses of*cannot be retrieved"}},
+	{role: hint, summary: "Gloo uses the loopback address", costs: "This process's host name has no address of this host, and GLOO_SOCKET_IFNAME is not set in this process: it announces 127.0.0.1, which other hosts do not reach. On one host it is harmless.",
+		instead: "Set GLOO_SOCKET_IFNAME for each process on each host: with Ray before ray start (docker run -e), because a variable of the program that starts the job does not come to workers on other hosts. Or give the host's name its address in /etc/hosts.",
+		forms:   []string{"Unable to resolve hostname to a (local) address"}},
+	{role: cause, summary: "Gloo finds no such interface", costs: "GLOO_SOCKET_IFNAME names an interface that this host does not have, or that has no address, as a bond's port. Without that variable, this host's own name has no address of the host.", instead: "Name an interface of this host that has an address (ip -br addr); if the names differ between hosts, set it on each host. Gloo takes whole names: no ^, no = and no address.",
+		forms: []string{"Unable to find address for: ", "Unable to find interface for: "}},
+	{role: cause, summary: "Gloo connects to the wrong address", costs: "The peer announced 127.0.x.x, because its host name resolves to it.", instead: "Set GLOO_SOCKET_IFNAME to an interface that reaches all hosts, or correct the host name's line in /etc/hosts.",
+		forms: []string{"gloo*127.0.", "onnectFullMesh failed with*127.0."}},
+	{role: symptom, summary: "Gloo cannot connect", costs: "CPU collectives use Gloo over TCP: the peer's address is not reachable, or the peer has ended.", instead: "Set GLOO_SOCKET_IFNAME to an interface that reaches all hosts, and open TCP ports between them.",
+		forms: []string{"onnectFullMesh failed", "gloo/transport/tcp*onnect*timed out", "gloo/transport/tcp*onnection refused", "gloo/transport/tcp*No route to host"}},
+	{role: effect, summary: "A Gloo peer closed the connection", costs: "A rank has ended.", instead: onePeer, forms: []string{"gloo/transport/tcp*onnection closed by peer", "gloo/transport/tcp*Connection reset by peer", "gloo/transport/tcp*Timed out waiting"}},
+	{role: cause, summary: "The ranks' variables are missing", costs: "The program was started without the variables that torchrun sets for each rank.", instead: "Start it with torchrun, or set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process.", forms: []string{"environment variable*expected, but not set"}},
+	{role: symptom, summary: "Ranks did not all come", costs: "Not all processes reached the store within the time: a host or rank did not start, ended at once, or cannot reach MASTER_ADDR.", instead: rendezvous + " WORLD_SIZE must equal the number of processes.",
+		forms: []string{"clients joined", "waiting for clients", "RendezvousTimeoutError", "rendezvous timed out", "The rendezvous*timed out"}},
+	{role: symptom, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
+		instead: rendezvous + " See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}},
+	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the store of rank 0.", instead: rendezvous,
+		forms: []string{"client socket has timed out", "client socket has failed to connect", "TCPStore() failed", "connect() timed out. Original timeout", "failed to connect to*errno: 110", "failed to connect to*errno: 111", "failed to connect to*errno: 113"}},
+	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct it (MASTER_ADDR, the hostfile), or add it to DNS or /etc/hosts of all hosts. In Kubernetes see that the pod and its headless service are there.",
+		forms: []string{"IPv4 network addresses of*cannot be retrieved", "Errno -3] Temporary failure in name resolution", "Errno -2] Name or service not known", "host not found: ", "Could not resolve hostname"}},
+	{role: symptom, summary: "Ranks did not all come", costs: "Not all processes came to the barrier of init_process_group in time: a rank is missing, failed, or makes its groups in another order.", instead: "Find the missing ranks' logs. All ranks must make all groups, in the same order. WORLD_SIZE must equal the number of processes.", more: joined,
+		forms: []string{"in store based barrier on rank"}},
+	{role: effect, summary: "The store's connection was lost", costs: "PyTorch's store is in the process of rank 0, or of torchrun on MASTER_ADDR: that process ended, or the network between them failed.", instead: "Read the log of rank 0 and of torchrun on MASTER_ADDR: its first error is the cause.",
+		forms: []string{"DistNetworkError: Connection reset by peer", "DistNetworkError: Connection closed by peer", "DistNetworkError: Broken pipe", "RuntimeError: Connection reset by peer", "RuntimeError: Connection closed by peer", "RuntimeError: Broken pipe", "DistNetworkError: failed to recv"}},
+	{role: effect, summary: "A rank waited in vain at the store", costs: "Another rank did not write a key into PyTorch's store in time: it failed, hangs, or takes another branch.", instead: "Read the logs of the other ranks: the one that stopped first has the cause.",
+		forms: []string{"RuntimeError: Socket Timeout", "DistStoreError: Socket Timeout", "DistStoreError: wait timeout after", "waitForInput: socket*timed out after", "waitForInput: poll for socket*likely a timeout"}},
+	{role: effect, summary: "The rendezvous was closed", costs: "A torchrun of this job had ended or failed.", instead: "Read the log of torchrun on the other hosts. Start again with a new --rdzv-id.", forms: []string{"RendezvousClosedError"}},
+	{role: cause, summary: "This PyTorch has no NCCL", costs: "PyTorch was built without NCCL, as for Windows, macOS or CPUs.", instead: "Install PyTorch with CUDA on Linux (or WSL), or use the backend gloo.", forms: []string{"doesn't have NCCL built in"}},
+	{role: cause, summary: "Ranks call different collectives", costs: "PyTorch compared the ranks' collectives, and they differ.", instead: "Correct the branch or the number of steps on the ranks that the line names.", forms: []string{"Detected mismatch between collectives on ranks"}},
+	{role: cause, summary: "DDP misses gradients", costs: "Parameters took no part in the loss on some rank, so that its collectives are incomplete. The network is not the cause.", instead: "Use all parameters in forward, or set find_unused_parameters=True.", forms: []string{"Expected to have finished reduction in the prior iteration"}},
+	{role: hint, summary: "PyTorch guesses the rank's GPU", costs: "barrier() ran before the process chose its GPU. If PyTorch guesses wrong, ranks share a GPU or hang.", instead: "Call torch.cuda.set_device(LOCAL_RANK) first, or give device_id to init_process_group.", forms: []string{"devices used by this process are currently unknown"}},
+	{role: effect, summary: "Rank 0 did not make the communicator", costs: "A rank waited for the identifier that rank 0 of the communicator puts into the store: that rank failed, hangs, or does not call the same operation.", instead: "Read rank 0's log: its first error is the cause. If it has none, it takes another branch of the program.",
+		forms: []string{"retrieving ncclUniqueId", "retrieving NCCL unique id", "store->get(", "Broken pipe*TCPStore", "TCPStore*recvValue failed", "TCPStore*sendBytes failed", "recvValueWithTimeout failed", "recvVector failed", "Failed to check the \"should dump\" flag on TCPStore"}},
+	{role: cause, summary: "The port needs root", costs: "Ports below 1024 are for root alone.", instead: "Use a port from 1024 on (MASTER_PORT, --master-port).", forms: []string{"failed to bind*errno: 13 - Permission denied"}},
+	{role: effect, summary: "The rendezvous did not start", costs: "The store of rank 0 could not listen.", instead: "The line before it names the reason: often another process has the port.", forms: []string{"[E*failed to listen on any local network address"}},
+	{role: result, summary: "A rank ended with an error", costs: "The launcher ends the other ranks when one fails.", instead: "Read the log of the first rank that failed: \"Root Cause (first observed failure)\" names it, and the traceback above it has the error.",
+		forms: []string{"ChildFailedError", "failed (exitcode: 1)", "exitcode: -6", "exitcode  : -6", "exitcode: -15", "Signal 6 (SIGABRT)", "on signal 6 (Aborted)", "Sending process*closing signal SIGTERM", "ProcessExitedException", "ProcessRaisedException", "Received Signals.SIGTERM", "SignalException", "Root Cause (first observed failure)", "Engine core initialization failed", "Engine process failed to start", "Engine core proc"}},
+	{role: cause, summary: "The program crashed", costs: "A process accessed memory that it does not have.", instead: "Read its backtrace: libraries of different builds (MPI, CUDA, a plugin of NCCL) are a frequent reason. NCCL_NET_PLUGIN=none excludes the network plugin.", forms: []string{"Segmentation fault", "exitcode: -11", "exitcode  : -11", "signal 11 (", "Signal 11 (SIGSEGV)"}},
+}
+
+// launcherMeanings are lines of mpirun, Slurm, the loader and SSH.
+var launcherMeanings = []*meaning{
+	{role: cause, summary: "A library is missing", costs: "The loader does not find the library. mpirun over SSH does not pass LD_LIBRARY_PATH to other hosts; srun passes it unless --export excludes it.", instead: "Install the library on every host, or pass LD_LIBRARY_PATH (mpirun -x LD_LIBRARY_PATH).", forms: []string{"error while loading shared libraries", "ImportError: lib*cannot open shared object file", "OSError: lib*cannot open shared object file"}},
+	{role: cause, summary: "A header is missing", costs: "The compiler does not find MPI or NCCL.", instead: "nccl-tests: make MPI=1 MPI_HOME=… NCCL_HOME=… CUDA_HOME=…, each with its include and lib below.", forms: []string{"mpi.h: No such file or directory", "nccl.h: No such file or directory"}},
+	{role: cause, summary: "Login to a host failed", costs: "mpirun starts ranks over SSH, without a password.", instead: "Give the user a key on every host, and accept the hosts' keys once.", forms: []string{"Permission denied (publickey", "Host key verification failed"}},
+	{role: cause, summary: "mpirun runs as root", costs: "Open MPI refuses to start ranks as root.", instead: "Use another user, or --allow-run-as-root.", forms: []string{"mpirun has detected an attempt to run as root", "prterun has detected an attempt to run as root"}},
+	{role: cause, summary: "mpirun cannot start the program", costs: "A program or a directory is missing on a host, or may not be executed.", instead: "Write the full path of the program, and install it on every host at that path.", forms: []string{"mpirun was unable to", "prterun was unable to"}},
+	{role: cause, summary: "Slurm's time limit was reached", costs: "Slurm ended the job.", instead: "Ask for more time (--time). If the job waited in a collective, the reason is earlier in the log.", forms: []string{"DUE TO TIME LIMIT"}},
+	{role: symptom, summary: "Slurm cannot start the tasks", costs: "srun and the slurmd of a host do not reach each other, or slurmd failed.", instead: "Look at sinfo and the log of slurmd on the hosts that the lines name, and open Slurm's ports (SlurmdPort, SrunPortRange) between the hosts.", forms: []string{"srun: error: Task launch*failed", "srun: error: Application launch failed", "srun: error: slurm_receive_msgs*failed"}},
+	{role: result, summary: "The launcher ended the job", costs: "A rank or a daemon ended.", instead: "Look for the first error above.", forms: []string{"ORTE has lost communication", "Primary job  terminated normally", "MPI_ABORT was invoked", "mpirun noticed that process", "mpirun detected that one or more processes exited", "prterun noticed that process", "srun: error:*task", "srun: Job step aborted", "slurmstepd: error: *** STEP", "slurmstepd: error: *** JOB", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"}},
+}
+
+// watchdogMeanings are lines of the thread that watches PyTorch's collectives. They come after the errors that this thread quotes.
+var watchdogMeanings = []*meaning{
+	{role: aftermath, summary: "PyTorch's watchdog stopped the job", costs: "A collective failed, or did not end in time because a rank did not take part in it or the network stopped. The timeout is an effect, not the cause.", instead: slowest, more: waits,
+		forms: []string{"Watchdog caught collective operation timeout", "atchdog got stuck for", "atchdog thread terminated with exception", "detected by watchdog at work", "Some NCCL operations have failed or timed out", "we are taking the entire process down", "last enqueued NCCL work", "Heartbeat monitor timed out", "HeartbeatMonitor", "heartBeatMonitor", "Observed flight recorder dump signal", "collective operation timeout:", "Terminating the process after attempting to dump debug info",
+			"Stack trace of the failed collective", "First PG on this rank to signal dumping", "preparing to dump debug info", "Received a dump signal", "Received a timeout signal", "Timeout at NCCL work"}},
+	{role: aftermath, summary: "The communicator was aborted", costs: "The program gave up after an error or a timeout.", instead: "Look for an earlier error, on this rank and on the others.", forms: []string{"NCCL communicator was aborted", "ncclCommAbort", "Process group has NOT been destroyed"}},
+}
+
+const (
+	askNCCL  = "Run again with NCCL_DEBUG=WARN (or INFO) on all ranks, and look for the first NCCL WARN line: it names the cause."
+	oneByOne = "NCCL_NVLS_ENABLE=0, NCCL_CUMEM_ENABLE=0 and NCCL_P2P_DISABLE=1, one at a time, show which part it is."
+)
+
+// codeMeanings are NCCL's error codes (src/nccl.h.in) in the words of ncclGetErrorString (src/init.cc) and of PyTorch, by number from 1.
+var codeMeanings = []*meaning{
+	{role: code, summary: "NCCL reports an error of CUDA", costs: "A call of CUDA failed on this rank: memory of the GPU, access between GPUs, a driver that does not fit, or an earlier kernel. Sockets and verbs do not give this code.", instead: askNCCL + " It has CUDA's own text. " + oneByOne,
+		forms: []string{"ncclUnhandledCudaError", "unhandled cuda error", "NcclError: Unhandled Cuda Error"}},
+	{role: code, summary: "NCCL reports a system error", costs: "A call of the system or of a library failed on this rank: for a socket, a file in /dev/shm, memory, or a NIC.", instead: askNCCL + " In a container, check df /dev/shm and ulimit -l first.",
+		forms: []string{"ncclSystemError", "unhandled system error", "NcclError: System Error"}},
+	{role: code, summary: "NCCL reports an internal error", costs: "NCCL met a state that it does not expect: a peer ended, ranks differ in devices, versions or NCCL_… variables, a topology file does not fit, or NCCL has a bug.", instead: askNCCL + " Compare NCCL's version and variables on all ranks.",
+		forms: []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3"}},
+	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version"}},
+	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
+		forms: []string{"ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL Error 5"}},
+	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
+}
+
+// resultMeanings are what programs say at last.
+var resultMeanings = []*meaning{
+	{role: result, summary: "NCCL ended with an error", costs: "NCCL returned an error code.", instead: askNCCL,
+		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure", "Test failure", "DistBackendError", "Test CUDA failure", "NCCL operation*failed"}},
+}
+
+// barred is the end of the barrier of init_process_group: how many processes should come, and how many have come.
+var barred = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`world_size=(\d+), (?:worker_count|num_workers_joined)=(\d+)`)
+})
+
+// joined says more of a barrier to which more processes came than there should be.
+func joined(_ *logged, m string) (summary, costs, instead string) {
+	at := barred().FindStringSubmatch(m)
+	if at == nil {
+		return "", "", ""
+	}
+	size, err1 := strconv.Atoi(at[1])
+	came, err2 := strconv.Atoi(at[2])
+	switch {
+	case err1 != nil || err2 != nil:
+		return "", "", ""
+	case came > size:
+		return "More processes than WORLD_SIZE", fmt.Sprintf("%d processes came to a barrier for %d: the store has entries of an earlier start (a file of init_method=file://, a store that still runs), or the launcher starts more processes than WORLD_SIZE.", came, size),
+			"Remove the store's file before each start, end processes that earlier starts have left, use another port, and let torchrun or the program, not both, start the processes."
+	}
+	return "", fmt.Sprintf("%d of %d processes came to the barrier of init_process_group in time: a rank is missing, failed, or makes its groups in another order.", came, size), ""
+}

@@ -1,0 +1,67 @@
+package explain
+
+import "fmt"
+
+const providers = "Install the providers in the image or on the host: ibverbs-providers (Debian, Ubuntu), libibverbs and rdma-core (RHEL), or the user space of the same MLNX_OFED or DOCA-OFED as the host."
+
+// noProvider is an error only for a job on several hosts.
+var noProvider = &meaning{role: symptom, summary: "libibverbs has no provider for the NIC", costs: "The kernel has an RDMA device, but this system or container has no library for it: programs see no device.", instead: providers,
+	forms: []string{"no userspace device-specific driver found for", "couldn't load driver*mlx5"}}
+
+// verbsMeanings are lines of libibverbs and librdmacm (rdma-core), of perftest and of UCX.
+var verbsMeanings = []*meaning{
+	{role: cause, summary: "libibverbs and its providers do not fit together", costs: "A program loads a libibverbs of another version than the providers (libmlx5 and others), so that it sees no device.", instead: "Remove the other libibverbs from LD_LIBRARY_PATH and from the image, so that library and providers are of one rdma-core.",
+		forms: []string{"couldn't load driver*IBVERBS_PRIVATE_", "does not support the kernel ABI of", "libibverbs*version `IBVERBS_"}},
+	noProvider,
+	{role: remark, summary: "A provider of libibverbs is missing", costs: "A file in /etc/libibverbs.d names it. That is harmless if this host has no such NIC; if it has one, programs do not see it.", instead: "Remove the file, or, for a NIC of this host, install its provider.", forms: []string{"couldn't load driver"}},
+	{role: hint, summary: "libibverbs is not complete", costs: "Its configuration is missing, and so, mostly, are the providers of NICs.", instead: providers, forms: []string{"couldn't open config directory"}},
+	{role: hint, summary: "memlock is limited", costs: "libibverbs itself warns of it.", instead: memlock, forms: []string{"Warning: RLIMIT_MEMLOCK is"}},
+	{role: symptom, summary: "The program finds no RDMA device", costs: "The kernel has none, the container does not have /dev/infiniband, a provider is missing, or the name is wrong.", instead: "Compare rdma link (the kernel's devices) with ibv_devices (those of programs). Give the container its devices, or load the NIC's driver. " + providers,
+		forms: []string{"No IB devices found", "0 HCAs found", "Did not detect devices", "Failed to get IB devices list", "IB device*not found", "IB device*wasn't found", "Unable to find the Infiniband/RoCE device", "ibv_get_device_list() failed"}},
+	{role: hint, summary: "A device cannot be opened", costs: "The program sees the device in /sys, but may not open its /dev/infiniband/uverbs file. In a container that was given some devices this is usual for the others.", instead: "For its own device, give the container that file (a device plugin's resource, --device, or privileged), and check the file's permissions. Name the own device in NCCL_IB_HCA.",
+		forms: []string{"Failed to open device", "Couldn't get context for", "/dev/infiniband/uverbs*ermission denied", "/dev/infiniband/rdma_cm*ermission denied"}},
+
+	{role: cause, summary: "The other side does not answer over TCP", costs: "perftest exchanges addresses over TCP (port 18515, or -p). No server runs there, the address is wrong, or a firewall is between.", instead: "Start the same command without an address on the other host first, then open the port.",
+		forms: []string{"Couldn't connect to*:", "Unable to open file descriptor for socket connection", "Unable to init the socket connection"}},
+	{role: cause, summary: "The port is taken", costs: "Another process listens there, such as an earlier test.", instead: "End it (ss -ltnp shows it), or take another port on both sides (-p).", forms: []string{"Couldn't listen to port"}},
+	{role: cause, summary: "The GIDs are of different kinds", costs: "One side has an IPv4 GID and the other an IPv6 one, or one is RoCE v1.", instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (-x; show_gids lists them).", forms: []string{"Found Incompatibility issue with GID types"}},
+	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID.", instead: "Check with ping -I NIC that the peer's address answers from this NIC: cable, VLAN, subnet and switch. See with show_gids that both GIDs are RoCE v2 with IPv4 addresses.",
+		forms: []string{"odify QP to RTR*Connection timed out", "odify QP*RTR*110"}},
+	{role: symptom, summary: "The NIC refuses the peer's address", costs: "The connection's data do not fit: the GID index is empty, link-local or of another kind than the peer's, the MTU is larger than the port's, or an InfiniBand LID is 0.",
+		instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (show_gids), and see that both ports are active (ibv_devinfo).", more: explainTestGID, forms: []string{"odify QP*to RTR", "odify QP state to RTR", "ibv_modify_qp(*RTR) failed", "error modifying QP to RTR", "Unable to Connect the HCA's through the link"}},
+	{role: symptom, summary: "The NIC refuses a connection", costs: "The port is not active, or the NIC has no resources.", instead: "Look at the port (ibv_devinfo), and at memlock (ulimit -l).", forms: []string{"odify QP*to INIT", "odify QP*to RTS", "odify QP state to RTS", "Couldn't create rdma*QP", "Failed to create QP.", "Couldn't create QP", "Couldn't create CQ"}},
+	{role: effect, summary: "The other side of the test ended", costs: "The two sides of perftest lost each other: the other one failed, or has other options or another version. -a, -b, -c, -D, -m, -n, -q, -R and -s must be the same.", instead: "Read what the other side says, and use one version of perftest on both.",
+		forms: []string{"Couldn't read remote address", "Unable to read to socket/rdma_cm", "Unable to write to socket/rdma_cm", "Unable to read from socket/rdma_cm", "Failed to exchange data between server and client", "Failed to exchange*between server and clients", "Failed to negotiate parameters"}},
+	{role: result, summary: "The test ended with an error", costs: "perftest stopped.", instead: "The lines before it name the reason; perftest prints a status and a syndrome.", forms: []string{"Completion with error at", "Failed to complete run_iter", "Problems with warm up", "Failed to deallocate PD", "Couldn't create IB resources"}},
+
+	{role: cause, summary: "RDMA CM finds no device for the address", costs: "The address is not of a NIC with RDMA in this network namespace, or no route leads to it from one.", instead: "Use the address of an RDMA NIC on both sides (rdma link names each NIC's netdev); in a container the NIC and its device must both be there.",
+		forms: []string{"RDMA_CM_EVENT_ADDR_ERROR", "times ADDR_ERROR", "rdma_resolve_addr failed", "rdma_bind_addr failed"}},
+	{role: cause, summary: "RDMA CM cannot reach the peer", costs: "The peer's NIC has no route, no neighbour entry, or no RDMA listener.", instead: "Check ping -I NIC, and that the server runs with -R and listens on the address of its RDMA NIC.",
+		forms: []string{"RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_CONNECT_ERROR", "nexpected CM event bl blka 7", "rdma_resolve_route failed", "Unable to perform rdma_client function"}},
+	{role: cause, summary: "The peer rejects the RDMA connection", costs: "No program listens there over RDMA CM, or it refused.", instead: "Start the server first, with the same options (perftest: -R on both sides).", forms: []string{"RDMA_CM_EVENT_REJECTED", "nexpected CM event bl blka 8"}},
+
+	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here.", instead: gpuMem, forms: []string{"ibv_reg_mr(*failed: Bad address", "ibv_reg_mr(*failed: Invalid argument", "Couldn't enable GPUDirect RDMA"}},
+	{role: cause, summary: "UCX_NET_DEVICES or UCX_TLS names what is not there", costs: "A device or transport in the list does not exist on this host, or its port is down.", instead: "Take names from ucx_info -d on that host (mlx5_0:1 for RDMA, eth0 for TCP), or remove the variable.", forms: []string{"not available, please use one or more of"}},
+	{role: symptom, summary: "UCX has no path to a process", costs: "The devices and transports that UCX may use do not reach the other process.", instead: "Remove UCX_TLS and UCX_NET_DEVICES, or name what reaches all hosts. In containers, /dev/infiniband and shared memory must be there.",
+		forms: []string{"UCX*transport to*unreachable", "UCX*transport to <", "UCX*Destination is unreachable", "UCX*no active messages transport", "No transports selected to"}},
+	{role: symptom, summary: "Firmware or driver refuses UCX", costs: "UCX asks the NIC's firmware directly (DevX), and gets an error: firmware, the host's driver and the container's libraries do not fit together, or the firmware has a fault.", instead: "Set UCX_IB_MLX5_DEVX=n for the job, and update firmware and DOCA-OFED; the container's rdma-core or OFED must fit the host's.", forms: []string{"UCX*mlx5dv_devx_*failed"}},
+	{role: effect, summary: "MPI got no connection from UCX", costs: "UCX could not connect this process with another one.", instead: "Its own lines (UCX ERROR) name the reason.", forms: []string{"pml_ucx.c*rror: ucp_ep_create", "ailed to resolve UCX endpoint"}},
+	{role: cause, summary: "MPI's processes chose different transports", costs: "One process uses UCX and another does not: it did not find the NIC, memlock is limited there, or its libraries differ.", instead: "Name one for all: mpirun --mca pml ucx shows why it fails where it fails, --mca pml ob1 --mca btl tcp,self,vader goes without. NCCL's data do not go through MPI.", forms: []string{"selected pml*but peer"}},
+	{role: symptom, vague: true, summary: "UCX reports an error", costs: "UCX is the library that MPI uses; NCCL does not, unless its UCX plugin is on.", instead: "If only MPI's start matters, use TCP for it: mpirun --mca pml ob1 --mca btl tcp,self, or UCX_TLS=tcp,self.", forms: []string{"UCX  ERROR", "UCX  FATAL", "UCX ERROR"}},
+	{role: hint, summary: "UCX found something unusual", costs: "That stops nothing by itself.", instead: "Compare the host with others.", forms: []string{"UCX  WARN", "UCX WARN"}},
+
+	// libsharp; lines of NCCL's plugin for it are in pluginMeanings.
+	{role: hint, summary: "SHARP cannot be used", costs: "The switches' in-network reductions could not be set up: the fabric or its manager (sharp_am) does not offer them, their resources are taken, or a port is the subnet manager's own. NCCL goes on without them.",
+		instead: "If SHARP is wanted, look at sharp_am beside the subnet manager, and run sharp_hello. Otherwise remove NCCL_COLLNET_ENABLE and NCCL_ALGO=CollNet.", forms: []string{"Cannot create SHARP job", "sharp_get_local_data", "collect_ports_data", "Failed to lock SAT tree", "Failed to connect to Aggregation Manager", "sharp_coll_init failed"}},
+}
+
+// explainTestGID says more if perftest has printed GIDs that cannot work.
+func explainTestGID(l *logged, _ string) (summary, costs, instead string) {
+	switch g := l.testGID; {
+	case g.line == 0:
+		return "", "", ""
+	case g.zero:
+		return "Empty GID", fmt.Sprintf("The GID in line %d is all zeros: that index has no address. In a container, the NIC's network interface is mostly not in its network namespace.", g.line), "Run the container or pod in the host's network (hostNetwork: true), or give it the NIC's interface with an address (a virtual function, or macvlan). Then pass the index of a RoCE v2 GID with an IPv4 address (-x); show_gids inside the container lists them."
+	}
+	return "Link-local GID", fmt.Sprintf("The GID in line %d is link-local.", l.testGID.line), "Give the NIC an IPv4 address, and pass the index of its RoCE v2 GID on each side (-x of perftest, -g of ibv_rc_pingpong; show_gids lists them; with Soft-RoCE it is mostly 1)."
+}

@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
+func (s *script) prose(text string, kind Kind) {
+	number, prio := 0, 0
+	for line := range strings.Lines(text) {
+		number++
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "rx_prio"); ok && prio == 0 && len(p) > 2 && '1' <= p[0] && p[0] <= '7' && p[1] == '_' {
+			prio = int(p[0] - '0')
+			s.priority(number, prio)
+		}
+		s.limits(number, line, text)
+		if kind == Notes {
+			s.claims(number, line)
+		}
+	}
+	if kind == Notes || kind == Python {
+		s.oneElement(text)
+	}
+}
+
+// priority reports counters of a priority that no command asks for.
+func (s *script) priority(line, prio int) {
+	if _, ok := find(s.sets, "NCCL_IB_TC"); ok {
+		return
+	}
+	for _, p := range s.perftest {
+		if p.class {
+			return
+		}
+	}
+	s.say(line, env.Warning, "Priority that nothing asks for", fmt.Sprintf("The counters of priority %d are shown, but neither --tclass of perftest nor NCCL_IB_TC sets a traffic class.", prio),
+		"Unless the NIC forces one class on all traffic, packets have priority 0, so that neither PFC nor these counters apply to them.",
+		fmt.Sprintf("Set both. Under DSCP trust and the default map, %d is priority %d.", prio<<5, prio))
+}
+
+// claims reads a line of prose.
+func (s *script) claims(number int, line string) {
+	names := strings.Contains(line, "mlx5_") && (strings.Contains(line, "rocep") || strings.Contains(line, "roceP"))
+	if names && strings.Contains(line, "NCCL_IB_HCA") {
+		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_IB_HCA", Summary: "Names differ between hosts", Wrong: "The same device is mlx5_0 on one host and rocep39s0f0 on another, as udev's rules name it.", Costs: "One value for all hosts selects nothing on some, and a driver stack can change the names.", Instead: derive})
+	}
+	last := strings.LastIndex(line, "NCCL_SOCKET_IFNAME")
+	after, _, _ := strings.Cut(strings.TrimPrefix(line[max(last, 0):], "NCCL_SOCKET_IFNAME"), "NCCL_")
+	if last >= 0 && !strings.HasPrefix(after, "=") && (strings.Contains(after, "IB设备") || strings.Contains(after, "IB device") || strings.Contains(after, "RDMA device")) {
+		s.add(number, env.Finding{Severity: env.Warning, Name: "NCCL_SOCKET_IFNAME", Summary: "Names an interface, not an RDMA device", Wrong: "The text calls its value a device of InfiniBand.", Costs: "With a name such as mlx5_0, NCCL finds no interface and does not start.", Instead: "Name a network interface, such as eth0."})
+	}
+	if strings.Contains(line, "NCCL_NTHREADS") && !strings.Contains(line, "NCCL_NTHREADS=") {
+		s.add(number, env.Finding{Severity: env.Note, Name: "NCCL_NTHREADS", Summary: "Not a network setting", Wrong: "NCCL_NTHREADS is the size of CUDA blocks.", Costs: "It does not affect the network.", Instead: "Remove it."})
+	}
+	lower := strings.ToLower(line)
+	slow := strings.Contains(line, "延时") || strings.Contains(line, "延迟") || strings.Contains(lower, "latency")
+	if slow && inMilliseconds().MatchString(line) && (strings.Contains(line, "RoCE") || strings.Contains(line, "RDMA")) {
+		s.say(number, env.Note, "Latency in milliseconds", "Between hosts of one room, a message takes 1 to 3 µs over RoCE and 20 to 40 µs over TCP.", "Milliseconds mean something else: start-up, a long distance, or lost packets.", "Measure with ib_send_lat, or with `fabricform verify`.")
+	}
+	if strings.Contains(line, "--ulimit memlock") && !strings.Contains(line, "docker run") {
+		s.say(number, env.Note, "memlock of the container alone", "--ulimit memlock sets the limit of a container.", "Jobs outside it keep their own limit: limits.conf for logins, LimitMEMLOCK for services such as slurmd.", "Check with ulimit -l in the job itself.")
+	}
+}
+
+var (
+	limitsConf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\S+\s+(?:soft|hard|-)\s+memlock\s+\S+\s*$`) })
+	ulimits    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^max locked memory\s+\(kbytes, -l\)\s+(\d+)\s*$`) })
+)
+
+// limits reads a line of limits.conf, and the locked memory in the table of ulimit -a.
+func (s *script) limits(number int, line, text string) {
+	if at := ulimits().FindStringSubmatch(line); at != nil && len(at[1]) < 7 {
+		s.say(number, env.Warning, "memlock is limited", fmt.Sprintf("ulimit shows %s KiB.", at[1]), "RDMA cannot register memory: Couldn't allocate MR, or Cannot allocate memory.", memlock)
+	}
+	if !limitsConf().MatchString(line) {
+		return
+	}
+	bad := env.Note
+	if lower := strings.ToLower(text); strings.Contains(lower, "slurm") || strings.Contains(lower, "systemd") || strings.Contains(lower, "docker") || strings.Contains(lower, "kube") {
+		bad = env.Warning
+	}
+	s.say(number, bad, "limits.conf is for logins alone", "PAM applies it to login sessions.", "Services of systemd do not read it, and neither do the jobs and containers that they start: slurmd, dockerd, kubelet.", "Set LimitMEMLOCK=infinity for the service (systemctl edit slurmd), restart it, and check ulimit -l in a job. Docker: --ulimit memlock=-1:-1.")
+}
+
+// inMilliseconds matches an amount of milliseconds, in digits or vaguely (几: some).
+var inMilliseconds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d|几|十| )ms\b`) })
+
+var (
+	assignsOne = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(\w+)\s*=\s*torch\.(?:tensor\(\s*\[[^,\]]*\]|(?:ones|zeros|rand)\(\s*1)\s*[,)]`)
+	})
+	reduces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`all_reduce\(\s*(\w+)`) })
+)
+
+// oneElement reports a test that reduces one number.
+func (s *script) oneElement(text string) {
+	at, number := map[string]int{}, 0
+	for line := range strings.Lines(text) {
+		number++
+		if m := assignsOne().FindStringSubmatch(line); m != nil && len(at) < maxFindings {
+			at[m[1]] = number
+		}
+		if m := reduces().FindStringSubmatch(line); m != nil && at[m[1]] > 0 {
+			s.say(number, env.Note, "One number proves little", fmt.Sprintf("The tensor of line %d has one element.", at[m[1]]), "Such a test shows that ranks meet. A rail without a cable, a fallback to sockets and lost packets under load pass it.", "Reduce 256 MiB or more, check the sum and take the time, as `fabricform verify` does.")
+			return
+		}
+	}
+}

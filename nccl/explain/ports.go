@@ -1,0 +1,124 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// port is a port of an RDMA device, as ibstat, ibstatus and ibv_devinfo show it.
+type port struct {
+	line           int
+	device, number string
+	state          string // "active", "down", "initializing", …; "": not shown
+	layer          string // "ethernet" or "infiniband"
+	manager        string // LID of the subnet manager
+	mtu            int    // active MTU in bytes; 0: not shown
+}
+
+// portKeys are the keys below a device, as portLine writes them. Those that no case of it reads are known, and mean nothing to NCCL.
+var portKeys = []string{"ca_type", "number_of_ports", "firmware_version", "hardware_version", "node_guid", "system_image_guid", "physical_state", "phys_state", "rate", "base_lid", "lmc", "capability_mask", "port_guid", "default_gid",
+	"transport", "fw_ver", "sys_image_guid", "vendor_id", "vendor_part_id", "hw_ver", "board_id", "phys_port_cnt", "max_mtu", "port_lid", "port_lmc", "active_width", "active_speed"}
+
+// portLine reads a line of ibstat, ibstatus or ibv_devinfo (with -v also its GIDs).
+func (t *tables) portLine(number int, line string, fields []string) bool {
+	key, value, colon := strings.Cut(strings.TrimSpace(line), ":")
+	key = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(key)), " ", "_")
+	value = strings.ToLower(strings.TrimSpace(value))
+	name := strings.Trim(fields[len(fields)-1], "':")
+	switch {
+	case fields[0] == "CA" && len(fields) == 2 && strings.HasPrefix(fields[1], "'"), key == "hca_id" && len(fields) == 2:
+		t.device = name
+		return true
+	case strings.HasPrefix(line, "Infiniband device '") && len(fields) >= 6:
+		t.device = strings.Trim(fields[2], "'")
+		return t.opens(number, fields[4])
+	case t.device == "" || !colon:
+		return false
+	case key == "port" && digits(value):
+		return t.opens(number, value)
+	case strings.HasPrefix(key, "port_") && digits(key[5:]) && value == "":
+		return t.opens(number, key[5:])
+	case slices.Contains(portKeys, key):
+		return true
+	case len(t.ports) == 0:
+		return false
+	}
+	p := &t.ports[len(t.ports)-1]
+	switch {
+	case key == "state":
+		if _, after, found := strings.Cut(value, ": "); found { // 4: ACTIVE
+			value = after
+		}
+		p.state, _, _ = strings.Cut(strings.TrimPrefix(value, "port_"), " ") // PORT_ACTIVE (4)
+	case key == "sm_lid":
+		p.manager = value
+	case key == "link_layer":
+		p.layer = value
+	case key == "active_mtu":
+		bytes, _, _ := strings.Cut(value, " ")
+		p.mtu, _ = strconv.Atoi(bytes)
+	case strings.HasPrefix(key, "gid["):
+		return t.portGID(number, *p, key, value)
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *tables) opens(number int, index string) bool {
+	if len(t.ports) >= maxRows {
+		return false
+	}
+	t.ports = append(t.ports, port{line: number, device: t.device, number: index})
+	return true
+}
+
+// portGID reads "GID[  3]:  ::ffff:10.0.0.1, RoCE v2".
+func (t *tables) portGID(number int, p port, key, value string) bool {
+	index, err := strconv.Atoi(strings.Trim(key, "gid[_]"))
+	address, version, _ := strings.Cut(value, ", roce ")
+	gid, err2 := netip.ParseAddr(address)
+	if err != nil || err2 != nil || index < 0 || len(t.gids) >= maxRows {
+		return false
+	}
+	if version == "v1" || version == "v2" {
+		t.gids = append(t.gids, gidRow{line: number, device: p.device, port: p.number, index: index, gid: gid.Unmap(), version: version})
+	}
+	return true
+}
+
+// judgePorts reports ports that NCCL cannot use. hca is the list that selects devices, if there is one.
+func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port string) bool) {
+	asked := hca.value != "" && !hca.dynamic && !env.ParseList(hca.value).Exclude
+	layers, active, shown := map[string]bool{}, 0, 0
+	for _, p := range t.ports {
+		if p.state == "" || !selects(p.device, p.number) {
+			continue
+		}
+		shown++
+		where := fmt.Sprintf("Port %s of %s", shorten(p.number), shorten(p.device))
+		switch {
+		case p.state == "active":
+			active++
+			layers[p.layer] = true
+			if p.layer == "ethernet" && p.mtu > 0 && p.mtu < 4096 {
+				r.say(p.line, env.Note, "Small RDMA MTU", fmt.Sprintf("%s has an RDMA MTU of %d.", where, p.mtu), "The same data needs more packets and headers.", "Set mtu = 9000 on both ends and on the switches between them.")
+			}
+		case p.layer == "infiniband" && strings.HasPrefix(p.state, "init"):
+			r.say(p.line, env.Error, "No subnet manager", where+" has a link, but no subnet manager has set it up.", "NCCL leaves out a port that is not active.", "Start a subnet manager: on the switch, or opensm on one host.")
+		case asked:
+			r.add(p.line, env.Finding{Severity: env.Error, Name: hca.name, Summary: "Device that is down", Wrong: fmt.Sprintf("%s = %q selects it, but %s is %s.", hca.name, shorten(hca.value), where, shorten(p.state)), Costs: "NCCL silently leaves out a port that is not active.", Instead: "Bring the link up, or remove the device from the list."})
+		}
+	}
+	switch {
+	case shown > 0 && active == 0:
+		r.say(t.ports[0].line, env.Warning, "No RDMA port is active", "None of the ports that are shown is active.", "NCCL finds no RDMA device, and uses sockets.", "Bring a link up: check cable, transceiver and switch port, and that the interface is up.")
+	case layers["infiniband"] && layers["ethernet"] && !asked:
+		r.say(t.ports[0].line, env.Warning, "InfiniBand and RoCE are mixed", "The host has active ports of both kinds.", "NCCL may connect a port of one kind with one of the other: it hangs or fails.", onelink)
+	}
+}

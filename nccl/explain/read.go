@@ -1,0 +1,339 @@
+package explain
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// class says what was read from a line.
+type class byte
+
+const (
+	other       class = iota // of another program, or prose
+	commandLine              // of a command that was checked
+	settingLine
+	logLine
+	rowLine   // of a table
+	traceLine // of a traceback
+	unknown   // concerns NCCL or reports trouble, and was not understood
+)
+
+// Lines are the lines of one class.
+type Lines struct {
+	Count int   `json:"count"`
+	First []int `json:"first,omitempty"` // numbers of the first ones
+}
+
+// maxFirst limits the numbers in Lines.
+const maxFirst = 8
+
+func (l *Lines) at(line int) {
+	if l.Count++; len(l.First) < maxFirst {
+		l.First = append(l.First, line)
+	}
+}
+
+// String returns the numbers as a report shows them.
+func (l Lines) String() string {
+	s := strings.Trim(strings.ReplaceAll(fmt.Sprint(l.First), " ", ", "), "[]")
+	if l.Count > len(l.First) {
+		s += ", …"
+	}
+	return s
+}
+
+// Read counts what was read from a file.
+type Read struct {
+	Lines     int   `json:"lines"` // without blank lines
+	Settings  int   `json:"settings,omitempty"`
+	Commands  int   `json:"commands,omitempty"`  // launchers, tests and commands for networks
+	Log       int   `json:"log_lines,omitempty"` // of NCCL
+	Rows      int   `json:"rows,omitempty"`      // of show_gids, ibdev2netdev, nvidia-smi topo -m, and lines of nccl-tests
+	Traceback int   `json:"traceback_lines,omitempty"`
+	Other     int   `json:"other_lines,omitempty"` // of other programs, comments and prose
+	Computed  Lines `json:"computed"`              // settings whose value a shell or a program computes
+	Unknown   Lines `json:"not_understood"`
+}
+
+// String returns the counts in words, except for what was not understood.
+func (r Read) String() string {
+	return strings.Join(slices.DeleteFunc([]string{r.Judged(), plural(r.Other, "other line", "other lines")}, func(s string) bool { return s == "" }), ", ")
+}
+
+func plural(n int, one, many string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Judged returns the counts of what concerns NCCL, in words.
+func (r Read) Judged() string {
+	var out []string
+	for _, c := range []struct {
+		n         int
+		one, many string
+	}{
+		{r.Settings, "setting", "settings"}, {r.Commands, "command", "commands"}, {r.Log, "line of NCCL's log", "lines of NCCL's log"}, {r.Traceback, "line of a traceback", "lines of tracebacks"},
+		{r.Rows, "row of a table", "rows of tables"},
+	} {
+		if text := plural(c.n, c.one, c.many); text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// mark sets the class of a line. The highest class stays.
+func (r *reading) mark(line int, c class) {
+	if line > 0 && line < len(r.classes) {
+		r.classes[line] = max(r.classes[line], c)
+	}
+}
+
+// count returns what was read from a text.
+func (r *reading) count(text string) Read {
+	out, number := r.read, 0
+	for line := range strings.Lines(text) {
+		number++
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		out.Lines++
+		switch r.classes[number] {
+		case other:
+			out.Other++
+		case logLine:
+			out.Log++
+		case rowLine:
+			out.Rows++
+		case traceLine:
+			out.Traceback++
+		case unknown:
+			out.Unknown.at(number)
+		}
+	}
+	return out
+}
+
+// nothing says why an explanation has nothing of NCCL; "": it has something.
+func nothing(kind Kind, e Explanation) string {
+	r := e.Read
+	switch {
+	case kind == Empty:
+		return "the input is empty"
+	case kind == Binary:
+		return "the input is not text: unpack it, or save it as UTF-8"
+	case kind == Traceback && r.Log+r.Settings == 0 && !e.Failed():
+		return "the traceback has no error of NCCL"
+	case kind != Log && r.Settings+r.Commands+r.Log+r.Rows+r.Traceback+r.Computed.Count+len(e.Findings) == 0:
+		return fmt.Sprintf("no setting, command or log line in it concerns NCCL (lines: %d)", r.Lines)
+	}
+	return ""
+}
+
+// troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
+func troubled(line string) bool {
+	line = strings.ToLower(line)
+	for _, w := range []string{"error", "fail", "fatal", "abort", "exception", "killed", "segmentation fault", "core dumped", "timeout", "timed out", "invalid", "unable", "cannot",
+		"could not", "mismatch", "traceback", "assert", "refused", "unreachable", "terminated", "no such", "not found", "sigterm", "stuck"} {
+		if strings.Contains(line, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// usual reports whether an INFO line tells of an optional library or symbol that most hosts do not have (src/plugin,
+// src/misc/mlx5dvsymbols.cc and, from 2.30.3, src/os/linux.cc), or of RAS, which collectives do not need.
+func usual(message string) bool {
+	return strings.HasPrefix(message, "ncclOsDlopen(") || strings.HasPrefix(message, "ncclOsDlsym(") || strings.HasPrefix(message, "RAS ") ||
+		strings.Contains(message, "/Plugin: Failed to initialize any ") ||
+		strings.Contains(message, "/Plugin") && (strings.Contains(message, "Could not find") || strings.Contains(message, "Failed to find") || strings.Contains(message, "No plugin found")) ||
+		strings.HasPrefix(message, "NET/Plugin") && (strings.Contains(message, "Plugin load") || strings.Contains(message, "cannot open shared object file")) ||
+		strings.HasPrefix(message, "dlvsym failed on ") || strings.HasPrefix(message, "Failed to initialize NET plugin ")
+}
+
+// traces reports whether a message is a step of NCCL's own trace of an error, as in "transport/net.cc:345 -> 2".
+func traces(message string) bool {
+	at, code, found := strings.Cut(strings.TrimSpace(message), " -> ")
+	code, _, _ = strings.Cut(code, " ")
+	return found && strings.Contains(at, ".cc:") && !strings.Contains(at, " ") && digits(code) && code != "0"
+}
+
+// document reads a text that is no nccl.conf: lines of logs and rows of tables wherever they are, and the rest as commands.
+func (r *reading) document(name, text string) Kind {
+	l, t := newLogged(r), &tables{}
+	var rest strings.Builder
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		plain := strings.TrimRight(line, "\r\n")
+		c := other
+		parts := parted(plain)
+		for _, part := range parts {
+			is := l.line(number, part)
+			if is == other && len(parts) > 1 && troubled(launched().ReplaceAllString(part, "")) {
+				is = unknown
+			}
+			c = max(c, is)
+		}
+		if c == other {
+			c = t.line(number, plain)
+		}
+		if c == other {
+			rest.WriteString(line)
+			continue
+		}
+		r.mark(number, c)
+		r.seen[c]++
+		rest.WriteByte('\n') // keeps the numbers of lines
+	}
+	script := isScript(name, text)
+	s := r.commands(afterRoot(rest.String()), !script && !strings.Contains(text, "#SBATCH "), t.rules)
+	kind := language(name, text, s.plain)
+	logs := r.seen[logLine] + r.seen[unknown]
+	pasted := (kind == Commands || kind == Notes) && !script
+	l.crashed = l.crashed || pasted && len(l.foreign) > 0 // only the message, without the beginning of its line
+	if logs > 0 || l.crashed {
+		kind = Log
+	}
+	s.mentions(rest.String(), kind)
+	s.prose(rest.String(), kind)
+	s.containers(rest.String(), kind)
+	s.jobs(rest.String(), kind)
+	if kind != Log { // which shows what became of it
+		s.sharing(rest.String(), kind)
+	}
+	l.settings = append(l.settings, s.sets...)
+	l.finish()
+	if !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity == env.Error }) { // else the traces are its consequence
+		for _, line := range l.traces {
+			r.mark(line, unknown)
+		}
+	}
+	t.finish(r, l.settings)
+	if kind == Log {
+		if strings.Contains(text, "\nCommunicators...") && strings.Contains(text, "Job summary") {
+			return RAS // its headings speak of errors, too
+		}
+		r.traceback(rest.String())
+		l.trouble(rest.String())
+		l.strangeLines()
+		if !l.prefixed && r.seen[traceLine] > 0 {
+			return Traceback
+		}
+		return kind
+	}
+	for _, line := range s.lone {
+		r.mark(line, unknown)
+	}
+	if pasted && kind == Commands {
+		r.errors(rest.String())
+	}
+	switch bare := r.read.Settings+r.read.Commands+r.read.Computed.Count == 0; {
+	case bare && len(t.topology) > 0:
+		return Topology
+	case bare && len(t.gids) > 0:
+		return GIDs
+	case bare && len(t.ports) > 0:
+		return Ports
+	case bare && t.xml.begun > 0:
+		return Hardware
+	}
+	return kind
+}
+
+// begins is where a line of NCCL's log, or of vLLM's, begins: "host:1:2 [0] NCCL INFO …", "ERROR 11-04 18:02:56 [a.py:597] …".
+var begins = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\w.-]+:\d+:\d+ \[\d+\] (?:[\w./]+:\d+ )?NCCL (?:INFO|WARN) |(?:ERROR|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+\.py:\d+\]`)
+})
+
+// maxParts limits the lines of a log that one line of a paste holds.
+const maxParts = 1000
+
+// parted returns the lines of NCCL's log that a paste has joined to one line, and what stands before them. Others stay whole.
+func parted(line string) []string {
+	at := strings.Index(line, "NCCL INFO ")
+	if w := strings.Index(line, "NCCL WARN "); at < 0 || w >= 0 && w < at {
+		at = w
+	}
+	joined := at >= 0 && (strings.Count(line, "NCCL INFO ")+strings.Count(line, "NCCL WARN ") > 1 || troubled(line[:at]))
+	if !joined && (strings.Count(line, "ERROR ") < 2 || strings.Count(line, ".py:") < 2) {
+		return []string{line}
+	}
+	var out []string
+	from := 0
+	for _, m := range begins().FindAllStringIndex(line, maxParts) {
+		if strings.TrimSpace(line[from:m[0]]) != "" {
+			out = append(out, line[from:m[0]])
+		}
+		from = m[0]
+	}
+	return append(out, line[from:])
+}
+
+// afterRoot removes root's prompt from the first line of a pasted terminal: "# mpirun …" there is a command, not a comment.
+func afterRoot(rest string) string {
+	text := strings.TrimLeft(rest, " \t\r\n\ufeff")
+	line, _, _ := strings.Cut(text, "\n")
+	words := strings.Fields(line)
+	if len(words) < 3 || words[0] != "#" || !program(path.Base(words[1])) {
+		return rest
+	}
+	return strings.Replace(rest, "#", "$", 1)
+}
+
+// errors marks the lines of a text without a log that report an error.
+func (r *reading) errors(rest string) {
+	number := 0
+	for line := range strings.Lines(rest) {
+		if number++; !strings.HasPrefix(line, "#") && !anyOf(line, printers) && anyOf(line, erring) {
+			r.mark(number, unknown)
+		}
+	}
+}
+
+// traceback marks the lines of stacks of Python.
+func (r *reading) traceback(rest string) {
+	number, source := 0, false
+	for line := range strings.Lines(rest) {
+		number++
+		frame := strings.Contains(line, `File "`) && strings.Contains(line, ", line ")
+		if frame || source || strings.Contains(line, "Traceback (most recent call last)") {
+			r.mark(number, traceLine)
+			r.seen[traceLine]++
+		}
+		source = frame // the next line quotes the program
+	}
+}
+
+// heads reports whether a line is a heading of an error that follows, as people write it: "Show error:".
+func heads(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "rror:") }
+
+// trouble marks the lines of other programs that report trouble and have no known form: beside a log, they may be why the job failed.
+func (l *logged) trouble(rest string) {
+	named := slices.ContainsFunc(l.out, func(f Finding) bool { return f.Severity == env.Error })
+	number := 0
+	for line := range strings.Lines(rest) {
+		if stack := strings.Contains(line, "Traceback (most recent call last)"); stack && !named {
+			l.mark(number+1, unknown)
+		}
+		if number++; strings.HasPrefix(line, "#") || !troubled(line) || heads(line) || l.classes[number] != other || isFrame(strings.TrimSpace(line)) || strings.HasPrefix(line, "export ") {
+			continue
+		}
+		l.mark(number, unknown)
+		if anyOf(line, erring) {
+			l.strange(number, line)
+		}
+	}
+}

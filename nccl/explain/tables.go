@@ -1,0 +1,303 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/nccl"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// tables are the tables of other programs that a file holds.
+type tables struct {
+	topology []string       // lines of nvidia-smi topo -m
+	gids     []gidRow       // of show_gids
+	devices  []device       // of ibdev2netdev
+	rules    map[string]int // of ip rule: table -> line
+	redirect int            // first line of lspci with access control that redirects
+	links    []link         // of ifconfig and ip
+	ports    []port         // of ibstat, ibstatus and ibv_devinfo
+	device   string         // the device whose ports follow
+	test     testRun
+	xml      xmlTopology // of NCCL_TOPO_DUMP_FILE
+}
+
+// gidRow is a row of show_gids (mlnx-tools): DEV PORT INDEX GID [IPv4] VER DEV.
+type gidRow struct {
+	line         int
+	device, port string
+	index        int
+	gid          netip.Addr
+	version      string // v1 or v2
+	netdev       string
+}
+
+// device is a row of ibdev2netdev: mlx5_0 port 1 ==> eth0 (Up).
+type device struct {
+	line                       int
+	name, port, netdev, status string
+}
+
+// maxRows limits the rows of each table.
+const maxRows = 1 << 14
+
+// line reads a row of a table. It returns other for any other line.
+func (t *tables) line(number int, line string) class {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return other
+	}
+	switch {
+	case len(fields) >= 6 && len(t.gids) < maxRows && t.gidRow(number, fields):
+	case len(fields) >= 5 && fields[1] == "port" && fields[3] == "==>" && len(t.devices) < maxRows:
+		t.devices = append(t.devices, device{number, fields[0], fields[2], fields[4], strings.Trim(strings.Join(fields[5:], " "), "()")})
+	case fields[0] == "ACSCtl:" && strings.Contains(line, "ReqRedir+"):
+		if t.redirect == 0 {
+			t.redirect = number
+		}
+	case t.rule(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields):
+	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
+	case t.topologyRow(line, fields), t.test.line(number, line, fields):
+	default:
+		t.linkRow(number, line, fields) // says nothing of NCCL by itself
+		return other
+	}
+	return rowLine
+}
+
+func (t *tables) gidRow(number int, fields []string) bool {
+	index, err := strconv.Atoi(fields[2])
+	gid, err2 := netip.ParseAddr(fields[3])
+	v := slices.IndexFunc(fields, func(f string) bool { return f == "v1" || f == "v2" })
+	if err != nil || err2 != nil || strings.Count(fields[3], ":") != 7 || !digits(fields[1]) || v < 4 || index < 0 {
+		return false
+	}
+	row := gidRow{line: number, device: fields[0], port: fields[1], index: index, gid: gid.Unmap(), version: fields[v]}
+	if v+1 < len(fields) {
+		row.netdev = fields[v+1]
+	}
+	t.gids = append(t.gids, row)
+	return true
+}
+
+// rule reads "10000: from 10.0.0.1 lookup 100".
+func (t *tables) rule(number int, fields []string) bool {
+	prio, colon := strings.CutSuffix(fields[0], ":")
+	at := slices.Index(fields, "lookup")
+	if !colon || !digits(prio) || fields[1] != "from" || at < 0 || at+1 >= len(fields) || len(t.rules) >= maxRows {
+		return false
+	}
+	if t.rules == nil {
+		t.rules = map[string]int{}
+	}
+	t.rules[fields[at+1]] = number
+	return true
+}
+
+func (t *tables) topologyRow(line string, fields []string) bool {
+	heading := strings.HasSuffix(fields[0], "GPU0") && slices.ContainsFunc([]string{"GPU1", "NIC0", "mlx5_", "roce", "ib", "CPU", "X"}, func(p string) bool { return strings.HasPrefix(fields[1], p) })
+	row := len(t.topology) > 0 && (strings.HasPrefix(fields[0], "GPU") || strings.HasPrefix(fields[0], "NIC") || strings.HasPrefix(fields[0], "mlx5_"))
+	if !heading && !row || len(t.topology) > maxFindings {
+		return false
+	}
+	if !strings.Contains(line, "\t") && !strings.Contains(fields[0], ":") { // pasted without its tabs
+		line = strings.Join(fields, "\t")
+		if len(t.topology) == 0 {
+			line = "\t" + line
+		}
+	}
+	t.topology = append(t.topology, line)
+	return true
+}
+
+// finish judges the tables, and the settings that they decide over.
+func (t *tables) finish(r *reading, all []setting) {
+	if len(t.topology) > 0 {
+		r.topology(strings.Join(t.topology, "\n"))
+	}
+	if t.redirect > 0 {
+		r.say(t.redirect, env.Warning, "PCI access control redirects", "lspci shows ReqRedir+: a bridge sends requests between devices through the root complex.", "GPUDirect between a GPU and a NIC below it is slow, or fails with status 4.", "On bare metal, disable ACS of these bridges in the firmware or with setpci; a virtual machine needs it.")
+	}
+	hca, hasHCA := find(all, "NCCL_IB_HCA")
+	list := firstOf(hca.value)
+	selects := func(name, port string) bool {
+		n, err := strconv.Atoi(port)
+		return err == nil && (!hasHCA || hca.dynamic || hca.value == "" || list.Selects(name, n))
+	}
+	choice, known := selection(all)
+	if pin, ok := find(all, "NCCL_IB_GID_INDEX"); ok && !pin.dynamic && env.ParseNumber(pin.value).Digits {
+		t.judgePinned(r, pin, choice, selects)
+	} else if !ok && known {
+		t.judgeUnpinned(r, choice, selects)
+	}
+	t.interfaces(r, all, hca, selects)
+	t.named(r, hca, list)
+	t.judgePorts(r, hca, selects)
+	t.xml.judge(r)
+	t.test.judge(r)
+}
+
+// selection returns the settings that decide which GID NCCL chooses. known is false if a shell computes one of them.
+func selection(all []setting) (s nccl.GIDSelection, known bool) {
+	known = true
+	s = s.With(func(name string) string {
+		v, _ := find(all, name)
+		known = known && !v.dynamic
+		return v.value
+	})
+	return s, known
+}
+
+// firstOf returns a list of NCCL with as many elements as NCCL reads of the longest one.
+func firstOf(value string) env.NameList {
+	l := env.ParseList(value)
+	l.Entries = l.Entries[:min(len(l.Entries), 32)]
+	return l
+}
+
+// tablesOf returns the rows by device and port. Where the index does not grow, another host's table begins.
+func (t *tables) tablesOf() (out [][]gidRow) {
+	open := map[string]int{}
+	for _, row := range t.gids {
+		key := row.device + ":" + row.port
+		at, there := open[key]
+		if !there || out[at][len(out[at])-1].index >= row.index {
+			at = len(out)
+			open[key] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], row)
+	}
+	return out
+}
+
+// judgePinned judges NCCL_IB_GID_INDEX by the tables.
+func (t *tables) judgePinned(r *reading, pin setting, choice nccl.GIDSelection, selects func(device, port string) bool) {
+	index := int(env.ParseNumber(pin.value).Value)
+	for _, rows := range t.tablesOf() {
+		first := rows[0]
+		if index < 0 || !selects(first.device, first.port) {
+			continue
+		}
+		said := fmt.Sprintf("NCCL_IB_GID_INDEX = %d (line %d): ", index, pin.line)
+		at := slices.IndexFunc(rows, func(row gidRow) bool { return row.index == index })
+		switch {
+		case at < 0:
+			r.add(first.line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "Empty GID", Wrong: fmt.Sprintf("%sthe table of %s has no GID with that index.", said, first.device), Costs: "Connections of that device fail.", Instead: better(rows, choice)})
+		case rows[at].gid.IsLinkLocalUnicast():
+			r.add(rows[at].line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "Link-local GID", Wrong: fmt.Sprintf("%sit is %s on %s.", said, rows[at].gid, first.device), Costs: "Routers do not forward it, and peers in another network cannot be reached.", Instead: better(rows, choice)})
+		case rows[at].version == "v1":
+			r.add(rows[at].line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "RoCE v1 GID", Wrong: fmt.Sprintf("%sit is RoCE v1 on %s.", said, first.device), Costs: "Routers do not forward RoCE v1, and most switches cannot prioritize it. A peer with RoCE v2 does not answer.", Instead: better(rows, choice)})
+		}
+	}
+}
+
+// better names the GID that NCCL would choose of its own.
+func better(rows []gidRow, choice nccl.GIDSelection) string {
+	if row, wrong := chosen(rows, choice); wrong == "" {
+		return fmt.Sprintf("Remove it: NCCL 2.21 and later choose index %d (%s), by address.", row.index, row.gid)
+	}
+	return "Give the NIC an IPv4 address, and remove NCCL_IB_GID_INDEX with NCCL 2.21 or later."
+}
+
+// chosen returns the row that NCCL chooses of a device's table, and the problem with it, if any.
+func chosen(rows []gidRow, choice nccl.GIDSelection) (row gidRow, wrong string) {
+	gids := make([]facts.GID, len(rows))
+	for i, row := range rows {
+		gids[i] = facts.GID{Index: row.index, Addr: netip.AddrFrom16(row.gid.As16()), Version: int(row.version[1] - '0'), Netdev: row.netdev}
+	}
+	index, wrong := nccl.PredictGID(gids, choice)
+	if at := slices.IndexFunc(rows, func(row gidRow) bool { return row.index == index }); at >= 0 {
+		row = rows[at]
+	}
+	return row, wrong
+}
+
+// judgeUnpinned says which GIDs NCCL chooses, and reports devices of which it would choose one that does not fit.
+func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects func(device, port string) bool) {
+	var fit []string
+	line := 0
+	for _, rows := range t.tablesOf() {
+		first := rows[0]
+		if !selects(first.device, first.port) {
+			continue
+		}
+		row, wrong := chosen(rows, choice)
+		if wrong != "" {
+			instead := "Give the NIC an IPv4 address"
+			if choice != (nccl.GIDSelection{}) {
+				instead = "Correct NCCL_IB_ADDR_FAMILY, NCCL_IB_ROCE_VERSION_NUM and NCCL_IB_ADDR_RANGE such that they fit an address of the NIC"
+			}
+			r.say(first.line, env.Warning, "No suitable GID", fmt.Sprintf("On %s, NCCL 2.21 and later choose a GID that does not fit: %s.", first.device, wrong), "Connections of that device fail, or do not leave its link.", instead+", or leave the device out of NCCL_IB_HCA.")
+			continue
+		}
+		// The first GIDs are another container's. libibverbs reads them here, too, but /sys does not (NVIDIA/nccl issues 1573 and 1587).
+		if first.index > 0 {
+			r.say(first.line, env.Warning, "Sparse GID table", fmt.Sprintf("The first GID of %s has index %d.", first.device, first.index), "NCCL 2.21.5 to 2.25.1 stops at a GID whose type it cannot read in /sys: read failed in ncclIbRoceGetVersionNum.", fmt.Sprintf("Upgrade to NCCL 2.26.2 or later, or set NCCL_IB_GID_INDEX=%d in this container.", row.index))
+		}
+		if line == 0 {
+			line = first.line
+		}
+		if len(fit) < maxFirst {
+			fit = append(fit, fmt.Sprintf("%s:%s %d (%s)", row.device, row.port, row.index, row.gid))
+		}
+	}
+	if len(fit) > 0 {
+		r.say(line, env.Note, "GIDs that NCCL chooses", "NCCL 2.21 and later choose these GIDs by address: "+strings.Join(fit, ", ")+".", "Earlier versions use index 0 unless NCCL_IB_GID_INDEX is set.", "")
+	}
+}
+
+// interfaces judges NCCL_SOCKET_IFNAME and NCCL_IB_HCA by ibdev2netdev.
+func (t *tables) interfaces(r *reading, all []setting, hca setting, selects func(device, port string) bool) {
+	ifname, ok := find(all, "NCCL_SOCKET_IFNAME")
+	list := firstOf(ifname.value)
+	t.judgeLinks(r, ifname, ok && !ifname.dynamic && !list.Exclude, list)
+	for _, d := range t.devices {
+		if ok && !ifname.dynamic && !list.Exclude && list.Selects(d.netdev, -1) {
+			r.add(ifname.line, env.Finding{Severity: env.Note, Name: ifname.name, Summary: "Bootstrap over a NIC with RDMA", Wrong: fmt.Sprintf("%s is the interface of %s (line %d).", d.netdev, d.name, d.line), Costs: "Bootstrap and a fallback to sockets share that NIC with RDMA or storage.", Instead: "A management interface that reaches all hosts is the better choice, if there is one."})
+		}
+		if d.status == "Down" && hca.value != "" && !hca.dynamic && selects(d.name, d.port) {
+			r.add(d.line, env.Finding{Severity: env.Error, Name: hca.name, Summary: "Device that is down", Wrong: fmt.Sprintf("%s = %q selects %s, whose interface %s is down.", hca.name, shorten(hca.value), d.name, d.netdev), Costs: "NCCL silently leaves out a port that is not active.", Instead: "Bring the link up, or remove the device from the list."})
+		}
+	}
+}
+
+// named reports a list of NCCL_IB_HCA that selects no device of ibdev2netdev, ibv_devinfo and ibstat. ibdev2netdev leaves out ports of
+// InfiniBand without an interface, so that only names of another form are certainly wrong.
+func (t *tables) named(r *reading, hca setting, list env.NameList) {
+	if hca.value == "" || hca.dynamic || list.Exclude || len(t.devices) == 0 {
+		return
+	}
+	var have []string
+	bad := env.Error
+	selected := func(name string) bool {
+		return slices.ContainsFunc(list.Entries, func(e env.Entry) bool {
+			return name == e.Name || !list.Exact && strings.HasPrefix(name, e.Name)
+		})
+	}
+	for _, d := range t.devices {
+		form, _, _ := strings.Cut(d.name, "_")
+		if slices.ContainsFunc(list.Entries, func(e env.Entry) bool { return strings.HasPrefix(e.Name, form) }) {
+			bad = env.Warning
+		}
+		if selected(d.name) {
+			return
+		}
+		if d.status != "Down" && !slices.Contains(have, d.name) {
+			have = append(have, d.name)
+		}
+	}
+	if slices.ContainsFunc(t.ports, func(p port) bool { return selected(p.device) }) {
+		return
+	}
+	instead := "Name devices of the table, with = in front."
+	if len(have) > 0 {
+		instead = "These are up: " + some("device", have) + ". Name those for collectives, with = in front."
+	}
+	r.out = slices.DeleteFunc(r.out, func(f Finding) bool { return f.Name == hca.name && f.Summary == "Prefix match" }) // it would name them, too
+	r.add(hca.line, env.Finding{Severity: bad, Name: hca.name, Summary: "No device of that name", Wrong: fmt.Sprintf("%s = %q selects none of the devices in line %d and below.", hca.name, shorten(hca.value), t.devices[0].line), Costs: "NCCL finds no RDMA device, and silently falls back to sockets.", Instead: instead})
+}

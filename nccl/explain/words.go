@@ -1,0 +1,101 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// cudaErrors are the errors of CUDA: number, names without their prefix in lower case and without "_", and the text that
+// cudaGetErrorString gives (driver_types.h and cuda.h of CUDA 13). Programs print one of the three.
+var cudaErrors = []struct{ number, names, text string }{
+	{"1", "invalidvalue", "invalid argument"},
+	{"2", "outofmemory memoryallocation", "out of memory"},
+	{"3", "notinitialized initializationerror", "'initialization error'"},
+	{"4", "deinitialized cudartunloading", "CUDA error: driver shutting down"},
+	{"34", "stublibrary", "CUDA driver is a stub library"},
+	{"35", "insufficientdriver", "CUDA driver version is insufficient for CUDA runtime version"},
+	{"46", "deviceunavailable devicesunavailable", "CUDA-capable device(s) is/are busy or unavailable"},
+	{"98", "invaliddevicefunction", "'invalid device function'"},
+	{"100", "nodevice", "no CUDA-capable device is detected"},
+	{"101", "invaliddevice", "invalid device ordinal"},
+	{"102", "devicenotlicensed", "device doesn't have valid Grid license"},
+	{"205", "mapfailed mapbufferobjectfailed", "CUDA error: mapping of buffer object failed"},
+	{"209", "nobinaryforgpu nokernelimagefordevice", "no kernel image is available for execution on the device"},
+	{"214", "eccuncorrectable", "uncorrectable ECC error encountered"},
+	{"217", "peeraccessunsupported", "peer access is not supported between these two devices"},
+	{"220", "nvlinkuncorrectable", "uncorrectable NVLink error detected during the execution"},
+	{"221", "jitcompilernotfound", "PTX JIT compiler library not found"},
+	{"222", "unsupportedptxversion", "the provided PTX was compiled with an unsupported toolchain"},
+	{"223", "jitcompilationdisabled", "PTX JIT compilation was disabled"},
+	{"400", "invalidhandle invalidresourcehandle", "CUDA error: invalid resource handle"},
+	{"401", "illegalstate", "the operation cannot be performed in the present state"},
+	{"700", "illegaladdress", "an illegal memory access was encountered"},
+	{"702", "launchtimeout", "the launch timed out and was terminated"},
+	{"709", "contextisdestroyed", "'context is destroyed'"},
+	{"710", "assert", "device-side assert triggered"},
+	{"711", "toomanypeers", "peer mapping resources exhausted"},
+	{"714", "hardwarestackerror", "hardware stack error"},
+	{"715", "illegalinstruction", "an illegal instruction was encountered"},
+	{"716", "misalignedaddress", "misaligned address"},
+	{"717", "invalidaddressspace", "operation not supported on global/shared address space"},
+	{"718", "invalidpc", "invalid program counter"},
+	{"719", "launchfailed launchfailure", "unspecified launch failure"},
+	{"802", "systemnotready", "system not yet initialized"},
+	{"803", "systemdrivermismatch", "system has unsupported display driver / cuda driver combination"},
+	{"804", "compatnotsupportedondevice", "forward compatibility was attempted on non supported HW"},
+	{"805", "mpsconnectionfailed", "MPS client failed to connect to the MPS control daemon"},
+	{"806", "mpsrpcfailure", "the remote procedural call between the MPS server and the MPS client failed"},
+	{"807", "mpsservernotready", "MPS server is not ready to accept new MPS client requests"},
+	{"808", "mpsmaxclientsreached", "the hardware resources required to create MPS client have been exhausted"},
+	{"809", "mpsmaxconnectionsreached", "the hardware resources required to support device connections have been exhausted"},
+	{"810", "mpsclientterminated", "MPS client has been terminated by the server"},
+	{"900", "streamcaptureunsupported", "operation not permitted when stream is capturing"},
+	{"901", "streamcaptureinvalidated", "operation failed due to a previous error during capture"},
+	{"904", "streamcaptureunjoined", "capturing stream has unjoined work"},
+}
+
+// cudaTexts finds the text of an error of CUDA by its number and by its names.
+var cudaTexts = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for _, e := range cudaErrors {
+		out[e.number] = e.text
+		for _, name := range strings.Fields(e.names) {
+			out[name] = e.text
+		}
+	}
+	return out
+})
+
+var (
+	// cudaNamed is an error of CUDA by name: CUDA_ERROR_INVALID_VALUE, cudaErrorUnsupportedPtxVersion; ROCm has names of the same form.
+	cudaNamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:CUDA_ERROR_|cudaError|hipError)([A-Z]\w+)`) })
+	// cudaNumbered is one by number: "CUDA error 700", "CUDA failure: 802", "cudaError_t code=35", "cudaGetDeviceCount returned 35".
+	cudaNumbered = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:(?i:cuda(?: runtime| driver)?[ _-]?(?:error|failure))(?:_t)?(?: code)?|\bcuda[A-Z]\w+ returned|\bcu[A-Z]\w+ returned) *[:=(#]? *(\d{2,3})\b`)
+	})
+	// numbered is the number of an error of the system: "non-zero status: 110", "(errno 19)", "error=22", "[110]".
+	numbered = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:status:|errno:?|error:?|ret(?:urned)?) *=? *(\d{1,3})\b|\[(\d{1,3})\]`)
+	})
+)
+
+// inWords returns a line of another program as NCCL and CUDA would say it: an error that stands there by its name or number gets
+// its text at the end.
+func inWords(line string) string {
+	line = line[:min(len(line), maxText)]
+	if strings.Contains(line, "rror") || strings.Contains(line, "_ERROR_") || strings.Contains(line, "ailure") || strings.Contains(line, "returned") {
+		if at := cudaNamed().FindStringSubmatch(line); at != nil {
+			return line + " CUDA error: " + cudaTexts()[strings.ToLower(strings.ReplaceAll(at[1], "_", ""))]
+		}
+		if at := cudaNumbered().FindStringSubmatch(line); at != nil && cudaTexts()[at[1]] != "" {
+			return line + " CUDA error: " + cudaTexts()[at[1]]
+		}
+	}
+	if strings.Contains(line, "ibv_modify_qp") {
+		if at := numbered().FindStringSubmatch(line); at != nil {
+			return line + " ibv_modify_qp failed with " + at[1] + at[2] + " "
+		}
+	}
+	return line
+}

@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// asAnotherUser runs do on a thread that belongs to another user. It needs root.
+func asAnotherUser(t *testing.T, do func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocks: the thread ends with the goroutine
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 12345, ^uintptr(0))
+		if errno == 0 {
+			do()
+			done <- nil
+			return
+		}
+		done <- errno
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOnlyTheSameUserSpeaksToAKeeper: another user gets no answer, even where the permissions let the connection through, and what another
+// user answers is not read.
+func TestOnlyTheSameUserSpeaksToAKeeper(t *testing.T) {
+	dir := t.TempDir()
+	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen := func(name string) *net.UnixListener {
+		t.Helper()
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		t.Cleanup(func() { l.Close() })
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil {
+			t.Error(err)
+		}
+		return l
+	}
+	k := &keeper{kept: map[string]*keptConnection{"x": {Kept: Kept{Key: "x", Host: "h"}}}, changed: make(chan struct{}, 1)}
+	ours := listen("ours")
+	go k.accept(ours)
+	list := keepRequest{Do: doList}
+	if _, answer, err := ask(t.Context(), ours.Addr().String(), list, answerPatience); err != nil || len(answer.Kept) != 1 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	asAnotherUser(t, func() {
+		c, err := net.DialUnix("unix", nil, ours.Addr().(*net.UnixAddr))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		s := newSocket(c)
+		_ = s.writeJSON(list) // the keeper may have closed it already
+		var answer keepAnswer
+		if err := s.readJSON(&answer, answerPatience); err == nil {
+			t.Errorf("another user is told %v", answer)
+		}
+	})
+	var theirs *net.UnixListener
+	asAnotherUser(t, func() { theirs = listen("theirs") })
+	go (&keeper{changed: make(chan struct{}, 1)}).accept(theirs)
+	_, _, err := ask(t.Context(), theirs.Addr().String(), list, answerPatience)
+	if err == nil || !strings.Contains(err.Error(), "belongs to user ID 12345") {
+		t.Errorf("another user's keeper: %v", err)
+	}
+}
