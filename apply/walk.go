@@ -84,6 +84,9 @@ func (c *coordinator) walkHost(ctx context.Context, h planner.HostPlan, stopped 
 			// Without cancel: an action must not be interrupted. It has a deadline of its own.
 			r, err := c.carryOut(context.WithoutCancel(ctx), h, a)
 			o.Done, o.Also, o.Err = err == nil, r.Also, err
+			if o.Done && a.Stage == resource.StageKeys && a.Op != planner.Undo {
+				o.Action.Changes = r.Changes // fewer, if another host has made the key in a home that both share
+			}
 			if failed = err != nil; failed {
 				o.Failed = err.Error()
 			}

@@ -84,3 +84,23 @@ func TestOnlyTheSameUserSpeaksToAKeeper(t *testing.T) {
 		t.Errorf("another user's keeper: %v", err)
 	}
 }
+
+// TestANetworkNamespaceHasItsOwnConnections: the same address may be another host there.
+func TestANetworkNamespaceHasItsOwnConnections(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a network namespace")
+	}
+	here, there := networkNamespace(), make(chan string)
+	go func() {
+		defer close(there)
+		runtime.LockOSThread() // and never unlocks: the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		there <- networkNamespace()
+	}()
+	if other := <-there; other == here || !strings.HasPrefix(other, "net:[") || !strings.HasPrefix(here, "net:[") {
+		t.Errorf("here %q, there %q", here, other)
+	}
+}

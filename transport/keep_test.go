@@ -319,6 +319,7 @@ func TestWhatAConnectionIsMadeFromIdentifiesIt(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("SSH_AUTH_SOCK", "/run/agent")
+	t.Setenv("HTTPS_PROXY", "")
 	id := filepath.Join(dir, "id")
 	write := func(text string) {
 		t.Helper()
@@ -387,10 +388,11 @@ func TestWhatAConnectionIsMadeFromIdentifiesIt(t *testing.T) {
 		"agent":           func(*input) { t.Setenv("SSH_AUTH_SOCK", "/run/agent2") },
 		"shell":           func(*input) { t.Setenv("SSH_AUTH_SOCK", "/run/agent"); t.Setenv("SHELL", "/bin/other") },
 		"path":            func(*input) { t.Setenv("PATH", "/elsewhere") },
+		"a variable":      func(*input) { t.Setenv("HTTPS_PROXY", "proxy.example:3128") },
 		"home":            func(*input) { t.Setenv("HOME", "/elsewhere") },
 	} {
 		t.Run(what, func(t *testing.T) {
-			for _, name := range []string{"SSH_AUTH_SOCK", "SHELL", "PATH", "HOME"} {
+			for _, name := range []string{"SSH_AUTH_SOCK", "SHELL", "PATH", "HOME", "HTTPS_PROXY"} {
 				t.Setenv(name, os.Getenv(name))
 			}
 			got := key(change)

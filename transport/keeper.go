@@ -332,5 +332,8 @@ func (k *keeper) open(s *socket, key string) {
 		ssh.DiscardRequests(o.requests)
 		return
 	}
-	relay(s, o.ch, o.requests)
+	if !relay(s, o.ch, o.requests) {
+		// Closed after its other uses, so that nothing waits for this host for ever.
+		k.retire(func(other *keptConnection, _ time.Duration) bool { return other == c })
+	}
 }

@@ -29,7 +29,7 @@ import (
 type Keeping struct {
 	For     time.Duration // how long new connections are kept; 0: none is, and only those of earlier commands are used
 	Build   string        // of this program
-	Network string        // what addresses depend on, such as the name of a lab; may be empty
+	Network string        // what addresses depend on beside the network namespace, such as the name of a lab; may be empty
 	Program []string      // the arguments that make this program a keeper
 
 	look  sync.Once
@@ -180,7 +180,7 @@ func (k *Keeping) find() {
 func (k *Keeping) key(way []resolved) (string, error) {
 	h := sha256.New()
 	to := json.NewEncoder(h)
-	all := []any{k.Build, k.Network, home("~/")}
+	all := []any{k.Build, k.Network, networkNamespace(), home("~/")}
 	for _, r := range way {
 		from := r.from
 		from.Conf = maps.Clone(from.Conf)
@@ -198,7 +198,7 @@ func (k *Keeping) key(way []resolved) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			all = append(all, dir, os.Getenv("SHELL"), os.Getenv("PATH"))
+			all = append(all, dir, slices.Sorted(slices.Values(os.Environ())))
 		}
 	}
 	if err := to.Encode(all); err != nil {

@@ -132,30 +132,31 @@ func (p *proxied) Close() error {
 	p.once.Do(func() {
 		_ = p.to.Close()
 		if p.ended.Load() { // the program may be about to end: let it say why
-			await(p.silent)
+			await(p.silent, proxyGrace)
 		}
 		signalSession(p.cmd.Process, syscall.SIGHUP)
+		signalSession(p.cmd.Process, syscall.SIGTERM) // below nohup(1), programs ignore the hang-up
 		go func() {
 			p.exit = p.cmd.Wait()
 			close(p.exited)
 		}()
-		if !await(p.exited) {
+		if !await(p.exited, proxyGrace) {
 			signalSession(p.cmd.Process, syscall.SIGKILL)
-			await(p.exited)
+			await(p.exited, proxyGrace)
 		}
-		await(p.silent) // not for what it started and ignores the signal
+		await(p.silent, proxyGrace) // not for what it started and ignores the signal
 		_ = p.from.Close()
 		_ = p.errors.Close()
 	})
 	return nil
 }
 
-// await waits until a channel is closed, but not for a program that hangs in the kernel. It reports whether it was closed.
-func await(closed <-chan struct{}) bool {
+// await waits until a channel is closed, but not longer than that time. It reports whether it was closed.
+func await(closed <-chan struct{}, patience time.Duration) bool {
 	select {
 	case <-closed:
 		return true
-	case <-time.After(proxyGrace):
+	case <-time.After(patience):
 		return false
 	}
 }

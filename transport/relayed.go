@@ -190,6 +190,11 @@ func (ch *relayedChannel) SendRequest(name string, wantReply bool, payload []byt
 	case ok := <-ch.replies:
 		return ok, nil
 	case <-ch.closed:
+	}
+	select {
+	case ok := <-ch.replies: // a short command ends at once, and both cases above were ready
+		return ok, nil
+	default:
 		return false, io.EOF
 	}
 }
@@ -244,79 +249,123 @@ func (ch *relayedChannel) Close() error {
 	return err
 }
 
-// relay copies between a channel of the host and a command, until one of them ends it.
-func relay(s *socket, ch ssh.Channel, requests <-chan *ssh.Request) {
-	var host sync.WaitGroup
-	copyAll := func(kind byte, from io.Reader) {
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buf)
-			if n > 0 {
-				if _, werr := s.writeData(kind, buf[:n]); werr != nil {
-					_ = ch.Close() // the command is gone
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}
-	host.Go(func() {
-		copyAll(frameData, ch)
-		_ = s.write(frameEnd, nil)
+// relay copies between a channel of the host and a command, until one of them ends it. It returns false if the host did not end the channel
+// in time after the command did: goroutines then wait for the connection to end.
+func relay(s *socket, ch ssh.Channel, requests <-chan *ssh.Request) bool {
+	r := &relaying{socket: s, channel: ch}
+	var all sync.WaitGroup
+	all.Go(func() {
+		r.copyAll(frameData, ch)
+		_ = r.write(frameEnd, nil)
 	})
-	host.Go(func() { copyAll(frameErrors, ch.Stderr()) })
-	host.Go(func() {
-		for r := range requests {
-			if r.WantReply {
-				_ = r.Reply(false, nil)
+	all.Go(func() { r.copyAll(frameErrors, ch.Stderr()) })
+	all.Go(func() {
+		for q := range requests {
+			if q.WantReply {
+				_ = q.Reply(false, nil)
 			}
-			if content, err := json.Marshal(channelRequest{Type: r.Type, Payload: r.Payload}); err == nil && len(content) <= maxFrame {
-				_ = s.write(frameRequest, content)
+			if content, err := json.Marshal(channelRequest{Type: q.Type, Payload: q.Payload}); err == nil && len(content) <= maxFrame {
+				_ = r.write(frameRequest, content)
 			}
 		}
 	})
+	host, command := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the channel or the connection
+		all.Wait()
+		close(host)
+	}()
 	go func() { // ends when either side closes the socket
-		defer func() { _ = ch.Close() }()
+		defer close(command)
 		for {
 			kind, content, err := readFrame(s.r)
 			if err == nil {
-				err = give(s, ch, kind, content)
+				err = r.give(kind, content)
 			}
 			if err != nil {
 				return
 			}
 		}
 	}()
-	host.Wait()
-	_ = s.Close()
+	defer func() { _ = s.Close() }()
+	select {
+	case <-host:
+		return true
+	case <-command:
+	}
+	_ = ch.Close()
+	return await(host, openPatience)
+}
+
+// relaying is one channel that relay copies.
+type relaying struct {
+	socket  *socket
+	channel ssh.Channel
+	// asking is held from a request to the host until its reply is written. What the host sends after its reply must not overtake it: the
+	// command reads no output before it knows that its program runs.
+	asking sync.Mutex
+}
+
+func (r *relaying) write(kind byte, content []byte) error {
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	return r.socket.write(kind, content)
+}
+
+// copyAll hands what the host sends to the command.
+func (r *relaying) copyAll(kind byte, from io.Reader) {
+	buf := make([]byte, 32<<10) // shorter than maxFrame
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && r.write(kind, buf[:n]) != nil {
+			_ = r.channel.Close() // the command is gone
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // give hands one frame of a command to the host.
-func give(s *socket, ch ssh.Channel, kind byte, content []byte) error {
+func (r *relaying) give(kind byte, content []byte) error {
 	switch kind {
 	case frameData:
-		_, err := ch.Write(content)
+		_, err := r.channel.Write(content)
 		return err
 	case frameEnd:
-		return ch.CloseWrite()
+		return r.channel.CloseWrite()
 	case frameRequest:
-		r := channelRequest{}
-		if err := json.Unmarshal(content, &r); err != nil {
+		q := channelRequest{}
+		if err := json.Unmarshal(content, &q); err != nil {
 			return err
 		}
-		ok, err := ch.SendRequest(r.Type, r.WantReply, r.Payload)
-		if err != nil || !r.WantReply {
+		if !q.WantReply {
+			_, err := r.channel.SendRequest(q.Type, false, q.Payload)
 			return err
 		}
-		reply := []byte{0}
-		if ok {
-			reply[0] = 1
-		}
-		return s.write(frameReply, reply)
+		go func() { // ends with the channel: a host that does not reply must not hide that the command has ended
+			if r.request(q) != nil {
+				_ = r.socket.Close()
+			}
+		}()
+		return nil
 	}
 	return errors.New("unexpected frame")
+}
+
+// request sends a request that wants a reply to the host, and the reply to the command.
+func (r *relaying) request(q channelRequest) error {
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	ok, err := r.channel.SendRequest(q.Type, true, q.Payload)
+	if err != nil {
+		return err
+	}
+	reply := []byte{0}
+	if ok {
+		reply[0] = 1
+	}
+	return r.socket.write(frameReply, reply)
 }
 
 // How long a host may take to open a channel on a kept connection, and a keeper to answer.

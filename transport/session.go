@@ -29,6 +29,9 @@ type Session struct {
 	exited chan struct{}
 	exit   error // set before exited is closed
 	once   sync.Once
+
+	deadline *time.Timer // closes the connection, unless the helper greets before
+	late     atomic.Bool // it did
 }
 
 // HostKey returns the key with which the host proved itself: type and key, as in known_hosts.
@@ -66,13 +69,27 @@ func (b *bounded) String() string {
 	return neutral(string(b.buf))
 }
 
-func (c *connection) run(ctx context.Context, host, command string) (*Session, error) {
-	fail := func(err error) error { return &Error{Host: host, Op: "start helper", Err: err} }
+// run starts a command, whose greeting must come within startPatience.
+func (c *connection) run(ctx context.Context, host, command string) (_ *Session, err error) {
+	s := &Session{host: host, conn: c, exited: make(chan struct{})}
+	s.deadline = time.AfterFunc(startPatience, func() { s.late.Store(true); c.close() })
+	defer func() {
+		if err != nil {
+			s.deadline.Stop()
+		}
+	}()
+	fail := func(err error) error {
+		e := &Error{Host: host, Op: "start helper", Err: err}
+		if s.late.Load() {
+			e.Err, e.Hint = fmt.Errorf("sshd started no command within %s", startPatience), "the host may be overloaded, or out of processes or memory"
+		}
+		return e
+	}
 	sess, err := c.client.NewSession()
 	if err != nil {
 		return nil, fail(err)
 	}
-	s := &Session{host: host, conn: c, sess: sess, exited: make(chan struct{})}
+	s.sess = sess
 	sess.Stderr = &s.errs
 	if s.in, err = sess.StdinPipe(); err != nil {
 		return nil, fail(err)
@@ -96,10 +113,8 @@ func (c *connection) run(ctx context.Context, host, command string) (*Session, e
 // awaitGreeting waits for NUL, with which the helper's greeting begins and which no login text contains, or for the
 // end of the script. If the helper is missing, it returns the possible directories.
 func (s *Session) awaitGreeting() (*absence, error) {
+	defer s.deadline.Stop()
 	buf := make([]byte, 4096)
-	var late atomic.Bool
-	deadline := time.AfterFunc(startPatience, func() { late.Store(true); s.conn.close() })
-	defer deadline.Stop()
 	for {
 		n, err := s.out.Read(buf)
 		s.peeked.Write(buf[:n])
@@ -116,7 +131,7 @@ func (s *Session) awaitGreeting() (*absence, error) {
 			continue
 		}
 		<-s.exited
-		if late.Load() && s.shell == 0 {
+		if s.late.Load() && s.shell == 0 {
 			return nil, &Error{Host: s.host, Op: "start helper", Err: fmt.Errorf("the login shell ran no command within %s", startPatience), Hint: "something in the startup files waits: " + s.startupFiles()}
 		}
 		var status *ssh.ExitError

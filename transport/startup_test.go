@@ -1,11 +1,14 @@
 package transport
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // TestStartupFilesThatPrintOrTakeLongAreNamed: nobody else would find what every login to a host pays for.
@@ -26,7 +29,7 @@ func TestStartupFilesThatPrintOrTakeLongAreNamed(t *testing.T) {
 	} {
 		var warned []string
 		d := &Dialer{Warn: func(host, message string) { warned = append(warned, host+": "+message) }}
-		s := &Session{host: "h", out: strings.NewReader(c.out), began: time.Now().Add(-c.took)}
+		s := &Session{host: "h", out: strings.NewReader(c.out), began: time.Now().Add(-c.took), deadline: time.NewTimer(time.Hour)}
 		fmt.Fprint(&s.errs, c.errs)
 		if where, err := s.awaitGreeting(); where != nil || err != nil {
 			t.Fatal(where, err)
@@ -48,7 +51,7 @@ func TestALoginShellThatWaitsIsToldApart(t *testing.T) {
 	s := openssh(t, nil)
 	s.write("known", s.line(s.host))
 	patience := startPatience
-	startPatience = 300 * time.Millisecond
+	startPatience = 2 * time.Second
 	t.Cleanup(func() { startPatience = patience })
 	target := Target{Name: "h", Address: "127.0.0.1", Port: s.port, User: currentUser(), IdentityFile: s.path("id"), KnownHosts: s.path("known"), ConnectTimeout: 5 * time.Second}
 	c, err := new(Dialer).connect(t.Context(), target)
@@ -60,8 +63,49 @@ func TestALoginShellThatWaitsIsToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := session.awaitGreeting(); err == nil || !strings.Contains(err.Error(), "the login shell ran no command within 300ms; something in the startup files waits: check the startup files") {
+	if _, err := session.awaitGreeting(); err == nil || !strings.Contains(err.Error(), "the login shell ran no command within 2s; something in the startup files waits: check the startup files") {
 		t.Error(err)
+	}
+}
+
+// TestAHostThatStartsNoCommandIsNotWaitedForLongerThanOthers, although it answers keepalives.
+func TestAHostThatStartsNoCommandIsNotWaitedForLongerThanOthers(t *testing.T) {
+	patience := startPatience
+	startPatience = 200 * time.Millisecond
+	t.Cleanup(func() { startPatience = patience })
+	for what, opens := range map[string]bool{"no session": false, "a session": true} {
+		near, far := pair(t)
+		_, private, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hostKey, err := ssh.NewSignerFromSigner(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends with the connection
+			config := &ssh.ServerConfig{NoClientAuth: true}
+			config.AddHostKey(hostKey)
+			_, channels, requests, err := ssh.NewServerConn(far.UnixConn, config)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go ssh.DiscardRequests(requests)
+			for c := range channels {
+				if opens {
+					_, _, _ = c.Accept()
+				}
+			}
+		}()
+		sc, channels, requests, err := ssh.NewClientConn(near.UnixConn, "h", &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(hostKey.PublicKey())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &connection{client: ssh.NewClient(sc, channels, requests), ended: make(chan struct{})}
+		if _, err := c.run(t.Context(), "h", "true"); err == nil || !strings.Contains(err.Error(), "sshd started no command within 200ms; the host may be overloaded") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

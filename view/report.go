@@ -20,7 +20,7 @@ func (p *Printer) Walk(hosts []apply.HostOutcome) {
 			case o.Done && o.Action.Tidies():
 			case o.Done && o.Action.Op == planner.Reconnect:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("accepted a new connection"))
-			case o.Done && o.Action.Op == planner.Keep && len(o.Also) == 0:
+			case o.Done && len(o.Action.Changes)+len(o.Also) == 0:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim("unchanged"))
 			case o.Done:
 				p.Linef("%s %s  %s", p.good("✓"), addr, p.dim(Count(len(o.Action.Changes), "change")))

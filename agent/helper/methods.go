@@ -140,6 +140,7 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 		return calls.ActResult{}, err
 	}
 	seen.Changes = slices.DeleteFunc(seen.Changes, func(c resource.Change) bool { return among(p.Later, c) })
+	p.Changes = needed(p.Changes, seen.Changes)
 	also, err := recheck(p, seen.Changes)
 	if err != nil {
 		return calls.ActResult{}, err
@@ -160,6 +161,14 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 		return calls.ActResult{}, err
 	}
 	return calls.ActResult{Changes: p.Changes, Also: also}, nil
+}
+
+// needed leaves out a key that is there by now: a host that shares the home has made it. What is derived from keys is planned
+// after them.
+func needed(changes, now []resource.Change) []resource.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c resource.Change) bool {
+		return c.Stage == resource.StageKeys && !among(now, c)
+	})
 }
 
 // recheck compares the plan's changes with the current difference. also are differences that the plan does not have.

@@ -61,8 +61,9 @@ func keepConnections(ctx context.Context, args []string) error {
 		}
 		d.NetDial = l.NetDial
 	}
-	listener, err := net.FileListener(os.NewFile(3, "socket"))
-	if err != nil {
+	inherited := os.NewFile(3, "socket")
+	listener, err := net.FileListener(inherited) // a duplicate, which a ProxyCommand does not inherit
+	if err = errors.Join(err, inherited.Close()); err != nil {
 		return err
 	}
 	l, is := listener.(*net.UnixListener)
