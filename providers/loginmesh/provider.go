@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -318,8 +319,8 @@ func editOnce(ctx context.Context, h host.Host, a host.Account, set map[string]s
 		text, perm = string(f.Text), f.Perm
 	}
 	was := text
-	for name, line := range set {
-		text = setEntry(text, name, line)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		text = setEntry(text, name, set[name])
 	}
 	switch {
 	case created && text == "":
