@@ -86,7 +86,7 @@ func TestARollbackThatEndsWhatWasOpenLeavesOlderOnesAlone(t *testing.T) {
 		if r.Ending != Done || r.Err != nil || fatesOf(r) != "b reverted" || y.values() != "22" {
 			t.Errorf("ending %d, %v, fates %q, values %s", r.Ending, r.Err, fatesOf(r), y.values())
 		}
-		// Of the apply that is still committed on the other host, the rest is rolled back, too.
+		// If the ended transaction belongs to the apply that is still committed on the other host, rollback takes the rest of that apply.
 		b.tx.Plan = y.hosts["a"].tx.Plan
 		b.past = nil
 		if r := y.rollback(t.Context(), RollbackOptions{}); r.Ending != Done || r.Err != nil || fatesOf(r) != "a reverted, b reverted" || y.values() != "12" {

@@ -49,7 +49,7 @@ func clientRows() (rows []faultRow) {
 		l.back(at, byItsLease)
 	})
 	add("stopped for a while, and continued", true, func(l *faultLab) {
-		// It heard nothing meanwhile, which is no fault of the hosts.
+		// While it was stopped it heard nothing from the hosts. It must not blame them for that.
 		l.applyOf(l.fabric, 2, func(*os.Process) { time.Sleep(5 * time.Second) }, "-lease", longLease.String()).want(l.t, 0, "a, b  committed")
 		try(l.t, l.state, "rollback", "-lab", "-auto-approve", l.fabric).want(l.t, 0, "a, b  reverted")
 		l.unchanged()

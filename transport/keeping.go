@@ -399,7 +399,8 @@ func keepers() ([]string, error) {
 	return all, err
 }
 
-// Disconnect makes all keepers of this user end, and returns what they kept. A connection that a command uses ends with that use.
+// Disconnect tells all keepers of this user to end, and returns the connections that they kept. A connection that a command is using is
+// closed when that command ends.
 func Disconnect(ctx context.Context) (ended []Kept, err error) {
 	sockets, err := keepers()
 	for _, path := range sockets {

@@ -116,8 +116,8 @@ func TestLoginsOfHostsThatAreAwayAreSkipped(t *testing.T) {
 	}
 }
 
-// TestLoginsUseTheAddressesOfTheMesh: those that its files have, and no other; a peer is asked about the address that it saw; and a host
-// without an address, which nothing enters, is no failure of the others.
+// TestLoginsUseTheAddressesOfTheMesh: those that its files have, and no other. A peer is asked about the address that it saw. A host
+// without an address fails no check of the other hosts.
 func TestLoginsUseTheAddressesOfTheMesh(t *testing.T) {
 	address := netip.MustParseAddr
 	mesh := func(change func(f *fabric.Fabric, snaps map[string]*facts.Snapshot)) (tried map[string]string, asked, text string) {

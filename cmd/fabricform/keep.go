@@ -21,7 +21,8 @@ import (
 // keepProgram is the internal program that keeps connections in the background.
 const keepProgram = "keep"
 
-// longestKeep is the longest value of -keep-connections: a working day. Who uses the operator's account can use what is kept.
+// longestKeep is the longest value of -keep-connections: a working day. It is bounded because every program of the operator can use the
+// connections.
 const longestKeep = 8 * time.Hour
 
 // checkKeep refuses a value of -keep-connections that cannot be carried out.

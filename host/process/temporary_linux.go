@@ -90,8 +90,8 @@ func lockFolder(dir string, how int) (f *os.File, err error) {
 	return f, err
 }
 
-// RemoveAbandoned removes the temporary folders of this user's processes that have ended, and kills what is left of the families that
-// the folders are named for. It never touches a folder that is in use or that another user owns. What cannot be removed now is left
+// RemoveAbandoned removes the temporary folders of this user's processes that have ended, and kills their descendants that still run. It
+// never touches a folder that is in use or that another user owns. What cannot be removed now is left
 // to a later call.
 func RemoveAbandoned(ctx context.Context) {
 	parents := []string{"/tmp", filepath.Clean(os.TempDir())}

@@ -428,8 +428,8 @@ func TestALineOrFileOfOthersIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestAMeshNeedsNothingThatARebootLoses: its files, and the files that they name, are in /etc/ssh and in the user's ~/.ssh. None is in a
-// folder that is empty after a start, such as /run, /tmp and /dev/shm. The host keys that it knows are those of /etc/ssh, too.
+// TestAMeshNeedsNothingThatARebootLoses: its files, and the files that they name, are in /etc/ssh and in the user's ~/.ssh. None is in
+// /run, /tmp or /dev/shm, which are empty after a boot. The host keys that it knows come from /etc/ssh.
 func TestAMeshNeedsNothingThatARebootLoses(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.apply()
