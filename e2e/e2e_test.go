@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fabricform/fabricform/transport"
 )
@@ -138,12 +140,22 @@ func try(t *testing.T, state string, args ...string) answer {
 	return tryCommand(t, state, exec.Command(bin, args...))
 }
 
+// hangs is longer than any command of a test takes, virtual machines without KVM included.
+const hangs = 20 * time.Minute
+
 func tryCommand(t *testing.T, state string, cmd *exec.Cmd) answer {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "NO_COLOR=1", "SSH_AUTH_SOCK=")
-	err := cmd.Run()
+	cmd.WaitDelay = time.Minute // a process that it left has its output open
+	err := cmd.Start()
+	if err == nil {
+		// A program that hangs prints all its goroutines.
+		stuck := time.AfterFunc(hangs, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+		err = cmd.Wait()
+		stuck.Stop()
+	}
 	var exited *exec.ExitError
 	if err != nil && !errors.As(err, &exited) {
 		t.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
