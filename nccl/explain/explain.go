@@ -75,6 +75,7 @@ type reading struct {
 	classes []class       // of each line
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
+	noIB    bool // a log says that a host has no RDMA device
 }
 
 func (r *reading) add(line int, f env.Finding) {

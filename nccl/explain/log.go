@@ -348,6 +348,12 @@ var (
 // isFrame reports whether a line belongs to a stack. vLLM writes its log's prefix before each: "ERROR 04-16 01:01:44
 // [worker.py:620]   File …".
 func isFrame(trimmed string) bool {
+	if rank, rest, found := strings.Cut(trimmed, "]: "); found && strings.HasPrefix(rank, "[rank") { // of PyTorch
+		trimmed = strings.TrimSpace(rest)
+	}
+	if trimmed == "" {
+		return false
+	}
 	if _, rest, found := strings.Cut(trimmed, ".py:"); found {
 		if number, text, found := strings.Cut(rest, "]"); found && digits(number) {
 			if strings.HasPrefix(text, "   ") {

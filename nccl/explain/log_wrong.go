@@ -66,6 +66,9 @@ func (l *logged) finish() {
 	if len(l.versions) > 1 {
 		l.say(0, env.Error, "Hosts have different versions of NCCL", fmt.Sprintf("The log shows %d versions of NCCL.", len(l.versions)), "They cannot communicate reliably.", "Install one version everywhere.")
 	}
+	for _, h := range l.hosts {
+		l.noIB = l.noIB || h.noIB > 0
+	}
 	l.reading.settings(l.settings)
 	l.nodes = max(l.nodes, min(2, len(l.testers)))
 	if l.oneHost() || len(l.testers) == 1 && !slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].several }) || slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].oob == "lo" && l.hosts[name].complete }) {
