@@ -310,6 +310,7 @@ func (s *script) jobs(text string, kind Kind) {
 			s.say(w.line, env.Error, "Not a TCP port", fmt.Sprintf("Port %d of the rendezvous: the largest is 65535.", n), "The launcher fails, or each process starts alone.", "Choose a free port between 1024 and 65535, the same on all hosts.")
 		}
 	}
+	s.firstHostAlone(text, kind)
 	s.reaching(kind)
 	s.ownNetwork(text, kind)
 	s.apart(kind)
@@ -361,6 +362,34 @@ func (s *script) tooEarly(text string) {
 			return
 		}
 	}
+}
+
+var (
+	// ownLauncher is a program that starts processes on the other hosts of a job.
+	ownLauncher = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\b(?:srun|mpirun|mpiexec|prun|prterun|orterun|ssh|pdsh|clush|parallel|deepspeed|horovodrun|ray|submitit|ibrun|jsrun|flux)\b|\$\{?(?:LAUNCHER|SRUN|MPIRUN|RUN_CMD|CMD)\b`)
+	})
+	// alone is a line that starts the program of ranks on this host alone.
+	alone = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^[ \t]*(?:[A-Z_]+=\S+ +)*(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
+	})
+)
+
+// firstHostAlone reports a batch script for several hosts that starts its ranks without srun: Slurm runs the script on the first host alone.
+func (s *script) firstHostAlone(text string, kind Kind) {
+	var code strings.Builder // without comments, but with their lines
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			line = "\n"
+		}
+		code.WriteString(line)
+	}
+	at := alone().FindStringIndex(code.String())
+	if kind != Slurm || s.job.nodes < 2 || at == nil || ownLauncher().MatchString(code.String()) {
+		return
+	}
+	line := 1 + strings.Count(code.String()[:at[0]], "\n")
+	s.say(line, env.Error, "Only the first host starts ranks", fmt.Sprintf("The job has %d hosts, and Slurm runs the script itself on the first of them alone. No srun starts the program on the others.", s.job.nodes), "Ranks wait for others that never start, until the timeout.", "Write srun in front of the program, with the tasks per host that it needs: one for torchrun, otherwise one for each GPU.")
 }
 
 // singleQuoted returns a function that reports whether a shell that reads the text is within single quotes at an index. It is called with

@@ -249,9 +249,9 @@ func (l *logged) errors() {
 	}
 }
 
-// role returns what a report stands for in this log: ranks of one host need no NIC.
+// role returns what a report stands for in this log: ranks of one host need no NIC, unless NCCL failed and nothing else says why.
 func (l *logged) role(r *report) role {
-	if r.of == noProvider && l.nodes == 1 {
+	if r.of == noProvider && l.nodes == 1 && !slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == code }) {
 		return hint
 	}
 	return r.of.role

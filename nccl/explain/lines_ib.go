@@ -222,6 +222,9 @@ func (l *logged) peermem() string {
 	if l.version.Known() && l.version.Before(env.Version{Major: 2, Minor: 23, Patch: 4}) {
 		return "NCCL before 2.23 does not look for the module nvidia_peermem itself, so loading it may change nothing. Upgrade NCCL, or, from 2.13.4, use the open driver's dma-buf" + near
 	}
+	if l.peermemAt > 0 && !l.version.Known() {
+		return fmt.Sprintf("nvidia_peermem is loaded (line %d), and NCCL before 2.23 does not look for it: upgrade NCCL, or use the open driver's dma-buf", l.peermemAt) + near
+	}
 	const load = "Load nvidia_peermem or use the open driver's dma-buf"
 	if !l.version.Known() {
 		return load + near + " NCCL before 2.23 does not look for the module nvidia_peermem itself."

@@ -5,8 +5,17 @@ import "fmt"
 const providers = "Install the providers in the image or on the host: ibverbs-providers (Debian, Ubuntu), libibverbs and rdma-core (RHEL), or the user space of the same MLNX_OFED or DOCA-OFED as the host."
 
 // noProvider is an error only for a job on several hosts.
-var noProvider = &meaning{role: symptom, summary: "libibverbs has no provider for the NIC", costs: "The kernel has an RDMA device, but this system or container has no library for it: programs see no device.", instead: providers,
+var noProvider = &meaning{role: symptom, summary: "libibverbs has no provider for the NIC", costs: "The kernel has an RDMA device, but this system or container has no library for it: programs see no device.", instead: providers, more: needless,
 	forms: []string{"no userspace device-specific driver found for", "couldn't load driver*mlx5"}}
+
+// needless says more on one host, where ranks need no NIC.
+func needless(l *logged, _ string) (summary, costs, instead string) {
+	if l.nodes != 1 {
+		return "", "", ""
+	}
+	return "", "The kernel has an RDMA device, but this system or container has no library for it: programs see no device. Ranks of one host do not need it, so that an error of NCCL may have another reason.",
+		providers + " If NCCL still fails, run again with NCCL_DEBUG=WARN: the first NCCL WARN line names the cause."
+}
 
 // verbsMeanings are lines of libibverbs and librdmacm (rdma-core), of perftest and of UCX.
 var verbsMeanings = []*meaning{
@@ -42,6 +51,8 @@ var verbsMeanings = []*meaning{
 
 	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here.", instead: gpuMem, forms: []string{"ibv_reg_mr(*failed: Bad address", "ibv_reg_mr(*failed: Invalid argument", "Couldn't enable GPUDirect RDMA"}},
 	{role: cause, summary: "UCX_NET_DEVICES or UCX_TLS names what is not there", costs: "A device or transport in the list does not exist on this host, or its port is down.", instead: "Take names from ucx_info -d on that host (mlx5_0:1 for RDMA, eth0 for TCP), or remove the variable.", forms: []string{"not available, please use one or more of"}},
+	{role: cause, summary: "MPI connects to a container bridge's address", costs: "172.17.x.x is Docker's default network on each host: UCX chose that interface for TCP, and no other host answers there.", instead: "Name the network that joins the hosts: mpirun -x UCX_NET_DEVICES=NIC, --mca btl_tcp_if_include NIC and --mca oob_tcp_if_include NIC (or the subnet).",
+		forms: []string{"UCX*dest_addr=172.17."}},
 	{role: symptom, summary: "UCX has no path to a process", costs: "The devices and transports that UCX may use do not reach the other process.", instead: "Remove UCX_TLS and UCX_NET_DEVICES, or name what reaches all hosts. In containers, /dev/infiniband and shared memory must be there.",
 		forms: []string{"UCX*transport to*unreachable", "UCX*transport to <", "UCX*Destination is unreachable", "UCX*no active messages transport", "No transports selected to"}},
 	{role: symptom, summary: "Firmware or driver refuses UCX", costs: "UCX asks the NIC's firmware directly (DevX), and gets an error: firmware, the host's driver and the container's libraries do not fit together, or the firmware has a fault.", instead: "Set UCX_IB_MLX5_DEVX=n for the job, and update firmware and DOCA-OFED; the container's rdma-core or OFED must fit the host's.", forms: []string{"UCX*mlx5dv_devx_*failed"}},

@@ -73,6 +73,7 @@ type logged struct {
 	starts       map[int]int         // rank -> how many processes of Lightning have it
 	startsOf     int                 // number of all of them
 	startsAt     int                 // line of the last
+	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
 	driver       cudaOf              // what the GPU's driver supports
@@ -289,6 +290,9 @@ func (l *logged) background(number int, line string) {
 	if strings.Contains(line, "cudaDriverVersion") || strings.Contains(line, "CUDA") || strings.Contains(line, "+cuda") || strings.Contains(line, "compilation tools") {
 		l.driver.note(number, driverCUDA().FindStringSubmatch(line))
 		l.software.note(number, builtCUDA().FindStringSubmatch(line))
+	}
+	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
+		l.peermemAt = number
 	}
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")

@@ -17,6 +17,8 @@ type testRun struct {
 	begun   string          // the line with the options of a run that has no table yet
 	twice   int             // line of the same one again, or of a second result
 	ended   bool            // the latest line is one of a result
+	row     string          // size and kind of the latest row
+	rows    int             // how many of different sizes came before it
 	ranks   map[string]bool // in the list of ranks that the latest lines belong to
 	doubled bool            // such a list has a rank twice
 	idle    int             // line of an average of 0
@@ -58,8 +60,16 @@ func (t *testRun) line(number int, line string, fields []string) bool {
 		}
 		t.begun = line
 	case strings.HasPrefix(line, "#") && strings.Contains(line, "size") && strings.Contains(line, "busbw"):
-		t.checked, t.begun = strings.HasSuffix(strings.TrimSpace(line), "#wrong"), ""
+		t.checked, t.begun, t.row, t.rows = strings.HasSuffix(strings.TrimSpace(line), "#wrong"), "", "", 0
 	case len(fields) == 13 && digits(fields[0]) && digits(fields[1]) && (t.checked || !digits(fields[2])):
+		row := strings.Join(fields[:5], " ")
+		if t.twice == 0 && (ended || row == t.row && t.rows > 1) {
+			t.twice = number
+		}
+		if row != t.row {
+			t.row = row
+			t.rows++
+		}
 		some := func(field string) bool { return digits(field) && strings.Trim(field, "0") != "" }
 		if t.checked && t.size == "" && (some(fields[8]) || some(fields[12])) {
 			t.wrong, t.size = number, fields[0]
@@ -83,7 +93,7 @@ func (t *testRun) judge(r *reading) {
 	}
 	switch {
 	case t.twice > 0:
-		bad, wrong := env.Warning, "The test's heading or its result comes twice."
+		bad, wrong := env.Warning, "The test's heading, rows or result come twice, without another command between."
 		if t.doubled {
 			bad, wrong = env.Error, "A rank is twice in the list of ranks."
 		}
