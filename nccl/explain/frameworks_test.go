@@ -69,6 +69,21 @@ func TestLastErrorBehindAPrefix(t *testing.T) {
 	}
 }
 
+// TestLastWarningOfXLA: the warning that XLA quotes in its error is read as NCCL's own (LargeWorldModel/LWM/issues/42).
+func TestLastWarningOfXLA(t *testing.T) {
+	for quoted, want := range map[string]string{
+		"Attribute busid of node nic not found": "The topology cannot be read",
+		"Cuda failure 2 'out of memory'":        "GPU memory is full",
+		"":                                      "NCCL reports an internal error",
+	} {
+		text := "XlaRuntimeError: INTERNAL: nccl_utils.cc:305: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: internal error. Last NCCL warning(error) log entry (may be unrelated) '" + quoted + "'.; current tracing scope: all-reduce-start.1\n"
+		got := Explain("out", text, nil, fabric.Invocation{})
+		if len(got.Findings) != 1 || got.Findings[0].Summary != want {
+			t.Errorf("%q: want %q alone, got %s", quoted, want, asText(got))
+		}
+	}
+}
+
 // TestJoinedLines: a paste that has joined lines hides no error before, between or in them (vllm-project/vllm/issues/21661).
 func TestJoinedLines(t *testing.T) {
 	info := "gpu1:213:213 [1] NCCL INFO cudaDriverVersion 12080 "

@@ -147,6 +147,9 @@ func (l *logged) line(number int, line string) class {
 		where := strings.TrimSpace(before[strings.LastIndexByte(before, ']')+1:]) // "transport/nvls.cc:285"
 		return l.warn(number, where, message)
 	}
+	if message := lastWarning(line); l.read(number, message, anyLine()) {
+		return logLine
+	}
 	trimmed := strings.TrimSpace(line)
 	blank := l.blank
 	l.blank = trimmed == ""
@@ -175,6 +178,17 @@ func (l *logged) line(number int, line string) class {
 var launched = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(?:\[(?:rank)?\d+\]:?|\[\d+,\d+\]<std\w{3,4}>:|\d+:|\([\w ]{1,60}pid=\d+[^()]{0,80}\)|(?:ERROR|WARNING|INFO) \d\d-\d\d [\d:]{8} (?:\[[\w./]+\.py:\d+\]|[\w./]+\.py:\d+\])) *)+`)
 })
+
+// lastWarning returns NCCL's last warning as XLA quotes it: "… failed: internal error. Last NCCL warning(error) log entry (may be unrelated)
+// 'TEXT'.; current tracing scope …". It returns "" if there is none.
+func lastWarning(line string) string {
+	_, quoted, found := strings.Cut(line, "Last NCCL warning(error) log entry (may be unrelated) '")
+	end := strings.LastIndexByte(quoted, '\'')
+	if !found || end <= 0 {
+		return ""
+	}
+	return " " + warnMark + quoted[:end]
+}
 
 // withNCCL returns a line of NCCL before 2.4 ("host:1:2 [0] INFO …", "file.h:3 WARN …"), or one that somebody has cut, as later versions
 // write it.

@@ -231,6 +231,11 @@ var watched = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)`)
 })
 
+const (
+	firstOnes  = 2   // A collective up to this number is one of a group's first.
+	manyBefore = 100 // A collective from this number on had many before it.
+)
+
 // waits notes in which collective the watchdog stopped a rank: the first one counts. It names the ranks if all were in one.
 func waits(l *logged, m string) (summary, costs, instead string) {
 	if at := watched().FindStringSubmatch(m); at != nil && l.waits[at[1]] == "" && len(l.waits) < maxHosts {
@@ -242,13 +247,23 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 			return "", "", ""
 		}
 	}
-	switch len(ranks) {
-	case 0:
+	if len(ranks) == 0 {
 		return "", "", ""
-	case 1:
-		return "", fmt.Sprintf("Rank %s waited in %s: another rank did not take part in it or failed, or the network stopped. The timeout is an effect, not the cause.", ranks[0], in), ""
 	}
-	return "", fmt.Sprintf("The timeout is an effect, not the cause. All ranks in these lines (%s) waited in %s: if they are all ranks of the group, the network or a GPU stopped. Otherwise a rank that is not in these lines did not take part in it.", strings.Join(ranks, ", "), in), ""
+	costs = fmt.Sprintf("Rank %s waited in %s: another rank did not take part in it or failed, or the network stopped. The timeout is an effect, not the cause.", ranks[0], in)
+	if len(ranks) > 1 {
+		costs = fmt.Sprintf("The timeout is an effect, not the cause. All ranks in these lines (%s) waited in %s: if they are all ranks of the group, the network or a GPU stopped. Otherwise a rank that is not in these lines did not take part in it.", strings.Join(ranks, ", "), in)
+	}
+	_, number, _ := strings.Cut(in, " number ")
+	switch n, err := strconv.Atoi(number); {
+	case err != nil:
+	case n <= firstOnes:
+		costs += " It is one of the group's first: nothing shows that its ranks ever exchanged data."
+		instead = "If NCCL_P2P_DISABLE=1 helps ranks of one host, direct access between its GPUs does not work: ACS, the IOMMU or a virtual machine. Between hosts, check the interface (NCCL_SOCKET_IFNAME), the firewall, and nccl-tests. If only some ranks wait: " + slowest
+	case n >= manyBefore:
+		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
+	}
+	return "", costs, instead
 }
 
 // onlyTrace takes NCCL's error code from its own trace, such as "group.cc:72 -> 3 [Async thread]", if nothing else of the error is in
@@ -306,7 +321,7 @@ func (l *logged) waiting() {
 	if len(said) > 4 {
 		said = append(said[:4], fmt.Sprintf("and %d more", len(said)-4))
 	}
-	l.say(0, env.Warning, "Ranks wait in different collectives", "PyTorch's watchdog stopped them in "+strings.Join(said, "; ")+".", "If they are in one process group, the ranks do not make the same collectives: a rank takes another branch, has another number of steps, or stopped.", slowest)
+	l.say(0, env.Error, "Ranks wait in different collectives", "PyTorch's watchdog stopped them in "+strings.Join(said, "; ")+".", "If they are in one process group, the ranks do not make the same collectives: a rank takes another branch, has another number of steps, or stopped.", slowest)
 }
 
 func (l *logged) hostAgainst(name string, h *hostLog) {
