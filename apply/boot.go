@@ -63,7 +63,7 @@ func afterReboot(p *planner.Plan, records map[string][]resource.Record, seen map
 			for _, c := range a.Changes {
 				say(validators.Fail, validators.Result{Item: validators.CameUp, Object: a.Resource.Addr.Kind + "." + a.Resource.Addr.Name,
 					Attribute: c.Attribute, Found: c.From, Wanted: c.To,
-					Cause: "it did not come up as declared", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " +
+					Cause: "not as declared after the reboot", Cure: "run " + p.Invocation.Hint("plan") + " to see all differences, and " +
 						p.Invocation.Hint("apply") + " to correct them"})
 			}
 		}

@@ -63,7 +63,7 @@ func (l *loader) host(k *hclsyntax.Block, i instance) {
 		l.errorf(l.ranges[h.At("address")], "Address not allowed",
 			"An address must not contain spaces or begin with '-': ssh would read it as an option.")
 	} else if cure := plainAddress(h.Address); cure != "" {
-		l.errorf(l.ranges[h.At("address")], "Address not allowed", "%q is more than a name or an IP address. Write %s.", h.Address, cure)
+		l.errorf(l.ranges[h.At("address")], "Address not allowed", "address must be only a name or an IP address, not %q. Write %s.", h.Address, cure)
 	}
 	hi.s = i.s.with("self", self(i, cty.StringVal(h.Address), labels(h)))
 	l.insts = append(l.insts, hi)

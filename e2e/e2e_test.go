@@ -224,7 +224,7 @@ func TestMainJobFromPlanToProof(t *testing.T) {
 	pair := withEasyChecks(t, pair)
 	state := labUpFor(t, pair)
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2, "192.168.88.1/30", "1500 → 9000", "nothing survives a reboot: no network manager runs")
-	try(t, state, "apply", "-lab", pair).want(t, 1, "the question needs a terminal")
+	try(t, state, "apply", "-lab", pair).want(t, 1, "approval needs a terminal")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 2)
 	try(t, state, "apply", "-lab", "-auto-approve", pair).want(t, 0, "Fabric verified", "link rail0", "link rail1", "Gb/s, ", "4 streams", "retransmit")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")

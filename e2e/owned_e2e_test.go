@@ -108,8 +108,8 @@ func TestWhatIsNoLongerDeclaredIsGivenBack(t *testing.T) {
 		}
 	})
 	t.Run("destroy", func(t *testing.T) {
-		try(t, state, "destroy", "-lab", full).want(t, 1, "the question needs a terminal")
-		try(t, state, "destroy", "-lab", "-auto-approve", full).want(t, 0, "nic.rail0  given back because of destroy")
+		try(t, state, "destroy", "-lab", full).want(t, 1, "approval needs a terminal")
+		try(t, state, "destroy", "-lab", "-auto-approve", full).want(t, 0, "nic.rail0  destroy: restored")
 		if after := kernelState(t, state, full, "a"); after != before {
 			t.Errorf("before:\n%s\nafter:\n%s", before, after)
 		}

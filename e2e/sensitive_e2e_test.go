@@ -82,7 +82,7 @@ func TestASensitiveValueIsOnlyInItsFile(t *testing.T) {
 	none := confFabric(t, "nccl {}\n")
 	say("", 0, "NCCL_DEBUG_FILE", "apply", "-lab", "-auto-approve", "-no-verify", "-report", in("r3.json"), none)
 	say("", 0, "reverted", "rollback", "-lab", "-auto-approve", none)
-	say(secret, 0, "given back because of destroy", "destroy", "-lab", "-auto-approve", "-report", in("r4.json"), declared)
+	say(secret, 0, "destroy: restored", "destroy", "-lab", "-auto-approve", "-report", in("r4.json"), declared)
 	if left := strings.TrimSpace(sh("grep -rlE 'hunter[23]-of-anna' /etc /run || true")); left != "" {
 		t.Errorf("%s has the value after destroy", left)
 	}

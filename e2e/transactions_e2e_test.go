@@ -84,7 +84,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 				t.Fatal("it did not go back")
 			}
 		}
-		try(t, state, "rollback", "-lab", pair).want(t, 1, "Rolls back the transaction of", "the question needs a terminal") // the one before
+		try(t, state, "rollback", "-lab", pair).want(t, 1, "Rolls back the transaction of", "approval needs a terminal") // the one before
 		try(t, state, "confirm", "-lab", pair).want(t, 1, "no pending apply of fabric")
 	})
 	t.Run("applies side by side are confirmed each by itself", func(t *testing.T) {

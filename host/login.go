@@ -34,7 +34,7 @@ func LookUp(ctx context.Context, r Reader, user string) (*Account, error) {
 	case got.Exit == 2: // getent(1): not found
 		return nil, nil
 	case got.Exit != 0:
-		return nil, fmt.Errorf("look up user %s: getent ends with %d: %.200q", user, got.Exit, got.Stderr)
+		return nil, fmt.Errorf("look up user %s: getent exited with status %d: %.200q", user, got.Exit, got.Stderr)
 	case len(f) < 7:
 		return nil, fmt.Errorf("look up user %s: unexpected answer %.200q of getent", user, line)
 	}
@@ -44,7 +44,7 @@ func LookUp(ctx context.Context, r Reader, user string) (*Account, error) {
 	}
 	a := &Account{Name: user, UID: ids[0], GID: ids[1], Home: f[5], Shell: f[6]}
 	if got, err = r.Inquire(ctx, "id", "-G", user); err == nil && got.Exit != 0 {
-		err = fmt.Errorf("id ends with %d: %.200q", got.Exit, got.Stderr)
+		err = fmt.Errorf("id exited with status %d: %.200q", got.Exit, got.Stderr)
 	}
 	if err == nil {
 		a.Groups, err = numbers(strings.Fields(got.Stdout))

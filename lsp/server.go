@@ -59,7 +59,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o config.Options) e
 			return nil
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
-				err = errors.New("the editor left without saying exit")
+				err = errors.New("the editor closed the connection without sending exit")
 			}
 			return err
 		case body := <-frames:
@@ -90,7 +90,7 @@ func (s *server) receive(body []byte) (exit bool, err error) {
 	}
 	if m.Method == "exit" {
 		if !s.stopped {
-			return true, errors.New("the editor said exit without shutdown")
+			return true, errors.New("the editor sent exit without shutdown")
 		}
 		return true, nil
 	}
@@ -127,7 +127,7 @@ func (s *server) call(m message) (any, *callError) {
 	}
 	handle, known := handlers[m.Method]
 	if !known {
-		return nil, &callError{codeNoMethod, m.Method + " is not known here"}
+		return nil, &callError{codeNoMethod, "unknown method " + m.Method}
 	}
 	var p documentParams
 	if err := json.Unmarshal(m.Params, &p); err != nil {

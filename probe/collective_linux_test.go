@@ -196,7 +196,7 @@ func TestAJobThatCannotBeIsRefused(t *testing.T) {
 		"not an NCCL setting":    func(s *CollectiveSpec) { s.Env = map[string]string{"LD_PRELOAD": "/tmp/x.so"} },
 		"already running":        func(s *CollectiveSpec) { s.ID = "" },
 		"without time limits":    func(s *CollectiveSpec) { s.Job.Seconds = 0 },
-		"65537 ranks":            func(s *CollectiveSpec) { s.Job.World = 1<<16 + 1 },
+		"number of ranks 65537":  func(s *CollectiveSpec) { s.Job.World = 1<<16 + 1 },
 		"0 values":               func(s *CollectiveSpec) { s.Job.Count = 0 },
 		"is not an NCCL setting": func(s *CollectiveSpec) { s.Env = map[string]string{"NCCL_DEBUG": "INFO\nNCCL_X=1"} },
 	} {

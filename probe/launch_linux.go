@@ -173,7 +173,7 @@ func (c *collectives) Launch(ctx context.Context, s LaunchSpec) (LaunchEnded, er
 	}
 	uid, tended := c.tended.Load(s.Ranks)
 	if !tended {
-		return LaunchEnded{}, fmt.Errorf("this host does not tend ranks with the ID %.40q", s.Ranks)
+		return LaunchEnded{}, fmt.Errorf("no ranks with the ID %.40q were prepared on this host", s.Ranks)
 	}
 	ctx, release, err := c.begin(ctx, s.ID, s.Limit)
 	if err != nil {
@@ -280,7 +280,7 @@ func uidOf(info fs.FileInfo) int {
 func (c *collectives) AwaitTended(ctx context.Context, id string) (struct{}, error) {
 	return struct{}{}, retry.Until(ctx, 10*time.Millisecond, tendedWithin, func() (bool, error) {
 		if _, ready := c.tended.Load(id); !ready {
-			return false, errors.New("the host is not ready to tend ranks")
+			return false, errors.New("the host has not prepared the ranks yet")
 		}
 		return true, nil
 	})

@@ -33,7 +33,7 @@ func (t *trial) link(context.Context) {
 		case !s.link.Carrier:
 			res.Found, res.Wanted = "no carrier", "carrier"
 			res = res.fails(fmt.Sprintf("no light from %s: the cable is unplugged, broken or in another port; "+
-				"tx and rx fibres are swapped (turn them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
+				"tx and rx fibres are swapped (exchange them at one end); or the modules differ in speed or FEC", t.ends[1-i].port()), "")
 		}
 		lit = lit && res.Verdict == Pass
 		t.add(res)

@@ -173,9 +173,9 @@ func (h *hail) lost(s stage, got probe.PingResult) string {
 	switch {
 	case why != "":
 	case got.Received > 0:
-		why = "some are lost: a bad cable or module, a queue that is full on the way, or a busy host"
+		why = "some packets are lost: possible causes are a bad cable or module, a full queue on the path, or a busy host"
 	case s != full:
-		why = "no answer: a wrong cable, an address that is not there, or a firewall on the peer"
+		why = "no answer: possible causes are a wrong cable, an address that the peer does not have, or a firewall on the peer"
 	}
 	if s != full {
 		return why

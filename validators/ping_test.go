@@ -14,7 +14,7 @@ func TestLostFullSizePacketsAreNotAWrongCable(t *testing.T) {
 	if got := h.lost(full, probe.PingResult{Sent: 3}); !strings.HasSuffix(got, "do not both take 9000 bytes") {
 		t.Errorf("lost full-size packets: %s", got)
 	}
-	if got := h.lost(full, probe.PingResult{Sent: 3, Received: 1}); !strings.Contains(got, "9000 bytes; some are lost") {
+	if got := h.lost(full, probe.PingResult{Sent: 3, Received: 1}); !strings.Contains(got, "9000 bytes; some packets are lost") {
 		t.Errorf("some full-size packets lost: %s", got)
 	}
 	if got := h.lost(small, probe.PingResult{Sent: 3}); !strings.Contains(got, "a wrong cable") {

@@ -284,7 +284,7 @@ func (p *Printer) action(a planner.GroupAction, destroy bool) {
 	case a.Op == planner.Undo:
 		symbol, style, word = "-", p.bad, "no longer declared: restored  "
 		if destroy {
-			word = "given back because of destroy  "
+			word = "destroy: restored  "
 		}
 	}
 	p.Linef("  %s %s.%s  %s%s", style(symbol), a.Kind, a.Name, word, p.dim("["+a.Worst.String()+"]"))

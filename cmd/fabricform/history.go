@@ -19,7 +19,7 @@ func historyCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !a.unseen(s, p.Unreachable(), "what was applied is not known") {
+		if !a.unseen(s, p.Unreachable(), "cannot show what was applied") {
 			a.out.History(s.History(), p.Unreachable())
 		}
 		return a.exitOfUnreachable(p.Unreachable())

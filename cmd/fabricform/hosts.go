@@ -236,7 +236,7 @@ func (e events) Approve(p *planner.Plan) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was changed: the question needs a terminal. To make the changes without it, run with -auto-approve")
+		return errors.New("nothing was changed: approval needs a terminal. To make the changes without a question, run with -auto-approve")
 	}
 	fmt.Fprint(os.Stderr, "\n"+view.Question(p))
 	return e.answer(os.Stdin)

@@ -46,7 +46,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 	defer func(old *os.File) { os.Stdin = old }(os.Stdin)
 	os.Stdin = stdin
 	a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
-	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "the question needs a terminal") {
+	if err := a.events(false).Approve(nil); err == nil || !strings.Contains(err.Error(), "approval needs a terminal") {
 		t.Error(err)
 	}
 	if err := a.events(true).Approve(nil); err != nil {
@@ -187,17 +187,17 @@ func TestNothingReachedIsNothingProven(t *testing.T) {
 		{"plan -json", `"unreachable":{"a"`, `"unreachable":{"b"`},
 		{"apply -auto-approve -no-verify", "no host could be read", ""},
 		{"destroy -auto-approve", "no host could be read", ""},
-		{"pending", "No host could be read: whether a transaction is open is not known", "No open transactions on the hosts that answered"},
+		{"pending", "No host could be read: cannot tell whether a transaction is open", "No open transactions on the hosts that answered"},
 		{"rollback", "Nothing was rolled back", "Nothing was rolled back"},
-		{"unlock", "No host could be read: whether a rollback failed is not known", "No transaction has a failed rollback on the hosts that answered"},
+		{"unlock", "No host could be read: cannot tell whether a rollback failed", "No transaction has a failed rollback on the hosts that answered"},
 		{"verify", "Nothing was verified: 0 passed, 0 failed, 0 warned", "unreachable hosts were not verified"},
 		{"verify -only ping", "unreachable hosts were not verified", "unreachable hosts were not verified"},
 		{"verify -after-reboot", "host unreachable: connect", "host unreachable: connection refused"},
 		{"verify -json", `"host_unreachable"`, `"host_unreachable"`},
 		{"verify -report " + report, "unreachable b", "unreachable b"},
-		{"show", "No host could be read: what the hosts have is not known", "unreachable b"},
+		{"show", "No host could be read: cannot show what the hosts have", "unreachable b"},
 		{"show -json", "unreachable b", "unreachable b"},
-		{"history", "No host could be read: what was applied is not known", "Nothing has been applied on the hosts that answered"},
+		{"history", "No host could be read: cannot show what was applied", "Nothing has been applied on the hosts that answered"},
 		{"graph -actions", "unreachable b", "unreachable b"},
 		{"render nccl", "unreachable b", "unreachable b"},
 		{"capture", "host a: unreachable: connect", "host b: unreachable: connection refused"},

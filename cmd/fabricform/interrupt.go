@@ -20,7 +20,7 @@ func (a *app) obey(interrupts <-chan os.Signal, cancel func()) {
 		<-interrupts
 	}
 	if _, held := a.leases.Held(); held {
-		a.err.Linef("Interrupted: the running steps end, and then all hosts revert. Interrupt again to leave without waiting for that.")
+		a.err.Linef("Interrupted: the running steps end, and then all hosts revert. Interrupt again to exit without waiting.")
 	}
 	<-interrupts
 	a.leave()
@@ -51,7 +51,7 @@ func (a *app) lastWords(out, err *view.Printer) int {
 	(&app{out: out, asJSON: a.asJSON}).report().Fates(fates)
 	switch {
 	case held:
-		err.Errorf("interrupted twice: no lease is renewed any more. To see what is still open, run %s", by.Hint("pending"))
+		err.Errorf("interrupted twice: leases are no longer renewed. To see what is still open, run %s", by.Hint("pending"))
 	case len(fates) > 0:
 		err.Errorf("interrupted twice, after every transaction of this command had ended")
 	default:

@@ -41,7 +41,7 @@ func TestASecondInterruptIsNeverSilent(t *testing.T) {
 		says  []string
 	}{
 		{"dial", exitError, []string{"✗ error: interrupted twice: this command has opened no transaction on any host"}},
-		{"tx.open", exitUnknown, []string{"✗ a  lost: its transaction was being opened; if its transaction is still open, it reverts automatically by ", "✗ error: interrupted twice: no lease is renewed any more. To see what is still open, run `fabricform pending "}},
+		{"tx.open", exitUnknown, []string{"✗ a  lost: its transaction was being opened; if its transaction is still open, it reverts automatically by ", "✗ error: interrupted twice: leases are no longer renewed. To see what is still open, run `fabricform pending "}},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		at, over := make(chan struct{}), make(chan struct{})

@@ -22,7 +22,7 @@ func pendingCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !a.unseen(s, s.Unreachable(), "whether a transaction is open is not known") && len(open) == 0 {
+		if !a.unseen(s, s.Unreachable(), "cannot tell whether a transaction is open") && len(open) == 0 {
 			a.out.Linef("No open transactions%s.", view.Among(s.Unreachable()))
 		}
 		return a.exitOfUnreachable(s.Unreachable())
@@ -46,7 +46,7 @@ leases expire.`,
 		if err != nil {
 			return err
 		}
-		if !a.unseen(s, s.Unreachable(), "whether a rollback failed is not known") && len(ended) == 0 {
+		if !a.unseen(s, s.Unreachable(), "cannot tell whether a rollback failed") && len(ended) == 0 {
 			a.out.Linef("No transaction has a failed rollback%s.", view.Among(s.Unreachable()))
 		}
 		return a.exitOfUnreachable(s.Unreachable())

@@ -37,7 +37,7 @@ func planCommand(a *app) *cobra.Command {
 			return err
 		}
 		if config.IsFabric(filepath.Base(out)) {
-			return fmt.Errorf("-out %s: by its name, that is a file of a fabric; choose another name, such as tonight.plan", out)
+			return fmt.Errorf("-out %s: this name is reserved for files of a fabric; choose another, such as tonight.plan", out)
 		}
 		a.glance = true
 		var s *apply.Session

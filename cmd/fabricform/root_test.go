@@ -62,7 +62,7 @@ func TestAWrongCallSaysHowToCall(t *testing.T) {
 		"lab status " + plan:                 saved,
 		"verify -lab " + plan:                saved,
 		"rollback " + plan:                   saved,
-		"plan -out " + fabric + " " + fabric: "-out " + fabric + ": by its name, that is a file of a fabric",
+		"plan -out " + fabric + " " + fabric: "-out " + fabric + ": this name is reserved for files of a fabric",
 	} {
 		var out bytes.Buffer
 		root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})

@@ -38,7 +38,7 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 			}
 		}
 		if !a.asJSON {
-			a.unseen(s, p.Unreachable(), "what the hosts have is not known")
+			a.unseen(s, p.Unreachable(), "cannot show what the hosts have")
 		}
 		return a.exitOfUnreachable(p.Unreachable())
 	})

@@ -41,7 +41,7 @@ const (
 func (j Job) Check() error {
 	switch {
 	case j.World < 1 || j.World > maxWorld:
-		return fmt.Errorf("a job of %d ranks: 1 to %d are possible", j.World, maxWorld)
+		return fmt.Errorf("invalid number of ranks %d: use 1 to %d", j.World, maxWorld)
 	case !j.Master.IsValid() || j.Master.Port() == 0:
 		return fmt.Errorf("a job whose ranks meet at %s: an address and a port are needed", j.Master)
 	case j.Count < 1 || j.Count > maxBytes/8:

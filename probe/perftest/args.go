@@ -96,11 +96,11 @@ func (s Spec) check() error {
 	case !s.Test.Valid():
 		return fmt.Errorf("unknown perftest program ib_%.40s", s.Test)
 	case s.Size < 1 || s.Size > 1<<30:
-		return fmt.Errorf("%s: messages of %d bytes: from 1 to 2^30 are possible", s.Test.Program(), s.Size)
+		return fmt.Errorf("%s: invalid message size %d: use 1 to 2^30 bytes", s.Test.Program(), s.Size)
 	case (s.Iterations > 0) == (s.Duration > 0):
 		return fmt.Errorf("%s: give a number of iterations or a duration, not both", s.Test.Program())
 	case s.Duration == 0 && (s.Iterations < 5 || s.Iterations > 1e8):
-		return fmt.Errorf("%s: %d iterations: from 5 to 10^8 are possible", s.Test.Program(), s.Iterations)
+		return fmt.Errorf("%s: invalid number of iterations %d: use 5 to 10^8", s.Test.Program(), s.Iterations)
 	case s.Duration != 0 && (s.Duration%time.Second != 0 || s.Duration < 2*time.Second || s.Duration > maxDuration):
 		return fmt.Errorf("%s: invalid duration %s: use whole seconds from 2 to %d",
 			s.Test.Program(), s.Duration, int(maxDuration.Seconds()))
@@ -109,11 +109,11 @@ func (s Spec) check() error {
 	case !s.Test.Bandwidth() && (s.QPs > 1 || s.Bidirectional):
 		return fmt.Errorf("%s: a latency test uses one queue pair, in both directions", s.Test.Program())
 	case s.TrafficClass < 0 || s.TrafficClass > 255:
-		return fmt.Errorf("%s: traffic class %d: from 0 to 255 are possible", s.Test.Program(), s.TrafficClass)
+		return fmt.Errorf("%s: invalid traffic class %d: use 0 to 255", s.Test.Program(), s.TrafficClass)
 	case s.ServiceLevel < 0 || s.ServiceLevel > 15:
-		return fmt.Errorf("%s: service level %d: from 0 to 15 are possible", s.Test.Program(), s.ServiceLevel)
+		return fmt.Errorf("%s: invalid service level %d: use 0 to 15", s.Test.Program(), s.ServiceLevel)
 	case s.ControlPort == 0:
-		return fmt.Errorf("%s: no control port is given", s.Test.Program())
+		return fmt.Errorf("%s: the control port is missing", s.Test.Program())
 	}
 	return nil
 }

@@ -56,10 +56,10 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 	}
 	for want, s := range map[string]Spec{
 		"unknown perftest program":           spec(func(s *Spec) { s.Test = "atomic_bw" }),
-		"messages of 0 bytes":                spec(func(s *Spec) { s.Size = 0 }),
+		"invalid message size 0":             spec(func(s *Spec) { s.Size = 0 }),
 		"or a duration, not both":            spec(func(s *Spec) { s.Duration = 2 * time.Second }),
 		"a number of iterations":             spec(func(s *Spec) { s.Iterations = 0 }),
-		"4 iterations":                       spec(func(s *Spec) { s.Iterations = 4 }),
+		"number of iterations 4":             spec(func(s *Spec) { s.Iterations = 4 }),
 		"invalid duration 1.5s":              spec(func(s *Spec) { s.Iterations, s.Duration = 0, 1500*time.Millisecond }),
 		"invalid duration 24h0m0s":           spec(func(s *Spec) { s.Iterations, s.Duration = 0, 24*time.Hour }),
 		"number of queue pairs -1":           spec(func(s *Spec) { s.QPs = -1 }),
@@ -67,7 +67,7 @@ func TestArgsRefuseWhatCannotRun(t *testing.T) {
 		"one queue pair, in both directions": spec(func(s *Spec) { s.Test, s.Bidirectional = SendLat, true }),
 		"traffic class 256":                  spec(func(s *Spec) { s.TrafficClass = 256 }),
 		"service level 16":                   spec(func(s *Spec) { s.ServiceLevel = 16 }),
-		"no control port":                    spec(func(s *Spec) { s.ControlPort = 0 }),
+		"the control port is missing":        spec(func(s *Spec) { s.ControlPort = 0 }),
 	} {
 		if _, err := Args(s, one); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

@@ -34,7 +34,7 @@ type Writer struct {
 // off.
 func NewWriter(w io.Writer, snapLen int) (*Writer, error) {
 	if snapLen < 1 || snapLen > maxFrame {
-		return nil, fmt.Errorf("begin capture: a snap length of %d: from 1 to %d are possible", snapLen, maxFrame)
+		return nil, fmt.Errorf("begin capture: invalid snap length %d: use 1 to %d", snapLen, maxFrame)
 	}
 	head := make([]byte, 24)
 	le := binary.LittleEndian
