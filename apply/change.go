@@ -116,7 +116,7 @@ func (r *run) revert(ctx context.Context, tx *coordinator, ending Ending, why er
 		text = "apply failed, and not every host could be rolled back: see the lines above, and run " +
 			r.s.Options.Invocation.Hint("pending")
 	}
-	return max(ending, Undone, fatesEnding(fates)),
+	return max(ending, RolledBack, fatesEnding(fates)),
 		errors.Join(revertedBefore(fates, firstLine(why)), why, errors.New(text), r.enrolLate(ctx))
 }
 
@@ -130,7 +130,7 @@ func (r *run) revertFailed(ctx context.Context, tx *coordinator, ending Ending, 
 	gone, _ := tx.Revert(context.WithoutCancel(ctx), r.failed, firstLine(why)) // the fates have each host's error
 	tx.Leave(r.failed)
 	r.recordFates(gone)
-	return max(ending, Undone, fatesEnding(gone)), errors.Join(revertedBefore(gone, firstLine(why)), why)
+	return max(ending, RolledBack, fatesEnding(gone)), errors.Join(revertedBefore(gone, firstLine(why)), why)
 }
 
 // partedError names the links and networks that RollbackHost has changed at some ends only.

@@ -60,7 +60,7 @@ func Confirm(ctx context.Context, f *fabric.Fabric, o SessionOptions, takeOver s
 		maps.Copy(fates, ended)
 		whys = errors.Join(whys, err)
 		if reverted {
-			ending = Undone
+			ending = RolledBack
 		}
 	}
 	if whys == nil && len(fates) == 0 {

@@ -17,9 +17,9 @@ const (
 	HostsUnreachable        // the other hosts succeeded
 	CheckFailed             // or nothing could be verified
 	Failed
-	Stale  // a host changed since the plan was made, or the plan was applied already
-	Held   // another transaction is open
-	Undone // the run failed; the hosts that failed (RollbackHost), or all that it changed, were rolled back and checked
+	Stale      // a host changed since the plan was made, or the plan was applied already
+	Held       // another transaction is open
+	RolledBack // the run failed; the hosts that failed (RollbackHost), or all that it changed, were rolled back and checked
 	// OutcomeUnknown means that a rollback failed, or that the state of a host is unknown: an operator
 	// must intervene.
 	OutcomeUnknown

@@ -161,10 +161,10 @@ func (h *toyHost) serve(method string, raw json.RawMessage) (any, error) {
 			return nil, err
 		}
 		e := resource.HistoryEntry{Command: resource.RevertCommand, Plan: h.tx.Plan, Changes: 1}
-		if p.Undo && p.Digest != "" && p.Digest != h.reversal(p.ID).Digest {
+		if p.RollBack && p.Digest != "" && p.Digest != h.reversal(p.ID).Digest {
 			return nil, &agent.Error{Stale: true, Message: "the host changed since the rollback was shown"}
 		}
-		if p.Undo {
+		if p.RollBack {
 			h.asks, e.Command = append(h.asks, p), resource.RollbackCommand
 		}
 		h.value, h.file = h.before(p.ID), ""
@@ -500,11 +500,11 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 		says    string // in the error
 	}{
 		{name: "all commit", ending: Done, values: "22", fates: "a committed, b committed"},
-		{name: "one fails and all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
+		{name: "one fails and all go back", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
-		{name: "a host's command can be pasted", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "run `fabricform rollback -lab -var=n=1 f.hcl`",
+		{name: "a host's command can be pasted", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "run `fabricform rollback -lab -var=n=1 f.hcl`",
 			set: func(y *toys, _ func()) { y.hosts["b"].fails["act"] = errors.New("run `fabricform rollback`") }},
-		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted",
+		{name: "one fails and goes back alone", options: Options{OnFailure: RollbackHost}, ending: RolledBack, values: "21", fates: "a committed, b reverted",
 			says: "the driver refuses\nbecause of -on-failure rollback-host, link rail0 may be changed at one end only, and not work: rolled back on b, changed on a",
 			set:  func(y *toys, _ func()) { y.hosts["b"].fails["act"] = broken }},
 		{name: "one fails and what was done stays", options: Options{OnFailure: Stop}, ending: Failed, values: "21", fates: "a committed, b committed", says: "apply stopped",
@@ -522,13 +522,13 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 				}
 				y.hosts["b"].fails["act"] = broken
 			}},
-		{name: "a change that does not stay", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "did not stay",
+		{name: "a change that does not stay", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "did not stay",
 			set: func(y *toys, _ func()) { y.hosts["b"].forgets = true }},
-		{name: "a carrier is lost", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the changes broke checks that passed before: carrier eth0 of b on rail0",
+		{name: "a carrier is lost", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "the changes broke checks that passed before: carrier eth0 of b on rail0",
 			set: func(y *toys, _ func()) { y.hosts["b"].dark = true }},
 		{name: "a port goes down that the files take down", ending: Done, values: "22", fates: "a committed, b committed",
 			set: func(y *toys, _ func()) { y.hosts["b"].dark, y.fabric.Hosts[1].NICs[0].Up = true, false }},
-		{name: "no new connection gets in", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no longer accepts a new connection",
+		{name: "no new connection gets in", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "no longer accepts a new connection",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) {
 					if method == "act" {
@@ -536,11 +536,11 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					}
 				}
 			}},
-		{name: "what lasts cannot be written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no space",
+		{name: "what lasts cannot be written", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "no space",
 			set: func(y *toys, _ func()) { y.hosts["a"].fails["tx.persist"] = errors.New("no space") }},
 		{name: "a host is lost in its commit", ending: OutcomeUnknown, values: "22", fates: "a committed, b lost",
 			set: func(y *toys, _ func()) { y.hosts["b"].cut["tx.commit"] = true }},
-		{name: "another operator ends the transaction", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "host b had already reverted: rollback by bo@desk from 192.0.2.7 at 2026-11-22T10:00:00Z\nhost b: ",
+		{name: "another operator ends the transaction", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "host b had already reverted: rollback by bo@desk from 192.0.2.7 at 2026-11-22T10:00:00Z\nhost b: ",
 			set: func(y *toys, _ func()) {
 				b := y.hosts["b"]
 				b.on = func(method string) {
@@ -554,29 +554,29 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					b.fails["act"] = errors.New("stopped")
 				}
 			}},
-		{name: "a host moved since the plan was made", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "moved since",
+		{name: "a host moved since the plan was made", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "moved since",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].fails["act"] = &agent.Error{Stale: true, Message: "it moved since the plan was made"}
 			}},
 		{name: "somebody else's transaction", ending: Held, values: "11", says: "run `fabricform pending -lab -var=n=1 f.hcl`",
 			set: func(y *toys, _ func()) { y.hosts["b"].held = true }},
-		{name: "a step that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "host b: the step is stuck: no answer to act within 45s",
+		{name: "a step that never returns", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "host b: the step is stuck: no answer to act within 45s",
 			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "act" }},
-		{name: "a step that never returns, and the others stay", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "21", fates: "a committed, b reverted", says: "the step is stuck",
+		{name: "a step that never returns, and the others stay", options: Options{OnFailure: RollbackHost}, ending: RolledBack, values: "21", fates: "a committed, b reverted", says: "the step is stuck",
 			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "act" }},
-		{name: "an interrupt, and a step that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+		{name: "an interrupt, and a step that never returns", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].hangs = "act"
 				y.interrupt("a", "act", cancel)
 			}},
-		{name: "a preparation that never returns", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.prepare within 30s",
+		{name: "a preparation that never returns", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.prepare within 30s",
 			set: func(y *toys, _ func()) { y.hosts["b"].hangs = "tx.prepare" }},
-		{name: "files that are never written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.persist within 10m0s",
+		{name: "files that are never written", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "no answer to tx.persist within 10m0s",
 			set: func(y *toys, _ func()) {
 				y.lasts = true
 				y.hosts["b"].hangs = "tx.persist"
 			}},
-		{name: "a snapshot that never comes", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: no answer to snapshot within 1m0s",
+		{name: "a snapshot that never comes", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: no answer to snapshot within 1m0s",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) {
 					if method == "act" {
@@ -584,7 +584,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 					}
 				}
 			}},
-		{name: "a check that never ends", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "checks that passed before the changes could not be made again: carrier eth0 of ",
+		{name: "a check that never ends", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "checks that passed before the changes could not be made again: carrier eth0 of ",
 			set: func(y *toys, _ func()) {
 				b, reads := y.hosts["b"], 0
 				b.on = func(method string) {
@@ -606,16 +606,16 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.open", cancel) }},
 		{name: "an interrupt while the second transaction is opened", ending: Failed, values: "11", says: "nothing was changed on any host: interrupted",
 			set: func(y *toys, cancel func()) { y.interrupt("b", "tx.open", cancel) }},
-		{name: "an interrupt in a change", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+		{name: "an interrupt in a change", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "act", cancel) }},
 		{name: "an interrupt while nothing is written", ending: Done, values: "22", fates: "a committed, b committed",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.persist", cancel) }},
-		{name: "an interrupt while files are written", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted",
+		{name: "an interrupt while files are written", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "interrupted",
 			set: func(y *toys, cancel func()) {
 				y.lasts = true
 				y.interrupt("a", "tx.persist", cancel)
 			}},
-		{name: "an interrupt right after a host refused to prepare", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "interrupted\nhost b: the disk is full",
+		{name: "an interrupt right after a host refused to prepare", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "interrupted\nhost b: the disk is full",
 			set: func(y *toys, cancel func()) {
 				refused := make(chan struct{})
 				y.hosts["b"].fails["tx.prepare"] = errors.New("the disk is full")
@@ -644,7 +644,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, cancel func()) { y.interrupt("a", "snapshot", cancel) }},
 		{name: "an interrupt while hosts are asked whether they are ready", ending: Failed, values: "11", says: "nothing was changed on any host: interrupted",
 			set: func(y *toys, cancel func()) { y.interrupt("a", "tx.ready", cancel) }},
-		{name: "an interrupt while all go back", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
+		{name: "an interrupt while all go back", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].fails["act"] = broken
 				y.interrupt("a", "tx.revert", cancel)
@@ -662,7 +662,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].mute = nil, true }},
 		{name: "a host whose snapshot is empty is left out", ending: HostsUnreachable, values: "21", fates: "a committed, b untouched",
 			set: func(y *toys, _ func()) { y.fabric.Links, y.hosts["b"].empty = nil, true }},
-		{name: "a host that says nothing of itself any more", ending: Undone, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: ",
+		{name: "a host that says nothing of itself any more", ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "not all hosts could be read again: host b: ",
 			set: func(y *toys, _ func()) {
 				y.hosts["b"].on = func(method string) { y.hosts["b"].mute = y.hosts["b"].mute || method == "act" }
 			}},
@@ -679,7 +679,7 @@ func TestTheEngineKeepsItsPromise(t *testing.T) {
 			set:  func(y *toys, _ func()) { y.hosts["b"].hangs = "enrol" }},
 		{name: "an installation that never starts", ending: Failed, values: "11", fates: "a committed, b unfinished", says: "driver stacks are incomplete on b",
 			set: func(y *toys, _ func()) { y.stacks, y.hosts["b"].hangs = true, "stack.start" }},
-		{name: "an interrupt while one goes back alone", options: Options{OnFailure: RollbackHost}, ending: Undone, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
+		{name: "an interrupt while one goes back alone", options: Options{OnFailure: RollbackHost}, ending: RolledBack, values: "11", fates: "a reverted, b reverted", says: "the driver refuses",
 			set: func(y *toys, cancel func()) {
 				y.hosts["b"].fails["act"] = broken
 				y.interrupt("b", "tx.revert", cancel)
@@ -1007,7 +1007,7 @@ func TestACableHasTwoEnds(t *testing.T) {
 		{name: "b drifted", before: func(*toys) {}, then: drifted, ending: Stale, values: "17", file: "2", left: link},
 		{name: "b drifted, and half links are allowed", before: func(*toys) {}, then: drifted, half: true, ending: Stale, values: "27", file: "2", left: half},
 		{name: "b is not chosen", before: nil, then: func(y *toys) { y.chosen = map[string]bool{"a": true} }, ending: Done, values: "21", file: "2"},
-		{name: "b is lost after the transactions were opened", ending: Undone, values: "11", then: func(y *toys) {
+		{name: "b is lost after the transactions were opened", ending: RolledBack, values: "11", then: func(y *toys) {
 			y.hosts["b"].on = func(method string) { y.hosts["b"].down = y.hosts["b"].down || method == "act" }
 		}},
 	} {
@@ -1163,10 +1163,10 @@ func TestWhatWaitsIsConfirmedOnAllHostsOrNone(t *testing.T) {
 		fates  string
 	}{
 		{"all are as they were made", nil, Done, "22", "a committed, b committed"},
-		{"one is not as it was made", func(y *toys) { y.hosts["b"].value = "7" }, Undone, "11", "a reverted, b reverted"},
+		{"one is not as it was made", func(y *toys) { y.hosts["b"].value = "7" }, RolledBack, "11", "a reverted, b reverted"},
 		{"one host reverted automatically", func(y *toys) {
 			y.hosts["b"].value, y.hosts["b"].tx = "1", calls.TxInfo{TxRef: calls.TxRef{ID: "9"}, Fabric: "g", State: checkpoint.Committed}
-		}, Undone, "11", "a reverted"},
+		}, RolledBack, "11", "a reverted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -1265,7 +1265,7 @@ func TestConfirmAfterTheLeaseSaysItOnce(t *testing.T) {
 			h.value, h.tx.State, h.tx.Why, h.asked = "1", checkpoint.Reverted, "the lease expired", nil
 		}
 		r := Confirm(t.Context(), y.fabric, y.options(), "", y.heard)
-		if got := fatesOf(r); r.Ending != Undone || got != "a reverted, b reverted" || r.Err == nil || r.Err.Error() != "too late to confirm: the hosts have already rolled back automatically" {
+		if got := fatesOf(r); r.Ending != RolledBack || got != "a reverted, b reverted" || r.Err == nil || r.Err.Error() != "too late to confirm: the hosts have already rolled back automatically" {
 			t.Errorf("ending %d, fates %q, %v", r.Ending, got, r.Err)
 		}
 		if n := y.hosts["a"].count("tx.persist") + y.hosts["a"].count("tx.revert"); n > 0 {
@@ -1523,7 +1523,7 @@ func TestARollbackTakesBothEndsOrNone(t *testing.T) {
 
 // TestTheWorstEndingIsTheRuns holds the order in which exit codes are documented.
 func TestTheWorstEndingIsTheRuns(t *testing.T) {
-	order := []Ending{OutcomeUnknown, Undone, Held, Stale, Failed, CheckFailed, HostsUnreachable, Done}
+	order := []Ending{OutcomeUnknown, RolledBack, Held, Stale, Failed, CheckFailed, HostsUnreachable, Done}
 	if !slices.IsSortedFunc(order, func(a, b Ending) int { return int(b - a) }) {
 		t.Errorf("%v", order)
 	}

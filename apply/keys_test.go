@@ -92,7 +92,7 @@ func TestWithoutAllKeysNothingElseIsChanged(t *testing.T) {
 		y.keys = true
 		y.hosts["b"].fails["act"] = errors.New("the home is full")
 		r := y.run(t.Context(), Options{Manual: true})
-		if r.Ending != Undone || r.Err == nil || !strings.Contains(r.Err.Error(), "not all keys were made; the rest of the plan was not applied") || y.made() != "" || y.values() != "11" {
+		if r.Ending != RolledBack || r.Err == nil || !strings.Contains(r.Err.Error(), "not all keys were made; the rest of the plan was not applied") || y.made() != "" || y.values() != "11" {
 			t.Errorf("ending %d, %v, keys %q, values %s", r.Ending, r.Err, y.made(), y.values())
 		}
 	})

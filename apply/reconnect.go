@@ -210,7 +210,7 @@ func (f *Fleet) awaitEnd(ctx context.Context, host string, p calls.TxRevert, lea
 		_ = retry.Pause(ctx, time.Second)
 	}
 	o := HostOutcome{Host: host, Fate: Lost, Why: "the host does not answer; it reverts automatically when its lease expires"}
-	if p.Undo {
+	if p.RollBack {
 		o.Why = "the host was asked to revert and has not answered since. To see how it ended, run " + f.invocation.Hint("history")
 	}
 	return o
@@ -233,7 +233,7 @@ func (f *Fleet) askAnew(ctx context.Context, host string, p calls.TxRevert) (o H
 		}
 	}
 	for _, i := range all {
-		stillOpen := i.State.Open() && i.State != checkpoint.RevertFailed || i.State == checkpoint.Committed && p.Undo
+		stillOpen := i.State.Open() && i.State != checkpoint.RevertFailed || i.State == checkpoint.Committed && p.RollBack
 		if i.ID != p.ID || stillOpen {
 			continue
 		}

@@ -279,7 +279,7 @@ func (r *run) revertCommitted(ctx context.Context, t *committedTx, reported map[
 		}
 	}
 	fates, err := r.s.revertEach(ctx, t.on, func(host string, i calls.TxInfo) calls.TxRevert {
-		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, Undo: true,
+		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: "rollback by " + r.s.Options.User, User: r.s.Options.User, RollBack: true,
 			Foreign: o.Foreign, Digest: shown[host].Digest}
 	})
 	if isStale(err) {
@@ -502,7 +502,7 @@ func (f *Fleet) undoPlan(ctx context.Context, fabric, plan, user string, hosts [
 		return nil, err
 	}
 	fates, err := f.revertEach(ctx, on, func(_ string, i calls.TxInfo) calls.TxRevert {
-		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: why, User: user, Undo: true}
+		return calls.TxRevert{TxRef: calls.TxRef{ID: i.ID}, Why: why, User: user, RollBack: true}
 	})
 	maps.Copy(fates, before)
 	return fates, err

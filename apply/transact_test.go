@@ -164,7 +164,7 @@ func TestUndoFollowsTheHostBack(t *testing.T) {
 	if d := cmp.Diff(map[string]HostOutcome{"h": {Host: "h", Fate: Reverted, Via: "192.0.2.1"}}, fates); d != "" {
 		t.Error(d)
 	}
-	again := calls.TxRevert{TxRef: last.TxRef, Why: "rollback", User: "anna@desk", Undo: true}
+	again := calls.TxRevert{TxRef: last.TxRef, Why: "rollback", User: "anna@desk", RollBack: true}
 	if d := cmp.Diff([]calls.TxRevert{again, again}, asked); d != "" {
 		t.Error(d)
 	}

@@ -37,9 +37,9 @@ type Backup struct {
 	Atoms []resource.Atom `json:"atoms,omitempty"`
 	Path  *ManagementPath `json:"path,omitempty"`
 
-	// Undone is true if the transaction was committed. Committed is the state then; nil if it was not stored.
-	Undone    bool    `json:"-"`
-	Committed *Backup `json:"-"`
+	// WasCommitted is true if the transaction was committed. Committed is the state then; nil if it was not stored.
+	WasCommitted bool    `json:"-"`
+	Committed    *Backup `json:"-"`
 	// Prepared is the state when all changes of the running system were made; nil if it is not known. Unwritten is true
 	// if the persist stage has written nothing since.
 	Prepared  *Backup `json:"-"`
@@ -176,13 +176,13 @@ func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Undone = t.State == Committed || t.Undo != nil; b.Undone && t.CommittedHash != "" {
+	if b.WasCommitted = t.State == Committed || t.Rollback != nil; b.WasCommitted && t.CommittedHash != "" {
 		b.Committed, err = s.readBackup(t.ID, committedName(t.ID), t.CommittedHash)
 	}
-	if b.Unwritten = t.Unwritten; !b.Undone && t.PreparedHash != "" && !t.Rebooted {
+	if b.Unwritten = t.Unwritten; !b.WasCommitted && t.PreparedHash != "" && !t.Rebooted {
 		b.Prepared, _ = s.readBackup(t.ID, preparedName(t.ID), t.PreparedHash) // the host gets back without it, too
 	}
-	b.Foreign = t.Undo != nil && t.Undo.Foreign
+	b.Foreign = t.Rollback != nil && t.Rollback.Foreign
 	return b, err
 }
 

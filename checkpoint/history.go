@@ -91,8 +91,8 @@ func (s *Store) enterRevert(t *Transaction, changes int, now Moment) {
 	e := resource.HistoryEntry{Time: now.Wall.UTC(), Command: resource.RevertCommand, Who: t.Holder.User, Plan: t.Plan,
 		Boot: now.Boot, Changes: changes,
 		Why: t.Why, Kept: t.Kept, Overwritten: t.Overwritten}
-	if t.Undo != nil {
-		e.Command, e.Who = resource.RollbackCommand, t.Undo.By
+	if t.Rollback != nil {
+		e.Command, e.Who = resource.RollbackCommand, t.Rollback.By
 	}
 	if t.State == RevertFailed {
 		e.Failed = strings.Join(t.Unrestored, "; ")

@@ -54,7 +54,7 @@ func (b *Backup) reverse(ctx context.Context, r host.Reader, kinds resource.Kind
 			m.committed, errs[2] = itemsOf(k, part)
 		}
 		switch part := b.Prepared.part(i, p.Name); {
-		case b.Undone:
+		case b.WasCommitted:
 		case kinds.Persists(p.Name):
 			m.untouched = b.Unwritten
 		case part != nil:
@@ -196,7 +196,7 @@ func (m *merge) foreign(key string) bool {
 		return true
 	case m.prepared != nil:
 		return !equal(m.prepared[key], now)
-	case m.backup.Undone || m.backup.Path == nil: // by an earlier build, which did not store what to compare with
+	case m.backup.WasCommitted || m.backup.Path == nil: // by an earlier build, which did not store what to compare with
 		return false
 	}
 	of := now

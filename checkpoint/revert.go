@@ -15,12 +15,12 @@ import (
 // RestoreFunc restores a backup, as Backup.Restore does.
 type RestoreFunc func(ctx context.Context, b *Backup) (left []string, err error)
 
-// Revert rolls a transaction back, because of Revert, Expire or Undo. Any number of processes may call it: one
+// Revert rolls a transaction back, because of Revert, Expire or RollBack. Any number of processes may call it: one
 // reverts, and the others wait for the result. An interrupted revert is repeated. It returns the resulting
 // transaction: reverted, or revert_failed with the remaining differences. For Expire it may be in any
 // state, if the lease was renewed or the transaction ended first. The error contains everything that failed.
 func (s *Store) Revert(ctx context.Context, id string, e Event, why string, restore RestoreFunc) (*Transaction, error) {
-	if e != Revert && e != Expire && e != Undo {
+	if e != Revert && e != Expire && e != RollBack {
 		return nil, fmt.Errorf("revert transaction %s: the event %q does not revert", id, e)
 	}
 	unlock, err := lock.Acquire(s.revertLock())
@@ -57,7 +57,7 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 			return nil // renewed meanwhile
 		}
 		for _, other := range all {
-			if err := other.above(id); err != nil && e == Undo {
+			if err := other.above(id); err != nil && e == RollBack {
 				return err
 			}
 		}
@@ -68,8 +68,8 @@ func (s *Store) beginRevert(id string, e Event, why string) (t *Transaction, wri
 			t.Why, t.Unrestored, t.Kept, t.Overwritten = clip(why), nil, nil, nil
 			t.Undecided = e == Expire && before.State == Persisting
 		}
-		if before.State == Committed && t.Undo == nil {
-			t.Undo = &Undoing{}
+		if before.State == Committed && t.Rollback == nil {
+			t.Rollback = &Rollback{}
 		}
 		written = s.write(t)
 		return nil

@@ -61,7 +61,7 @@ const (
 	Commit      Event = "commit"
 	Revert      Event = "revert"      // the client requests a rollback
 	Expire      Event = "expire"      // the lease expired
-	Undo        Event = "undo"        // a committed transaction is rolled back
+	RollBack    Event = "undo"        // a committed transaction is rolled back
 	RevertDone  Event = "revert-done" // sent by the process that reverts
 	RevertStuck Event = "revert-stuck"
 	Reboot      Event = "reboot"  // the host has rebooted
@@ -75,11 +75,11 @@ var transitions = map[State]map[Event]State{
 	Armed:      {Beat: Armed, Prepare: Prepared, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
 	Prepared:   {Beat: Prepared, Persist: Persisting, Revert: Reverting, Expire: Reverting, Reboot: Reverted},
 	Persisting: {Beat: Persisting, Commit: Committed, Revert: Reverting, Expire: Reverting, Reboot: Persisting},
-	Committed:  {Expire: Committed, Undo: Reverting, Reboot: Committed},
-	Reverting: {Revert: Reverting, Expire: Reverting, Undo: Reverting, RevertDone: Reverted,
+	Committed:  {Expire: Committed, RollBack: Reverting, Reboot: Committed},
+	Reverting: {Revert: Reverting, Expire: Reverting, RollBack: Reverting, RevertDone: Reverted,
 		RevertStuck: RevertFailed, Reboot: Reverting},
-	Reverted:     {Revert: Reverted, Expire: Reverted, Undo: Reverted, Reboot: Reverted},
-	RevertFailed: {Revert: Reverting, Undo: Reverting, Expire: RevertFailed, Release: Released, Reboot: RevertFailed},
+	Reverted:     {Revert: Reverted, Expire: Reverted, RollBack: Reverted, Reboot: Reverted},
+	RevertFailed: {Revert: Reverting, RollBack: Reverting, Expire: RevertFailed, Release: Released, Reboot: RevertFailed},
 	Released:     {Expire: Released, Reboot: Released},
 }
 

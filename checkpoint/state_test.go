@@ -14,7 +14,7 @@ import (
 
 var states = []State{Armed, Prepared, Persisting, Committed, Reverting, Reverted, RevertFailed, Released}
 
-var events = []Event{Beat, Prepare, Persist, Commit, Revert, Expire, Undo, RevertDone, RevertStuck, Reboot, Release}
+var events = []Event{Beat, Prepare, Persist, Commit, Revert, Expire, RollBack, RevertDone, RevertStuck, Reboot, Release}
 
 // wantedTable is every state against every event; "-" is refused, "late" is refused as too late.
 const wantedTable = `

@@ -122,7 +122,7 @@ func (s *Store) Undoable(id string) error {
 	}
 	for _, t := range all {
 		if t.ID == id && t.State != Committed {
-			return &Refusal{State: t.State, Event: Undo}
+			return &Refusal{State: t.State, Event: RollBack}
 		}
 		if err := t.above(id); err != nil {
 			return err
@@ -147,16 +147,16 @@ func (s *Store) hasSpace(n int) bool {
 	return syscall.Statfs(s.dir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) >= uint64(n+spare)
 }
 
-// WillUndo records how a committed transaction is going to be rolled back, so that an interrupted rollback continues in
+// WillRollBack records how a committed transaction is going to be rolled back, so that an interrupted rollback continues in
 // the same way.
-func (s *Store) WillUndo(id string, how Undoing) error {
+func (s *Store) WillRollBack(id string, how Rollback) error {
 	return s.withLock(func(Moment) error {
 		t, err := s.Read(id)
 		if err != nil || t.State != Committed {
 			return err
 		}
 		how.By = clip(how.By)
-		t.Undo = &how
+		t.Rollback = &how
 		return s.write(t)
 	})
 }

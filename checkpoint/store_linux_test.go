@@ -72,7 +72,7 @@ func TestWholeWayToCommit(t *testing.T) {
 	}
 	// Taken back later, from the kept backup; but not once another came after it.
 	calls := 0
-	undone := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, Undo, "a check failed", func(context.Context, *Backup) ([]string, error) { calls++; return nil, nil }))
+	undone := must[*Transaction](t)(s.Revert(t.Context(), tx.ID, RollBack, "a check failed", func(context.Context, *Backup) ([]string, error) { calls++; return nil, nil }))
 	if undone.State != Reverted || calls != 1 {
 		t.Error(undone.State, calls)
 	}
@@ -88,10 +88,10 @@ func TestUndoIsForTheLastOneOnly(t *testing.T) {
 		}
 		ids = append(ids, tx.ID)
 	}
-	if _, err := s.Revert(t.Context(), ids[0], Undo, "", nothing); err == nil {
+	if _, err := s.Revert(t.Context(), ids[0], RollBack, "", nothing); err == nil {
 		t.Error("an older one was taken back under a newer one")
 	}
-	must[*Transaction](t)(s.Revert(t.Context(), ids[1], Undo, "", nothing))
+	must[*Transaction](t)(s.Revert(t.Context(), ids[1], RollBack, "", nothing))
 }
 
 func TestTooLate(t *testing.T) {

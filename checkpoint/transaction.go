@@ -50,17 +50,17 @@ type Transaction struct {
 	Undecided  bool     `json:"undecided,omitempty"`
 	Unrestored []string `json:"left,omitempty"` // differences that a revert could not restore
 
-	PreparedHash  string   `json:"prepared_sha256,omitempty"`  // of the state when all changes were made; "" if it was not stored
-	Unwritten     bool     `json:"unwritten,omitempty"`        // the persist stage has not begun; earlier builds did not store it
-	CommittedHash string   `json:"committed_sha256,omitempty"` // of the state at the commit; "" if it was not stored
-	Undo          *Undoing `json:"undo,omitempty"`             // set when a committed transaction is rolled back
+	PreparedHash  string    `json:"prepared_sha256,omitempty"`  // of the state when all changes were made; "" if it was not stored
+	Unwritten     bool      `json:"unwritten,omitempty"`        // the persist stage has not begun; earlier builds did not store it
+	CommittedHash string    `json:"committed_sha256,omitempty"` // of the state at the commit; "" if it was not stored
+	Rollback      *Rollback `json:"undo,omitempty"`             // set when a committed transaction is rolled back
 	// Kept and Overwritten are changes of others that a revert found (Reversal).
 	Kept        []resource.Change `json:"kept,omitempty"`
 	Overwritten []resource.Change `json:"overwritten,omitempty"`
 }
 
-// Undoing says how a committed transaction is rolled back.
-type Undoing struct {
+// Rollback says how a committed transaction is rolled back.
+type Rollback struct {
 	By      string `json:"by,omitempty"` // user@machine of the operator
 	Foreign bool   `json:"foreign,omitempty"`
 }

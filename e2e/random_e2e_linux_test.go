@@ -455,7 +455,7 @@ func (p *overPipe) apply(file string, away map[string]bool) (string, int) {
 
 // exitOf is the exit code of an ending, as the program's help lists them.
 func exitOf(e apply.Ending) int {
-	return map[apply.Ending]int{apply.Done: 0, apply.CheckFailed: 3, apply.HostsUnreachable: 4, apply.Failed: 1, apply.Stale: 5, apply.Held: 8, apply.Undone: 6, apply.OutcomeUnknown: 7}[e]
+	return map[apply.Ending]int{apply.Done: 0, apply.CheckFailed: 3, apply.HostsUnreachable: 4, apply.Failed: 1, apply.Stale: 5, apply.Held: 8, apply.RolledBack: 6, apply.OutcomeUnknown: 7}[e]
 }
 
 // said takes the events of a run: the results as JSON, warnings into the story.

@@ -27,7 +27,7 @@ func ownable() resource.Kinds {
 		c.Disruption = resource.LinkFlap
 		return c, map[string]string{"guarded": "the operator's own"}[a.Thing()], nil
 	}
-	k.Revert = func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { return nil }
+	k.ApplyUndo = func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { return nil }
 	return resource.Kinds{k}
 }
 

@@ -206,6 +206,6 @@ type Undoer[S any] interface {
 	// From is the live value, as changes write it; "" if the atom is absent. touches says how the change touches
 	// the operator's own connection; "" if it does not.
 	Undo(snap *facts.Snapshot, a Atom, to string) (c Change, touches string)
-	// Revert sets the atom to an earlier value; "" removes it.
-	Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+	// ApplyUndo sets the atom to an earlier value; "" removes it.
+	ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 }

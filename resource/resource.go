@@ -289,10 +289,10 @@ type Kind struct {
 	Apply  func(ctx context.Context, h host.Host, spec json.RawMessage, changes []Change) error
 	Check  func(ctx context.Context, h host.Host, spec json.RawMessage) error // nil if there is no program to ask
 
-	// Claims, Undo and Revert are nil if changes of the kind cannot be undone.
-	Claims func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
-	Undo   func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
-	Revert func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
+	// Claims, Undo and ApplyUndo are nil if changes of the kind cannot be undone.
+	Claims    func(snap *facts.Snapshot, spec json.RawMessage, a Atom) bool
+	Undo      func(snap *facts.Snapshot, a Atom, to string) (c Change, touches string, err error)
+	ApplyUndo func(ctx context.Context, h host.Host, snap *facts.Snapshot, a Atom, to string) error
 
 	Asks func(snap *facts.Snapshot, c Change) (allow, why string) // that of Asker; nil if no change needs a permission
 
@@ -400,7 +400,7 @@ func Erase[S, T any](name string, p Provider[S, T]) Kind {
 			c.Stage = k.UndoStage()
 			return c, touches, nil
 		}
-		k.Revert = o.Revert
+		k.ApplyUndo = o.ApplyUndo
 	}
 	if c, ok := p.(Checker[S]); ok {
 		k.Check = func(ctx context.Context, h host.Host, raw json.RawMessage) error {

@@ -154,13 +154,13 @@ type TxReversed struct {
 }
 
 // TxRevert asks for a revert. To revert an open transaction before its lease expires, the token is needed.
-// With Undo, a committed transaction is reverted.
+// With RollBack, a committed transaction is reverted.
 type TxRevert struct {
 	TxRef
-	Why     string `json:"why"`
-	User    string `json:"user,omitempty"` // user@machine of an operator who rolls back; the host records from where and when
-	Undo    bool   `json:"undo,omitempty"`
-	Foreign bool   `json:"foreign,omitempty"` // see TxReversal
+	Why      string `json:"why"`
+	User     string `json:"user,omitempty"` // user@machine of an operator who rolls back; the host records from where and when
+	RollBack bool   `json:"undo,omitempty"`
+	Foreign  bool   `json:"foreign,omitempty"` // see TxReversal
 	// Digest is that of the reversal that was shown; "" if none was. If the host changed since, nothing is reverted.
 	Digest string `json:"digest,omitempty"`
 }

@@ -33,7 +33,7 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 		Undo: func(_ *facts.Snapshot, _ resource.Atom, to string) (resource.Change, string, error) {
 			return change(to), touches, nil
 		},
-		Revert: func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { done++; return nil },
+		ApplyUndo: func(context.Context, host.Host, *facts.Snapshot, resource.Atom, string) error { done++; return nil },
 	}}
 	shown := change("2")
 	act := func(tx calls.TxRef, management bool) error {

@@ -140,7 +140,7 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 	if touches != "" && !management {
 		return errors.New(touches)
 	}
-	return kind.Revert(ctx, s.host, snap, c.Atom, c.To)
+	return kind.ApplyUndo(ctx, s.host, snap, c.Atom, c.To)
 }
 
 // enrol stores the roster and the history entry, if the fabric owns something here.

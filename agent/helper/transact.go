@@ -292,14 +292,14 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 		}
 	}
 	event := checkpoint.Revert
-	if p.Undo {
-		event = checkpoint.Undo
+	if p.RollBack {
+		event = checkpoint.RollBack
 		if err := s.willUndo(ctx, p); err != nil {
 			return calls.TxInfo{}, err
 		}
 	}
 	why := p.Why
-	if p.User != "" && !p.Undo { // another client may be at work: it reports who ended its transaction
+	if p.User != "" && !p.RollBack { // another client may be at work: it reports who ended its transaction
 		from, _, _ := strings.Cut(s.connection.SSH, " ")
 		why += fmt.Sprintf(" from %s at %s", cmp.Or(from, "this host"), time.Now().Format(time.RFC3339))
 	}
@@ -331,7 +331,7 @@ func (s *server) willUndo(ctx context.Context, p calls.TxRevert) error {
 				"rollback again"}
 		}
 	}
-	return s.store.WillUndo(p.ID, checkpoint.Undoing{By: p.User, Foreign: p.Foreign})
+	return s.store.WillRollBack(p.ID, checkpoint.Rollback{By: p.User, Foreign: p.Foreign})
 }
 
 // txList returns all stored transactions, the latest last.

@@ -277,7 +277,7 @@ func exitCode(ending apply.Ending) int {
 		return exitStale
 	case apply.Held:
 		return exitHeld
-	case apply.Undone:
+	case apply.RolledBack:
 		return exitRolledBack
 	case apply.OutcomeUnknown:
 		return exitUnknown

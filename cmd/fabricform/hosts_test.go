@@ -57,7 +57,7 @@ func TestNothingIsAppliedWithoutAnAnswer(t *testing.T) {
 // TestOnlyWhatIsDoneExitsWithZero: a new ending exits with an error until it has a code of its own.
 func TestOnlyWhatIsDoneExitsWithZero(t *testing.T) {
 	want := []int{apply.Done: exitOK, apply.CheckFailed: exitCheckFailed, apply.HostsUnreachable: exitUnreachable, apply.Failed: exitError,
-		apply.Stale: exitStale, apply.Held: exitHeld, apply.Undone: exitRolledBack, apply.OutcomeUnknown: exitUnknown, apply.OutcomeUnknown + 1: exitError}
+		apply.Stale: exitStale, apply.Held: exitHeld, apply.RolledBack: exitRolledBack, apply.OutcomeUnknown: exitUnknown, apply.OutcomeUnknown + 1: exitError}
 	for ending, code := range want {
 		if got := exitCode(apply.Ending(ending)); got != code {
 			t.Errorf("ending %d exits with %d, want %d", ending, got, code)

@@ -261,7 +261,7 @@ func (c *cluster) apply() {
 				owned := c.records[name].Atoms[a]
 				change, _, err := kind.Undo(snaps[name], a, owned.Earlier)
 				if err == nil && owned.StillOurs(change.From) && change.From != "" {
-					err = kind.Revert(c.t.Context(), c.hosts[name], snaps[name], a, owned.Earlier)
+					err = kind.ApplyUndo(c.t.Context(), c.hosts[name], snaps[name], a, owned.Earlier)
 				}
 				if err != nil {
 					c.t.Fatal(err)

@@ -128,8 +128,8 @@ func (keys) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Cha
 // Known returns an error if the user cannot be looked up, or if the files cannot be read.
 func (keys) Known(snap *facts.Snapshot, a resource.Atom) error { return known(snap, a) }
 
-// Revert removes what apply made.
-func (keys) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo removes what apply made.
+func (keys) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return revert(ctx, h, a, to)
 }
 
@@ -355,8 +355,8 @@ func (entries) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.
 // Known returns an error if the user cannot be looked up, or if the files cannot be read.
 func (entries) Known(snap *facts.Snapshot, a resource.Atom) error { return known(snap, a) }
 
-// Revert removes what apply made.
-func (entries) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo removes what apply made.
+func (entries) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return revert(ctx, h, a, to)
 }
 

@@ -161,7 +161,7 @@ func TestOursIsNotReplaced(t *testing.T) {
 	if d := f.plan(t, want); len(d.Changes) != 0 || f.files[host.NCCLConf].Mode != mode {
 		t.Errorf("after apply: %v", lines(d.Changes))
 	}
-	if err := k.Revert(t.Context(), f, f.snapshot(t), d.Changes[0].Atom, d.Changes[0].From); err != nil || !maps.Equal(f.files, map[string]facts.File{host.NCCLConf: was}) {
+	if err := k.ApplyUndo(t.Context(), f, f.snapshot(t), d.Changes[0].Atom, d.Changes[0].From); err != nil || !maps.Equal(f.files, map[string]facts.File{host.NCCLConf: was}) {
 		t.Errorf("given back: %v, %v", f.files, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestWhatIsKeptIsNeverOverwritten(t *testing.T) {
 	if err := k.Apply(t.Context(), f, raw, f.plan(t, want).Changes); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Revert(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), first[0].From); err != nil || !maps.Equal(f.files, was) {
+	if err := k.ApplyUndo(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), first[0].From); err != nil || !maps.Equal(f.files, was) {
 		t.Errorf("given back: %v, %v", f.files, err)
 	}
 }
@@ -287,7 +287,7 @@ func TestOnlyWhatIsThereIsGivenBack(t *testing.T) {
 		t.Error("a snapshot of what is not ours")
 	}
 	f := newFake(map[string]string{host.NCCLConf: "ours"})
-	err := k.Revert(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), "sha256:0,0644")
+	err := k.ApplyUndo(t.Context(), f, f.snapshot(t), atom(host.NCCLConf), "sha256:0,0644")
 	if err == nil || f.count != 0 {
 		t.Errorf("given back what is not there: %v", err)
 	}

@@ -99,8 +99,8 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert removes the file, and restores the one that it replaced.
-func (provider) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo removes the file, and restores the one that it replaced.
+func (provider) ApplyUndo(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to == "" {
 		return h.RemoveFile(a.Value())
 	}

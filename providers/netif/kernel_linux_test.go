@@ -148,7 +148,7 @@ func TestKernelKeepsSecondariesOfAnAddressGivenBack(t *testing.T) {
 	}
 	snap, err := facts.Gather(t.Context(), h, facts.Connection{})
 	must(t, err)
-	must(t, nic{}.Revert(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
+	must(t, nic{}.ApplyUndo(t.Context(), h, snap, resource.NewAtom(KindNIC, "ff0", "address 10.0.0.1/24"), ""))
 	var left []string
 	addrs, err := h.Addrs(t.Context())
 	must(t, err)

@@ -61,8 +61,8 @@ func (nic) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Chan
 	return c, touches(snap, l, []resource.Change{c})
 }
 
-// Revert sets the value.
-func (nic) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo sets the value.
+func (nic) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	l := snap.Link(a.Thing())
 	if l == nil {
 		return fmt.Errorf("device %s does not exist", a.Thing())
@@ -88,8 +88,8 @@ func (p sysctl) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource
 // Title returns the key as sysctl(8) prints it; the atom has its path.
 func (sysctl) Title(path string) string { return sysctlName(path) }
 
-// Revert writes the key.
-func (sysctl) Revert(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo writes the key.
+func (sysctl) ApplyUndo(_ context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return h.SetSysctl(a.Thing(), to)
 }
 
@@ -179,8 +179,8 @@ func (p mainRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resou
 	return a.Change(p.live(snap, a), to), guardsRoute(snap, KindRoute, a)
 }
 
-// Revert removes the route.
-func (mainRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
+// ApplyUndo removes the route.
+func (mainRoute) ApplyUndo(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
 	return revertRoute(h, snap, KindRoute, a)
 }
 
@@ -246,8 +246,8 @@ func (p policyRoute) Undo(snap *facts.Snapshot, a resource.Atom, to string) (res
 	return a.Change(p.live(snap, a), to), p.touches(snap, a)
 }
 
-// Revert removes the rule or route.
-func (policyRoute) Revert(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
+// ApplyUndo removes the rule or route.
+func (policyRoute) ApplyUndo(_ context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, _ string) error {
 	if a.Thing() != "rule" {
 		return revertRoute(h, snap, KindPolicyRoute, a)
 	}

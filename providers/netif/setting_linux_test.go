@@ -49,7 +49,7 @@ func TestASettingIsOneRow(t *testing.T) {
 	if value["ff0"] != "blue" {
 		t.Error("not applied")
 	}
-	must(t, nic{}.Revert(t.Context(), h, snap, atom, "green"))
+	must(t, nic{}.ApplyUndo(t.Context(), h, snap, atom, "green"))
 
 	now, err := restorer{}.Again(t.Context(), h, part)
 	must(t, err)

@@ -320,12 +320,12 @@ func TestApplyThenDiffIsEmptyAndRemovalIsExact(t *testing.T) {
 		if live := (provider{}).live(snap, a); live == "" {
 			t.Errorf("%s is not live", a)
 		}
-		if err := (provider{}).Revert(t.Context(), f, snap, a, ""); err != nil {
+		if err := (provider{}).ApplyUndo(t.Context(), f, snap, a, ""); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, a := range atoms { // folders, once they are empty
-		if err := (provider{}).Revert(t.Context(), f, snap, a, ""); err != nil {
+		if err := (provider{}).ApplyUndo(t.Context(), f, snap, a, ""); err != nil {
 			t.Error(err)
 		}
 	}

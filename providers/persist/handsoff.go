@@ -159,7 +159,7 @@ func (p handsOff) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-func (handsOff) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+func (handsOff) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	return manage(ctx, h, a.Thing(), to == inCharge)
 }
 

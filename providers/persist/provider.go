@@ -121,8 +121,8 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert removes the file, because there was none before ours. A folder that others use now remains.
-func (provider) Revert(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+// ApplyUndo removes the file, because there was none before ours. A folder that others use now remains.
+func (provider) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
 	if to != "" {
 		return fmt.Errorf("%s: there is no earlier file to restore", a)
 	}

@@ -180,9 +180,9 @@ func (p provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resour
 	return a.Change(p.live(snap, a), to), ""
 }
 
-// Revert removes the device, or adds it to its earlier NIC again. The module stays loaded, because others may use
+// ApplyUndo removes the device, or adds it to its earlier NIC again. The module stays loaded, because others may use
 // it.
-func (provider) Revert(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
+func (provider) ApplyUndo(ctx context.Context, h host.Host, _ *facts.Snapshot, a resource.Atom, to string) error {
 	if err := remove(ctx, h, a.Thing()); err != nil || to == "" {
 		return err
 	}

@@ -95,12 +95,12 @@ func (b *busy) DelRDMA(string) error                                       { b.r
 
 func TestADeviceInUseStays(t *testing.T) {
 	b := &busy{users: []host.RDMAUser{{Name: "ib_write_bw", PID: 7, File: "/dev/infiniband/uverbs0"}}}
-	err := provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")
+	err := provider{}.ApplyUndo(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")
 	if err == nil || b.removed || !strings.Contains(err.Error(), "rxe0 is in use by ib_write_bw (pid 7)") {
 		t.Fatal(err, b.removed)
 	}
 	b.users = nil
-	if err := errors.Join(provider{}.Revert(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")); err != nil || !b.removed {
+	if err := errors.Join(provider{}.ApplyUndo(context.Background(), b, nil, resource.NewAtom(Kind, "rxe0", "netdev"), "")); err != nil || !b.removed {
 		t.Fatal(err, b.removed)
 	}
 }

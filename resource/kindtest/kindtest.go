@@ -198,7 +198,7 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 			back.Stage != kind.UndoStage() || back.Attribute == "" {
 			t.Errorf("record of %s: %+v; its undo: %+v, %v", a, owned, back, err)
 		}
-		if err := kind.Revert(t.Context(), c.Host, snap, a, owned.Earlier); err != nil {
+		if err := kind.ApplyUndo(t.Context(), c.Host, snap, a, owned.Earlier); err != nil {
 			t.Fatalf("revert %s: %v", a, err)
 		}
 	}
