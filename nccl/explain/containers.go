@@ -79,6 +79,9 @@ var requested = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)(?:^|[{,])\s*['"]?[a-z0-9.-]+/([\w.-]+)['"]?: *['"]?\d+`)
 })
 
+// sharedRDMA is the resource of a plugin for RDMA devices, with NVIDIA's default prefix, and a number.
+var sharedRDMA = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*['"]?rdma/[\w.-]+['"]?: *['"]?[1-9]`) })
+
 // onlyGPUs reports whether a manifest requests no devices but GPUs.
 func onlyGPUs(text string) bool {
 	return !slices.ContainsFunc(requested().FindAllStringSubmatch(text, -1), func(at []string) bool { return at[1] != "gpu" })
@@ -94,6 +97,7 @@ func (s *script) containers(text string, kind Kind) {
 	})
 	if kind == Kubernetes && !disabled {
 		s.pods(text, rdma)
+		rdma = rdma || sharedRDMA().MatchString(text)
 	}
 	if !rdma || disabled {
 		return

@@ -270,6 +270,11 @@ var (
 	})
 )
 
+// rayAddress is the address of a host that ray start gets with a port, which it does not take.
+var rayAddress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bray start\b.*--node-ip-address[= ]+["']?(\d+\.\d+\.\d+\.\d+:\d+)`)
+})
+
 // fromPython is where ranks meet, as a program of Python sets it.
 var fromPython = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`os\.environ(?:\[|\.setdefault\()["']MASTER_ADDR["']\]?\s*[=,]\s*["']([\w.:-]+)["']`)
@@ -333,6 +338,9 @@ func (s *script) jobs(text string, kind Kind) {
 		}
 		if strings.Contains(line, "llamafactory-cli") && strings.Contains(line, "NNODES=") && strings.Contains(line, " RANK=") && !strings.Contains(line, "NODE_RANK=") {
 			s.say(number, env.Warning, "RANK is not the number of the host", "LLaMA-Factory from 0.9.1 on reads NODE_RANK, and not RANK.", "Each host starts as the first one, and waits for the others until the timeout.", "Write NODE_RANK=0, NODE_RANK=1 and so on. Versions before 0.9.1 read RANK.")
+		}
+		if at := rayAddress().FindStringSubmatch(line); at != nil {
+			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")
 		}
 		if at := opened().FindStringSubmatch(line); at != nil && slices.ContainsFunc(j.ports, func(w word) bool { return w.text == at[1] }) {
 			s.say(number, env.Warning, "One open port is not enough", fmt.Sprintf("Port %s is that of the rendezvous alone.", at[1]), "NCCL and Gloo connect ranks over other TCP ports, which the system chooses (net.ipv4.ip_local_port_range): with a firewall that is closed otherwise, ranks wait after the rendezvous.", "Allow all TCP between the hosts of the job, by their addresses.")

@@ -95,8 +95,8 @@ func (t *tables) portGID(number int, p port, key, value string) bool {
 // judgePorts reports ports that NCCL cannot use. hca is the list that selects devices, if there is one.
 func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port string) bool) {
 	asked := hca.value != "" && !hca.dynamic && !env.ParseList(hca.value).Exclude
-	layers, active, shown := map[string]bool{}, 0, 0
-	for _, p := range t.ports {
+	layers, active, shown, down := map[string]bool{}, 0, 0, (*port)(nil)
+	for i, p := range t.ports {
 		if p.state == "" || !selects(p.device, p.number) {
 			continue
 		}
@@ -113,7 +113,12 @@ func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port s
 			r.say(p.line, env.Error, "No subnet manager", where+" has a link, but no subnet manager has set it up.", "NCCL leaves out a port that is not active.", "Start a subnet manager: on the switch, or opensm on one host.")
 		case asked:
 			r.add(p.line, env.Finding{Severity: env.Error, Name: hca.name, Summary: "Device that is down", Wrong: fmt.Sprintf("%s = %q selects it, but %s is %s.", hca.name, shorten(hca.value), where, shorten(p.state)), Costs: "NCCL silently leaves out a port that is not active.", Instead: "Bring the link up, or remove the device from the list."})
+		case down == nil:
+			down = &t.ports[i]
 		}
+	}
+	if down != nil && active > 0 {
+		r.say(down.line, env.Note, "A port is down", fmt.Sprintf("Port %s of %s is %s, and others are active.", shorten(down.number), shorten(down.device), shorten(down.state)), "NCCL leaves it out: a host with fewer ports than the others is slower, or does not fit to them.", "If the port has a cable, bring its link up.")
 	}
 	switch {
 	case shown > 0 && active == 0:

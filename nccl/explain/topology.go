@@ -16,8 +16,12 @@ func (r *reading) topology(text string) {
 		r.say(0, env.Error, "Not a topology", strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "", "")
 		return
 	}
-	for _, wrong := range nccl.Misplaced(t, t.Devices) {
-		r.say(0, env.Warning, "A rail is not the nearest NIC of its GPU", strings.ToUpper(wrong[:1])+wrong[1:]+".", "", "Order the rails by nearness to the GPUs, in the same way on all hosts.")
+	if all := nccl.Misplaced(t, t.Devices); len(all) > 0 {
+		wrong := strings.ToUpper(all[0][:1]) + all[0][1:] + "."
+		if len(all) > 1 {
+			wrong += fmt.Sprintf(" So it is with %s.", plural(len(all)-1, "other GPU", "other GPUs"))
+		}
+		r.say(0, env.Warning, "A rail is not the nearest NIC of its GPU", wrong, "", "Order the rails by nearness to the GPUs, in the same way on all hosts.")
 	}
 	for _, gpu := range t.GPUs {
 		if _, distance := t.Nearest(gpu, t.Devices); distance == facts.DistanceSys {
