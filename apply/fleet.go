@@ -138,7 +138,11 @@ func open(ctx context.Context, d Dial, version string, t transport.Target) (*age
 	if err != nil {
 		return nil, err
 	}
-	return agent.Connect(ctx, s, version, agent.Patience(time.Since(began), t.ConnectTimeout))
+	took := time.Since(began)
+	if kept, is := s.(interface{ Saved() time.Duration }); is {
+		took += kept.Saved()
+	}
+	return agent.Connect(ctx, s, version, agent.Patience(took, t.ConnectTimeout))
 }
 
 // adopt sets the host's helper, and returns the previous one.

@@ -27,6 +27,8 @@ type connection struct {
 	proven   []ssh.PublicKey // the keys with which the jump hosts and, last, the host proved themselves
 	dialled  netip.AddrPort
 	login    time.Duration // how long the key exchange and the authentication took
+	made     time.Duration // how long all of it took, with the jump hosts
+	saved    time.Duration // how long it took an earlier command, if that one made it
 	kept     *place        // where a keeper has it; nil if this process has it
 
 	ended   chan struct{}
@@ -105,7 +107,7 @@ func (d *Dialer) connect(ctx context.Context, t Target) (*connection, error) {
 
 // follow logs in to the hosts of a way, one through the other.
 func (d *Dialer) follow(ctx context.Context, way []resolved) (*connection, error) {
-	t := way[len(way)-1].from.Target
+	start, t := time.Now(), way[len(way)-1].from.Target
 	c := &connection{user: way[len(way)-1].User, patience: max(keepAlivePatience, t.ConnectTimeout), ended: make(chan struct{})}
 	dial := d.NetDial
 	switch {
@@ -131,7 +133,7 @@ func (d *Dialer) follow(ctx context.Context, way []resolved) (*connection, error
 		c.closeBelow()
 		return nil, err
 	}
-	c.client, c.proven, c.login = client, append(c.proven, key), time.Since(began)
+	c.client, c.proven, c.login, c.made = client, append(c.proven, key), time.Since(began), time.Since(start)
 	c.dialled = dialled(r, c.client.RemoteAddr(), len(c.below) > 0 || r.proxyCommand != "")
 	go c.watch(ctx)
 	return c, nil

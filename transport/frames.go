@@ -21,6 +21,7 @@ const (
 	frameEnd     = 'e' // no more data comes
 	frameRequest = 'q' // a channelRequest
 	frameReply   = 'r' // to a channelRequest: one byte, 1 for success
+	frameStill   = 's' // nothing: the keeper learns from writing it whether the command is still there
 )
 
 // The longest contents, in bytes: of JSON, which lists up to maxKept connections, and of the others.
@@ -108,7 +109,7 @@ func readFrame(r io.Reader) (kind byte, content []byte, err error) {
 	switch kind {
 	case frameJSON:
 		limit = maxJSONFrame
-	case frameData, frameErrors, frameEnd, frameRequest, frameReply:
+	case frameData, frameErrors, frameEnd, frameRequest, frameReply, frameStill:
 	default:
 		return 0, nil, fmt.Errorf("unknown frame of kind %q", kind)
 	}

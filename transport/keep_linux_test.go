@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,5 +104,66 @@ func TestANetworkNamespaceHasItsOwnConnections(t *testing.T) {
 	}()
 	if other := <-there; other == here || !strings.HasPrefix(other, "net:[") || !strings.HasPrefix(here, "net:[") {
 		t.Errorf("here %q, there %q", here, other)
+	}
+}
+
+// TestAKeeperWithoutFilesServesLater: it says that it cannot log in, so that the command does, and serves again once it has files.
+func TestAKeeperWithoutFilesServesLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	k := &keeper{dialer: new(Dialer), kept: map[string]*keptConnection{}, changed: make(chan struct{}, 1)}
+	go k.accept(l)
+	near, _ := pair(t)
+	defer near.Close()
+
+	currentUser() // which os/user reads once, and which other tests need
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	few := was
+	few.Cur = 128
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var all []*os.File
+	restore := func() {
+		for _, f := range all {
+			_ = f.Close()
+		}
+		all = nil
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+			t.Error(err)
+		}
+	}
+	defer restore()
+	for {
+		f, err := os.Open(os.DevNull)
+		if errors.Is(err, unix.EMFILE) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	answer := k.login(near, keepRequest{Key: "x", Way: []hop{{Target: Target{Name: "h", Address: "127.0.0.1", Port: 1}}}})
+	if answer.Failed || !strings.Contains(answer.Error, "too many open files") {
+		t.Errorf("a login without files: %+v", answer)
+	}
+	_ = all[0].Close()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"}) // has the last file
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	<-time.After(2 * acceptPause)
+	restore()
+	if _, _, err := ask(t.Context(), path, keepRequest{Do: doList}, answerPatience); err != nil {
+		t.Errorf("with files again: %v", err)
 	}
 }

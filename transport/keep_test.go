@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,6 +216,111 @@ func TestAKeptConnectionThatIsInUseIsNotCut(t *testing.T) {
 	}
 }
 
+// TestAKeeperThatIsToldToEndLetsCommandsFinish: a revert may need the connection at a logout.
+func TestAKeeperThatIsToldToEndLetsCommandsFinish(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	s := openssh(t, nil)
+	dir, err := filepath.Abs(runtimeDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("known", s.line(s.host))
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "own.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended, command := make(chan struct{}), make(chan struct{}) // the command does not end
+	go func() {
+		defer close(ended)
+		Keep(ctx, new(Dialer), l, command, time.Hour)
+	}()
+	k := &Keeping{For: time.Hour, Build: "00000000000000aa", keeper: l.Addr().String()}
+	k.start.Do(func() {})
+	d := &Dialer{Keeping: k}
+	c, err := d.connect(t.Context(), s.target())
+	if err != nil || c.kept == nil {
+		t.Fatal(c, err)
+	}
+	defer c.close()
+	sess, err := c.client.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := sess.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sess.Stdout = &out
+	if err := sess.Start("cat"); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	until(t, "the keeper removes its socket", func() bool { return errors.Is(exists(k.keeper), fs.ErrNotExist) })
+	if await(ended, 100*time.Millisecond) {
+		t.Error("the keeper ended before the command")
+	}
+	if _, err := in.Write([]byte("still here")); err != nil {
+		t.Error(err)
+	}
+	_ = in.Close()
+	if err := sess.Wait(); err != nil || out.String() != "still here" {
+		t.Errorf("%v: %q", err, out.String())
+	}
+	until(t, "the keeper ends", func() bool { return await(ended, 0) })
+}
+
+func exists(path string) error {
+	_, err := os.Stat(path)
+	return err
+}
+
+// TestASlowHostKeepsItsConnection if it was given more time to connect, or took more.
+func TestASlowHostKeepsItsConnection(t *testing.T) {
+	first := asKeeper(t, "1m")
+	s := openssh(t, nil)
+	runtimeDir(t)
+	s.write("known", s.line(s.host))
+	to := s.target()
+	to.ConnectTimeout = time.Minute
+	if _, _, err := s.shell(first, to, "true"); err != nil {
+		t.Fatal(err)
+	}
+	s.signalConnections(syscall.SIGSTOP)
+	time.AfterFunc(openPatience+time.Second, func() { s.signalConnections(syscall.SIGCONT) })
+	if _, _, err := s.shell(first.later(), to, "true"); err != nil || s.logins() != 1 {
+		t.Errorf("%v, %d logins", err, s.logins())
+	}
+	for range 2 { // the first one makes it
+		d, to := &Dialer{Keeping: first}, s.target()
+		c, err := d.connect(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved := (&Session{conn: c}).Saved()
+		if again := s.logins() == 2 && first.kept[c.kept.kept.Key].kept.Made == saved; again != (saved > 0) {
+			t.Errorf("it took an earlier command %s", saved)
+		}
+		c.close()
+	}
+}
+
+// TestDisconnectEndsAKeeperThatDoesNotAnswer: later commands do not wait for it, and it ends when it notices that it has no socket.
+func TestDisconnectEndsAKeeperThatDoesNotAnswer(t *testing.T) {
+	dir := filepath.Join(runtimeDir(t), "fabricform-keep")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	silent(t, dir)
+	if _, err := Disconnect(t.Context()); err == nil || !strings.Contains(err.Error(), "it does not answer, and ends when it runs again") {
+		t.Error(err)
+	}
+	if ended, err := Disconnect(t.Context()); err != nil || len(ended) > 0 || sockets(t) != 0 {
+		t.Errorf("%v, %v, %d sockets", ended, err, sockets(t))
+	}
+}
+
 // TestAKeptConnectionIsNotUsedAfterAChange of the host's key in known_hosts, or of the key to log in with.
 func TestAKeptConnectionIsNotUsedAfterAChange(t *testing.T) {
 	first := asKeeper(t, "1m")
@@ -288,7 +394,7 @@ func TestWithoutItsKeeperACommandLogsIn(t *testing.T) {
 	start(first.later(), 1, "")
 
 	later := first.later()
-	later.look.Do(later.find)
+	later.look.Do(func() { later.find(t.Context()) })
 	if _, err := Disconnect(t.Context()); err != nil || len(later.kept) != 1 {
 		t.Fatalf("%v, %v was kept", err, later.kept)
 	}
@@ -297,10 +403,10 @@ func TestWithoutItsKeeperACommandLogsIn(t *testing.T) {
 	again := asLater(first)
 	t.Cleanup(again.leave)
 	start(again, 3, "")
-	s.endConnections() // as a host that restarts does
+	s.signalConnections(syscall.SIGKILL) // as a host that restarts does
 	until(t, "the keeper notices", func() bool {
 		k := first.later()
-		k.find()
+		k.find(t.Context())
 		return len(k.kept) == 0
 	})
 	start(first.later(), 4, "")
@@ -481,7 +587,7 @@ func FuzzFrames(f *testing.F) {
 		k := &keeper{ending: true, kept: map[string]*keptConnection{}, changed: make(chan struct{}, 1)} // logs in nowhere
 		sends(t, raw, k.serve)
 		sends(t, raw, func(s *socket) {
-			ch := newRelayedChannel(newRelayed("", "", ""), s)
+			ch := newRelayedChannel(newRelayed(place{}, ""), s)
 			var all sync.WaitGroup
 			all.Go(func() { ssh.DiscardRequests(ch.requests) })
 			all.Go(func() { _, _ = io.Copy(io.Discard, ch.Stderr()) })

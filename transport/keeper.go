@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -42,12 +43,14 @@ type keepAnswer struct {
 
 // Kept is a connection that a keeper has.
 type Kept struct {
-	Key     string
-	Host    string         // the fabric's name of the host
-	Proven  [][]byte       // the keys, in SSH's format, with which the hosts on the way proved themselves
-	Dialled netip.AddrPort // see Session.Dialled
-	Login   time.Duration  // how long the login took
-	InUse   bool           // by a command
+	Key      string
+	Host     string         // the fabric's name of the host
+	Proven   [][]byte       // the keys, in SSH's format, with which the hosts on the way proved themselves
+	Dialled  netip.AddrPort // see Session.Dialled
+	Login    time.Duration  // how long the login took
+	Made     time.Duration  // how long the whole connection took
+	Patience time.Duration  // how long the host may take to open or end a session: a slow host gets longer, as for all answers
+	InUse    bool           // by a command
 }
 
 // maxKept is how many connections a keeper keeps at most.
@@ -75,7 +78,8 @@ type keptConnection struct {
 }
 
 // Keep makes this process a keeper, which serves commands on the socket l. It keeps each connection for a time, and returns when it has
-// none and the command that started it has ended, which closes command. A connection that is in use is only closed after that use.
+// none and the command that started it has ended, which closes command. After ctx it keeps nothing, and does not wait for that command. A
+// connection that is in use is only closed after that use: a revert may need it, also at a logout.
 func Keep(ctx context.Context, d *Dialer, l *net.UnixListener, command <-chan struct{}, keep time.Duration) {
 	k := &keeper{dialer: d, keep: keep, socket: l.Addr().String(), kept: map[string]*keptConnection{}, changed: make(chan struct{}, 1)}
 	place, _ := os.Lstat(k.socket)
@@ -92,10 +96,12 @@ func Keep(ctx context.Context, d *Dialer, l *net.UnixListener, command <-chan st
 	go k.accept(l) // ends with the listener
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	told := ctx.Done()
 	for alone := false; ; {
 		select {
-		case <-ctx.Done():
-			return
+		case <-told:
+			alone, told = true, nil
+			k.end("")
 		case <-command:
 			alone, command = true, nil
 		case <-k.changed:
@@ -111,11 +117,18 @@ func Keep(ctx context.Context, d *Dialer, l *net.UnixListener, command <-chan st
 	}
 }
 
+// acceptPause is how long a keeper waits after it could not accept a command.
+const acceptPause = 100 * time.Millisecond
+
 func (k *keeper) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // as with too many open files
+			<-time.After(acceptPause)
+			continue
 		}
 		k.count(1)
 		go func() { // ends with the command or the host
@@ -204,11 +217,12 @@ func (k *keeper) login(s *socket, r keepRequest) keepAnswer {
 	began := time.Now()
 	conn, err := k.dialer.follow(ctx, way)
 	if err != nil {
-		return keepAnswer{Error: err.Error(), Failed: true}
+		return keepAnswer{Error: err.Error(), Failed: !errors.Is(err, syscall.EMFILE)} // the command itself may have files left
 	}
 	conn.started.Store(true) // from now on, it does not depend on this command
-	c := &keptConnection{connection: conn, since: began,
-		Kept: Kept{Key: r.Key, Host: r.Way[len(r.Way)-1].Target.Name, Dialled: conn.dialled, Login: conn.login}}
+	to := r.Way[len(r.Way)-1].Target
+	c := &keptConnection{connection: conn, since: began, Kept: Kept{Key: r.Key, Host: to.Name, Dialled: conn.dialled, Login: conn.login,
+		Made: conn.made, Patience: min(max(openPatience, conn.login, to.ConnectTimeout/3), startPatience)}}
 	for _, key := range conn.proven {
 		c.Proven = append(c.Proven, key.Marshal())
 	}
@@ -218,7 +232,7 @@ func (k *keeper) login(s *socket, r keepRequest) keepAnswer {
 	k.kept[r.Key] = c
 	go func() { // ends with the connection
 		_ = conn.client.Wait()
-		k.retire(func(other *keptConnection, _ time.Duration) bool { return other == c })
+		k.drop(c)
 	}()
 	return keepAnswer{Kept: []Kept{c.Kept}}
 }
@@ -246,6 +260,11 @@ func (k *keeper) retire(which func(*keptConnection, time.Duration) bool) []Kept 
 	}
 	slices.SortFunc(all, func(a, b Kept) int { return strings.Compare(a.Host, b.Host) })
 	return all
+}
+
+// drop keeps one connection no longer.
+func (k *keeper) drop(c *keptConnection) {
+	k.retire(func(other *keptConnection, _ time.Duration) bool { return other == c })
 }
 
 // closeUnused closes a retired connection that nobody uses. The caller must hold the lock.
@@ -311,7 +330,7 @@ func (k *keeper) open(s *socket, key string) {
 	var o session
 	select {
 	case o = <-opened:
-	case <-time.After(openPatience):
+	case <-time.After(c.Patience):
 		o.err = errors.New("the host does not answer")
 		go func() { // ends with the connection
 			if late := <-opened; late.err == nil {
@@ -322,7 +341,7 @@ func (k *keeper) open(s *socket, key string) {
 	}
 	if o.err != nil {
 		if refused := new(ssh.OpenChannelError); !errors.As(o.err, &refused) { // a host that has too many sessions refuses one
-			k.end(key)
+			k.drop(c)
 		}
 		_ = s.writeJSON(keepAnswer{Error: o.err.Error()})
 		return
@@ -332,8 +351,7 @@ func (k *keeper) open(s *socket, key string) {
 		ssh.DiscardRequests(o.requests)
 		return
 	}
-	if !relay(s, o.ch, o.requests) {
-		// Closed after its other uses, so that nothing waits for this host for ever.
-		k.retire(func(other *keptConnection, _ time.Duration) bool { return other == c })
+	if !relay(s, o.ch, o.requests, c.Patience) {
+		k.drop(c) // closed after its other uses, so that nothing waits for this host for ever
 	}
 }

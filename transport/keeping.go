@@ -52,7 +52,7 @@ type place struct {
 // use returns a kept connection over this way, or a new one that is kept. It returns nil if there is neither, and an error if the host
 // cannot be used.
 func (k *Keeping) use(ctx context.Context, d *Dialer, way []resolved) (*connection, error) {
-	k.look.Do(k.find)
+	k.look.Do(func() { k.find(ctx) })
 	k.mu.Lock()
 	none := len(k.kept) == 0
 	k.mu.Unlock()
@@ -70,7 +70,9 @@ func (k *Keeping) use(ctx context.Context, d *Dialer, way []resolved) (*connecti
 	if found {
 		proven, err := proveAgain(way, at.kept.Proven)
 		if err == nil {
-			return newKept(ctx, at, t, proven), nil
+			c := newKept(ctx, at, t, proven)
+			c.saved = at.kept.Made
+			return c, nil
 		}
 		d.progress(t.Name, "the kept connection cannot be used: %v", err)
 	}
@@ -137,7 +139,7 @@ func proveAgain(way []resolved, proven [][]byte) ([]ssh.PublicKey, error) {
 
 // newKept returns a kept connection for this command.
 func newKept(ctx context.Context, at place, t resolved, proven []ssh.PublicKey) *connection {
-	c := &connection{client: newRelayed(at.socket, at.kept.Key, t.User).sshClient(), user: t.User, proven: proven, dialled: at.kept.Dialled,
+	c := &connection{client: newRelayed(at, t.User).sshClient(), user: t.User, proven: proven, dialled: at.kept.Dialled,
 		login: at.kept.Login, patience: max(keepAlivePatience, t.from.Target.ConnectTimeout), kept: &at, ended: make(chan struct{})}
 	go c.watch(ctx)
 	return c
@@ -154,7 +156,7 @@ func (k *Keeping) forget(at place) {
 }
 
 // find lists what the keepers of this build have.
-func (k *Keeping) find() {
+func (k *Keeping) find(ctx context.Context) {
 	k.kept, k.files = map[string]place{}, map[string]string{}
 	sockets, err := keepers()
 	if err != nil {
@@ -164,7 +166,7 @@ func (k *Keeping) find() {
 		if !strings.HasPrefix(filepath.Base(path), k.Build+"-") {
 			continue
 		}
-		s, answer, err := ask(context.Background(), path, keepRequest{Do: doList}, answerPatience)
+		s, answer, err := ask(ctx, path, keepRequest{Do: doList}, answerPatience)
 		if err != nil {
 			continue
 		}
@@ -400,21 +402,34 @@ func keepers() ([]string, error) {
 }
 
 // Disconnect tells all keepers of this user to end, and returns the connections that they kept. A connection that a command is using is
-// closed when that command ends.
+// closed when that command ends. A keeper that does not answer loses its socket, so that nobody uses what it keeps, and that it ends when it
+// runs again.
 func Disconnect(ctx context.Context) (ended []Kept, err error) {
 	sockets, err := keepers()
 	for _, path := range sockets {
 		s, answer, failed := ask(ctx, path, keepRequest{Do: doEnd}, answerPatience)
 		switch {
-		case errors.Is(failed, syscall.ECONNREFUSED): // its keeper was killed
-			failed = os.Remove(path)
 		case failed == nil:
 			_ = s.Close()
 			ended = append(ended, answer.Kept...)
+		case errors.Is(failed, fs.ErrNotExist):
+			failed = nil
+		case errors.Is(failed, syscall.ECONNREFUSED): // its keeper was killed
+			failed = removed(path)
+		case ctx.Err() == nil:
+			failed = errors.Join(fmt.Errorf("it does not answer, and ends when it runs again: %w", failed), removed(path))
 		}
-		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("end what %s keeps: %w", path, failed))
 		}
 	}
 	return ended, err
+}
+
+// removed removes a socket, which may be gone already.
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -35,8 +35,8 @@ type server struct {
 	pid     int
 }
 
-// endConnections ends the server's processes of all connections.
-func (s *server) endConnections() {
+// signalConnections sends a signal to the server's processes of all connections.
+func (s *server) signalConnections(sig syscall.Signal) {
 	s.t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.pid))
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *server) endConnections() {
 	for _, pid := range strings.Fields(string(children)) {
 		n, err := strconv.Atoi(pid)
 		if err == nil {
-			err = syscall.Kill(n, syscall.SIGKILL)
+			err = syscall.Kill(n, sig)
 		}
 		if err != nil {
 			s.t.Fatal(err)

@@ -17,16 +17,18 @@ import (
 // relayed is an ssh.Conn that a keeper holds. Each of its channels is a connection to the keeper's socket. Closing it ends these
 // channels, and leaves the SSH connection open.
 type relayed struct {
-	place string // of the keeper's socket
-	key   string
+	at    place
 	user  string
 	mu    sync.Mutex
 	open  map[*relayedChannel]bool // nil once it is closed
-	ended chan struct{}
+	ended context.Context          // until it is closed
+	end   context.CancelFunc
 }
 
-func newRelayed(place, key, user string) *relayed {
-	return &relayed{place: place, key: key, user: user, open: map[*relayedChannel]bool{}, ended: make(chan struct{})}
+func newRelayed(at place, user string) *relayed {
+	c := &relayed{at: at, user: user, open: map[*relayedChannel]bool{}}
+	c.ended, c.end = context.WithCancel(context.Background())
+	return c
 }
 
 // sshClient returns a client of the connection, to which the host sends no requests and opens no channels.
@@ -42,7 +44,7 @@ func (c *relayed) OpenChannel(name string, _ []byte) (ssh.Channel, <-chan *ssh.R
 	if name != "session" {
 		return nil, nil, fmt.Errorf("a kept connection opens no channel of the type %q", name)
 	}
-	s, _, err := ask(context.Background(), c.place, keepRequest{Do: doOpen, Key: c.key}, openPatience+answerPatience)
+	s, _, err := ask(c.ended, c.at.socket, keepRequest{Do: doOpen, Key: c.at.kept.Key}, c.at.kept.Patience+answerPatience)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,12 +62,10 @@ func (c *relayed) OpenChannel(name string, _ []byte) (ssh.Channel, <-chan *ssh.R
 
 // SendRequest answers for the host while the connection is open: the keeper asks the host itself whether it is alive.
 func (c *relayed) SendRequest(string, bool, []byte) (bool, []byte, error) {
-	select {
-	case <-c.ended:
+	if c.ended.Err() != nil {
 		return false, nil, io.EOF
-	default:
-		return true, nil, nil
 	}
+	return true, nil, nil
 }
 
 // Close closes all channels.
@@ -77,7 +77,7 @@ func (c *relayed) Close() error {
 	if open == nil {
 		return net.ErrClosed
 	}
-	close(c.ended)
+	c.end()
 	for ch := range open {
 		_ = ch.Close()
 	}
@@ -86,7 +86,7 @@ func (c *relayed) Close() error {
 
 // Wait waits until the connection is closed on this side.
 func (c *relayed) Wait() error {
-	<-c.ended
+	<-c.ended.Done()
 	return net.ErrClosed
 }
 
@@ -140,6 +140,8 @@ func (ch *relayedChannel) read() {
 // take hands on one frame.
 func (ch *relayedChannel) take(kind byte, content []byte) error {
 	switch kind {
+	case frameStill:
+		return nil
 	case frameData:
 		_, err := ch.toOut.Write(content)
 		return err
@@ -184,7 +186,7 @@ func (ch *relayedChannel) SendRequest(name string, wantReply bool, payload []byt
 		err = ch.socket.write(frameRequest, content)
 	}
 	if err != nil || !wantReply {
-		return false, err
+		return false, asEOF(err)
 	}
 	select {
 	case ok := <-ch.replies:
@@ -251,7 +253,7 @@ func (ch *relayedChannel) Close() error {
 
 // relay copies between a channel of the host and a command, until one of them ends it. It returns false if the host did not end the channel
 // in time after the command did: goroutines then wait for the connection to end.
-func relay(s *socket, ch ssh.Channel, requests <-chan *ssh.Request) bool {
+func relay(s *socket, ch ssh.Channel, requests <-chan *ssh.Request, patience time.Duration) bool {
 	r := &relaying{socket: s, channel: ch}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -287,13 +289,21 @@ func relay(s *socket, ch ssh.Channel, requests <-chan *ssh.Request) bool {
 		}
 	}()
 	defer func() { _ = s.Close() }()
-	select {
-	case <-host:
-		return true
-	case <-command:
+	look := time.NewTicker(stillEvery)
+	defer look.Stop()
+	for here := true; here; {
+		select {
+		case <-host:
+			return true
+		case <-command:
+			here = false
+		case <-look.C:
+			// While the host reads nothing, nothing is read of the command either, and only a write fails once it has gone.
+			here = s.write(frameStill, nil) == nil
+		}
 	}
 	_ = ch.Close()
-	return await(host, openPatience)
+	return await(host, patience)
 }
 
 // relaying is one channel that relay copies.
@@ -368,8 +378,10 @@ func (r *relaying) request(q channelRequest) error {
 	return r.socket.write(frameReply, reply)
 }
 
-// How long a host may take to open a channel on a kept connection, and a keeper to answer.
+// How long a host may take to open or end a channel on a kept connection (see Kept.Patience), how long a keeper may take to answer, and how
+// often it looks whether the command of a channel is still there.
 const (
 	openPatience   = 3 * time.Second
 	answerPatience = 2 * time.Second
+	stillEvery     = time.Second
 )

@@ -47,6 +47,10 @@ func (s *Session) HostKey() string {
 // host's name.
 func (s *Session) Dialled() netip.AddrPort { return s.conn.dialled }
 
+// Saved returns how long it took an earlier command to make the connection; 0 if this command made it. It tells how slow the host is, as
+// a new connection would.
+func (s *Session) Saved() time.Duration { return s.conn.saved }
+
 // bounded keeps the last 32 KiB of what is written to it.
 type bounded struct {
 	mu  sync.Mutex
