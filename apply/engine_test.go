@@ -854,8 +854,8 @@ func TestASilentHostHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestAnUnknownAtomIsAProblemOfItsHost: what no build of this version can have written leaves its host out, with its link, and
-// every other host is changed.
+// TestAnUnknownAtomIsAProblemOfItsHost: an atom that no build of this version can have written leaves its host out, with its
+// link, and every other host is changed.
 func TestAnUnknownAtomIsAProblemOfItsHost(t *testing.T) {
 	for _, atom := range []resource.Atom{"bogus x y", "", " ", "toy", "toy  value"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1063,7 +1063,8 @@ func TestWhatWasLeftOutIsNotExpectedByAConfirm(t *testing.T) {
 	})
 }
 
-// TestWhatWasLeftOutIsNotChecked: a check of a link that was left out fails for nothing, and takes nothing back.
+// TestWhatWasLeftOutIsNotChecked: a check of a link that was left out would fail without a fault, so it is
+// skipped and rolls nothing back.
 func TestWhatWasLeftOutIsNotChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)

@@ -274,8 +274,8 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	return r, err
 }
 
-// setProven adds the host's key and address to its facts, as our connection has them. What the host itself may have said of them
-// is not believed. At another port than that of the host's SSH server, the address is one that forwards to the host.
+// setProven adds the host's key and address to its facts, as our connection has them. They replace whatever the host itself
+// reported. At another port than that of the host's SSH server, the address is one that forwards to the host.
 func setProven(stream any, snap *facts.Snapshot) {
 	m := &snap.Management
 	m.HostKey, m.Dialled = "", netip.Addr{}

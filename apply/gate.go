@@ -110,7 +110,7 @@ const convergeEvery = 500 * time.Millisecond
 // changes and is not rolled back with them.
 func (s *Session) converge(ctx context.Context, changed map[string]bool, stage string) error {
 	due := func(a planner.Action) bool {
-		// What only keeps or forgets something changes nothing more.
+		// Actions that only keep or forget values change nothing more.
 		return len(a.Changes) > 0 && a.Stage != resource.StageStack && resource.Rank(a.Stage) <= resource.Rank(stage)
 	}
 	var hosts []planner.HostPlan
@@ -157,7 +157,8 @@ func (r *run) baseline(ctx context.Context) []validators.Result {
 		}
 	}
 	seen := r.s.Facts()
-	// A path without carrier at one end cannot break, and one that the files take down shall.
+	// A path without carrier at one end cannot break, and a path that the files take down is meant
+	// to break.
 	lit := func(ref fabric.NICRef) bool {
 		h, snap := r.s.Fabric.Host(ref.Host), seen[ref.Host]
 		if h == nil || snap == nil || h.NIC(ref.NIC) == nil || !h.NIC(ref.NIC).Up {

@@ -11,7 +11,8 @@ import (
 func keysOf(plan string) string { return plan + "-keys" }
 
 // makeKeys makes the plan's keys in a transaction of their own, which is committed at once, and then plans the rest again,
-// because it is derived from the keys. Of a saved plan, the rest stays as saved: it has nothing of keys that did not exist.
+// because it is derived from the keys. The rest of a saved plan stays as saved: it contains nothing that is derived from
+// these keys.
 func (r *run) makeKeys(ctx context.Context) (Ending, error) {
 	if !r.p.Has(resource.StageKeys) {
 		return Done, nil

@@ -85,7 +85,8 @@ func TestASavedPlanCoversTheKeysOnly(t *testing.T) {
 	})
 }
 
-// TestWithoutAllKeysNothingElseIsChanged: the keys go back together, and a refusal of the rest does not hide the keys.
+// TestWithoutAllKeysNothingElseIsChanged: all keys are rolled back together, and refusing the rest does not hide the
+// keys.
 func TestWithoutAllKeysNothingElseIsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y := newToys(t)

@@ -119,7 +119,7 @@ func txStep[P, R any](ctx context.Context, c *coordinator, m agent.Method[P, R],
 	return r, err
 }
 
-// giveUp ends the connection to a host whose step is stuck, and stops to renew its lease. The helper may still change the
+// giveUp ends the connection to a host whose step is stuck, and stops renewing its lease. The helper may still change the
 // host when the step returns, so it must end before the host reverts: a new connection ends it, or the guardian does.
 func (c *coordinator) giveUp(host string) {
 	c.refs[host].givenUp.Store(true)

@@ -46,7 +46,7 @@ func Rollback(ctx context.Context, s *Session, o RollbackOptions, e Events) *Rep
 
 func (r *run) rollback(ctx context.Context, o RollbackOptions) (Ending, error) {
 	k := r.s.Options.Tokens
-	mine, err := k.all("") // before the hosts report: a transaction that opens later is in neither
+	mine, err := k.all("") // read before the hosts report: a transaction that opens in between is then in neither list
 	if err != nil {
 		return Failed, err
 	}
@@ -383,7 +383,7 @@ func (f *Fleet) reversals(ctx context.Context, on map[string]calls.TxInfo, forei
 	return out, nil
 }
 
-// showRollback shows the rollback as a plan. Hosts of the transaction that are away keep it.
+// showRollback shows the rollback as a plan. Unreachable hosts keep the transaction.
 func (r *run) showRollback(t *committedTx, inputs []planner.HostInput, vanished []resource.Member, away map[string]string,
 	shown map[string]calls.TxReversed) {
 	r.e.Note("Rolls back %s on %s:", t, planner.Names(t.answering()))
@@ -466,9 +466,9 @@ func (r *run) mayRollBack(shown map[string]calls.TxReversed, inputs []planner.Ho
 	return r.approve(r.p)
 }
 
-// undoPlan rolls a plan's committed transactions back on these hosts: on all of them, or on none if one is away, does not keep
-// its transaction any more, has a later one or refuses, because a cable that goes back at one end only may not work. A host
-// on which the transaction has reverted already is as the others will be.
+// undoPlan rolls a plan's committed transactions back on these hosts: on all of them, or on none if one is unreachable, does
+// not keep its transaction any more, has a later one or refuses, because a cable that is rolled back at one end only may not
+// work. A host on which the transaction has reverted already is as the others will be.
 func (f *Fleet) undoPlan(ctx context.Context, fabric, plan, user string, hosts []string, why string) (map[string]HostOutcome, error) {
 	reachable := slices.DeleteFunc(f.Hosts(), func(host string) bool { return !slices.Contains(hosts, host) })
 	all, err := f.transactionsOn(ctx, reachable)

@@ -76,13 +76,13 @@ func done(stage string) []Outcome {
 	return []Outcome{{Action: actionOf(stage, "x"), Done: true}}
 }
 
-// TestHistoryIsOfHostsWhereSomethingWasDone: a host whose turn never came has nothing to tell, and one
-// that reverted has entered that itself.
+// TestHistoryIsOfHostsWhereSomethingWasDone: a host that was not changed gets no entry, and a host
+// that reverted has made its own.
 func TestHistoryIsOfHostsWhereSomethingWasDone(t *testing.T) {
 	r := runOn(storeIn(t.TempDir()))
 	r.report.Outcomes = []HostOutcome{{Host: "began", Fate: Unfinished, Outcomes: done(resource.StageStack)}, {Host: "back", Fate: Reverted, Outcomes: done("")},
 		{Host: "waits", Outcomes: []Outcome{{Action: actionOf(resource.StageStack, "x")}}}, {Host: "still", Fate: Untouched, Outcomes: []Outcome{{}}}}
-	err := r.enrol(t.Context()) // nobody is connected: it names who would be told
+	err := r.enrol(t.Context()) // no host is connected: the error names the hosts that would be asked
 	for host, told := range map[string]bool{"began": true, "back": false, "waits": false, "still": false} {
 		if got := strings.Contains(err.Error(), "host "+host+":"); got != told {
 			t.Errorf("host %s told: %v; %v", host, got, err)

@@ -54,7 +54,7 @@ type far struct {
 	orders  []calls.StackOrder
 	asked   []string
 	conn    net.Conn
-	down    atomic.Bool // it restarts, and the connection that it was told by is there yet
+	down    atomic.Bool // the host restarts, and the connection that asked for it is still open
 	early   bool        // a connection came meanwhile
 }
 
@@ -192,7 +192,8 @@ func TestAnUploadThatStandsStillIsStuck(t *testing.T) {
 	})
 }
 
-// TestAnInterruptIsNoLateRestart: a host is late once its time is over, and not when nobody waits any more.
+// TestAnInterruptIsNoLateRestart: a host is late once its time is over, and not because an interrupt ended
+// the wait.
 func TestAnInterruptIsNoLateRestart(t *testing.T) {
 	h := &far{}
 	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
@@ -220,7 +221,8 @@ func TestAnInterruptIsNoLateRestart(t *testing.T) {
 	}
 }
 
-// TestEachTimeIsAnOrderOfItsOwn: the journal of the same plan's last time is none of this one's.
+// TestEachTimeIsAnOrderOfItsOwn: the journal of an earlier installation by the same plan does not
+// count for this one.
 func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 	h := &far{}
 	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
@@ -241,7 +243,8 @@ func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRateCountsWhatWasSent: a break does not begin the count anew, and what was there before is none of it.
+// TestRateCountsWhatWasSent: a break does not restart the count, and bytes that were there before do not
+// count.
 func TestRateCountsWhatWasSent(t *testing.T) {
 	var last Sent
 	p := &progress{began: time.Now().Add(-10 * time.Second), size: 2000, at: map[string]int64{}, from: map[string]int64{}, onProgress: func(s Sent) { last = s }}

@@ -14,8 +14,8 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 )
 
-// TestTokensGoWithTheirTransactions: once all have ended, and not before: a file without one of its hosts
-// would let the others be kept.
+// TestTokensGoWithTheirTransactions: the file is removed once all its transactions have ended, and not
+// before: without one of its hosts, the others could be committed.
 func TestTokensGoWithTheirTransactions(t *testing.T) {
 	info := func(id string, state checkpoint.State) calls.TxInfo {
 		return calls.TxInfo{TxRef: calls.TxRef{ID: id}, State: state}
@@ -65,8 +65,8 @@ func TestTokensGoWithTheirTransactions(t *testing.T) {
 	}
 }
 
-// TestAnApplyThatWaitsKeepsAllOfItsHosts: what went back on one must not be kept on the others. Only what
-// is kept is left out, so that the rest may still be.
+// TestAnApplyThatWaitsKeepsAllOfItsHosts: changes that one host has reverted must not be kept on the
+// others. Only hosts that have committed leave the file, so that the rest can still be confirmed.
 func TestAnApplyThatWaitsKeepsAllOfItsHosts(t *testing.T) {
 	k := storeIn(t.TempDir())
 	hosts := func() map[string]calls.TxRef {
@@ -120,8 +120,8 @@ func TestTokensAreOfOneLab(t *testing.T) {
 	}
 }
 
-// TestAppliesSideBySideKeepTheirTokens: one's tokens are none of the other's business, but those of
-// its own hosts are dead. A host that is lost may still be told to go back.
+// TestAppliesSideBySideKeepTheirTokens: an apply does not touch the tokens of another apply, and
+// removes those of its own hosts. A lost host can still be asked to revert.
 func TestAppliesSideBySideKeepTheirTokens(t *testing.T) {
 	k := storeIn(t.TempDir())
 	began := func(hosts map[string]calls.TxRef) (*run, func()) {

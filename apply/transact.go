@@ -353,7 +353,7 @@ func (c *coordinator) Revert(ctx context.Context, hosts []string, why string) (m
 	return fates, err
 }
 
-// revertHost reverts one host. It stops to renew the lease first: a host that refuses, or that does not answer, must still
+// revertHost reverts one host. It stops renewing the lease first: a host that refuses, or that does not answer, must still
 // revert when its lease expires.
 func (c *coordinator) revertHost(ctx context.Context, host, why string) HostOutcome {
 	c.refs[host].givenUp.Store(true)

@@ -54,7 +54,7 @@ func TestUndoOfAPlanLeavesOthers(t *testing.T) {
 	}
 }
 
-// TestUndoTakesAllHostsOrNone: host b cannot go back, so host a stays as it is.
+// TestUndoTakesAllHostsOrNone: host b cannot revert, so host a stays as it is.
 func TestUndoTakesAllHostsOrNone(t *testing.T) {
 	another := func(fabric string, state checkpoint.State) func(b *toyHost) {
 		return func(b *toyHost) {
@@ -97,7 +97,8 @@ func TestUndoTakesAllHostsOrNone(t *testing.T) {
 	}
 }
 
-// TestATokenThatMovesIsTold: the one from before is dead, and whoever kept it must hear.
+// TestATokenThatMovesIsTold: the former token is invalid, so its holder must be notified of the new
+// one.
 func TestATokenThatMovesIsTold(t *testing.T) {
 	refuse := false
 	tx, _ := scripted(t, map[string]agent.Handler{
@@ -125,7 +126,8 @@ func TestATokenThatMovesIsTold(t *testing.T) {
 	}
 }
 
-// TestUndoFollowsTheHostBack: the connection that asks for it may stand on what goes back.
+// TestUndoFollowsTheHostBack: the connection that asks for the revert may use an address that the
+// revert removes.
 func TestUndoFollowsTheHostBack(t *testing.T) {
 	last := calls.TxInfo{TxRef: calls.TxRef{ID: "1"}, Fabric: "f", Plan: "mine", State: checkpoint.Committed, Former: netip.MustParseAddr("192.0.2.1")}
 	var tx *coordinator
@@ -144,7 +146,7 @@ func TestUndoFollowsTheHostBack(t *testing.T) {
 			var p calls.TxRevert
 			err := json.Unmarshal(raw, &p)
 			if asked = append(asked, p); len(asked) == 1 {
-				return nil, &agent.Error{Message: "a disk is full"} // that it was committed once is no end
+				return nil, &agent.Error{Message: "a disk is full"} // an earlier commit does not count as the end
 			}
 			return calls.TxInfo{TxRef: p.TxRef, State: checkpoint.Reverted}, err
 		},
@@ -170,7 +172,8 @@ func TestUndoFollowsTheHostBack(t *testing.T) {
 	}
 }
 
-// TestAHostIsFoundWhereItIsFirst: it may have both addresses for good, and then the former one is no news.
+// TestAHostIsFoundWhereItIsFirst: a host may have both addresses permanently; then the former one is not
+// reported.
 func TestAHostIsFoundWhereItIsFirst(t *testing.T) {
 	tx, _ := scripted(t, nil)
 	f := tx.fleet

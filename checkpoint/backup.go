@@ -105,7 +105,7 @@ func (b *Backup) Restore(ctx context.Context, h host.Host, kinds resource.Kinds)
 		b.Reversal = rev
 	case b.Committed != nil: // what others changed must not be lost because it cannot be read
 		return nil, err
-	default: // the host must get back, whatever else is wrong
+	default: // the host must be restored, whatever else is wrong
 		to, err = b, nil
 	}
 	for _, p := range to.Parts {
@@ -180,7 +180,7 @@ func (s *Store) ReadBackup(t *Transaction) (*Backup, error) {
 		b.Committed, err = s.readBackup(t.ID, committedName(t.ID), t.CommittedHash)
 	}
 	if b.Unwritten = t.Unwritten; !b.WasCommitted && t.PreparedHash != "" && !t.Rebooted {
-		b.Prepared, _ = s.readBackup(t.ID, preparedName(t.ID), t.PreparedHash) // the host gets back without it, too
+		b.Prepared, _ = s.readBackup(t.ID, preparedName(t.ID), t.PreparedHash) // the host can be restored without it
 	}
 	b.Foreign = t.Rollback != nil && t.Rollback.Foreign
 	return b, err

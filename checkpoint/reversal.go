@@ -8,7 +8,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Reversal says how a host gets back, and what others changed on it.
+// Reversal says how a host reverts, and what others changed on it.
 type Reversal struct {
 	// Changes lead to the state that is restored.
 	Changes []resource.Change `json:"changes,omitempty"`

@@ -147,7 +147,7 @@ func (m *merge) merge(k resource.Restorer, part, now json.RawMessage, rev *Rever
 			rev.Kept = append(rev.Kept, resource.Between(m.baseline(key), was))
 		case !equal(was, is):
 			c := resource.Between(was, is)
-			if m.foreign(key) && (was != nil || m.prepared != nil) { // else the kernel may have removed it because of our change
+			if m.foreign(key) && (was != nil || m.prepared != nil) { // otherwise the kernel may have removed it because of our change
 				c.Drift = true
 				rev.Overwritten = append(rev.Overwritten, c)
 			}
@@ -206,8 +206,9 @@ func (m *merge) foreign(key string) bool {
 	return !of.Named(m.backup.Atoms)
 }
 
-// stays reports whether the change of a foreign item stays. Nobody can be asked when a lease expires: then only things that
-// were absent stay and that we did not make, unless they are on the operator's path, and files that we did not write.
+// stays reports whether the change of a foreign item stays. When a lease expires, nobody can be asked. Then only two kinds
+// of things stay: those that were absent before and that we did not make, unless they are on the operator's path, and files
+// that we did not write.
 func (m *merge) stays(key string) bool {
 	now := m.now[key]
 	if m.committed != nil {

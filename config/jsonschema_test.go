@@ -92,7 +92,7 @@ func TestSchemaTakesTheExamples(t *testing.T) {
 	}
 }
 
-// TestSchemaAgreesWithLoad: both take the good ones, and neither the bad ones.
+// TestSchemaAgreesWithLoad: both accept the valid files, and both refuse the invalid ones.
 func TestSchemaAgreesWithLoad(t *testing.T) {
 	s := compiled(t)
 	host := func(inside string) string { return `{"host": {"a": ` + inside + `}}` }

@@ -244,7 +244,7 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	return hclwrite.Format(src), nil
 }
 
-// savedPlan says so if the text is a saved plan.
+// savedPlan returns a diagnostic if the text is a saved plan.
 func savedPlan(src []byte, name string) hcl.Diagnostics {
 	if !bytes.HasPrefix(src, []byte(fabric.SavedPlan)) {
 		return nil

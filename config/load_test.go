@@ -271,7 +271,7 @@ func TestTypesInJSON(t *testing.T) {
 	}
 }
 
-// TestSameFilesSameWords: nothing depends on the order of a map.
+// TestSameFilesSameWords: no message depends on the iteration order of a map.
 func TestSameFilesSameWords(t *testing.T) {
 	files, err := filepath.Glob("testdata/diagnostics/*.hcl")
 	if err != nil {

@@ -219,7 +219,7 @@ func (l *loader) valueFile(in Input, vars map[string]*declaredVariable, out map[
 	total, name := 0, in.File
 	body := l.parse(name, &block{name: "value file", free: true}, &total)
 	if body == nil {
-		if len(l.f.Sensitive) > 0 { // which values the file has is not known
+		if len(l.f.Sensitive) > 0 { // the values of the file are unknown
 			delete(l.files, name)
 		}
 		return

@@ -276,9 +276,10 @@ type faultRow struct {
 	do    func(l *faultLab)
 }
 
-// TestFaults breaks an apply in the middle, and wants every host in the old state, by itself, and
-// told so. Each row sees that its fault happened while the transaction was open. With
-// FABRICFORM_FAULTS all rows run but those that the file of that name says passed with this build.
+// TestFaults breaks an apply half-way. Every host must return to the old state automatically, and
+// the report must say so. Each row sees that its fault happened while the transaction was open.
+// With FABRICFORM_FAULTS all rows run but those that the file of that name says passed with this
+// build.
 func TestFaults(t *testing.T) {
 	together(t)
 	passed := passedRows(t, os.Getenv(faultsPassed))
@@ -294,7 +295,7 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			if passed.file == "" { // when each host is back is no figure of that run
+			if passed.file == "" { // that run prints no time at which each host was back
 				t.Parallel()
 			}
 			l := group.lab(t)

@@ -111,9 +111,9 @@ func pathRows() (rows []faultRow) {
 			l.t.Skip("this kernel destroys no sockets (CONFIG_INET_DIAG_DESTROY)")
 		}
 		var at time.Time
-		// Both go back by the program's word, long before their lease ends.
+		// Both revert on command, long before their leases expire.
 		l.applyOf(l.fabric, 2, func(*os.Process) {
-			// Both ends are told by RST.
+			// Both ends get an RST.
 			if cut := l.outside("ss", "-HKnt", "dst", l.addr["a"], "dport", "=", ":22"); !strings.Contains(cut, l.addr["a"]+":22") {
 				l.t.Errorf("no connection was reset: %q", cut)
 			}
@@ -121,7 +121,7 @@ func pathRows() (rows []faultRow) {
 		}, "-lease", longLease.String()).want(l.t, 6, "a, b  reverted", "every host that it changed was rolled back")
 		l.back(at, byItsLease)
 	})
-	// Nobody reaches the host until it went back. A try to reach it again is to end soon.
+	// The host is unreachable until it reverts. An attempt to reach it again must end soon.
 	unreached := func(name string, cut, heal func(l *faultLab)) {
 		add(name, true, func(l *faultLab) {
 			fabric := l.variant("ssh {\n", "ssh {\n  connect_timeout = \"3s\"\n")

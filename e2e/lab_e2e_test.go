@@ -39,7 +39,7 @@ func TestLabCannotReachTheMachineThatCarriesIt(t *testing.T) {
 	before := machine(t)
 	state := labUpFor(t, pair)
 	for _, reach := range []string{
-		// Writes what stands there: were the wall broken, nothing would change.
+		// Write the present values: even if the lab let the write through, nothing would change.
 		"cat /proc/sys/vm/overcommit_memory > /proc/sys/vm/overcommit_memory",
 		"mkdir /usr/of-the-lab", "ls /dev/[sv]da", "ip link show eth0",
 	} {

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestManagementPathIsMigrated moves what the operator stands on, and takes it back where the new
-// path does not let anybody in.
+// TestManagementPathIsMigrated moves the operator's own path, and rolls back if no connection
+// succeeds over the new one.
 func TestManagementPathIsMigrated(t *testing.T) {
 	together(t)
 	o := reachFromOutside(t)
@@ -92,7 +92,7 @@ func TestManagementPathIsMigrated(t *testing.T) {
 		for command, code := range map[string]int{"rollback": 0, "confirm": 6} {
 			o.t = t
 			apply(o.fabric(old, "", nic(moved, "")), "-allow=management", "-confirm", "manual").want(t, 0, "pending until")
-			if command == "confirm" { // nothing is kept of what is not as that apply made it
+			if command == "confirm" { // nothing is confirmed that differs from what the apply made
 				inside(t, o.state, pair, "b", "ip", "addr", "del", o.addr["b"]+"/31", "dev", "mgmt0")
 			}
 			o.try(command, o.fabric(moved, "", nic(moved, ""))).want(t, code, "b  reverted", "b is now reachable at "+old)

@@ -149,19 +149,21 @@ func TestNCCLConfIsManaged(t *testing.T) {
 		if _, err := os.Stat("/dev/fuse"); err != nil {
 			t.Skipf("there is no file system here that could hang: %v", err)
 		}
-		// A file system whose server reads what it is asked, and answers the first request alone: whoever
-		// looks into it hangs in the kernel, and SIGKILL does not end him.
+		// A file system whose server reads what it is asked, and answers the first request alone: a
+		// process that looks into it hangs in the kernel, and SIGKILL does not end it.
 		sh("cat > /run/serve.py <<'EOF'\n" + deafServer + "EOF\n")
 		server := sh("sed -i /NCCL_CONF_FILE/d /etc/environment; sed -i /.home./d /etc/passwd; echo ann:x:1000:1000::/home/ann:/bin/sh >> /etc/passwd; mknod /run/fuse c 10 229; exec 3<>/run/fuse; " +
 			"mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent /home && { python3 /run/serve.py >/dev/null 2>/run/serve.err & echo $!; }")
-		defer sh("umount -l /home; kill " + server) // whoever waits goes on when it ends
-		// Before the server has answered the first request, who looks into it can still be ended.
+		defer sh("umount -l /home; kill " + server) // waiting processes continue when it ends
+		// Before the server has answered the first request, a process that looks into it can still
+		// be killed.
 		sh("for i in $(seq 60); do ls /home >/dev/null 2>&1 & sleep 1; kill -KILL $!; sleep 0.1; kill -0 $! && exit; done; cat /run/serve.err; exit 1")
 		at := time.Now()
 		replace := confFabric(t, "nccl {\n  replace = true\n}\n")
 		plan(replace, 2, "a: no answer from /home/ann: cannot tell whether an .nccl.conf there overrides "+confFile)
 		apply(replace, "✓ a.nccl.file")
-		// Whoever waited for the home would wait until its server ends, with this test.
+		// A process that waited for the home would wait until the server ends, at the end of this
+		// test.
 		t.Logf("figure: two plans and an apply beside a home that does not answer took %.1f s", time.Since(at).Seconds())
 		// The helper that planned, and so opened the transaction, cannot be ended before the home answers.
 		try(t, state, "rollback", "-lab", "-auto-approve", replace).want(t, 0, "a, b  reverted")

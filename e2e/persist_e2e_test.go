@@ -161,8 +161,8 @@ func lifeOfKeptFiles(t *testing.T, o owner, all bool) {
 	})
 }
 
-// traceless wants the guest as it was before the first apply. systemd's own notes on units that ran in
-// this boot are not asked for.
+// traceless requires the guest to be as it was before the first apply. systemd's own notes on units
+// that ran in this boot are not asked for.
 func (k kept) traceless() {
 	k.Helper()
 	if left := k.on("sh", "-c", `find /etc /run -path /run/systemd/units -prune -o -name "*fabricform*" -print; ip rule | grep lookup.10; ip route show table 101; rdma link`); left != "" {
@@ -188,12 +188,12 @@ func resetsInThePersistStage(k kept) {
 		k.Run("reset in the persist stage: "+r.name, func(t *testing.T) {
 			k := kept{t, k.state}
 			a := k.resetWhen(r.when, !r.client)
-			if r.client { // then all go back
+			if r.client { // then all hosts revert
 				a.want(t, 6, "node1, node2  reverted")
 				k.traceless()
 				return
 			}
-			// The other host goes back by itself meanwhile.
+			// The other host reverts automatically meanwhile.
 			try(t, k.state, "apply", "-lab", "-auto-approve", "-no-verify", twoRail).want(t, 0,
 				`host node1 was reset during a transaction of fabric "tworail"; the transaction is now committed`)
 			k.settled()
@@ -236,7 +236,7 @@ func (k kept) resetWhen(condition string, killClient bool) answer {
 		reset.Store(true)
 		_, _ = io.WriteString(tell, "reset\n") // without it the guest does not come back, which is seen
 		late := time.AfterFunc(30*time.Second, func() { _ = watch.Process.Kill() })
-		_, _ = said.ReadString('\n') // it heard, and resets itself
+		_, _ = said.ReadString('\n') // the guest got the command, and resets itself
 		late.Stop()
 		_ = watch.Process.Kill() // nothing comes from the guest any more
 		_ = watch.Wait()         // killed

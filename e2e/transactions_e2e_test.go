@@ -15,8 +15,8 @@ import (
 	"github.com/fabricform/fabricform/agent/calls"
 )
 
-// TestHostsEndApartOnlyWhereTheyMay is one host that goes back alone, and confirmations
-// that find the hosts otherwise than they were left.
+// TestHostsEndApartOnlyWhereTheyMay reverts one host alone, and confirms applies whose hosts have
+// changed since.
 func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 	together(t)
 	state := labUpFor(t, pair)

@@ -81,7 +81,7 @@ type Host interface {
 	// PutLoginFolder makes ~/.ssh, if it does not exist.
 	PutLoginFolder(a Account) error
 	// PutLoginFile replaces a file of ~/.ssh (LoginName) atomically and syncs it. It belongs to the user. was is the file as it was
-	// read; nil if there was none. The error is ErrChanged if it is not so any more: then nothing is written.
+	// read; nil if there was none. If the file has changed since, nothing is written and the error is ErrChanged.
 	PutLoginFile(a Account, name string, was *LoginFile, text []byte, perm fs.FileMode) error
 	// RemoveLoginFile removes a file of ~/.ssh. It is not an error if it does not exist.
 	RemoveLoginFile(a Account, name string) error

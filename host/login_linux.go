@@ -304,10 +304,10 @@ func putLoginFile(a Account, name string, was *LoginFile, text []byte, perm fs.F
 	return nil
 }
 
-// publish gives a staged file its name, or returns ErrChanged if there is such a file. Of two hosts that make a key at the same time in
-// a home that they share, one has made it: link(2) replaces nothing, also on NFS. There, the answer of a link that was made may be lost,
-// and the request be sent again, so that what is there is compared (open(2), about O_EXCL). A file system without hard links cannot
-// tell the two hosts apart.
+// publish gives a staged file its name, or returns ErrChanged if there is such a file. If two hosts make a key at the same time in a
+// home that they share, only one succeeds: link(2) replaces nothing, even on NFS. NFS may lose the answer to a link that was made and
+// send the request again, so an existing file is compared with the staged one (open(2), about O_EXCL). A file system without hard links
+// cannot tell the two hosts apart.
 func publish(dir int, a Account, staged, name string, text []byte) error {
 	err := unix.Linkat(dir, staged, dir, name, 0)
 	switch {

@@ -91,8 +91,8 @@ func ends(kinds resource.Kinds, r fabric.NICRef) (out []resource.Addr) {
 	return out
 }
 
-// changedInCommon returns the NICs of which a plan would change what all members of their network must agree on. A value
-// that is restored because it drifted is no such change: the members agree on it already.
+// changedInCommon returns the NICs of which a plan would change what all members of their network must agree on.
+// Restoring a drifted value does not count as such a change: the members already agree on it.
 func changedInCommon(fabricName string, kinds resource.Kinds, hosts []HostInput) map[resource.Addr]bool {
 	out := map[resource.Addr]bool{}
 	for _, in := range hosts {
@@ -151,7 +151,7 @@ func (s share) hold(undo []Action) (out []Action) {
 	return out
 }
 
-// partly makes a resource that covers several NICs leave those as they are that are left out. It reports whether this
+// partly makes a resource that covers several NICs leave the left-out NICs as they are. It reports whether this
 // leaves out any change.
 func (s share) partly(snap *facts.Snapshot, kind resource.Kind, r *resource.Resource) bool {
 	if kind.Without == nil || len(s.nics) == 0 {
@@ -186,7 +186,7 @@ func (o *owned) leaveOut(ends map[resource.Addr]bool, undo []Action) (out share)
 				continue
 			}
 			for _, c := range a.Changes {
-				half := adds // an old thing, where a new one is left out
+				half := adds // an old value whose replacement is left out
 				switch {
 				case kind.Device != nil: // an attribute of the NIC
 					half = a.Resource.Addr.Name == kind.Device(o.in.Snapshot, r.Spec)

@@ -68,7 +68,8 @@ func (o *owned) undo() ([]Action, []Problem) {
 	return out, problems
 }
 
-// named returns the address with the name that the files give to what an undo of these atoms restores.
+// named returns the address of the thing that an undo of these atoms restores, with its name in the
+// files.
 func (o *owned) named(addr resource.Addr, atoms ...resource.Atom) resource.Addr {
 	kind, _ := o.kinds.Lookup(addr.Kind)
 	declared := slices.Concat(o.wanted, o.in.Declared)

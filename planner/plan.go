@@ -19,7 +19,7 @@ type HostInput struct {
 	Name        string
 	Address     string // for the roster
 	Resources   []resource.Resource
-	Declared    []resource.Resource // name what is undone in a destroy, which wants none of them
+	Declared    []resource.Resource // they name the things that a destroy undoes; a destroy wants none of them
 	Records     []resource.Record   // what each fabric changed on the host
 	Snapshot    *facts.Snapshot
 	Unreachable string // why the host is unreachable
@@ -140,7 +140,7 @@ type Plan struct {
 	Vanished []resource.Member `json:"vanished,omitempty"`
 	// LeftOut lists the links and networks that are left as they are, because hosts at their ends are missing.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// NotChosen names the hosts that the operator excluded: nothing is said of them.
+	// NotChosen names the hosts that the operator excluded: the plan says nothing about them.
 	NotChosen []string `json:"not_chosen,omitempty"`
 	// Enrol names the hosts whose recorded roster is out of date.
 	Enrol []string `json:"enrol,omitempty"`
@@ -371,8 +371,8 @@ func (p *hostPlanning) disturbs(kind resource.Kind, r resource.Resource) bool {
 		len(r.After) > 0 && slices.ContainsFunc(p.undos, func(a Action) bool { return resource.Rank(a.Stage) <= resource.Rank(kind.Stage) })
 }
 
-// RevertActions returns the actions of a host that goes back: one for each thing, in the order of the kinds. A thing that the
-// files declare has its name there.
+// RevertActions returns the actions of a host that reverts: one for each thing, in the order of the kinds. A thing that the
+// files declare has the name that they give it.
 func RevertActions(fabric string, kinds resource.Kinds, in HostInput, changes, kept []resource.Change) []Action {
 	own := &owned{kinds: kinds}
 	if in.Snapshot != nil {

@@ -93,7 +93,8 @@ func ReadSaved(from io.Reader, build string) (*Saved, error) {
 	return &p, nil
 }
 
-// check returns an error if the plan is not one of its fabric, or if the fabric's files would not have passed.
+// check returns an error if the plan does not belong to its fabric, or if the fabric's files would not have
+// passed.
 func (p *Saved) check() error {
 	if p.Fabric == nil || p.Plan == nil || p.ID == "" {
 		return errors.New("it is incomplete")

@@ -22,8 +22,8 @@ const (
 	JobDone     = "done"
 )
 
-// StuckAfter is how long what installs or transfers may go on without output, bytes or processor time. It may take any
-// time, so only its progress shows that it works.
+// StuckAfter is how long an installation or a transfer may go on without output, bytes or processor time. It may take
+// any time in all, so only progress shows that it works.
 const StuckAfter = 10 * time.Minute
 
 // Installation is an installation, as recorded in its journal. If the state is "running" but the process no longer exists, the

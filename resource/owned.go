@@ -94,7 +94,8 @@ const (
 	RevertCommand   = "revert"   // an open one was
 )
 
-// Reverts reports whether the entry is about what an earlier entry of the same plan, if any, had done.
+// Reverts reports whether the entry undid the changes of an earlier entry of the same plan, if there
+// is one.
 func (e HistoryEntry) Reverts() bool {
 	return e.Command == RollbackCommand || e.Command == RevertCommand
 }
@@ -191,8 +192,8 @@ type Asker interface {
 	Asks(snap *facts.Snapshot, c Change) (allow, why string)
 }
 
-// Knower is an Undoer that may be unable to know an atom's value, such as while a directory of users does not answer. Undo takes no
-// such atom for an absent one.
+// Knower is an Undoer that may be unable to know an atom's value, such as while a directory of users does not answer. Undo does not
+// treat such an atom as absent.
 type Knower interface {
 	// Known returns an error if the snapshot does not say whether the atom is there.
 	Known(snap *facts.Snapshot, a Atom) error

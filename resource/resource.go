@@ -117,8 +117,8 @@ func (d *Disruption) UnmarshalJSON(raw []byte) error {
 const (
 	StageRuntime = ""
 	StagePersist = "persist"
-	// StageKeys comes before both, in a transaction of its own, because other changes are derived from what it makes. What is
-	// undone of its kinds is undone in the persist stage, after what was derived.
+	// StageKeys comes before both, in a transaction of its own, because other changes are derived from what it makes. Changes
+	// of its kinds are undone in the persist stage, after the changes that were derived from them.
 	StageKeys = "keys"
 	// StageStack comes before all, in a transaction of its own, because a snapshot of the network cannot undo
 	// the work of a package manager. An interrupted stage is reported, and the next apply completes it.

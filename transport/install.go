@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// install uploads the helper to the first directory that follows the rule and allows programs to run. It warns of those
-// that somebody has to put right.
+// install uploads the helper to the first directory that follows the rule and allows programs to run. It warns of
+// directories that break the rule.
 func (d *Dialer) install(ctx context.Context, c *connection, t Target, where absence, version string) error {
 	fail := func(err error, hint string) error {
 		return &Error{Host: t.Name, Op: "upload helper", Err: err, Hint: hint}
@@ -66,7 +66,8 @@ func (c *connection) place(files *sftp.Client, uid, dir, version string, build B
 	if err != nil {
 		return err
 	}
-	// From here on the real path, which nobody else can turn: dir may lead through another user's link.
+	// From here on, use the real path, which nobody else can redirect: dir may lead through another
+	// user's link.
 	if dir = lastLine(out); !safePath().MatchString(dir) {
 		return fmt.Errorf("its real path %q is not a plain absolute path", neutral(dir))
 	}

@@ -22,12 +22,12 @@ const exitMissing = 97
 // unsafe begins the lines that name what breaks the rule below.
 const unsafe = "fabricform-unsafe"
 
-// rule defines the shell function ours. It holds the one rule for the folder $1 and the program $2 in it: both are
-// private to the login user, and every folder above belongs to root or that user and nobody else can rename what is in
-// it. Otherwise another user could choose what runs as root. It enters the folder first, and examines and leaves all
-// relative to it, so that whoever renames a folder meanwhile changes nothing. It lists what breaks the rule in $bad. What ls
-// does not list breaks it too. ls is found before: PATH may name the current folder. ls prints the same ten characters of a
-// mode everywhere; with an access list, those of the group bound what it grants. Each program that a shell starts costs a
+// rule defines the shell function ours. It holds the one rule for the folder $1 and the program $2 in it: both are private
+// to the login user, and every folder above belongs to root or that user and nobody else can rename what is in it. Otherwise
+// another user could choose what runs as root. It enters the folder first, and examines everything relative to it, so that
+// renaming a folder meanwhile has no effect. It lists what breaks the rule in $bad. A folder that ls does not list breaks it
+// too. The path of ls is looked up before: PATH may name the current folder. ls prints the same ten characters of a mode
+// everywhere; with an access list, those of the group bound what it grants. Each program that a shell starts costs a
 // millisecond of each login, so $u comes from the kernel, where that has its files (proc_pid_status(5)).
 const rule = `u=; [ -r /proc/self/status ] && while read -r m n u o; do case "$m" in (Uid:) break;; esac; done </proc/self/status; [ -n "$u" ] || u=$(id -u); ls=$(command -v ls); ours() { bad=; cd -P "$1" 2>/dev/null || return 1; f="./$2"; q=.; set -- .; if [ -e "$f" ]; then set -- . "$f"; fi; ` +
 	`until [ "$q" -ef / ]; do q="$q/.."; set -- "$@" "$q"; [ -d "$q" ] || break; done; ` +
@@ -36,14 +36,13 @@ const rule = `u=; [ -r /proc/self/status ] && while read -r m n u o; do case "$m
 	`(*) case "$o $m" in ("0 d"????-??-*|"0 d"????????[tT]*|"$u d"????-??-*|"$u d"????????[tT]*) continue;; esac;; esac; ` +
 	`printf "` + unsafe + ` %s %s %s %s\n" "$m" "$o" "${r##* }" "$PWD"; done; [ "$k" = 0 ]; }) && [ -z "$bad" ]; }; `
 
-// script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs
-// under sh, whatever the login shell is, and first says on both streams that it runs. It contains no single quote, exclamation mark or line break,
-// because csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from
-// the environment. Root on the host may not read a home on another machine, so there local folders come first. Otherwise
-// the folder that anybody can make comes last. Where only the home has the program, the order does not matter. Until
-// -O has shown that this folder is the login user's, nothing in it is looked at: its owner could let it lead to a file system that never
-// answers. sudo gets the whole path, which its rules may name and which
-// nobody else can turn once the folder follows the rule.
+// script returns the shell line that starts the helper: fixed text and a checked hexadecimal version. It runs under sh, whatever the
+// login shell is, and first says on both streams that it runs. It contains no single quote, exclamation mark or line break, because
+// csh and fish read these differently. SSH_CONNECTION is passed as an argument, because sudo removes it from the environment. Root on
+// the host may be unable to read a home on another machine; in that case, local folders come first. Otherwise the folder that anybody
+// can make comes last. Where only the home has the program, the order does not matter. Until -O has shown that this folder is the
+// login user's, nothing in it is looked at: its owner could let it lead to a file system that never answers. sudo gets the whole path:
+// its rules may name the path, and nobody else can redirect it once the folder follows the rule.
 func script(version string, sudo bool) string {
 	program := "fabricform-" + version
 	run := "exec ./" + program

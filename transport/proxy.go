@@ -126,8 +126,8 @@ func (p *proxied) fault(err error) error {
 	return err
 }
 
-// Close ends the program and what it started, and waits for the program. Until its group has the signal, the program is not waited
-// for: its process ID, also that of the group, could be another's afterwards.
+// Close ends the program and what it started, and waits for the program. It signals the group before it waits for the program:
+// afterwards, another process or group could have the same ID.
 func (p *proxied) Close() error {
 	p.once.Do(func() {
 		_ = p.to.Close()

@@ -28,7 +28,8 @@ type resolved struct {
 	from          hop // what it was resolved from
 }
 
-// hop is a target and what ssh's configuration says of it: all that a host of a way is resolved from, beside files and environment.
+// hop is a target, or a jump host on the way to it, and what ssh's configuration says about it. Files and the environment supply
+// the rest.
 type hop struct {
 	Target   Target
 	Conf     map[string][]string // what `ssh -G` answered; nil if it was not asked

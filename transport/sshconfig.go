@@ -149,7 +149,7 @@ type differences struct {
 }
 
 // group returns the question that stands for all that have the same answer, except for the host's own name. It returns false
-// if nothing is known of that: then the same question may even have another answer the next time.
+// if that is unknown: the same question may then have another answer the next time.
 func (d *differences) group(q question) (question, bool) {
 	if d.unclear {
 		return q, false

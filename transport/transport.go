@@ -46,7 +46,7 @@ type Dialer struct {
 	Helper    Helper
 	NetDial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil for net.Dialer
 	Progress  func(host, message string)                                        // may be nil
-	Warn      func(host, message string)                                        // told of what somebody should put right on a host; may be nil
+	Warn      func(host, message string)                                        // receives warnings about a host; may be nil
 	SSHConfig bool                                                              // ask `ssh -G` for the zero fields of a Target
 	Keeping   *Keeping                                                          // nil: no connection is kept or reused
 

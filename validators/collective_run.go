@@ -162,7 +162,7 @@ func (j *job) ranks(ctx context.Context) (out []ended, err error) {
 	return out, err
 }
 
-// firstFailure describes the first rank that firstFailure for a reason of its own, or returns "" if no rank firstFailure.
+// firstFailure describes the first rank that failed for a reason of its own, or returns "" if no rank failed.
 func (j *job) firstFailure(ranks []ended) string {
 	var bad []ended
 	for _, e := range ranks {

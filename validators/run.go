@@ -236,7 +236,7 @@ func (r *run) look(ctx context.Context) {
 	r.options.Unreachable = lost
 }
 
-// reapply is the cure of what drifted from the files.
+// reapply is the cure for drift.
 func (r *run) reapply() string {
 	return "run " + r.options.Invocation.Hint("plan") + ", then " + r.options.Invocation.Hint("apply")
 }

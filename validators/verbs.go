@@ -292,8 +292,8 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	return res
 }
 
-// bothEnds runs the server and then the client; out[0] is the client's report. What may pass is tried again: a control
-// connection that fails at once, a port that another program took, and a clock that a busy machine disturbed.
+// bothEnds runs the server and then the client; out[0] is the client's report. Failures that may pass are retried: a
+// control connection that fails at once, a port that another program took, and a clock that a busy machine disturbed.
 func (t *trial) bothEnds(ctx context.Context, spec perftest.Spec, limit time.Duration,
 	client, server port) (out [2]probe.VerbsOutcome, err error) {
 	tries := 3

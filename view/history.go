@@ -9,7 +9,7 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// ofOthers has a line for each change of others that a revert met on the host.
+// ofOthers has a line for each change of others that a revert found on the host.
 func ofOthers(host string, kept, overwritten []resource.Change) (out []string) {
 	for _, c := range kept {
 		out = append(out, host+": kept: "+byOthers(c))

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// neutral returns text as one that can only be read. Every character that does not print is written as an escape of its
-// code: controls (C0 and C1) would command the terminal or begin a line, and bidirectional marks and invisible
-// characters would make a text look like another.
+// neutral returns text that can only be read. Every character that does not print is written as an escape of its code:
+// controls (C0 and C1) would command the terminal or begin a line, and bidirectional marks and invisible characters
+// would make a text look like another.
 func neutral(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !prints(r) }) < 0 {
 		return s
@@ -21,7 +21,7 @@ func neutral(s string) string {
 		switch {
 		case r == '\n':
 			b.WriteString(`\n`)
-		case r == utf8.RuneError && n == 1: // a byte that is no UTF-8 may be a control in another encoding
+		case r == utf8.RuneError && n == 1: // a byte that is not UTF-8 may be a control character in another encoding
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case prints(r):
 			b.WriteString(s[i : i+n])

@@ -115,7 +115,7 @@ func (p *Printer) erase() {
 	}
 }
 
-// Stop makes the printer print nothing more, also what another goroutine is printing.
+// Stop silences the printer, including output that another goroutine is printing.
 func (p *Printer) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/fabricform/fabricform/planner"
 )
 
-// Warnings are what somebody should put right on hosts. They are printed when the command ends, each once with all its
-// hosts: a fleet has the same startup files everywhere.
+// Warnings are faults of hosts that somebody should correct. They are printed when the command ends, each once with
+// all its hosts: a fleet has the same startup files everywhere.
 type Warnings struct {
 	mu    sync.Mutex
 	order []string

@@ -38,9 +38,9 @@ type SnapshotResult struct {
 	Guardians int `json:"guardians"`
 }
 
-// Check returns an error unless the answer can be one of a host: without a snapshot, a host that was not read would look
-// like one without differences. Names in it come into commands and files, so each must be one that a device may have
-// or a fabric file may declare.
+// Check returns an error if no host could give this answer: without a snapshot, a host that was not read would look like
+// one without differences. Names in it come into commands and files, so each must be one that a device may have or a
+// fabric file may declare.
 func (r SnapshotResult) Check() error {
 	switch {
 	case r.Snapshot == nil:
@@ -79,8 +79,8 @@ func (r SnapshotResult) Check() error {
 	return nil
 }
 
-// addresses returns an error unless each address can be one that a kernel gives. A prefix has no zone, and an address of a host
-// has none here either: a zone is any text for netip.ParseAddr, line ends included, and String returns it.
+// addresses returns an error unless a kernel could report each address. A prefix has no zone, and an address of a host has none
+// here either: a zone is any text for netip.ParseAddr, line ends included, and String returns it.
 func (r SnapshotResult) addresses() error {
 	m := r.Snapshot.Management
 	all := []netip.Addr{m.Client, m.Server, m.Dialled}

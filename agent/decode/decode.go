@@ -26,7 +26,7 @@ func Into(text []byte, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// scale weighs valid JSON.
+// scale adds up the memory that valid JSON takes once it is decoded.
 type scale struct {
 	text   []byte
 	at     int
@@ -40,12 +40,14 @@ func (s *scale) spend(n int) error {
 	return nil
 }
 
-// anything is the type of a value whose own type is not known: the largest that JSON decodes it into.
+// anything is the type of a value that is decoded into an interface: the largest of the types that
+// encoding/json may choose.
 var anything = reflect.TypeFor[any]()
 
 var ownText, ownJSON = reflect.TypeFor[encoding.TextUnmarshaler](), reflect.TypeFor[json.Unmarshaler]()
 
-// value weighs the next value, which is decoded into the type; nil: into nothing.
+// value adds the next value, which is decoded into the type; a nil type means that the value is
+// skipped.
 func (s *scale) value(t reflect.Type) error {
 	s.space()
 	for t != nil && t.Kind() == reflect.Pointer {

@@ -12,8 +12,9 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// TestTheHelperLooksAgainBeforeItActsAndUndoes: the plan may be old, and its client wrong. The helper itself
-// refuses what touches the operator's own path and was not shown so, what moved, and what no open transaction is for.
+// TestTheHelperLooksAgainBeforeItActsAndUndoes: the plan may be old, and its client wrong. The helper itself refuses
+// changes to the operator's own path that the plan did not show, changes of values that have moved, and changes
+// without an open transaction.
 func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 	x := newStage(t)
 	if _, err := x.store.Persist(x.tx.ID, x.tx.Token); err != nil {

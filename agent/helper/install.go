@@ -180,7 +180,7 @@ func (j *journal) Write(p []byte) (int, error) {
 const watchEvery = 10 * time.Second
 
 // watch writes into the journal when the installation is stuck, and when it goes on. It ends nothing: a package manager
-// that is killed leaves packages half configured, and a firmware write a card without firmware.
+// that is killed leaves packages half configured, and a firmware write that is killed leaves a card without firmware.
 func (j *journal) watch(ctx context.Context, activity func() (string, error)) {
 	last, since, stuck := "", time.Now(), false
 	for retry.Pause(ctx, watchEvery) == nil {

@@ -322,7 +322,7 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.boot = "boot-2"
-	// It is told as what it is, and not as a plan that has gone stale: nobody has made one.
+	// The error is reported as it is, and not as a stale plan: there is no plan.
 	_, err := x.txFinishInterrupted(t.Context(), struct{}{})
 	var told *agent.Error
 	if !errors.As(err, &told) || told.Stale || told.Message != "finish the transaction that a reset interrupted: no space left on device; fix the cause, or run `fabricform rollback`" {
@@ -336,7 +336,7 @@ func TestRollForwardIsTriedAgain(t *testing.T) {
 	x.is(t, checkpoint.Committed, names...)
 }
 
-// What cannot be rolled forward is anybody's to take back: whoever held it is gone.
+// Anybody may roll back a transaction that cannot be rolled forward: its holder is gone.
 func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 	x := newStage(t)
 	x.fault = func(name string) error {
@@ -359,7 +359,7 @@ func TestRollForwardThatFailsIsRolledBack(t *testing.T) {
 	x.is(t, checkpoint.Reverted)
 }
 
-// Nothing is changed by whoever does not hold a transaction that is open and may change things.
+// A client without an open transaction that allows changes cannot change anything.
 func TestActNeedsALiveTransaction(t *testing.T) {
 	note := func(x *stage, tx calls.TxRef) error {
 		spec, err := json.Marshal("fourth")
@@ -436,7 +436,8 @@ func TestAStepThatComesTooLateSaysWhoEndedTheTransaction(t *testing.T) {
 	}
 }
 
-// TestAWayBackGoesToItsEnd, also where the connection that asked for it ends meanwhile.
+// TestAWayBackGoesToItsEnd: a revert completes even if the connection that asked for it ends
+// meanwhile.
 func TestAWayBackGoesToItsEnd(t *testing.T) {
 	x := newStage(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -107,7 +107,8 @@ func TestABundleComesFromARelay(t *testing.T) {
 	}
 }
 
-// TestWhatCameOfARelayCounts: a relay that goes in the middle leaves a beginning, and the next one is an error.
+// TestWhatCameOfARelayCounts: a relay that ends half-way leaves the first part of the file, and the next fetch
+// is an error.
 func TestWhatCameOfARelayCounts(t *testing.T) {
 	content := strings.Repeat("x", 10*piece)
 	b := bundle("b.tgz", content)
@@ -122,7 +123,8 @@ func TestWhatCameOfARelayCounts(t *testing.T) {
 		}
 		_, _ = c.Write([]byte(content[:3*piece]))
 		_ = l.Close()
-		// What was asked is read first, or the end would be a reset that takes what was sent along.
+		// Read the request first: otherwise closing would reset the connection and discard what was
+		// sent.
 		_, _ = c.Read(make([]byte, 1024))
 		_ = c.Close()
 	}()

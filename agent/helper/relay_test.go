@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestARelayAnswersWhoKnowsItsToken: nobody else gets a byte, and who knows it gets the rest.
+// TestARelayAnswersWhoKnowsItsToken: a client with the token gets the rest of the file, and others
+// get nothing.
 func TestARelayAnswersWhoKnowsItsToken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

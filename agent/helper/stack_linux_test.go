@@ -254,7 +254,8 @@ func TestAHostIsRestartedForTheOrderOnly(t *testing.T) {
 	if _, err := r.stackReboot(t.Context(), order("one", restart)); err != nil || r.reboots != 1 {
 		t.Errorf("%d restarts, %v", r.reboots, err)
 	}
-	// Who did not hear the answer asks again, over another helper; nobody else is answered so.
+	// A client that did not get the answer asks again, through another helper; no other client gets
+	// this answer.
 	second := *r
 	second.server = &server{host: r, stack: r.stack, store: r.store, kinds: r.kinds}
 	if state, err := second.stackReboot(t.Context(), order("one", restart)); err != nil || state.Boot == "" || r.reboots != 1 {
@@ -347,7 +348,7 @@ func TestAnUploadIsCheckedByItsSeal(t *testing.T) {
 	}
 }
 
-// TestBundlesGo: other ones where one is to come, and the last one when it is installed.
+// TestBundlesGo: an upload removes other bundles, and an installation removes its own.
 func TestBundlesGo(t *testing.T) {
 	r := newRack(t, install)
 	b := bundle("new.tgz", "x")

@@ -318,7 +318,7 @@ func (s *server) txRevert(ctx context.Context, p calls.TxRevert) (calls.TxInfo, 
 // willUndo refuses to roll back a host that differs from what was shown, and records how it is rolled back.
 func (s *server) willUndo(ctx context.Context, p calls.TxRevert) error {
 	t, err := s.store.Read(p.ID)
-	if err != nil || t.State != checkpoint.Committed { // it is rolled back already, or half: then the rest follows
+	if err != nil || t.State != checkpoint.Committed { // it was rolled back already, at least in part: the rest follows
 		return err
 	}
 	if p.Digest != "" {

@@ -39,7 +39,7 @@ func (a *app) leave() {
 }
 
 // lastWords asks the hosts that hold transactions of this program to revert, prints of each host how its transaction ended,
-// or when it ends, and returns the exit code. What the command itself would still print is older, and is not printed.
+// or when it ends, and returns the exit code. The command's own further output would be out of date, so it is suppressed.
 func (a *app) lastWords(out, err *view.Printer) int {
 	a.leaving.Store(true)
 	a.out.Stop()

@@ -25,7 +25,7 @@ const keepProgram = "keep"
 // connections.
 const longestKeep = 8 * time.Hour
 
-// checkKeep refuses a value of -keep-connections that cannot be carried out.
+// checkKeep refuses a value of -keep-connections that is out of range or unsupported on this system.
 func checkKeep(keep time.Duration) error {
 	if keep < time.Second || keep > longestKeep {
 		return errors.New("-keep-connections must be from 1s to 8h; leave it out to keep no connection")

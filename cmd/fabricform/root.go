@@ -215,8 +215,8 @@ func versionCommand(a *app) *cobra.Command {
 	}
 }
 
-// onlySubcommands makes a command that only groups others print its help, and refuse a name that is none of
-// theirs: cobra prints the help and succeeds, so a script with a mistyped name would go on.
+// onlySubcommands makes a command that only groups others print its help, and refuse an unknown name: cobra
+// prints the help and succeeds, so a script with a mistyped name would go on.
 func onlySubcommands(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -14,7 +14,7 @@ import (
 // (Filesystem Hierarchy Standard 3.0, 5.8).
 const StateDir = "/var/lib/fabricform"
 
-// ErrPipe is the error for a named pipe where a file belongs: to open it would wait for a writer, for ever if there is none.
+// ErrPipe is the error for a named pipe where a file belongs: opening it would wait for a writer, for ever if there is none.
 var ErrPipe = errors.New("it is a named pipe, not a file: remove it")
 
 // Read reads a whole file. It refuses named pipes at once.

@@ -50,7 +50,7 @@ func MakeLocked(dir string) (unlock func(), err error) {
 		if err == nil {
 			return func() { _ = f.Close() }, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) { // else RemoveAbandoned has seen it before it was locked
+		if !errors.Is(err, fs.ErrNotExist) { // otherwise RemoveAbandoned has seen it before it was locked
 			return nil, errors.Join(err, os.Remove(dir))
 		}
 	}

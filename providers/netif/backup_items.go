@@ -200,7 +200,7 @@ func orAll(p netip.Prefix) string {
 }
 
 // Merge copies the items of now. An object is lost if its device is down, if another object returns to its place, or
-// if it needs an address or a nexthop that goes.
+// if it needs an address or a nexthop that is removed.
 func (restorer) Merge(part, now json.RawMessage, keys map[string]bool) (json.RawMessage, []string, error) {
 	k, _, err := decodeBackup(part)
 	if err != nil {

@@ -27,7 +27,7 @@ type nic struct{}
 // Device returns the name of the interface.
 func (nic) Device(got *NICStatus) string { return got.Link.Name }
 
-// Undone sets the MTU that an undo gives back: the kernel removes and brings back IPv6 with it.
+// Undone sets the MTU that an undo restores: the kernel removes and restores IPv6 with it.
 func (nic) Undone(want NICSpec, changes []resource.Change) NICSpec {
 	for _, c := range changes {
 		if s, _ := settingOf(c.Atom); s != nil && s.attribute == "mtu" {

@@ -191,7 +191,7 @@ func (c Case) undo(t *testing.T, kind resource.Kind, want resource.Resource, d r
 			want.Spec, a) {
 			t.Errorf("the wanted thing does not claim %s", a)
 		}
-		// The thing may be wanted no more: the helper then reads for the atom alone.
+		// The files may no longer declare the thing: the helper then reads for the atom alone.
 		snap := c.gather(t, resource.Query{Atoms: []resource.Atom{a}})
 		back, _, err := kind.Undo(snap, a, owned.Earlier)
 		if err != nil || !owned.StillOurs(back.From) || back.To != owned.Earlier || back.Atom != a ||
