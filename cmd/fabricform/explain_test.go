@@ -48,6 +48,7 @@ func TestExplainEndsWithOneWhereThereAreErrors(t *testing.T) {
 	for content, want := range map[string]string{
 		start:         "The log does not show that NCCL finished its initialization",
 		start + ready: "The log does not show that a collective finished",
+		"\tGPU0\tGPU1\nGPU0\t X \tPXB\nGPU1\tPXB\t X \n":                                                         "They show how GPUs and NICs are joined, not whether data goes that way",
 		start + ready + "a:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Destroy COMPLETE\n": "✓ no problems found in 3 lines of NCCL's log",
 	} {
 		if err := os.WriteFile(good+".log", []byte(content), 0o600); err != nil {

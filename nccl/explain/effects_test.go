@@ -219,6 +219,7 @@ func TestAdviceKnowsTheSettings(t *testing.T) {
 		{" GID: 00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00\nFailed to modify QP 268 to RTR\n", "error:  Empty GID", "Link-local"},
 		{" GID: 254:128:00:00:00:00:00:00:150:63:121:00:03:205:209:213\nFailed to modify QP 268 to RTR\n", "error:  Link-local GID", "Empty GID"},
 		{"a:1:2 [0] NCCL INFO cudaDriverVersion 11020\nNCCL version 2.8.4+cuda11.3\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "warning:  The driver is older than the software's CUDA", ""},
+		{"CUDA used to build PyTorch: 12.6\nNvidia driver version: 535.154.05\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 1 'invalid argument'\n", "warning:  The driver is older than the software's CUDA", ""},
 		{"CUDA Version: 12.4\nNCCL version 2.28.3+cuda13.0\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "error:  The driver is older than the software's CUDA", ""},
 		{"a:1:2 [0] NCCL INFO cudaDriverVersion 12040\nNCCL version 2.20.5+cuda12.4\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "", "older than"},
 		{"a:1:2 [0] NCCL INFO cudaDriverVersion 12020\nNCCL version 2.20.5+cuda12.4\na:1:2 [0] transport/nvls.cc:9 NCCL WARN Cuda failure 401 'x'\nTest NCCL failure common.cu:382 'unhandled cuda error'\n", "", "older than"},

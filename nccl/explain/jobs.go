@@ -331,8 +331,8 @@ func (s *script) jobs(text string, kind Kind) {
 	sruns, hosts := 0, map[string]bool{}
 	for line := range strings.Lines(text) {
 		number++
-		if at := sequential().FindStringSubmatch(line); at != nil && !strings.HasSuffix(strings.TrimSpace(line), "&") && !hosts[at[1]] && len(hosts) < maxFindings {
-			if hosts[at[1]] = true; sruns == 0 {
+		if at := sequential().FindStringSubmatch(line); at != nil && !strings.HasSuffix(strings.TrimSpace(line), "&") && !hosts[at[1]+at[2]] && len(hosts) < maxFindings {
+			if hosts[at[1]+at[2]] = true; sruns == 0 {
 				sruns = number
 			}
 		}
@@ -379,7 +379,7 @@ var (
 	})
 	// alone is a line that starts the program of ranks on this host alone.
 	alone = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^[ \t]*(?:[A-Z_]+=\S+ +)*(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
+		return regexp.MustCompile(`(?m)^[ \t]*(?:time +)?(?:[A-Z_]+=\S+ +)*(?:torchrun|accelerate launch|python3? (?:-u )?(?:-m torch\.distributed\.|[\w./$\{}-]+\.py\b))`)
 	})
 )
 
@@ -424,9 +424,9 @@ func singleQuoted(text string) func(int) bool {
 	}
 }
 
-// sequential is an srun for one host that starts a launcher.
+// sequential is an srun for one host that starts a launcher: it names the host, or the launcher its number.
 var sequential = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*srun .*(?:--nodelist[= ]|-w )(\S+) .*(?:accelerate launch|torchrun|torch\.distributed)`)
+	return regexp.MustCompile(`^\s*srun .*(?:(?:--nodelist[= ]|-w )(\S+) .*(?:accelerate launch|torchrun|torch\.distributed)|(?:accelerate launch|torchrun|torch\.distributed).* --(?:node|machine)[_-]rank[= ](\d+))`)
 })
 
 // announced reports an address that vLLM cannot announce to other processes: it connects ranks by it, and tells hosts apart.

@@ -9,6 +9,8 @@ import (
 
 // TestJobsAreChecked: what launchers, containers and firewalls say together is wrong, or is not.
 func TestJobsAreChecked(t *testing.T) {
+	const direct = "a:1:3 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via P2P/IPC\n"
+	const complete = "a:1:3 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\na:2:4 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 2000 - Init COMPLETE\n"
 	for _, c := range []struct{ name, text, says, notSays string }{
 		{"a.sh", "torchrun --nnodes=2 --node_rank=1 --master_addr=localhost train.py\n", "error:  Ranks meet at localhost", ""},
 		{"a.sh", "torchrun --nnodes=1:4 --rdzv-endpoint=127.0.0.1:29500 train.py\n", "the job has 4 hosts", ""},
@@ -142,6 +144,16 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.log", "a:1:2 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\na:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\na:1:2 [0] f:1 NCCL WARN NET/OFI Disabling shared memory failed: Protocol not available\n", "line 3: error:  AWS's plugin reports an error", "error:  Bootstrap"},
 		{"a.sh", "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc_per_node=4 a.py\n", "CUDA_VISIBLE_DEVICES in line 1 gives them 2 GPUs", ""},
 		{"a.sh", "CUDA_VISIBLE_DEVICES=0,1 ./b\ntorchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
+		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\ntime torchrun --nnodes=2 a.py\n", "line 3: error:  Only the first host starts ranks", ""},
+		{"a.sbatch", "#SBATCH --nodes=2\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=0 a.py\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=1 a.py\n", "line 2: warning:  srun after srun", ""},
+		{"a.sbatch", "#SBATCH --nodes=2\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=0 a.py &\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=1 a.py &\n", "", "srun after srun"},
+		{"a.log", "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).\n", "an address of Docker's default network", ""},
+		{"a.log", "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (10.0.0.2, 44737).\n", "", "Docker"},
+		{"a.log", direct + complete, "line 1: note:  Direct access between GPUs is not shown to work", ""},
+		{"a.log", direct + complete + "a:1:3 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Destroy COMPLETE\n", "", "Direct access"},
+		{"a.log", direct + complete + closedByPeer, "", "Direct access"},
+		{"a.log", "a:1:3 [0] NCCL INFO Using network Socket\n" + complete, "", "Silent fallback"}, // all ranks of one host
+		{"a.log", "a:1:3 [0] NCCL INFO Using network Socket\na:1:3 [0] NCCL INFO Channel 00 : 0[1000] -> 1[1000] [send] via NET/Socket/0\n" + complete, "warning:  Silent fallback", ""},
 		{"a.sh", "srun --export=NCCL_DEBUG=INFO ./a\n", "warning:  The tasks get these variables alone", ""},
 		{"a.sh", "srun --export=ALL,NCCL_DEBUG=INFO ./a\n", "", "variables alone"},
 		{"a.sh", "export NCCL_IB_HCA==mlx_5_0\n", "Not a name that the driver gives", ""},

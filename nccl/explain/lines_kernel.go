@@ -67,6 +67,8 @@ var kernelMeanings = []*meaning{
 	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this syndrome is not known here.", instead: "Read the log of the program, and that of the peer.", forms: []string{"mlx5_poll_one*syndrome 0x"}},
 	{role: result, summary: "An RDMA request of the kernel failed", costs: "The line below it has the syndrome.", instead: "Read the log of the program in the kernel (NVMe, NFS, a storage client), and that of the peer.", forms: []string{"mlx5_poll_one*rror cqe on cqn"}},
 
+	{role: symptom, summary: "A processor of the host hangs in the kernel", costs: "The kernel did not get a processor back for a long time: a driver waits for a device. Beside a job on GPUs it is mostly the GPU's driver, PCIe or the IOMMU, and no setting of NCCL.", instead: "Read the stack below the line for the driver's name, and earlier lines of PCIe, the IOMMU and Xid. Reboot; update the driver and the system's firmware.",
+		forms: []string{"BUG: soft lockup", "rcu_sched self-detected stall", "watchdog: Watchdog detected hard LOCKUP"}},
 	{role: cause, summary: "PCI access control refused a request", costs: "A bridge forbids access between two devices, such as GPU and NIC.", instead: oldPeer, forms: []string{"ACSViol"}},
 	{role: cause, summary: "PCIe failed", costs: "A device or its slot had an error that could not be corrected; the device may be gone.", instead: "The PCI address in the line is the device, or the port above it (lspci -t). Reboot, update firmware, seat the card again, or have it replaced.",
 		forms: []string{"PCIe Bus Error: severity=Uncorrect", "AER: Uncorrect", "AER: Multiple Uncorrect", "DPC: containment event", "Uncorrectable*PCIe"}},

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"sync"
@@ -32,7 +33,7 @@ var torchMeanings = []*meaning{
 		forms: []string{"clients joined", "waiting for clients", "RendezvousTimeoutError", "rendezvous timed out", "The rendezvous*timed out"}},
 	{role: symptom, summary: "The rendezvous failed", costs: "The store at the rendezvous address did not answer, or closed the connection: torchrun there has not started or has ended, another program listens at that port, or the hosts have different versions of PyTorch.",
 		instead: rendezvous + " See which torchrun ended first, and install one version of PyTorch everywhere.", forms: []string{"RendezvousConnectionError"}},
-	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the store of rank 0.", instead: rendezvous,
+	{role: symptom, summary: "The rendezvous address does not answer", costs: "The process cannot connect to the store of rank 0.", instead: rendezvous, more: explainMeetingPlace,
 		forms: []string{"client socket has timed out", "client socket has failed to connect", "TCPStore() failed", "connect() timed out. Original timeout", "failed to connect to*errno: 110", "failed to connect to*errno: 111", "failed to connect to*errno: 113"}},
 	{role: cause, summary: "A host name is not known", costs: "The name cannot be resolved on this host.", instead: "Correct it (MASTER_ADDR, the hostfile), or add it to DNS or /etc/hosts of all hosts. In Kubernetes see that the pod and its headless service are there.",
 		forms: []string{"IPv4 network addresses of*cannot be retrieved", "Errno -3] Temporary failure in name resolution", "Errno -2] Name or service not known", "host not found: ", "Could not resolve hostname"}},
@@ -124,4 +125,25 @@ func joined(_ *logged, m string) (summary, costs, instead string) {
 			"Remove the store's file before each start, end processes that earlier starts have left, use another port, and let torchrun or the program, not both, start the processes."
 	}
 	return "", fmt.Sprintf("%d of %d processes came to the barrier of init_process_group in time: a rank is missing, failed, or makes its groups in another order.", came, size), ""
+}
+
+// meetingPlace is the address of a store to which a process cannot connect.
+var meetingPlace = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`connect to [^(]{0,40}[(\[](?:::ffff:)?(\d+\.\d+\.\d+\.\d+)`)
+})
+
+// explainMeetingPlace says more of an address that other hosts cannot reach.
+func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
+	at := meetingPlace().FindStringSubmatch(m)
+	if at == nil {
+		return "", "", ""
+	}
+	switch a, err := netip.ParseAddr(at[1]); {
+	case err != nil:
+	case inDocker(a):
+		return "", fmt.Sprintf("The store is said to be at %s, an address of Docker's default network: other hosts and their containers do not reach it.", a), "With several hosts run the containers with --network=host, and give the program the host's own address (MASTER_ADDR, VLLM_HOST_IP, ray start --node-ip-address)."
+	case a.IsLoopback():
+		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: on other hosts than that of rank 0, nothing listens there.", a), rendezvous
+	}
+	return "", "", ""
 }

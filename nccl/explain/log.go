@@ -81,6 +81,8 @@ type logged struct {
 	testers      map[string]bool     // hosts in the list of ranks of nccl-tests
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
+	direct       int                 // the first line of a channel by which a GPU writes into another one's memory
+	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
 }
@@ -218,6 +220,10 @@ func withNCCL(line string) string {
 // tries notes a connection that NCCL wants to try again, as its last warning about it would be, and forgets it when ranks are connected.
 func (l *logged) tries(number int, message string) {
 	attempt, _, again := strings.Cut(message, ", retrying")
+	if l.direct == 0 && strings.Contains(message, " via P2P/") {
+		l.direct = number
+	}
+	l.ready = (l.ready || strings.Contains(message, "Init COMPLETE") && field(message, "nranks") != "1") && !strings.Contains(message, "Destroy COMPLETE")
 	switch {
 	case again && (strings.Contains(attempt, "onnect to") || strings.Contains(attempt, "connect returned") || strings.Contains(attempt, "ibv_modify_qp failed")):
 		l.retried = foreignLine{number, " " + warnMark + attempt + ", exceeded error retry count", nil}
@@ -298,6 +304,13 @@ var (
 	})
 )
 
+// driverBranch is the driver's version, as PyTorch's collect_env prints it.
+var driverBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Nvidia driver version: (\d{3})\.`) })
+
+// branches are the CUDA that each branch of the driver supports (CUDA Toolkit's release notes, table of toolkit and driver versions).
+var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103, "470": 1104, "495": 1105, "510": 1106, "515": 1107, "520": 1108, "525": 1200, "530": 1201, "535": 1202, "545": 1203, "550": 1204,
+	"555": 1205, "560": 1206, "565": 1207, "570": 1208, "575": 1209, "580": 1300}
+
 // background takes facts from any line: the versions of CUDA, and what is known of the machine.
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
@@ -307,6 +320,9 @@ func (l *logged) background(number int, line string) {
 	}
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
+	}
+	if at := driverBranch().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
+		l.driver = cudaOf{branches[at[1]], number}
 	}
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
@@ -466,7 +482,7 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 	case strings.HasPrefix(m, "comm ") && strings.Contains(m, " nNodes "):
 		n, _ := strconv.Atoi(field(m, "nNodes"))
 		l.nodes = max(l.nodes, n)
-	case strings.Contains(m, " nranks ") && strings.Contains(m, " commId "): // 2.18.1–
+	case strings.Contains(m, " nranks ") && (strings.Contains(m, " commId ") /* 2.18.1– */ || strings.HasSuffix(strings.TrimSpace(m), "Init COMPLETE")):
 		l.joins(field(m, "commId"), field(m, "rank"), field(m, "nranks"))
 	case strings.Contains(m, " set by environment to "):
 		name, value, _ := strings.Cut(m, " set by environment to ")
@@ -503,6 +519,9 @@ func (l *logged) joins(id, rank, size string) {
 	if err1 != nil || err2 != nil || len(l.members) >= maxHosts {
 		return
 	}
+	if id == "" {
+		id = size // communicators of equal size are not told apart
+	}
 	c := l.members[id]
 	if c == nil {
 		c = &members{size: n, ranks: map[int]bool{}}
@@ -516,7 +535,7 @@ func (l *logged) joins(id, rank, size string) {
 // oneHost reports whether the log shows all ranks of its communicators, and all of them on one host. NCCL's own number of nodes
 // can be larger: NCCL_HOSTID divides a host.
 func (l *logged) oneHost() bool {
-	if len(l.order) != 1 || l.order[0] == "" || l.hosts[l.order[0]].several {
+	if len(l.order) != 1 || l.order[0] == "" || l.hosts[l.order[0]].several || l.hosts[l.order[0]].remote {
 		return false
 	}
 	found := false

@@ -84,6 +84,7 @@ func (l *logged) finish() {
 	l.twice()
 	l.onlyTrace()
 	l.stillTrying()
+	l.untried()
 	l.olderDriver()
 	if summary, costs, instead := explainTestGID(l, ""); l.testing && len(l.inOrder) == 0 && summary != "" {
 		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
@@ -95,7 +96,7 @@ func (l *logged) finish() {
 // CUDA's own words for it. Within one major version CUDA mostly runs on older drivers, but not code that the driver has to compile.
 func (l *logged) olderDriver() {
 	at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.of == codeMeanings[0] })
-	if l.driver.version == 0 || l.software.version <= l.driver.version || at < 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == cause || r.of.role == symptom }) {
+	if l.driver.version == 0 || l.software.version <= l.driver.version || at < 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == cause || r.of.role == symptom && !r.of.vague }) {
 		return
 	}
 	bad := env.Warning
@@ -299,6 +300,16 @@ func (l *logged) stillTrying() {
 	costs, instead := r.advice(l)
 	attempt, _, _ := strings.Cut(quote(r.message), ", exceeded error retry count")
 	l.say(l.retried.number, env.Warning, r.summary, "The log says: "+attempt+", retrying. No later line shows that the ranks are connected.", costs, instead)
+}
+
+// untried says what to suspect if a job of one host hangs after its GPUs have connected directly: then nothing else is in its log.
+func (l *logged) untried() {
+	several := len(l.order) != 1 || l.hosts[l.order[0]].remote
+	if !l.ready || l.direct == 0 || several || l.seen[rowLine] > 0 || l.strangers > 0 || slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role != harmless && r.of.role != remark }) {
+		return
+	}
+	l.say(l.direct, env.Note, "Direct access between GPUs is not shown to work", "The GPUs connect directly (via P2P), and no later line shows that data went that way or that a communicator was destroyed.", "A running job looks the same. If it hangs here, mostly with the GPUs at 100 %, ACS, the IOMMU or the driver often keeps data from arriving.",
+		"Only if it hangs: see whether it runs with NCCL_P2P_DISABLE=1. If so, disable ACS and set the IOMMU to passthrough (iommu=pt), or update the driver.")
 }
 
 // byNumber compares decimal numbers without leading zeros.
