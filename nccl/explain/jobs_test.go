@@ -130,6 +130,7 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun --ntasks=2 torchrun --nproc_per_node=8 --nnodes=2 a.py\n", "", "for each task"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:a100:2\nsrun torchrun --nproc_per_node=4 a.py\n", "line 3: error:  Fewer GPUs than processes", ""},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
+		{"a.log", "$ ib_send_bw -d mlx5_0 --pkey_index=1\na:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<33397> with error 12, opcode 0, len 0, vendor err 129 (Send)\n", "Set NCCL_IB_PKEY", "On RoCE"},
 		{"a.txt", "ray start --address='10.0.0.1:6379' --node-ip-address='10.0.0.2:6379'\n", "line 1: error:  Not an address of a host", ""},
 		{"a.txt", "ray start --address='10.0.0.1:6379' --node-ip-address='10.0.0.2'\n", "", "Not an address"},
 		{"a.txt", "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tLink layer: InfiniBand\nCA 'mlx5_1'\n\tPort 1:\n\t\tState: Down\n\t\tLink layer: InfiniBand\n", "note:  A port is down", "nothing"},

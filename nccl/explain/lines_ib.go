@@ -207,6 +207,9 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 		return "", fmt.Sprintf("The peer's NIC did not answer. NCCL_IB_SL = %s (line %d) is one reason: InfiniBand drops packets of a service level that the subnet manager does not map. Otherwise the path or the MTU is wrong, or the peer's rank had ended before.", shorten(sl.value), sl.line),
 			"Try without NCCL_IB_SL. See whether a rank on the peer ended earlier, and measure between these two NICs with ib_write_bw --sl or `fabricform verify`."
 	}
+	if _, set := find(l.settings, "NCCL_IB_PKEY"); l.pkeyAt > 0 && !set {
+		return "", fmt.Sprintf("The peer's NIC did not answer. The test of RDMA in line %d names a partition key (--pkey_index), and NCCL_IB_PKEY is not set: NCCL uses index 0.", l.pkeyAt), "Set NCCL_IB_PKEY to the same index on all hosts, if that key alone works between them. Otherwise see whether a rank on the peer ended earlier."
+	}
 	old := strings.Contains(m, "with error ") || l.version.Known() && l.version.Before(choosesGID) // this form ended with 2.19.4
 	if _, pinned := find(l.settings, "NCCL_IB_GID_INDEX"); !old || pinned {
 		return "", "", ""

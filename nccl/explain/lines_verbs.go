@@ -4,6 +4,12 @@ import "fmt"
 
 const providers = "Install the providers in the image or on the host: ibverbs-providers (Debian, Ubuntu), libibverbs and rdma-core (RHEL), or the user space of the same MLNX_OFED or DOCA-OFED as the host."
 
+// EFA's causes for ENOMEM.
+const (
+	efaMemory = "The process may not lock the memory that EFA needs, or it has reached the number of pages that an EFA device can register."
+	hugePages = " With a lot of memory use huge pages."
+)
+
 // noProvider is an error only for a job on several hosts.
 var noProvider = &meaning{role: symptom, summary: "libibverbs has no provider for the NIC", costs: "The kernel has an RDMA device, but this system or container has no library for it: programs see no device.", instead: providers, more: needless,
 	forms: []string{"no userspace device-specific driver found for", "couldn't load driver*mlx5"}}
@@ -17,7 +23,7 @@ func needless(l *logged, _ string) (summary, costs, instead string) {
 		providers + " If NCCL still fails, run again with NCCL_DEBUG=WARN: the first NCCL WARN line names the cause."
 }
 
-// verbsMeanings are lines of libibverbs and librdmacm (rdma-core), of perftest and of UCX.
+// verbsMeanings are lines of libibverbs and librdmacm (rdma-core), of perftest, of UCX and of libfabric.
 var verbsMeanings = []*meaning{
 	{role: cause, summary: "libibverbs and its providers do not fit together", costs: "A program loads a libibverbs of another version than the providers (libmlx5 and others), so that it sees no device.", instead: "Remove the other libibverbs from LD_LIBRARY_PATH and from the image, so that library and providers are of one rdma-core.",
 		forms: []string{"couldn't load driver*IBVERBS_PRIVATE_", "does not support the kernel ABI of", "libibverbs*version `IBVERBS_"}},
@@ -51,6 +57,9 @@ var verbsMeanings = []*meaning{
 
 	{role: cause, summary: "GPU memory cannot be registered", costs: "The NIC's driver cannot map the memory, which is mostly the GPU's: GPUDirect RDMA does not work here.", instead: gpuMem, forms: []string{"ibv_reg_mr(*failed: Bad address", "ibv_reg_mr(*failed: Invalid argument", "Couldn't enable GPUDirect RDMA"}},
 	{role: cause, summary: "UCX_NET_DEVICES or UCX_TLS names what is not there", costs: "A device or transport in the list does not exist on this host, or its port is down.", instead: "Take names from ucx_info -d on that host (mlx5_0:1 for RDMA, eth0 for TCP), or remove the variable.", forms: []string{"not available, please use one or more of"}},
+	// libfabric's provider efa. -12 is ENOMEM.
+	{role: cause, summary: "memlock is limited", costs: efaMemory, instead: memlock + hugePages,
+		forms: []string{"Unable to register MR: Cannot allocate memory", "for EFA's RX packet pool*Cannot allocate memory", "EFA internal error: (4112)", "Libfabric error: (-12)", "Unable to write to EQ*-12 (", "Unable to write to EQ*(-12)"}},
 	{role: cause, summary: "GID of another network namespace", costs: "UCX chose a GID of a NIC that this container does not have.", instead: "Give the container the NIC's interface with an address, or the host's network. Name its own device and GID: UCX_NET_DEVICES, UCX_IB_GID_INDEX (show_gids inside). If only MPI's start matters: UCX_TLS=tcp,self.",
 		forms: []string{"QP connect on*failed: No such device"}},
 	{role: cause, summary: "MPI connects to a container bridge's address", costs: "172.17.x.x is Docker's default network on each host: UCX chose that interface for TCP, and no other host answers there.", instead: "Name the network that joins the hosts: mpirun -x UCX_NET_DEVICES=NIC, --mca btl_tcp_if_include NIC and --mca oob_tcp_if_include NIC (or the subnet).",

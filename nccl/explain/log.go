@@ -73,6 +73,7 @@ type logged struct {
 	starts       map[int]int         // rank -> how many processes of Lightning have it
 	startsOf     int                 // number of all of them
 	startsAt     int                 // line of the last
+	pkeyAt       int                 // line of a test of RDMA with another partition key than the first
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
@@ -317,6 +318,9 @@ func (l *logged) background(number int, line string) {
 	if strings.Contains(line, "cudaDriverVersion") || strings.Contains(line, "CUDA") || strings.Contains(line, "+cuda") || strings.Contains(line, "compilation tools") {
 		l.driver.note(number, driverCUDA().FindStringSubmatch(line))
 		l.software.note(number, builtCUDA().FindStringSubmatch(line))
+	}
+	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
+		l.pkeyAt = number
 	}
 	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
 		l.peermemAt = number
