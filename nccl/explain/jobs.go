@@ -298,7 +298,7 @@ func (s *script) jobs(text string, kind Kind) {
 		case v.dynamic:
 		case v.name == "MASTER_ADDR":
 			j.meets(word{text: v.value, line: v.line})
-		case v.name == "MASTER_PORT":
+		case v.name == "MASTER_PORT" || v.name == "PORT":
 			j.ports = append(j.ports, word{text: v.value, line: v.line})
 		case v.name == "NNODES" || v.name == "NUM_NODES":
 			j.hosts(v.value)

@@ -9,6 +9,7 @@ import (
 
 // TestJobsAreChecked: what launchers, containers and firewalls say together is wrong, or is not.
 func TestJobsAreChecked(t *testing.T) {
+	const realPath = "a:1:3 [0] misc/topo.cc:22 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:02/../../0000:02:00.0\n"
 	const direct = "a:1:3 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via P2P/IPC\n"
 	const complete = "a:1:3 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\na:2:4 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 2000 - Init COMPLETE\n"
 	for _, c := range []struct{ name, text, says, notSays string }{
@@ -150,6 +151,13 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#SBATCH --nodes=2\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=0 a.py &\nsrun python -m torch.distributed.launch --nnodes=2 --node_rank=1 a.py &\n", "", "srun after srun"},
 		{"a.log", "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).\n", "an address of Docker's default network", ""},
 		{"a.log", "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (10.0.0.2, 44737).\n", "", "Docker"},
+		{"a.sh", "PORT=90000 ./tools/dist_test.sh a.py 3\nexport NCCL_DEBUG=INFO\n", "Not a TCP port", ""},
+		{"a.log", strings.NewReplacer("%r", "1", "%s", "2").Replace(watchdogLine) + strings.NewReplacer("%r", "2", "%s", "2").Replace(watchdogLine), "Rank 0 is not among them", ""},
+		{"a.log", strings.NewReplacer("%r", "0", "%s", "2").Replace(watchdogLine) + strings.NewReplacer("%r", "2", "%s", "2").Replace(watchdogLine), "", "Rank 0 is not"},
+		{"a.log", strings.NewReplacer("%r", "1", "SeqNum=%s, ", "").Replace(watchdogLine), "Rank 1 waited in ALLREDUCE: another", ""},
+		{"a.log", realPath + "a:1:3 [0] NCCL INFO misc/group.cc:69 -> 2 [Async thread]\n", "line 1: error:  A device of the topology is not in /sys", ""},
+		{"a.log", realPath, "line 1: warning:  A device of the topology is not in /sys", ""},
+		{"a.log", realPath + noMemory + "a:1:3 [0] NCCL INFO group.cc:69 -> 2 [Async thread]\n", "line 1: warning:  A device of the topology is not in /sys", ""},
 		{"a.log", direct + complete, "line 1: note:  Direct access between GPUs is not shown to work", ""},
 		{"a.log", direct + complete + "a:1:3 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Destroy COMPLETE\n", "", "Direct access"},
 		{"a.log", direct + complete + closedByPeer, "", "Direct access"},

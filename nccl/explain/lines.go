@@ -249,10 +249,14 @@ func (l *logged) errors() {
 	}
 }
 
-// role returns what a report stands for in this log: ranks of one host need no NIC, unless NCCL failed and nothing else says why.
+// role returns what a report stands for in this log: ranks of one host need no NIC, unless NCCL failed and nothing else says why,
+// and a hint may be the error.
 func (l *logged) role(r *report) role {
 	if r.of == noProvider && l.nodes == 1 && !slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == code }) {
 		return hint
+	}
+	if r == l.fatal {
+		return symptom
 	}
 	return r.of.role
 }

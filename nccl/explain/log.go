@@ -82,6 +82,7 @@ type logged struct {
 	testers      map[string]bool     // hosts in the list of ranks of nccl-tests
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
+	fatal        *report             // a hint after which NCCL's trace comes to the program
 	direct       int                 // the first line of a channel by which a GPU writes into another one's memory
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
@@ -134,7 +135,7 @@ func (l *logged) line(number int, line string) class {
 		case known:
 		case traces(message):
 			l.traces = append(l.traces, number)
-			if l.traced.of == nil && (strings.HasPrefix(message, "group.cc:") || strings.HasPrefix(message, "enqueue.cc:")) {
+			if l.traced.of == nil && (strings.HasPrefix(message, "group.cc:") || strings.HasPrefix(message, "misc/group.cc:") || strings.HasPrefix(message, "enqueue.cc:")) {
 				l.traced = foreignLine{number, message, codeOf(message)}
 			}
 		case troubled(message) && !usual(message):

@@ -229,7 +229,7 @@ func (l *logged) sockets(name string, h *hostLog) {
 // watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
 // OpType=ALLREDUCE, …".
 var watched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)`)
+	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+)`)
 })
 
 const (
@@ -240,7 +240,10 @@ const (
 // waits notes in which collective the watchdog stopped a rank: the first one counts. It names the ranks if all were in one.
 func waits(l *logged, m string) (summary, costs, instead string) {
 	if at := watched().FindStringSubmatch(m); at != nil && l.waits[at[1]] == "" && len(l.waits) < maxHosts {
-		l.waits[at[1]] = at[3] + " number " + at[2]
+		l.waits[at[1]] = at[3]
+		if at[2] != "" { // PyTorch 1.11 and later
+			l.waits[at[1]] += " number " + at[2]
+		}
 	}
 	ranks, in := slices.SortedFunc(maps.Keys(l.waits), byNumber), ""
 	for _, rank := range ranks {
@@ -264,14 +267,32 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	case n >= manyBefore:
 		costs += fmt.Sprintf(" The group's %d collectives before it ended, so that its ranks did reach each other: a rank that failed, is late (saving, evaluating, reading data, compiling) or has fewer steps is more frequent than a broken path.", n-1)
 	}
+	if len(ranks) > 1 && l.waits["0"] == "" {
+		costs += " Rank 0 is not among them: it failed, or does alone what takes longer than the timeout (reading or caching data, a download, saving, evaluating)."
+		instead = "Read rank 0's log first. Let it finish such work before the others wait for it, or raise the timeout (init_process_group(timeout=…)). " + slowest
+	}
 	return "", costs, instead
 }
 
 // onlyTrace takes NCCL's error code from its own trace, such as "group.cc:72 -> 3 [Async thread]", if nothing else of the error is in
-// the log. A trace that does not come to group.cc or enqueue.cc ends inside NCCL, which goes on, as with sockets instead of verbs.
+// the log. If all warnings before it are only hints otherwise, the last of them is the error. A trace that does not come to group.cc or enqueue.cc ends inside NCCL, which goes on, as with sockets instead of verbs.
 func (l *logged) onlyTrace() {
-	if t := l.traced; t.of != nil && len(l.inOrder) == 0 && l.strangers == 0 {
+	t := l.traced
+	if t.of == nil || l.strangers > 0 {
+		return
+	}
+	if len(l.inOrder) == 0 {
 		l.record(t.number, t.text, t.of)
+	}
+	for _, r := range l.inOrder {
+		switch {
+		case r.of.role == harmless, r.of.role == remark:
+		case r.of.role != hint:
+			l.fatal = nil
+			return
+		case strings.Contains(r.message, warnMark) && r.line < t.number:
+			l.fatal = r
+		}
 	}
 }
 
