@@ -195,7 +195,7 @@ func resetsInThePersistStage(k kept) {
 			}
 			// The other host reverts automatically meanwhile.
 			try(t, k.state, "apply", "-lab", "-auto-approve", "-no-verify", twoRail).want(t, 0,
-				`host node1 was reset during a transaction of fabric "tworail"; the transaction is now committed`)
+				`host node1: the host was reset during a transaction of fabric "tworail", by `, "; the transaction is now committed")
 			k.settled()
 			try(t, k.state, "destroy", "-lab", "-auto-approve", twoRail).want(t, 0)
 			try(t, k.state, "lab", "reboot", twoRail, "node1").want(t, 0)
