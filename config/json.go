@@ -108,15 +108,7 @@ func nativeExpression(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) 
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: r}, diags
 	}
-	if d := guard([]byte("x = \""+v.AsString()+"\""), r.Filename); d.HasErrors() {
-		d[0].Subject = &r
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, d
-	}
-	out, diags := hclsyntax.ParseTemplate([]byte(v.AsString()), r.Filename, insideQuote(r))
-	if diags.HasErrors() {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, diags
-	}
-	return out, diags
+	return parseText(v.AsString(), "x = \""+v.AsString()+"\"", r, hclsyntax.ParseTemplate)
 }
 
 // nativeType parses a type constraint, which is a string in JSON: "map(string)" is not a template.
@@ -125,12 +117,17 @@ func nativeType(e hcl.Expression) (hclsyntax.Expression, hcl.Diagnostics) {
 	if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
 		return nativeExpression(e) // typeexpr reports the mistake when it reads the variable block
 	}
-	r := e.Range()
-	if d := guard([]byte(v.AsString()), r.Filename); d.HasErrors() {
+	return parseText(v.AsString(), v.AsString(), e.Range(), hclsyntax.ParseExpression)
+}
+
+// parseText parses the text of a JSON string, which is at the range. guarded is the same text as native source, for guard.
+func parseText(text, guarded string, r hcl.Range,
+	parse func([]byte, string, hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics)) (hclsyntax.Expression, hcl.Diagnostics) {
+	if d := guard([]byte(guarded), r.Filename); d.HasErrors() {
 		d[0].Subject = &r
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, d
 	}
-	out, diags := hclsyntax.ParseExpression([]byte(v.AsString()), r.Filename, insideQuote(r))
+	out, diags := parse([]byte(text), r.Filename, insideQuote(r))
 	if diags.HasErrors() {
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: r}, diags
 	}

@@ -206,7 +206,7 @@ func (restorer) Merge(part, now json.RawMessage, keys map[string]bool) (json.Raw
 	if err != nil {
 		return nil, nil, err
 	}
-	live, _, err := decodeBackup(now)
+	live, found, err := decodeBackup(now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,7 +218,7 @@ func (restorer) Merge(part, now json.RawMessage, keys map[string]bool) (json.Raw
 		return nil, nil, err
 	}
 	t := merging{backup: *k, live: live, keys: keys}
-	if err := t.mergeAll(); err != nil {
+	if err := t.mergeAll(found); err != nil {
 		return nil, nil, err
 	}
 	raw, err := json.Marshal(t.backup)
@@ -233,12 +233,13 @@ type merging struct {
 	lost   []string
 }
 
-func (t *merging) mergeAll() error {
-	_, was, err := t.backup.decodeAgain()
+// mergeAll merges the part, whose links have the indexes of now, with the objects of now.
+func (t *merging) mergeAll(found objects) error {
+	raw, err := json.Marshal(t.backup)
 	if err != nil {
 		return err
 	}
-	_, found, err := t.live.decodeAgain()
+	_, was, err := decodeBackup(raw)
 	if err != nil {
 		return err
 	}
@@ -268,14 +269,6 @@ func (t *merging) mergeAll() error {
 	}
 	t.backup.put(out)
 	return nil
-}
-
-func (k *backup) decodeAgain() (*backup, objects, error) {
-	raw, err := json.Marshal(k)
-	if err != nil {
-		return nil, objects{}, err
-	}
-	return decodeBackup(raw)
 }
 
 // values merges the links' values and the sysctls.

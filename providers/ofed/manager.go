@@ -74,7 +74,7 @@ func run(ctx context.Context, h host.Host, c host.Command, log io.Writer) error 
 		return err
 	}
 	if a.Exit != 0 {
-		return fmt.Errorf("%s exited with status %d: %s", c.Name, a.Exit, sentence(c.Name, a))
+		return fmt.Errorf("%s exited with status %d: %s", c.Name, a.Exit, sentence(a))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func run(ctx context.Context, h host.Host, c host.Command, log io.Writer) error 
 func step(c host.Command) string { return path.Base(c.Name) + " " + strings.Join(c.Args, " ") }
 
 // sentence explains a failed command: the known meaning of its output, or else its last lines.
-func sentence(name string, a host.Answer) string {
+func sentence(a host.Answer) string {
 	said := a.Stdout + "\n" + a.Stderr
 	if strings.Contains(said, "No space left on device") {
 		return "the disk is full: free some space, and apply again"

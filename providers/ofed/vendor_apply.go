@@ -121,7 +121,7 @@ func runInstaller(ctx context.Context, h host.Host, c host.Command, log resource
 		return fmt.Errorf("mlnxofedinstall exited with status %d: %s", a.Exit, exits[a.Exit])
 	case c.Name == "systemctl":
 		return fmt.Errorf("the driver was not reloaded: %s; set reboot = \"allow\", or stop the users of RDMA and apply again",
-			sentence(c.Name, a))
+			sentence(a))
 	}
-	return fmt.Errorf("%s exited with status %d: %s", path.Base(c.Name), a.Exit, sentence(c.Name, a))
+	return fmt.Errorf("%s exited with status %d: %s", path.Base(c.Name), a.Exit, sentence(a))
 }
