@@ -9,9 +9,9 @@ import (
 	"github.com/fabricform/fabricform/nccl"
 )
 
-// beginMPI begins a script for a launcher of MPI that starts its daemons by ssh. The list of hosts, with a line for each, is
-// descriptor 3. beginMPI also returns the number of all ranks.
-func (j Job) beginMPI(line func(Host) string, common nccl.Env) (s *script, ranks int) {
+// beginMPI begins a script for a launcher of MPI that starts its daemons by ssh. The list of hosts, with a line for each of where the
+// launcher logs in and the number of ranks, is descriptor 3. beginMPI also returns the number of all ranks.
+func (j Job) beginMPI(at func(Host) string, line string, common nccl.Env) (s *script, ranks int) {
 	s = new(script)
 	s.line("#!/bin/sh")
 	where := ""
@@ -25,6 +25,7 @@ func (j Job) beginMPI(line func(Host) string, common nccl.Env) (s *script, ranks
 		prefix := path.Dir(path.Dir(j.MPIRun))
 		s.line("export LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", nccl.Quote(path.Join(prefix, "lib")+":"+path.Join(prefix, "lib64")))
 	}
+	j.checkLogins(s, at)
 	// The host list is a deleted file behind a descriptor, so nothing remains on disk when the script or mpirun
 	// ends, even on a full disk. mpirun replaces the shell, so that a signal to the script reaches it. A pipe would
 	// not work, because mpirun opens the list several times. -host would not work either: Open MPI does not accept
@@ -34,7 +35,7 @@ func (j Job) beginMPI(line func(Host) string, common nccl.Env) (s *script, ranks
 	s.line(`rm "$hosts"`)
 	s.line("cat >&3 <<'EOF'")
 	for _, h := range j.Hosts {
-		s.line("%s", line(h))
+		s.line(line, at(h), h.slots())
 		ranks += h.slots()
 	}
 	s.line("EOF")
@@ -42,6 +43,32 @@ func (j Job) beginMPI(line func(Host) string, common nccl.Env) (s *script, ranks
 		s.line("%s", nccl.Comment(v.Name+": "+v.Reason))
 	}
 	return s, ranks
+}
+
+// checkLogins has the script log in to each other host, all at once, before it starts the launcher. The launcher itself would wait: for
+// the answer to a question that ssh asks on the terminal, and Hydra for a daemon that could not be started (MPICH 4.0 to 4.2). timeout(1)
+// also ends a login whose shell hangs, which ConnectTimeout of ssh_config(5) does not.
+func (j Job) checkLogins(s *script, at func(Host) string) {
+	if len(j.Hosts) == 1 {
+		return
+	}
+	cure := "ssh ADDRESS, as the user of the job, must ask for neither a password nor a host key"
+	if j.User != "" {
+		cure = "to see the cause: fabricform verify -only login"
+	}
+	s.line("# The launcher could wait without end for a login that fails, so each other host is tried first.")
+	s.line("try() {")
+	s.line(`  timeout 30 ssh -n -x -o BatchMode=yes -o ConnectTimeout=10 -- "$2" true >/dev/null && return`)
+	s.line(`  echo "cannot log in from $(uname -n) to host $1: ssh $2 true" >&2`)
+	s.line("  return 1")
+	s.line("}")
+	s.line("logins= failed=")
+	for _, h := range j.Hosts {
+		own := nccl.Quote(h.Hostname)
+		s.line(`case "$(uname -n)" in %s|%s.*) ;; *) try %s %s & logins="$logins $!" ;; esac`, own, own, nccl.Quote(h.Name), nccl.Quote(at(h)))
+	}
+	s.line(`for login in $logins; do wait "$login" || failed=1; done`)
+	s.line(`[ -z "$failed" ] || { echo %s >&2; exit 1; }`, nccl.Quote("nothing was started; "+cure))
 }
 
 // endMPI ends the command with what each host sets for itself, and the program.
@@ -74,7 +101,7 @@ const (
 func mpirun(j Job) []byte {
 	common, rest := j.common()
 	common, rest = splitSemicolons(common, rest)
-	s, ranks := j.beginMPI(func(h Host) string { return fmt.Sprintf("%s slots=%d", h.At(), h.slots()) }, common)
+	s, ranks := j.beginMPI(Host.At, "%s slots=%d", common)
 	if j.User == "root" { // Open MPI 4 reads OMPI's, and 5 PRTE's
 		s.line("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	}
@@ -141,9 +168,7 @@ func hydra(j Job) []byte {
 		j.Hosts[i].Env = slices.Concat(h.Env, h.libfabric())
 	}
 	common, rest := j.common()
-	s, ranks := j.beginMPI(func(h Host) string {
-		return fmt.Sprintf("%s:%d", h.HydraAt(), h.slots())
-	}, common)
+	s, ranks := j.beginMPI(Host.HydraAt, "%s:%d", common)
 	fmt.Fprintf(&s.Buffer, "exec %s -f /dev/fd/3 -n %d -bind-to none", j.launcher("mpiexec.hydra"), ranks)
 	for _, v := range common {
 		s.WriteString(" \\\n  -genv " + v.Name + " " + nccl.Quote(v.Value))

@@ -44,7 +44,7 @@ func fake(t *testing.T, hostname string) []string {
 	dir := t.TempDir()
 	tell := "#!/bin/sh\nprintf '%s\\0' \"$@\"\nprintf 'ENVIRONMENT\\0'\nexec env -0\n"
 	for name, text := range map[string]string{
-		"torchrun": tell, "docker": tell, "tell": tell, "mpirun": tell, "mpiexec.hydra": tell,
+		"torchrun": tell, "docker": tell, "tell": tell, "mpirun": tell, "mpiexec.hydra": tell, "ssh": "#!/bin/sh\n",
 		"podman":   strings.Replace(tell, "\n", "\n[ \"$1\" != --version ] || { echo podman version 5.4.2; exit; }\n", 1),
 		"srun":     "#!/bin/sh\n[ \"$1\" != --mpi=list ] || { echo \"${PLUGINS-srun: pmix}\" >&2; exit; }\nexport SRUN=\"$*\"\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n",
 		"scontrol": "#!/bin/sh\necho \"$3\" | tr , '\\n'\n",
@@ -259,6 +259,47 @@ func TestScriptsOfMPINeedAProgram(t *testing.T) {
 	}
 }
 
+// TestScriptsOfMPITryTheLoginsFirst: Hydra waits without end for a host whose login fails. The names are text, and never options or
+// commands of a shell.
+func TestScriptsOfMPITryTheLoginsFirst(t *testing.T) {
+	j := hostile()
+	c := j.Hosts[1]
+	c.Name, c.Hostname, c.Address = "c", "c", "-oProxyCommand=touch x;$(touch y)'"
+	j.Hosts = append(j.Hosts, c)
+	const ssh = "#!/bin/sh\necho \"$*\" >> \"$TMPDIR/tried\"\nshift $(($# - 2))\n[ \"$1\" != \"$REFUSED\" ] || { echo 'Permission denied (publickey).' >&2; exit 255; }\n"
+	for _, format := range []string{"mpirun", "hydra"} {
+		for _, refused := range []string{"", "10.0.0.2", c.Address} {
+			cmd := exec.Command("sh", "-s", "tell")
+			cmd.Env, cmd.Dir, cmd.Stdin = append(fake(t, "a"), "REFUSED="+refused), t.TempDir(), bytes.NewReader(rendered(t, format, j))
+			dir := strings.TrimPrefix(cmd.Env[1], "TMPDIR=")
+			if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			started := bytes.Contains(out, []byte("ENVIRONMENT"))
+			if started != (refused == "") || started != (err == nil) {
+				t.Errorf("%s, %q refuses: started %v, %v: %s", format, refused, started, err, stderr.String())
+			}
+			name := map[string]string{"10.0.0.2": "b", c.Address: "c"}[refused]
+			if want := "cannot log in from a to host " + name + ": ssh " + refused + " true\n"; refused != "" &&
+				(!strings.Contains(stderr.String(), want) || !strings.Contains(stderr.String(), "nothing was started; ")) {
+				t.Errorf("%s: %q is not in %q", format, want, stderr.String())
+			}
+			const options = "-n -x -o BatchMode=yes -o ConnectTimeout=10 -- "
+			tried, _ := os.ReadFile(filepath.Join(dir, "tried"))
+			want := []string{options + "10.0.0.2 true", options + c.Address + " true"} // not a itself
+			if got := strings.Split(strings.TrimSpace(string(tried)), "\n"); len(got) != 2 || !slices.Contains(got, want[0]) || !slices.Contains(got, want[1]) {
+				t.Errorf("%s tried %q", format, got)
+			}
+			if left, _ := os.ReadDir(cmd.Dir); len(left) > 0 {
+				t.Errorf("%s: a name was run: %v", format, left)
+			}
+		}
+	}
+}
+
 // TestScriptsFindTheLibrariesOfADeclaredMPI: verify proves these scripts in an environment that has no more than a user's login.
 func TestScriptsFindTheLibrariesOfADeclaredMPI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's mpi")
@@ -356,7 +397,8 @@ func mpirunScript(t *testing.T, shell, mpirun string) (cmd *exec.Cmd, temporary 
 	const reads = "#!/bin/sh\nfor i in 1 2; do [ \"$(grep -c slots=2 \"$4\")\" = 2 ] || exit 9; done\n"
 	err1 := os.WriteFile(filepath.Join(dir, "mpirun"), []byte(reads+mpirun+"\n"), 0o755)
 	err2 := os.WriteFile(script, rendered(t, "mpirun", hostile()), 0o644)
-	if err := errors.Join(err1, err2); err != nil {
+	err3 := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"), 0o755)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
 	}
 	cmd = exec.Command(shell, script, "x")
