@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -124,6 +125,10 @@ const (
 	// the work of a package manager. An interrupted stage is reported, and the next apply completes it.
 	StageStack = "stack"
 )
+
+// ErrMadeElsewhere is the error of an Apply whose changes another host has made meanwhile, in a home that the hosts share. Nothing is
+// left to do, and what was made does not belong to this host.
+var ErrMadeElsewhere = errors.New("another host has made it meanwhile")
 
 // Rank orders the stages.
 func Rank(stage string) int {

@@ -69,3 +69,29 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 		}
 	}
 }
+
+// TestTheRecordHasOnlyWhatThisHostMade: of two hosts that share a home, one makes the key. The other one must not remove it later.
+func TestTheRecordHasOnlyWhatThisHostMade(t *testing.T) {
+	x := newStage(t)
+	if _, err := x.store.Persist(x.tx.ID, x.tx.Token); err != nil {
+		t.Fatal(err)
+	}
+	change := resource.NewAtom("made", "it").Change("", "made")
+	var made error
+	x.kinds = resource.Kinds{{Name: "made",
+		Gather: func(context.Context, host.Reader, *facts.Snapshot, []json.RawMessage, []resource.Atom, bool) error {
+			return nil
+		},
+		Plan: func(*facts.Snapshot, json.RawMessage) (resource.Difference, error) {
+			return resource.Difference{Changes: []resource.Change{change}}, nil
+		},
+		Apply: func(context.Context, host.Host, json.RawMessage, []resource.Change) error { return made },
+	}}
+	for _, made = range []error{resource.ErrMadeElsewhere, nil} {
+		got, err := x.act(t.Context(), calls.ActParams{Fabric: "f", Tx: x.tx, Changes: []resource.Change{change}, Resource: resource.Resource{Addr: resource.Addr{Kind: "made"}}})
+		r, err2 := x.record(t.Context(), "f")
+		if _, owned := r.Atoms[change.Atom]; err != nil || err2 != nil || owned != (made == nil) || len(got.Changes) > 0 != (made == nil) {
+			t.Errorf("%v: %v %v %+v, the record has it: %v", made, err, err2, got, owned)
+		}
+	}
+}

@@ -157,7 +157,11 @@ func (s *server) actNow(ctx context.Context, kind resource.Kind, p calls.ActPara
 	if err := s.note(ctx, p.Fabric, seen.Changes); err != nil {
 		return calls.ActResult{}, err
 	}
-	if err := kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes); err != nil {
+	err = kind.Apply(ctx, s.host, p.Resource.Spec, seen.Changes)
+	if errors.Is(err, resource.ErrMadeElsewhere) {
+		return calls.ActResult{}, s.forget(ctx, p.Fabric, seen.Changes)
+	}
+	if err != nil {
 		return calls.ActResult{}, err
 	}
 	return calls.ActResult{Changes: p.Changes, Also: also}, nil

@@ -90,6 +90,18 @@ func (s *server) note(ctx context.Context, fabric string, changes []resource.Cha
 	return s.save(r)
 }
 
+// forget removes changes from the fabric's record that were not made by this host after all.
+func (s *server) forget(ctx context.Context, fabric string, changes []resource.Change) error {
+	r, err := s.record(ctx, fabric)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		delete(r.Atoms, c.Atom)
+	}
+	return s.save(r)
+}
+
 // undo restores the values that a fabric changed.
 func (s *server) undo(ctx context.Context, p calls.UndoParams) (calls.ActResult, error) {
 	return runInTurn(ctx, &s.acting, s.kinds.PatienceFor(p.Changes),

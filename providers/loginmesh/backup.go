@@ -115,7 +115,10 @@ func put(ctx context.Context, h host.Host, a resource.Atom, value string) error 
 	case what == "key" && value == "":
 		return h.RemoveLoginFile(*of, fabric.LoginKey(mesh))
 	case what == "key":
-		return makeKey(h, *of, mesh, "fabricform:"+mesh)
+		if err := makeKey(h, *of, mesh, "fabricform:"+mesh); !errors.Is(err, host.ErrChanged) {
+			return err
+		}
+		return nil // another host has made one in a home that both share
 	case what == "ssh_folder" && value == "":
 		return h.RemoveLoginFolder(*of)
 	case what == "ssh_folder":
@@ -133,7 +136,8 @@ func revert(ctx context.Context, h host.Host, a resource.Atom, to string) error 
 }
 
 // restorer restores the values of one kind of this package, by atom; "" if one was absent. The values of keys say only whether there
-// is one: a key that was removed is made anew, and the next apply enters it.
+// is one that this host has made: a key that was removed is made anew, and the next apply enters it. A key that another host has made,
+// in a home that both share, is not in this host's records, and stays.
 type restorer struct {
 	resource.ValueRestorer[string]
 	kind string
@@ -164,12 +168,38 @@ func readValues(ctx context.Context, r host.Reader, names []string) (map[string]
 	if err := gather(ctx, r, snap, nil, atoms); err != nil {
 		return nil, err
 	}
+	owned, err := ownedBy(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	for _, a := range atoms {
 		user, _, _ := strings.Cut(a.Thing(), "/")
 		if u := part.Of(snap)[user]; u != nil && u.Why != "" {
 			return nil, errors.New(u.Why) // what cannot be read is not absent
 		}
 		out[string(a)] = now(snap, a)
+		if a.Kind() == KeyKind && !owned[a] {
+			out[string(a)] = ""
+		}
+	}
+	return out, nil
+}
+
+// ownedBy returns the atoms in the host's records.
+func ownedBy(ctx context.Context, r host.Reader) (map[resource.Atom]bool, error) {
+	records, err := r.Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[resource.Atom]bool{}
+	for _, text := range records {
+		var of resource.Record
+		if err := json.Unmarshal(text, &of); err != nil {
+			return nil, fmt.Errorf("read who made the keys of login meshes: %w", err)
+		}
+		for a := range of.Atoms {
+			out[a] = true
+		}
 	}
 	return out, nil
 }
@@ -212,7 +242,8 @@ func (k restorer) Restore(ctx context.Context, h host.Host, data json.RawMessage
 	for _, name := range names {
 		what, _, _ := strings.Cut(resource.Atom(name).Value(), " ")
 		filled := of[name] == "" && (what == "made" || what == "ssh_folder") // what others have put there since keeps it
-		if live[name] != of[name] && !filled {
+		made := of[name] != "" && resource.Atom(name).Kind() == KeyKind      // the record that has it is restored after this
+		if live[name] != of[name] && !filled && !made {
 			differs = append(differs, name+" is not as it was")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -46,6 +47,7 @@ type fake struct {
 	uid    int
 	spoilt error // what reading a home returns
 	getent int   // exit status, if not 0
+	record *resource.Record
 
 	meanwhile func() // what happens between reading a file of a home and replacing it
 }
@@ -53,7 +55,12 @@ type fake struct {
 const included = "Include /etc/ssh/ssh_config.d/*.conf\n"
 
 func newFake(name string) *fake {
-	return &fake{name: name, uid: 1000, homes: map[string]*home{"ann": {id: name}}, files: map[string]facts.File{sshDir + "/ssh_config": {FileStat: host.FileStat{Mode: 0o644}, Text: included}}}
+	return &fake{name: name, record: &resource.Record{}, uid: 1000, homes: map[string]*home{"ann": {id: name}}, files: map[string]facts.File{sshDir + "/ssh_config": {FileStat: host.FileStat{Mode: 0o644}, Text: included}}}
+}
+
+func (f *fake) Records(context.Context) (map[string][]byte, error) {
+	text, err := json.Marshal(f.record)
+	return map[string][]byte{"lab": text}, err
 }
 
 func (*fake) Links(context.Context) ([]host.Link, error)   { return nil, nil }
@@ -177,7 +184,8 @@ func newCluster(t *testing.T, names ...string) *cluster {
 	c := &cluster{t: t, f: &fabric.Fabric{Name: "lab"}, hosts: map[string]*fake{}, records: map[string]*resource.Record{}, away: map[string]bool{}}
 	m := &fabric.LoginMesh{Name: "train", User: "ann"}
 	for i, name := range names {
-		c.hosts[name], c.records[name] = newFake(name), &resource.Record{}
+		c.hosts[name] = newFake(name)
+		c.records[name] = c.hosts[name].record
 		c.f.Hosts = append(c.f.Hosts, &fabric.Host{Name: name, NICs: []*fabric.NIC{{Name: "r0", Host: name, Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, byte(i + 1)}), 24)}}}})
 		m.Hosts = append(m.Hosts, fabric.HostRef(name))
 	}
@@ -241,6 +249,12 @@ func (c *cluster) apply() {
 				if err == nil && len(d.Changes) > 0 {
 					c.records[name].Note(d.Changes)
 					err = kind.Apply(c.t.Context(), c.hosts[name], r.Spec, d.Changes)
+				}
+				if errors.Is(err, resource.ErrMadeElsewhere) { // as the helper does
+					for _, change := range d.Changes {
+						delete(c.records[name].Atoms, change.Atom)
+					}
+					err = nil
 				}
 				if err != nil {
 					c.t.Fatal(err)

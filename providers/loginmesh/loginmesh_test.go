@@ -32,6 +32,7 @@ func TestConformance(t *testing.T) {
 	for name, folder := range map[string]map[string]host.LoginFile{"an empty home": nil, "a home with keys": {host.AuthorizedKeys: {Perm: 0o640, Text: theirs}}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake("a")
+			f.record.Note(keys{}.Diff(KeySpec{train, "a"}, &KeyStatus{}))
 			f.homes["ann"].files = maps.Clone(folder)
 			same := func() bool {
 				now := f.homes["ann"].files
@@ -189,9 +190,12 @@ func TestHostsThatShareAHomeHaveOneKey(t *testing.T) {
 	private := ""
 	_, wanted := c.wanted()
 	for _, name := range []string{"b", "a"} { // the second one finds the key of the first
-		c.records[name].Note(d[name].Changes)
-		if err := keys.Apply(t.Context(), c.hosts[name], wanted[name][0].Spec, d[name].Changes); err != nil {
+		err := keys.Apply(t.Context(), c.hosts[name], wanted[name][0].Spec, d[name].Changes)
+		if errors.Is(err, resource.ErrMadeElsewhere) != (name == "a") || name == "b" && err != nil {
 			t.Fatal(err)
+		}
+		if name == "b" {
+			c.records[name].Note(d[name].Changes)
 		}
 		now := string(c.hosts["a"].homes["ann"].files["fabricform_train"].Text)
 		if now == "" || private != "" && now != private {
@@ -222,6 +226,38 @@ func TestHostsThatShareAHomeHaveOneKey(t *testing.T) {
 	c.apply()
 	if c.hosts["a"].homes["ann"].files != nil {
 		t.Errorf("left: %v", c.hosts["a"].homes["ann"].files)
+	}
+}
+
+// TestASharedKeyStaysWithTheHostThatMadeIt: whatever the other one planned, its rollback leaves the key.
+func TestASharedKeyStaysWithTheHostThatMadeIt(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	c.hosts["b"].homes["ann"] = c.hosts["a"].homes["ann"]
+	key := func() bool { return len(c.hosts["a"].homes["ann"].files["fabricform_train"].Text) > 0 }
+	atoms := []resource.Atom{atomOf(KeyKind, train, "ssh_folder"), atomOf(KeyKind, train, "key")}
+	kind, _ := Kinds().Lookup(KeyKind)
+	backups := map[string]json.RawMessage{}
+	for name, h := range c.hosts {
+		saved, err := kind.Restorer.Save(t.Context(), h, atoms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backups[name] = saved
+	}
+	c.records["b"].Note(c.diff(KeyKind)["b"].Changes)
+	if err := makeKey(c.hosts["b"], host.Account{Name: "ann"}, "train", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		now, err := kind.Restorer.Again(t.Context(), c.hosts[name], backups[name])
+		items, err2 := kind.Restorer.Items(now)
+		if own := name == "b"; errors.Join(err, err2) != nil || (len(items) == 2) != own {
+			t.Errorf("%s: %v %v %v", name, items, err, err2)
+		}
+		left, err := kind.Restorer.Restore(t.Context(), c.hosts[name], backups[name])
+		if err != nil || len(left) > 0 || key() != (name == "a") {
+			t.Errorf("after the rollback of %s: the key is there: %v; %v %v", name, key(), left, err)
+		}
 	}
 }
 
@@ -549,6 +585,7 @@ func TestWhoMayHaveAMesh(t *testing.T) {
 // TestAKeyThatWasRemovedComesBackAsANewOne: no copy of it exists.
 func TestAKeyThatWasRemovedComesBackAsANewOne(t *testing.T) {
 	f := newFake("a")
+	f.record.Note(keys{}.Diff(KeySpec{train, "a"}, &KeyStatus{}))
 	a := atomOf(KeyKind, train, "key")
 	if err := makeKey(f, host.Account{Name: "ann"}, "train", ""); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,8 @@ func (keys) Diff(want KeySpec, got *KeyStatus) (out []resource.Change) {
 	return out
 }
 
-// Apply makes the key on this host. If there is one by now, another host that shares the home has made it, and it is used.
+// Apply makes the key on this host. If there is one by now, another host that shares the home has made it, and it is used: the error is
+// resource.ErrMadeElsewhere.
 func (keys) Apply(ctx context.Context, h host.Host, want KeySpec, _ []resource.Change) error {
 	if err := want.check(); err != nil {
 		return err
@@ -94,10 +95,11 @@ func (keys) Apply(ctx context.Context, h host.Host, want KeySpec, _ []resource.C
 	if err != nil || a == nil {
 		return errors.Join(err, fmt.Errorf("make a key for %s: no such user", want.User))
 	}
-	if err := makeKey(h, *a, want.Mesh, comment(want.Fabric, want.Mesh, want.Host)); !errors.Is(err, host.ErrChanged) {
-		return err
+	err = makeKey(h, *a, want.Mesh, comment(want.Fabric, want.Mesh, want.Host))
+	if errors.Is(err, host.ErrChanged) {
+		return resource.ErrMadeElsewhere
 	}
-	return nil
+	return err
 }
 
 func makeKey(h host.Host, a host.Account, mesh, comment string) error {
