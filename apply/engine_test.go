@@ -1403,7 +1403,7 @@ func TestRollbackAsksBeforeItChangesAnything(t *testing.T) {
 		y.heard.refusal = nil
 		lost := resource.Change{Attribute: "route", From: "10.9.0.0/16", Atom: "route 254 10.9.0.0/16 0"}
 		y.hosts["b"].reversed = calls.TxReversed{Digest: "x", Reversal: checkpoint.Reversal{Changes: []resource.Change{lost, {Attribute: "value", From: "2", To: "guarded", Atom: "toy r0 value"}}, Overwritten: []resource.Change{lost}}}
-		nothing("others' changes", y.rollback(t.Context(), RollbackOptions{}), "b: route 10.9.0.0/16. To roll them back too, run `fabricform rollback -allow=foreign -lab -var=n=1 f.hcl`")
+		nothing("others' changes", y.rollback(t.Context(), RollbackOptions{}), "b: route.254: route 10.9.0.0/16. To roll them back too, run `fabricform rollback -allow=foreign -lab -var=n=1 f.hcl`")
 		nothing("a permission", y.rollback(t.Context(), RollbackOptions{Foreign: true}), "nothing was rolled back: on host b, a guarded value comes back. To allow this, run `fabricform rollback -allow=toys -lab -var=n=1 f.hcl`")
 		y.hosts["b"].fails["tx.reversal"] = errors.New("device eth0 does not exist any more")
 		nothing("a host that cannot be read", y.rollback(t.Context(), RollbackOptions{}), "nothing was rolled back: host b: ")

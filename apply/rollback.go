@@ -444,7 +444,7 @@ func (r *run) mayRollBack(shown map[string]calls.TxReversed, inputs []planner.Ho
 	var others []string
 	for _, host := range slices.Sorted(maps.Keys(shown)) {
 		for _, c := range shown[host].Overwritten {
-			others = append(others, host+": "+c.Attribute+" "+c.From)
+			others = append(others, host+": "+c.Atom.Owner()+": "+c.Attribute+" "+c.From)
 		}
 	}
 	if len(others) > 0 && !o.Foreign {

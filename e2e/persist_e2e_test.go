@@ -189,7 +189,7 @@ func resetsInThePersistStage(k kept) {
 			k := kept{t, k.state}
 			a := k.resetWhen(r.when, !r.client)
 			if r.client { // then all hosts revert
-				a.want(t, 6, "node1, node2  reverted")
+				a.want(t, 6, "every host that it changed was rolled back")
 				k.traceless()
 				return
 			}

@@ -31,6 +31,9 @@ func (a Atom) Kind() string { return a.part(0) }
 // Thing is what the value belongs to, such as the interface.
 func (a Atom) Thing() string { return a.part(1) }
 
+// Owner names what the value belongs to, with its kind: nic.eth1.
+func (a Atom) Owner() string { return a.Kind() + "." + a.Thing() }
+
 // Value says which value of the thing the atom is.
 func (a Atom) Value() string { return a.part(2) }
 

@@ -1,6 +1,7 @@
 package netif
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +112,33 @@ func TestARuleOfAnAddressThatStaysIsNotTouched(t *testing.T) {
 	}
 	if p := portrait(t); !strings.Contains(p["-d -j addr"], "10.77.9.1") || !strings.Contains(p["-d -j -4 rule"], `"priority":6001,`) {
 		t.Error("the address or its rule is gone")
+	}
+}
+
+// TestARuleBelongsToWhoeverReadOurFiles: networkd makes each rule of its files its own, and ours is in one of them.
+func TestARuleBelongsToWhoeverReadOurFiles(t *testing.T) {
+	h := freshHost(t)
+	run(t, "link set ff1 up\nlink set ff0 up\naddr add 10.77.1.1/30 dev ff0\nrule add pref 5000 from 10.77.1.1 lookup 78 proto 251")
+	part := snapshot(t, h, []resource.Atom{"nic ff0 address 10.77.1.1/30", "policy_route rule 5000 78 10.77.1.1/32 all"})
+	rules := func() (out []string) {
+		raw, err := restorer{}.Again(t.Context(), h, part)
+		must(t, err)
+		items, err := restorer{}.Items(raw)
+		must(t, err)
+		for _, i := range items {
+			if i.As.Attribute == "rule" {
+				out = append(out, i.Key+i.State+i.Shown)
+			}
+		}
+		return out
+	}
+	ours := rules()
+	run(t, "rule del pref 5000\nrule add pref 5000 from 10.77.1.1 lookup 78 proto static")
+	if now := rules(); len(ours) != 1 || !slices.Equal(now, ours) {
+		t.Errorf("%q\nnow %q", ours, now)
+	}
+	run(t, "rule del pref 5000\nrule add pref 5000 from 10.77.1.1 lookup 79 proto 251")
+	if now := rules(); len(now) != 1 || slices.Equal(now, ours) {
+		t.Errorf("another table is another rule: %q", now)
 	}
 }

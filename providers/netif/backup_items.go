@@ -163,6 +163,7 @@ func (k *backup) item(o object) resource.Item {
 		i.To, i.Own = dst, mortal || o.head[5] == protocolKernel || dst.Addr().IsMulticast()
 	case host.NewRule:
 		from, to := o.prefix(fraSrc, 2), o.prefix(fraDst, 1)
+		i.Key = c.place() + " " + c.without(fraProtocol).same() // a manager that reads our files makes the rule its own
 		i.To, i.As.Atom = to, resource.NewAtom(KindPolicyRoute, "rule",
 			strconv.Itoa(int(o.number(fraPriority))), strconv.Itoa(int(o.table())), orAll(from), orAll(to))
 	case host.NewNeighbour:

@@ -17,7 +17,7 @@ const (
 	rtaMultipath, rtaFlow, rtaCacheInfo, rtaTable, rtaVia, rtaEncapType = 9, 11, 12, 15, 18, 21
 	rtaEncap, rtaExpires, rtaNexthop                                    = 22, 23, 30
 
-	fraDst, fraSrc, fraPriority, fraTable = 1, 2, 6, 15
+	fraDst, fraSrc, fraPriority, fraTable, fraProtocol = 1, 2, 6, 15, 21
 
 	nhaID, nhaGroup, nhaOIF, nhaGateway       = 1, 2, 5, 6
 	ndaDst, ndaCacheInfo, ndaProbes           = 1, 3, 4
