@@ -118,12 +118,9 @@ func (s *scale) object(t reflect.Type) error {
 		case t.Kind() == reflect.Map: // one that grows is copied, and has spare slots
 			member, size = t.Elem(), 4*int(t.Elem().Size()+t.Key().Size())+len(name)
 		case t.Kind() == reflect.Struct:
-			var plain string
-			if err := json.Unmarshal(name, &plain); err != nil {
+			var err error
+			if member, err = memberNamed(t, name); err != nil {
 				return err
-			}
-			if member = members(t)[plain]; member == nil {
-				return fmt.Errorf("it has the unknown member %.60q", plain)
 			}
 		}
 		if err := s.spend(size); err != nil {
@@ -170,6 +167,22 @@ func (s *scale) string() []byte {
 	}
 	s.at++
 	return s.text[begin:s.at]
+}
+
+// memberNamed returns the type of the member of a struct that a string in JSON names. The name is only decoded if it is not a
+// member's name as it stands: a fleet's answers have hundreds of thousands of names, and each decoded one is an allocation.
+func memberNamed(t reflect.Type, text []byte) (reflect.Type, error) {
+	if m := members(t)[string(text[1:len(text)-1])]; m != nil {
+		return m, nil
+	}
+	var plain string
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, err
+	}
+	if m := members(t)[plain]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("it has the unknown member %.60q", plain)
 }
 
 var known sync.Map // reflect.Type -> map[string]reflect.Type

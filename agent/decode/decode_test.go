@@ -63,6 +63,16 @@ func TestWhatIsDecodedIsWeighed(t *testing.T) {
 	}
 }
 
+// TestWeighingAllocatesLittle: a fleet's snapshots have hundreds of thousands of names, and a name without escapes is only compared.
+func TestWeighingAllocatesLittle(t *testing.T) {
+	text := []byte(`{"list":[` + strings.TrimSuffix(strings.Repeat(`{"id":"a"},`, 1000), ",") + "]}")
+	decoded := testing.AllocsPerRun(5, func() { _ = json.Unmarshal(text, new(all)) })
+	both := testing.AllocsPerRun(5, func() { _ = Into(text, new(all)) })
+	if both > decoded+100 {
+		t.Errorf("%.0f allocations, of which encoding/json makes %.0f", both, decoded)
+	}
+}
+
 // FuzzInto: whatever the text is, it is decoded as encoding/json does, or refused.
 func FuzzInto(f *testing.F) {
 	for _, seed := range []string{"{}", "null", `{"list":[{"id":"a"},{}]}`, `{"nested":[[null,{}],[]]}`, `{"map":{"a":{}},"maps":{"b":["c"]}}`, `{"any":[1,{"a":"b"},[[]]],"raw":{"x":[0]}}`, `{"addr":"::1","time":"x"}`, "[[[[", `{"pair":[{},{},{}]}`, `{"text":"\\\""}`, " [ ] ", `"x"`, "-1"} {
