@@ -33,7 +33,7 @@ type Client struct {
 // Connect waits for the helper's greeting, and checks that it is the same build. It takes ownership of stream. The
 // client ends when it receives nothing for longer than patience.
 func Connect(ctx context.Context, stream io.ReadWriteCloser, version string, patience time.Duration) (*Client, error) {
-	br := bufio.NewReader(stream)
+	br := bufio.NewReaderSize(stream, 512) // large answers bypass it
 	type greeting struct {
 		hello Hello
 		err   error

@@ -67,6 +67,23 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// ReadFrom implements io.ReaderFrom for io.Copy, whose own buffer of 32 KiB for each host would be most of what a large fleet's
+// connections allocate. A helper prints little.
+func (b *bounded) ReadFrom(r io.Reader) (all int64, err error) {
+	buf := make([]byte, 512)
+	for {
+		n, err := r.Read(buf)
+		all += int64(n)
+		_, _ = b.Write(buf[:n]) // never fails
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+}
+
 func (b *bounded) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +135,7 @@ func (c *connection) run(ctx context.Context, host, command string) (_ *Session,
 // end of the script. If the helper is missing, it returns the possible directories.
 func (s *Session) awaitGreeting() (*absence, error) {
 	defer s.deadline.Stop()
-	buf := make([]byte, 4096)
+	buf := make([]byte, 512)
 	for {
 		n, err := s.out.Read(buf)
 		s.peeked.Write(buf[:n])

@@ -2,11 +2,14 @@ package transport
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -141,5 +144,31 @@ func TestTheAddressOfAHostIsWhatWeDialled(t *testing.T) {
 		if got := dialled(resolved{Target: Target{Address: c.declared, Port: 22}}, c.remote, c.jumped).String(); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
+	}
+}
+
+// TestErrorOutputTakesLittleMemory: io.Copy would take 32 KiB for each host, with or without output.
+func TestErrorOutputTakesLittleMemory(t *testing.T) {
+	text := strings.Repeat("x", 40<<10) + "the end"
+	var b bounded
+	if n, err := io.Copy(&b, struct{ io.Reader }{strings.NewReader(text)}); n != int64(len(text)) || err != nil {
+		t.Fatal(n, err)
+	}
+	if got := b.String(); len(b.buf) > 32<<10 || !strings.HasSuffix(got, "xthe end") {
+		t.Errorf("%d bytes remain, which end with %.20q", len(b.buf), got[max(0, len(got)-20):])
+	}
+	broken := errors.New("broken")
+	if _, err := io.Copy(&b, struct{ io.Reader }{iotest.ErrReader(broken)}); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	each := testing.Benchmark(func(t *testing.B) {
+		for range t.N {
+			if _, err := io.Copy(new(bounded), struct{ io.Reader }{strings.NewReader("little")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if each.AllocedBytesPerOp() > 4<<10 {
+		t.Errorf("%d bytes for a few", each.AllocedBytesPerOp())
 	}
 }
