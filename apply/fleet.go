@@ -99,7 +99,8 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts 
 		f.noteTransactions(m.Target.Name, r.Transactions)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.host(m.Target.Name).seen = &r
+		h := f.host(m.Target.Name)
+		h.seen, h.looks = &r, nil // it is not read again
 		return nil
 	})
 	return f

@@ -280,7 +280,11 @@ func (s *Session) planWithout(inputs []planner.HostInput, stale map[string][]str
 // inputs reads all hosts in parallel for the planner. With Destroy, no resources are wanted.
 func (s *Session) inputs(ctx context.Context, asking bool) []planner.HostInput {
 	inputs := make([]planner.HostInput, len(s.Fabric.Hosts))
-	parallel.Each(0, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
+	limit := 0
+	if s.Options.Glance { // the answers are there, so more goroutines would only take memory
+		limit = s.Options.Parallelism
+	}
+	parallel.Each(limit, s.Fabric.Hosts, func(i int, h *fabric.Host) { inputs[i] = s.input(ctx, h, asking) })
 	if !s.Options.Destroy {
 		s.join(inputs, asking)
 	}
@@ -345,7 +349,9 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 		in.Resources = slices.Concat(in.Resources, s.derive(h, read, asking))
 	}
 	for _, r := range in.Resources {
-		in.Refused[r.Addr] = cmp.Or(unreadable(r.Payload), read.Refused[r.Addr.String()])
+		if why := cmp.Or(unreadable(r.Payload), read.Refused[r.Addr.String()]); why != "" {
+			in.Refused[r.Addr] = why
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
