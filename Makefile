@@ -7,7 +7,11 @@ LINT_AT   := v2.15.0
 BUILT_OF  := $(shell { echo ./go.mod; echo ./go.sum; find . -name '*.go' -not -name '*_test.go'; \
              grep -r --include='*.go' '^//go:embed ' . | sed 's|/[^/]*[.]go://go:embed |/ |' | awk '{for (i = 2; i <= NF; i++) print $$1 $$i}'; } | LC_ALL=C sort -u)
 BUILD_ID  := $(shell { $(GO) env GOVERSION; for f in $(BUILT_OF); do echo $$f; cat $$f; done; } | sha256sum | cut -c1-16)
-GOFLAGS_BUILD := -trimpath -ldflags='-s -w -X main.linkedID=$(BUILD_ID)'
+# The tag of the commit names a release; between releases, the commit names the build, as Go does it.
+COMMIT    := $(shell git rev-parse --verify -q HEAD 2>/dev/null)
+VERSION   ?= $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)),\
+             $(if $(COMMIT),$(shell TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0.0.0-%cd-%h)))
+GOFLAGS_BUILD := -trimpath -buildvcs=false -ldflags='-s -w -X main.linkedID=$(BUILD_ID) -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)'
 
 .PHONY: help build build-id check lint unit test long e2e demo demo-rdma fuzz bench golden
 

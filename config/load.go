@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Inputs  []Input  // from -var and -var-file, in order; they override *.auto.fabricvars
 	Env     []string // as os.Environ; FABRICFORM_VAR_N sets variable N
-	Version string   // of this program, for required_version; "" and "dev" satisfy every constraint
+	Version string   // of this program, for required_version; "", "dev" and builds between releases satisfy every constraint
 
 	// Overlay replaces the text of files, by path: unsaved text of an editor. A file that exists only
 	// in the overlay belongs to the fabric as well.

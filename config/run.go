@@ -6,8 +6,10 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
@@ -90,6 +92,10 @@ func (l *loader) header() {
 	}
 }
 
+// development matches the versions that Go and the Makefile give to builds between releases: the time of the commit and its
+// hash, with or without the release before, and a tree with changes.
+var development = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-.][0-9]{14}-[0-9a-f]{12}|\+dirty$`) })
+
 func (l *loader) requireVersion(want string, r hcl.Range) {
 	constraint, err := version.NewConstraint(want)
 	if err != nil {
@@ -97,7 +103,7 @@ func (l *loader) requireVersion(want string, r hcl.Range) {
 		return
 	}
 	have, err := version.NewVersion(l.options.Version)
-	if err == nil && !constraint.Check(have.Core()) {
+	if err == nil && !development().MatchString(l.options.Version) && !constraint.Check(have.Core()) {
 		l.errorf(r, "Wrong version", "This is fabricform %s, but the fabric requires %s. Use another release, or change required_version.",
 			l.options.Version, want)
 	}

@@ -211,7 +211,7 @@ type files struct {
 type header struct {
 	// Text for readers.
 	Description string `ff:"description"`
-	// Constraint on the version of fabricform, such as `">= 0.1.0"`. A development build satisfies every constraint.
+	// Constraint on the version of fabricform, such as `">= 0.1.0"`. A build between releases satisfies every constraint.
 	RequiredVersion string `ff:"required_version"`
 }
 

@@ -59,8 +59,11 @@ func goBuildID(path string) ([]byte, error) {
 	return id, nil
 }
 
-// Helpers finds the helper for a host's architecture: this program itself, or another build beside it.
-type Helpers struct{ ID string }
+// Helpers finds the helper for a host's architecture: this program itself, or the same build for that architecture.
+type Helpers struct {
+	ID   string
+	Cure func(goarch string) string // says how to get a helper that is missing
+}
 
 // Version returns the part of the helper's file name on the hosts that identifies the build.
 func (h Helpers) Version() string { return h.ID }
@@ -71,7 +74,10 @@ func (h Helpers) Build(goarch string) (Build, error) {
 	if err != nil {
 		return Build{}, fmt.Errorf("find this program's file: %w", err)
 	}
-	name := "fabricform-linux-" + goarch
+	if target, err := filepath.EvalSymlinks(self); err == nil { // package managers of macOS link to their programs
+		self = target
+	}
+	name, dir := "fabricform-linux-"+goarch, filepath.Dir(self)
 	var candidates []string
 	if runtime.GOOS == "linux" && runtime.GOARCH == goarch {
 		candidates = append(candidates, self)
@@ -79,7 +85,7 @@ func (h Helpers) Build(goarch string) (Build, error) {
 	if dir := os.Getenv("FABRICFORM_HELPER_DIR"); dir != "" {
 		candidates = append(candidates, filepath.Join(dir, name))
 	}
-	candidates = append(candidates, filepath.Join(filepath.Dir(self), name))
+	candidates = append(candidates, beside(dir, goarch)...)
 	for _, path := range candidates {
 		sum, size, err := HashFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +96,15 @@ func (h Helpers) Build(goarch string) (Build, error) {
 		}
 		return Build{SHA256: sum, Size: size, Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
 	}
-	return Build{}, fmt.Errorf("no helper for linux/%s: put %s beside this program or into $FABRICFORM_HELPER_DIR (`make build` builds it)", goarch, name)
+	return Build{}, fmt.Errorf("no helper for linux/%s: there is no %s in %s, in %s or in $FABRICFORM_HELPER_DIR; %s",
+		goarch, name, dir, filepath.Clean(filepath.Join(dir, "../lib/fabricform")), h.Cure(goarch))
+}
+
+// beside returns where the helper for an architecture is if this program is in that folder: where an archive or a checkout
+// has it, where a package of a distribution has it, and where `GOOS=linux GOARCH=… go install` puts it.
+func beside(dir, goarch string) []string {
+	name := "fabricform-linux-" + goarch
+	return []string{filepath.Join(dir, name), filepath.Join(dir, "../lib/fabricform", name), filepath.Join(dir, "linux_"+goarch, "fabricform")}
 }
 
 // HashFile returns the SHA-256 of a file and its size in bytes.

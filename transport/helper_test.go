@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -42,5 +44,41 @@ func TestAPlainBuildHasAnID(t *testing.T) {
 	}
 	if id, err := OwnID(); err != nil || !versionID().MatchString(id) {
 		t.Errorf("%q, %v", id, err)
+	}
+}
+
+// TestAHelperOfAnotherArchitectureIsFound: beside the program, where a distribution's package has it, and where go install
+// puts it. If it is in none of these places, the error says where it was looked for.
+func TestAHelperOfAnotherArchitectureIsFound(t *testing.T) {
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	self, err := os.Executable() // in a folder that Go made for this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(self)
+	h := Helpers{Cure: func(goarch string) string { return "install " + goarch }}
+	_, err = h.Build(other)
+	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), filepath.Join(dir, "../lib/fabricform")) ||
+		!strings.Contains(err.Error(), "install "+other) {
+		t.Errorf("without a helper: %v", err)
+	}
+	declared := t.TempDir()
+	t.Setenv("FABRICFORM_HELPER_DIR", declared)
+	name := "fabricform-linux-" + other
+	for _, at := range []string{filepath.Join(declared, name), filepath.Join(dir, name), filepath.Join(dir, "../lib/fabricform", name),
+		filepath.Join(dir, "linux_"+other, "fabricform")} {
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, err := h.Build(other)
+		if err != nil || b.Size != int64(len(at)) {
+			t.Errorf("%s: %+v, %v", at, b, err)
+		}
+		if err := os.Remove(at); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -29,7 +29,7 @@ import (
 
 // sources returns the inputs of a fabric from the command line and the environment.
 func (a *app) sources() config.Options {
-	return config.Options{Inputs: a.inputs, Env: os.Environ(), Version: version}
+	return config.Options{Inputs: a.inputs, Env: os.Environ(), Version: thisBuild().version}
 }
 
 // load reads a fabric and prints all problems of its files to stderr.
@@ -137,7 +137,7 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	if err != nil {
 		return apply.SessionOptions{}, err
 	}
-	d := &transport.Dialer{Helper: transport.Helpers{ID: id}, SSHConfig: true,
+	d := &transport.Dialer{Helper: transport.Helpers{ID: id, Cure: helperCure}, SSHConfig: true,
 		Progress: func(host, message string) { a.err.Progressf("%s: %s", host, message) }, Warn: a.warnings.Add}
 	a.reaches.Store(true)
 	if a.dial == nil {

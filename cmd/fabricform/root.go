@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,25 +17,8 @@ import (
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
-	"github.com/fabricform/fabricform/transport"
 	"github.com/fabricform/fabricform/view"
 )
-
-// version is the release, set by the linker; "dev" satisfies every required_version.
-var version = "dev"
-
-// linkedID is the hash of the sources, the embedded files and the toolchain's version, set by the linker in `make
-// build`, so that the builds for all platforms share it. A plain `go build` leaves it empty, and the program has an ID of
-// its own: then only the same file can be the helper.
-var linkedID string
-
-// buildID names this build. A host's helper must be of the same build as the client.
-var buildID = sync.OnceValues(func() (string, error) {
-	if linkedID != "" {
-		return linkedID, nil
-	}
-	return transport.OwnID()
-})
 
 // operator names the person who runs this command, as user@machine, for histories.
 func operator() string {
@@ -80,6 +61,13 @@ func rootCommand(a *app) *cobra.Command {
 		Example: `  fabricform validate examples/roce-pair.hcl
   fabricform plan examples/roce-pair.hcl
   fabricform apply examples/roce-pair.hcl`,
+	}
+	version := root.Flags().Bool("version", false, "print version, build and platform, as the command version does")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *version {
+			return a.printVersion()
+		}
+		return c.Help()
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
@@ -200,20 +188,6 @@ Exit codes:
   7  a rollback failed, or the state of a host is unknown: an operator must intervene
   8  another transaction is open
 If several apply, the first in this order is returned: 7, 6, 8, 5, 1, 3, 4, 2.`
-
-func versionCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print version, build and platform", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			id, err := buildID()
-			if err != nil {
-				return err
-			}
-			a.out.Linef("fabricform %s (build %s, %s/%s, %s)", version, id, runtime.GOOS, runtime.GOARCH, runtime.Version())
-			return nil
-		},
-	}
-}
 
 // onlySubcommands makes a command that only groups others print its help, and refuse an unknown name: cobra
 // prints the help and succeeds, so a script with a mistyped name would go on.

@@ -28,7 +28,7 @@ func TestWhatIsSavedIsWhatIsRead(t *testing.T) {
 	}
 	read := 0
 	for _, path := range files {
-		f, _, diags := config.Load(path, config.Options{Version: version})
+		f, _, diags := config.Load(path, config.Options{Version: thisBuild().version})
 		if diags.HasErrors() {
 			continue // it needs variables
 		}
