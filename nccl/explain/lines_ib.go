@@ -53,7 +53,7 @@ var ibMeanings = []*meaning{
 		forms: []string{"ibv_reg_mr failed with error Bad address", "ibv_reg_mr_iova2 failed with error Bad address", "ibv_reg_mr failed with error Invalid argument", "ibv_reg_mr_iova2 failed with error Invalid argument", "ibv_reg_dmabuf_mr failed with error", "Couldn't allocate MR with error=14"}},
 	{role: hint, summary: "GeForce has no GPUDirect RDMA", costs: "NVIDIA supports GPUDirect RDMA on its data center and professional GPUs, not on GeForce: a NIC cannot register this GPU's memory, whatever module is loaded.", instead: "Test without --use_cuda. NCCL goes through the host's memory by itself.", forms: []string{"device name = [NVIDIA GeForce", "device name = [GeForce"}},
 	// Up to 2.10.3 these lines have no reason.
-	{role: symptom, summary: "Memory could not be registered", costs: "memlock is limited, or the GPU's memory cannot be shared with the NIC.", instead: memlock + " For the GPU's memory: " + gpuMem, forms: []string{"ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Couldn't allocate MR"}},
+	{role: symptom, summary: "Memory could not be registered", costs: "memlock is limited, or the GPU's memory cannot be shared with the NIC.", instead: memlock + " For the GPU's memory: " + gpuMem, more: explainGPUBuffer, forms: []string{"ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Couldn't allocate MR"}},
 	{role: symptom, summary: "The NIC refuses a connection", costs: "memlock is limited, or the NIC has no resources left.", instead: memlock, more: explainUnsupported, forms: []string{"ibv_create_qp failed", "ibv_create_cq failed", "ibv_alloc_pd failed", "mlx5dv_create_qp failed" /* 2.30.3– */}},
 	{role: cause, summary: "The RDMA device cannot be opened", costs: "The process sees the device in /sys, but may not open its /dev/infiniband/uverbs file.",
 		instead: "Give a container /dev/infiniband (docker: --device=/dev/infiniband; Kubernetes: a device plugin's resource, or privileged), and check the file's permissions.",
@@ -153,6 +153,14 @@ func bothGIDs(m string) (here, there netip.Addr, found bool) {
 	here, err1 := netip.ParseAddr(ends[1])
 	there, err2 := netip.ParseAddr(ends[2])
 	return here.Unmap(), there.Unmap(), err1 == nil && err2 == nil
+}
+
+// explainGPUBuffer says more if perftest has put its buffer into a GPU.
+func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
+	if l.gpuBuffer == 0 {
+		return "", "", ""
+	}
+	return "GPU memory cannot be registered", fmt.Sprintf("The buffer is in a GPU (line %d), and the NIC's driver cannot map it: GPUDirect RDMA does not work here.", l.gpuBuffer), gpuMem
 }
 
 // explainUnsupported says more where the system's words exclude a limit.

@@ -25,6 +25,7 @@ func needless(l *logged, _ string) (summary, costs, instead string) {
 
 // verbsMeanings are lines of libibverbs and librdmacm (rdma-core), of perftest, of UCX and of libfabric.
 var verbsMeanings = []*meaning{
+	{role: harmless, summary: "A provider looks at a software device", forms: []string{"Driver mlx*does not support the kernel ABI of*infiniband/rxe", "Driver mlx*does not support the kernel ABI of*infiniband/siw"}},
 	{role: cause, summary: "libibverbs and its providers do not fit together", costs: "A program loads a libibverbs of another version than the providers (libmlx5 and others), so that it sees no device.", instead: "Remove the other libibverbs from LD_LIBRARY_PATH and from the image, so that library and providers are of one rdma-core.",
 		forms: []string{"couldn't load driver*IBVERBS_PRIVATE_", "does not support the kernel ABI of", "libibverbs*version `IBVERBS_"}},
 	noProvider,
@@ -36,6 +37,10 @@ var verbsMeanings = []*meaning{
 	{role: hint, summary: "A device cannot be opened", costs: "The program sees the device in /sys, but may not open its /dev/infiniband/uverbs file. In a container that was given some devices this is usual for the others.", instead: "For its own device, give the container that file (a device plugin's resource, --device, or privileged), and check the file's permissions. Name the own device in NCCL_IB_HCA.",
 		forms: []string{"Failed to open device", "Couldn't get context for", "/dev/infiniband/uverbs*ermission denied", "/dev/infiniband/rdma_cm*ermission denied"}},
 
+	{role: cause, summary: "perftest has no support for GPUs", costs: "This build does not know the option: packages of distributions are built without CUDA and ROCm.", instead: "Build perftest from its source with CUDA_H_PATH=…/cuda.h (AMD: --enable-rocm), and call that build.",
+		forms: []string{"unrecognized option '--use_cuda", "unrecognized option `--use_cuda", "unrecognized option '--use_rocm"}},
+	{role: cause, summary: "perftest reads its options in order", costs: "--use_cuda_dmabuf comes before --use_cuda=N, or stands alone.", instead: "Write --use_cuda=N first, then --use_cuda_dmabuf.", forms: []string{"DMA-BUF cannot be used without"}},
+	{role: result, summary: "perftest refuses its options", costs: "An option is unknown to this build, has a value out of range, or does not go with another.", instead: "The lines before name it.", forms: []string{"Parser function exited with Error"}},
 	{role: cause, summary: "The other side does not answer over TCP", costs: "perftest exchanges addresses over TCP (port 18515, or -p). No server runs there, the address is wrong, or a firewall is between.", instead: "Start the same command without an address on the other host first, then open the port.",
 		forms: []string{"Couldn't connect to*:", "Unable to open file descriptor for socket connection", "Unable to init the socket connection"}},
 	{role: cause, summary: "The port is taken", costs: "Another process listens there, such as an earlier test.", instead: "End it (ss -ltnp shows it), or take another port on both sides (-p).", forms: []string{"Couldn't listen to port"}},
@@ -47,7 +52,7 @@ var verbsMeanings = []*meaning{
 	{role: symptom, summary: "The NIC refuses a connection", costs: "The port is not active, or the NIC has no resources.", instead: "Look at the port (ibv_devinfo), and at memlock (ulimit -l).", forms: []string{"odify QP*to INIT", "odify QP*to RTS", "odify QP state to RTS", "Couldn't create rdma*QP", "Failed to create QP.", "Couldn't create QP", "Couldn't create CQ"}},
 	{role: effect, summary: "The other side of the test ended", costs: "The two sides of perftest lost each other: the other one failed, or has other options or another version. -a, -b, -c, -D, -m, -n, -q, -R and -s must be the same.", instead: "Read what the other side says, and use one version of perftest on both.",
 		forms: []string{"Couldn't read remote address", "Unable to read to socket/rdma_cm", "Unable to write to socket/rdma_cm", "Unable to read from socket/rdma_cm", "Failed to exchange data between server and client", "Failed to exchange*between server and clients", "Failed to negotiate parameters"}},
-	{role: result, summary: "The test ended with an error", costs: "perftest stopped.", instead: "The lines before it name the reason; perftest prints a status and a syndrome.", forms: []string{"Completion with error at", "Failed to complete run_iter", "Problems with warm up", "Failed to deallocate PD", "Couldn't create IB resources"}},
+	{role: result, summary: "The test ended with an error", costs: "perftest stopped.", instead: "The lines before it name the reason; perftest prints a status and a syndrome.", forms: []string{"Completion with error at", "Failed to complete run_iter", "Problems with warm up", "Failed to deallocate PD", "Couldn't create IB resources", "ailed to create mr", "ailed to create MR"}},
 
 	{role: cause, summary: "RDMA CM finds no device for the address", costs: "The address is not of a NIC with RDMA in this network namespace, or no route leads to it from one.", instead: "Use the address of an RDMA NIC on both sides (rdma link names each NIC's netdev); in a container the NIC and its device must both be there.",
 		forms: []string{"RDMA_CM_EVENT_ADDR_ERROR", "times ADDR_ERROR", "rdma_resolve_addr failed", "rdma_bind_addr failed"}},

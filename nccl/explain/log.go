@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -81,6 +82,7 @@ type logged struct {
 	software     cudaOf              // what NCCL or the program was built with
 	testers      map[string]bool     // hosts in the list of ranks of nccl-tests
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
+	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
 	fatal        *report             // a hint after which NCCL's trace comes to the program
 	direct       int                 // the first line of a channel by which a GPU writes into another one's memory
@@ -365,6 +367,9 @@ func (l *logged) tests(number int, line string) {
 		}
 		return
 	}
+	if strings.Contains(line, "allocated GPU buffer") {
+		l.gpuBuffer = number
+	}
 	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result
 		l.testing = false
 	}
@@ -561,6 +566,9 @@ func (l *logged) noteSetting(number int, name, value string) {
 	}
 }
 
+// manyDevices is more RDMA devices than the NICs of a host make.
+const manyDevices = 20
+
 // usingIB parses " NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>".
 func (l *logged) usingIB(number int, h *hostLog, m string) {
 	list, oob, _ := strings.Cut(m, "; OOB ")
@@ -574,6 +582,9 @@ func (l *logged) usingIB(number int, h *hostLog, m string) {
 		if strings.HasPrefix(field, "[") && bracket > 0 && colon > bracket && len(h.devices) < 64 {
 			h.devices[field[bracket+1:colon]] = true
 		}
+	}
+	if n := len(h.devices); n > manyDevices {
+		l.say(number, env.Warning, "Many devices", fmt.Sprintf("NCCL uses %d RDMA devices of one host.", n), "So many are mostly virtual functions of containers or virtual machines, without an address here: connections over them fail or hang.", "Set NCCL_IB_HCA to = followed by the devices of this job's NICs (ibdev2netdev shows which belong to its interfaces).")
 	}
 	if name, address, _ := strings.Cut(oob, ":"); name != "" {
 		l.meets(number, h, name, address)

@@ -82,7 +82,7 @@ var threads = []struct{ file, thread, named string }{
 	{"gdr-disabled-peermem.log", "NVIDIA/nccl/issues/1537", "No GPUDirect RDMA"},
 	{"gdr-disabled-question.log", "NVIDIA/nccl/issues/1939", "No GPUDirect RDMA"},
 	{"dmabuf-not-supported.log", "NVIDIA/nccl/issues/778", "dma-buf is not supported"},
-	{"perftest-cuda-bad-address.log", "linux-rdma/perftest/issues/126", "Memory could not be registered"},
+	{"perftest-cuda-bad-address.log", "linux-rdma/perftest/issues/126", "GPU memory cannot be registered"},
 	{"fine-vm-227.log", "NVIDIA/nccl/issues/1866", ""},
 	{"hang-4090-fine-lines.log", "tinygrad/open-gpu-kernel-modules/issues/45", ""},
 	{"bonds-and-bridge-27.log", "Mellanox/nv_peer_memory/issues/78", ""},
