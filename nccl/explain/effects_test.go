@@ -17,6 +17,8 @@ const (
 )
 
 // severity returns how bad a finding is said to be; -1: it is not said.
+const rayDied = "A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.0.0.1 Worker port: 34011 Worker PID: 7 Worker exit type: SYSTEM_ERROR\n"
+
 func severity(r Explanation, summary string) env.Severity {
 	for _, f := range r.Findings {
 		if f.Summary == summary {
@@ -43,6 +45,8 @@ func TestEffectsAreNotCauses(t *testing.T) {
 		{strings.NewReplacer("%r", "0", "%s", "96120").Replace(watchdogLine) + strings.NewReplacer("%r", "7", "%s", "64088").Replace(watchdogLine), map[string]env.Severity{"Ranks wait in different collectives": env.Error}, "ALLREDUCE number 64088: rank 7"},
 		{strings.NewReplacer("%r", "0", "%s", "1").Replace(watchdogLine), nil, "nothing shows that its ranks ever exchanged data"},
 		{strings.NewReplacer("%r", "0", "%s", "64088").Replace(watchdogLine), nil, "64087 collectives before it ended"},
+		{rayDied + "(RayWorker pid=7) " + strings.NewReplacer("%r", "0", "%s", "1").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Error, "A worker of Ray died": -1}, "The timeout is an effect, not the cause."}, // vllm-project/vllm/issues/1846
+		{rayDied + "(RayWorker pid=8) " + strings.NewReplacer("%r", "0", "%s", "1").Replace(watchdogLine), map[string]env.Severity{"PyTorch's watchdog stopped the job": env.Note, "A worker of Ray died": env.Error}, "dmesg on that host"},
 		{"RuntimeError: NCCL Error 2: unhandled system error\n", map[string]env.Severity{"NCCL reports a system error": env.Error}, "No known line names the cause."},
 		{"a:1:2 [0] include/alloc.h:297 NCCL WARN Cuda failure 999 'unknown error'\na:1:2 [0] include/alloc.h:346 NCCL WARN Failed to CUDA calloc async 608 bytes\n", map[string]env.Severity{"CUDA's cuMem calls fail": env.Error, "GPU memory is full": -1, "CUDA gave NCCL no memory": env.Warning}, "It may follow from the error in line 1."},
 		{"RuntimeError: NCCL Error 2: unhandled system error\n" + noMemory, map[string]env.Severity{"NCCL reports a system error": -1, "GPU memory is full": env.Error}, ""},

@@ -17,20 +17,21 @@ import (
 
 // job is what the launchers of a file say of the whole job.
 type job struct {
-	nodes, tasks int    // the number of hosts, and of Slurm's tasks per host; 0: unknown
-	all          int    // Slurm's tasks of all hosts; 0: unknown
-	allAt        int    // its line
-	meeting      []word // addresses at which ranks meet
-	ports        []word // of the rendezvous
-	first        bool   // a line is meant for the host with rank 0
-	elastic      bool   // torchrun or the like sets WORLD_SIZE itself
-	sruns        bool   // srun starts the launchers, and not another script
-	gpus         int    // GPUs of a host that Slurm gives the job, or CUDA_VISIBLE_DEVICES shows; 0: unknown
-	gpusAt       string // where that number stands
-	perHost      int    // processes that a launcher starts on each host; 0: unknown
-	perHostAt    int    // its line
-	tasksAt      int    // line of tasks
-	multiplied   int    // line of an srun that starts torchrun by the number of tasks of the job
+	nodes, tasks int       // the number of hosts, and of Slurm's tasks per host; 0: unknown
+	all          int       // Slurm's tasks of all hosts; 0: unknown
+	allAt        int       // its line
+	meeting      []word    // addresses at which ranks meet
+	ports        []word    // of the rendezvous
+	first        bool      // a line is meant for the host with rank 0
+	elastic      bool      // torchrun or the like sets WORLD_SIZE itself
+	sruns        bool      // srun starts the launchers, and not another script
+	gpus         int       // GPUs of a host that Slurm gives the job, or CUDA_VISIBLE_DEVICES shows; 0: unknown
+	gpusAt       string    // where that number stands
+	perHost      int       // processes that a launcher starts on each host; 0: unknown
+	perHostAt    int       // its line
+	tasksAt      int       // line of tasks
+	multiplied   int       // line of an srun that starts torchrun by the number of tasks of the job
+	nested       []command // sruns that start mpirun
 	machines     []machine
 	keys         []string // of the latest of them
 	starts       []start
@@ -147,6 +148,9 @@ func (j *job) launches(inner, outer command) {
 	if path.Base(outer.words[0].text) != "srun" {
 		return
 	}
+	if mpiWithin(outer) && len(j.nested) < maxFindings {
+		j.nested = append(j.nested, outer)
+	}
 	if _, own := outer.value("-n", "--ntasks", "--ntasks-per-node"); !own && slices.ContainsFunc(outer.words, func(w word) bool { return elastic(path.Base(w.text)) }) {
 		j.multiplied = max(j.multiplied, outer.line())
 	}
@@ -157,11 +161,35 @@ func elastic(name string) bool {
 	return name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch"
 }
 
+// mpiWithin reports whether an srun starts mpirun.
+func mpiWithin(srun command) bool {
+	return slices.ContainsFunc(srun.words, func(w word) bool { return path.Base(w.text) == "mpirun" || path.Base(w.text) == "mpiexec" })
+}
+
+// nestedMPI reports an srun of several tasks, each of which starts an mpirun of its own.
+func (s *script) nestedMPI() {
+	for _, c := range s.job.nested {
+		tasks := max(s.job.all, max(s.job.nodes, 1)*s.job.tasks, s.job.nodes)
+		if v, ok := c.value("-n", "--ntasks"); ok {
+			tasks, _ = strconv.Atoi(v)
+		} else if v, ok := c.value("-N", "--nodes"); ok && v == "1" {
+			continue // how many tasks Slurm starts there depends on the job's other options
+		}
+		if tasks > 1 {
+			s.say(c.line(), env.Error, "mpirun within srun", fmt.Sprintf("srun starts %d tasks, and each of them an mpirun of its own.", tasks), "The job runs several times at once, and each mpirun wants to start its helpers on the other hosts, which fails in a container without SSH.", "Start the program by srun itself, one task for each GPU: srun --mpi=pmix PROGRAM (srun --mpi=list shows what Slurm supports). Otherwise start mpirun in the batch script, without srun.")
+		}
+	}
+}
+
 // processesFit compares the processes of a host with its GPUs, and Slurm's tasks with the launchers that they start.
 func (s *script) processesFit() {
 	j := &s.job
-	if j.multiplied > 0 && j.tasks > 1 && j.perHost > 1 {
-		s.say(j.multiplied, env.Error, "A launcher for each task", fmt.Sprintf("Slurm starts %d tasks on each host (line %d), and each of them torchrun, which starts %d processes.", j.tasks, j.tasksAt, j.perHost), "The launchers take each other's port, and ranks are there several times.", "Set --ntasks-per-node=1 for torchrun, or let srun start the program itself, one task per GPU, without torchrun.")
+	tasks, at := j.tasks, j.tasksAt
+	if tasks == 0 && j.all > j.nodes {
+		tasks, at = j.all/max(j.nodes, 1), j.allAt
+	}
+	if j.multiplied > 0 && tasks > 1 && j.perHost > 1 {
+		s.say(j.multiplied, env.Error, "A launcher for each task", fmt.Sprintf("Slurm starts %d tasks on each host (line %d), and each of them torchrun, which starts %d processes.", tasks, at, j.perHost), "The launchers take each other's port, and ranks are there several times.", "Set --ntasks-per-node=1 and no --ntasks for torchrun, or let srun start the program itself, one task per GPU, without torchrun.")
 	}
 	if v, ok := find(s.sets, "CUDA_VISIBLE_DEVICES"); ok && !v.dynamic && !v.alone && strings.Trim(v.value, "0123456789,") == "" && v.value != "" {
 		j.gpus, j.gpusAt = strings.Count(v.value, ",")+1, fmt.Sprintf("CUDA_VISIBLE_DEVICES in line %d", v.line)
@@ -310,6 +338,7 @@ func (s *script) jobs(text string, kind Kind) {
 	s.accelerated()
 	s.tooEarly(text)
 	s.processesFit()
+	s.nestedMPI()
 	for _, w := range j.ports {
 		if n, err := strconv.Atoi(w.text); err == nil && n > 1<<16-1 {
 			s.say(w.line, env.Error, "Not a TCP port", fmt.Sprintf("Port %d of the rendezvous: the largest is 65535.", n), "The launcher fails, or each process starts alone.", "Choose a free port between 1024 and 65535, the same on all hosts.")

@@ -20,6 +20,10 @@ const (
 
 const lessMemory = "Raise the job's memory limit, or use less memory (fewer workers, no offload to the host, smaller shards while loading)."
 
+// rayDeath is the death of a process of Ray. It follows from PyTorch's watchdog if that ended the process.
+var rayDeath = &meaning{role: symptom, summary: "A worker of Ray died", costs: "A process ended without an error message: the OOM killer, a crash, or ray stop. The ranks that wait for it then report timeouts.", instead: firstDead + " Ray's own are in /tmp/ray/session_latest/logs.",
+	forms: []string{"Worker exit type: SYSTEM_ERROR", "A worker died or was killed while executing a task", "worker process has died", "WorkerCrashedError", "The actor died unexpectedly before finishing this task"}}
+
 // frameworkMeanings are lines of programs above NCCL: DDP, DeepSpeed, accelerate, Lightning, Ray, vLLM, SGLang, TensorRT-LLM, JAX,
 // TensorFlow, Horovod, PaddlePaddle. No other text has such a line, so that it is enough to know the output of a program.
 var frameworkMeanings = []*meaning{
@@ -84,8 +88,7 @@ var frameworkMeanings = []*meaning{
 		forms: []string{"The number of required GPUs exceeds the total number", "No available node types can fulfill resource request", "Cannot provide a placement group of", "Placement group creation timed out", "is less than total desired GPUs", "Current node has no GPU available", "Ray does not allocate any GPUs on the driver node", "No slot '*' specified on host", "But your machine only has:"}},
 	{role: cause, summary: "GPU memory is full", costs: "Another process has memory of the GPU, or the model and its cache do not fit.", instead: "Look with nvidia-smi for processes that earlier starts have left. Then lower --gpu-memory-utilization or --mem-fraction-static, the length of the context, or use more GPUs.",
 		forms: []string{"The memory capacity is unbalanced", "on startup is less than desired GPU memory utilization", "No available memory for the cache blocks", "Not enough memory. Please try to increase --mem-fraction-static", "CUBLAS_STATUS_ALLOC_FAILED", "RESOURCE_EXHAUSTED: Out of memory", "failed to allocate*CUDA_ERROR_OUT_OF_MEMORY", "CUDNN_STATUS_ALLOC_FAILED"}},
-	{role: symptom, summary: "A worker of Ray died", costs: "A process ended without an error message: the OOM killer, a crash, or ray stop. The ranks that wait for it then report timeouts.", instead: firstDead + " Ray's own are in /tmp/ray/session_latest/logs.",
-		forms: []string{"Worker exit type: SYSTEM_ERROR", "A worker died or was killed while executing a task", "worker process has died", "WorkerCrashedError", "The actor died unexpectedly before finishing this task"}},
+	rayDeath,
 	{role: symptom, summary: "Ray's head does not answer", costs: "The process does not reach the head of the cluster (GCS, port 6379): it does not run, has ended, or the address is wrong.", instead: "Check ray status on the head, start it there with ray start --head, and join the other hosts with that address. All hosts need all of Ray's TCP ports of each other.",
 		forms: []string{"Could not find any running Ray instance", "nable to connect to GCS", "Failed to connect to GCS"}},
 	{role: cause, summary: "Hosts have different software", costs: "Ray or Python has another version on this host than on the head.", instead: "Install the same versions of Python and Ray on all hosts, best from one container image.", forms: []string{"Version mismatch: The cluster was started with"}},

@@ -89,6 +89,8 @@ type logged struct {
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
+	stopped      map[string]bool     // PIDs of Ray's workers that PyTorch's watchdog ended
+	died         map[string]bool     // PIDs of workers that Ray reports as dead
 }
 
 // members are the ranks of a communicator that a log shows, and how many it has.
@@ -110,7 +112,7 @@ type gidOf struct {
 const maxHosts = 1 << 16
 
 func newLogged(r *reading) *logged {
-	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]bool{}}
+	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]bool{}, stopped: map[string]bool{}, died: map[string]bool{}}
 }
 
 // connects is an address to which NCCL connects: "Connect to 10.0.0.2<4321> failed", "connect to 10.0.0.2 returned".
@@ -125,6 +127,7 @@ func (l *logged) line(number int, line string) class {
 	}
 	line = withNCCL(line)
 	l.background(number, line)
+	l.workers(line)
 	_, v, version := strings.Cut(line, "NCCL version ")
 	if version {
 		version = l.ncclVersion(number, v)
@@ -295,6 +298,34 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 		}
 	}
 	return false
+}
+
+// workerPID is the process in lines of Ray: "(RayWorker pid=7) …" before each line of a worker, and "Worker PID: 7" of a dead one.
+var workerPID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\bpid=|Worker PID: )(\d+)`) })
+
+// workers notes workers of Ray that died, and those that PyTorch's watchdog ended.
+func (l *logged) workers(line string) {
+	into := l.stopped
+	switch {
+	case strings.Contains(line, "Worker PID: "):
+		into = l.died
+		_, line, _ = strings.Cut(line, "Worker IP address")
+	case !strings.Contains(line, "pid=") || !strings.Contains(line, "Watchdog caught") && !strings.Contains(line, "taking the entire process down"):
+		return
+	}
+	if at := workerPID().FindStringSubmatch(line); at != nil && len(into) < maxHosts {
+		into[at[1]] = true
+	}
+}
+
+// byWatchdog reports whether PyTorch's watchdog ended each worker whose death Ray reports.
+func (l *logged) byWatchdog() bool {
+	for pid := range l.died {
+		if !l.stopped[pid] {
+			return false
+		}
+	}
+	return len(l.died) > 0
 }
 
 var (
@@ -482,6 +513,11 @@ func (l *logged) info(number int, h *hostLog, m string) (known bool) {
 			if name != "" && name[0] != '[' && address != "" { // otherwise the line is truncated
 				l.meets(number, h, name, address)
 			}
+		}
+	case strings.HasPrefix(m, "Could not get speed from /sys/class/net/"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(m, "Could not get speed from /sys/class/net/"), "/")
+		if h.local == "" && isLocal(name) {
+			h.local, h.localAt = name, number
 		}
 	case strings.Contains(m, "GPU Direct RDMA Disabled for ") && !strings.HasPrefix(m, "NET/Socket"): // sockets never have it
 		h.disabled = number
