@@ -23,6 +23,13 @@ func TestFabricsAreExplained(t *testing.T) {
 	for _, c := range []struct{ text, says, notSays string }{
 		{cuda + "Couldn't allocate MR\n", "error:  GPU memory cannot be registered", "memlock"},
 		{"ib_write_bw -d mlx5_3 -a\nCouldn't allocate MR\n", "memlock", ""},
+		{"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err:91316\n/sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err:929974\n", "line 1: warning:  The NIC has counted lost packets", "links"},
+		{"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err:0\n", "nothing: no setting", "lost packets"},
+		{"link mlx5_0/1 rx_write_requests 7 out_of_sequence 12 packet_seq_err 0 local_ack_timeout_err 3\n", "local_ack_timeout_err 3, since", "packet_seq_err"},
+		{"     rx_discards_phy: 12\n", "rx_discards_phy 12", ""},
+		{"LinkErrorRecoveryCounter:........3\n", "warning:  The port has counted errors of its link", ""},
+		{"ib_write_bw -R 10.0.0.1\nrdma_resolve_route failed\nUnable to init the socket connection\n", "RDMA CM cannot reach the peer", "error:  The other side does not answer"},
+		{"ib_send_bw -R 10.0.0.1\nFailed to modify QP to RTS\n Unable to Connect the HCA's through the link\n", "error:  The two sides of the test cannot connect", "memlock"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + few + "; OOB eth0:10.0.0.1<0>\n", "", "Many devices"},
 	} {

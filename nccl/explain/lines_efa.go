@@ -3,10 +3,12 @@ package explain
 // efaMeanings are errors of libfabric's provider efa (prov/efa/src/efa_errno.h; up to 1.17 efa_strerror.c) and of EFA's driver.
 var efaMeanings = []*meaning{
 	{role: effect, summary: "The peer of an EFA connection is gone", costs: "The peer's process has ended, or has released the memory or the connection that this request is for.", instead: "Look for an earlier error on the peer: the line names its host and address.",
-		forms: []string{"efa:*Invalid receiver queue pair number", "efa:*Bad queue pair (QP) number", "efa:*Connection was reset by remote peer", "efa:*Receiver connection aborted", "efa:*Unresponsive remote (was", "efa:*Unresponsive receiver (connection previously",
-			"efa:*message: Invalid address", "efa:*Remote key (RKEY) not registered"}},
+		forms: []string{"Invalid receiver queue pair number", "Bad queue pair (QP) number", "Connection was reset by remote peer", "Receiver connection aborted", "Unresponsive remote (was", "Unresponsive receiver (connection previously",
+			"efa:*message: Invalid address", "NET/OFI Request*Error: Invalid address", "Remote key (RKEY) not registered"}},
 	{role: symptom, summary: "The peer does not answer over EFA", costs: "No packet came back: the security group does not allow all traffic to and from itself, outbound rules included, the hosts are in different Availability Zones, or the peer has ended.",
 		instead: "Add an inbound and an outbound rule for all traffic whose source and destination is the security group itself (0.0.0.0/0 does not cover EFA), on all interfaces of both hosts. Then see whether the peer's rank ended first.",
-		forms:   []string{"efa:*Unreachable remote (never", "efa:*Unresponsive receiver. This", "efa:*Unresponsive receiver (reachable", "efa:*No valid address handle at remote", "NET/OFI Unable to insert remote address into address vector"}},
+		forms:   []string{"Unreachable remote (never", "Unresponsive receiver. This", "Unresponsive receiver (reachable", "No valid address handle at remote", "NET/OFI Unable to insert remote address into address vector"}},
+	{role: cause, summary: "libfabric stops at a device that is not EFA", costs: "The container sees RDMA devices in /sys that it may not open, such as a ConnectX beside EFA. libfabric's provider efa then offers no device at all (ofiwg/libfabric#12708), and NCCL uses sockets.",
+		instead: "Remove a hostPath of /dev/infiniband and let EFA's device plugin give the pod its devices, or make the container privileged. Update libfabric.", forms: []string{"efa_device_construct_gid*ibv_open_device failed", "efa_device_construct_gid failed for"}},
 	{role: hint, summary: "The EFA device refused a command", costs: "The driver could not make an object for a program; -12 means that the device has none left.", instead: "End other programs that use EFA on this host, and update the EFA installer on host and image.", forms: []string{"infiniband efa_*: Failed to process command", "infiniband efa_*: Failed to"}},
 }
