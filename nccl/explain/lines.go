@@ -255,6 +255,9 @@ func (l *logged) role(r *report) role {
 	if r.of == noProvider && l.nodes == 1 && !slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == code }) {
 		return hint
 	}
+	if r.of == sigkill && l.endedByTorchrun() {
+		return aftermath
+	}
 	if r.of == rayDeath && l.byWatchdog() {
 		return result
 	}

@@ -20,6 +20,17 @@ const (
 
 const lessMemory = "Raise the job's memory limit, or use less memory (fewer workers, no offload to the host, smaller shards while loading)."
 
+// sigkill is a process that was killed. If another one failed first, torchrun itself did it.
+var sigkill = &meaning{role: symptom, summary: "A process was killed (SIGKILL)", more: explainKill, costs: "Mostly the OOM killer did it, because no memory was left on the host or in the container's cgroup. Otherwise a launcher, a scheduler or Kubernetes ended the process after a grace time.", instead: "Look for the OOM killer in dmesg on that host, and in the scheduler's log. " + lessMemory,
+	forms: []string{"return code = -9", "exit code: -9", "died with <Signals.SIGKILL", "xit code 137", "shutdown with signal 9 ", "EXIT CODE: 137", "EXIT CODE: 9", "exit status 137", "exitcode: -9", "exitcode  : -9", "on signal 9 (Killed)", "Signal 9 (SIGKILL) received by PID"}}
+
+func explainKill(l *logged, _ string) (summary, costs, instead string) {
+	if l.endedByTorchrun() {
+		return "", "Another process failed first, and torchrun ended this one for it.", "Read the output of the process below \"Root Cause (first observed failure)\"."
+	}
+	return "", "", ""
+}
+
 // rayDeath is the death of a process of Ray. It follows from PyTorch's watchdog if that ended the process.
 var rayDeath = &meaning{role: symptom, summary: "A worker of Ray died", costs: "A process ended without an error message: the OOM killer, a crash, or ray stop. The ranks that wait for it then report timeouts.", instead: firstDead + " Ray's own are in /tmp/ray/session_latest/logs.",
 	forms: []string{"Worker exit type: SYSTEM_ERROR", "A worker died or was killed while executing a task", "worker process has died", "WorkerCrashedError", "The actor died unexpectedly before finishing this task"}}
@@ -30,8 +41,7 @@ var frameworkMeanings = []*meaning{
 	// How processes end: by torch.distributed.elastic, subprocess of Python, DeepSpeed's launch.py, SGLang and launchers that add 128.
 	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
 		forms: []string{"return code = -7", "exit code: -7", "died with <Signals.SIGBUS", "xit code 135", "shutdown with signal 7 ", "EXIT CODE: 135", "exit status 135"}},
-	{role: symptom, summary: "A process was killed (SIGKILL)", costs: "Mostly the OOM killer did it, because no memory was left on the host or in the container's cgroup. Otherwise a launcher, a scheduler or Kubernetes ended the process after a grace time.", instead: "Look for the OOM killer in dmesg on that host, and in the scheduler's log. " + lessMemory,
-		forms: []string{"return code = -9", "exit code: -9", "died with <Signals.SIGKILL", "xit code 137", "shutdown with signal 9 ", "EXIT CODE: 137", "EXIT CODE: 9", "exit status 137", "exitcode: -9", "exitcode  : -9", "on signal 9 (Killed)", "Signal 9 (SIGKILL) received by PID"}},
+	sigkill,
 	{role: cause, summary: "Host memory is full", costs: "No memory was left on the host or in the container's cgroup, and a process was killed for it.", instead: lessMemory,
 		forms: []string{"Task was killed due to the node running low on memory", "may have exceeded K8s pod memory limits", "Killed by the memory monitor"}},
 	{role: cause, summary: "The program crashed", costs: "A process accessed memory that it does not have.", instead: "Read its backtrace: libraries of different builds (MPI, CUDA, a plugin of NCCL) are a frequent reason. NCCL_NET_PLUGIN=none excludes the network plugin.",
@@ -73,6 +83,10 @@ var frameworkMeanings = []*meaning{
 	{role: cause, summary: "accelerate refuses these GPUs", costs: "It stops on GPUs of the RTX 4000 series with an older driver until NCCL_P2P_DISABLE and NCCL_IB_DISABLE are set.", instead: "Install driver 550 or later. Until then, accelerate launch sets NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 itself; NCCL then uses no RDMA.",
 		forms: []string{"doesn't support faster communication broadband via P2P or IB"}},
 	{role: harmless, summary: "accelerate turns P2P and IB off", forms: []string{"Ensuring P2P and IB communications are disabled"}},
+
+	{role: cause, summary: "This TensorFlow has no NCCL", costs: "The operation with which MirroredStrategy calls NCCL is not there: TensorFlow for Windows and builds for CPUs do not have it, or TensorFlow sees no GPU (no GPU among the registered devices).",
+		instead: "Check tf.config.list_physical_devices(\"GPU\"): if it is empty, install a build for GPUs and the libraries of CUDA that it needs. On Windows use MirroredStrategy(cross_device_ops=tf.distribute.HierarchicalCopyAllReduce()).", forms: []string{"No OpKernel was registered to support Op 'Nccl", "Op type not registered 'Nccl"}},
+	{role: cause, summary: "The list of hosts has no slots", costs: "horovodrun needs the number of processes of each host.", instead: "Write it behind each name: horovodrun -H host1:8,host2:8.", forms: []string{"Invalid host input, please make sure it has format"}},
 
 	// Programs that let GPUs reach each other without NCCL.
 	{role: cause, summary: "GPUs cannot reach each other", costs: "The program's own all-reduce, and not NCCL, maps the memory of other GPUs, which these GPUs or this virtual machine do not allow.", instead: ownPeers,

@@ -89,6 +89,10 @@ type logged struct {
 	ready        bool                // a communicator with several ranks is complete, and none was destroyed
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
+	sizes        map[string]string   // rank -> elements of that operation
+	rooted       bool                // the next exit code is that of the process whose failure torchrun noticed first
+	ownFault     bool                // that process ended by itself
+	killed       bool                // or by SIGKILL
 	stopped      map[string]bool     // PIDs of Ray's workers that PyTorch's watchdog ended
 	died         map[string]bool     // PIDs of workers that Ray reports as dead
 }
@@ -112,7 +116,7 @@ type gidOf struct {
 const maxHosts = 1 << 16
 
 func newLogged(r *reading) *logged {
-	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]bool{}, stopped: map[string]bool{}, died: map[string]bool{}}
+	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, sizes: map[string]string{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]bool{}, stopped: map[string]bool{}, died: map[string]bool{}}
 }
 
 // connects is an address to which NCCL connects: "Connect to 10.0.0.2<4321> failed", "connect to 10.0.0.2 returned".
@@ -128,6 +132,7 @@ func (l *logged) line(number int, line string) class {
 	line = withNCCL(line)
 	l.background(number, line)
 	l.workers(line)
+	l.firstFailure(line)
 	_, v, version := strings.Cut(line, "NCCL version ")
 	if version {
 		version = l.ncclVersion(number, v)
@@ -317,6 +322,19 @@ func (l *logged) workers(line string) {
 		into[at[1]] = true
 	}
 }
+
+// firstFailure notes how the process ended whose failure torchrun noticed first: it ends the others itself, at last by SIGKILL.
+func (l *logged) firstFailure(line string) {
+	l.rooted = l.rooted || strings.Contains(line, "Root Cause (first observed failure)")
+	if _, code, found := strings.Cut(line, "exitcode  : "); found && l.rooted {
+		l.rooted = false
+		is := strings.HasPrefix(code, "-9 ")
+		l.killed, l.ownFault = l.killed || is, l.ownFault || !is
+	}
+}
+
+// endedByTorchrun reports whether torchrun killed processes because another one had failed.
+func (l *logged) endedByTorchrun() bool { return l.ownFault && !l.killed }
 
 // byWatchdog reports whether PyTorch's watchdog ended each worker whose death Ray reports.
 func (l *logged) byWatchdog() bool {

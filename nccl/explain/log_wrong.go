@@ -229,8 +229,11 @@ func (l *logged) sockets(name string, h *hostLog) {
 // watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
 // OpType=ALLREDUCE, …".
 var watched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+)`)
+	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+)(?:, NumelIn=(\d+))?`)
 })
+
+// equalSizes are the collectives for which all ranks must pass equally many elements.
+var equalSizes = map[string]bool{"ALLREDUCE": true, "BROADCAST": true, "REDUCE": true, "ALLGATHER": true, "_ALLGATHER_BASE": true, "REDUCE_SCATTER": true, "_REDUCE_SCATTER_BASE": true}
 
 const (
 	firstOnes  = 2   // A collective up to this number is one of a group's first.
@@ -243,6 +246,9 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 		l.waits[at[1]] = at[3]
 		if at[2] != "" { // PyTorch 1.11 and later
 			l.waits[at[1]] += " number " + at[2]
+		}
+		if equalSizes[at[3]] {
+			l.sizes[at[1]] = at[4]
 		}
 	}
 	ranks, in := slices.SortedFunc(maps.Keys(l.waits), byNumber), ""
@@ -257,6 +263,11 @@ func waits(l *logged, m string) (summary, costs, instead string) {
 	costs = fmt.Sprintf("Rank %s waited in %s: another rank did not take part in it or failed, or the network stopped. The timeout is an effect, not the cause.", ranks[0], in)
 	if len(ranks) > 1 {
 		costs = fmt.Sprintf("The timeout is an effect, not the cause. All ranks in these lines (%s) waited in %s: if they are all ranks of the group, the network or a GPU stopped. Otherwise a rank that is not in these lines did not take part in it.", strings.Join(ranks, ", "), in)
+	}
+	for _, rank := range ranks {
+		if size := l.sizes[ranks[0]]; l.sizes[rank] != size && size != "" && l.sizes[rank] != "" {
+			return "", fmt.Sprintf("Ranks %s and %s waited in %s with different sizes: %s and %s elements. If they are in one process group, the program is the reason, and not the network: they do not make the same collectives, or have tensors of different shapes.", ranks[0], rank, in, size, l.sizes[rank]), slowest
+		}
 	}
 	_, number, _ := strings.Cut(in, " number ")
 	switch n, err := strconv.Atoi(number); {
