@@ -76,6 +76,7 @@ type reading struct {
 	seen    map[class]int // how many lines of logs and tables
 	read    Read
 	noIB    bool // a log says that a host has no RDMA device
+	amd     bool // the text speaks of RCCL or of GPUs of AMD
 }
 
 func (r *reading) add(line int, f env.Finding) {
@@ -225,7 +226,11 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 			return nil
 		}
 	}
-	return env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev})
+	found := env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev})
+	if r.amd { // RCCL has other defaults, such as NCCL_DMABUF_ENABLE=0
+		found = slices.DeleteFunc(found, func(f env.Finding) bool { return f.Summary == "Equal to NCCL's default" })
+	}
+	return found
 }
 
 // isNetdev reports whether a NIC of the fabric uses the interface of that name.

@@ -10,6 +10,7 @@ import (
 // TestFabricsAreExplained: what tests of RDMA, and NCCL's lines about fabrics, say together.
 func TestFabricsAreExplained(t *testing.T) {
 	const cuda = "ib_write_bw -d mlx5_3 -a --use_cuda=0\nallocated GPU buffer address at 0000002305040000 pointer=0x2305040000\n"
+	const gpu = "GPU 3: Tesla V100-SXM2-32GB (UUID: GPU-0)\n"
 	device := func(i int) string {
 		return "[" + string(rune('0'+i%10)) + "]mlx5_" + strings.Repeat("1", i) + ":1/RoCE "
 	}
@@ -28,6 +29,13 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"link mlx5_0/1 rx_write_requests 7 out_of_sequence 12 packet_seq_err 0 local_ack_timeout_err 3\n", "local_ack_timeout_err 3, since", "packet_seq_err"},
 		{"     rx_discards_phy: 12\n", "rx_discards_phy 12", ""},
 		{"LinkErrorRecoveryCounter:........3\n", "warning:  The port has counted errors of its link", ""},
+		{gpu + "         Link 0: 25.781 GB/s\n         Link 1: <inactive>\n", "line 1: warning:  Some NVLinks are inactive", ""},
+		{gpu + "         Link 0: <inactive>\n         Link 1: <inactive>\n" + gpu + "         Link 0: 25.781 GB/s\n", "", "Some NVLinks"},
+		{"		LnkSta:	Speed 8GT/s (ok), Width x8 (downgraded)\n", "A PCIe link has fewer lanes", ""},
+		{"		LnkSta:	Speed 2.5GT/s (downgraded), Width x16 (ok)\n", "", "fewer lanes"},
+		{"RCCL version : 2.21.5\nexport NCCL_DMABUF_ENABLE=1\n", "", "Equal to NCCL's default"},
+		{"NCCL version 2.21.5+cuda12.4\nexport NCCL_DMABUF_ENABLE=1\n", "Equal to NCCL's default", ""},
+		{"RCCL version 2.21.5\nnode:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_ib0'\n", "AMD's GPUs need", "nvidia_peermem"},
 		{"ib_write_bw -R 10.0.0.1\nrdma_resolve_route failed\nUnable to init the socket connection\n", "RDMA CM cannot reach the peer", "error:  The other side does not answer"},
 		{"ib_send_bw -R 10.0.0.1\nFailed to modify QP to RTS\n Unable to Connect the HCA's through the link\n", "error:  The two sides of the test cannot connect", "memlock"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},

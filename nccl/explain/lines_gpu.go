@@ -62,6 +62,9 @@ var gpuMeanings = []*meaning{
 		instead: "Compare the driver with the CUDA version of the software (nvidia-smi), and read dmesg for Xid lines. " + oneByOne, forms: []string{"Cuda failure" /* all */, "Failed to set CUDA context", "Failed to create CUDA context"}},
 	{role: symptom, vague: true, summary: "A CUDA call of the program failed", costs: "The program, the driver and the GPU do not work together. The network between hosts is not the cause.", instead: "Repeat with CUDA_LAUNCH_BLOCKING=1 to see which call it was, compare the driver with the software's CUDA (nvidia-smi), and read dmesg for Xid lines.", forms: []string{"CUDA error: "}},
 	{role: cause, summary: "Multi-node NVLink does not work", costs: "The GPUs belong to one NVLink domain across hosts, but IMEX is not set up.", instead: "Start nvidia-imex on all hosts of the domain, and give containers /dev/nvidia-caps-imex-channels. NCCL_MNNVL_ENABLE=0 avoids it, at the price of speed.", forms: []string{"MNNVL (cliqueSize", "MNNVL is not supported on this system"}},
+	{role: symptom, summary: "GPU memory cannot be shared between hosts", costs: "The program uses handles of multi-node NVLink (fabric handles), for which the process needs an IMEX channel, and for other hosts a running IMEX domain.",
+		instead: "Give the process /dev/nvidia-caps-imex-channels/channel0 (in containers, too), or tell the program to use POSIX file descriptors on one host. Between hosts check nvidia-imex-ctl -N: all nodes must be ready; restart nvidia-imex on all of them.",
+		forms:   []string{"cuMemCreate*operation not permitted", "cuMemExportToShareableHandle*operation not permitted", "cuMemImportFromShareableHandle*invalid resource handle"}},
 }
 
 // cuMem says more by version: NCCL takes host memory from cuMem from 2.24, and tests it before use from 2.26.5

@@ -229,6 +229,9 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 // peermem is the cure for GPUDirect RDMA that is off.
 func (l *logged) peermem() string {
 	const near = ", and check with `nvidia-smi topo -m` that GPU and NIC are near each other."
+	if l.amd {
+		return "AMD's GPUs need the peer-memory interface of MLNX_OFED or DOCA-OFED, or of the kernel, beside the driver amdgpu, or dma-buf (NCCL_DMABUF_ENABLE=1, and a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY). Check that GPU and NIC are near each other (rocm-smi --showtopo)."
+	}
 	// Up to 2.22.3 ncclIbGdrSupport looks into /sys/kernel/mm/memory_peers alone, which nvidia_peermem does not always fill.
 	if l.version.Known() && l.version.Before(env.Version{Major: 2, Minor: 23, Patch: 4}) {
 		return "NCCL before 2.23 does not look for the module nvidia_peermem itself, so loading it may change nothing. Upgrade NCCL, or, from 2.13.4, use the open driver's dma-buf" + near

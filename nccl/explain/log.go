@@ -381,6 +381,7 @@ func (l *logged) background(number int, line string) {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
+	l.amd = l.amd || slices.ContainsFunc([]string{"RCCL version", "librccl", "rccl-tests", "ROCm version", "AMD Instinct", "AMD Radeon"}, func(s string) bool { return strings.Contains(line, s) })
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
 

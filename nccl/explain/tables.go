@@ -22,8 +22,9 @@ type tables struct {
 	links    []link         // of ifconfig and ip
 	ports    []port         // of ibstat, ibstatus and ibv_devinfo
 	device   string         // the device whose ports follow
-	lost     counted        // packets
-	weak     counted        // errors of links
+	buses    buses
+	lost     counted // packets
+	weak     counted // errors of links
 	test     testRun
 	xml      xmlTopology // of NCCL_TOPO_DUMP_FILE
 }
@@ -50,7 +51,7 @@ const maxRows = 1 << 14
 // line reads a row of a table. It returns other for any other line.
 func (t *tables) line(number int, line string) class {
 	fields := strings.Fields(line)
-	if t.counter(number, line) {
+	if t.counter(number, line) || t.buses.line(number, line) {
 		return rowLine
 	}
 	if len(fields) < 2 {
@@ -144,6 +145,7 @@ func (t *tables) finish(r *reading, all []setting) {
 	t.judgePorts(r, hca, selects)
 	t.xml.judge(r)
 	t.judgeCounters(r)
+	t.buses.judge(r)
 	t.test.judge(r)
 }
 
