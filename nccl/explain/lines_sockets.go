@@ -171,8 +171,9 @@ func foreign(_ *logged, m string) (summary, costs, instead string) {
 	return "", "", ""
 }
 
-// inDocker reports whether an address is of Docker's default network.
-func inDocker(a netip.Addr) bool { return a.Is4() && strings.HasPrefix(a.String(), "172.17.") }
+// inDocker reports whether an address is of Docker's default network, which gives addresses from its beginning on: those further on belong
+// to other networks.
+func inDocker(a netip.Addr) bool { return a.Is4() && strings.HasPrefix(a.String(), "172.17.0.") }
 
 // ownNetwork says that a container does not have its host's address, if NCCL's interface is one of Docker's default network.
 func ownNetwork(l *logged, _ string) (summary, costs, instead string) {

@@ -69,6 +69,7 @@ type logged struct {
 	spaced       bool                // the paste has a blank line after each line
 	crashed      bool                // a line shows that this is the output of a program, not a script
 	nodes        int                 // the largest number of nodes of a communicator; 0: unknown
+	asked        int                 // the largest number of nodes that a launcher is told; 0: unknown
 	members      map[string]*members // commId -> its ranks
 	waits        map[string]string   // rank -> operation in which PyTorch's watchdog stopped it
 	starts       map[int]int         // rank -> how many processes of Lightning have it
@@ -364,12 +365,21 @@ var driverBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103, "470": 1104, "495": 1105, "510": 1106, "515": 1107, "520": 1108, "525": 1200, "530": 1201, "535": 1202, "545": 1203, "550": 1204,
 	"555": 1205, "560": 1206, "565": 1207, "570": 1208, "575": 1209, "580": 1300}
 
+// nnodes is the number of hosts that a launcher is told.
+var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
+
 // background takes facts from any line: the versions of CUDA, and what is known of the machine.
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
 	if strings.Contains(line, "cudaDriverVersion") || strings.Contains(line, "CUDA") || strings.Contains(line, "+cuda") || strings.Contains(line, "compilation tools") {
 		l.driver.note(number, driverCUDA().FindStringSubmatch(line))
 		l.software.note(number, builtCUDA().FindStringSubmatch(line))
+	}
+	if strings.Contains(line, "--nnodes") {
+		if at := nnodes().FindStringSubmatch(line); at != nil {
+			n, _ := strconv.Atoi(at[1])
+			l.asked = max(l.asked, n)
+		}
 	}
 	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
 		l.pkeyAt = number

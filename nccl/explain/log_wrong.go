@@ -74,6 +74,9 @@ func (l *logged) finish() {
 	if l.oneHost() || len(l.testers) == 1 && !slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].several }) || slices.ContainsFunc(l.order, func(name string) bool { return l.hosts[name].oob == "lo" && l.hosts[name].complete }) {
 		l.nodes = 1
 	}
+	if l.nodes == 0 && l.asked == 1 {
+		l.nodes = 1
+	}
 	for _, name := range l.order {
 		l.judge(name, l.hosts[name])
 	}
@@ -90,6 +93,11 @@ func (l *logged) finish() {
 		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
 	}
 	l.errors()
+}
+
+// systemFailed reports whether the log has NCCL's code for an error of the system, and no line that names the error.
+func (l *logged) systemFailed() bool {
+	return slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of == codeMeanings[1] }) && !slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == cause || r.of.role == symptom })
 }
 
 // olderDriver takes a driver for an older CUDA than that of the software as a possible reason, if the log has an error of CUDA without

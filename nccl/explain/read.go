@@ -211,7 +211,7 @@ func (r *reading) document(name, text string) Kind {
 	s.prose(rest.String(), kind)
 	s.containers(rest.String(), kind)
 	s.jobs(rest.String(), kind)
-	if kind != Log { // which shows what became of it
+	if kind != Log || l.systemFailed() { // a log shows what became of it
 		s.sharing(rest.String(), kind)
 	}
 	l.settings = append(l.settings, s.sets...)
