@@ -62,7 +62,8 @@ func (b *buses) line(number int, line string) bool {
 func (b *buses) judge(r *reading) {
 	if b.some > 0 {
 		r.say(b.some, env.Warning, "Some NVLinks are inactive", b.where+" has active and inactive NVLinks.",
-			"On a board with NVSwitches or on SXM modules a link has failed: NCCL is slow, or stops. PCIe cards show this if not all bridges are plugged.",
+			"On a board with NVSwitches or on SXM modules a link has failed: NCCL is slow, or stops. "+
+				"PCIe cards show this if not all bridges are plugged.",
 			"Compare the GPUs, and read dmesg for Xid 74 and SXid lines. On PCIe cards seat the bridges again. "+resetGPU)
 	}
 	if b.narrow > 0 {
