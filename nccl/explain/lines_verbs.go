@@ -38,6 +38,12 @@ var verbsMeanings = []*meaning{
 	{role: hint, summary: "A device cannot be opened", costs: "The program sees the device in /sys, but may not open its /dev/infiniband/uverbs file. In a container that was given some devices this is usual for the others.", instead: "For its own device, give the container that file (a device plugin's resource, --device, or privileged), and check the file's permissions. Name the own device in NCCL_IB_HCA.",
 		forms: []string{"Failed to open device", "Couldn't get context for", "/dev/infiniband/uverbs*ermission denied", "/dev/infiniband/rdma_cm*ermission denied"}},
 
+	// GDRCopy (NVIDIA/gdrcopy), which UCX, NVSHMEM and libfabric use, and Mooncake's transfer engine (rdma_context.cpp).
+	{role: hint, summary: "GDRCopy has no driver here", costs: "The module gdrdrv is not loaded, or the container does not have /dev/gdrdrv. NCCL itself goes on without; small messages of UCX, NVSHMEM and EFA are slower.",
+		instead: "Load gdrdrv on the host (its package for this kernel and driver), and give containers --device=/dev/gdrdrv.",
+		forms:   []string{"unable to open GDR driver", "s gdrdrv driver installed and loaded"}},
+	{role: symptom, summary: "The transfer engine finds no GID", costs: "Mooncake found no RoCE v2 GID with an address that it may use on this device.", instead: "Give the NIC an IPv4 address, and set MC_GID_INDEX to the index of its RoCE v2 GID (show_gids), or leave the device out of the list.",
+		forms: []string{"specifying MC_GID_INDEX", "No suitable GID found on"}},
 	{role: cause, summary: "perftest has no support for GPUs", costs: "This build does not know the option: packages of distributions are built without CUDA and ROCm.", instead: "Build perftest from its source with CUDA_H_PATH=…/cuda.h (AMD: --enable-rocm), and call that build.",
 		forms: []string{"unrecognized option '--use_cuda", "unrecognized option `--use_cuda", "unrecognized option '--use_rocm"}},
 	{role: cause, summary: "perftest reads its options in order", costs: "--use_cuda_dmabuf comes before --use_cuda=N, or stands alone.", instead: "Write --use_cuda=N first, then --use_cuda_dmabuf.", forms: []string{"DMA-BUF cannot be used without"}},
