@@ -66,7 +66,7 @@ func program(dir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("ask %s for its build: %w", bin, err)
 	}
-	said := regexp.MustCompile(`\(build ([0-9a-f]+),`).FindSubmatch(out)
+	said := regexp.MustCompile(`\bbuild ([0-9a-f]+),`).FindSubmatch(out)
 	if said == nil {
 		return fmt.Errorf("%s names no build: %s", bin, out)
 	}
