@@ -11,6 +11,15 @@ import (
 func TestFabricsAreExplained(t *testing.T) {
 	const cuda = "ib_write_bw -d mlx5_3 -a --use_cuda=0\nallocated GPU buffer address at 0000002305040000 pointer=0x2305040000\n"
 	const gpu = "GPU 3: Tesla V100-SXM2-32GB (UUID: GPU-0)\n"
+	const lshca = "  PCI_addr   |  RDMA  | Net  | Numa | LnkStat | IpStat  | Link | Rate\n"
+	watchedAt := func(rank, at, called, finished string) string {
+		return "[rank" + rank + "]:[E1206 18:44:16.994932383 ProcessGroupNCCL.cpp:1709] [PG 1 Rank " + rank + "] Timeout at NCCL work: " + at + ", last enqueued NCCL work: " + called + ", last completed NCCL work: " + finished + ".\n"
+	}
+	oneNIC := "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eno1:10.0.0.1<0>\na:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0\n"
+	for _, rank := range []string{"0", "1", "2", "3"} {
+		oneNIC += "#  Rank  " + rank + " Group  0 Pid 1 on a device  " + rank + " [0x07] NVIDIA H100\n"
+	}
+	oneNIC += "#  Rank  4 Group  0 Pid 1 on b device  0 [0x07] NVIDIA H100\n"
 	device := func(i int) string {
 		return "[" + string(rune('0'+i%10)) + "]mlx5_" + strings.Repeat("1", i) + ":1/RoCE "
 	}
@@ -34,6 +43,20 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"		LnkSta:	Speed 8GT/s (ok), Width x8 (downgraded)\n", "A PCIe link has fewer lanes", ""},
 		{"		LnkSta:	Speed 2.5GT/s (downgraded), Width x16 (ok)\n", "", "fewer lanes"},
 		{"RCCL version : 2.21.5\nexport NCCL_DMABUF_ENABLE=1\n", "", "Equal to NCCL's default"},
+		{"mpirun -np 16 -x NCCL_DMABUF_ENABLE=1 /home/u/rccl_tests/build/all_reduce_perf -b 8\n", "", "Equal to NCCL's default"}, // RCCL's default is 0: src/misc/rocmwrap.cc
+		{"RCCL version 2.21.5\n" + lostPackets + strings.Replace(lostPackets, "status=12", "status=4", 1), "AMD's GPUs need", "nvidia_peermem"},
+		{"$ sudo sanity\nAssertion \"(gdr_pin_buffer(g, d_ptr, size, 0, 0, &mh)) == (0)\" failed at sanity.cpp:188\n", "error:  GDRCopy cannot pin GPU memory", "gdrdrv on the host"},
+		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n0000:04:00.1 | mlx5_1 | ib1 | 0 | down | down | IB | 10*\nexport NCCL_IB_HCA==mlx5_1\n", "error: NCCL_IB_HCA Device that is down", ""},
+		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n", "", "down"},
+		{watchedAt("0", "8", "9", "7") + watchedAt("3", "8", "8", "7"), "", "did not come"},
+		{watchedAt("0", "8", "9", "7") + watchedAt("3", "6", "6", "6"), "error:  A rank did not come to a collective", ""},
+		{watchedAt("0", "8", "9", "7") + watchedAt("3", "7", "7", "6"), "warning:  A rank is still in a collective", "did not come"},
+		{watchedAt("0", "8", "9", "7") + watchedAt("1", "4", "4", "4") + watchedAt("1", "8", "9", "7"), "", "did not come"}, // two groups of one name
+		{"a0b1c2d3e4f5:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.18.0.2<0>\n", "Bootstrap over Docker's own network", ""},
+		{"gpu1:1:2 [0] NCCL INFO Bootstrap : Using eth0:172.18.0.2<0>\n", "", "Docker"},
+		{"gpu1:1:2 [0] misc/socket.cc:9 NCCL WARN socketStartConnect: Connect to 172.20.0.1<41323> failed : Connection refused\n", "may be an address of a network that Docker made", ""},
+		{oneNIC + "# Avg bus bandwidth    : 12.3456\n", "All GPUs share one NIC", ""},
+		{strings.Replace(oneNIC, " [RO]", " [1]mlx5_1:1/IB [RO]", 1) + "# Avg bus bandwidth    : 12.3456\n", "", "share one NIC"},
 		{"NCCL version 2.21.5+cuda12.4\nexport NCCL_DMABUF_ENABLE=1\n", "Equal to NCCL's default", ""},
 		{"RCCL version 2.21.5\nnode:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_ib0'\n", "AMD's GPUs need", "nvidia_peermem"},
 		{"ib_write_bw -R 10.0.0.1\nrdma_resolve_route failed\nUnable to init the socket connection\n", "RDMA CM cannot reach the peer", "error:  The other side does not answer"},

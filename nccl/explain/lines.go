@@ -124,7 +124,14 @@ func (r *report) advice(l *logged) (costs, instead string) {
 	if r.of.more != nil {
 		_, costs, instead = r.of.more(l, r.message)
 	}
-	return cmp.Or(costs, r.of.costs), cmp.Or(instead, r.of.instead)
+	costs, instead = cmp.Or(costs, r.of.costs), cmp.Or(instead, r.of.instead)
+	if l.amd && strings.Contains(instead, "nvidia_peermem") { // advice for GPUs of NVIDIA
+		before, after, found := strings.Cut(instead, gpuReach)
+		if instead = before + l.peermem() + after; !found {
+			instead = l.peermem()
+		}
+	}
+	return costs, instead
 }
 
 // maxText limits how much of a line is compared with the forms, in bytes.

@@ -12,7 +12,8 @@ import (
 
 const (
 	memlock  = "Set memlock to unlimited for the job: with --ulimit memlock=-1 in a container, LimitMEMLOCK=infinity in systemd (also of slurmd). Check with ulimit -l inside the job. A process with CAP_IPC_LOCK has no limit: there the NIC or the GPU is out of resources."
-	gpuMem   = "Check that the NIC may reach the GPU: load nvidia_peermem, or use the open driver with dma-buf (NCCL 2.13.4 or later). On bare metal disable ACS, and set the IOMMU to passthrough (iommu=pt). NCCL_NET_GDR_LEVEL=LOC turns GPUDirect RDMA off, which shows whether it is the reason."
+	gpuReach = "Check that the NIC may reach the GPU: load nvidia_peermem, or use the open driver with dma-buf (NCCL 2.13.4 or later). On bare metal disable ACS, and set the IOMMU to passthrough (iommu=pt)."
+	gpuMem   = gpuReach + " NCCL_NET_GDR_LEVEL=LOC turns GPUDirect RDMA off, which shows whether it is the reason."
 	ownDev   = "an index whose DEV column in show_gids is an interface of this container"
 	bySubnet = "NCCL_IB_SUBNET_AWARE_ROUTING=1, NCCL_IB_SUBNET_PREFIX_LEN (default 24), NCCL_IB_MERGE_NICS=0 and NCCL_NET_PLUGIN=none (NCCL 2.30.7 or later)"
 	pinTo    = "Until then pin NCCL_IB_GID_INDEX to the RoCE v2 index of the NIC's address: a pinned index skips the search."
@@ -230,7 +231,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 func (l *logged) peermem() string {
 	const near = ", and check with `nvidia-smi topo -m` that GPU and NIC are near each other."
 	if l.amd {
-		return "AMD's GPUs need the peer-memory interface of MLNX_OFED or DOCA-OFED, or of the kernel, beside the driver amdgpu, or dma-buf (NCCL_DMABUF_ENABLE=1, and a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY). Check that GPU and NIC are near each other (rocm-smi --showtopo)."
+		return "AMD's GPUs need the peer-memory interface of MLNX_OFED or DOCA-OFED, or of the kernel, beside the driver amdgpu, or dma-buf (NCCL_DMABUF_ENABLE=1, and a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY). Check that GPU and NIC are near each other (rocm-smi --showtopo), and on bare metal that ACS is off and the IOMMU in passthrough (iommu=pt)."
 	}
 	// Up to 2.22.3 ncclIbGdrSupport looks into /sys/kernel/mm/memory_peers alone, which nvidia_peermem does not always fill.
 	if l.version.Known() && l.version.Before(env.Version{Major: 2, Minor: 23, Patch: 4}) {

@@ -73,8 +73,12 @@ var launcherMeanings = []*meaning{
 // watchdogMeanings are lines of the thread that watches PyTorch's collectives. They come after the errors that this thread quotes.
 var watchdogMeanings = []*meaning{
 	{role: aftermath, summary: "PyTorch's watchdog stopped the job", costs: "A collective failed, or did not end in time because a rank did not take part in it or the network stopped. The timeout is an effect, not the cause.", instead: slowest, more: waits,
-		forms: []string{"Watchdog caught collective operation timeout", "atchdog got stuck for", "atchdog thread terminated with exception", "detected by watchdog at work", "Some NCCL operations have failed or timed out", "we are taking the entire process down", "last enqueued NCCL work", "Heartbeat monitor timed out", "HeartbeatMonitor", "heartBeatMonitor", "Observed flight recorder dump signal", "collective operation timeout:", "Terminating the process after attempting to dump debug info",
+		forms: []string{"Watchdog caught collective operation timeout", "atchdog got stuck for", "atchdog thread terminated with exception", "detected by watchdog at work", "Some NCCL operations have failed or timed out", "we are taking the entire process down", "ast enqueued NCCL work", "last enqueued work: ", "Heartbeat monitor timed out", "HeartbeatMonitor", "heartBeatMonitor", "Observed flight recorder dump signal", "collective operation timeout:", "Terminating the process after attempting to dump debug info",
 			"Stack trace of the failed collective", "First PG on this rank to signal dumping", "preparing to dump debug info", "Received a dump signal", "Received a timeout signal", "Timeout at NCCL work"}},
+	// torch/distributed/flight_recorder (torchfrtrace): as print up to 2.4, as log later.
+	{role: cause, summary: "Ranks did not come to a collective", costs: "The flight recorder compared what the ranks did: the missing ranks did not call this collective. They failed before it, are slower, or take another branch. The network is not the cause.",
+		instead: "Look at the stacks that it shows, and at the logs of the missing ranks.", forms: []string{"Not all ranks joining collective"}},
+	{role: cause, summary: "Ranks call different collectives", costs: "The flight recorder compared what the ranks did: at one place they call other collectives, or with other sizes or types, or some have finished what others have not begun.", instead: disagree, forms: []string{"Collective sequence number:*has errors", "Input/output mismatch in the collective sequence number"}},
 	{role: aftermath, summary: "SGLang's watchdog stopped the server", costs: "A step of a scheduler did not end in time: a rank waits in a collective, or a kernel runs or compiles too long.", instead: "Read the stacks that the lines after it show of each rank: the one that stands elsewhere is the reason. If the first step compiles, raise --watchdog-timeout.",
 		forms: []string{"atchdog timeout (self.watchdog_timeout="}},
 	{role: aftermath, summary: "The communicator was aborted", costs: "The program gave up after an error or a timeout.", instead: "Look for an earlier error, on this rank and on the others.", forms: []string{"NCCL communicator was aborted", "ncclCommAbort", "Process group has NOT been destroyed"}},
@@ -143,6 +147,8 @@ func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
 	case err != nil:
 	case inDocker(a):
 		return "", fmt.Sprintf("The store is said to be at %s, an address of Docker's default network: other hosts and their containers do not reach it.", a), "With several hosts run the containers with --network=host, and give the program the host's own address (MASTER_ADDR, VLLM_HOST_IP, ray start --node-ip-address)."
+	case bridged(a):
+		return "", fmt.Sprintf("The store is said to be at %s, which may be an address of a network that Docker made: other hosts do not reach it. Otherwise nothing listens there, or a firewall is between.", a), "If it is Docker's, give the program the host's own address, and run the containers with --network=host. " + rendezvous
 	case a.IsLoopback():
 		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: on other hosts than that of rank 0, nothing listens there.", a), rendezvous
 	}

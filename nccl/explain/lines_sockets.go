@@ -123,6 +123,8 @@ func reached(_ *logged, m string) (summary, costs, instead string) {
 		return "The peer announced its loopback address", fmt.Sprintf("%s is every host's own: the peer uses lo for bootstrap. On one host it means that the other rank has ended.", a), "With several hosts: set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts. With one host: read the other rank's log."
 	case inDocker(a):
 		return "The peer announced a container bridge's address", fmt.Sprintf("%s is in Docker's default network, which other hosts usually do not reach.", a), "If the ranks are in containers, run these with --network=host. Otherwise: " + bootstrapAt
+	case bridged(a):
+		return "", fmt.Sprintf("%s may be an address of a network that Docker made (docker network create, compose), as ip addr shows by a name br-…: other hosts do not reach it. Otherwise the other rank has exited or has not started, or a firewall is between.", a), "If it is Docker's: run the containers with --network=host, or set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts. Otherwise read the other ranks' logs, and open the hosts' TCP ports."
 	case a.Is4() && a.IsLinkLocalUnicast():
 		return "Link-local address for bootstrap", fmt.Sprintf("The peer announced %s, which an interface has that got no address (from DHCP), or one of a container or a BMC: other hosts do not reach it.", a), "Set NCCL_SOCKET_IFNAME on every host to = followed by an interface that reaches all hosts."
 	case a.Is6() && a.IsLinkLocalUnicast():
@@ -174,6 +176,16 @@ func foreign(_ *logged, m string) (summary, costs, instead string) {
 // inDocker reports whether an address is of Docker's default network, which gives addresses from its beginning on: those further on belong
 // to other networks.
 func inDocker(a netip.Addr) bool { return a.Is4() && strings.HasPrefix(a.String(), "172.17.0.") }
+
+// bridged reports whether an address is among the first of a network that Docker makes for somebody: 172.18.0.0/16 and on. Other networks
+// may have such addresses, too.
+func bridged(a netip.Addr) bool {
+	b := a.As16()
+	return a.Is4() && b[12] == 172 && b[13] >= 18 && b[13] <= 31 && b[14] == 0 && b[15] < 32
+}
+
+// containerID is the name that Docker gives to a container without a name of its own, or a host name.
+var containerID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12}$`) })
 
 // ownNetwork says that a container does not have its host's address, if NCCL's interface is one of Docker's default network.
 func ownNetwork(l *logged, _ string) (summary, costs, instead string) {

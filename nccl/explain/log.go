@@ -81,7 +81,8 @@ type logged struct {
 	kernel7      bool                // and of Linux 7.0
 	driver       cudaOf              // what the GPU's driver supports
 	software     cudaOf              // what NCCL or the program was built with
-	testers      map[string]bool     // hosts in the list of ranks of nccl-tests
+	testers      map[string]int      // hosts in the list of ranks of nccl-tests, and their ranks
+	tested       int                 // line of the result of nccl-tests
 	testGID      gidOf               // the latest GID that perftest prints and cannot work
 	gpuBuffer    int                 // line by which perftest puts its buffer into a GPU
 	testing      bool                // perftest or ibv_rc_pingpong has begun, and printed no result yet
@@ -91,6 +92,7 @@ type logged struct {
 	entered      foreignLine         // the latest line of a barrier to which not all have come
 	together     bool                // all of them have met
 	sizes        map[string]string   // rank -> elements of that operation
+	progress     map[string]progress // process group -> how far its ranks came
 	rooted       bool                // the next exit code is that of the process whose failure torchrun noticed first
 	ownFault     bool                // that process ended by itself
 	killed       bool                // or by SIGKILL
@@ -117,7 +119,7 @@ type gidOf struct {
 const maxHosts = 1 << 16
 
 func newLogged(r *reading) *logged {
-	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, sizes: map[string]string{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]bool{}, stopped: map[string]bool{}, died: map[string]bool{}}
+	return &logged{reading: r, hosts: map[string]*hostLog{}, versions: map[string]int{}, reports: map[reportOf]*report{}, waits: map[string]string{}, sizes: map[string]string{}, progress: map[string]progress{}, dialled: map[string]int{}, members: map[string]*members{}, testers: map[string]int{}, stopped: map[string]bool{}, died: map[string]bool{}}
 }
 
 // connects is an address to which NCCL connects: "Connect to 10.0.0.2<4321> failed", "connect to 10.0.0.2 returned".
@@ -133,6 +135,9 @@ func (l *logged) line(number int, line string) class {
 	line = withNCCL(line)
 	l.background(number, line)
 	l.workers(line)
+	if strings.Contains(line, "ast enqueued ") {
+		l.steps(number, line)
+	}
 	l.firstFailure(line)
 	_, v, version := strings.Cut(line, "NCCL version ")
 	if version {
@@ -391,7 +396,7 @@ func (l *logged) background(number int, line string) {
 		l.driver = cudaOf{branches[at[1]], number}
 	}
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
-	l.amd = l.amd || slices.ContainsFunc([]string{"RCCL version", "librccl", "rccl-tests", "ROCm version", "AMD Instinct", "AMD Radeon"}, func(s string) bool { return strings.Contains(line, s) })
+	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "MI250X", "MI300X", "MI325X", "MI355X"})
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
 
@@ -427,6 +432,9 @@ func (l *logged) tests(number int, line string) {
 		}
 		return
 	}
+	if strings.HasPrefix(line, "# Avg bus bandwidth") {
+		l.tested = number
+	}
 	if strings.Contains(line, "allocated GPU buffer") {
 		l.gpuBuffer = number
 	}
@@ -434,7 +442,7 @@ func (l *logged) tests(number int, line string) {
 		l.testing = false
 	}
 	if at := tester().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
-		l.testers[at[2]] = true
+		l.testers[at[2]]++
 	}
 }
 

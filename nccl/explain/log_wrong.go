@@ -84,6 +84,7 @@ func (l *logged) finish() {
 	l.networks()
 	l.plugins()
 	l.waiting()
+	l.behind()
 	l.twice()
 	l.onlyTrace()
 	l.stillTrying()
@@ -119,6 +120,9 @@ func (l *logged) olderDriver() {
 // choosesGID is the first version of NCCL that chooses a GID (src/transport/net_ib.cc).
 var choosesGID = env.Version{Major: 2, Minor: 21, Patch: 5}
 
+// manyGPUs is as many GPUs of a host as mostly have more than one NIC.
+const manyGPUs = 4
+
 func (l *logged) judge(name string, h *hostLog) {
 	l.sockets(name, h)
 	switch bootstrap := h.local == h.oob; {
@@ -135,8 +139,8 @@ func (l *logged) judge(name string, h *hostLog) {
 		}
 		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), "Ranks on other hosts cannot connect, or all traffic crosses that bridge.", bootstrapAt)
 	}
-	if a := h.address; inDocker(a) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
-		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of Docker's default network.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
+	if a := h.address; (inDocker(a) || bridged(a) && containerID().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
+		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of a network that Docker made.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
 	}
 	if h.mixed > 0 {
 		l.say(h.mixed, env.Warning, "InfiniBand and RoCE are mixed", fmt.Sprintf("%s uses ports of both kinds.", speaker(name)), "NCCL may connect a port of one kind with one of the other, or send data through the management network: it hangs or fails.", onelink)
@@ -159,6 +163,9 @@ func (l *logged) judge(name string, h *hostLog) {
 			bad, cure = env.Note, "The NICs support it: check with `nvidia-smi topo -m` that GPU and NIC are near each other."
 		}
 		l.say(h.channels, bad, "No GPUDirect RDMA", fmt.Sprintf("%s uses IB without GPUDirect RDMA.", speaker(name)), "Data goes through the host's memory, which can halve the speed of fast NICs. GPUs that share memory with the processor, such as GB10, do not support GPUDirect RDMA.", cure)
+	}
+	if gpus := l.testers[name]; l.tested > 0 && l.nodes > 1 && len(h.devices) == 1 && gpus >= manyGPUs {
+		l.say(h.line, env.Note, "All GPUs share one NIC", fmt.Sprintf("%s has %d ranks, and uses one RDMA device.", speaker(name), gpus), "The bus bandwidth between hosts is at most the speed of that NIC (200 Gb/s are 25 GB/s), however many GPUs there are.", "If the host has more NICs, see why NCCL leaves them out: ibv_devinfo (active ports), NCCL_IB_HCA, and the devices that the container has.")
 	}
 	for _, device := range slices.Sorted(maps.Keys(h.devices)) {
 		if rest, ok := strings.CutPrefix(device, "rocep1s0f"); ok && !h.devices["roceP2p1s0f"+rest] {
@@ -373,6 +380,72 @@ func (l *logged) waiting() {
 		said = append(said[:4], fmt.Sprintf("and %d more", len(said)-4))
 	}
 	l.say(0, env.Error, "Ranks wait in different collectives", "PyTorch's watchdog stopped them in "+strings.Join(said, "; ")+".", "If they are in one process group, the ranks do not make the same collectives: a rank takes another branch, has another number of steps, or stopped.", slowest)
+}
+
+// step is the last work that a rank has called, and the last that it has finished, of those of a process group.
+type step struct{ line, at, called, finished int }
+
+// progress is how far the ranks of a process group came.
+type progress map[int]step
+
+// stepForm is a line of PyTorch's watchdog: "[PG 1 Rank 0] Timeout at NCCL work: 8, last enqueued NCCL work: 9, last completed NCCL work: 7."
+// (2.4 to 2.5), "[PG ID 0 PG GUID 0(default_pg) Rank 0] failure detected by watchdog at work sequence id: 8 PG status: last enqueued work: 9,
+// last completed work: 7" (from 2.6).
+var stepForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\[(PG [^\]]{0,80}?)Rank (\d+)\](?:.{0,80}? work(?: sequence id)?: (\d+))?.{0,200}?[lL]ast enqueued (?:NCCL )?work: (\d+), .{0,40}?last completed (?:NCCL )?work: (\d+)`)
+})
+
+// steps notes how far a rank came. Groups of different ranks that have one name cannot be told apart, so that they are not compared.
+func (l *logged) steps(number int, line string) {
+	at := stepForm().FindStringSubmatch(line)
+	if at == nil || len(l.progress) >= maxHosts {
+		return
+	}
+	group := at[1]
+	if _, unique, found := strings.Cut(group, " GUID "); found {
+		group = unique
+	}
+	var n [4]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(at[2+i])
+	}
+	if l.progress[group] == nil {
+		l.progress[group] = progress{}
+	}
+	one := step{number, n[1], n[2], n[3]}
+	if old, again := l.progress[group][n[0]]; again && (old.at != one.at || old.called != one.called) {
+		one.called = -1
+	}
+	if len(l.progress[group]) < maxFindings {
+		l.progress[group][n[0]] = one
+	}
+}
+
+// behind reports ranks that did not call the work in which others of their group wait.
+func (l *logged) behind() {
+	for _, group := range slices.Sorted(maps.Keys(l.progress)) {
+		ranks := l.progress[group]
+		most, late := step{}, []string(nil)
+		for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+			if s := ranks[rank]; s.called < 0 {
+				most = step{}
+				break
+			} else if s.at > most.at {
+				most = s
+			}
+		}
+		for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+			switch s := ranks[rank]; {
+			case s.called < most.at && s.finished == s.called:
+				late = append(late, strconv.Itoa(rank))
+			case s.at > 0 && s.at <= most.finished:
+				l.say(s.line, env.Warning, "A rank is still in a collective that others have finished", fmt.Sprintf("Rank %d waits in work %d, and others of its group have finished that.", rank, s.at), "Either its GPU or its link stopped, or its collectives are not those of the others.", "Look at that rank first: its log, dmesg for Xid lines, and the OpType and sizes in its watchdog's line.")
+			}
+		}
+		if len(late) > 0 {
+			l.say(most.line, env.Error, "A rank did not come to a collective", fmt.Sprintf("Other ranks of the group wait in work %d, and %s has finished all that it has called, and called less.", most.at, some("rank", late)), "That rank does something else, has ended, or takes another branch of the program: the network is not the cause.", slowest)
+		}
+	}
 }
 
 func (l *logged) hostAgainst(name string, h *hostLog) {

@@ -70,6 +70,35 @@ func (t *tables) portLine(number int, line string, fields []string) bool {
 	return true
 }
 
+// lshca reads a row of lshca: "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200", below the names of its columns.
+func (t *tables) lshca(number int, line string) bool {
+	cells := strings.Split(line, "|")
+	if len(cells) < 4 {
+		return false
+	}
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	if cells[0] == "PCI_addr" && cells[1] == "RDMA" {
+		t.columns = cells
+		return true
+	}
+	if len(cells) != len(t.columns) || len(t.ports) >= maxRows {
+		return false
+	}
+	p := port{line: number, device: cells[1], number: "1"}
+	for i, name := range t.columns {
+		switch name {
+		case "LnkStat":
+			p.state = strings.Replace(cells[i], "actv", "active", 1)
+		case "Link":
+			p.layer = map[string]string{"IB": "infiniband", "Eth": "ethernet"}[cells[i]]
+		}
+	}
+	t.ports = append(t.ports, p)
+	return true
+}
+
 func (t *tables) opens(number int, index string) bool {
 	if len(t.ports) >= maxRows {
 		return false

@@ -22,6 +22,7 @@ type tables struct {
 	links    []link         // of ifconfig and ip
 	ports    []port         // of ibstat, ibstatus and ibv_devinfo
 	device   string         // the device whose ports follow
+	columns  []string       // of lshca
 	buses    buses
 	lost     counted // packets
 	weak     counted // errors of links
@@ -65,7 +66,7 @@ func (t *tables) line(number int, line string) class {
 		if t.redirect == 0 {
 			t.redirect = number
 		}
-	case t.rule(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields):
+	case t.rule(number, fields), t.lshca(number, line), t.portLine(number, line, fields), t.xml.line(number, fields):
 	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
 	case t.topologyRow(line, fields), t.test.line(number, line, fields):
 	default:
