@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -29,15 +31,37 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	}
 	good := out[:0]
 	for _, i := range out {
-		if !fabric.IsName(i.name) {
-			l.errorf(k.DefRange(), "Name not allowed",
-				"%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", i.name)
+		if !l.nameAllowed(k, i.name) {
 			continue
 		}
 		i.on = l.enabled(k, i.s)
 		good = append(good, i)
 	}
 	return good, true
+}
+
+// nameAllowed reports whether a block or an instance of it may have the name, and adds a diagnostic if it may not.
+func (l *loader) nameAllowed(k *hclsyntax.Block, name string) bool {
+	if fabric.IsName(name) {
+		return true
+	}
+	l.errorf(k.DefRange(), "Name not allowed",
+		"%q: a name begins with a letter or digit, has only letters, digits, '.', '_' and '-', and at most 63 characters.", name)
+	return false
+}
+
+// labelled returns the instances with the label in their names, such as v4["rail0"]: several routes or policy routes may have
+// the same keys, because each may be about a family or a destination of the same NICs.
+func (l *loader) labelled(k *hclsyntax.Block, insts []instance) []instance {
+	if !l.nameAllowed(k, k.Labels[0]) {
+		return nil
+	}
+	for n, i := range insts {
+		if i.each {
+			insts[n].name = fmt.Sprintf("%s[%q]", k.Labels[0], i.name)
+		}
+	}
+	return insts
 }
 
 func (l *loader) forEach(a *hclsyntax.Attribute, s scope) (out []instance, ok bool) {

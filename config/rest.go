@@ -64,6 +64,9 @@ func (l *loader) hostBlock(hi *hostInstance, k *hclsyntax.Block, s scope) {
 		return
 	}
 	insts, _ := l.expand(k, s)
+	if k.Type != "rxe" {
+		insts = l.labelled(k, insts)
+	}
 	for _, i := range insts {
 		if !i.on {
 			continue
@@ -160,7 +163,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 	r.Block = l.place(k)
 	r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil)
 	if slices.ContainsFunc(h.Routes, func(o *fabric.MainRoute) bool { return o.Name == r.Name }) {
-		l.duplicate(k.DefRange(), "Duplicate route name", "Host %s has another route %q. Rename one.", h.Name, r.Name)
+		l.duplicate(k.DefRange(), "Duplicate route name", "Host %s has another route.%s. Rename one.", h.Name, r.Name)
 	}
 	if !r.Invalid {
 		switch {
@@ -174,7 +177,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 			}
 		default:
 			l.errorf(k.DefRange(), "Route without a next hop",
-				"Set via (the gateway) in route %q, or nic if the destination is on the link.", r.Name)
+				"Set via (the gateway) in route.%s, or nic if the destination is on the link.", r.Name)
 			r.Invalid = true
 		}
 		l.destination(&r.Route, h.NIC(r.NIC.NIC))
@@ -213,7 +216,7 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	p := &fabric.PolicyRoute{Block: l.place(k), Name: i.name, Host: h.Name}
 	p.Invalid = !l.attributes(kind, k.Body, i.s, value(p), nil)
 	if slices.ContainsFunc(h.Policy, func(o *fabric.PolicyRoute) bool { return o.Name == p.Name }) {
-		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route %q. Rename one.", h.Name, p.Name)
+		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route.%s. Rename one.", h.Name, p.Name)
 	}
 	if p.Table >= 253 && p.Table <= 255 {
 		l.errorf(l.ranges[p.At("table")], "Reserved table", "Tables 253 to 255 (default, main, local) exist on every host, "+
@@ -233,7 +236,7 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	}
 	if len(p.Routes) == 0 && !p.Invalid {
 		l.errorf(k.DefRange(), "Missing route",
-			"policy_route %q has no route: its table would be empty and its rule would have no effect. Add a route block.", p.Name)
+			"policy_route.%s has no route: its table would be empty and its rule would have no effect. Add a route block.", p.Name)
 	}
 	h.Policy = append(h.Policy, p)
 }

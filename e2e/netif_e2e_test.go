@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// dualStack is a pair with IPv6, one NIC found by its MAC, and a policy route on each host.
+// dualStack is a pair with IPv6, one NIC found by its MAC, and a policy route for each family, of the same key, on each host.
 const dualStack = `fabric "dual-stack" {}
 locals {
   hosts = { left = 1, right = 2 }
@@ -22,16 +22,27 @@ host "h" {
     mtu       = 4200
     sysctl    = { "ipv4.conf.arp_ignore" = 1 }
   }
-  policy_route "rail" {
-    nic   = nic.rail
-    from  = nic.rail.ip
-    table = 107
+  policy_route "v4" {
+    for_each = { rail = 107 }
+    nic      = nic.rail
+    from     = nic.rail.ip
+    table    = each.value
     route {
       to = "10.7.0.0/30"
     }
     route {
       to  = "10.8.0.0/16"
       via = "10.7.0.${3 - self.value}"
+    }
+  }
+  policy_route "v6" {
+    for_each = { rail = 107 }
+    nic      = nic.rail
+    from     = nic.rail.ip6
+    table    = each.value
+    route {
+      to  = "fd00:8::/32"
+      via = "fd00:7::${3 - self.value}"
     }
   }
 }
@@ -52,7 +63,8 @@ func TestDualStackPolicyRoutesSettleAndSurviveABounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := labUpFor(t, fabric)
-	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "fd00:7::2", "full size 4200", "from 10.7.0.1/32 lookup 107 priority 10107", "Fabric verified")
+	try(t, state, "apply", "-lab", "-auto-approve", fabric).want(t, 0, "fd00:7::2", "full size 4200", "from 10.7.0.1/32 lookup 107 priority 10107",
+		`policy_route.v4["rail"]`, `policy_route.v6["rail"]`, "from fd00:7::1/128 lookup 107 priority 10107", "Fabric verified")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", fabric).want(t, 0, "No changes")
 	rules := inside(t, state, fabric, "left", "ip", "rule")
 	if !strings.Contains(rules, "10107:\tfrom 10.7.0.1 lookup 107 proto 251") {

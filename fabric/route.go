@@ -5,7 +5,7 @@ import "net/netip"
 // PolicyRoute is a rule and the routes of its table.
 type PolicyRoute struct {
 	Block
-	Name string
+	Name string // the label of its block; under for_each with the key: v4["rail0"]
 	Host string
 
 	// Selects packets from this address or network. Default: any.
@@ -41,7 +41,7 @@ type Route struct {
 // MainRoute is one route of the main table.
 type MainRoute struct {
 	Route
-	Name string
+	Name string // the label of its block; under for_each with the key: v4["rail0"]
 	Host string
 
 	// The NIC of the route. Default: the NIC whose subnet contains `via`.

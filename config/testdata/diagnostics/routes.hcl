@@ -105,3 +105,30 @@ host "b" {
     netdev = "eth0"
   }
 }
+host "repeated" {
+  nic "r" {
+    for_each  = toset(["rail0", "rail1"])
+    netdev    = each.key
+    addresses = ["10.${each.key == "rail0" ? 18 : 19}.0.1/24"]
+  }
+  policy_route "v4" {
+    for_each = toset(["rail0"])
+    nic      = nic.r[each.key]
+    from     = nic.r[each.key].ip
+    table    = 106
+
+    route {
+      to = "10.20.0.0/16"
+    }
+  }
+  policy_route "v4" {
+    for_each = toset(["rail0"])
+    nic      = nic.r["rail1"]
+    table    = 107
+  }
+  route "not\"a name" {
+    for_each = toset(["rail0"])
+    to       = "10.21.0.0/16"
+    nic      = nic.r[each.key]
+  }
+}
