@@ -126,3 +126,16 @@ func hugeNumber(s string) bool {
 func fail(r hcl.Range, summary, detail string) hcl.Diagnostics {
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r}}
 }
+
+// ParseExpression parses an expression that begins at a byte of a file. It returns nil if the text is not a whole expression or
+// exceeds the limits of a file.
+func ParseExpression(src []byte, at int) hclsyntax.Expression {
+	if len(src) > maxFileBytes || guard(src, "").HasErrors() {
+		return nil
+	}
+	e, diags := hclsyntax.ParseExpression(src, "", hcl.Pos{Line: 1, Column: 1, Byte: at})
+	if diags.HasErrors() {
+		return nil
+	}
+	return e
+}

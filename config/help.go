@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // BlockKind describes a kind of block for editors. The whole language is a BlockKind without a name.
@@ -30,6 +32,7 @@ type Attribute struct {
 	Values  []string    // the possible values, if there are few
 	Static  bool        // accepts no references: a type constraint
 	Parts   []Attribute // the attributes of an object
+	Keys    []Attribute // the known keys of a map, which may have others
 }
 
 // Function describes a function that expressions may call.
@@ -52,8 +55,13 @@ func (k *BlockKind) Block(name string) *BlockKind {
 // Attribute returns the attribute of that name, or nil.
 func (k *BlockKind) Attribute(name string) *Attribute { return find(k.Attributes, name) }
 
-// Part returns the attribute of that name in an object, or nil.
-func (a *Attribute) Part(name string) *Attribute { return find(a.Parts, name) }
+// Part returns the attribute of that name in an object, or the known key of a map, or nil.
+func (a *Attribute) Part(name string) *Attribute {
+	if a.Keys != nil {
+		return find(a.Keys, name)
+	}
+	return find(a.Parts, name)
+}
 
 func find(all []Attribute, name string) *Attribute {
 	for i := range all {
@@ -97,7 +105,46 @@ func (a *attribute) help() Attribute {
 	for _, p := range a.partAttributes() {
 		out.Parts = append(out.Parts, p.help())
 	}
+	if a.goType == "NCCL" && a.name == "env" {
+		out.Keys = ncclVariables()
+	}
 	return out
+}
+
+// ncclVariables describes the variables that NCCL reads, those that its documentation names first.
+var ncclVariables = sync.OnceValue(func() (out []Attribute) {
+	for _, status := range []env.Status{env.Documented, env.Undocumented} {
+		for _, name := range env.Names() {
+			if v := env.Lookup(name); v.Status == status && v.Deprecated == "" {
+				out = append(out, variableHelp(v))
+			}
+		}
+	}
+	return out
+})
+
+func variableHelp(v *env.Variable) Attribute {
+	a := Attribute{Name: v.Name, Type: string(v.Type), Doc: title(v.Note + "."), Values: quoted(v.Words)}
+	if v.Note == "" {
+		a.Doc = ""
+	}
+	if v.Words != nil {
+		a.Type = "`" + strings.Join(a.Values, "`, `") + "`"
+	}
+	if v.Default != "" {
+		a.Default = "`" + v.Default + "`"
+	}
+	if v.First.Known() {
+		a.Doc += " Read since NCCL " + v.First.String() + "."
+	}
+	if v.Status == env.Undocumented {
+		a.Doc += " NCCL's documentation does not name it, so it may change in any release."
+	}
+	if v.PerHost {
+		a.Doc += " The right value differs between hosts."
+	}
+	a.Doc = strings.TrimSpace(a.Doc)
+	return a
 }
 
 // Functions returns the functions that expressions may call, sorted by name.

@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -108,40 +109,74 @@ func (p *completion) value(files []*file, c cursor) {
 	e := c.expression()
 	a, key := c.part(p.file, e)
 	if e.quoted != nil {
-		if a != nil && !key && e.quoted.typ == hclsyntax.TokenOQuote {
-			p.from(e.quoted.span.end, c.at)
-			p.constants(a, true)
-		}
+		p.quoted(files, c, e, a, key)
 		return
 	}
 	p.from(e.word.start, c.at)
 	if key {
-		for _, part := range a.Parts {
-			p.add(completionItem{Label: part.Name, Kind: itemProperty, Detail: bare(part.Type)}, part.Name+" = ", attributeHelp(&part))
-		}
+		p.parts(c, e, a)
 		return
 	}
-	steps, ok := p.file.steps(e.before)
-	if !ok {
-		return
-	}
-	if len(steps) == 0 && a != nil {
+	first := len(e.before) == 0 || e.before[len(e.before)-1].typ != hclsyntax.TokenDot
+	if first && a != nil {
 		p.constants(a, false)
 	}
 	if a != nil && a.Static {
 		return
 	}
-	at := scope{files, p.file, c.body}.find(steps)
-	if at == nil || at.keyed || at.members == nil {
-		return
-	}
-	for _, m := range at.members() {
-		if m.name != "" {
+	for _, m := range c.scope(files, p.file, e.before).before(e.before).list() {
+		if m.name != "" && hclsyntax.ValidIdentifier(m.name) {
 			p.add(completionItem{Label: m.name, Kind: m.kind, Detail: m.detail}, m.name, m.doc)
 		}
 	}
-	if len(steps) == 0 {
+	if first {
 		p.functions()
+	}
+}
+
+// quoted adds the completions inside quotes: values of the attribute, or the keys of what is indexed.
+func (p *completion) quoted(files []*file, c cursor, e expression, a *config.Attribute, key bool) {
+	if e.quoted.typ != hclsyntax.TokenOQuote {
+		return
+	}
+	p.from(e.quoted.span.end, c.at)
+	before := e.before[:lastToken(e.before, *e.quoted)]
+	if end := len(before) - 1; end > 0 && before[end].typ == hclsyntax.TokenOBrack && operandEnds(before[end-1]) {
+		of := c.scope(files, p.file, before).source(before[:end])
+		for _, m := range append(of.list(), of.words()...) {
+			if m.name != "" {
+				p.add(completionItem{Label: m.name, Kind: m.kind, Detail: m.detail}, m.name, m.doc)
+			}
+		}
+		return
+	}
+	if a != nil && !key {
+		p.constants(a, true)
+	}
+}
+
+// parts adds the names of an object's attributes, or the known keys of a map, that are not there yet.
+func (p *completion) parts(c cursor, e expression, a *config.Attribute) {
+	after := c.attr.tokens[len(e.before):]
+	if e.word.start < e.word.end && len(after) > 0 {
+		after = after[1:]
+	}
+	written := len(after) > 0 && (after[0].typ == hclsyntax.TokenEqual || after[0].typ == hclsyntax.TokenColon)
+	set := map[string]bool{}
+	for i, t := range c.attr.tokens[:max(len(c.attr.tokens)-1, 0)] {
+		if next := c.attr.tokens[i+1].typ; t.typ == hclsyntax.TokenIdent && t.span != e.word && (next == hclsyntax.TokenEqual || next == hclsyntax.TokenColon) {
+			set[p.file.source(t.span)] = true
+		}
+	}
+	for _, part := range append(slices.Clone(a.Parts), a.Keys...) {
+		if set[part.Name] {
+			continue
+		}
+		insert := part.Name + " = "
+		if written {
+			insert = part.Name
+		}
+		p.add(completionItem{Label: part.Name, Kind: itemProperty, Detail: bare(part.Type)}, insert, attributeHelp(&part))
 	}
 }
 

@@ -69,34 +69,72 @@ func TestCompletionIsExact(t *testing.T) {
 		"locals {\n  b = 1\n  a = local.¦": "b a rails",
 		"locals {\n  a = host.¦\n}":        "a n",
 		"locals {\n  a = host.a.¦}":        "name address labels nic",
-		"link \"l\" {\n  endpoints = [host.a.nic.¦\n  mtu = 1\n}":               "rail0",
-		"link \"l\" {\n  endpoints = [host.a.nic.rail0.i¦":                      "host name netdev addresses ip ip6 mtu",
-		"link \"l\" {\n  endpoints = [host.a.nic[each.key].¦]":                  "host name netdev addresses ip ip6 mtu",
-		"link \"l\" {\n  endpoints = [host[\"a\"].nic.¦]":                       "rail0",
-		"locals {\n  a = host.n.¦\n}":                                           "",
-		"locals {\n  a = host.n[\"x\"].nic.¦\n}":                                "rail",
-		"locals {\n  a = host.n[\"x\"].nic.rail.¦\n}":                           "",
-		"locals {\n  a = host.n[f(x[1])].nic.rail[each.key].¦\n}":               "host name netdev addresses ip ip6 mtu",
-		"locals {\n  a = f(x).¦\n}":                                             "",
-		"locals {\n  a = \"${var.¦\"\n  b = 1\n}":                               "mtu",
-		"locals {\n  a = \"${var.¦}\"\n}":                                       "mtu",
-		"locals {\n  a = \"var.¦\"\n}":                                          "",
-		"locals {\n  a = <<E\n var.¦\nE\n}":                                     "",
-		"locals {\n  a = <<E\n ${var.¦}\nE\n}":                                  "mtu",
-		"host \"c\" {\n  nic \"r\" {\n    ipv6_link_local = \"¦\"\n  }\n}":      "keep eui64 none",
-		"host \"c\" {\n  nic \"r\" {\n    ipv6_link_local = \"k¦\n  }\n}":       "keep eui64 none",
-		"host \"c\" {\n  nic \"r\" {\n    gid = { ¦ }\n  }\n}":                  "version family index",
-		"host \"c\" {\n  nic \"r\" {\n    gid = {\n      version = 2\n      ¦":  "version family index",
-		"host \"c\" {\n  nic \"r\" {\n    gid = { family = \"¦\" }\n  }\n}":     "ipv4 ipv6",
-		"validate {\n  verbs {\n    tests = [\"send_lat\", \"¦\"]\n  }\n}":      "send_lat send_bw write_lat write_bw read_lat read_bw",
-		"host \"c\" {\n  nic \"r0\" {\n  }\n  route \"d\" {\n    nic = nic.¦\n": "r0",
-		"host \"c\" {\n  for_each = {}\n  address = each.¦\n}":                  "key value",
-		"host \"c\" {\n  address = self.¦\n}":                                   "name key value address labels",
+		"link \"l\" {\n  endpoints = [host.a.nic.¦\n  mtu = 1\n}":                           "rail0",
+		"link \"l\" {\n  endpoints = [host.a.nic.rail0.i¦":                                  "host name netdev addresses ip ip6 mtu",
+		"link \"l\" {\n  endpoints = [host.a.nic[each.key].¦]":                              "host name netdev addresses ip ip6 mtu",
+		"link \"l\" {\n  endpoints = [host[\"a\"].nic.¦]":                                   "rail0",
+		"locals {\n  a = host.n.¦\n}":                                                       "",
+		"locals {\n  a = host.n[\"x\"].nic.¦\n}":                                            "rail",
+		"locals {\n  a = host.n[\"x\"].nic.rail.¦\n}":                                       "",
+		"locals {\n  a = host.n[f(x[1])].nic.rail[each.key].¦\n}":                           "host name netdev addresses ip ip6 mtu",
+		"locals {\n  a = f(x).¦\n}":                                                         "",
+		"locals {\n  a = \"${var.¦\"\n  b = 1\n}":                                           "mtu",
+		"locals {\n  a = \"${var.¦}\"\n}":                                                   "mtu",
+		"locals {\n  a = \"var.¦\"\n}":                                                      "",
+		"locals {\n  a = <<E\n var.¦\nE\n}":                                                 "",
+		"locals {\n  a = <<E\n ${var.¦}\nE\n}":                                              "mtu",
+		"host \"c\" {\n  nic \"r\" {\n    ipv6_link_local = \"¦\"\n  }\n}":                  "keep eui64 none",
+		"host \"c\" {\n  nic \"r\" {\n    ipv6_link_local = \"k¦\n  }\n}":                   "keep eui64 none",
+		"host \"c\" {\n  nic \"r\" {\n    gid = { ¦ }\n  }\n}":                              "version family index",
+		"host \"c\" {\n  nic \"r\" {\n    gid = {\n      version = 2\n      ¦":              "family index",
+		"host \"c\" {\n  nic \"r\" {\n    gid = { family = \"¦\" }\n  }\n}":                 "ipv4 ipv6",
+		"validate {\n  verbs {\n    tests = [\"send_lat\", \"¦\"]\n  }\n}":                  "send_lat send_bw write_lat write_bw read_lat read_bw",
+		"host \"c\" {\n  nic \"r0\" {\n  }\n  route \"d\" {\n    nic = nic.¦\n":             "r0",
+		"host \"c\" {\n  for_each = {}\n  address = each.¦\n}":                              "key value",
+		"host \"c\" {\n  address = self.¦\n}":                                               "name key value address labels",
+		"link \"l\" {\n  endpoints = [host[\"¦":                                             "a n",
+		"link \"l\" {\n  endpoints = [host[\"a¦\"].nic.rail0]\n}":                           "a n",
+		"link \"l\" {\n  endpoints = [host.n[\"¦":                                           "x",
+		"link \"l\" {\n  endpoints = [host.n[\"x\"].nic.rail[\"¦\"]]\n}":                    "rail0",
+		"locals {\n  a = local.rails[\"¦\n}":                                                "rail0",
+		"locals {\n  a = [\"¦\n}":                                                           "",
+		"locals {\n  a = f(\"¦\n}":                                                          "",
+		"locals {\n  a = local.rails.¦\n}":                                                  "rail0",
+		"locals {\n  a = [for h in values(host.n) : h.¦\n}":                                 "name address labels nic",
+		"locals {\n  a = [for h in values(host.n) : h.nic.¦]\n}":                            "rail",
+		"locals {\n  a = [for h in values(host) : h.nic.¦]\n}":                              "rail0 rail",
+		"locals {\n  a = { for k, h in host.n : k => h.nic.¦ }\n}":                          "rail",
+		"locals {\n  a = values(host.n)[*].nic.¦\n}":                                        "rail",
+		"locals {\n  x = { k = { ip = 1, rail = 2 } }\n  a = [for k, v in local.x : v.¦\n}": "ip rail",
+		"variable \"v\" {\n  type = map(object({ mgmt = string, n = optional(object({ a = number })) }))\n}\nhost \"c\" {\n  for_each = var.v\n  address = self.value.¦\n}":                                           "mgmt n",
+		"variable \"v\" {\n  type = map(object({ mgmt = string, n = optional(object({ a = number })) }))\n}\nhost \"c\" {\n  for_each = var.v\n  address = each.value.n.¦\n}":                                         "a",
+		"variable \"v\" {\n  default = { k = { mgmt = 1 } }\n}\nhost \"c\" {\n  for_each = var.v\n  address = each.value.¦":                                                                                           "mgmt",
+		"locals {\n  m = { for i in range(2) : format(\"h%d\", i) => { mgmt = 1, number = i } }\n}\nhost \"c\" {\n  for_each = local.m\n  nic \"r\" {\n    for_each = toset([\"x\"])\n    host_number = self.value.¦": "mgmt number",
+		"locals {\n  m = { for i in range(2) : format(\"h%d\", i) => { mgmt = 1, number = i } }\n}\nhost \"c\" {\n  for_each = local.m\n  nic \"r\" {\n    for_each = toset([\"x\"])\n    host_number = each.value.¦": "",
+		"locals {\n  m = merge({ a = { x = 1 } }, { b = { y = 1 } })\n}\nhost \"c\" {\n  for_each = local.m\n  address = each.value.¦":                                                                                "x y",
+		"locals {\n  a = local.b\n  b = local.a\n  c = local.a.¦":     "",
+		"host \"c\" {\n  nccl {\n    env = { NCCL_DEBUG = \"V¦\" }\n": "VERSION WARN INFO ABORT TRACE NONE",
 	} {
 		files, f, cursor := at(t, src)
 		if got := strings.Join(labels(complete(files, f, cursor, false)), " "); got != want {
 			t.Errorf("%q:\n got %s\nwant %s", src, got, want)
 		}
+	}
+}
+
+// TestCompletionOfNCCLVariables: the table's, once each, without those that NCCL no longer reads.
+func TestCompletionOfNCCLVariables(t *testing.T) {
+	files, f, cursor := at(t, "nccl {\n  env = {\n    NCCL_DEBUG = \"INFO\"\n    NCCL_IB_¦\n  }\n}\n")
+	items := complete(files, f, cursor, false)
+	got := labels(items)
+	for name, want := range map[string]bool{"NCCL_IB_HCA": true, "NCCL_DEBUG_SUBSYS": true, "NCCL_DEBUG": false, "NCCL_AGG_CHANNEL_SIZE": false, "GLOO_SOCKET_IFNAME": false} {
+		if slices.Contains(got, name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+	at := items[slices.Index(got, "NCCL_IB_HCA")]
+	if at.TextEdit != (textEdit{textRange{position{3, 4}, position{3, 12}}, "NCCL_IB_HCA = "}) || at.Documentation == nil {
+		t.Errorf("%+v", at)
 	}
 }
 

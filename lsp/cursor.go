@@ -103,7 +103,7 @@ func (c cursor) part(f *file, e expression) (a *config.Attribute, key bool) {
 		return nil, false
 	}
 	a = c.kind.Attribute(c.attr.name)
-	if a == nil || a.Parts == nil {
+	if a == nil || a.Parts == nil && a.Keys == nil {
 		return a, false
 	}
 	before := e.before
@@ -141,47 +141,121 @@ type step struct {
 	index bool // an index; name is its key if that is a literal
 }
 
-// steps parses the reference that ends with the tokens, backwards from its last dot. It returns nil if the
-// text before the dot is not a reference, and an empty list if there is no dot.
-func (f *file) steps(before []token) (out []step, ok bool) {
-	i := len(before) - 1
-	for i >= 0 && before[i].typ == hclsyntax.TokenDot {
-		i--
-		for i >= 0 && before[i].typ == hclsyntax.TokenCBrack {
-			key, at := f.index(before, i)
-			if at < 0 {
-				return nil, false
-			}
-			out = append(out, step{key, true})
-			i = at - 1
-		}
-		if i < 0 || before[i].typ != hclsyntax.TokenIdent {
-			return nil, false
-		}
-		out = append(out, step{f.source(before[i].span), false})
-		i--
+// before returns what the name after the tokens is a member of: the scope itself if the name begins a reference. It returns nil
+// if the text before the last dot is not a reference, or what it refers to is known only after evaluation.
+func (s scope) before(tokens []token) *entry {
+	end := len(tokens) - 1
+	if end < 0 || tokens[end].typ != hclsyntax.TokenDot {
+		return &entry{members: s.roots}
 	}
-	for a, b := 0, len(out)-1; a < b; a, b = a+1, b-1 {
-		out[a], out[b] = out[b], out[a]
-	}
-	return out, true
+	return s.source(tokens[:end])
 }
 
-// index parses […] backwards from its end. It returns the key, if it is a literal, and where the index begins.
-func (f *file) index(before []token, end int) (key string, at int) {
+// source resolves the operand that ends with the tokens.
+func (s scope) source(tokens []token) *entry {
+	from := operand(tokens)
+	if from == len(tokens) {
+		return nil
+	}
+	e := s.file.parse(span{tokens[from].span.start, tokens[len(tokens)-1].span.end})
+	if e == nil {
+		return nil
+	}
+	at := s.shapeOf(e)
+	if _, splat := e.(*hclsyntax.SplatExpr); splat {
+		return at.any() // what follows belongs to each element
+	}
+	return at
+}
+
+// operand returns where the operand begins that ends with the tokens: a name, a call or brackets, with the names and indexes
+// after it. It returns len(tokens) if there is none.
+func operand(tokens []token) int {
+	for i := len(tokens) - 1; i >= 0; {
+		switch tokens[i].typ {
+		case hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCBrace:
+			i = opened(tokens, i)
+			if i > 0 && tokens[i].typ != hclsyntax.TokenOBrace && operandEnds(tokens[i-1]) {
+				i-- // an index, or the arguments of a call
+				continue
+			}
+		case hclsyntax.TokenIdent, hclsyntax.TokenStar:
+		default:
+			return len(tokens)
+		}
+		if i < 2 || tokens[i-1].typ != hclsyntax.TokenDot {
+			return max(i, 0)
+		}
+		i -= 2
+	}
+	return len(tokens)
+}
+
+// operandEnds reports whether a bracket after the token belongs to the operand that ends there.
+func operandEnds(t token) bool {
+	return t.typ == hclsyntax.TokenIdent || t.typ == hclsyntax.TokenCBrack || t.typ == hclsyntax.TokenCParen || t.typ == hclsyntax.TokenStar
+}
+
+// opened returns the bracket that the last of the tokens closes, or -1.
+func opened(tokens []token, end int) int {
 	depth := 0
 	for i := end; i >= 0; i-- {
-		switch before[i].typ {
-		case hclsyntax.TokenCBrack:
+		switch tokens[i].typ {
+		case hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCBrace, hclsyntax.TokenCQuote, hclsyntax.TokenTemplateSeqEnd:
 			depth++
-		case hclsyntax.TokenOBrack:
+		case hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOBrace, hclsyntax.TokenOQuote, hclsyntax.TokenTemplateInterp:
 			if depth--; depth == 0 {
-				if end-i == 4 && before[i+2].typ == hclsyntax.TokenQuotedLit {
-					key = f.source(before[i+2].span)
-				}
-				return key, i
+				return i
 			}
 		}
 	}
-	return "", -1
+	return -1
+}
+
+// scope returns the names that a position in the cursor's value may use, after the tokens before it. The variables of each for
+// around it are among them.
+func (c cursor) scope(files []*file, f *file, before []token) scope {
+	s := newScope(files, f, c.body)
+	var open brackets
+	for _, t := range before {
+		open.step(t)
+	}
+	for _, in := range open.stack {
+		if in.typ == hclsyntax.TokenOBrack || in.typ == hclsyntax.TokenOBrace {
+			s = s.loop(before[lastToken(before, in)+1:])
+		}
+	}
+	return s
+}
+
+// loop adds the variables of a for that the tokens after a bracket begin: for k, v in COLLECTION :.
+func (s scope) loop(tokens []token) scope {
+	name := func(i int) string {
+		if i < len(tokens) && tokens[i].typ == hclsyntax.TokenIdent {
+			return s.file.source(tokens[i].span)
+		}
+		return ""
+	}
+	if name(0) != "for" || name(1) == "" {
+		return s
+	}
+	variables, in := []string{name(1)}, 2
+	if len(tokens) > 4 && tokens[2].typ == hclsyntax.TokenComma {
+		variables, in = []string{name(1), name(3)}, 4
+	}
+	if name(in) != "in" {
+		return s
+	}
+	var open brackets
+	for i := in + 1; i < len(tokens); i++ {
+		if _, inside := open.innermost(); !inside && tokens[i].typ == hclsyntax.TokenColon {
+			each := s.source(tokens[in+1 : i]).any()
+			if len(variables) == 2 {
+				return s.with(variables[0], nil).with(variables[1], each)
+			}
+			return s.with(variables[0], each)
+		}
+		open.step(tokens[i])
+	}
+	return s
 }

@@ -53,11 +53,7 @@ func valueHelp(files []*file, f *file, c cursor) (string, span) {
 
 // reference resolves the reference that ends at the word.
 func reference(files []*file, f *file, c cursor, e expression) *entry {
-	steps, ok := f.steps(e.before)
-	if !ok {
-		return nil
-	}
-	return scope{files, f, c.body}.find(append(steps, step{name: f.source(e.word)}))
+	return c.scope(files, f, e.before).before(e.before).walk([]step{{name: f.source(e.word)}})
 }
 
 // definition returns where the name at a byte of a file is declared.

@@ -1,7 +1,9 @@
 package lsp
 
 import (
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -17,26 +19,76 @@ type entry struct {
 	file    *file // the file that declares it; nil: built in
 	at      span
 	keyed   bool           // has instances by ["key"]
+	fixed   bool           // declared at the place by a key or a text, which other keys must match
 	members func() []entry // nil: unknown
 	element func() *entry  // an instance by a key that is not a literal; nil: unknown
+	texts   func() []entry // the texts of a list, which are the keys of instances; nil: unknown
+}
+
+// become gives a member the shape of its value, which is found out only if it is needed.
+func (e *entry) become(shape func() *entry) {
+	e.members = func() []entry { return shape().list() }
+	e.element = func() *entry { return shape().any() }
+	e.texts = func() []entry { return shape().words() }
+}
+
+// list returns the members of an entry; none of nil.
+func (e *entry) list() []entry {
+	if e == nil || e.keyed || e.members == nil {
+		return nil
+	}
+	return e.members()
+}
+
+// words returns the texts of a list.
+func (e *entry) words() []entry {
+	if e == nil || e.texts == nil {
+		return nil
+	}
+	return e.texts()
+}
+
+// walk follows the steps of a reference from an entry.
+func (e *entry) walk(steps []step) *entry {
+	for _, st := range steps {
+		if e == nil {
+			return nil
+		}
+		e = e.next(st)
+	}
+	return e
 }
 
 // scope holds what a position may refer to.
 type scope struct {
-	files []*file // all files of the fabric
-	file  *file
-	body  *body
+	files  []*file // all files of the fabric
+	file   *file
+	body   *body
+	vars   []entry // names that only this expression has, the innermost last
+	budget *int    // expressions that may still be looked at
+	known  *declared
+}
+
+// declared holds what the whole fabric declares, listed once for all references of a request.
+type declared struct{ hosts, variables, locals func() []entry }
+
+func newScope(files []*file, f *file, b *body) scope {
+	budget := maxShapes
+	s := scope{files: files, file: f, body: b, budget: &budget}
+	s.known = &declared{}
+	s.known.hosts, s.known.variables, s.known.locals = sync.OnceValue(s.hosts), sync.OnceValue(s.variables), sync.OnceValue(s.locals)
+	return s
+}
+
+// at returns the scope of another place of the fabric.
+func (s scope) at(f *file, b *body) scope {
+	s.file, s.body, s.vars = f, b, nil
+	return s
 }
 
 // find resolves a reference. It returns nil if the target does not exist or is known only after evaluation.
 func (s scope) find(steps []step) *entry {
-	at := &entry{members: s.roots}
-	for _, st := range steps {
-		if at = at.next(st); at == nil {
-			return nil
-		}
-	}
-	return at
+	return (&entry{members: s.roots}).walk(steps)
 }
 
 func (e *entry) next(st step) *entry {
@@ -45,35 +97,43 @@ func (e *entry) next(st step) *entry {
 		one := *e
 		one.keyed = false
 		return &one
-	case e.keyed || e.members == nil:
+	case e.keyed:
 		return nil
-	case st.index && st.name == "":
+	case st.index && (st.name == "" || e.members == nil):
 		if e.element == nil {
 			return nil
 		}
 		return e.element()
+	case e.members == nil:
+		return nil
 	}
-	for _, m := range e.members() {
-		if m.name == st.name {
-			return &m
+	all := e.members()
+	for i := range all {
+		if all[i].name == st.name {
+			return &all[i]
 		}
+	}
+	if st.index && e.element != nil {
+		return e.element()
 	}
 	return nil
 }
 
 // roots returns the names with which a reference may begin at this position.
 func (s scope) roots() []entry {
-	out := []entry{
-		{name: "var", kind: itemModule, doc: "The variables.", members: s.variables},
-		{name: "local", kind: itemModule, doc: "The locals.", members: s.locals},
-		{name: "host", kind: itemModule, doc: "The hosts, by the names of their blocks.", members: s.hosts},
-	}
+	out := slices.Clone(s.vars)
+	slices.Reverse(out)
+	out = append(out, []entry{
+		{name: "var", kind: itemModule, doc: "The variables.", members: s.known.variables},
+		{name: "local", kind: itemModule, doc: "The locals.", members: s.known.locals},
+		{name: "host", kind: itemModule, doc: "The hosts, by the names of their blocks.", members: s.known.hosts, element: s.anyHost},
+	}...)
 	child := ""
 	for b := s.body; b.block != nil; b = b.block.in {
 		if each := b.attr("for_each"); each != nil && !named(out, "each") {
 			out = append(out, entry{name: "each", kind: itemModule, detail: "each of " + s.file.brief(each.value),
 				doc:  "The key and the value of this instance.",
-				file: s.file, at: each.nameSpan, members: plain("each", s.file, each.nameSpan)})
+				file: s.file, at: each.nameSpan, members: s.instance("each", each, b.block.in, each.nameSpan)})
 		}
 		if b.block.typ != "host" {
 			child = b.block.typ
@@ -82,13 +142,32 @@ func (s scope) roots() []entry {
 		k := b.block
 		out = append(out, entry{name: "self", kind: itemModule, detail: k.head(), doc: "This instance of the host.",
 			file: s.file, at: k.labelSpan,
-			members: plain("self", s.file, k.labelSpan)})
+			members: s.instance("self", b.attr("for_each"), b.block.in, k.labelSpan)})
 		if child != "" && child != "nic" {
 			out = append(out, entry{name: "nic", kind: itemModule, doc: "The NICs of this host.",
-				members: func() []entry { return nics(s.file, b) }, element: anyNIC})
+				members: func() []entry { return s.nics(s.file, b) }, element: anyNIC})
 		}
 	}
 	return out
+}
+
+// instance returns the members of each or self. What its value has, the value of for_each says.
+func (s scope) instance(of string, each *attribute, in *body, at span) func() []entry {
+	return func() []entry {
+		out := plain(of, s.file, at)()
+		for i := range out {
+			if out[i].name == "value" && each != nil {
+				out[i].become(func() *entry { return s.at(s.file, in).attributeShape(each).any() })
+			}
+		}
+		return out
+	}
+}
+
+// keys returns the keys of the instances of a block with for_each, as far as the files say them.
+func (s scope) keys(f *file, k *block) []entry {
+	shape := s.at(f, k.in).attributeShape(k.body.attr("for_each"))
+	return append(shape.list(), shape.words()...)
 }
 
 func named(all []entry, name string) bool {
@@ -116,8 +195,14 @@ func (s scope) blocks(typ string, visit func(f *file, k *block)) {
 func (s scope) variables() (out []entry) {
 	s.blocks("variable", func(f *file, k *block) {
 		e := entry{name: k.label, kind: itemVariable, detail: k.head(), file: f, at: k.labelSpan}
+		if a := k.body.attr("default"); a != nil {
+			e.become(func() *entry { return s.at(f, f.root).attributeShape(a) })
+		}
 		if a := k.body.attr("type"); a != nil {
 			e.detail += ": " + f.brief(a.value)
+			if t := f.parse(a.value); t != nil {
+				e.become(func() *entry { return s.at(f, f.root).typed(t) })
+			}
 		}
 		if a := k.body.attr("description"); a != nil {
 			e.doc = f.literal(a)
@@ -130,7 +215,9 @@ func (s scope) variables() (out []entry) {
 func (s scope) locals() (out []entry) {
 	s.blocks("locals", func(f *file, k *block) {
 		for _, a := range k.body.attrs {
-			out = append(out, entry{name: a.name, kind: itemVariable, detail: a.name + " = " + f.brief(a.value), file: f, at: a.nameSpan})
+			e := entry{name: a.name, kind: itemVariable, detail: a.name + " = " + f.brief(a.value), file: f, at: a.nameSpan}
+			e.become(func() *entry { return s.at(f, f.root).attributeShape(a) })
+			out = append(out, e)
 		}
 	})
 	return out
@@ -139,31 +226,65 @@ func (s scope) locals() (out []entry) {
 func (s scope) hosts() (out []entry) {
 	s.blocks("host", func(f *file, k *block) {
 		e := entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, keyed: k.body.attr("for_each") != nil}
+		if e.keyed {
+			e.texts = func() []entry { return s.keys(f, k) }
+		}
 		if a := k.body.attr("address"); a != nil {
 			e.detail += ", address " + f.brief(a.value)
 		}
-		e.members = func() []entry {
-			members := plain("host", nil, span{})()
-			for i := range members {
-				if members[i].name == "nic" {
-					members[i].members, members[i].element = func() []entry { return nics(f, k.body) }, anyNIC
-				}
-			}
-			return members
-		}
+		e.members = hostMembers(func() []entry { return s.nics(f, k.body) })
 		out = append(out, e)
 	})
 	return out
 }
 
+func hostMembers(nics func() []entry) func() []entry {
+	return func() []entry {
+		members := plain("host", nil, span{})()
+		for i := range members {
+			if members[i].name == "nic" {
+				members[i].members, members[i].element = nics, anyNIC
+			}
+		}
+		return members
+	}
+}
+
+// anyHost is a host that no literal key names. If there is only one block, it is an instance of that block; otherwise it has the
+// NICs of all hosts, which are declared at several places.
+func (s scope) anyHost() *entry {
+	all := s.known.hosts()
+	if len(all) == 1 {
+		one := all[0]
+		one.keyed = false
+		return &one
+	}
+	return &entry{kind: itemStruct, detail: "host", members: hostMembers(func() (out []entry) {
+		seen := map[string]bool{}
+		s.blocks("host", func(f *file, k *block) {
+			for _, n := range s.nics(f, k.body) {
+				if !seen[n.name] {
+					seen[n.name] = true
+					n.file = nil
+					out = append(out, n)
+				}
+			}
+		})
+		return out
+	})}
+}
+
 // nics returns the NICs of a host block.
-func nics(f *file, host *body) (out []entry) {
+func (s scope) nics(f *file, host *body) (out []entry) {
 	for _, k := range host.blocks {
 		if k.typ != "nic" {
 			continue
 		}
 		e := *anyNIC()
 		e.name, e.detail, e.file, e.at, e.keyed = k.label, k.head(), f, k.labelSpan, k.body.attr("for_each") != nil
+		if e.keyed {
+			e.texts = func() []entry { return s.keys(f, k) }
+		}
 		if a := k.body.attr("netdev"); a != nil {
 			e.detail += ", netdev " + f.brief(a.value)
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestNeovim lets a real editor open an example: its client, not this package's idea of one, asks and
-// understands the answers.
+// TestNeovim lets a real editor open an example, with the settings that docs/editors.md shows: its client, not this package's
+// idea of one, asks and understands the answers.
 func TestNeovim(t *testing.T) {
 	nvim, err := exec.LookPath("nvim")
 	if err != nil {
@@ -25,12 +25,28 @@ func TestNeovim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := folder(t, map[string]string{"roce-pair.hcl": string(src)})
+	page, err := os.ReadFile("../docs/editors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, settings, _ := strings.Cut(string(page), "```lua\n")
+	settings, _, found := strings.Cut(settings, "```")
+	if !found {
+		t.Fatal("docs/editors.md has no settings for Neovim")
+	}
+	dir := folder(t, map[string]string{"init.lua": settings})
+	path := filepath.Join(dir, "fabrics", "roce-pair.hcl")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, src, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, nvim, "--headless", "--clean", "-n", "-c", "luafile testdata/nvim.lua")
+	cmd := exec.CommandContext(ctx, nvim, "--headless", "--clean", "-u", filepath.Join(dir, "init.lua"), "-n", "-c", "luafile testdata/nvim.lua")
 	out := filepath.Join(dir, "out")
-	cmd.Env = append(os.Environ(), "PROGRAM="+bin, "FABRIC="+filepath.Join(dir, "roce-pair.hcl"), "OUT="+out, "HOME="+dir)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"), "FABRIC="+path, "OUT="+out, "HOME="+dir)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}

@@ -10,6 +10,7 @@ type file struct {
 	comments []span
 	tokens   []token
 	root     *body
+	parsed   map[span]hclsyntax.Expression // nil: not an expression
 }
 
 // body is the content of a block or of the file.
@@ -50,7 +51,7 @@ func (b *body) attr(name string) *attribute {
 // newFile outlines a text only from its tokens. A text that is being typed is rarely complete, and HCL's
 // parser drops the block around a mistake.
 func newFile(path, uri string, src []byte) *file {
-	f := &file{path: path, uri: uri, text: newText(src)}
+	f := &file{path: path, uri: uri, text: newText(src), parsed: map[span]hclsyntax.Expression{}}
 	f.tokens, f.comments = lex(src)
 	f.root = &body{span: span{0, len(src)}}
 	o := outliner{file: f, body: f.root}
