@@ -384,7 +384,7 @@ func TestEveryCallHasAnEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := newFleet(nil)
+			f := newFleet(nil, "b", nil)
 			f.adopt("h", c)
 			defer f.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -400,14 +400,17 @@ func (y *toys) options() SessionOptions {
 				}
 				return out
 			},
-			Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
-			Joined:  y.joined,
-			Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}}
+			Derived:  func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
+			Joined:   y.joined,
+			Looks:    func(*fabric.Fabric, *fabric.Host) []resource.Resource { return nil },
+			Compared: func(*fabric.Host) []resource.Resource { return nil }}}
 }
 
 // run is an apply without its live checks.
 func (y *toys) run(ctx context.Context, o Options) *Report {
-	return y.runIn(ctx, Open(ctx, y.fabric, y.options()), o)
+	so := y.options()
+	so.Changing = true
+	return y.runIn(ctx, Open(ctx, y.fabric, so), o)
 }
 
 // runSaved is run with a saved plan.

@@ -8,6 +8,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,14 @@ type Fleet struct {
 
 // hostConn is one host and the connection to it.
 type hostConn struct {
-	target transport.Target
-	former *transport.Target // how to reach the host after a revert, if the plan changed its address
-	client *agent.Client
-	seen   *calls.SnapshotResult // set by Glance, which has closed the helper
-	looks  []resource.Resource   // see FleetHost
-	why    error                 // why the host has no helper
+	target   transport.Target
+	former   *transport.Target // how to reach the host after a revert, if the plan changed its address
+	client   *agent.Client
+	seen     *calls.SnapshotResult // set by Glance, which has closed the helper
+	looks    []resource.Resource   // see FleetHost
+	compared []resource.Resource
+	why      error // why the host has no helper
+	first    firstAnswers
 	// transactions are those that the host reported last, and endedNow those that a report of it ended.
 	transactions []calls.TxInfo
 	endedNow     []calls.TxInfo
@@ -56,6 +59,16 @@ type FleetHost struct {
 	// Looks are the resources that each read of the host covers: those that are wanted, and those that
 	// other resources are derived from.
 	Looks []resource.Resource
+	// Compared are resources that are read only to compare the hosts with each other (Snapshot).
+	Compared []resource.Resource
+}
+
+// firstAnswers are what a host answered to askFirst.
+type firstAnswers struct {
+	asked     bool
+	finished  calls.TxFinished
+	finishing error
+	seen      *calls.SnapshotResult // nil if it was not read, or the first Read has returned it
 }
 
 // first returns the target for the first connection to a host, which may be a kept one. Every later one shows that a new login works.
@@ -65,28 +78,46 @@ func (m FleetHost) first() transport.Target {
 	return t
 }
 
-// Connect opens helpers on all hosts, at most parallelism at once. It returns no error: Unreachable names
-// the hosts without a helper.
-func Connect(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
-	f := newFleet(hosts)
-	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, version, t) }
+// connect opens helpers on all hosts, at most parallelism at once. It returns no error: Unreachable names
+// the hosts without a helper. The host's helper is then asked for what the caller needs first.
+func (f *Fleet) connect(ctx context.Context, parallelism int, hosts []FleetHost, then func(host string)) {
 	f.each(parallelism, hosts, func(m FleetHost) error {
 		c, err := f.open(ctx, m.first())
 		if err == nil {
 			f.adopt(m.Target.Name, c)
+			then(m.Target.Name)
 		}
 		return err
 	})
-	return f
 }
 
-// Glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
-// hosts needs at most parallelism connections at once. Its fleet supports Read, but cannot change or
+// askFirst asks a host what an apply asks every host first, while other hosts still log in: it finishes a transaction that a
+// reset interrupted, and is read. FinishInterrupted and the first Read return its answers.
+func (f *Fleet) askFirst(ctx context.Context, host string, asking bool) firstAnswers {
+	f.mu.Lock()
+	a := f.host(host).first
+	f.mu.Unlock()
+	if a.asked {
+		return a
+	}
+	a.asked = true
+	if a.finished, a.finishing = calls.FinishInterrupted.Call(ctx, f, host, struct{}{}); a.finishing == nil {
+		if r, err := f.Read(ctx, host, asking); err == nil {
+			a.seen = &r
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.host(host).first = a
+	return a
+}
+
+// glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
+// hosts needs at most parallelism connections at once. The fleet then supports Read, but cannot change or
 // measure anything.
-func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts []FleetHost) *Fleet {
-	f := newFleet(hosts)
+func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost) {
 	f.each(parallelism, hosts, func(m FleetHost) error {
-		c, err := open(ctx, d, version, m.first())
+		c, err := f.open(ctx, m.first())
 		if err != nil {
 			return err
 		}
@@ -103,13 +134,14 @@ func Glance(ctx context.Context, d Dial, version string, parallelism int, hosts 
 		h.seen, h.looks = &r, nil // it is not read again
 		return nil
 	})
-	return f
 }
 
-func newFleet(hosts []FleetHost) *Fleet {
+// newFleet makes a fleet that has connected to no host yet. build is the ID of the helpers.
+func newFleet(d Dial, build string, hosts []FleetHost) *Fleet {
 	f := &Fleet{hosts: map[string]*hostConn{}}
+	f.open = func(ctx context.Context, t transport.Target) (*agent.Client, error) { return open(ctx, d, build, t) }
 	for _, m := range hosts {
-		f.hosts[m.Target.Name] = &hostConn{target: m.Target, looks: m.Looks}
+		f.hosts[m.Target.Name] = &hostConn{target: m.Target, looks: m.Looks, compared: m.Compared}
 	}
 	return f
 }
@@ -262,11 +294,17 @@ func (f *Fleet) Call(ctx context.Context, host, method string, params, result an
 // into home directories and asks the host's own programs whether they would accept the changes.
 func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.SnapshotResult, error) {
 	f.mu.Lock()
-	seen, looks := f.host(host).seen, f.host(host).looks
+	h := f.host(host)
+	seen, looks := cmp.Or(h.seen, h.first.seen), h.looks
+	h.first.seen = nil
 	f.mu.Unlock()
 	if seen != nil {
 		return *seen, nil
 	}
+	return f.readAnew(ctx, host, looks, asking)
+}
+
+func (f *Fleet) readAnew(ctx context.Context, host string, looks []resource.Resource, asking bool) (calls.SnapshotResult, error) {
 	r, err := read(ctx, f, host, looks, asking)
 	f.noteTransactions(host, r.Transactions)
 	if c := f.client(host); c != nil && r.Snapshot != nil {
@@ -305,9 +343,13 @@ func read(ctx context.Context, c agent.Caller, host string, looks []resource.Res
 	return r, err
 }
 
-// Snapshot reads a host's facts anew.
+// Snapshot reads a host's facts anew, with those by which the hosts are compared with each other.
 func (f *Fleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := f.Read(ctx, host, false)
+	f.mu.Lock()
+	h := f.host(host)
+	looks := slices.Concat(h.looks, h.compared)
+	f.mu.Unlock()
+	r, err := f.readAnew(ctx, host, looks, false)
 	return r.Snapshot, err
 }
 

@@ -1,10 +1,15 @@
 package apply
 
 import (
+	"context"
+	"io"
 	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/fabricform/fabricform/agent/calls"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/transport"
 )
 
 // proven is a stream to a host.
@@ -25,5 +30,32 @@ func TestAHostDoesNotSayItsOwnKeyAndAddress(t *testing.T) {
 		if m := snap.Management; m.HostKey != c.key || m.Dialled.String() != c.at || m.Server != foreign {
 			t.Errorf("%v: %+v", c.stream, m)
 		}
+	}
+}
+
+// TestAnApplyAsksEachHostWhileOthersLogIn: a slow login costs its own host only.
+func TestAnApplyAsksEachHostWhileOthersLogIn(t *testing.T) {
+	y := newToys(t)
+	o := y.options()
+	o.Changing = true
+	dial, asked := o.Dial, make(chan struct{})
+	y.hosts["a"].on = func(method string) {
+		if method == string(calls.Snapshot) {
+			close(asked)
+			y.hosts["a"].on = nil
+		}
+	}
+	o.Dial = func(ctx context.Context, to transport.Target) (io.ReadWriteCloser, error) {
+		if to.Name == "b" {
+			select {
+			case <-asked:
+			case <-time.After(20 * time.Second):
+				t.Error("host a was not read while host b logged in")
+			}
+		}
+		return dial(ctx, to)
+	}
+	if r := y.runIn(t.Context(), Open(t.Context(), y.fabric, o), Options{}); r.Ending != Done || y.hosts["a"].value != "2" || y.hosts["b"].value != "2" {
+		t.Errorf("%v: %+v", r.Ending, r)
 	}
 }

@@ -74,22 +74,22 @@ func (h *HostOutcome) recordPersisted(r calls.TxPersisted) {
 	}
 }
 
-// FinishInterrupted makes all hosts finish transactions that a reset interrupted, and returns these by
-// host. A host that does not answer in time counts as unreachable.
-func (f *Fleet) FinishInterrupted(ctx context.Context) (map[string]calls.TxInfo, error) {
+// FinishInterrupted makes all hosts finish transactions that a reset interrupted, unless askFirst did, and returns these by
+// host. A host that does not answer in time counts as unreachable. asking is for the first Read after it.
+func (f *Fleet) FinishInterrupted(ctx context.Context, asking bool) (map[string]calls.TxInfo, error) {
 	out := map[string]calls.TxInfo{}
 	var mu sync.Mutex
 	err := eachHost(f.Hosts(), func(host string) error {
-		r, err := calls.FinishInterrupted.Call(ctx, f, host, struct{}{})
-		if err == nil && r.Ended != nil {
+		a := f.askFirst(ctx, host, asking)
+		if a.finishing == nil && a.finished.Ended != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			out[host] = *r.Ended
+			out[host] = *a.finished.Ended
 		}
-		if isLate(err) {
+		if isLate(a.finishing) {
 			return nil
 		}
-		return err
+		return a.finishing
 	})
 	return out, err
 }

@@ -42,7 +42,7 @@ func scripted(t *testing.T, handlers map[string]agent.Handler) (*coordinator, fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(nil)
+	f := newFleet(nil, "b", nil)
 	f.adopt("h", c)
 	tx := newCoordinator(f, txOptions{Fabric: "f"})
 	tx.refs["h"] = &lockedRef{ref: calls.TxRef{ID: "1"}}

@@ -72,7 +72,7 @@ func neighbours(t *testing.T, hosts map[string]*neighbour) *Fleet {
 	for name := range hosts {
 		members = append(members, FleetHost{Target: transport.Target{Name: name}})
 	}
-	f := newFleet(members)
+	f := newFleet(nil, "b", members)
 	for name, n := range hosts {
 		near, conn := net.Pipe()
 		go func() { _ = agent.Serve(context.Background(), conn, conn, "b", n.handlers()) }() // ends with the connection

@@ -28,6 +28,17 @@ func (f *Fleet) noteTransactions(host string, all []calls.TxInfo) {
 	}
 }
 
+// transactions returns those that each host reported last.
+func (f *Fleet) transactions() map[string][]calls.TxInfo {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string][]calls.TxInfo{}
+	for name, h := range f.hosts {
+		out[name] = h.transactions
+	}
+	return out
+}
+
 // endedNow returns, by host, the latest transaction of a fabric that ended because this session read the host.
 func (f *Fleet) endedNow(fabric string) map[string]calls.TxInfo {
 	f.mu.Lock()
@@ -64,10 +75,8 @@ func (s *Session) OpenTransactions() []string { return notesOf(s.open()) }
 
 func (s *Session) open() map[string][]string {
 	out := map[string][]string{}
-	s.Fleet.mu.Lock()
-	defer s.Fleet.mu.Unlock()
-	for name, h := range s.hosts {
-		for _, i := range h.transactions {
+	for name, all := range s.transactions() {
+		for _, i := range all {
 			if i.State.Open() {
 				out[name] = append(out[name], Describe(i, s.invocation))
 			}

@@ -107,7 +107,7 @@ func (r *run) finish(ending Ending, err error) *Report {
 // prepare makes the plan. Hosts first finish transactions that a reset interrupted: otherwise the plan
 // would start from a half-changed state. With a saved plan, it skips hosts that have changed since.
 func (r *run) prepare(ctx context.Context) (Ending, error) {
-	ended, err := r.s.FinishInterrupted(ctx)
+	ended, err := r.s.FinishInterrupted(ctx, !r.s.Options.Destroy)
 	for _, host := range slices.Sorted(maps.Keys(ended)) {
 		r.e.Warn("host %s: %s.", host, describeEnd(ended[host]))
 	}
@@ -166,7 +166,7 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 		return ending, nil
 	}
 	if p.Changes() == 0 {
-		r.notePending(ctx)
+		r.notePending()
 	}
 	if err := r.approve(p); err != nil {
 		return Failed, err
@@ -211,11 +211,9 @@ func (r *run) apply(ctx context.Context, ending Ending) (Ending, error) {
 }
 
 // notePending reports open transactions on hosts that need no change: what they made may still be reverted.
-func (r *run) notePending(ctx context.Context) {
-	all, err := r.s.Transactions(ctx)
-	warn(r.e, err)
+func (r *run) notePending() {
 	by := r.s.Options.Invocation
-	for _, t := range transactionsThat(all, func(i calls.TxInfo) bool { return i.State.Open() }) {
+	for _, t := range transactionsThat(r.s.transactions(), func(i calls.TxInfo) bool { return i.State.Open() }) {
 		r.e.Note("! host %s: %s. To keep the changes of an apply that waits for its confirmation, run %s",
 			t.Host, Describe(t.TxInfo, by), by.Hint("confirm"))
 	}

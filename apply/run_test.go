@@ -64,7 +64,7 @@ func (h *heard) Approve(p *planner.Plan) error {
 func runOn(k TokenStore, actions ...planner.Action) *run {
 	p := &planner.Plan{Fabric: "f", Hosts: []planner.HostPlan{{Name: "a", Actions: actions}}}
 	f := &fabric.Fabric{Name: "f", Hosts: []*fabric.Host{{Name: "a"}}}
-	return &run{e: &heard{}, s: &Session{Fabric: f, Fleet: newFleet(nil), Options: SessionOptions{Tokens: k}}, p: p, o: Options{Allowed: resource.LinkFlap}, report: &Report{Plan: p}}
+	return &run{e: &heard{}, s: &Session{Fabric: f, Fleet: newFleet(nil, "b", nil), Options: SessionOptions{Tokens: k}}, p: p, o: Options{Allowed: resource.LinkFlap}, report: &Report{Plan: p}}
 }
 
 func actionOf(stage, attribute string) planner.Action {

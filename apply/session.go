@@ -32,9 +32,10 @@ type Resources struct {
 	Derived func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource
 	// Joined returns resources that depend on the facts of several hosts, by name; those that were not reached are absent.
 	Joined func(*fabric.Fabric, *fabric.Host, map[string]*facts.Snapshot) []resource.Resource
-	// Looks returns resources that are only read: those that Derived and Joined need, and, if comparing, those by
-	// which hosts are compared with each other.
-	Looks func(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource
+	// Looks returns resources that are only read: those that Derived and Joined need.
+	Looks func(*fabric.Fabric, *fabric.Host) []resource.Resource
+	// Compared returns resources that are only read to compare the hosts with each other.
+	Compared func(*fabric.Host) []resource.Resource
 }
 
 // Lab runs the hosts of a fabric on this machine.
@@ -57,10 +58,12 @@ type SessionOptions struct {
 	Parallelism int // maximum number of hosts to connect to in parallel
 	// Glance reads each host once and disconnects: the session can only make a plan.
 	Glance bool
-	Tokens TokenStore
-	Leases *Leases // of the program; may be nil
-	Build  string  // of this program and of the helpers
-	Source string  // of the files
+	// Changing is set for Run and Destroy: each host is asked for what they need first as soon as it is connected.
+	Changing bool
+	Tokens   TokenStore
+	Leases   *Leases // of the program; may be nil
+	Build    string  // of this program and of the helpers
+	Source   string  // of the files
 	// Invocation is how the operator named the fabric, for commands in messages.
 	Invocation fabric.Invocation
 	User       string // user@machine of the operator
@@ -112,15 +115,22 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 		if s.Excluded(h.Name) || o.Away[h.Name] != "" {
 			continue
 		}
-		looks := slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h, !o.Glance)) // a plan does not compare hosts with each other
-		hosts = append(hosts, FleetHost{Target: s.target(h), Looks: looks})
+		m := FleetHost{Target: s.target(h), Looks: slices.Concat(s.known[h.Name].desired, o.Resources.Looks(f, h))}
+		if !o.Glance {
+			m.Compared = o.Resources.Compared(h)
+		}
+		hosts = append(hosts, m)
 	}
-	reach := Connect
-	if o.Glance {
-		reach = Glance
-	}
-	s.Fleet = reach(ctx, o.Dial, o.Build, o.Parallelism, hosts)
+	s.Fleet = newFleet(o.Dial, o.Build, hosts)
 	s.invocation, s.kinds, s.leases = o.Invocation, o.Resources.Kinds, o.Leases
+	switch {
+	case o.Glance:
+		s.glance(ctx, o.Parallelism, hosts)
+	case o.Changing:
+		s.connect(ctx, o.Parallelism, hosts, func(host string) { s.askFirst(ctx, host, !o.Destroy) })
+	default:
+		s.connect(ctx, o.Parallelism, hosts, func(string) {})
+	}
 	for name, why := range o.Away {
 		s.hosts[name] = &hostConn{why: errors.New(why)}
 	}

@@ -135,7 +135,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 		"it breaks without end":              {[]resource.Change{install}, map[string]int{"stack.start": 99}, "", 1, 0, "the helper ended"},
 	} {
 		h := &far{breaks: c.breaks, refuses: c.refuses}
-		f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
+		f := newFleet(nil, "b", []FleetHost{{Target: transport.Target{Name: "a"}}})
 		f.open = h.open
 		client, err := h.open(t.Context(), transport.Target{})
 		if err != nil {
@@ -153,7 +153,7 @@ func TestABrokenConnectionIsNoFailureOfTheHost(t *testing.T) {
 // TestAStuckInstallationIsReported: its programs go on, and nobody waits for them.
 func TestAStuckInstallationIsReported(t *testing.T) {
 	job := &resource.Installation{ID: "o", State: resource.JobRunning, Step: "dkms build", Alive: true, Stuck: true}
-	err := newFleet(nil).awaitStack(t.Context(), "a", "o", calls.StackState{Job: job, Tail: "CC mlx5"}, stackOptions{Started: func(string, string) {}})
+	err := newFleet(nil, "b", nil).awaitStack(t.Context(), "a", "o", calls.StackState{Job: job, Tail: "CC mlx5"}, stackOptions{Started: func(string, string) {}})
 	if err == nil || !strings.Contains(err.Error(), "the installation is stuck in: dkms build. For 10m0s") || !strings.Contains(err.Error(), "CC mlx5") {
 		t.Error(err)
 	}
@@ -182,7 +182,7 @@ func TestAnUploadThatStandsStillIsStuck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := newFleet(nil)
+		f := newFleet(nil, "b", nil)
 		f.adopt("a", c)
 		p := &progress{at: map[string]int64{}, from: map[string]int64{}}
 		if err := f.upload(t.Context(), "a", LocalBundle{}, calls.BundleUpload{}, p); !errors.Is(err, errStandstill) || p.at["a"] != 2 {
@@ -196,7 +196,7 @@ func TestAnUploadThatStandsStillIsStuck(t *testing.T) {
 // the wait.
 func TestAnInterruptIsNoLateRestart(t *testing.T) {
 	h := &far{}
-	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
+	f := newFleet(nil, "b", []FleetHost{{Target: transport.Target{Name: "a"}}})
 	f.open = h.open
 	defer f.Close()
 	client, err := h.open(t.Context(), transport.Target{})
@@ -225,7 +225,7 @@ func TestAnInterruptIsNoLateRestart(t *testing.T) {
 // count for this one.
 func TestEachTimeIsAnOrderOfItsOwn(t *testing.T) {
 	h := &far{}
-	f := newFleet([]FleetHost{{Target: transport.Target{Name: "a"}}})
+	f := newFleet(nil, "b", []FleetHost{{Target: transport.Target{Name: "a"}}})
 	f.open = h.open
 	defer f.Close()
 	for range 2 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/fabricform/fabricform/host/clock"
@@ -43,17 +44,23 @@ func (s *Store) Rehearse(ctx context.Context, helper string, after time.Duration
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("rehearse: %w", err)
 	}
-	var out []Fired
-	var errs []error
-	for _, l := range lines() {
-		late, err := s.rehearse(ctx, l, helper, after)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("the %s did not fire in the rehearsal: %w", l.title, err))
-			continue
-		}
-		out = append(out, Fired{l.name, late})
+	all := lines()
+	out, errs := make([]Fired, len(all)), make([]error, len(all))
+	var rehearsals sync.WaitGroup
+	for i, l := range all {
+		rehearsals.Go(func() {
+			late, err := s.rehearse(ctx, l, helper, after)
+			if err != nil {
+				errs[i] = fmt.Errorf("the %s did not fire in the rehearsal: %w", l.title, err)
+			}
+			out[i] = Fired{l.name, late}
+		})
 	}
-	return out, errors.Join(errs...)
+	rehearsals.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (s *Store) rehearse(ctx context.Context, l line, helper string, after time.Duration) (late time.Duration, err error) {

@@ -15,7 +15,7 @@ import (
 // reads each host once, as a plan does.
 func openSession(f *fabric.Fabric, l apply.Lab, d *transport.Dialer, glance bool) *apply.Session {
 	return apply.Open(context.Background(), f, apply.SessionOptions{Dial: d.Start, Build: build, Parallelism: 64, Lab: l, Glance: glance,
-		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Joined: providers.Joined, Looks: providers.Looks}})
+		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Joined: providers.Joined, Looks: providers.Looks, Compared: providers.Compared}})
 }
 
 // target is how a host of the lab is reached.

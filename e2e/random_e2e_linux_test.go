@@ -376,7 +376,7 @@ type overPipe struct{ x *random }
 func (p *overPipe) options(away map[string]bool, glance bool) apply.SessionOptions {
 	return apply.SessionOptions{Build: build, Parallelism: 8, Glance: glance, User: "anna@desk",
 		Tokens:    apply.TokenStore{Fabric: p.x.draft.name, Lab: p.x.draft.name, State: func() (string, error) { return p.x.dir, nil }},
-		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Joined: providers.Joined, Looks: providers.Looks},
+		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived, Joined: providers.Joined, Looks: providers.Looks, Compared: providers.Compared},
 		Dial: func(_ context.Context, to transport.Target) (io.ReadWriteCloser, error) {
 			if away[to.Name] {
 				return nil, errors.New("no route to host")

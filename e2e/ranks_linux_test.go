@@ -83,7 +83,7 @@ type rankFleet struct {
 }
 
 func (f *rankFleet) Snapshot(ctx context.Context, host string) (*facts.Snapshot, error) {
-	r, err := calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: providers.Looks(&fabric.Fabric{}, &fabric.Host{}, false)}) // with nccl.conf
+	r, err := calls.Snapshot.Call(ctx, f, host, calls.SnapshotParams{Resources: providers.Looks(&fabric.Fabric{}, &fabric.Host{})}) // with nccl.conf
 	return r.Snapshot, err
 }
 

@@ -63,12 +63,10 @@ func Joined(f *fabric.Fabric, h *fabric.Host, snaps map[string]*facts.Snapshot) 
 	return loginmesh.Joined(f, h, snaps)
 }
 
-// Looks returns resources that are only read: those that Derived and Joined need, and, if hosts are compared with each
-// other, those that the comparison needs.
-func Looks(f *fabric.Fabric, h *fabric.Host, comparing bool) []resource.Resource {
-	out := append(ncclconf.Looks(f, h), loginmesh.Looks(f, h)...)
-	if comparing {
-		out = append(out, ofed.Looks(h)...)
-	}
-	return out
+// Looks returns resources that are only read: those that Derived and Joined need.
+func Looks(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
+	return append(ncclconf.Looks(f, h), loginmesh.Looks(f, h)...)
 }
+
+// Compared returns resources that are only read to compare the hosts with each other.
+func Compared(h *fabric.Host) []resource.Resource { return ofed.Looks(h) }

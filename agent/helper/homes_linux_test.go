@@ -44,7 +44,7 @@ func TestHomesAreLookedIntoOnlyWhereThatIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &fabric.Host{Name: "h"}
-	looks := providers.Looks(&fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}, h, true)
+	looks := providers.Looks(&fabric.Fabric{Name: "f", Hosts: []*fabric.Host{h}}, h)
 	for _, ask := range []bool{true, false} {
 		looked := false
 		s := &server{host: lodger{reader{machine, map[string][]byte{}}, &looked}, kinds: providers.Kinds(), store: checkpoint.NewStore(t.TempDir(), checkpoint.Now)}

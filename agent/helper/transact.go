@@ -21,8 +21,8 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// rehearsal is how soon the test timer fires.
-const rehearsal = 300 * time.Millisecond
+// rehearsal is how soon the test timer fires: long after a guardian has started, so that its sleep is tested, too.
+const rehearsal = 100 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {
 	return calls.TxInfo{TxRef: calls.TxRef{ID: t.ID}, State: t.State, Fabric: t.Fabric, Plan: t.Plan, Holder: t.Holder, Since: t.Since,

@@ -120,6 +120,7 @@ func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Re
 	if err != nil {
 		return nil, err
 	}
+	a.changing = true
 	var s *apply.Session
 	if saved == nil {
 		if s, err = a.open(ctx, path, o.allow...); err != nil {

@@ -23,6 +23,7 @@ from the files.`,
 		if err := o.check(); err != nil {
 			return err
 		}
+		a.changing = true
 		s, err := a.openToDestroy(cmd.Context(), fabricArg(args), o.allow...)
 		if err != nil {
 			return err

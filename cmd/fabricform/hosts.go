@@ -143,10 +143,10 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 	if a.dial == nil {
 		a.dial = d.Start
 	}
-	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Build: id,
+	o := apply.SessionOptions{Dial: a.dial, Leases: &a.leases, Parallelism: a.parallel, Glance: a.glance, Changing: a.changing, Build: id,
 		Source: config.SourceID(by.Path), User: operator(), Invocation: by,
 		Resources: apply.Resources{Kinds: providers.Kinds(), Desired: providers.Desired, Derived: providers.Derived,
-			Joined: providers.Joined, Looks: providers.Looks},
+			Joined: providers.Joined, Looks: providers.Looks, Compared: providers.Compared},
 		Tokens: apply.TokenStore{Fabric: f.Name, Lab: labName(a.lab, f), State: site.StateDir}}
 	if a.lab != "" {
 		l, err := openLab(labName(a.lab, f), f, o.Invocation)

@@ -272,9 +272,10 @@ func TestAnApplyThatEndsInTheStackStagePrintsItsReport(t *testing.T) {
 				Desired: func(_ *fabric.Fabric, h *fabric.Host) []resource.Resource {
 					return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "driver", Name: "x"}, Spec: json.RawMessage(`""`)}}
 				},
-				Derived: func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
-				Joined:  func(*fabric.Fabric, *fabric.Host, map[string]*facts.Snapshot) []resource.Resource { return nil },
-				Looks:   func(*fabric.Fabric, *fabric.Host, bool) []resource.Resource { return nil }}})
+				Derived:  func(*fabric.Fabric, *fabric.Host, *facts.Snapshot, []resource.Record) []resource.Resource { return nil },
+				Joined:   func(*fabric.Fabric, *fabric.Host, map[string]*facts.Snapshot) []resource.Resource { return nil },
+				Looks:    func(*fabric.Fabric, *fabric.Host) []resource.Resource { return nil },
+				Compared: func(*fabric.Host) []resource.Resource { return nil }}})
 		r := apply.Run(t.Context(), s, apply.Options{Allowed: resource.LinkFlap, OnFailure: apply.RollbackAll, Unverified: true}, a.events(true))
 		s.Close()
 		if r.Ending != apply.Failed || !strings.Contains(out.String(), "no space on the disk") {

@@ -39,6 +39,7 @@ type app struct {
 	lab      string // "" for the declared hosts
 	parallel int
 	glance   bool          // disconnect from each host after one read
+	changing bool          // this is an apply or a destroy
 	keep     time.Duration // how long new connections are kept; 0: none is
 	fabric.Selection
 	asJSON   bool // print lines of JSON on stdout instead of text
