@@ -147,7 +147,7 @@ func (s *Session) Save(p *planner.Plan) *planner.Saved {
 		whole.LeftOut[i].Saved = !whole.LeftOut[i].Half
 	}
 	if path, err := filepath.Abs(p.Invocation.Path); err == nil { // apply may run in another directory
-		whole.Invocation.Path = path
+		whole.Invocation.Path, whole.Invocation.Dir = path, ""
 	}
 	for i, flag := range whole.Invocation.Flags {
 		if file, is := strings.CutPrefix(flag, "-var-file="); is {

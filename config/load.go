@@ -8,8 +8,10 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,6 +228,42 @@ func Files(path string) ([]string, error) {
 	return names, nil
 }
 
+// FilesBelow lists the *.hcl and *.hcl.json files of a directory and of those below it, sorted. Directories whose names begin with a
+// dot are left out.
+func FilesBelow(path string) (names []string, err error) {
+	st, err := os.Stat(path)
+	if err != nil || !st.IsDir() {
+		return Files(path)
+	}
+	err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && at != path && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.IsDir() && IsFabric(d.Name()):
+			names = append(names, at)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", path, err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s and the directories below it have no *.hcl file", path)
+	}
+	return names, nil
+}
+
+// ReadInput reads a file's text from a stream: at most 4 MiB.
+func ReadInput(in io.Reader) ([]byte, error) {
+	src, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
+	if err == nil && len(src) > maxFileBytes {
+		err = errors.New("it is larger than 4 MiB")
+	}
+	return src, err
+}
+
 // Format returns the source in canonical layout, or the problems that prevent parsing it. JSON is
 // returned unchanged, because the program that writes it decides its layout.
 func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
@@ -326,12 +364,9 @@ func readCapped(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	src, err := ReadInput(f)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(src) > maxFileBytes {
-		return nil, fmt.Errorf("%s is larger than 4 MiB", name)
 	}
 	return src, nil
 }

@@ -18,11 +18,16 @@ const SavedPlan = "fabricform plan "
 type Invocation struct {
 	Flags []string `json:"flags,omitempty"` // such as -lab and -var=mtu=9000
 	Path  string   `json:"path,omitempty"`  // "" for the current directory
+	Dir   string   `json:"dir,omitempty"`   // of -chdir, to which Path is relative; "": the operator's own
 }
 
 // Command returns the command line that runs fabricform with these words on the same fabric, quoted for a shell.
 func (i Invocation) Command(words ...string) string {
-	line := slices.Concat([]string{"fabricform"}, words, i.Flags)
+	line := []string{"fabricform"}
+	if i.Dir != "" {
+		line = append(line, "-chdir="+i.Dir)
+	}
+	line = slices.Concat(line, words, i.Flags)
 	switch {
 	case strings.HasPrefix(i.Path, "-"): // not a flag
 		line = append(line, "./"+i.Path)
@@ -51,7 +56,7 @@ func (i Invocation) Fill(message string) string {
 		if words[0] != "explain" && words[0] != "lab" {
 			return i.Hint(words...)
 		}
-		by := Invocation{Path: i.Path, Flags: slices.DeleteFunc(slices.Clone(i.Flags),
+		by := Invocation{Path: i.Path, Dir: i.Dir, Flags: slices.DeleteFunc(slices.Clone(i.Flags),
 			func(flag string) bool { return flag == "-lab" || strings.HasPrefix(flag, "-lab=") })}
 		if words[0] == "explain" { // its argument is a file
 			if by.Path != "" {

@@ -3,10 +3,10 @@ package view
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/muesli/termenv"
 
 	"github.com/fabricform/fabricform/fabric"
 )
@@ -34,7 +34,7 @@ func (p *Printer) Diagnostics(files map[string]*hcl.File, diags hcl.Diagnostics)
 	}
 	var shown string
 	// all colours are the writer's
-	if p.live && os.Getenv("NO_COLOR") == "" && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") {
+	if p.live && p.r.ColorProfile() != termenv.Ascii && neutral(strings.ReplaceAll(plain, "\n", "")) == strings.ReplaceAll(plain, "\n", "") {
 		if shown, err = text(true); err != nil {
 			return fmt.Errorf("print diagnostics: %w", err)
 		}

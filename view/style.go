@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/muesli/termenv"
 	"golang.org/x/term"
 )
 
@@ -32,6 +33,13 @@ type Printer struct {
 func New(w io.Writer) *Printer {
 	f, ok := w.(*os.File)
 	return &Printer{w: w, r: lipgloss.NewRenderer(w), live: ok && term.IsTerminal(int(f.Fd())), ascii: asciiOnly(os.Getenv)}
+}
+
+// NoColour makes the printer print without colour.
+func (p *Printer) NoColour() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.r.SetColorProfile(termenv.Ascii)
 }
 
 // styled is text that is printed as it is: this package made it, and has neutralised the values in it.

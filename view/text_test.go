@@ -415,3 +415,24 @@ func TestTheCLocaleHasASCII(t *testing.T) {
 		}
 	}
 }
+
+// TestNoColourHasNoColour: not even on a terminal.
+func TestNoColourHasNoColour(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		var b bytes.Buffer
+		p := New(&b)
+		p.r.SetColorProfile(termenv.ANSI256)
+		p.live = true
+		if no {
+			p.NoColour()
+		}
+		p.Errorf("broken")
+		diag := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong", Subject: &hcl.Range{Filename: "f.hcl", Start: hcl.InitialPos, End: hcl.InitialPos}}
+		if err := p.Diagnostics(map[string]*hcl.File{"f.hcl": {Bytes: []byte("a\n")}}, hcl.Diagnostics{diag}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.String(), "\x1b["); (n == 0) != no {
+			t.Errorf("no colour: %v, but %d colours in %q", no, n, b.String())
+		}
+	}
+}

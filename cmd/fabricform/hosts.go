@@ -161,7 +161,7 @@ func (a *app) session(f *fabric.Fabric, by fabric.Invocation) (apply.SessionOpti
 
 // invocation returns how the fabric was named on the command line.
 func (a *app) invocation(f *fabric.Fabric, path string) fabric.Invocation {
-	return fabric.Invocation{Path: path, Flags: append(a.labFlag(), config.Flags(a.inputs, f.Sensitive)...)}
+	return fabric.Invocation{Path: path, Dir: a.dir, Flags: append(a.labFlag(), config.Flags(a.inputs, f.Sensitive)...)}
 }
 
 // labFlag returns -lab as it was given.

@@ -82,7 +82,11 @@ func (a *app) execute(ctx context.Context, args []string) error {
 		}
 	}
 	root := rootCommand(a)
-	root.SetArgs(longFlags(args))
+	line := longFlags(args)
+	if err := misnamed(root, line); err != nil {
+		return err
+	}
+	root.SetArgs(line)
 	return root.ExecuteContext(ctx)
 }
 

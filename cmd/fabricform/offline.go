@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -84,12 +85,23 @@ func outputCommand(a *app) *cobra.Command {
 }
 
 func fmtCommand(a *app) *cobra.Command {
-	var check, diff bool
+	var check, diff, below bool
 	c := &cobra.Command{
 		Use: "fmt [FABRIC]", Short: "Rewrite the files in canonical form", Args: cobra.MaximumNArgs(1),
-		Example: "  fabricform fmt\n  fabricform fmt -check -diff examples/roce-pair.hcl",
-		RunE: func(_ *cobra.Command, args []string) error {
-			paths, err := config.Files(fabricArg(args))
+		Long: "Rewrites the files in canonical form and prints the names of those that changed. If FABRIC is -, it reads standard input " +
+			"and prints the canonical form.",
+		Example: "  fabricform fmt\n  fabricform fmt -recursive fabrics/\n  fabricform fmt -check -diff examples/roce-pair.hcl\n" +
+			"  fabricform fmt - < draft.hcl",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := fabricArg(args)
+			if path == "-" {
+				return a.formatInput(cmd.InOrStdin(), check, diff)
+			}
+			files := config.Files
+			if below {
+				files = config.FilesBelow
+			}
+			paths, err := files(path)
 			if err != nil {
 				return err
 			}
@@ -113,15 +125,38 @@ func fmtCommand(a *app) *cobra.Command {
 				return exitWith(exitError)
 			}
 			if check && changed > 0 {
+				by := fabric.Invocation{Path: path, Dir: a.dir}
+				if below {
+					by.Flags = []string{"-recursive"}
+				}
 				return &exit{code: exitError, err: fmt.Errorf("%d of %d files are not in canonical form: run %s",
-					changed, len(paths), fabric.Invocation{Path: fabricArg(args)}.Hint("fmt"))}
+					changed, len(paths), by.Hint("fmt"))}
 			}
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&check, "check", false, "write no file; exit 1 if any file would change")
 	c.Flags().BoolVar(&diff, "diff", false, "print the changes as a diff")
+	c.Flags().BoolVar(&below, "recursive", false, "also rewrite the files in the directories below FABRIC, except hidden ones")
 	return c
+}
+
+// formatInput prints the canonical form of standard input, or its difference.
+func (a *app) formatInput(stdin io.Reader, check, diff bool) error {
+	src, err := config.ReadInput(stdin)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	want, err := a.canonical("standard input", src, diff)
+	switch {
+	case err != nil:
+		return err
+	case check && !bytes.Equal(src, want):
+		return &exit{code: exitError, err: errors.New("standard input is not in canonical form")}
+	case check || diff:
+		return nil
+	}
+	return a.out.Raw(want)
 }
 
 // format reports whether a file differs from its canonical form. It writes that form and prints the
@@ -131,22 +166,28 @@ func (a *app) format(path string, write, diff bool) (differs bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read fabric file: %w", err)
 	}
-	want, diags := config.Format(src, path)
-	if diags.HasErrors() {
-		return false, a.problems(map[string]*hcl.File{path: {Bytes: src}}, diags)
-	}
-	if bytes.Equal(src, want) {
-		return false, nil
-	}
-	if diff {
-		for line := range strings.Lines(udiff.Unified(path, path, string(src), string(want))) {
-			a.out.Linef("%s", strings.TrimSuffix(line, "\n"))
-		}
+	want, err := a.canonical(path, src, diff)
+	if err != nil || bytes.Equal(src, want) {
+		return false, err
 	}
 	if write {
 		err = rewrite(path, want)
 	}
 	return true, err
+}
+
+// canonical returns the canonical form of a file's text. It prints the file's problems, and the difference if asked to.
+func (a *app) canonical(name string, src []byte, diff bool) ([]byte, error) {
+	want, diags := config.Format(src, name)
+	if diags.HasErrors() {
+		return nil, a.problems(map[string]*hcl.File{name: {Bytes: src}}, diags)
+	}
+	if diff && !bytes.Equal(src, want) {
+		for line := range strings.Lines(udiff.Unified(name, name, string(src), string(want))) {
+			a.out.Linef("%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return want, nil
 }
 
 // rewrite replaces the file's text and keeps its mode. If the disk is full, the old text stays.

@@ -72,7 +72,7 @@ func planCommand(a *app) *cobra.Command {
 
 // ofPlan returns the command that applies a saved plan to the hosts that the flags select.
 func (a *app) ofPlan(f *fabric.Fabric, file string) string {
-	i := fabric.Invocation{Flags: a.labFlag(), Path: file}
+	i := fabric.Invocation{Flags: a.labFlag(), Path: file, Dir: a.dir}
 	if f.HasSensitive() {
 		i.Flags = append(i.Flags, config.SensitiveFlags(a.inputs, f.Sensitive)...)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/fabricform/fabricform/apply"
 	"github.com/fabricform/fabricform/config"
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/nccl/env"
+	"github.com/fabricform/fabricform/habits"
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -36,6 +37,7 @@ func operator() string {
 type app struct {
 	out, err *view.Printer
 	inputs   []config.Input
+	dir      string // of -chdir; "": the current one
 	lab      string // "" for the declared hosts
 	parallel int
 	glance   bool          // disconnect from each host after one read
@@ -59,6 +61,7 @@ func rootCommand(a *app) *cobra.Command {
 		Long:          longHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs, // a word that is not a command is an error of misnamed
 		Example: `  fabricform validate examples/roce-pair.hcl
   fabricform plan examples/roce-pair.hcl
   fabricform apply examples/roce-pair.hcl`,
@@ -70,8 +73,19 @@ func rootCommand(a *app) *cobra.Command {
 		}
 		return c.Help()
 	}
+	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "change to `DIR` first; all relative paths are below it")
+	root.PersistentFlags().BoolFunc("no-color", "print without colour, as with NO_COLOR=1 in the environment", func(s string) error {
+		no, err := strconv.ParseBool(s)
+		if no {
+			a.out.NoColour()
+			a.err.NoColour()
+		}
+		return err
+	})
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.enter() }
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
+	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages", ".FlagUsagesWrapped 80", "[command] --help", "[command] -h").Replace(
+		root.UsageTemplate()))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) { // broken between words, as all other text is
 		var text bytes.Buffer
@@ -103,8 +117,46 @@ func rootCommand(a *app) *cobra.Command {
 	}
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	a.explainUsage(root)
 	return root
+}
+
+// enter changes to the directory of -chdir.
+func (a *app) enter() error {
+	if a.dir == "" {
+		return nil
+	}
+	if err := os.Chdir(a.dir); err != nil {
+		return fmt.Errorf("-chdir=%s: %w", a.dir, errors.Unwrap(err))
+	}
+	return nil
+}
+
+// misnamed returns an error if the command of a line does not exist, also if the line asks for help: cobra prints a help text and
+// succeeds, so a script with a mistyped name would go on.
+func misnamed(root *cobra.Command, line []string) error {
+	if len(line) > 0 && strings.HasPrefix(line[0], cobra.ShellCompRequestCmd) {
+		return nil
+	}
+	c, rest, err := root.Find(line)
+	if err == nil && c.Name() == "help" {
+		c, rest, err = root.Find(rest)
+	}
+	if err == nil && !c.HasSubCommands() {
+		return nil
+	}
+	_ = c.ParseFlags(rest) // a wrong flag is found again when the line is executed
+	name := c.Flags().Arg(0)
+	if name == "" {
+		return nil
+	}
+	var known []string
+	for _, sub := range c.Commands() {
+		known = append(known, sub.Name())
+	}
+	return fmt.Errorf("%s has no command %s. %s", c.CommandPath(), name, habits.Command(c.CommandPath(), name, known))
 }
 
 // explainUsage makes a command and those below it say how they are called when the arguments or flags do not fit.
@@ -155,8 +207,8 @@ func flagError(c *cobra.Command, err error) error {
 		cure = " It is a flag of the sub-command nccl."
 	} else if name == "lab" {
 		cure = " This command always works on the fabric's lab, or on no host: leave -lab out."
-	} else if near := env.Nearest(name, flagNames(c)); near != "" {
-		cure = fmt.Sprintf(" Did you mean -%s?", near)
+	} else if said := habits.Flag(name, flagNames(c)); said != "" {
+		cure = " " + said
 	}
 	return fmt.Errorf("%s has no flag -%s.%s `%s -h` lists its flags", c.CommandPath(), name, cure, c.CommandPath())
 }
@@ -190,21 +242,10 @@ Exit codes:
   8  another transaction is open
 If several apply, the first in this order is returned: 7, 6, 8, 5, 1, 3, 4, 2.`
 
-// onlySubcommands makes a command that only groups others print its help, and refuse an unknown name: cobra
-// prints the help and succeeds, so a script with a mistyped name would go on.
+// onlySubcommands makes a command that only groups others print its help.
 func onlySubcommands(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		err := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			err += "\n\nDid you mean this?\n\t" + strings.Join(near, "\n\t") + "\n"
-		}
-		return errors.New(err)
-	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
 // fabricFlags are the flags of every command that reads a fabric.

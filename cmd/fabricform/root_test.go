@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,14 +23,132 @@ func TestEveryCommandIsListedInAGroup(t *testing.T) {
 	}
 }
 
-// A mistyped command must not succeed: a script would go on.
-func TestAMistypedCommandFails(t *testing.T) {
-	for line, near := range map[string]string{"aply": "apply", "lab dwon": "down", "lab frob x": "", "render ncl": "nccl"} {
-		root := rootCommand(&app{})
-		root.SetArgs(strings.Fields(line))
-		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), near) {
+// A mistyped command must not succeed, not even if it asks for help: a script would go on.
+func TestAWrongCommandFails(t *testing.T) {
+	for line, want := range map[string]string{
+		"aply":                "fabricform has no command aply. Did you mean `fabricform apply`?",
+		"aply -h":             "Did you mean `fabricform apply`?",
+		"help aply":           "Did you mean `fabricform apply`?",
+		"-no-color aply":      "Did you mean `fabricform apply`?",
+		"-chdir /tmp aply":    "Did you mean `fabricform apply`?",
+		"foo":                 "fabricform has no command foo. The commands are apply, capture, ",
+		"lab dwon":            "fabricform lab has no command dwon. Did you mean `fabricform lab down`?",
+		"lab frob x -h":       "fabricform lab has no command frob. The commands are down, exec, fault, image, reboot, status, up.",
+		"help lab frob":       "fabricform lab has no command frob.",
+		"render ncl -host a":  "fabricform render has no command ncl. Did you mean `fabricform render nccl`?",
+		"render init":         "fabricform render has no command init. The commands are nccl.",
+		"completion ksh":      "Did you mean `fabricform completion zsh`?",
+		"init -upgrade":       "fabricform has no command init. There is nothing to prepare",
+		"state list":          "fabricform keeps no state file",
+		"taint host.a":        "There is no state to mark",
+		"untaint":             "There is no state to mark",
+		"console":             "run `fabricform output`",
+		"workspace new prod":  "A directory is one fabric",
+		"refresh":             "`fabricform plan` reads the hosts each time",
+		"get":                 "no providers, modules or state file",
+		"login":               "over SSH",
+		"import host.a a":     "Nothing is imported",
+		"force-unlock 1234":   "`fabricform pending`",
+		"plan -target=host.a": "fabricform plan has no flag -target. To choose hosts, use -host=NAME.",
+		"apply -yes":          "use -auto-approve",
+		"plan -refresh=false": "There is no state to refresh",
+	} {
+		a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
+		if err := a.execute(t.Context(), strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}
+	}
+}
+
+// TestHelpIsNoWrongCommand: what exists is explained, and a group without a command prints its help.
+func TestHelpIsNoWrongCommand(t *testing.T) {
+	for line, want := range map[string]string{"": "declaratively", "-h": "declaratively", "help": "declaratively", "lab": "lab builds",
+		"help lab up": "Build the lab", "lab up -h": "Build the lab", "help plan": "-chdir", "completion -h": "shell"} {
+		var out bytes.Buffer
+		a := &app{out: view.New(&out), err: view.New(&out)}
+		if err := a.execute(t.Context(), strings.Fields(line)); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v: %s", line, err, out.String())
+		}
+	}
+}
+
+// TestChdirComesFirst: all paths are below it, and commands in messages repeat it.
+func TestChdirComesFirst(t *testing.T) {
+	dir, here := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"f.hcl": "variable \"v\" {}\noutput \"o\" {\nvalue = var.v\n}\n", "v.fabricvars": "v = \"x\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range [][]string{{"-chdir=" + dir, "output", "-raw", "-var-file=v.fabricvars", "o"}, {"output", "-raw", "-var-file=v.fabricvars", "-chdir", dir, "o"}} {
+		t.Chdir(here)
+		var out bytes.Buffer
+		a := &app{out: view.New(&out), err: view.New(&out)}
+		if err := a.execute(t.Context(), line); err != nil || out.String() != "x\n" {
+			t.Errorf("%s: %v: %q", line, err, out.String())
+		}
+	}
+	t.Chdir(here)
+	a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
+	if err := a.execute(t.Context(), []string{"-chdir=" + dir, "fmt", "-check"}); err == nil || !strings.Contains(err.Error(), "run `fabricform -chdir="+dir+" fmt`") {
+		t.Error(err)
+	}
+	a = &app{out: view.New(io.Discard), err: view.New(io.Discard)}
+	if err := a.execute(t.Context(), []string{"-chdir=none", "fmt"}); err == nil || err.Error() != "-chdir=none: no such file or directory" {
+		t.Error(err)
+	}
+}
+
+// TestFmtOfATreeAndOfAStream: fmt -recursive and fmt -.
+func TestFmtOfATreeAndOfAStream(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	const draft, canonical = "locals {\na = 1\n}\n", "locals {\n  a = 1\n}\n"
+	for _, name := range []string{"a.hcl", "sub/b.hcl", "sub/deep/c.hcl", ".git/d.hcl", "sub/e.txt"} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(draft), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(stdin, line string) (string, error) {
+		var out bytes.Buffer
+		root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+		root.SetIn(strings.NewReader(stdin))
+		root.SetArgs(longFlags(strings.Fields(line)))
+		err := root.Execute()
+		return out.String(), err
+	}
+	files := "a.hcl\nsub/b.hcl\nsub/deep/c.hcl\n"
+	if out, err := run("", "fmt -recursive -check"); out != files || err == nil || !strings.Contains(err.Error(), "3 of 3 files are not in canonical form: run `fabricform fmt -recursive`") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run("", "fmt"); out != "a.hcl\n" || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run("", "fmt -recursive"); out != "sub/b.hcl\nsub/deep/c.hcl\n" || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for name, want := range map[string]string{"sub/deep/c.hcl": canonical, ".git/d.hcl": draft, "sub/e.txt": draft} {
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%s: %v: %q", name, err, got)
+		}
+	}
+	if out, err := run(draft, "fmt -"); out != canonical || err != nil {
+		t.Errorf("%v: %q", err, out)
+	}
+	if out, err := run(draft, "fmt -check -"); out != "" || err == nil || err.Error() != "standard input is not in canonical form" {
+		t.Errorf("%v: %q", err, out)
+	}
+	if out, err := run(canonical, "fmt -check -"); out != "" || err != nil {
+		t.Errorf("%v: %q", err, out)
+	}
+	if out, err := run(draft, "fmt -diff -"); !strings.Contains(out, "+  a = 1") || strings.Contains(out, canonical) || err != nil {
+		t.Errorf("%v: %q", err, out)
+	}
+	if out, err := run("locals {", "fmt -"); !strings.Contains(out, "on standard input line 1") || strings.Contains(out, "locals {\n}") || err == nil {
+		t.Errorf("%v: %q", err, out)
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 // maxName bounds the work for one name, in bytes.
 const maxName = 64
 
-// Nearest returns the name that is at most two typing errors away from what somebody wrote, without
-// regard to case; "" if there is none. If several are equally near, it returns the first in byte order.
+// Nearest returns the name that is at most two typing errors away from what somebody wrote, and at most one in three letters,
+// without regard to case; "" if there is none. If several are equally near, it returns the first in byte order.
 func Nearest(name string, names []string) string {
 	best, at := "", 3
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		if max(len(name), len(n)) > maxName || max(len(name)-len(n), len(n)-len(name)) >= at {
 			continue
 		}
-		if d := typos(strings.ToLower(name), strings.ToLower(n)); d < at && d < len(name) {
+		if d := typos(strings.ToLower(name), strings.ToLower(n)); d < at && 2*d <= len(name) {
 			best, at = n, d
 		}
 	}

@@ -1,0 +1,39 @@
+package habits
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEachWordHasOneCure: a second row with the same word would never be read.
+func TestEachWordHasOneCure(t *testing.T) {
+	for _, table := range [][]word{commands, flags} {
+		seen := map[string]bool{}
+		for _, w := range table {
+			for _, name := range strings.Fields(w.names) {
+				if seen[name] {
+					t.Errorf("%s is in two rows", name)
+				}
+				seen[name] = true
+			}
+			if !strings.HasSuffix(w.cure, ".") {
+				t.Errorf("the cure for %s is not a sentence: %s", w.names, w.cure)
+			}
+		}
+	}
+}
+
+func TestAWordOfNoToolGetsTheNearestName(t *testing.T) {
+	known := []string{"apply", "plan"}
+	for name, want := range map[string]string{"aply": "Did you mean `fabricform apply`?", "zzz": "The commands are apply, plan.",
+		"refresh": "There is no state to refresh: `fabricform plan` reads the hosts each time."} {
+		if got := Command("fabricform", name, known); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for name, want := range map[string]string{"hst": "Did you mean -host?", "zzz": "", "forks": "To work on more or fewer hosts in parallel, use -parallelism."} {
+		if got := Flag(name, []string{"host", "var"}); got != want {
+			t.Errorf("-%s: %s", name, got)
+		}
+	}
+}
