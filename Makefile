@@ -13,17 +13,27 @@ VERSION   ?= $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --ma
              $(if $(COMMIT),$(shell TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0.0.0-%cd-%h)))
 GOFLAGS_BUILD := -trimpath -buildvcs=false -ldflags='-s -w -X main.linkedID=$(BUILD_ID) -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)'
 
-.PHONY: help build build-id check lint unit test long e2e demo demo-rdma fuzz bench golden
+PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+
+.PHONY: help build build-id archives check lint unit test long e2e demo demo-rdma fuzz bench golden
 
 STEP ?=
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
-build: ## bin/fabricform for this machine, and helpers for linux on amd64 and arm64 beside it
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform ./cmd/fabricform
-	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-amd64 ./cmd/fabricform
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build $(GOFLAGS_BUILD) -o bin/fabricform-linux-arm64 ./cmd/fabricform
+build: bin/fabricform bin/fabricform-linux-amd64 bin/fabricform-linux-arm64 ## bin/fabricform for this machine, and helpers for linux on amd64 and arm64 beside it
+
+bin/fabricform: FORCE
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o $@ ./cmd/fabricform
+
+bin/fabricform-%: FORCE
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GO) build $(GOFLAGS_BUILD) -o $@ ./cmd/fabricform
+
+FORCE:
+
+archives: build $(PLATFORMS:%=bin/fabricform-%) ## dist/: the archives of a release, with checksums; PLATFORMS=linux-amd64 makes one
+	VERSION=$(VERSION) VERSION_FROM="$(origin VERSION)" packaging/release archives $(PLATFORMS)
 
 build-id: ## the ID of a build of these files, and what it is the hash of
 	@printf '%s\n' $(BUILD_ID) $(BUILT_OF)
