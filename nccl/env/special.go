@@ -21,7 +21,7 @@ func (c *check) special() {
 				"prioritize it."
 		}
 		c.add(Warning, "GID index is pinned", fmt.Sprintf("NCCL_IB_GID_INDEX = %s pins the index of every device of the host.", c.value),
-			costs, "Remove it: NCCL 2.21 and later choose by address. If a NIC has several addresses, select a network with "+
+			costs, "With NCCL 2.21 or later remove it: they choose by address. If a NIC has several addresses, select a network with "+
 				"NCCL_IB_ADDR_RANGE.")
 	case "NCCL_IB_TIMEOUT":
 		if n.Value > 22 && n.Value < 32 {

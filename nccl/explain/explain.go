@@ -26,6 +26,7 @@ type Explanation struct {
 	Nothing  string    `json:"nothing,omitempty"` // why nothing of NCCL was read; "": something was
 	Findings []Finding `json:"findings"`
 	More     int       `json:"more,omitempty"` // number of omitted findings
+	prose    bool      // most of it is text that people wrote, which may tell of a problem
 }
 
 // Stage is how far NCCL came, as its log shows. A log without an error is often that of a job that hangs.
@@ -50,9 +51,9 @@ func stageOf(text string) Stage {
 	return Initializing
 }
 
-// Sound reports whether everything that concerns NCCL was understood, and is without a problem. A log may still end before a job did.
+// Sound reports whether everything that concerns NCCL was understood, and is without a problem. A log may still end before a job did, and prose is not judged.
 func (r Explanation) Sound() bool {
-	return r.Nothing == "" && len(r.Findings) == 0 && r.More == 0 && r.Read.Computed.Count == 0 && r.Read.Unknown.Count == 0
+	return r.Nothing == "" && !r.prose && len(r.Findings) == 0 && r.More == 0 && r.Read.Computed.Count == 0 && r.Read.Unknown.Count == 0
 }
 
 // Failed reports whether any finding is an error, or nothing of NCCL was read.
@@ -146,6 +147,7 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 		out.Reached = stageOf(text)
 	}
 	out.Nothing = nothing(kind, out)
+	out.prose = (kind == Notes || kind == Commands && !isScript(name, text)) && out.Read.Other > out.Read.Settings+out.Read.Commands+out.Read.Rows
 	return out
 }
 

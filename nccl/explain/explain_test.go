@@ -189,6 +189,22 @@ func TestWhatIsNotUnderstoodHasNoTick(t *testing.T) {
 	}
 }
 
+// TestProseHasNoTick: text that people wrote may tell of a problem, and the title of a thread is not a comment of a script.
+func TestProseHasNoTick(t *testing.T) {
+	for text, want := range map[string]string{
+		"# torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/3 clients joined.\nset -x\n":                                           "error:  Ranks did not all come",
+		"when I run\n`./build/all_reduce_perf -b 8 -e 128M -f 2 -g 8`\nit is slow,\nand nobody knows why\n":                                                             "",
+		"here is the yaml\n```\napiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - args: [mpirun a]\n    resources:\n      limits:\n        nvidia.com/gpu: 8\n```\n": "it has 64 MiB there",
+		"# Timed out waiting\nexport NCCL_DEBUG=INFO\n# torchrun ended with: Watchdog caught collective operation timeout\n":                                            "",
+		"It hangs:\n       GPU0   GPU1\tCPU Affinity\nGPU0\t X    NODE   0,2\nGPU1\tNODE   X    0,2\nand nothing more\nhappens\n":                                       "",
+	} {
+		r := Explain("x.txt", text, nil, fabric.Invocation{})
+		if got := asText(r); !strings.Contains(got, want) || strings.Contains(got, "Not a topology") || want == "" && r.Failed() || r.Sound() && r.Kind != Topology && !strings.HasPrefix(text, "# Timed") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 // TestALoneQuoteSwallowsNothing: what follows it is read, and so are the lines of a quoted script.
 func TestALoneQuoteSwallowsNothing(t *testing.T) {
 	for _, text := range []string{

@@ -135,6 +135,8 @@ func language(name, text string, environment bool) Kind {
 	switch {
 	case starts("#SBATCH "):
 		return Slurm
+	case !has(".md", ".rst") && starts("apiVersion:") && starts("kind:"): // also within prose
+		return Kubernetes
 	case has(".md", ".rst") || strings.Contains(text, "```") || strings.ContainsAny(text, "（：，。"):
 		return Notes
 	case has(".py") || strings.HasPrefix(first, "#!") && strings.Contains(first, "python"):
@@ -145,7 +147,7 @@ func language(name, text string, environment bool) Kind {
 		return Dockerfile
 	case has(".json") || strings.HasPrefix(first, "{"):
 		return JSON
-	case starts("apiVersion:") && starts("kind:"), strings.Contains(text, "containers:\n") && (strings.Contains(text, "nvidia.com/gpu") || strings.Contains(text, "volumeMounts:\n")):
+	case strings.Contains(text, "containers:\n") && (strings.Contains(text, "nvidia.com/gpu") || strings.Contains(text, "volumeMounts:\n")):
 		return Kubernetes
 	case strings.Contains(base, "compose") && yaml || starts("services:"):
 		return Compose

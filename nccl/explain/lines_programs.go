@@ -106,7 +106,7 @@ var codeMeanings = []*meaning{
 // resultMeanings are what programs say at last.
 var resultMeanings = []*meaning{
 	{role: result, summary: "NCCL ended with an error", costs: "NCCL returned an error code.", instead: askNCCL,
-		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure", "Test failure", "DistBackendError", "Test CUDA failure", "NCCL operation*failed"}},
+		forms: []string{"NCCL Error ", "NCCL error", "NCCL failure*:", "Test failure", "DistBackendError", "Test CUDA failure", "NCCL operation*failed"}},
 }
 
 // barred is the end of the barrier of init_process_group: how many processes should come, and how many have come.

@@ -293,6 +293,12 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	}
 	l.tests(number, trimmed)
 	output := anyOf(line, crashes)
+	if strings.HasPrefix(trimmed, "# ") && output { // the title of a thread, or a comment: the rest of the file decides
+		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
+			l.foreign = append(l.foreign, foreignLine{number, line, m})
+		}
+		return false
+	}
 	l.crashed = l.crashed || output
 	switch {
 	case strings.HasPrefix(trimmed, "#"), strings.HasPrefix(trimmed, "//"), isFrame(trimmed), anyOf(line, printers):

@@ -135,7 +135,7 @@ func nothing(kind Kind, e Explanation) string {
 		return "the input is not text: unpack it, or save it as UTF-8"
 	case kind == Traceback && r.Log+r.Settings == 0 && !e.Failed():
 		return "the traceback has no error of NCCL"
-	case kind != Log && r.Settings+r.Commands+r.Log+r.Rows+r.Traceback+r.Computed.Count+len(e.Findings) == 0:
+	case r.Settings+r.Commands+r.Log+r.Rows+r.Traceback+r.Computed.Count+len(e.Findings) == 0:
 		return fmt.Sprintf("no setting, command or log line in it concerns NCCL (lines: %d)", r.Lines)
 	}
 	return ""

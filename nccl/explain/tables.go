@@ -3,9 +3,11 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/nccl"
@@ -105,13 +107,18 @@ func (t *tables) rule(number int, fields []string) bool {
 	return true
 }
 
+// gaps are spaces for a tab.
+var gaps = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|\S) {2,}`) })
+
 func (t *tables) topologyRow(line string, fields []string) bool {
 	heading := strings.HasSuffix(fields[0], "GPU0") && slices.ContainsFunc([]string{"GPU1", "NIC0", "mlx5_", "roce", "ib", "CPU", "X"}, func(p string) bool { return strings.HasPrefix(fields[1], p) })
 	row := len(t.topology) > 0 && (strings.HasPrefix(fields[0], "GPU") || strings.HasPrefix(fields[0], "NIC") || strings.HasPrefix(fields[0], "mlx5_"))
 	if !heading && !row || len(t.topology) > maxFindings {
 		return false
 	}
-	if !strings.Contains(line, "\t") && !strings.Contains(fields[0], ":") { // pasted without its tabs
+	if strings.Contains(line, "\t") {
+		line = gaps().ReplaceAllString(line, "$1\t") // some of its tabs have become spaces
+	} else if !strings.Contains(fields[0], ":") { // all of them
 		line = strings.Join(fields, "\t")
 		if len(t.topology) == 0 {
 			line = "\t" + line

@@ -13,7 +13,7 @@ import (
 func (r *reading) topology(text string) {
 	t, err := facts.ParseTopology(text)
 	if err != nil {
-		r.say(0, env.Error, "Not a topology", strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "", "")
+		r.say(0, env.Note, "Not a topology", strings.ToUpper(err.Error()[:1])+err.Error()[1:]+".", "", "")
 		return
 	}
 	if all := nccl.Misplaced(t, t.Devices); len(all) > 0 {
