@@ -21,11 +21,11 @@ func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	}
 	addr, addrErr := netip.ParseAddr(s)
 	if addrErr == nil && (addr.Zone() != "" || addr.Is4In6()) {
-		return &wrong{"Not an address", fmt.Sprintf("%s must be a plain address, without a zone and not IPv4-mapped.", a.name)}
+		return &wrong{"Not an address", fmt.Sprintf("%s must be a plain address, without a zone and not IPv4-mapped.", a.name), nil}
 	}
 	if into.Type() == reflect.TypeFor[netip.Addr]() {
 		if addrErr != nil {
-			return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address such as 10.0.0.1.%s", a.name, s, padded(s))}
+			return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address such as 10.0.0.1.%s", a.name, s, padded(s)), nil}
 		}
 		into.Set(reflect.ValueOf(addr))
 		return nil
@@ -39,15 +39,15 @@ func decodeAddress(a *attribute, v cty.Value, into reflect.Value) *wrong {
 		p = netip.PrefixFrom(addr, addr.BitLen())
 	case err != nil && addrErr == nil:
 		return &wrong{"Prefix length missing", fmt.Sprintf("%s: add the prefix length of the subnet to %q, such as %q.",
-			a.name, s, s+suffix(addr))}
+			a.name, s, s+suffix(addr)), nil}
 	case err != nil:
 		return &wrong{"Not an address", fmt.Sprintf("%s: %q is not an address with a prefix length, such as 192.168.88.1/30.%s",
-			a.name, s, padded(s))}
+			a.name, s, padded(s)), nil}
 	case p.Addr().Is4In6():
-		return &wrong{"Not an address", a.name + " must be a plain IPv4 or IPv6 prefix, not an IPv4-mapped one."}
+		return &wrong{"Not an address", a.name + " must be a plain IPv4 or IPv6 prefix, not an IPv4-mapped one.", nil}
 	case networks[a.name] && p != p.Masked():
 		return &wrong{"Host bits set in a network", fmt.Sprintf("%s: %s is an address, not a network. Did you mean %q?",
-			a.name, s, p.Masked())}
+			a.name, s, p.Masked()), &replacement{s, p.Masked().String()}}
 	}
 	into.Set(reflect.ValueOf(p))
 	return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // shape is the form of a text, with an example.
@@ -44,7 +45,13 @@ var shapes = sync.OnceValue(func() map[string]shape {
 })
 
 // wrong says why an attribute does not accept a value, and what to write instead.
-type wrong struct{ summary, detail string }
+type wrong struct {
+	summary, detail string
+	cure            *replacement // what detail suggests; nil: nothing
+}
+
+// replacement is a text that is wrong, and the one to write in its place; "": none is known.
+type replacement struct{ said, near string }
 
 // typeWrong reports a value of the wrong type, with an example of the right one.
 func typeWrong(a *attribute, v cty.Value) *wrong {
@@ -52,7 +59,7 @@ func typeWrong(a *attribute, v cty.Value) *wrong {
 	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit.MatchString(s) {
 		hint = " Write " + speedWithUnit.FindStringSubmatch(s)[1] + ": the unit is in the name."
 	}
-	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(typeOf(v)), hint)}
+	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(typeOf(v)), hint), nil}
 }
 
 // speedWithUnit matches a speed as other tools write it, such as 25G or 100Gbps.
@@ -107,6 +114,7 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		}
 		if w := l.decode(a, v, field, set.Expr.Range()); w != nil {
 			l.say(set.Expr, s, w.summary, w.detail)
+			l.suggestValue(set.Expr, w.cure)
 			good = false
 		}
 	}
@@ -277,14 +285,14 @@ func decodeNumber(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	}
 	f, _ := c.AsBigFloat().Float64()
 	if a.min != nil && f < *a.min || a.max != nil && f > *a.max || math.IsInf(f, 0) {
-		return &wrong{"Number out of range", fmt.Sprintf("%s must be from %s to %s.", a.name, plain(*a.min), plain(*a.max))}
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be from %s to %s.", a.name, plain(*a.min), plain(*a.max)), nil}
 	}
 	if into.Kind() == reflect.Float64 {
 		into.SetFloat(f)
 		return nil
 	}
 	if !c.AsBigFloat().IsInt() {
-		return &wrong{"Number out of range", fmt.Sprintf("%s must be a whole number from %s to %s.", a.name, plain(*a.min), plain(*a.max))}
+		return &wrong{"Number out of range", fmt.Sprintf("%s must be a whole number from %s to %s.", a.name, plain(*a.min), plain(*a.max)), nil}
 	}
 	into.SetInt(int64(f))
 	return nil
@@ -308,21 +316,22 @@ func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *w
 	}
 	if a.name == "version" && v.Type() == cty.Number {
 		return &wrong{"Wrong type", "version must be a string: a number loses its last zero, so 2.30 would be 2.3. " +
-			`Write the whole version in quotes, such as "2.30.7".`}
+			`Write the whole version in quotes, such as "2.30.7".`, nil}
 	}
 	s, ok := text(v)
 	if !ok {
-		return &wrong{"Value not allowed", a.name + " must not contain line breaks or NUL."}
+		return &wrong{"Value not allowed", a.name + " must not contain line breaks or NUL.", nil}
 	}
 	if a.one != nil && !slices.Contains(a.one, s) {
-		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), suggest(s, a.one))}
+		near := env.Nearest(s, a.one)
+		return &wrong{"Unknown value", fmt.Sprintf("%s must be %s.%s", a.name, alternatives(a.one), didYouMean(near)), &replacement{s, near}}
 	}
 	if shape, has := shapes()[a.shape]; has {
 		if !shape.exact {
 			s = strings.ToLower(s)
 		}
 		if !shape.re.MatchString(s) {
-			return &wrong{"Invalid format", fmt.Sprintf("%s must look like %s.", a.name, shape.example)}
+			return &wrong{"Invalid format", fmt.Sprintf("%s must look like %s.", a.name, shape.example), nil}
 		}
 	}
 	if a.path && s != "" && !filepath.IsAbs(s) && !strings.HasPrefix(s, "~") {
@@ -347,7 +356,7 @@ func decodeDuration(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	s, _ := text(v)
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 || d > 24*time.Hour {
-		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a number with a unit, such as "3s" or "200us".`, a.name)}
+		return &wrong{"Not a duration", fmt.Sprintf(`%s must be a number with a unit, such as "3s" or "200us".`, a.name), nil}
 	}
 	into.SetInt(int64(d))
 	return nil
@@ -366,7 +375,7 @@ func decodeMap(a *attribute, v cty.Value, into reflect.Value) *wrong {
 		s, ok := text(e)
 		k, keyOK := text(key)
 		if !ok || !keyOK {
-			return &wrong{"Value not allowed", fmt.Sprintf("%s[%q] must be a string or a number without line breaks.", a.name, k)}
+			return &wrong{"Value not allowed", fmt.Sprintf("%s[%q] must be a string or a number without line breaks.", a.name, k), nil}
 		}
 		m[k] = s
 	}
@@ -386,7 +395,7 @@ func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if e.IsNull() {
-			return &wrong{"Value not allowed", a.name + " has a null element."}
+			return &wrong{"Value not allowed", a.name + " has a null element.", nil}
 		}
 		field := reflect.New(into.Type().Elem()).Elem()
 		if w := l.decode(a, e, field, r); w != nil {
@@ -409,14 +418,16 @@ func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r h
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		part := spec.attr(k)
 		if part == nil {
+			near := env.Nearest(k, spec.names())
 			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s",
-				a.name, strings.Join(spec.names(), ", "), k, suggest(k, spec.names()))}
+				a.name, strings.Join(spec.names(), ", "), k, didYouMean(near)), &replacement{k, near}}
 		}
 		if m[k].IsNull() {
 			continue
 		}
 		if w := l.decode(part, m[k], into.FieldByIndex(part.field), r); w != nil {
-			return &wrong{w.summary, a.name + "." + w.detail}
+			w.detail = a.name + "." + w.detail
+			return w
 		}
 	}
 	return nil

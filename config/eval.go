@@ -77,6 +77,7 @@ func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 		d = explain(d, ctx)
 		if secretive(e, ctx) {
 			d.Detail, d.EvalContext = "The expression uses a sensitive value, so the reason is not shown. Try it with another value.", nil
+			d.Extra = nil
 		}
 		l.diags = append(l.diags, d)
 	}

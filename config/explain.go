@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // explain adds the available names, or the reason, to HCL's own messages.
@@ -15,10 +18,18 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 	defer brief(d)
 	switch d.Summary {
 	case "Call to unknown function":
+		if call, is := d.Extra.(hclsyntax.FunctionCallUnknownDiagExtra); is && call.CalledFunctionNamespace() == "" && d.EvalContext != nil && d.Subject != nil {
+			near := env.Nearest(call.CalledFunctionName(), slices.Collect(maps.Keys(d.EvalContext.Functions)))
+			d.Detail = fmt.Sprintf("There is no function named %q.%s", call.CalledFunctionName(), didYouMean(near))
+			if d.Extra = nil; near != "" {
+				d.Extra = Suggestion{*d.Subject, near}
+			}
+		}
 		for _, volatile := range []string{"timestamp", "plantimestamp", "uuid", "uuidv5", "bcrypt", "timeadd"} {
 			if strings.Contains(d.Detail, `"`+volatile+`"`) {
 				d.Detail = fmt.Sprintf("There is no %s function: a plan must be repeatable, so no function depends on time or randomness.",
 					volatile)
+				d.Extra = nil
 			}
 		}
 	case "Unsupported attribute", "Invalid index", "Missing map element":
@@ -30,8 +41,11 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 			inner = ctx
 		}
 		for _, t := range d.Expression.Variables() {
-			if more := missing(t, inner); more != "" {
+			if more, suggestion := missing(t, inner); more != "" {
 				d.Detail = more
+				if suggestion.Text != "" {
+					d.Extra = suggestion
+				}
 				return d
 			}
 		}
@@ -53,15 +67,15 @@ func brief(d *hcl.Diagnostic) {
 	}
 }
 
-// missing finds the first step of a reference that does not exist, and lists what exists there.
-func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
+// missing finds the first step of a reference that does not exist, and suggests or lists what exists there.
+func missing(t hcl.Traversal, ctx *hcl.EvalContext) (string, Suggestion) {
 	for i := 1; i < len(t); i++ {
 		if _, diags := t[:i+1].TraverseAbs(ctx); !diags.HasErrors() {
 			continue
 		}
 		before, diags := t[:i].TraverseAbs(ctx)
 		if diags.HasErrors() || before.IsNull() {
-			return ""
+			return "", Suggestion{}
 		}
 		before, _ = before.Unmark()
 		var names []string
@@ -71,7 +85,7 @@ func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
 		case before.Type().IsMapType() && before.IsKnown():
 			names = slices.Collect(maps.Keys(before.AsValueMap()))
 		default:
-			return ""
+			return "", Suggestion{}
 		}
 		name := ""
 		switch step := t[i].(type) {
@@ -82,9 +96,10 @@ func missing(t hcl.Traversal, ctx *hcl.EvalContext) string {
 				name = s
 			}
 		}
-		return fmt.Sprintf("%s has no %q.%s", written(t[:i]), name, suggestOrList(name, names))
+		cure, near := nearestOrList(name, names)
+		return fmt.Sprintf("%s has no %q.%s", written(t[:i]), name, cure), Suggestion{t[i].SourceRange(), inStep(t[i], near)}
 	}
-	return ""
+	return "", Suggestion{}
 }
 
 func written(t hcl.Traversal) string {

@@ -138,7 +138,11 @@ func (l *loader) within(limit time.Duration, work func()) bool {
 // redacted removes sensitive strings from messages.
 func (l *loader) redacted() hcl.Diagnostics {
 	for _, d := range l.diags {
-		d.Detail = l.hidden.Redact(d.Detail)
+		shown := l.hidden.Redact(d.Detail)
+		if _, is := d.Extra.(Suggestion); is && shown != d.Detail {
+			d.Extra = nil
+		}
+		d.Detail = shown
 	}
 	return l.diags
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // loader holds the state of one Load.
@@ -126,7 +127,9 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.",
 				a.Name, blockForm(spec.block(a.Name)))
 		default:
-			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s", a.Name, where, instead(a.Name, spec))
+			cure, near := instead(a.Name, spec)
+			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s", a.Name, where, cure)
+			l.suggested(a.NameRange, near)
 		}
 	}
 	seen := map[string]bool{}
@@ -137,7 +140,9 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
 			continue
 		case kind == nil:
-			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s", k.Type, where, instead(k.Type, spec))
+			cure, near := instead(k.Type, spec)
+			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s", k.Type, where, cure)
+			l.suggested(k.TypeRange, near)
 			continue
 		case kind.label == "" && len(k.Labels) > 0:
 			l.errorf(k.LabelRanges[0], "Block without a name", "%s blocks have no name: write %s.", k.Type, blockForm(kind))
@@ -162,15 +167,15 @@ func blockForm(b *block) string {
 	return b.name + " { … }"
 }
 
-// instead says what to write in the place of a name that the block does not have.
-func instead(name string, in *block) string {
+// instead says what to write in the place of a name that the block does not have, and returns the name that it suggests, if any.
+func instead(name string, in *block) (cure, near string) {
 	if cure := borrowed(name, in); cure != "" {
-		return cure
+		return cure, ""
 	}
-	if near := suggest(name, in.names()); near != "" {
-		return near
+	if near := env.Nearest(name, in.names()); near != "" {
+		return didYouMean(near), near
 	}
-	return elsewhere(name, in)
+	return elsewhere(name, in), ""
 }
 
 // elsewhere names the blocks that have the attribute, for an attribute in the wrong block.

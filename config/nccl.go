@@ -121,5 +121,9 @@ func (l *loader) checkEnvironment(n fabric.NCCL, version string, fleet bool, sai
 			severity = hcl.DiagError
 		}
 		l.diags = append(l.diags, &hcl.Diagnostic{Severity: severity, Summary: f.Summary, Detail: f.Detail(), Subject: &r})
+		if key := r; ok {
+			key.End.Line, key.End.Column, key.End.Byte = key.Start.Line, key.Start.Column+len(f.Name), key.Start.Byte+len(f.Name)
+			l.suggested(key, f.Near)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/fabricform/fabricform/nccl/env"
 )
 
 // static checks the references of an expression, once per expression. It reports names that cannot
@@ -37,19 +39,19 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 	name, named := second(t)
 	switch root {
 	case "var":
-		l.declared("variable", name, named, r, attributeNames(l.vars))
+		l.declared("variable", t, attributeNames(l.vars))
 	case "local":
 		var names []string
 		for n := range l.locals {
 			names = append(names, n)
 		}
-		l.declared("local", name, named, r, names)
+		l.declared("local", t, names)
 	case "host":
 		var names []string
 		for n := range l.hostBlocks {
 			names = append(names, n)
 		}
-		if l.declared("host", name, named, r, names) && named {
+		if l.declared("host", t, names) && named {
 			l.hostReference(t, l.hostBlocks[name])
 		}
 	default:
@@ -64,28 +66,31 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		for n := range s {
 			names = append(names, n)
 		}
-		cure := suggest(root, names)
+		near := env.Nearest(root, names)
+		cure := didYouMean(near)
 		switch {
 		case l.hostBlocks[root] != nil:
-			cure = fmt.Sprintf(" Did you mean host.%s?", root)
+			near = "host." + root
+			cure = fmt.Sprintf(" Did you mean %s?", near)
 		case slices.Contains(sysctlRoots, root):
-			cure = fmt.Sprintf(" A key with dots needs quotes: %q.", written(t))
+			near, cure = "", fmt.Sprintf(" A key with dots needs quotes: %q.", written(t))
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
-			cure = fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
+			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
 		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, each or self.%s", root, cure)
+		l.suggested(t[0].SourceRange(), near)
 	}
 }
 
 // declared checks the name after var, local or host. A bare host stands for all hosts.
-func (l *loader) declared(what, name string, named bool, r hcl.Range, names []string) bool {
-	if !named {
+func (l *loader) declared(what string, t hcl.Traversal, names []string) bool {
+	name, named := second(t)
+	if !named || slices.Contains(names, name) {
 		return true
 	}
-	if slices.Contains(names, name) {
-		return true
-	}
-	l.errorf(r, "Unknown "+what, "No %s %q is declared.%s", what, name, suggestOrList(name, names))
+	cure, near := nearestOrList(name, names)
+	l.errorf(t.SourceRange(), "Unknown "+what, "No %s %q is declared.%s", what, name, cure)
+	l.suggested(t[1].SourceRange(), inStep(t[1], near))
 	return false
 }
 
@@ -112,12 +117,14 @@ func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 		return
 	}
 	if !h.has(step.Name) {
-		cure := suggest(step.Name, hostAttributes)
+		near := env.Nearest(step.Name, hostAttributes)
+		cure, text := didYouMean(near), inStep(step, near)
 		if h.nicBlocks[step.Name] {
-			cure = fmt.Sprintf(" Did you mean nic.%s?", step.Name)
+			cure, text = fmt.Sprintf(" Did you mean nic.%s?", step.Name), ".nic."+step.Name
 		}
 		l.errorf(t.SourceRange(), "Unknown attribute", "A host has no %q; it has %s.%s",
 			step.Name, strings.Join(hostAttributes, ", "), cure)
+		l.suggested(step.SourceRange(), text)
 		return
 	}
 	if step.Name != "nic" || len(rest) < 2 {
@@ -135,7 +142,9 @@ func (l *loader) nicReference(t hcl.Traversal, step hcl.Traverser, h *hostBlock)
 	for n := range h.nicBlocks {
 		names = append(names, n)
 	}
-	l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no nic block %q.%s", h.name, nic.Name, suggestOrList(nic.Name, names))
+	cure, near := nearestOrList(nic.Name, names)
+	l.errorf(t.SourceRange(), "Unknown NIC", "Host %q has no nic block %q.%s", h.name, nic.Name, cure)
+	l.suggested(step.SourceRange(), inStep(step, near))
 }
 
 // splats reports host.h[*] over a host with for_each. HCL would silently make a list with one map.

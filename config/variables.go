@@ -184,8 +184,8 @@ func (l *loader) collectValues(vars map[string]*declaredVariable) map[string]giv
 		case !ok:
 			l.outside("Invalid value", "Write -var name=value.")
 		case vars[n] == nil:
-			l.outside("Unknown variable",
-				fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, suggestOrList(n, slices.Sorted(maps.Keys(vars)))))
+			cure, _ := nearestOrList(n, slices.Sorted(maps.Keys(vars)))
+			l.outside("Unknown variable", fmt.Sprintf("-var %s: no variable block declares %q.%s", n, n, cure))
 		case in.Again && !vars[n].spec.Sensitive:
 			l.outside("Value is in the saved plan", fmt.Sprintf("-var %s: %s", n, again(n)))
 		default:
@@ -233,8 +233,9 @@ func (l *loader) valueFile(in Input, vars map[string]*declaredVariable, out map[
 			l.hideRange(a.Expr.Range())
 		}
 		if vars[a.Name] == nil {
-			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s",
-				a.Name, suggestOrList(a.Name, slices.Sorted(maps.Keys(vars))))
+			cure, near := nearestOrList(a.Name, slices.Sorted(maps.Keys(vars)))
+			l.errorf(a.NameRange, "Unknown variable", "No variable block declares %q.%s", a.Name, cure)
+			l.suggested(a.NameRange, near)
 			continue
 		}
 		if in.Again && !vars[a.Name].spec.Sensitive {

@@ -18,6 +18,7 @@ var handlers = map[string]func(*server, documentParams) (any, *callError){
 	"textDocument/hover":      (*server).hover,
 	"textDocument/definition": (*server).definition,
 	"textDocument/formatting": (*server).formatting,
+	"textDocument/codeAction": (*server).codeAction,
 }
 
 // didOpen stores an opened text, which need not belong to a file.

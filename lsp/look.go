@@ -69,6 +69,9 @@ func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnost
 			continue
 		}
 		path := d.Subject.Filename
+		if cure, is := d.Extra.(config.Suggestion); is {
+			out.fix = newFix(cure, path, texts[path].src)
+		}
 		out.Range = texts[path].textRange(span{d.Subject.Start.Byte, d.Subject.End.Byte})
 		s.problems[path] = append(s.problems[path], out)
 	}

@@ -230,8 +230,10 @@ func FuzzText(f *testing.F) {
 		s.initialized = true
 		const uri = "file:///nowhere/at/all/f.hcl"
 		open(t, s, uri, src)
-		for _, method := range []string{"completion", "hover", "definition", "formatting"} {
-			body, err := json.Marshal(object{"id": 1, "method": "textDocument/" + method, "params": place(uri, line, character)})
+		j, _ := s.docs.job("/nowhere/at/all")
+		s.checks.found["/nowhere/at/all"] = look(j, s.options)
+		for _, method := range []string{"completion", "hover", "definition", "formatting", "codeAction"} {
+			body, err := json.Marshal(object{"id": 1, "method": "textDocument/" + method, "params": everywhere(uri, line, character)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,8 +242,7 @@ func FuzzText(f *testing.F) {
 			}
 		}
 		readable(t, &out)
-		j, _ := s.docs.job("/nowhere/at/all")
-		for _, problems := range look(j, s.options).problems {
+		for _, problems := range s.checks.found["/nowhere/at/all"].problems {
 			for _, p := range problems {
 				if p.Range.Start.Line < 0 || p.Range.Start.Character < 0 {
 					t.Fatal(p)
@@ -249,6 +250,13 @@ func FuzzText(f *testing.F) {
 			}
 		}
 	})
+}
+
+// everywhere is a place of a document, with a range of all of it.
+func everywhere(uri string, line, character int) object {
+	p := place(uri, line, character)
+	p["range"] = textRange{position{}, position{1 << 20, 0}}
+	return p
 }
 
 func open(t *testing.T, s *server, uri, text string) {

@@ -51,12 +51,28 @@ type diagnostic struct {
 	Severity int       `json:"severity"`
 	Source   string    `json:"source"`
 	Message  string    `json:"message"`
+
+	fix *fix // nil: none is known
 }
 
 const (
 	severityError   = 1
 	severityWarning = 2
 )
+
+type codeAction struct {
+	Title       string        `json:"title"`
+	Kind        string        `json:"kind"`
+	Diagnostics []diagnostic  `json:"diagnostics"`
+	IsPreferred bool          `json:"isPreferred"`
+	Edit        workspaceEdit `json:"edit"`
+}
+
+const kindQuickFix = "quickfix"
+
+type workspaceEdit struct {
+	Changes map[string][]textEdit `json:"changes"` // by URI
+}
 
 type publishParams struct {
 	URI         string       `json:"uri"`
@@ -120,7 +136,11 @@ type documentParams struct {
 		Version int    `json:"version"`
 		Text    string `json:"text"` // of didOpen
 	} `json:"textDocument"`
-	Position       position `json:"position"`
+	Position position  `json:"position"`
+	Range    textRange `json:"range"`
+	Context  struct {
+		Only []string `json:"only"` // kinds of code actions
+	} `json:"context"`
 	ContentChanges []struct {
 		Text string `json:"text"` // the whole document
 	} `json:"contentChanges"`

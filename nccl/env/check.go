@@ -29,6 +29,7 @@ type Finding struct {
 	Wrong    string   `json:"wrong"`             // the problem
 	Costs    string   `json:"costs,omitempty"`   // its consequence; "": Wrong says it
 	Instead  string   `json:"instead,omitempty"` // the cure
+	Near     string   `json:"-"`                 // the name that the cure suggests; "": none
 }
 
 // Detail returns the finding as sentences.
@@ -60,7 +61,7 @@ type check struct {
 }
 
 func (c *check) add(s Severity, summary, wrong, costs, instead string) {
-	c.out = append(c.out, Finding{s, c.v.Name, summary, wrong, costs, instead})
+	c.out = append(c.out, Finding{Severity: s, Name: c.v.Name, Summary: summary, Wrong: wrong, Costs: costs, Instead: instead})
 }
 
 // Check returns the problems with a variable's value.
@@ -146,6 +147,7 @@ func unknown(name string) []Finding {
 	switch {
 	case near != "":
 		f.Wrong, f.Instead = fmt.Sprintf("There is no %s.", name), fmt.Sprintf("Did you mean %q?", near)
+		f.Near = near
 	case strings.HasPrefix(name, "NCCL_"):
 		f.Severity = Warning
 		f.Wrong, f.Instead = fmt.Sprintf("No NCCL from 2.3 to %s reads %s.", Newest, name),

@@ -100,7 +100,7 @@ func CheckTogether(all []Set) (out []Finding) {
 			if v := Lookup(s.Name); v != nil && len(s.Name) > 8 && s.Name[:8] == "NCCL_IB_" && s.Name != "NCCL_IB_DISABLE" {
 				out = append(out, Finding{Warning, s.Name, "No effect with NCCL_IB_DISABLE",
 					fmt.Sprintf("NCCL_IB_DISABLE = %s disables RDMA.", value["NCCL_IB_DISABLE"]),
-					s.Name + " has no effect.", "Remove one of the two."})
+					s.Name + " has no effect.", "Remove one of the two.", ""})
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func CheckTogether(all []Set) (out []Finding) {
 		for _, name := range []string{"NCCL_IB_ADDR_RANGE", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM"} {
 			if _, ok := value[name]; ok {
 				out = append(out, Finding{Warning, name, "No effect with a pinned GID index",
-					"NCCL_IB_GID_INDEX is set and takes precedence.", name + " has no effect.", "Remove NCCL_IB_GID_INDEX."})
+					"NCCL_IB_GID_INDEX is set and takes precedence.", name + " has no effect.", "Remove NCCL_IB_GID_INDEX.", ""})
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func CheckTogether(all []Set) (out []Finding) {
 			name = "NCCL_SOCKET_NTHREADS"
 		}
 		out = append(out, Finding{Error, name, "Too many sockets", "NCCL_SOCKET_NTHREADS times NCCL_NSOCKS_PERTHREAD must be at most 64.",
-			"NCCL lowers one of them.", "Set lower values."})
+			"NCCL lowers one of them.", "Set lower values.", ""})
 	}
 	return out
 }
