@@ -134,6 +134,10 @@ func manPage(c *cobra.Command) string {
 	}
 	b.WriteString(".SH OPTIONS\n")
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) { b.WriteString(manFlag(f)) })
+	if c.HasAvailableInheritedFlags() {
+		b.WriteString(".SH GLOBAL OPTIONS\n")
+		c.InheritedFlags().VisitAll(func(f *pflag.Flag) { b.WriteString(manFlag(f)) })
+	}
 	if exits != "" {
 		fmt.Fprintf(&b, ".SH EXIT STATUS\n%s", manText(exits))
 	}
