@@ -45,6 +45,9 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"RCCL version : 2.21.5\nexport NCCL_DMABUF_ENABLE=1\n", "", "Equal to NCCL's default"},
 		{"mpirun -np 16 -x NCCL_DMABUF_ENABLE=1 /home/u/rccl_tests/build/all_reduce_perf -b 8\n", "", "Equal to NCCL's default"}, // RCCL's default is 0: src/misc/rocmwrap.cc
 		{"RCCL version 2.21.5\n" + lostPackets + strings.Replace(lostPackets, "status=12", "status=4", 1), "AMD's GPUs need", "nvidia_peermem"},
+		{"INFO NET/Socket : Using\n[0]bond0:192.168.1.161<0>\n[1]br-05ab815fa14e:172.19.0.1<0>\n", "NCCL also uses br-05ab815fa14e", ""},
+		{"[a:1:0:1] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n", "with a LID", "RoCE"},
+		{"[a:1:0:1] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n", "RoCE v2", "with a LID"},
 		{"$ sudo sanity\nAssertion \"(gdr_pin_buffer(g, d_ptr, size, 0, 0, &mh)) == (0)\" failed at sanity.cpp:188\n", "error:  GDRCopy cannot pin GPU memory", "gdrdrv on the host"},
 		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n0000:04:00.1 | mlx5_1 | ib1 | 0 | down | down | IB | 10*\nexport NCCL_IB_HCA==mlx5_1\n", "error: NCCL_IB_HCA Device that is down", ""},
 		{lshca + "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200\n", "", "down"},

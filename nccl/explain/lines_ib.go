@@ -205,6 +205,10 @@ func absent(l *logged, m string) (summary, costs, instead string) {
 
 // lost says more of packets that are lost: between two networks, or on RoCE by a version that does not choose a GID.
 func lost(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "/IB (synd 0x") { // of UCX, on InfiniBand
+		return "", "The peer's port did not answer: the path or a cable is bad, the subnet has changed (LIDs, service levels), or the other side had ended before.",
+			"See whether the other process ended first. Check that both ports are active with a LID (ibv_devinfo), their errors (perfquery, ibdiagnet), the subnet manager's log, and the path with ib_write_bw between these ports."
+	}
 	if anyOf(m, []string{"wr_id", "(synd 0x", "syndrome 0x"}) { // of another program
 		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."

@@ -99,7 +99,7 @@ var codeMeanings = []*meaning{
 		forms: []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error"}},
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "NCCL operation*failed: invalid argument"}},
 	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
-		forms: []string{"ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL Error 5", "NCCL operation*failed: invalid usage"}},
+		forms: []string{"ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "NCCL operation*failed: invalid usage"}},
 	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
 }
 

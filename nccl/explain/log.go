@@ -179,6 +179,8 @@ func (l *logged) line(number int, line string) class {
 	case l.lastError:
 		l.lastError = false
 		return l.warn(number, "", launched().ReplaceAllString(trimmed, ""))
+	case listed().MatchString(trimmed): // somebody has wrapped the line of NET/Socket
+		return l.also(number, trimmed)
 	case strings.HasPrefix(trimmed, "NET/") && l.info(number, l.host(number, ""), strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)): // somebody has cut the beginning
 		return logLine
 	case strings.HasSuffix(trimmed, "Last error:"):
@@ -192,6 +194,19 @@ func (l *logged) line(number int, line string) class {
 		return logLine
 	}
 	return other
+}
+
+// listed is one of NCCL's interfaces, in a line of its own: "[1]br-05ab815fa14e:172.19.0.1<0>".
+var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`) })
+
+// also reads one more interface of the latest host.
+func (l *logged) also(number int, field string) class {
+	if len(l.order) == 0 {
+		return other
+	}
+	name, address, _ := strings.Cut(field[strings.Index(field, "]")+1:], ":")
+	l.meets(number, l.hosts[l.order[len(l.order)-1]], name, address)
+	return logLine
 }
 
 // launched is what PyTorch, mpirun, srun, Ray and vLLM write before each line of a rank.
