@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -38,6 +39,17 @@ func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 		good = append(good, i)
 	}
 	return good, true
+}
+
+// another is the cure for a second block, or instance, with the name of an earlier one.
+func another(kind string, i instance) string {
+	switch {
+	case i.each && strings.Contains(i.name, "["): // the name has the label, too
+		return "Rename one of the blocks, or use another key in for_each."
+	case i.each:
+		return fmt.Sprintf("Each key of for_each names one %s: use another key.", kind)
+	}
+	return "Merge the two blocks, or rename one."
 }
 
 // nameAllowed reports whether a block or an instance of it may have the name, and adds a diagnostic if it may not.

@@ -35,8 +35,8 @@ func (l *loader) hosts() {
 		}
 		for _, i := range insts {
 			if o := seen[i.name]; o != nil {
-				l.duplicate(k.DefRange(), "Duplicate host name", "Another host is named %q, at %s:%d. Host names are unique in a fabric.",
-					i.name, o.TypeRange.Filename, o.TypeRange.Start.Line)
+				l.duplicate(k.DefRange(), "Duplicate host name", "Another host is named %q, at %s:%d. %s",
+					i.name, o.TypeRange.Filename, o.TypeRange.Start.Line, another("host", i))
 				continue
 			}
 			seen[i.name] = k
@@ -123,8 +123,8 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 	b.failed = b.failed || !ok
 	for _, i := range insts {
 		if names[i.name] {
-			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. NIC names are unique on a host.",
-				hi.h.Name, i.name)
+			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. %s", hi.h.Name, i.name,
+				another("NIC", i))
 			continue
 		}
 		names[i.name] = true

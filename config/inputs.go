@@ -69,7 +69,7 @@ func inputsOf(flags []string) (out []Input) {
 func FillSecrets(planned *fabric.Fabric, by fabric.Invocation, plan string, o Options) (map[string]*hcl.File, hcl.Diagnostics, error) {
 	given := o.Inputs
 	o.Inputs = inputsOf(by.Flags)
-	places := []string{by.Path, "the *.auto.fabricvars files beside it"}
+	places := []string{by.Path, "fabricform.fabricvars and the *.auto.fabricvars files beside it"}
 	for _, in := range o.Inputs {
 		if in.File != "" {
 			places = append(places, in.File)

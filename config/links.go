@@ -19,7 +19,7 @@ func (l *loader) readNamed(what string, read func(*hclsyntax.Block, instance)) {
 		insts, _ := l.expand(k, scope{})
 		for _, i := range insts {
 			if seen[i.name] {
-				l.duplicate(k.DefRange(), "Duplicate "+what+" name", "Another %s is named %q. Rename one.", what, i.name)
+				l.duplicate(k.DefRange(), "Duplicate "+what+" name", "Another %s is named %q. %s", what, i.name, another(what, i))
 			}
 			seen[i.name] = true
 			if i.on {
@@ -54,17 +54,42 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 			return
 		}
 	}
+	subnet := l.linkSubnet(n)
 	for at, r := range n.Endpoints {
 		nic := l.nics[r]
 		if nic.MTU == 0 {
 			nic.MTU = n.MTU
 		}
+		nic.Invalid = nic.Invalid || !subnet
 		for _, s := range n.Subnet {
+			if !subnet {
+				break
+			}
 			l.give(nic, s, uint64(at)+first(s), "link "+n.Name)
 		}
 	}
 	l.families(n.Subnet, n.Block)
 	l.f.Links = append(l.f.Links, n)
+}
+
+// linkSubnet reports whether a link's subnets have two addresses, and are those of no earlier link.
+func (l *loader) linkSubnet(n *fabric.Link) bool {
+	at := l.ranges[n.At("subnet")]
+	for _, s := range n.Subnet {
+		if s.IsSingleIP() {
+			l.errorf(at, "Subnet too small", "Link %s needs two addresses, but %s has one. Use a larger subnet, such as %s.",
+				n.Name, s, netip.PrefixFrom(s.Addr(), s.Bits()-1).Masked())
+			return false
+		}
+		for _, o := range l.f.Links {
+			if slices.Contains(o.Subnet, s) {
+				l.errorf(at, "Subnet used twice", "Links %s and %s both have subnet %s. Give each link its own subnet; with for_each, "+
+					"compute it from each.key or each.value, for example with cidrsubnet().", o.Name, n.Name, s)
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // first returns the number of the first usable address of a subnet. A /31 (RFC 3021) and a /127

@@ -28,8 +28,8 @@ import (
 
 // Options are the inputs from outside the files.
 type Options struct {
-	Inputs  []Input  // from -var and -var-file, in order; they override *.auto.fabricvars
-	Env     []string // as os.Environ; FABRICFORM_VAR_N sets variable N
+	Inputs  []Input  // from -var and -var-file, in order; they override fabricform.fabricvars and *.auto.fabricvars
+	Env     []string // as os.Environ; FABRICFORM_VAR_N sets variable N; see docs/language.md
 	Version string   // of this program, for required_version; "", "dev" and builds between releases satisfy every constraint
 
 	// Overlay replaces the text of files, by path: unsaved text of an editor. A file that exists only

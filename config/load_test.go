@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -178,12 +179,13 @@ network "n" {
 func TestVariablePrecedence(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"f.hcl":                "variable \"v\" {\n  default = \"0\"\n}\nvariable \"l\" {\n  type    = list(object({ n = number, s = optional(string, \"x\") }))\n  default = []\n}\noutput \"o\" {\n  value = [var.v, var.l]\n}\n",
-		"a.auto.fabricvars":    "v = \"2\"\n",
-		"b.auto.fabricvars":    "v = \"3\"\n",
-		"given.fabricvars":     "v = \"4\"\nl = [{ n = 1 }]\n",
-		"other.fabricvars":     "v = \"6\"\n",
-		"json.fabricvars.json": "{\"v\": \"7\"}\n",
+		"f.hcl":                 "variable \"v\" {\n  default = \"0\"\n}\nvariable \"l\" {\n  type    = list(object({ n = number, s = optional(string, \"x\") }))\n  default = []\n}\nvariable \"w\" {\n  default = \"0\"\n}\noutput \"w\" {\n  value = var.w\n}\noutput \"o\" {\n  value = [var.v, var.l]\n}\n",
+		"fabricform.fabricvars": "v = \"1.5\"\nw = \"default file\"\n",
+		"a.auto.fabricvars":     "v = \"2\"\n",
+		"b.auto.fabricvars":     "v = \"3\"\n",
+		"given.fabricvars":      "v = \"4\"\nl = [{ n = 1 }]\n",
+		"other.fabricvars":      "v = \"6\"\n",
+		"json.fabricvars.json":  "{\"v\": \"7\"}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -196,7 +198,7 @@ func TestVariablePrecedence(t *testing.T) {
 		}
 		return string(f.Outputs[0].JSON)
 	}
-	env := []string{"FABRICFORM_VAR_v=1", "FABRICFORM_VAR_strange=1"}
+	env := []string{"FABRICFORM_VAR_v=1", "FABRICFORM_VAR_w=1", "FABRICFORM_VAR_strange=1"}
 	file := func(n string) Input { return Input{File: filepath.Join(dir, n)} }
 	for _, c := range []struct {
 		in   []Input
@@ -211,6 +213,37 @@ func TestVariablePrecedence(t *testing.T) {
 	} {
 		if got := out(Options{Inputs: c.in, Env: env}); got != c.want {
 			t.Errorf("%v: %s, want %s", c.in, got, c.want)
+		}
+	}
+	if f, _, _ := Load(dir, Options{Env: env}); string(f.Outputs[1].JSON) != `"default file"` {
+		t.Errorf("fabricform.fabricvars: %s", f.Outputs[1].JSON)
+	}
+}
+
+// TestNamesInTheEnvironmentMatchWithoutCase: the exact name wins, and nothing is chosen among several.
+func TestNamesInTheEnvironmentMatchWithoutCase(t *testing.T) {
+	const one = "variable \"railMTU\" {\n  default = \"0\"\n}\noutput \"o\" {\n  value = var.railMTU\n}\n"
+	const two = one + "variable \"RAILMTU\" {\n  default = \"0\"\n}\n"
+	for _, c := range []struct{ text, env, value, said string }{
+		{one, "railMTU=1", "1", ""},
+		{one, "RAILMTU=1", "1", ""},
+		{one, "railmtu=2 railMTU=1 RAILMTU=3", "1", ""},
+		{one, "railmtu=1 RAILMTU=2", "", "FABRICFORM_VAR_RAILMTU and FABRICFORM_VAR_railmtu both set railMTU. Keep one, or use the exact name: FABRICFORM_VAR_railMTU."},
+		{two, "railMTU=1 RAILMTU=2", "1", ""},
+		{two, "railMTU=1 railmtu=2", "1", ""}, // of RAILMTU
+		{two, "railmtu=1", "", "FABRICFORM_VAR_railmtu may mean RAILMTU or railMTU. Use the exact name."},
+		{one, "rail_mtu=1", "0", `FABRICFORM_VAR_rail_mtu sets nothing: no variable block declares "rail_mtu". Did you mean "railMTU"?`},
+	} {
+		var env []string
+		for _, e := range strings.Fields(c.env) {
+			env = append(env, "FABRICFORM_VAR_"+e)
+		}
+		f, _, d := Load(write(t, "f.hcl", c.text), Options{Env: append(env, "HOME=/", "FABRICFORM_VARIABLE=x")})
+		if c.value == "" != d.HasErrors() || c.value != "" && string(f.Outputs[0].JSON) != strconv.Quote(c.value) {
+			t.Errorf("%s: %v", c.env, d)
+		}
+		if c.said == "" != (len(d) == 0) || c.said != "" && d[0].Detail != c.said {
+			t.Errorf("%s: %v, want %s", c.env, d, c.said)
 		}
 	}
 }

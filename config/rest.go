@@ -153,7 +153,7 @@ func (l *loader) rxe(k *hclsyntax.Block, i instance, h *fabric.Host, kind *block
 	}
 	l.own(r.NIC, h, r.Block)
 	if slices.ContainsFunc(h.RXE, func(o *fabric.RXE) bool { return o.Name == r.Name }) {
-		l.duplicate(k.DefRange(), "Duplicate rxe name", "Host %s has another rxe %q. Rename one.", h.Name, r.Name)
+		l.duplicate(k.DefRange(), "Duplicate rxe name", "Host %s has another rxe %q. %s", h.Name, r.Name, another("rxe", i))
 	}
 	h.RXE = append(h.RXE, r)
 }
@@ -163,7 +163,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 	r.Block = l.place(k)
 	r.Invalid = !l.attributes(kind, k.Body, i.s, value(r), nil)
 	if slices.ContainsFunc(h.Routes, func(o *fabric.MainRoute) bool { return o.Name == r.Name }) {
-		l.duplicate(k.DefRange(), "Duplicate route name", "Host %s has another route.%s. Rename one.", h.Name, r.Name)
+		l.duplicate(k.DefRange(), "Duplicate route name", "Host %s has another route.%s. %s", h.Name, r.Name, another("route", i))
 	}
 	if !r.Invalid {
 		switch {
@@ -216,7 +216,8 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	p := &fabric.PolicyRoute{Block: l.place(k), Name: i.name, Host: h.Name}
 	p.Invalid = !l.attributes(kind, k.Body, i.s, value(p), nil)
 	if slices.ContainsFunc(h.Policy, func(o *fabric.PolicyRoute) bool { return o.Name == p.Name }) {
-		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route.%s. Rename one.", h.Name, p.Name)
+		l.duplicate(k.DefRange(), "Duplicate policy_route name", "Host %s has another policy_route.%s. %s", h.Name, p.Name,
+			another("policy_route", i))
 	}
 	if p.Table >= 253 && p.Table <= 255 {
 		l.errorf(l.ranges[p.At("table")], "Reserved table", "Tables 253 to 255 (default, main, local) exist on every host, "+

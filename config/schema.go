@@ -199,8 +199,8 @@ type repetition struct {
 type files struct {
 	// Names the fabric (`default` if the block is absent). Ownership on the hosts is recorded per fabric name.
 	Fabric header `ff:"fabric,block,label=NAME"`
-	// An input of the files. Later values override earlier ones: `default`, `FABRICFORM_VAR_NAME`, `*.auto.fabricvars` beside the
-	// files in the order of their names, `-var-file` and `-var` in the order of the command line.
+	// An input of the files. Later values override earlier ones: `default`, `FABRICFORM_VAR_NAME`, `fabricform.fabricvars` beside the
+	// files, `*.auto.fabricvars` in the order of their names, `-var-file` and `-var` in the order of the command line.
 	Variables []variable `ff:"variable,block,label=NAME"`
 	// Named expressions. Any attribute name is allowed.
 	Locals []struct{} `ff:"locals,block,free"`

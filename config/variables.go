@@ -92,8 +92,7 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 			return bad
 		}
 		if a == nil {
-			l.errorf(place, "Variable has no value", "Set it with -var %s=…, a *.auto.fabricvars file, FABRICFORM_VAR_%s or a default.",
-				name, name)
+			l.errorf(place, "Variable has no value", "Set it with -var %s=…, in %s, FABRICFORM_VAR_%s or a default.", name, valuesFile, name)
 			return bad
 		}
 		v, ok := l.eval(a.Expr, scope{})
@@ -164,13 +163,7 @@ func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
 // collectValues collects the values of variables in Terraform's order of precedence; later ones override.
 func (l *loader) collectValues(vars map[string]*declaredVariable) map[string]givenValue {
 	out := map[string]givenValue{}
-	for _, e := range l.options.Env {
-		n, v, ok := strings.Cut(strings.TrimPrefix(e, "FABRICFORM_VAR_"), "=")
-		// Unknown names are ignored: other programs share the environment.
-		if ok && strings.HasPrefix(e, "FABRICFORM_VAR_") && vars[n] != nil {
-			out[n] = l.fromText(v, "FABRICFORM_VAR_"+n, vars[n])
-		}
-	}
+	l.environment(vars, out)
 	for _, f := range l.autoFiles() {
 		l.valueFile(Input{File: f}, vars, out)
 	}
@@ -195,10 +188,55 @@ func (l *loader) collectValues(vars map[string]*declaredVariable) map[string]giv
 	return out
 }
 
+// environmentPrefix begins the names of environment variables that set variables.
+const environmentPrefix = "FABRICFORM_VAR_"
+
+// environment collects the values of the environment. Names match without regard to case, because Windows and some CI systems have
+// only upper-case names; a name that matches exactly wins.
+func (l *loader) environment(vars map[string]*declaredVariable, out map[string]givenValue) {
+	given := map[string]string{}
+	for _, e := range l.options.Env {
+		if name, v, ok := strings.Cut(e, "="); ok && strings.HasPrefix(name, environmentPrefix) {
+			given[strings.TrimPrefix(name, environmentPrefix)] = v
+		}
+	}
+	known := slices.Sorted(maps.Keys(vars))
+	from := map[string]string{} // by variable: the name that set it, although it is not the exact one
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		full := environmentPrefix + name
+		if vars[name] != nil {
+			out[name] = l.fromText(given[name], full, vars[name])
+			continue
+		}
+		like := slices.DeleteFunc(slices.Clone(known), func(v string) bool { return !strings.EqualFold(v, name) })
+		if len(like) == 0 {
+			cure, _ := nearestOrList(name, slices.Clone(known))
+			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Unknown variable in the environment",
+				Detail: fmt.Sprintf("%s sets nothing: no variable block declares %q.%s", full, name, cure)})
+			continue
+		}
+		like = slices.DeleteFunc(like, func(v string) bool { _, exact := given[v]; return exact })
+		switch {
+		case len(like) == 0: // every one is given by its exact name
+		case len(like) > 1:
+			l.outside("Ambiguous variable in the environment", fmt.Sprintf("%s may mean %s. Use the exact name.", full, strings.Join(like, " or ")))
+		case from[like[0]] != "":
+			l.outside("Ambiguous variable in the environment", fmt.Sprintf("%s and %s both set %s. Keep one, or use the exact name: %s.",
+				from[like[0]], full, like[0], environmentPrefix+like[0]))
+		default:
+			from[like[0]] = full
+			out[like[0]] = l.fromText(given[name], full, vars[like[0]])
+		}
+	}
+}
+
 // outside reports a problem that has no place in a file.
 func (l *loader) outside(summary, detail string) {
 	l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail})
 }
+
+// valuesFile is read without being named, before all *.auto.fabricvars, as Terraform reads terraform.tfvars.
+const valuesFile = "fabricform.fabricvars"
 
 func (l *loader) autoFiles() []string {
 	entries, err := os.ReadDir(l.dir)
@@ -206,13 +244,16 @@ func (l *loader) autoFiles() []string {
 		return nil // Files has just read this directory without an error
 	}
 	var out []string
-	for _, e := range entries {
-		if n := e.Name(); strings.HasSuffix(n, ".auto.fabricvars") || strings.HasSuffix(n, ".auto.fabricvars.json") {
+	var first []string
+	for _, e := range entries { // sorted by name
+		switch n := e.Name(); {
+		case n == valuesFile || n == valuesFile+".json":
+			first = append(first, filepath.Join(l.dir, n))
+		case strings.HasSuffix(n, ".auto.fabricvars") || strings.HasSuffix(n, ".auto.fabricvars.json"):
 			out = append(out, filepath.Join(l.dir, n))
 		}
 	}
-	slices.Sort(out)
-	return out
+	return append(first, out...)
 }
 
 func (l *loader) valueFile(in Input, vars map[string]*declaredVariable, out map[string]givenValue) {

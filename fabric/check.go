@@ -125,7 +125,7 @@ func (c *checker) checkAddresses() {
 }
 
 func (c *checker) checkAddress(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC) {
-	pos := n.At(n.addressAttr())
+	pos := c.addressPos(n)
 	if o := seen[p.Addr()]; o != nil {
 		c.errorf(pos, "Address used twice", "%s on %s is also on %s. Addresses are unique in a fabric.", p.Addr(), n.Ref(), o.Ref())
 	}
@@ -154,12 +154,17 @@ var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 func (c *checker) fabricNIC(n *NIC) bool { return c.cable[n.Ref()] != nil || c.net[n.Ref()] != nil }
 
-// addressAttr returns the attribute that sets the NIC's addresses.
-func (n *NIC) addressAttr() string {
-	if _, ok := n.AttrPos["addresses"]; ok {
-		return "addresses"
+// addressPos returns where the NIC's addresses are set: in the NIC, or in its link as subnet.
+func (c *checker) addressPos(n *NIC) Pos {
+	for _, attr := range []string{"addresses", "host_number"} {
+		if pos, ok := n.AttrPos[attr]; ok {
+			return pos
+		}
 	}
-	return "host_number"
+	if l := c.cable[n.Ref()]; l != nil {
+		return l.At("subnet")
+	}
+	return n.Pos
 }
 
 // checkPortGroups reports groups of one link: a typing error, or the other half of the port is missing.

@@ -75,7 +75,7 @@ func (c *checker) checkCablesInOneSubnet(h *Host) {
 				continue
 			}
 			if p, q, both := overlap(n, m); both {
-				c.errorf(n.At(n.addressAttr()), "Two direct links in one subnet",
+				c.errorf(c.addressPos(n), "Two direct links in one subnet",
 					"NICs %s and %s of host %s are both in %s. "+
 						"The kernel cannot tell the two cables apart and sends all traffic over the first. "+
 						"Give each cable its own subnet, such as %s.",

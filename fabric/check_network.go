@@ -31,7 +31,7 @@ func (c *checker) checkNetwork(n *Network) {
 				first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
 		}
 		if !n.Routed && len(n.Subnet) == 0 && subnets(first) != subnets(m) {
-			c.errorf(m.At(m.addressAttr()), "Subnets differ in a network",
+			c.errorf(c.addressPos(m), "Subnets differ in a network",
 				"%s is in %s, but %s is in %s. Give all members addresses in one subnet, or set routed = true and declare their routes.",
 				first.Ref(), subnets(first), m.Ref(), subnets(m))
 		}
@@ -67,7 +67,7 @@ func (c *checker) checkMember(n *Network, m *NIC) {
 			return
 		}
 		if !slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() == p.Bits() }) {
-			c.errorf(m.At(m.addressAttr()), "Member outside the subnet",
+			c.errorf(c.addressPos(m), "Member outside the subnet",
 				"%s has no address in %s, the subnet of network %s. Give it an address with that prefix length, or set host_number.",
 				m.Ref(), s, n.Name)
 		}
@@ -136,7 +136,7 @@ func (c *checker) checkNICsInOneSubnet(h *Host) {
 			if !switched || !both || strict(h, n) && strict(h, m) {
 				continue
 			}
-			c.warnf(n.At(n.addressAttr()), "Two NICs in one subnet",
+			c.warnf(c.addressPos(n), "Two NICs in one subnet",
 				"NICs %s and %s of host %s are both in %s. Replies and ARP answers may leave by either NIC. "+
 					"Give each network its own subnet; "+
 					"or give both NICs a policy_route from their own address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, "+

@@ -161,8 +161,8 @@ host "a" {
 		{[]config.Input{token, {Var: "mtu=1400"}}, []string{"-var mtu: A saved plan has the value of mtu", "leave it out here", "nothing was changed"}},
 		{[]config.Input{token, in("mtu.fabricvars", "mtu = 4200\n")}, []string{"mtu.fabricvars line 1", "A saved plan has the value of mtu", "nothing was changed"}},
 		{[]config.Input{{Var: "token=other"}}, []string{"the sensitive value of nccl.env.NCCL_DEBUG_FILE is not the one that was planned. Give the variable token as it was planned",
-			"looked for in " + from + ", the *.auto.fabricvars files beside it, " + filepath.Join(dir, "planned.fabricvars") + ", -var, -var-file and the environment"}},
-		{nil, []string{"Set it with -var token=…", path + " has no sensitive values; they are taken from " + from + ", the *.auto.fabricvars files beside it, "}},
+			"looked for in " + from + ", fabricform.fabricvars and the *.auto.fabricvars files beside it, " + filepath.Join(dir, "planned.fabricvars") + ", -var, -var-file and the environment"}},
+		{nil, []string{"Set it with -var token=…", path + " has no sensitive values; they are taken from " + from + ", fabricform.fabricvars and the *.auto.fabricvars files beside it, "}},
 		{[]config.Input{token, {File: filepath.Join(dir, "none")}}, []string{"none: no such file", "nothing was changed"}},
 	} {
 		var said bytes.Buffer

@@ -3,6 +3,10 @@
 # -var list=[1,
 # -var-file testdata/diagnostics/values-from-outside.fabricvars
 # env FABRICFORM_VAR_number=many
+# env FABRICFORM_VAR_numbr=1
+# env FABRICFORM_VAR_TWICE=1
+# env FABRICFORM_VAR_twice=1
+# env FABRICFORM_VAR_CASE=1
 # -var-again unknown=2
 # -var-file-again testdata/diagnostics/again.fabricvars
 # -var secret=[hunter2
@@ -18,4 +22,13 @@ variable "unknown" {
 variable "secret" {
   type      = list(string)
   sensitive = true
+}
+variable "Twice" {
+  default = 1
+}
+variable "case" {
+  default = 1
+}
+variable "Case" {
+  default = 1
 }
