@@ -281,3 +281,11 @@ func TestWebClientIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDecisiveErrorIsFirst: a setting without effect comes after the error that ended the job.
+func TestTheDecisiveErrorIsFirst(t *testing.T) {
+	r := Explain("x", "mpirun -H a:1,b:1 -x NCCL_IB_CUDA_SUPPORT=1 train\nssh: connect to host 192.0.2.1 port 50000: Connection refused\n", nil, fabric.Invocation{})
+	if len(r.Findings) < 2 || r.Findings[0].Summary != "A host does not answer SSH" || severity(r, "Variable that NCCL no longer reads") != env.Error {
+		t.Error(asText(r))
+	}
+}

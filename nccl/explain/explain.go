@@ -154,7 +154,7 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 // tidiness orders findings that explain no failure of today after the others: 1 and more.
 func tidiness(f Finding) int {
 	return 1 + slices.IndexFunc([][]string{
-		{"Unknown word", "Value out of NCCL's range"},
+		{"Unknown word", "Value out of NCCL's range", "Variable that NCCL no longer reads"},
 		{"No list of devices"},
 		{"Prefix match", "Equal to NCCL's default", "Results are not checked", "GID index is pinned", "Until the next reboot", "Same value for all hosts", "Set in one of two places"},
 	}, func(group []string) bool { return slices.Contains(group, f.Summary) })

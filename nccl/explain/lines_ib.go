@@ -113,9 +113,9 @@ var ibMeanings = []*meaning{
 		forms:   completion(12, "RETRY_EXC_ERR")},
 	{role: symptom, summary: "The receiver was not ready", costs: "The peer's rank did not take data for too long: it hangs or has ended.", instead: "Read the log of the peer's rank.", forms: completion(13, "RNR_RETRY_EXC_ERR")},
 	{role: effect, summary: "Flushed after another error", costs: "Status 5 says that this connection had already failed.", instead: "Look for an earlier completion error, on this host or at the peer, with another status.", forms: completion(5, "WR_FLUSH_ERR")},
-	{role: cause, summary: "Memory protection error", costs: "The NIC may not read or write its own host's memory: with GPUDirect RDMA a frequent cause is PCI access control (ACS) or the IOMMU between GPU and NIC.", instead: gpuMem, forms: completion(4, "LOC_PROT_ERR")},
+	{role: cause, summary: "Memory protection error", costs: "The NIC may not read or write its own host's memory: with GPUDirect RDMA a frequent cause is PCI access control (ACS) or the IOMMU between GPU and NIC.", instead: gpuMem, more: explainHostBuffer, forms: completion(4, "LOC_PROT_ERR")},
 	{role: symptom, summary: "The peer's NIC refused a request", costs: "The peer's NIC may not use the memory that was asked for: GPUDirect RDMA is blocked there by ACS or the IOMMU, or the peer's process freed it when it ended.",
-		instead: "Read the log of the peer's rank first. " + gpuMem, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
+		instead: "Read the log of the peer's rank first. " + gpuMem, more: explainHostBuffer, forms: append(completion(9, "REM_INV_REQ_ERR"), append(completion(10, "REM_ACCESS_ERR"), completion(11, "REM_OP_ERR")...)...)},
 	{role: cause, summary: "Ranks do not agree on a size", costs: "The peer sent more than the receive buffer takes: the ranks call different collectives, or sizes differ.", instead: disagree, forms: completion(1, "LOC_LEN_ERR")},
 	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this status is not known here.", instead: "Read dmesg on both hosts, and the log of the peer's rank.", forms: []string{"Got completion from peer*with status", "Got completion from peer*with error", "NET/IB : Got completion with error", "Got CQE with error", "ibv_post_send() failed", "ibv_post_recv() failed", "ibv_poll_cq() returned", "mlx5: *: got completion with error:" /* libmlx5 */}},
 
@@ -162,6 +162,15 @@ func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
 		return "", "", ""
 	}
 	return "GPU memory cannot be registered", fmt.Sprintf("The buffer is in a GPU (line %d), and the NIC's driver cannot map it: GPUDirect RDMA does not work here.", l.gpuBuffer), gpuMem
+}
+
+// explainHostBuffer says more of a test whose buffers are in the hosts' memory.
+func explainHostBuffer(l *logged, m string) (summary, costs, instead string) {
+	if !strings.Contains(m, "wr_id") || l.gpuBuffer > 0 {
+		return "", "", ""
+	}
+	return "", "A side of the test does not accept the address or key of the other one's buffer: the two sides have other options, or perftest, rdma-core or drivers of other versions, or the other side had ended before.",
+		"Give both sides the same options and one version of perftest, rdma-core and driver, and read the other side's output. Some virtual NICs do not support one of ib_write, ib_read and ib_send: try the others."
 }
 
 // explainUnsupported says more where the system's words exclude a limit.

@@ -64,6 +64,7 @@ type logged struct {
 	retried      foreignLine    // the latest connection that NCCL wants to try again
 	completed    *report        // the latest one of a completion, and its line
 	completedAt  int
+	previous     string              // the previous line
 	lastError    bool                // the next line is PyTorch's copy of NCCL's last warning
 	blank        bool                // the previous line is blank
 	spaced       bool                // the paste has a blank line after each line
@@ -135,6 +136,10 @@ func (l *logged) line(number int, line string) class {
 	line = withNCCL(line)
 	l.background(number, line)
 	l.workers(line)
+	if strings.Contains(line, "WorkNCCL(") && !watched().MatchString(line) { // somebody has wrapped it
+		waits(l, l.previous+line)
+	}
+	l.previous = line[:min(len(line), maxText)]
 	if strings.Contains(line, "ast enqueued ") {
 		l.steps(number, line)
 	}
@@ -394,6 +399,9 @@ var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103
 // nnodes is the number of hosts that a launcher is told.
 var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
 
+// hostsOf is the list of hosts of mpirun.
+var hostsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`) })
+
 // background takes facts from any line: the versions of CUDA, and what is known of the machine.
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
@@ -406,6 +414,9 @@ func (l *logged) background(number int, line string) {
 			n, _ := strconv.Atoi(at[1])
 			l.asked = max(l.asked, n)
 		}
+	}
+	if at := hostsOf().FindStringSubmatch(line); at != nil {
+		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
 	}
 	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
 		l.pkeyAt = number

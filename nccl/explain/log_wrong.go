@@ -151,7 +151,7 @@ func (l *logged) judge(name string, h *hostLog) {
 	if h.fe80 != "" && l.nodes != 1 {
 		l.say(h.fe80At, env.Error, "Link-local address for bootstrap", fmt.Sprintf("%s uses %s, which has only a link-local IPv6 address.", speaker(name), h.fe80), "Hosts outside that link cannot connect.", "Give the interface an IPv4 address, or set NCCL_SOCKET_FAMILY=AF_INET. "+bootstrapAt)
 	}
-	if h.aside != "" && h.local == "" && l.nodes != 1 && len(l.order) > 1 && (h.network == "Socket" || h.network == "") {
+	if h.aside != "" && h.local == "" && l.nodes != 1 && (len(l.order) > 1 || l.asked > 1) && (h.network == "Socket" || h.network == "") {
 		l.say(h.asideAt, env.Warning, "Link-local interfaces among NCCL's", fmt.Sprintf("%s also uses %s for sockets, which has only a link-local IPv6 address.", speaker(name), h.aside), "NCCL sends data over all of its interfaces: ranks on other hosts cannot connect to such an address, and wait or fail.", bootstrapAt)
 	}
 	if h.channels == 0 {
