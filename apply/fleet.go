@@ -113,7 +113,7 @@ func (f *Fleet) askFirst(ctx context.Context, host string, asking bool) firstAns
 }
 
 // glance reads all hosts once and closes each helper after its answer, so that a plan of ten thousand
-// hosts needs at most parallelism connections at once. The fleet then supports Read, but cannot change or
+// hosts needs at most parallelism connections at once. The fleet then supports one Read of each host, and cannot change or
 // measure anything.
 func (f *Fleet) glance(ctx context.Context, parallelism int, hosts []FleetHost) {
 	f.each(parallelism, hosts, func(m FleetHost) error {
@@ -297,8 +297,14 @@ func (f *Fleet) Read(ctx context.Context, host string, asking bool) (calls.Snaps
 	h := f.host(host)
 	seen, looks := cmp.Or(h.seen, h.first.seen), h.looks
 	h.first.seen = nil
+	if h.seen != nil {
+		h.seen = &calls.SnapshotResult{} // the caller alone keeps it
+	}
 	f.mu.Unlock()
-	if seen != nil {
+	switch {
+	case seen != nil && seen.Snapshot == nil:
+		return *seen, fmt.Errorf("host %s was read once, and is not connected any more", host)
+	case seen != nil:
 		return *seen, nil
 	}
 	return f.readAnew(ctx, host, looks, asking)

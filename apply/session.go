@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +127,9 @@ func Open(ctx context.Context, f *fabric.Fabric, o SessionOptions) *Session {
 	s.invocation, s.kinds, s.leases = o.Invocation, o.Resources.Kinds, o.Leases
 	switch {
 	case o.Glance:
+		if len(f.Hosts) >= 1000 && os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(30) // the facts of ten thousand hosts fill memory: at 100, garbage would fill as much again
+		}
 		s.glance(ctx, o.Parallelism, hosts)
 	case o.Changing:
 		s.connect(ctx, o.Parallelism, hosts, func(host string) { s.askFirst(ctx, host, !o.Destroy) })
@@ -340,7 +345,7 @@ func (s *Session) revealing() resource.Kinds {
 func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planner.HostInput {
 	known := s.known[h.Name]
 	in := planner.HostInput{Name: h.Name, Address: h.Address, Resources: known.desired, Excluded: s.Excluded(h.Name),
-		Management: s.Options.Management}
+		Management: s.Options.Management, Once: s.Options.Glance}
 	if s.Options.Destroy {
 		in.Resources, in.Declared = nil, in.Resources
 	}
@@ -365,7 +370,10 @@ func (s *Session) input(ctx context.Context, h *fabric.Host, asking bool) planne
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known.snapshot, known.records, known.alone = read.Snapshot, read.Records, read.Guardians == 1
+	known.records, known.alone = read.Records, read.Guardians == 1
+	if !in.Once {
+		known.snapshot = read.Snapshot
+	}
 	return in
 }
 

@@ -22,6 +22,7 @@ type HostInput struct {
 	Declared    []resource.Resource // they name the things that a destroy undoes; a destroy wants none of them
 	Records     []resource.Record   // what each fabric changed on the host
 	Snapshot    *facts.Snapshot
+	Once        bool   // Make drops the snapshot once the host is planned: those of ten thousand hosts take a third of all memory
 	Unreachable string // why the host is unreachable
 	// Refused says why the host's own programs reject the wanted configuration of a resource.
 	Refused    map[resource.Addr]string
@@ -235,11 +236,14 @@ func (p *Plan) Stale() (hosts []string) {
 func Make(fabricName string, kinds resource.Kinds, hosts []HostInput, left ...LeftOut) *Plan {
 	p := &Plan{Fabric: fabricName, Hosts: make([]HostPlan, 0, len(hosts)), LeftOut: left}
 	ends := endsOf(left)
-	for _, in := range hosts {
+	for i, in := range hosts {
 		if in.Excluded {
 			p.NotChosen = append(p.NotChosen, in.Name)
 		} else {
 			p.Hosts = append(p.Hosts, planHost(fabricName, kinds, in, ends))
+		}
+		if in.Once {
+			hosts[i].Snapshot = nil
 		}
 	}
 	p.enrol(hosts)
