@@ -1,6 +1,8 @@
 package lsp
 
 import (
+	"sort"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/fabricform/fabricform/config"
@@ -215,14 +217,22 @@ func opened(tokens []token, end int) int {
 // scope returns the names that a position in the cursor's value may use, after the tokens before it. The variables of each for
 // around it are among them.
 func (c cursor) scope(files []*file, f *file, before []token) scope {
-	s := newScope(files, f, c.body)
 	var open brackets
 	for _, t := range before {
 		open.step(t)
 	}
-	for _, in := range open.stack {
+	return newScope(files, f, c.body).inside(open.stack, before)
+}
+
+// inside adds the variables of each for that the open brackets are around.
+func (s scope) inside(open, before []token) scope {
+	if *s.budget -= len(open); *s.budget < 0 {
+		return s
+	}
+	for _, in := range open {
 		if in.typ == hclsyntax.TokenOBrack || in.typ == hclsyntax.TokenOBrace {
-			s = s.loop(before[lastToken(before, in)+1:])
+			at := sort.Search(len(before), func(i int) bool { return before[i].span.start > in.span.start })
+			s = s.loop(before[at:])
 		}
 	}
 	return s

@@ -51,7 +51,7 @@ func TestQuickFixes(t *testing.T) {
 func TestNoQuickFix(t *testing.T) {
 	c := inProcess(t)
 	c.start()
-	uri := c.open(filepath.Join(t.TempDir(), "f.hcl"), "locals {\n  a = 1\n}\noutput \"o\" {\n  value = local.b\n  descriptoin = \"\"\n}\n")
+	uri := c.open(filepath.Join(t.TempDir(), "f.hcl"), "locals {\n  a = 1\n}\noutput \"o\" {\n  value = local.b\n  description2 = \"\"\n}\n")
 	if p := c.problems(uri, 1); len(p) != 2 {
 		t.Fatal(p)
 	}

@@ -9,16 +9,20 @@ import (
 
 // handlers maps the methods for documents to functions. The result of a notification is not sent.
 var handlers = map[string]func(*server, documentParams) (any, *callError){
-	"initialized":             func(*server, documentParams) (any, *callError) { return nil, nil },
-	"textDocument/didOpen":    (*server).didOpen,
-	"textDocument/didChange":  (*server).didChange,
-	"textDocument/didSave":    (*server).didSave,
-	"textDocument/didClose":   (*server).didClose,
-	"textDocument/completion": (*server).completion,
-	"textDocument/hover":      (*server).hover,
-	"textDocument/definition": (*server).definition,
-	"textDocument/formatting": (*server).formatting,
-	"textDocument/codeAction": (*server).codeAction,
+	"initialized":                 func(*server, documentParams) (any, *callError) { return nil, nil },
+	"textDocument/didOpen":        (*server).didOpen,
+	"textDocument/didChange":      (*server).didChange,
+	"textDocument/didSave":        (*server).didSave,
+	"textDocument/didClose":       (*server).didClose,
+	"textDocument/completion":     (*server).completion,
+	"textDocument/hover":          (*server).hover,
+	"textDocument/definition":     (*server).definition,
+	"textDocument/formatting":     (*server).formatting,
+	"textDocument/codeAction":     (*server).codeAction,
+	"textDocument/documentSymbol": (*server).documentSymbol,
+	"textDocument/references":     (*server).references,
+	"textDocument/prepareRename":  (*server).prepareRename,
+	"textDocument/rename":         (*server).rename,
 }
 
 // didOpen stores an opened text, which need not belong to a file.

@@ -19,7 +19,7 @@ type entry struct {
 	file    *file // the file that declares it; nil: built in
 	at      span
 	keyed   bool           // has instances by ["key"]
-	fixed   bool           // declared at the place by a key or a text, which other keys must match
+	named   bool           // the place is the name in its declaration, so that renaming it renames this
 	members func() []entry // nil: unknown
 	element func() *entry  // an instance by a key that is not a literal; nil: unknown
 	texts   func() []entry // the texts of a list, which are the keys of instances; nil: unknown
@@ -194,7 +194,7 @@ func (s scope) blocks(typ string, visit func(f *file, k *block)) {
 
 func (s scope) variables() (out []entry) {
 	s.blocks("variable", func(f *file, k *block) {
-		e := entry{name: k.label, kind: itemVariable, detail: k.head(), file: f, at: k.labelSpan}
+		e := entry{name: k.label, kind: itemVariable, detail: k.head(), file: f, at: k.labelSpan, named: true}
 		if a := k.body.attr("default"); a != nil {
 			e.become(func() *entry { return s.at(f, f.root).attributeShape(a) })
 		}
@@ -215,7 +215,7 @@ func (s scope) variables() (out []entry) {
 func (s scope) locals() (out []entry) {
 	s.blocks("locals", func(f *file, k *block) {
 		for _, a := range k.body.attrs {
-			e := entry{name: a.name, kind: itemVariable, detail: a.name + " = " + f.brief(a.value), file: f, at: a.nameSpan}
+			e := entry{name: a.name, kind: itemVariable, detail: a.name + " = " + f.brief(a.value), file: f, at: a.nameSpan, named: true}
 			e.become(func() *entry { return s.at(f, f.root).attributeShape(a) })
 			out = append(out, e)
 		}
@@ -225,7 +225,7 @@ func (s scope) locals() (out []entry) {
 
 func (s scope) hosts() (out []entry) {
 	s.blocks("host", func(f *file, k *block) {
-		e := entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, keyed: k.body.attr("for_each") != nil}
+		e := entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, named: true, keyed: k.body.attr("for_each") != nil}
 		if e.keyed {
 			e.texts = func() []entry { return s.keys(f, k) }
 		}
@@ -265,7 +265,7 @@ func (s scope) anyHost() *entry {
 			for _, n := range s.nics(f, k.body) {
 				if !seen[n.name] {
 					seen[n.name] = true
-					n.file = nil
+					n.file, n.named = nil, false
 					out = append(out, n)
 				}
 			}
@@ -281,6 +281,7 @@ func (s scope) nics(f *file, host *body) (out []entry) {
 			continue
 		}
 		e := *anyNIC()
+		e.named = true
 		e.name, e.detail, e.file, e.at, e.keyed = k.label, k.head(), f, k.labelSpan, k.body.attr("for_each") != nil
 		if e.keyed {
 			e.texts = func() []entry { return s.keys(f, k) }

@@ -60,6 +60,10 @@ func TestNeovim(t *testing.T) {
 		"host \"a\", address \"10.0.0.11\"",
 		`formatted   nic = "机房 😀 ${host.a.nic.rail1.netdev}"`,
 		`definition   nic "rail1" {`,
+		`fixed   nic = "机房 😀 ${host.a.nic.rail1.netdev}"`,
+		`renamed   nic = "机房 😀 ${host.gpu0.nic.rail1.netdev}"`,
+		`renamed host "gpu0" {`,
+		"symbol gpu0\n",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in:\n%s", want, text)

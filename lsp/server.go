@@ -153,6 +153,9 @@ func (s *server) initialize(params json.RawMessage) (any, *callError) {
 			"hoverProvider":              true,
 			"definitionProvider":         true,
 			"documentFormattingProvider": true,
+			"documentSymbolProvider":     true,
+			"referencesProvider":         true,
+			"renameProvider":             object{"prepareProvider": true},
 			"codeActionProvider":         object{"codeActionKinds": []string{kindQuickFix}},
 		},
 	}, nil

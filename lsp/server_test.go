@@ -170,7 +170,7 @@ func TestOrderOfCalls(t *testing.T) {
 	fault(codeInvalidParams, "initialize", 7)
 	c.start()
 	fault(codeInvalidRequest, "initialize", object{})
-	fault(codeNoMethod, "textDocument/rename", object{})
+	fault(codeNoMethod, "textDocument/moniker", object{})
 	fault(codeInvalidParams, "textDocument/hover", "x")
 	fault(codeInvalidParams, "textDocument/hover", place("file:///not/open.hcl", 0, 0))
 	c.notify("$/cancelRequest", object{"id": 1})
@@ -232,7 +232,8 @@ func FuzzText(f *testing.F) {
 		open(t, s, uri, src)
 		j, _ := s.docs.job("/nowhere/at/all")
 		s.checks.found["/nowhere/at/all"] = look(j, s.options)
-		for _, method := range []string{"completion", "hover", "definition", "formatting", "codeAction"} {
+		for _, method := range []string{"completion", "hover", "definition", "formatting", "codeAction", "documentSymbol",
+			"references", "prepareRename", "rename"} {
 			body, err := json.Marshal(object{"id": 1, "method": "textDocument/" + method, "params": everywhere(uri, line, character)})
 			if err != nil {
 				t.Fatal(err)
@@ -256,6 +257,7 @@ func FuzzText(f *testing.F) {
 func everywhere(uri string, line, character int) object {
 	p := place(uri, line, character)
 	p["range"] = textRange{position{}, position{1 << 20, 0}}
+	p["newName"] = "x.y"
 	return p
 }
 

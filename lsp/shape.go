@@ -67,7 +67,7 @@ func (s scope) with(name string, is *entry) scope {
 	if is != nil {
 		e = *is
 	}
-	e.name = name
+	e.name, e.named = name, false
 	s.vars = append(slices.Clone(s.vars), e)
 	return s
 }
@@ -78,7 +78,7 @@ func (s scope) object(e *hclsyntax.ObjectConsExpr) *entry {
 		*s.budget -= len(e.Items) / 100
 		for _, item := range e.Items {
 			if name, at := s.key(item.KeyExpr); name != "" {
-				m := entry{name: name, kind: itemField, detail: name + " = " + s.file.brief(bytesOf(item.ValueExpr.Range())), file: s.file, at: at, fixed: true}
+				m := entry{name: name, kind: itemField, detail: name + " = " + s.file.brief(bytesOf(item.ValueExpr.Range())), file: s.file, at: at}
 				m.become(func() *entry { return s.shapeOf(item.ValueExpr) })
 				all = append(all, m)
 			}
@@ -121,7 +121,7 @@ func (s scope) tuple(e *hclsyntax.TupleConsExpr) *entry {
 	out.texts = func() (all []entry) {
 		for _, in := range e.Exprs {
 			if name, at := s.text(in); name != "" {
-				all = append(all, entry{name: name, kind: itemEnum, file: s.file, at: at, fixed: true})
+				all = append(all, entry{name: name, kind: itemEnum, file: s.file, at: at})
 			}
 		}
 		return all
@@ -199,7 +199,7 @@ func (s scope) typed(e hclsyntax.Expression) *entry {
 		return &entry{kind: itemField, members: func() (all []entry) {
 			for _, item := range object.Items {
 				if name, at := s.key(item.KeyExpr); name != "" {
-					m := entry{name: name, kind: itemField, detail: name + ": " + s.file.brief(bytesOf(item.ValueExpr.Range())), file: s.file, at: at, fixed: true}
+					m := entry{name: name, kind: itemField, detail: name + ": " + s.file.brief(bytesOf(item.ValueExpr.Range())), file: s.file, at: at}
 					m.become(func() *entry { return s.typed(item.ValueExpr) })
 					all = append(all, m)
 				}

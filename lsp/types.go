@@ -24,6 +24,7 @@ const (
 	codeNoMethod       = -32601
 	codeInvalidParams  = -32602
 	codeNotInitialized = -32002
+	codeRequestFailed  = -32803
 )
 
 type position struct {
@@ -73,6 +74,31 @@ const kindQuickFix = "quickfix"
 type workspaceEdit struct {
 	Changes map[string][]textEdit `json:"changes"` // by URI
 }
+
+type renameable struct {
+	Range       textRange `json:"range"`
+	Placeholder string    `json:"placeholder"`
+}
+
+type symbol struct {
+	Name           string    `json:"name"`
+	Detail         string    `json:"detail,omitempty"`
+	Kind           int       `json:"kind"`
+	Range          textRange `json:"range"`
+	SelectionRange textRange `json:"selectionRange"`
+	Children       []symbol  `json:"children,omitempty"`
+}
+
+// Kinds of symbols, as editors draw them.
+const (
+	symbolNamespace = 3
+	symbolClass     = 5
+	symbolProperty  = 7
+	symbolInterface = 11
+	symbolVariable  = 13
+	symbolObject    = 19
+	symbolEvent     = 24
+)
 
 type publishParams struct {
 	URI         string       `json:"uri"`
@@ -139,8 +165,10 @@ type documentParams struct {
 	Position position  `json:"position"`
 	Range    textRange `json:"range"`
 	Context  struct {
-		Only []string `json:"only"` // kinds of code actions
+		Only               []string `json:"only"` // kinds of code actions
+		IncludeDeclaration bool     `json:"includeDeclaration"`
 	} `json:"context"`
+	NewName        string `json:"newName"`
 	ContentChanges []struct {
 		Text string `json:"text"` // the whole document
 	} `json:"contentChanges"`

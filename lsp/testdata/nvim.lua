@@ -43,6 +43,28 @@ local function main()
   vim.lsp.buf.definition()
   wait("definition", function() return vim.api.nvim_win_get_cursor(0)[1] ~= 3 end)
   table.insert(got, "definition " .. vim.api.nvim_get_current_line())
+
+  -- What a person types: a quick fix for the first problem, a rename of what the cursor is on, and the outline.
+  vim.api.nvim_buf_set_lines(0, 2, 3, false, { '  nic = "机房 😀 ${host.a.nic.rial1.netdev}"' })
+  wait("problem", function() return #vim.diagnostic.get(0) > 0 end)
+  vim.ui.select = function(items, _, choose) choose(items[1], 1) end
+  vim.api.nvim_win_set_cursor(0, { 3, #'  nic = "机房 😀 ${host.a.nic.ri' })
+  vim.lsp.buf.code_action()
+  wait("quick fix", function() return vim.api.nvim_buf_get_lines(0, 2, 3, false)[1]:find("rail1") end)
+  table.insert(got, "fixed " .. vim.api.nvim_buf_get_lines(0, 2, 3, false)[1])
+  wait("clean file", function() return #vim.diagnostic.get(0) == 0 end)
+
+  vim.api.nvim_win_set_cursor(0, { 3, #'  nic = "机房 😀 ${host.' })
+  vim.lsp.buf.rename("gpu0")
+  wait("rename", function() return vim.api.nvim_buf_get_lines(0, 2, 3, false)[1]:find("gpu0") end)
+  for _, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
+    if line:find("gpu0") then
+      table.insert(got, "renamed " .. line)
+    end
+  end
+  for _, symbol in ipairs(ask("textDocument/documentSymbol", 0, 0)) do
+    table.insert(got, "symbol " .. symbol.name)
+  end
   vim.fn.writefile(vim.split(table.concat(got, "\n"), "\n"), vim.env.OUT)
 end
 
