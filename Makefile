@@ -3,6 +3,8 @@ MAKEFLAGS += --warn-undefined-variables # a recipe whose variable is gone does n
 GO        ?= go
 LINT      := $(shell $(GO) env GOPATH)/bin/golangci-lint
 LINT_AT   := v2.15.0
+WORKFLOWS := $(shell $(GO) env GOPATH)/bin/actionlint
+WORKFLOWS_AT := v1.7.12
 # One ID for the builds of all platforms: the hash of the toolchain's version and of all that goes into any of them, by name.
 BUILT_OF  := $(shell { echo ./go.mod; echo ./go.sum; find . -name '*.go' -not -name '*_test.go'; \
              grep -r --include='*.go' '^//go:embed ' . | sed 's|/[^/]*[.]go://go:embed |/ |' | awk '{for (i = 2; i <= NF; i++) print $$1 $$i}'; } | LC_ALL=C sort -u)
@@ -40,9 +42,11 @@ build-id: ## the ID of a build of these files, and what it is the hash of
 
 check: lint unit ## format, vet, lint and unit tests: no root, no network
 
-lint: ## golangci-lint with the project's rules; gofmt and vet are among them
+lint: ## golangci-lint with the project's rules, gofmt and vet among them; actionlint for the example workflow
 	@test -x $(LINT) || $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_AT)
+	@test -x $(WORKFLOWS) || $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(WORKFLOWS_AT)
 	$(LINT) run ./...
+	$(WORKFLOWS) -shellcheck= -pyflakes= -ignore 'label "fabric" is unknown' examples/gitops/github.yml
 	$(GO) mod tidy -diff
 
 unit: ## tests that need neither root nor namespaces

@@ -235,7 +235,12 @@ func pipeline(t *testing.T, c *ci, mtu int, run func(job string) bool) {
 	want("apply", false, "Not applied: ") // nothing was planned
 	want("plan", true, "12", "### 📋 fabricform: ", fmt.Sprint(mtu))
 
-	before := mtuOf("a")
+	before, b := mtuOf("a"), c.addr["b"]
+	c.addr["b"] = "192.0.2.1" // no route leads there
+	c.declare(mtu)
+	want("apply", false, "12", "### ❌ fabricform: apply failed (exit 4)", "b: unreachable")
+	c.addr["b"] = b
+	c.declare(mtu)
 	c.script("a", "ip link set ens19f0np0 mtu 2000")
 	want("apply", false, "12", "not applied, because the plan is no longer the reviewed one", "Nothing was changed",
 		"nic.rail0", fmt.Sprintf("%s → %d\n", strings.TrimSpace(before), mtu), fmt.Sprintf("2000 → %d  on a\n", mtu))
@@ -251,6 +256,7 @@ func pipeline(t *testing.T, c *ci, mtu int, run func(job string) bool) {
 	want("drift", true)
 	c.script("b", "ip link set ens19f0np0 mtu 2000")
 	want("drift", false, "fabric: drift", "(drifted)", fmt.Sprintf("2000 → %d", mtu))
+	want("drift", false, "3", "(drifted)") // the issue is open
 	c.script("b", fmt.Sprint("ip link set ens19f0np0 mtu ", mtu))
 }
 
