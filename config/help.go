@@ -1,12 +1,11 @@
 package config
 
 import (
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
-
-	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/fabricform/fabricform/nccl/env"
 )
@@ -36,7 +35,14 @@ type Attribute struct {
 }
 
 // Function describes a function that expressions may call.
-type Function struct{ Name, Signature string }
+type Function struct {
+	Name       string
+	Parameters []string // the last one ends with … if there may be any number of it
+	Doc        string   // Markdown
+}
+
+// Signature returns the function with the names of its parameters.
+func (f Function) Signature() string { return f.Name + "(" + strings.Join(f.Parameters, ", ") + ")" }
 
 // Language describes the whole language. It is made from the tags that Load decodes by. Callers share
 // the value and must not change it.
@@ -150,20 +156,13 @@ func variableHelp(v *env.Variable) Attribute {
 // Functions returns the functions that expressions may call, sorted by name.
 var Functions = sync.OnceValue(func() []Function {
 	var out []Function
-	for name, f := range functions(".", newMeter()) {
-		out = append(out, Function{name, signature(name, f)})
+	for _, name := range slices.Sorted(maps.Keys(functionDocs)) {
+		h := functionDocs[name]
+		doc := h.doc + " For example, `" + h.example + "`"
+		if h.result != "" {
+			doc += " is `" + h.result + "`"
+		}
+		out = append(out, Function{name, strings.Fields(h.params), doc + "."})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 })
-
-func signature(name string, f function.Function) string {
-	var params []string
-	for _, p := range f.Params() {
-		params = append(params, p.Name)
-	}
-	if p := f.VarParam(); p != nil {
-		params = append(params, p.Name+"…")
-	}
-	return name + "(" + strings.Join(params, ", ") + ")"
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/fabricform/fabricform/fabric"
@@ -43,8 +45,40 @@ func TestLanguageHelp(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	at := slices.IndexFunc(Functions(), func(f Function) bool { return f.Name == "cidrhost" })
-	if Functions()[at].Signature != "cidrhost(prefix, n)" {
+	if Functions()[at].Signature() != "cidrhost(prefix, n)" {
 		t.Fatalf("%+v", Functions()[at])
+	}
+}
+
+// TestFunctionsAreDocumented: every function, with its parameters and an example whose result is true.
+func TestFunctionsAreDocumented(t *testing.T) {
+	all := functions(".", newMeter())
+	for name, f := range all {
+		h, there := functionDocs[name]
+		names := strings.Fields(h.params)
+		open := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")
+		switch fixed := len(f.Params()); {
+		case !there:
+			t.Errorf("%s is not documented", name)
+		case open != (f.VarParam() != nil) || len(names) < fixed || len(names) > fixed+1 || !open && len(names) != fixed:
+			t.Errorf("%s: parameters %v, but the function has %d", name, names, fixed)
+		case h.result == "" && !strings.Contains(name, "file"):
+			t.Errorf("%s: the example has no result", name)
+		case h.result != "":
+			e, diags := hclsyntax.ParseExpression([]byte("jsonencode("+h.example+") == jsonencode("+h.result+")"), name, hcl.InitialPos)
+			if diags.HasErrors() {
+				t.Fatal(name, diags)
+			}
+			v, diags := e.Value(&hcl.EvalContext{Functions: all})
+			if diags.HasErrors() || v.False() || !strings.Contains(h.example, name+"(") {
+				t.Errorf("%s is not %s: %v", h.example, h.result, diags)
+			}
+		}
+	}
+	for name := range functionDocs {
+		if _, there := all[name]; !there {
+			t.Errorf("there is no function %s", name)
+		}
 	}
 }
 

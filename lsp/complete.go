@@ -195,11 +195,11 @@ func (p *completion) constants(a *config.Attribute, quoted bool) {
 
 func (p *completion) functions() {
 	for _, f := range config.Functions() {
-		i := completionItem{Label: f.Name, Kind: itemFunction, Detail: f.Signature}
+		i := completionItem{Label: f.Name, Kind: itemFunction, Detail: f.Signature()}
 		insert := f.Name
 		if p.snippets {
 			i.InsertTextFormat, insert = formatSnippet, f.Name+"($0)"
 		}
-		p.add(i, insert, "")
+		p.add(i, insert, f.Doc)
 	}
 }

@@ -23,6 +23,7 @@ var handlers = map[string]func(*server, documentParams) (any, *callError){
 	"textDocument/references":     (*server).references,
 	"textDocument/prepareRename":  (*server).prepareRename,
 	"textDocument/rename":         (*server).rename,
+	"textDocument/signatureHelp":  (*server).signatureHelp,
 }
 
 // didOpen stores an opened text, which need not belong to a file.

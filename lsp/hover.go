@@ -44,7 +44,7 @@ func valueHelp(files []*file, f *file, c cursor) (string, span) {
 	if after := c.attr.tokens[len(e.before)+1:]; len(after) > 0 && after[0].typ == hclsyntax.TokenOParen {
 		for _, known := range config.Functions() {
 			if known.Name == f.source(e.word) {
-				return code(known.Signature), e.word
+				return code(known.Signature()) + "\n\n" + known.Doc, e.word
 			}
 		}
 	}

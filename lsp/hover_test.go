@@ -23,7 +23,7 @@ func TestHover(t *testing.T) {
 		"locals {\n  a = host.¦a":                                     "host \"a\", address \"10.0.0.11\"",
 		"locals {\n  a = host.a.nic.rail¦0.ip":                        "nic \"rail0\", netdev \"e0\"",
 		"locals {\n  a = host.a.nic.rail0.i¦p":                        "nic.ip|first IPv4",
-		"locals {\n  a = cidr¦host(1)":                                "cidrhost(prefix, n)",
+		"locals {\n  a = cidr¦host(1)":                                "cidrhost(prefix, n)|The address with the number n|`\"10.0.0.5\"`",
 		"locals {\n  a = cidr¦hosts(1)":                               "",
 		"locals {\n  a = nope.mt¦u":                                   "",
 		"locals {\n  a = \"var.m¦tu\"":                                "",

@@ -153,6 +153,7 @@ func (s *server) initialize(params json.RawMessage) (any, *callError) {
 			"hoverProvider":              true,
 			"definitionProvider":         true,
 			"documentFormattingProvider": true,
+			"signatureHelpProvider":      object{"triggerCharacters": []string{"(", ","}},
 			"documentSymbolProvider":     true,
 			"referencesProvider":         true,
 			"renameProvider":             object{"prepareProvider": true},

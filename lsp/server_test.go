@@ -233,7 +233,7 @@ func FuzzText(f *testing.F) {
 		j, _ := s.docs.job("/nowhere/at/all")
 		s.checks.found["/nowhere/at/all"] = look(j, s.options)
 		for _, method := range []string{"completion", "hover", "definition", "formatting", "codeAction", "documentSymbol",
-			"references", "prepareRename", "rename"} {
+			"references", "prepareRename", "rename", "signatureHelp"} {
 			body, err := json.Marshal(object{"id": 1, "method": "textDocument/" + method, "params": everywhere(uri, line, character)})
 			if err != nil {
 				t.Fatal(err)

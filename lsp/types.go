@@ -116,6 +116,21 @@ type hover struct {
 	Range    textRange `json:"range"`
 }
 
+type signatures struct {
+	Signatures      []signature `json:"signatures"`
+	ActiveParameter int         `json:"activeParameter"`
+}
+
+type signature struct {
+	Label         string      `json:"label"`
+	Documentation markup      `json:"documentation"`
+	Parameters    []parameter `json:"parameters"`
+}
+
+type parameter struct {
+	Label string `json:"label"` // its part of the signature's label
+}
+
 type completionList struct {
 	IsIncomplete bool             `json:"isIncomplete"`
 	Items        []completionItem `json:"items"`
