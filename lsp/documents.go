@@ -48,6 +48,7 @@ type documents struct {
 	open  map[string]*document // by URI
 	disk  map[string]saved     // by path
 	alone map[string]bool      // directories in which each file is a separate fabric
+	hosts map[string]instances // by directory or file; of the last check without errors
 }
 
 func (ds *documents) byPath(path string) *document {
@@ -64,8 +65,10 @@ func (ds *documents) fabric(d *document) []*file {
 	out := []*file{d.file()}
 	dir := filepath.Dir(d.path)
 	if !d.isFabric() || ds.alone[dir] {
+		out[0].hosts = ds.hosts[d.path]
 		return out
 	}
+	out[0].hosts = ds.hosts[dir]
 	names, _ := config.Files(dir) // an error means that the document is not saved yet
 	for _, o := range ds.open {
 		if o.isFabric() && filepath.Dir(o.path) == dir && !slices.Contains(names, o.path) {

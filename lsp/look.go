@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/fabricform/fabricform/config"
+	"github.com/fabricform/fabricform/fabric"
 )
 
 // job is a directory to check.
@@ -21,14 +22,26 @@ type seen struct {
 	dir      string
 	alone    bool // each file is a separate fabric
 	problems map[string][]diagnostic
+	hosts    map[string]instances // by the directory or, if each file is a fabric, by the file; only fabrics without errors
+}
+
+// instances are the names of the hosts that a block with for_each makes, by the name of the block.
+type instances map[string][]string
+
+func instancesOf(f *fabric.Fabric) instances {
+	out := instances{}
+	for _, h := range f.Hosts {
+		out[h.BlockName] = append(out[h.BlockName], h.Name)
+	}
+	return out
 }
 
 // look checks the fabric of a directory. If its files declare several fabrics, as in examples, each is a fabric of its own. If
 // they declare the same names, each may be one. The interpretation with fewer errors is used.
 func look(j job, o config.Options) seen {
 	o.Overlay, o.Editing = j.overlay, true
-	_, files, diags := config.Load(j.dir, o)
-	out := seen{dir: j.dir, alone: j.alone, problems: map[string][]diagnostic{}}
+	f, files, diags := config.Load(j.dir, o)
+	out := seen{dir: j.dir, alone: j.alone, problems: map[string][]diagnostic{}, hosts: map[string]instances{}}
 	switch {
 	case len(files) < 2:
 		out.alone = false
@@ -40,18 +53,21 @@ func look(j job, o config.Options) seen {
 		out.alone = false // if a file cannot be parsed, the last result is kept, because its names are unknown
 	}
 	if !out.alone {
-		out.add(j.open, files, diags)
+		out.add(j.dir, f, j.open, files, diags)
 		return out
 	}
 	for _, path := range j.open {
-		_, files, diags := config.Load(path, o)
-		out.add([]string{path}, files, diags)
+		f, files, diags := config.Load(path, o)
+		out.add(path, f, []string{path}, files, diags)
 	}
 	return out
 }
 
 // add sorts problems by file. A problem without a position is shown in the open files.
-func (s *seen) add(open []string, files map[string]*hcl.File, diags hcl.Diagnostics) {
+func (s *seen) add(path string, f *fabric.Fabric, open []string, files map[string]*hcl.File, diags hcl.Diagnostics) {
+	if f != nil {
+		s.hosts[path] = instancesOf(f)
+	}
 	texts := map[string]*text{}
 	for path, f := range files {
 		texts[path] = newText(f.Bytes)

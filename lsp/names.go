@@ -164,10 +164,17 @@ func (s scope) instance(of string, each *attribute, in *body, at span) func() []
 	}
 }
 
-// keys returns the keys of the instances of a block with for_each, as far as the files say them.
+// keys returns the keys of the instances of a block with for_each: those that the files write or, of a host, those of the last
+// check.
 func (s scope) keys(f *file, k *block) []entry {
 	shape := s.at(f, k.in).attributeShape(k.body.attr("for_each"))
-	return append(shape.list(), shape.words()...)
+	out := append(shape.list(), shape.words()...)
+	if len(out) == 0 && k.typ == "host" {
+		for _, name := range s.files[0].hosts[k.label] {
+			out = append(out, entry{name: name, kind: itemEnum})
+		}
+	}
+	return out
 }
 
 func named(all []entry, name string) bool {

@@ -11,6 +11,7 @@ type file struct {
 	tokens   []token
 	root     *body
 	parsed   map[span]hclsyntax.Expression // nil: not an expression
+	hosts    instances                     // of the fabric, in the file that a request is about; nil: not known
 }
 
 // body is the content of a block or of the file.

@@ -79,7 +79,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o config.Options) e
 
 func newServer(out io.Writer, o config.Options) *server {
 	return &server{options: o, out: &frameWriter{w: out}, checks: newChecks(),
-		docs: documents{open: map[string]*document{}, disk: map[string]saved{}, alone: map[string]bool{}}}
+		docs: documents{open: map[string]*document{}, disk: map[string]saved{}, alone: map[string]bool{}, hosts: map[string]instances{}}}
 }
 
 // receive handles one message. exit is true after the last message.
@@ -219,6 +219,7 @@ func (s *server) publish(found []seen) error {
 		if !s.checks.due[f.dir] {
 			s.checks.found[f.dir] = f
 			s.docs.alone[f.dir] = f.alone
+			maps.Copy(s.docs.hosts, f.hosts)
 		}
 	}
 	if len(s.checks.due) > 0 {

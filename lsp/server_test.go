@@ -114,6 +114,22 @@ func TestFilesThatBecameClean(t *testing.T) {
 	}
 }
 
+// TestComputedNames: keys that only evaluation knows are offered from the last check without errors.
+func TestComputedNames(t *testing.T) {
+	c := inProcess(t)
+	c.start()
+	const text = "host \"g\" {\n  for_each = { for i in range(2) : format(\"gpu%02d\", i) => i }\n}\n"
+	uri := c.open(filepath.Join(t.TempDir(), "f.hcl"), text)
+	if p := c.problems(uri, 1); len(p) != 0 {
+		t.Fatal(p)
+	}
+	c.change(uri, 2, text+"locals {\n  a = host.g[\"\n}\n")
+	var list completionList
+	if fault := c.call("textDocument/completion", place(uri, 4, 14), &list); fault != nil || !slices.Equal(labels(list.Items), []string{"gpu00", "gpu01"}) {
+		t.Fatal(fault, list)
+	}
+}
+
 // TestSaving looks again: another program may have changed the other files.
 func TestSaving(t *testing.T) {
 	c := inProcess(t)
