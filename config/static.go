@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,19 +41,11 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 	name, named := second(t)
 	switch root {
 	case "var":
-		l.declared("variable", t, attributeNames(l.vars))
+		l.declared("variable", t, l.vars.Type().HasAttribute(name), maps.Keys(l.vars.Type().AttributeTypes()))
 	case "local":
-		var names []string
-		for n := range l.locals {
-			names = append(names, n)
-		}
-		l.declared("local", t, names)
+		l.declared("local", t, l.locals[name] != nil, maps.Keys(l.locals))
 	case "host":
-		var names []string
-		for n := range l.hostBlocks {
-			names = append(names, n)
-		}
-		if l.declared("host", t, names) && named {
+		if l.declared("host", t, l.hostBlocks[name] != nil, maps.Keys(l.hostBlocks)) && named {
 			l.hostReference(t, l.hostBlocks[name])
 		}
 	default:
@@ -82,13 +76,14 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 	}
 }
 
-// declared checks the name after var, local or host. A bare host stands for all hosts.
-func (l *loader) declared(what string, t hcl.Traversal, names []string) bool {
+// declared checks the name after var, local or host. A bare host stands for all hosts. The names are listed only for a message,
+// because a large fabric has many.
+func (l *loader) declared(what string, t hcl.Traversal, known bool, names iter.Seq[string]) bool {
 	name, named := second(t)
-	if !named || slices.Contains(names, name) {
+	if !named || known {
 		return true
 	}
-	cure, near := nearestOrList(name, names)
+	cure, near := nearestOrList(name, slices.Collect(names))
 	l.errorf(t.SourceRange(), "Unknown "+what, "No %s %q is declared.%s", what, name, cure)
 	l.suggested(t[1].SourceRange(), inStep(t[1], near))
 	return false
