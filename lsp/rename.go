@@ -79,6 +79,8 @@ func (f *file) key() string {
 func (d declaration) refuses(name string) string {
 	unquoted := d.at.start == 0 || d.file.text.src[d.at.start-1] != '"'
 	switch {
+	case d.kind == "fabric":
+		return "Each host records under the name of the fabric what fabricform set, so a fabric with another name would not own it. Destroy it first, then rename it by hand."
 	case (unquoted || d.kind == "variable") && !hclsyntax.ValidIdentifier(name):
 		return fmt.Sprintf("%q is not a name for a %s: use letters, digits, _ and -, and begin with a letter.", name, d.kind)
 	case d.kind != "local" && !fabric.IsName(name):

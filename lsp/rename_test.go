@@ -154,6 +154,8 @@ func TestRenameRefuses(t *testing.T) {
 locals {
   one    = [for h in [host.a, host.c] : h.nic["rail${0}"].netdev]
 }
+fabric "f" {
+}
 output "domain" {
   value = "${host.b.name}.lab"
 }
@@ -176,6 +178,7 @@ output "domain" {
 		{"hosts.hcl", position{0, 6}, "x\"; rm", "not a name for a block"},
 		{"links.hcl", position{5, 3}, "a.b", "not a name for a local"},
 		{"more.hcl", position{1, 8}, "r", "would have an error"},
+		{"more.hcl", position{8, 8}, "z", "would not own it"},
 		{"hosts.hcl", position{10, 6}, "z", "differ in Outputs.domain.Value"},
 	} {
 		if _, fault := renamed(t, s, files, uri, c.file, c.at, c.to); fault == nil || !strings.Contains(fault.Message, c.want) {
@@ -199,6 +202,9 @@ func TestRenamedFabricsMeanTheSame(t *testing.T) {
 		}
 		f := newFile("", "", src)
 		for _, d := range f.declarations() {
+			if d.kind == "fabric" {
+				continue // TestRenameRefuses
+			}
 			files := map[string]string{"f.hcl": string(src)}
 			s, uri := editing(t, files)
 			got, fault := renamed(t, s, files, uri, "f.hcl", f.text.position(d.at.start), "renamed9")
@@ -227,7 +233,7 @@ func TestRenamedFabricsMeanTheSame(t *testing.T) {
 	for what, why := range refused {
 		t.Logf("%s: %s", what, why)
 	}
-	if done < 40 || len(refused) > done/4 {
+	if done < 30 || len(refused) > done/4 {
 		t.Errorf("%d renamed, %d refused", done, len(refused))
 	}
 }
