@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the outputs in the documents; read the diff")
+
+// Markers of a page, in comments of HTML. A block of commands without one is run by TestDocumentsInALab, if its page has the first.
+const (
+	markLab   = "commands below are run in a lab"
+	markNeeds = "needs " // followed by what no test has: hardware, a release
+	markHosts = "on each host, as root"
+	markRunBy = "run by " // followed by a file of the project, or by a test
+)
+
+// fenced is a block of a page between two lines of ```.
+type fenced struct {
+	kind  string   // the word after ```
+	mark  string   // what a comment on the line above says
+	file  string   // the file that a line above names: `NAME`:
+	lines []string // without the fences and their indentation
+	first int      // index of the first of lines in the page
+}
+
+var (
+	markRE = regexp.MustCompile(`^<!-- (.*) -->$`)
+	nameRE = regexp.MustCompile("^`([^`/]+)`:$")
+)
+
+// blocks returns the fenced blocks of a page.
+func blocks(page []string) (out []fenced) {
+	above := fenced{}
+	open := false
+	for i, line := range page {
+		text := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(text, "```") && open:
+			out, above, open = append(out, above), fenced{}, false
+		case strings.HasPrefix(text, "```"):
+			above.kind, above.first, open = strings.TrimPrefix(text, "```"), i+1, true
+		case open:
+			above.lines = append(above.lines, line)
+		case markRE.MatchString(text):
+			above.mark = markRE.FindStringSubmatch(text)[1]
+		case nameRE.MatchString(text):
+			above.file = nameRE.FindStringSubmatch(text)[1]
+		case text != "":
+			above = fenced{}
+		}
+	}
+	return out
+}
+
+// isCommands reports whether a block shows commands for a shell.
+func (b fenced) isCommands() bool {
+	return b.kind == "sh" || slices.ContainsFunc(b.lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "$ ") })
+}
+
+// documents are the pages for people who use the program.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	return append(pages, "../README.md", "../CONTRIBUTING.md")
+}
+
+func readPage(t *testing.T, path string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(raw), "\n")
+}
+
+// TestEveryCommandOfTheDocumentsIsRunOrMarked: a block of commands is run in a lab, or a comment above it says who else runs
+// it, or that it needs hardware.
+func TestEveryCommandOfTheDocumentsIsRunOrMarked(t *testing.T) {
+	tests := testNames(t)
+	for _, path := range documents(t) {
+		page := readPage(t, path)
+		inLab := slices.Contains(page, "<!-- "+markLab+" -->")
+		for _, b := range blocks(page) {
+			at := fmt.Sprintf("%s:%d", path, b.first)
+			by, runBy := strings.CutPrefix(b.mark, markRunBy)
+			switch {
+			case !b.isCommands():
+			case b.kind != "sh":
+				t.Errorf("%s: these are commands: begin the block with ```sh", at)
+			case runBy:
+				if _, err := os.Stat(filepath.Join("..", by)); err != nil && !tests[by] {
+					t.Errorf("%s: there is no test or file %s", at, by)
+				}
+			case strings.HasPrefix(b.mark, markNeeds):
+			case !inLab:
+				t.Errorf("%s: nothing runs these commands: write <!-- %s --> near the top of the page, or above this block <!-- %shardware --> or <!-- %sTEST -->", at, markLab, markNeeds, markRunBy)
+			}
+		}
+	}
+}
+
+// The README shows the file and the plan of the quick start, which TestDocumentsInALab runs.
+func TestReadmeShowsTheQuickStart(t *testing.T) {
+	shown := map[string]bool{}
+	for _, b := range blocks(readPage(t, "../docs/quickstart.md")) {
+		shown[strings.Join(b.lines, "\n")] = true
+	}
+	found := 0
+	for _, b := range blocks(readPage(t, "../README.md")) {
+		if b.kind == "hcl" || b.mark == markRunBy+"TestDocumentsInALab" {
+			found++
+			if text := strings.Join(b.lines, "\n"); !shown[text] {
+				t.Errorf("docs/quickstart.md does not have this block of the README:\n%s", text)
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d blocks of the README were compared, want its file and its plan", found)
+	}
+}
+
+// The quick start has at most 900 words to read.
+func TestQuickStartIsShort(t *testing.T) {
+	page := readPage(t, "../docs/quickstart.md")
+	for _, b := range slices.Backward(blocks(page)) {
+		page = slices.Delete(page, b.first, b.first+len(b.lines))
+	}
+	if n := len(strings.Fields(strings.Join(page, " "))); n > 900 {
+		t.Errorf("docs/quickstart.md has %d words outside of its blocks", n)
+	}
+}
+
+// testNames are the names of all tests of the project.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is {
+				names[f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// masks replace what differs from run to run. They keep the length of nothing: masked texts are only compared.
+var masks = []struct {
+	of *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d`), "TIME"},
+	{regexp.MustCompile(`\d+( / \d+)* µs`), "µs"},
+	{regexp.MustCompile(`\d+(\.\d+)? Gb/s`), "Gb/s"},
+	{regexp.MustCompile(`\d+ retransmits?`), "retransmits"},
+	{regexp.MustCompile(`\b(bbr|cubic|reno)\b`), "CONGESTION"},
+	{regexp.MustCompile(`\b\d{6}-[0-9a-f]{8}\b`), "TRANSACTION"},
+	{regexp.MustCompile(`\b[0-9a-f]{12,16}\b`), "ID"},
+	{regexp.MustCompile(`by \S+@[^\s,]+`), "by OPERATOR"},
+	{regexp.MustCompile(`[ \t]+(\n|$)`), "$1"},
+}
+
+// masked is a text without what differs from run to run.
+func masked(text string) string {
+	for _, m := range masks {
+		text = m.of.ReplaceAllString(text, m.as)
+	}
+	return text
+}
