@@ -17,7 +17,7 @@ GOFLAGS_BUILD := -trimpath -buildvcs=false -ldflags='-s -w -X main.linkedID=$(BU
 
 PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
 
-.PHONY: help build build-id archives check lint unit test long e2e demo demo-rdma fuzz bench golden
+.PHONY: help build build-id archives release check lint unit test long e2e demo demo-rdma fuzz bench golden
 
 STEP ?=
 
@@ -36,6 +36,9 @@ FORCE:
 
 archives: build $(PLATFORMS:%=bin/fabricform-%) ## dist/: the archives of a release, with checksums; PLATFORMS=linux-amd64 makes one
 	VERSION=$(VERSION) VERSION_FROM="$(origin VERSION)" packaging/release archives $(PLATFORMS)
+
+release: build $(PLATFORMS:%=bin/fabricform-%) ## archives as above, packages for Debian and RPM, and lists of what is linked
+	VERSION=$(VERSION) VERSION_FROM="$(origin VERSION)" packaging/release all $(PLATFORMS)
 
 build-id: ## the ID of a build of these files, and what it is the hash of
 	@printf '%s\n' $(BUILD_ID) $(BUILT_OF)
