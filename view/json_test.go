@@ -18,6 +18,7 @@ import (
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/lab/site"
 	"github.com/fabricform/fabricform/planner"
 	"github.com/fabricform/fabricform/probe/roce"
 	"github.com/fabricform/fabricform/resource"
@@ -163,6 +164,10 @@ func TestEveryFieldOfJSONIsDocumented(t *testing.T) {
 	walk(reflect.TypeFor[ReportFile]())
 	walk(reflect.TypeFor[apply.Capture]())
 	walk(reflect.TypeFor[roce.Flow]())
+	walk(reflect.TypeFor[HistoryList]())
+	walk(reflect.TypeFor[PendingList]())
+	walk(reflect.TypeFor[site.Status]())
+	walk(reflect.TypeFor[Build]())
 	for _, row := range validators.Table {
 		if want := fmt.Sprintf("| `%s` | %s | %s |", row.Name, row.Proves, row.Needs); !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the row of check %s is not in %s: %s", row.Name, jsonPage, want)

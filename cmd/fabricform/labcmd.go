@@ -82,17 +82,23 @@ func labUp(a *app) *cobra.Command {
 }
 
 func labStatus(a *app) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "status [FABRIC]", Short: "Show the lab's hosts and cables", Args: cobra.MaximumNArgs(1),
 		RunE: a.onLab(func(_ context.Context, l lab.Lab, _ []string) error {
 			s, err := l.Status()
 			if err != nil {
 				return err
 			}
+			if a.asJSON {
+				return a.out.LabJSON(s)
+			}
 			a.out.Lab(s)
 			return nil
 		}),
+		Example: "  fabricform lab status my-fabric/\n  fabricform lab status -json | jq '.hosts[] | select(.alive | not) | .name'",
 	}
+	a.jsonFlag(c, "print as JSON")
+	return c
 }
 
 func labExec(a *app) *cobra.Command {

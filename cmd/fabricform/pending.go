@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,16 +14,22 @@ import (
 func pendingCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pending [FABRIC]", Short: "List open transactions and the time left on their leases", Args: cobra.MaximumNArgs(1),
+		Example: "  fabricform pending my-fabric/\n  fabricform pending -json | jq '.transactions[].host'",
 	}
 	a.fleetFlags(c)
+	a.jsonFlag(c, "print as JSON")
 	c.RunE = a.onHosts(func(ctx context.Context, s *apply.Session) error {
 		open, reverted, err := s.Pending(ctx)
-		a.out.Pending(open, s.Options.Invocation)
-		a.out.Fates(reverted)
+		if a.asJSON {
+			err = errors.Join(err, a.out.PendingJSON(s.Fabric.Name, open, reverted, s.Unreachable()))
+		} else {
+			a.out.Pending(open, s.Options.Invocation)
+			a.out.Fates(reverted)
+		}
 		if err != nil {
 			return err
 		}
-		if !a.unseen(s, s.Unreachable(), "cannot tell whether a transaction is open") && len(open) == 0 {
+		if !a.asJSON && !a.unseen(s, s.Unreachable(), "cannot tell whether a transaction is open") && len(open) == 0 {
 			a.out.Linef("No open transactions%s.", view.Among(s.Unreachable()))
 		}
 		return a.exitOfUnreachable(s.Unreachable())

@@ -43,17 +43,18 @@ func (o Options) Self() (string, error) {
 
 // Status describes a lab for views.
 type Status struct {
-	Name    string
-	Backend string
-	Hosts   []HostStatus
-	Links   []Cable
+	Name    string       `json:"name"`
+	Backend string       `json:"backend"`
+	Hosts   []HostStatus `json:"hosts"`
+	Links   []Cable      `json:"links"`
 }
 
 // HostStatus is one host of a lab.
 type HostStatus struct {
-	Name, Address string
-	Alive         bool
-	Console       string // the file with the output of the host's console; "": none
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Alive   bool   `json:"alive"`
+	Console string `json:"console,omitempty"` // the file with the output of the host's console; "": none
 }
 
 // Cable is one link of a lab, or one member's port of a network.
