@@ -42,8 +42,8 @@ func reachFromOutside(t *testing.T) *outside {
 	for name, h := range s.Hosts {
 		o.addr[name] = h.Address
 		inside(t, o.state, pair, name, "sh", "-c", "useradd -m -d /home/tutu -s /bin/sh -p '*' tutu && mkdir -p /home/tutu/.ssh && "+
-			"cp /run/fabricform-lab/authorized_keys /home/tutu/.ssh/ && chown -R tutu /home/tutu/.ssh && "+
-			"echo 'tutu ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/tutu && chmod 0440 /etc/sudoers.d/tutu")
+			"cp /run/fabricform-lab/authorized_keys /home/tutu/.ssh/ && chown -R tutu /home/tutu/.ssh")
+		o.allowSudo(name)
 	}
 	for _, file := range []string{"id_ed25519", "known_hosts"} {
 		raw, err := os.ReadFile(filepath.Join(folder, file))
@@ -125,6 +125,74 @@ func (o *outside) script(host, text string) {
 	inside(o.t, o.state, pair, host, "sh", "-c", text)
 }
 
+// fromQuestions returns a fenced block of docs/questions.md for a host of the lab: for tutu instead of deploy, with that user's ID.
+func (o *outside) fromQuestions(host, block string) string {
+	o.t.Helper()
+	page, err := os.ReadFile("../docs/questions.md")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), "```"+block+"\n")
+	text, _, ends := strings.Cut(after, "```")
+	if !found || !ends {
+		o.t.Fatalf("docs/questions.md has no block of %s", block)
+	}
+	id := strings.TrimSpace(inside(o.t, o.state, pair, host, "id", "-u", "tutu"))
+	return strings.NewReplacer("deploy", "tutu", "1000", id).Replace(text)
+}
+
+func (o *outside) allowSudo(host string) {
+	o.t.Helper()
+	o.script(host, "umask 0337; cat >/etc/sudoers.d/tutu <<'END'\n"+o.fromQuestions(host, "sudoers")+"END\nvisudo -cf /etc/sudoers.d/tutu")
+}
+
+// The rules of docs/questions.md, with which all tests of this file run, allow the helper and nothing else.
+func TestSudoersOfThePageAllowTheHelperAlone(t *testing.T) {
+	together(t)
+	o := reachFromOutside(t)
+	o.try("plan", "-detailed-exitcode", o.fabric(o.addr["b"], "", "")).want(t, 2)
+	helper := strings.TrimSpace(inside(t, o.state, pair, "b", "sh", "-c", "ls /home/tutu/.cache/fabricform/fabricform-*"))
+	agent := "sudo -n -- " + helper + " agent --ssh-connection="
+	if out := inside(t, o.state, pair, "b", "su", "tutu", "-c", agent+" </dev/null && echo ran"); !strings.Contains(out, "ran") {
+		t.Errorf("%s: %q", agent, out)
+	}
+	for _, refused := range []string{
+		"sudo -n id", "sudo -n -- " + helper + " version", "sudo -n -- " + helper + " lab down x", "sudo -n -u daemon -- " + helper + " agent --ssh-connection=",
+		"sudo -n -- /home/tutu/.cache/fabricform/../../../../usr/bin/id agent --ssh-connection=",
+	} {
+		out := inside(t, o.state, pair, "b", "su", "tutu", "-c", refused+" 2>&1 && echo ran || true")
+		if strings.Contains(out, "ran\n") || !strings.Contains(out, "password is required") {
+			t.Errorf("%s: %q", refused, out)
+		}
+	}
+}
+
+// docs/questions.md says what an apply leaves on a host after destroy, and how to remove that.
+func TestAHostIsCleanedAsThePageSays(t *testing.T) {
+	together(t)
+	o := reachFromOutside(t)
+	fabric := o.fabric(o.addr["b"], "", "")
+	ours := func() string {
+		return inside(t, o.state, pair, "b", "sh", "-c", "find /etc /home /root /tmp /var /run/user -xdev -name '*fabricform*' -prune | sort; ls /var/lib/fabricform/*.json 2>/dev/null || true")
+	}
+	before := ours()
+	clean := o.fromQuestions("b", "sh")
+	o.try("apply", "-auto-approve", "-no-verify", fabric).want(t, 0)
+	o.script("b", strings.Split(clean, "\n")[0]) // keeps what a fabric still needs
+	if !strings.Contains(ours(), "/var/lib/fabricform/") {
+		t.Fatal("the records of an applied fabric were removed")
+	}
+	o.try("destroy", "-auto-approve", fabric).want(t, 0)
+	if left := ours(); strings.Contains(left, ".json") {
+		t.Errorf("after destroy: %s", left)
+	}
+	o.script("b", clean)
+	if left := ours(); left != before {
+		t.Errorf("left:\n%sbefore:\n%s", left, before)
+	}
+	o.try("plan", "-detailed-exitcode", fabric).want(t, 2)
+}
+
 func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 	together(t)
 	o := reachFromOutside(t)
@@ -136,7 +204,7 @@ func TestErrorsOfReachingHostsAreClearAndChangeNothing(t *testing.T) {
 		o.script("b", "rm /etc/sudoers.d/tutu")
 		apply(o.fabric("192.0.2.1", "  connect_timeout = \"1s\"", "")).want(t, 4, "b: unreachable")
 		o.try("plan", o.fabric(b, "", "")).want(t, 4, "sudo", "NOPASSWD")
-		o.script("b", "echo 'tutu ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/tutu && chmod 0440 /etc/sudoers.d/tutu")
+		o.allowSudo("b")
 		o.try("apply", "-auto-approve", "-no-verify", o.fabric(b, "", "")).want(t, 0)
 		o.script("a", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
 		o.script("b", "ip addr flush dev ens19f0np0; ip link set ens19f0np0 down; sysctl -qw net.ipv6.conf.ens19f0np0.accept_ra=1")
