@@ -91,8 +91,9 @@ func (l *launchLab) clean() {
 	for _, host := range l.hosts {
 		left := ""
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
-			// A proxy of Hydra that is killed leaves a file from MPICH 4.1 on (HYDT_topo_hwloc_init in topo_hwloc.c).
-			if left = l.on(host, "ps -u tutu -o stat=,args= | grep -v ^Z; ls -d /tmp/* 2>/dev/null | grep -v ^/tmp/hydra_hwloc_xmlfile_; true"); left == "" {
+			// A proxy of Hydra that is killed leaves a file from MPICH 4.1 on (HYDT_topo_hwloc_init in topo_hwloc.c), and so do
+			// ranks of MPICH that are killed before all of their host have opened it (MPIDU_shm_seg_alloc).
+			if left = l.on(host, "ps -u tutu -o stat=,args= | grep -v ^Z; ls -d /tmp/* 2>/dev/null | grep -Ev '^/tmp/(hydra_hwloc_xmlfile_|mpich_shar_tmp)'; true"); left == "" {
 				break
 			}
 		}
