@@ -92,7 +92,7 @@ func (l *launchLab) clean() {
 		left := ""
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
 			// A proxy of Hydra that is killed leaves a file from MPICH 4.1 on (HYDT_topo_hwloc_init in topo_hwloc.c), and so do
-			// ranks of MPICH that are killed before all of their host have opened it (MPIDU_shm_seg_alloc).
+			// ranks of MPICH that are killed before all of their host have opened it (MPL_shm_seg_create_attach_templ in mpl_shm_mmap.c).
 			if left = l.on(host, "ps -u tutu -o stat=,args= | grep -v ^Z; ls -d /tmp/* 2>/dev/null | grep -Ev '^/tmp/(hydra_hwloc_xmlfile_|mpich_shar_tmp)'; true"); left == "" {
 				break
 			}
