@@ -1,0 +1,4 @@
+login_mesh "mpi" {
+  hosts = [host.a, host.b]
+  user  = "mpi"
+}
