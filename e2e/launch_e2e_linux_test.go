@@ -112,16 +112,12 @@ func (l *launchLab) hanging() *exec.Cmd {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	whole := 0 // looks in a row that saw all ranks: what is ended while it starts leaves files of MPI's
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		n := 0
 		for _, host := range l.hosts {
 			n += strings.Count(l.on(host, "pgrep -u tutu -x all_reduce_perf; true"), "\n")
 		}
-		if whole++; n != 2*len(l.hosts) {
-			whole = 0
-		}
-		if whole == 20 {
+		if n == 2*len(l.hosts) {
 			// Open MPI's daemons do not always end with mpirun, so they are marked as the ranks are. Release 5 has another name for them.
 			for _, host := range l.hosts {
 				if pids := l.on(host, "for p in $(pgrep -u tutu -x 'orted|prted'); do grep -qz ^FABRICFORM_FAMILY= /proc/$p/environ || echo $p; done"); pids != "" {
