@@ -21,7 +21,7 @@ import (
 	"github.com/fabricform/fabricform/host/process"
 )
 
-// rehearsal is how soon the test timer fires: long after a guardian has started, so that its sleep is tested, too.
+// rehearsal is when the test timer fires. A guardian starts sooner, so this also tests that it waits.
 const rehearsal = 100 * time.Millisecond
 
 func info(t *checkpoint.Transaction, left time.Duration) calls.TxInfo {

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/fabricform/fabricform/agent"
@@ -60,6 +62,9 @@ func serveHost(ctx context.Context, args []string) error {
 		return err
 	}
 	defer clearAbandoned(ctx)()
+	// A client that is gone reads no answers. Without this, writing one would kill the helper (os/signal, SIGPIPE), which may still
+	// clear up or revert for that client. Ignoring the signal would pass on to the programs that the helper starts; catching it does not.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return agent.Serve(ctx, os.Stdin, os.Stdout, id, table)
 }
 
