@@ -20,7 +20,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 	case "Call to unknown function":
 		if call, is := d.Extra.(hclsyntax.FunctionCallUnknownDiagExtra); is && call.CalledFunctionNamespace() == "" && d.EvalContext != nil && d.Subject != nil {
 			near := env.Nearest(call.CalledFunctionName(), slices.Collect(maps.Keys(d.EvalContext.Functions)))
-			d.Detail = fmt.Sprintf("There is no function named %q.%s", call.CalledFunctionName(), didYouMean(near))
+			d.Detail = fmt.Sprintf("fabricform has no function %q.%s", call.CalledFunctionName(), didYouMean(near))
 			if d.Extra = nil; near != "" {
 				d.Extra = Suggestion{*d.Subject, near}
 			}

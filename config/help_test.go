@@ -77,7 +77,7 @@ func TestFunctionsAreDocumented(t *testing.T) {
 	}
 	for name := range functionDocs {
 		if _, there := all[name]; !there {
-			t.Errorf("there is no function %s", name)
+			t.Errorf("function %s does not exist", name)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (l *loader) suggested(r hcl.Range, text string) {
 	}
 }
 
-// didYouMean returns " Did you mean …?", or "" if there is no name to suggest.
+// didYouMean returns " Did you mean …?", or "" for an empty name.
 func didYouMean(near string) string {
 	if near == "" {
 		return ""

@@ -20,8 +20,8 @@ var commands = []word{
 		"Write the *.hcl files, then run `fabricform validate` and `fabricform plan`."},
 	{"state", "fabricform keeps no state file: each host records what fabricform changed there. `fabricform show` prints what " +
 		"fabricform owns on the hosts, and `fabricform history` prints what was applied."},
-	{"refresh", "There is no state to refresh: `fabricform plan` reads the hosts each time."},
-	{"taint untaint", "There is no state to mark: `fabricform plan` compares the hosts with the files each time, and shows what somebody " +
+	{"refresh", "fabricform keeps no state file. `fabricform plan` reads the hosts each time."},
+	{"taint untaint", "fabricform keeps no state file. `fabricform plan` compares the hosts with the files each time, and shows what somebody " +
 		"else changed. `fabricform apply` corrects it."},
 	{"import", "Nothing is imported, because there is no state file. Write the host and its NICs into the files and run " +
 		"`fabricform plan`: what the host already has as declared stays as it is."},
@@ -46,7 +46,7 @@ var commands = []word{
 // flags are those of the same tools, without their dashes.
 var flags = []word{
 	{"target limit l hosts", "To choose hosts, use -host=NAME. A glob or a label, such as rack=r1, also works."},
-	{"refresh refresh-only", "There is no state to refresh: leave it out. Plans read the hosts each time."},
+	{"refresh refresh-only", "Leave it out: fabricform keeps no state file, and plans read the hosts each time."},
 	{"replace", "There is nothing to replace: leave it out. Plans compare the hosts with the files each time."},
 	{"lock lock-timeout", "A transaction on each host is the lock, and cannot be turned off: leave it out."},
 	{"state state-out backup backend-config reconfigure migrate-state", "fabricform keeps no state file: leave it out."},

@@ -26,7 +26,7 @@ func TestEachWordHasOneCure(t *testing.T) {
 func TestAWordOfNoToolGetsTheNearestName(t *testing.T) {
 	known := []string{"apply", "plan"}
 	for name, want := range map[string]string{"aply": "Did you mean `fabricform apply`?", "zzz": "The commands are apply, plan.",
-		"refresh": "There is no state to refresh: `fabricform plan` reads the hosts each time."} {
+		"refresh": "fabricform keeps no state file. `fabricform plan` reads the hosts each time."} {
 		if got := Command("fabricform", name, known); got != want {
 			t.Errorf("%s: %s", name, got)
 		}

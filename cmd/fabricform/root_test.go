@@ -40,8 +40,8 @@ func TestAWrongCommandFails(t *testing.T) {
 		"completion ksh":      "Did you mean `fabricform completion zsh`?",
 		"init -upgrade":       "fabricform has no command init. There is nothing to prepare",
 		"state list":          "fabricform keeps no state file",
-		"taint host.a":        "There is no state to mark",
-		"untaint":             "There is no state to mark",
+		"taint host.a":        "keeps no state file. `fabricform plan` compares",
+		"untaint":             "keeps no state file. `fabricform plan` compares",
 		"console":             "run `fabricform output`",
 		"workspace new prod":  "A directory is one fabric",
 		"refresh":             "`fabricform plan` reads the hosts each time",
@@ -51,7 +51,7 @@ func TestAWrongCommandFails(t *testing.T) {
 		"force-unlock 1234":   "`fabricform pending`",
 		"plan -target=host.a": "fabricform plan has no flag -target. To choose hosts, use -host=NAME.",
 		"apply -yes":          "use -auto-approve",
-		"plan -refresh=false": "There is no state to refresh",
+		"plan -refresh=false": "Leave it out: fabricform keeps no state file",
 	} {
 		a := &app{out: view.New(io.Discard), err: view.New(io.Discard)}
 		if err := a.execute(t.Context(), strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {

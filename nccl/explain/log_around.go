@@ -1,0 +1,240 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// foreignLine is a line whose meaning counts only beside others: of another program, or of a trace.
+type foreignLine struct {
+	number int
+	text   string
+	of     *meaning
+}
+
+// other notes a line of another program. Whether it reports an error or is prose, or a command that prints one, the rest of the
+// file decides.
+func (l *logged) other(number int, line, trimmed string) (known bool) {
+	if strings.Contains(line, "emoteGid") && l.completed != nil && number-l.completedAt <= maxWrapped {
+		l.rest(line)
+	}
+	if l.begins(number, line) {
+		return false
+	}
+	l.tests(number, trimmed)
+	output := anyOf(line, crashes)
+	if strings.HasPrefix(trimmed, "# ") && output { // the title of a thread, or a comment: the rest of the file decides
+		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
+			l.foreign = append(l.foreign, foreignLine{number, line, m})
+		}
+		return false
+	}
+	l.crashed = l.crashed || output
+	switch {
+	case strings.HasPrefix(trimmed, "#"), strings.HasPrefix(trimmed, "//"), isFrame(trimmed), anyOf(line, printers):
+	case len(l.foreign) < maxHosts:
+		m := anyLine().meant(inWords(line))
+		switch {
+		case m == nil:
+		case output, slices.Contains(frameworkMeanings, m):
+			l.record(number, line, m)
+			return true
+		default:
+			l.foreign = append(l.foreign, foreignLine{number, line, m})
+			l.crashed = l.crashed || slices.Contains(ownMeanings, m)
+		}
+	}
+	return false
+}
+
+// workerPID is the process in lines of Ray: "(RayWorker pid=7) …" before each line of a worker, and "Worker PID: 7" of a dead one.
+var workerPID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\bpid=|Worker PID: )(\d+)`) })
+
+// workers notes workers of Ray that died, and those that PyTorch's watchdog ended.
+func (l *logged) workers(line string) {
+	into := l.stopped
+	switch {
+	case strings.Contains(line, "Worker PID: "):
+		into = l.died
+		_, line, _ = strings.Cut(line, "Worker IP address")
+	case !strings.Contains(line, "pid=") || !strings.Contains(line, "Watchdog caught") && !strings.Contains(line, "taking the entire process down"):
+		return
+	}
+	if at := workerPID().FindStringSubmatch(line); at != nil && len(into) < maxHosts {
+		into[at[1]] = true
+	}
+}
+
+// firstFailure notes how the process ended whose failure torchrun noticed first: it ends the others itself, at last by SIGKILL.
+func (l *logged) firstFailure(line string) {
+	l.rooted = l.rooted || strings.Contains(line, "Root Cause (first observed failure)")
+	if _, code, found := strings.Cut(line, "exitcode  : "); found && l.rooted {
+		l.rooted = false
+		is := strings.HasPrefix(code, "-9 ")
+		l.killed, l.ownFault = l.killed || is, l.ownFault || !is
+	}
+}
+
+// endedByTorchrun reports whether torchrun killed processes because another one had failed.
+func (l *logged) endedByTorchrun() bool { return l.ownFault && !l.killed }
+
+// byWatchdog reports whether PyTorch's watchdog ended each worker whose death Ray reports.
+func (l *logged) byWatchdog() bool {
+	for pid := range l.died {
+		if !l.stopped[pid] {
+			return false
+		}
+	}
+	return len(l.died) > 0
+}
+
+var (
+	// driverCUDA is the CUDA that a driver supports, as NCCL's log and nvidia-smi print it.
+	driverCUDA = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`cudaDriverVersion (\d\d)0(\d)0|\bCUDA Version: *(\d\d)\.(\d)`)
+	})
+	// builtCUDA is the CUDA that software was built with, as NCCL, nvcc and PyTorch's collect_env print it.
+	builtCUDA = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`NCCL version \d[\d.]*\+cuda(\d\d)\.(\d)|compilation tools, release (\d\d)\.(\d)|CUDA Toolkit: *(\d\d)\.(\d)|CUDA used to build PyTorch: *(\d\d)\.(\d)`)
+	})
+)
+
+// driverBranch is the driver's version, as PyTorch's collect_env prints it.
+var driverBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Nvidia driver version: (\d{3})\.`) })
+
+// branches are the CUDA that each branch of the driver supports (CUDA Toolkit's release notes, table of toolkit and driver versions).
+var branches = map[string]int{"450": 1100, "455": 1101, "460": 1102, "465": 1103, "470": 1104, "495": 1105, "510": 1106, "515": 1107, "520": 1108, "525": 1200, "530": 1201, "535": 1202, "545": 1203, "550": 1204,
+	"555": 1205, "560": 1206, "565": 1207, "570": 1208, "575": 1209, "580": 1300}
+
+// nnodes is the number of hosts that a launcher is told.
+var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--nnodes[= ](?:\d+:)?(\d+)\b`) })
+
+// hostsOf is the list of hosts of mpirun.
+var hostsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`) })
+
+// background takes facts from any line: the versions of CUDA, and what is known of the machine.
+func (l *logged) background(number int, line string) {
+	line = line[:min(len(line), maxText)]
+	if strings.Contains(line, "cudaDriverVersion") || strings.Contains(line, "CUDA") || strings.Contains(line, "+cuda") || strings.Contains(line, "compilation tools") {
+		l.driver.note(number, driverCUDA().FindStringSubmatch(line))
+		l.software.note(number, builtCUDA().FindStringSubmatch(line))
+	}
+	if strings.Contains(line, "--nnodes") {
+		if at := nnodes().FindStringSubmatch(line); at != nil {
+			n, _ := strconv.Atoi(at[1])
+			l.asked = max(l.asked, n)
+		}
+	}
+	if at := hostsOf().FindStringSubmatch(line); at != nil {
+		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
+	}
+	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
+		l.pkeyAt = number
+	}
+	if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "nvidia_peermem" && digits(fields[1]) && l.peermemAt == 0 {
+		l.peermemAt = number
+	}
+	if at := driverBranch().FindStringSubmatch(line); at != nil && l.driver.version == 0 {
+		l.driver = cudaOf{branches[at[1]], number}
+	}
+	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
+	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "MI250X", "MI300X", "MI325X", "MI355X"})
+	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
+}
+
+// note takes the version that an expression has found; the first counts.
+func (c *cudaOf) note(number int, found []string) {
+	for i := 1; i+1 < len(found) && c.version == 0; i += 2 {
+		major, err := strconv.Atoi(found[i])
+		minor, err2 := strconv.Atoi(found[i+1])
+		if err == nil && err2 == nil {
+			*c = cudaOf{major*100 + minor, number}
+		}
+	}
+}
+
+// tester is a line of the list of ranks that nccl-tests prints: "#  Rank  0 Group  0 Pid 4766 on GENOA-06 device  0 [0x21] NVIDIA …".
+var tester = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^# +Rank +(\d+) +(?:Group +\d+ +)?Pid +\d+ on +(\S+) device +\d`)
+})
+
+// tests reads what nccl-tests, perftest and the examples of libibverbs (ibv_rc_pingpong) print of themselves.
+func (l *logged) tests(number int, line string) {
+	gid, found := strings.CutPrefix(line, "GID: ")
+	if strings.Contains(line, " address: ") && strings.Contains(line, " PSN ") {
+		_, gid, found = strings.Cut(line, ", GID ")
+		l.testing = true
+	}
+	if found {
+		switch gid = strings.TrimRight(gid, " \t"); {
+		case strings.Count(gid, ":") == 15 && strings.Trim(gid, "0:") == "", gid == "::":
+			l.testGID = gidOf{number, true}
+		case strings.HasPrefix(gid, "254:128:"), strings.HasPrefix(gid, "fe80:"):
+			l.testGID = gidOf{number, false}
+		}
+		return
+	}
+	if strings.HasPrefix(line, "# Avg bus bandwidth") {
+		l.tested = number
+	}
+	if strings.Contains(line, "allocated GPU buffer") {
+		l.gpuBuffer = number
+	}
+	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result
+		l.testing = false
+	}
+	if at := tester().FindStringSubmatch(line); at != nil && len(l.testers) < maxHosts {
+		l.testers[at[2]]++
+	}
+}
+
+var (
+	// crashes are parts of lines that only the output of a program has.
+	crashes = []string{"Traceback (most recent call last)", "terminate called after throwing", "ProcessGroupNCCL", "DistBackendError", "DistNetworkError", "DistStoreError", "Test NCCL failure", "Test CUDA failure", "Root Cause (first observed failure)", "[c10d]", "mpirun noticed that", "prterun noticed that", "mpirun was unable to", "prterun was unable to", "srun: error:", "slurmstepd: error:", "NVRM: Xid", "ncclSystemError:", "ncclInternalError:", "ncclInvalidUsage:", "ncclUnhandledCudaError:", "ncclRemoteError:", "RuntimeError: ", "Bus error (core dumped)"}
+	// frames are the beginnings of lines of a stack.
+	frames = []string{"frame #", "C++ CapturedTraceback:", `File "`, "Exception raised from ", "raise ", "return ", "self."}
+	// printers are parts of commands that print a text.
+	printers = []string{"echo ", "print(", "printf ", "logger.info(", "logger.warn", "logger.error(", "logger.exception(", "logging.info(", "logging.warn", "logging.error(", "grep "}
+	// erring are words of lines that report an error.
+	erring = []string{"Error:", "ERROR:", "ERROR ", "error:", "Exception:", "FATAL", "fatal:", "Fatal", " failed:", "panic:", "]:[E", "[E "}
+)
+
+// isFrame reports whether a line belongs to a stack. vLLM writes its log's prefix before each: "ERROR 04-16 01:01:44
+// [worker.py:620]   File …".
+func isFrame(trimmed string) bool {
+	if rank, rest, found := strings.Cut(trimmed, "]: "); found && strings.HasPrefix(rank, "[rank") { // of PyTorch
+		trimmed = strings.TrimSpace(rest)
+	}
+	if trimmed == "" {
+		return false
+	}
+	if _, rest, found := strings.Cut(trimmed, ".py:"); found {
+		if number, text, found := strings.Cut(rest, "]"); found && digits(number) {
+			if strings.HasPrefix(text, "   ") {
+				return true
+			}
+			trimmed = strings.TrimSpace(text)
+		}
+	}
+	if number, _, found := strings.Cut(strings.TrimPrefix(trimmed, "#"), " "); found && trimmed[0] == '#' && digits(number) { // of gdb, and "#4 std::…" of PyTorch
+		return true
+	}
+	return slices.ContainsFunc(frames, func(f string) bool { return strings.HasPrefix(trimmed, f) })
+}
+
+func anyOf(line string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(line, w) })
+}
+
+// output reads the lines of other programs, if the file is what programs have printed.
+func (l *logged) output() {
+	if l.crashed || l.seen[logLine]+l.seen[unknown] > 0 {
+		for _, f := range l.foreign {
+			l.record(f.number, f.text, f.of)
+			l.mark(f.number, logLine)
+		}
+	}
+}

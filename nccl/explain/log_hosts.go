@@ -1,0 +1,257 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// hostLog is what a log shows about one host.
+type hostLog struct {
+	line     int             // its first line
+	devices  map[string]bool // RDMA devices that NCCL uses
+	oob      string          // netdev for bootstrap
+	local    string          // the first netdev of them that other hosts do not reach
+	localAt  int             // its line
+	localIP  string          // its address
+	network  string          // IB, Socket or a plugin
+	at       int             // line of network
+	gdr      int             // number of network channels with GPUDirect RDMA
+	channels int             // line of the first IB channel without GPUDirect RDMA
+	disabled int             // line that reports GPUDirect RDMA as disabled for a device
+	fe80     string          // an interface for bootstrap that has a link-local address alone
+	fe80At   int             // its line
+	aside    string          // an interface for sockets, but not for bootstrap, that has a link-local address alone
+	asideAt  int             // its line
+	address  netip.Addr      // of the interface for bootstrap
+	several  bool            // that interface has several addresses: hosts with equal names
+	noIB     int             // line that says that there is no RDMA device
+	mixed    int             // line that lists InfiniBand and RoCE ports
+	direct   bool            // a NIC supports GPUDirect RDMA
+	remote   bool            // it has a channel to another host
+	roce     bool            // some of the devices are RoCE ports
+	complete bool            // a communicator with several ranks is complete
+	plugin   string          // for the network, of a library
+	internal int             // line that says that there is none
+}
+
+// host returns the host of a line. A line begins with "host:pid:tid [gpu]", often after a timestamp or a
+// launcher's rank.
+func (l *logged) host(number int, before string) *hostLog {
+	name := ""
+	for field := range strings.FieldsSeq(before) {
+		parts := strings.Split(field, ":")
+		if len(parts) == 3 && digits(parts[1]) && digits(parts[2]) {
+			name = parts[0][strings.LastIndexAny(parts[0], "]>")+1:] // [1,0]<stdout>:host is mpirun's
+		} else if len(parts) == 4 && digits(parts[2]) && digits(parts[3]) {
+			name = parts[1]
+		}
+	}
+	h := l.hosts[name]
+	if h == nil {
+		h = &hostLog{line: number, devices: map[string]bool{}}
+		if len(l.hosts) < maxHosts {
+			l.hosts[name] = h
+			l.order = append(l.order, name)
+		}
+	}
+	return h
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// ncclVersion notes a version. It reports whether the text begins with one.
+func (l *logged) ncclVersion(number int, text string) bool {
+	text, _, _ = strings.Cut(text, " ")
+	v, err := env.ParseVersion(text)
+	if err != nil {
+		return false
+	}
+	if l.version = v; l.versions[v.String()] == 0 {
+		l.versions[v.String()] = number
+	}
+	return true
+}
+
+// info reads the message of an INFO line. It reports whether a rule knows the message.
+func (l *logged) info(number int, h *hostLog, m string) (known bool) {
+	h.setUp(number, m)
+	switch {
+	case strings.HasPrefix(m, "Using network "):
+		h.network, _, _ = strings.Cut(strings.TrimPrefix(m, "Using network "), " ")
+		h.at = number
+	case strings.HasPrefix(m, "NET/IB : No device found") /* all */, strings.HasPrefix(m, "Failed to open libibverbs.so") /* 2.11.4–2.29.7 */, m == "Count not open libibverbs.so.1" /* 2.30.3– */ :
+		h.noIB = number
+	case strings.HasPrefix(m, "NET/IB : Using"):
+		l.usingIB(number, h, m)
+	case strings.HasPrefix(m, "NET/Socket : Using"), strings.HasPrefix(m, "Bootstrap : Using"), strings.HasPrefix(m, "Bootstrap: Using"), strings.HasPrefix(m, "NET : Using interface ") /* –2.3 */ :
+		_, rest, _ := strings.Cut(m, "Using ")
+		for field := range strings.FieldsSeq(strings.TrimPrefix(rest, "interface ")) {
+			name, address, _ := strings.Cut(field[strings.Index(field, "]")+1:], ":")
+			if name != "" && name[0] != '[' && address != "" { // otherwise the line is truncated
+				l.meets(number, h, name, address)
+			}
+		}
+	case strings.HasPrefix(m, "Could not get speed from /sys/class/net/"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(m, "Could not get speed from /sys/class/net/"), "/")
+		if h.local == "" && isLocal(name) {
+			h.local, h.localAt = name, number
+		}
+	case strings.Contains(m, "GPU Direct RDMA Disabled for ") && !strings.HasPrefix(m, "NET/Socket"): // sockets never have it
+		h.disabled = number
+	case strings.Contains(m, "GPU Direct RDMA Enabled for ") || strings.Contains(m, "GPU Direct RDMA (") && strings.Contains(m, ") enabled for HCA"):
+		h.direct = true
+	case strings.Contains(m, " via NET/"):
+		l.channel(number, h, m)
+	case strings.HasPrefix(m, "comm ") && strings.Contains(m, " nNodes "):
+		n, _ := strconv.Atoi(field(m, "nNodes"))
+		l.nodes = max(l.nodes, n)
+	case strings.Contains(m, " nranks ") && (strings.Contains(m, " commId ") /* 2.18.1– */ || strings.HasSuffix(strings.TrimSpace(m), "Init COMPLETE")):
+		l.joins(field(m, "commId"), field(m, "rank"), field(m, "nranks"))
+	case strings.Contains(m, " set by environment to "):
+		name, value, _ := strings.Cut(m, " set by environment to ")
+		l.noteSetting(number, name, strings.TrimSuffix(value, "."))
+	case strings.HasPrefix(m, "NCCL_") && strings.Contains(m, " set to "):
+		name, value, _ := strings.Cut(m, " set to ")
+		l.noteSetting(number, name, value)
+	case strings.HasPrefix(m, "Invalid value "):
+		l.say(number, env.Error, "Invalid value for NCCL", shorten(m), "NCCL uses its default.", "Write a whole number.")
+	case strings.HasPrefix(m, "NET/IB") && strings.Contains(m, " GID ") && strings.Contains(m, " mtu "):
+		l.connection(number, m)
+	default:
+		return false
+	}
+	return true
+}
+
+// setUp notes the plugin for the network, and that a communicator is complete.
+func (h *hostLog) setUp(number int, m string) {
+	switch {
+	case strings.HasPrefix(m, "comm ") && strings.HasSuffix(m, "Init COMPLETE") && field(m, "nranks") != "1":
+		h.complete = true
+	case strings.HasPrefix(m, "Plugin Path : ") /* HPC-X */, strings.HasPrefix(m, "P2P plugin ") /* HPC-X */, strings.Contains(m, "Loaded net plugin ") /* 2.9– */ :
+		h.plugin = strings.TrimSpace(m[strings.LastIndexAny(m[:len(m)-1], " ")+1:])
+	case strings.Contains(m, "sing internal network plugin"), strings.Contains(m, "No plugin found (libnccl-net.so)"):
+		h.internal = number
+	}
+}
+
+// joins notes a rank of a communicator.
+func (l *logged) joins(id, rank, size string) {
+	r, err1 := strconv.Atoi(rank)
+	n, err2 := strconv.Atoi(size)
+	if err1 != nil || err2 != nil || len(l.members) >= maxHosts {
+		return
+	}
+	if id == "" {
+		id = size // communicators of equal size are not told apart
+	}
+	c := l.members[id]
+	if c == nil {
+		c = &members{size: n, ranks: map[int]bool{}}
+		l.members[id] = c
+	}
+	if len(c.ranks) < min(c.size, maxHosts) {
+		c.ranks[r] = true
+	}
+}
+
+// oneHost reports whether the log shows all ranks of its communicators, and all of them on one host. NCCL's own number of nodes
+// can be larger: NCCL_HOSTID divides a host.
+func (l *logged) oneHost() bool {
+	if len(l.order) != 1 || l.order[0] == "" || l.hosts[l.order[0]].several || l.hosts[l.order[0]].remote {
+		return false
+	}
+	found := false
+	for _, c := range l.members {
+		if len(c.ranks) < c.size {
+			return false
+		}
+		found = found || c.size > 1
+	}
+	return found
+}
+
+func (l *logged) noteSetting(number int, name, value string) {
+	if strings.HasPrefix(name, "NCCL_") && !strings.ContainsAny(name, " \t") && len(l.settings) < maxFindings {
+		if s, ok := find(l.settings, name); !ok || s.value != value {
+			l.settings = append(l.settings, setting{line: number, name: name, value: value, where: "log"})
+		}
+	}
+}
+
+// manyDevices is more RDMA devices than the NICs of a host make.
+const manyDevices = 20
+
+// usingIB parses " NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>".
+func (l *logged) usingIB(number int, h *hostLog, m string) {
+	list, oob, _ := strings.Cut(m, "; OOB ")
+	h.roce = h.roce || strings.Contains(list, "/RoCE")
+	for field := range strings.FieldsSeq(list) {
+		bracket := strings.Index(field, "]")
+		if strings.HasPrefix(field, "[") && strings.Contains(field+"/", "/IB/") && h.roce && h.mixed == 0 {
+			h.mixed = number
+		}
+		colon := strings.Index(field, ":")
+		if strings.HasPrefix(field, "[") && bracket > 0 && colon > bracket && len(h.devices) < 64 {
+			h.devices[field[bracket+1:colon]] = true
+		}
+	}
+	if n := len(h.devices); n > manyDevices {
+		l.say(number, env.Warning, "Many devices", fmt.Sprintf("NCCL uses %d RDMA devices of one host.", n), "So many are mostly virtual functions of containers or virtual machines, without an address here: connections over them fail or hang.", "Set NCCL_IB_HCA to = followed by the devices of this job's NICs (ibdev2netdev shows which belong to its interfaces).")
+	}
+	if name, address, _ := strings.Cut(oob, ":"); name != "" {
+		l.meets(number, h, name, address)
+	}
+}
+
+// meets notes an interface for bootstrap or sockets, with its address as ncclSocketToString prints it: "10.0.0.1<0>". The first is
+// bootstrap's.
+func (l *logged) meets(number int, h *hostLog, name, address string) {
+	address, _, _ = strings.Cut(address, "<")
+	address, _, _ = strings.Cut(address, "%")
+	a, _ := netip.ParseAddr(strings.Trim(address, "[]"))
+	if h.oob == "" {
+		h.oob, h.address = name, a.Unmap()
+	}
+	h.several = h.several || name == h.oob && a.Unmap() != h.address
+	if h.fe80 == "" && h.oob == name && a.Is6() && a.IsLinkLocalUnicast() {
+		h.fe80, h.fe80At = name, number
+	}
+	if h.aside == "" && h.oob != name && a.Is6() && a.IsLinkLocalUnicast() {
+		h.aside, h.asideAt = name, number
+	}
+	if h.local == "" && isLocal(name) {
+		h.local, h.localAt, h.localIP = name, number, a.Unmap().String()
+	}
+}
+
+// isLocal reports whether an interface is one of this machine alone by its name: a container's own may be called veth0, but the
+// host's end of it has a long random name.
+func isLocal(name string) bool {
+	for _, p := range []string{"docker", "virbr", "br-", "cni", "flannel", "cali", "lxc", "podman", "kube-", "nodelocaldns", "pod-id-link"} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return name == "lo" || strings.HasPrefix(name, "veth") && len(name) > len("veth123")
+}
+
+// channel parses "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA".
+func (l *logged) channel(number int, h *hostLog, m string) {
+	_, path, _ := strings.Cut(m, " via NET/")
+	h.remote = true
+	switch {
+	case strings.Contains(path, "GDRDMA"):
+		h.gdr++
+	case strings.HasPrefix(path, "IB"):
+		if h.channels == 0 {
+			h.channels = number
+		}
+	case strings.HasPrefix(path, "Socket") && h.network == "":
+		h.network, h.at = "Socket", number
+	}
+}
