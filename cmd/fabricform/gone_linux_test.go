@@ -66,7 +66,9 @@ func TestAHelperClearsUpAfterAClientThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	ranks := rand.Text()
-	ask := func(method string, params any) { go func() { _ = client.Call(context.Background(), "", method, params, nil) }() }
+	ask := func(method string, params any) {
+		go func() { _ = client.Call(context.Background(), "", method, params, nil) }()
+	}
 	ask(string(probe.TendRanks), probe.RanksSpec{ID: ranks, Limit: time.Minute})
 	if err := client.Call(t.Context(), "", string(probe.AwaitTended), ranks, nil); err != nil {
 		t.Fatal(err)
