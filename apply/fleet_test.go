@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +58,26 @@ func TestAnApplyAsksEachHostWhileOthersLogIn(t *testing.T) {
 	}
 	if r := y.runIn(t.Context(), Open(t.Context(), y.fabric, o), Options{}); r.Ending != Done || y.hosts["a"].value != "2" || y.hosts["b"].value != "2" {
 		t.Errorf("%v: %+v", r.Ending, r)
+	}
+}
+
+// TestAPlanKeepsNoFacts: with ten thousand hosts, they would fill memory.
+func TestAPlanKeepsNoFacts(t *testing.T) {
+	y := newToys(t)
+	o := y.options()
+	o.Glance = true
+	s := Open(t.Context(), y.fabric, o)
+	defer s.Close()
+	p, inputs := s.propose(t.Context())
+	if p.Changes() != 2 || len(p.Unreachable()) > 0 {
+		t.Errorf("%d changes, unreachable: %v", p.Changes(), p.Unreachable())
+	}
+	for _, in := range inputs {
+		if in.Snapshot != nil || s.known[in.Name].snapshot != nil {
+			t.Errorf("the facts of host %s are kept", in.Name)
+		}
+		if _, err := s.Read(t.Context(), in.Name, false); err == nil || !strings.Contains(err.Error(), "was read once") {
+			t.Errorf("host %s is read again: %v", in.Name, err)
+		}
 	}
 }
