@@ -68,6 +68,7 @@ type toyHost struct {
 	guardians int
 	roster    []resource.Member // in the record; only a test sets the first one
 	asked     []string
+	params    string // of the method that is asked
 	on        func(method string)
 	connects  []net.Conn
 	beats     int
@@ -244,6 +245,7 @@ func (h *toyHost) handlers() map[string]agent.Handler {
 				h.running = method
 				defer func() { h.running = "" }()
 			}
+			h.params = string(raw)
 			if h.on != nil {
 				h.on(method)
 			}

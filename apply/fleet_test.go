@@ -4,12 +4,15 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fabricform/fabricform/agent/calls"
+	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/transport"
 )
 
@@ -79,5 +82,29 @@ func TestAPlanKeepsNoFacts(t *testing.T) {
 		if _, err := s.Read(t.Context(), in.Name, false); err == nil || !strings.Contains(err.Error(), "was read once") {
 			t.Errorf("host %s is read again: %v", in.Name, err)
 		}
+	}
+}
+
+// TestVersionsAreReadOnlyToCompareHosts: reading them asks the package manager of each host.
+func TestVersionsAreReadOnlyToCompareHosts(t *testing.T) {
+	y := newToys(t)
+	o := y.options()
+	o.Resources.Compared = func(h *fabric.Host) []resource.Resource {
+		return []resource.Resource{{Addr: resource.Addr{Host: h.Name, Kind: "stack", Name: "versions"}}}
+	}
+	var asked []bool
+	y.hosts["a"].on = func(method string) {
+		if method == string(calls.Snapshot) {
+			asked = append(asked, strings.Contains(y.hosts["a"].params, "versions"))
+		}
+	}
+	s := Open(t.Context(), y.fabric, o)
+	defer s.Close()
+	s.Propose(t.Context())
+	if _, err := s.Snapshot(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(asked, []bool{false, true}) {
+		t.Errorf("the plan and the comparison asked for versions: %v", asked)
 	}
 }
