@@ -11,7 +11,7 @@ BUILT_OF  := $(shell { echo ./go.mod; echo ./go.sum; find . -name '*.go' -not -n
 BUILD_ID  := $(shell { $(GO) env GOVERSION; for f in $(BUILT_OF); do echo $$f; cat $$f; done; } | sha256sum | cut -c1-16)
 # The tag of the commit names a release; between releases, the commit names the build, as Go does it.
 COMMIT    := $(shell git rev-parse --verify -q HEAD 2>/dev/null)
-VERSION   ?= $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)),\
+VERSION   ?= $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null | grep -Ex 'v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?')),\
              $(if $(COMMIT),$(shell TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0.0.0-%cd-%h)))
 GOFLAGS_BUILD := -trimpath -buildvcs=false -ldflags='-s -w -X main.linkedID=$(BUILD_ID) -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)'
 

@@ -86,3 +86,45 @@ func TestTheBuildIDIsOfAllThatIsBuilt(t *testing.T) {
 		before = after
 	}
 }
+
+// TestATagThatIsNoVersionReachesNoShell: git accepts almost any name of a tag, and recipes use the version.
+func TestATagThatIsNoVersionReachesNoShell(t *testing.T) {
+	for _, name := range []string{"make", "git"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(name + " is not installed")
+		}
+	}
+	dir := t.TempDir()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v: %s", name, args, err, out)
+		}
+		return string(out)
+	}
+	git := func(args ...string) {
+		run("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+	}
+	for name, text := range map[string][]byte{"Makefile": text, "go.mod": nil, "go.sum": nil, "a.go": nil} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "a")
+	for tag, version := range map[string]string{"v1.2.3-rc.1": "main.linkedVersion=1.2.3-rc.1 ", "v1;touch$IFS'x'": "main.linkedVersion=0.0.0-"} {
+		git("tag", tag)
+		if said := run("make", "-n", "build"); !strings.Contains(said, version) {
+			t.Errorf("with tag %q, %q is missing: %s", tag, version, said)
+		}
+		git("tag", "-d", tag)
+	}
+}

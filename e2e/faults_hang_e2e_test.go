@@ -56,7 +56,7 @@ func (l *faultLab) hang(host string) (waits, ended func()) {
 				f, since = take(), time.Now()
 				continue
 			}
-			if !held && time.Since(since) > time.Second {
+			if !held && time.Since(since) > 3*time.Second {
 				held = true
 				close(steady)
 			}

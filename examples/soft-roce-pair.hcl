@@ -22,7 +22,7 @@ host "node" {
   nic "rail" {
     for_each = local.rails
     netdev   = each.value.netdev
-    mtu      = 4200 # the smallest with an RDMA MTU of 4096
+    mtu      = 4200 # enough for an RDMA MTU of 4096
   }
 
   rxe "rxe" {
