@@ -165,7 +165,7 @@ func (l *loader) check() {
 	}
 	l.environments()
 	if l.options.Validating {
-		if len(l.f.Hosts) == 0 {
+		if len(l.f.Hosts) == 0 && !l.diags.HasErrors() { // otherwise a mistake in a host may be the reason
 			l.diags = append(l.diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "No hosts",
 				Detail: "The files declare no host, so no command can compare or change anything. " +
 					"Add a host block, or name the files that have them."})

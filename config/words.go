@@ -85,11 +85,11 @@ func (a *attribute) hint() string {
 	case "hosts":
 		return " Write values(host.gpu) where the host block has for_each, or [host.a, host.b]."
 	case "members":
-		return " Write [host.a.nic.rail0, host.b.nic.rail0], or [for h in values(host.gpu) : h.nic.rail0]."
+		return " Write [host.a.nic.rail0, host.b.nic.rail0], or [for h in values(host.gpu) : h.nic.rail0]. If the nic block has for_each, write h.nic.rail[\"rail0\"]."
 	case "hca":
 		return " In the nccl block of a host, write [nic.rail0, nic.rail1]; outside a host, [for h in values(host) : h.nic.rail0]."
 	case "nic":
-		return " Write nic.rail0."
+		return " Write nic.rail0, or nic.rail[each.key] if the nic block has for_each."
 	case "addresses":
 		return ` Write ["192.168.88.1/30"].`
 	case "match":

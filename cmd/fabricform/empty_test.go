@@ -45,6 +45,20 @@ func TestAFabricWithoutHostsIsNeverAsDeclared(t *testing.T) {
 	}
 }
 
+// TestAMistakeInAHostIsNotAFabricWithoutHosts: the warning would stand before the mistake, and be false.
+func TestAMistakeInAHostIsNotAFabricWithoutHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.hcl")
+	if err := os.WriteFile(path, []byte("host \"gpu\" {\n  for_each = [\"gpu0\"]\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root := rootCommand(&app{out: view.New(&out), err: view.New(&out)})
+	root.SetArgs([]string{"validate", path})
+	if err := root.Execute(); err == nil || !strings.Contains(out.String(), "Invalid for_each") || strings.Contains(out.String(), "No hosts") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // TestNothingMeasuredIsNoSuccess: a script that verifies must not go on.
 func TestNothingMeasuredIsNoSuccess(t *testing.T) {
 	dir := t.TempDir()
