@@ -61,7 +61,7 @@ func (p *Printer) Explanation(name string, r explain.Explanation) {
 	case r.Sound():
 		p.Linef("%s no problems found in %s", p.good("✓"), r.Read.Judged())
 	case len(r.Findings) == 0:
-		p.Linef("no problems found in the lines that were understood")
+		p.Linef("checked: %s. The other lines were not judged, and may show a problem", r.Read.Judged())
 	default:
 		p.Linef("%s, %s, %s", Count(counts[env.Error], "error"), Count(counts[env.Warning], "warning"), Count(counts[env.Note], "note"))
 	}

@@ -147,6 +147,10 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 		out.Reached = stageOf(text)
 	}
 	out.Nothing = nothing(kind, out)
+	if out.Nothing == "" && !slices.ContainsFunc(r.out, func(f Finding) bool { return f.Severity < env.Note }) {
+		r.unread(name, text, kind)
+		out.Read = r.count(text)
+	}
 	out.prose = (kind == Notes || kind == Commands && !isScript(name, text)) && out.Read.Other > out.Read.Settings+out.Read.Commands+out.Read.Rows
 	return out
 }

@@ -31,6 +31,8 @@ type job struct {
 	perHostAt    int       // its line
 	tasksAt      int       // line of tasks
 	multiplied   int       // line of an srun that starts torchrun by the number of tasks of the job
+	world        int       // number of ranks that a program is told which srun starts; 0: unknown
+	worldAt      int       // its line
 	nested       []command // sruns that start mpirun
 	machines     []machine
 	keys         []string // of the latest of them
@@ -148,6 +150,10 @@ func (j *job) launches(inner, outer command) {
 	if path.Base(outer.words[0].text) != "srun" {
 		return
 	}
+	if v, ok := outer.value("--distributed-world-size", "--world-size", "--world_size"); ok && !slices.ContainsFunc(outer.words, func(w word) bool { return slices.Contains([]string{"-n", "--ntasks"}, w.text) }) {
+		j.world, _ = strconv.Atoi(v)
+		j.worldAt = outer.line()
+	}
 	if mpiWithin(outer) && len(j.nested) < maxFindings {
 		j.nested = append(j.nested, outer)
 	}
@@ -190,6 +196,9 @@ func (s *script) processesFit() {
 	}
 	if j.multiplied > 0 && tasks > 1 && j.perHost > 1 {
 		s.say(j.multiplied, env.Error, "A launcher for each task", fmt.Sprintf("Slurm starts %d tasks on each host (line %d), and each of them torchrun, which starts %d processes.", tasks, at, j.perHost), "The launchers take each other's port, and ranks are there several times.", "Set --ntasks-per-node=1 and no --ntasks for torchrun, or let srun start the program itself, one task per GPU, without torchrun.")
+	}
+	if all := max(j.all, j.nodes*j.tasks); j.world > 0 && j.world < all && !j.elastic {
+		s.say(j.worldAt, env.Error, "More tasks than ranks", fmt.Sprintf("The program is told %d ranks, and Slurm starts %d tasks.", j.world, all), "Tasks whose rank is not below the number of ranks fail with an invalid argument, or wait.", "Give the program the number of all tasks: --nodes times --ntasks-per-node.")
 	}
 	if v, ok := find(s.sets, "CUDA_VISIBLE_DEVICES"); ok && !v.dynamic && !v.alone && strings.Trim(v.value, "0123456789,") == "" && v.value != "" {
 		j.gpus, j.gpusAt = strings.Count(v.value, ",")+1, fmt.Sprintf("CUDA_VISIBLE_DEVICES in line %d", v.line)

@@ -145,6 +145,8 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.log", "a:73:73 [0] NCCL INFO Bootstrap : Using eth0:172.17.75.36<0>\n", "", "Docker's own network"},
 		{"a.log", "a:73:73 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.3<0>\n", "Docker's own network", ""},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:a100:2\nsrun torchrun --nproc_per_node=4 a.py\n", "line 3: error:  Fewer GPUs than processes", ""},
+		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u -m parlai.scripts.distributed_train --distributed-world-size 2\n", "line 4: error:  More tasks than ranks", ""}, // facebookresearch/ParlAI/issues/3084
+		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u a.py --distributed-world-size 16\n", "", "More tasks"},
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
 		{"a.log", "$ ib_send_bw -d mlx5_0 --pkey_index=1\na:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<33397> with error 12, opcode 0, len 0, vendor err 129 (Send)\n", "Set NCCL_IB_PKEY", "On RoCE"},
 		{"a.txt", "ray start --address='10.0.0.1:6379' --node-ip-address='10.0.0.2:6379'\n", "line 1: error:  Not an address of a host", ""},

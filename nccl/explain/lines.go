@@ -231,7 +231,9 @@ func (l *logged) errors() {
 			costs = fmt.Sprintf("Line %d may be the reason (%s). ", hinted.line, hinted.summary) + costs
 		}
 		switch {
-		case r.of.vague && !known && sharp >= 0:
+		case r.of.vague && known:
+			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the error in line %d: read that first.", first), "")
+		case r.of.vague && sharp >= 0:
 			l.say(r.line, env.Note, r.summary, quoted, fmt.Sprintf("It probably follows from the error in line %d: read that first.", l.inOrder[sharp].line), "")
 		case l.role(r) == cause, l.role(r) == symptom && !known:
 			l.say(r.line, env.Error, r.summary, quoted, costs, instead)

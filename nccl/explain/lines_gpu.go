@@ -1,12 +1,21 @@
 package explain
 
-import "github.com/fabricform/fabricform/nccl/env"
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/fabricform/fabricform/nccl/env"
+)
 
 // memoryMeanings are lines about memory: /dev/shm (src/include/shm.h up to 2.15.5, then src/misc/shmutils.cc), the GPU's, and the host's.
 var memoryMeanings = []*meaning{
-	{role: cause, summary: "Ranks do not share /dev/shm", costs: "A rank does not find the shared memory of another one of its host: they are in different containers, or not on one host at all, although their host names are equal.",
+	{role: cause, summary: "Ranks do not share /dev/shm", more: explainSegment, costs: "A rank does not find the shared memory of another one of its host: they are in different containers, or not on one host at all, although their host names are equal.",
 		instead: "Run the ranks of a host in one container or with --ipc=host, or give each container its own host name (or NCCL_HOSTID, 2.5.6 or later). NCCL_SHM_DISABLE=1 avoids shared memory, and is slower.",
-		forms:   []string{"while attaching to shared memory segment", "misc/shmutils.cc:*Call to open failed*No such file or directory", "os/linux.cc:*Call to open failed*No such file or directory" /* 2.29.2– */, "include/shm.h:*Call to shm_open failed*No such file or directory"}},
+		forms:   []string{"while attaching to shared memory segment"}},
+	{role: symptom, vague: true, summary: "Ranks do not share /dev/shm", costs: "A rank does not find the shared memory of another one of its host: they are in different containers, or not on one host at all, although their host names are equal.",
+		instead: "Run the ranks of a host in one container or with --ipc=host, or give each container its own host name. NCCL_SHM_DISABLE=1 avoids shared memory, and is slower.",
+		forms:   []string{"misc/shmutils.cc:*Call to open failed*No such file or directory", "os/linux.cc:*Call to open failed*No such file or directory" /* 2.29.2– */, "include/shm.h:*Call to shm_open failed*No such file or directory"}},
 	{role: cause, summary: "/dev/shm is too small", costs: "NCCL could not reserve shared memory; a container has 64 MiB by default.",
 		instead: "docker: --shm-size=8g or --ipc=host. Kubernetes: an emptyDir with medium: Memory at /dev/shm. Remove segments that ended jobs have left (df /dev/shm, ls /dev/shm).",
 		forms:   []string{"posix_fallocate failed" /* –2.15.5 */, "failed to extend /dev/shm/nccl" /* 2.12.7–2.21.5; with the reason from 2.22.3 */, "unable to open shared memory object", "It is possible that dataloader's workers are out of shared memory", "insufficient shared memory (shm)", "unable to write to file </torch_", "No space left on device: '/dev/shm"}},
@@ -90,4 +99,20 @@ func inFiles(files []string, messages ...string) (out []string) {
 		}
 	}
 	return out
+}
+
+// segment is the name of a segment in /dev/shm, of which mkstemp made the end: six letters and digits.
+var segment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/nccl-(?:shm-[\w-]+|[0-9A-Za-z]{6}) \(size`) })
+
+// explainSegment tells a name that no rank has made. The size is 0 where NCCL reads another rank's memory of CUDA as a file in /dev/shm
+// (struct shmIpcDesc in src/include/shm.h, v2.26.3-1 to v2.29.2-1: each rank tests for itself which of the two it has).
+func explainSegment(_ *logged, m string) (summary, costs, instead string) {
+	switch {
+	case !strings.Contains(m, "/dev/shm/nccl-") || segment().MatchString(m):
+		return "", "", ""
+	case strings.Contains(m, "(size 0)"):
+		return "Ranks have different shared memory", "One rank shares memory that CUDA made, and another one reads its description as a file in /dev/shm. Each rank tests for itself whether CUDA can make memory near its GPU: that fails for a NUMA node without memory or processors, and in containers that hide NUMA.",
+			"Set NCCL_CUMEM_HOST_ENABLE=0 for all ranks. To keep that memory, see that numactl -H shows memory and processors for each NUMA node that nvidia-smi topo -m names, and start containers with --cap-add SYS_NICE."
+	}
+	return "The name of shared memory is not valid", "No rank has made a segment of this name: the rank has read another one's description wrongly.", "See that all ranks have one version of NCCL and the same NCCL_ variables. NCCL_SHM_DISABLE=1 avoids shared memory, and is slower."
 }

@@ -94,9 +94,9 @@ const (
 // codeMeanings are NCCL's error codes (src/nccl.h.in) in the words of ncclGetErrorString (src/init.cc) and of PyTorch, by number from 1.
 var codeMeanings = []*meaning{
 	{role: code, summary: "NCCL reports an error of CUDA", costs: "A call of CUDA failed on this rank: memory of the GPU, access between GPUs, a driver that does not fit, or an earlier kernel. Sockets and verbs do not give this code.", instead: askNCCL + " It has CUDA's own text. " + oneByOne,
-		forms: []string{"ncclUnhandledCudaError", "unhandled cuda error", "NcclError: Unhandled Cuda Error"}},
+		forms: []string{"ncclUnhandledCudaError", "unhan*led cuda error", "NcclError: Unhandled Cuda Error"}},
 	{role: code, summary: "NCCL reports a system error", costs: "A call of the system or of a library failed on this rank: for a socket, a file in /dev/shm, memory, or a NIC.", instead: askNCCL + " In a container, check df /dev/shm and ulimit -l first.",
-		forms: []string{"ncclSystemError", "unhandled system error", "NcclError: System Error"}},
+		forms: []string{"ncclSystemError", "unhan*led system error", "NcclError: System Error"}},
 	{role: code, summary: "NCCL reports an internal error", costs: "NCCL met a state that it does not expect: a peer ended, ranks differ in devices, versions or NCCL_… variables, a topology file does not fit, or NCCL has a bug.", instead: askNCCL + " Compare NCCL's version and variables on all ranks.",
 		forms: []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error"}},
 	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "NCCL operation*failed: invalid argument"}},

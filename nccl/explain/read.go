@@ -141,17 +141,42 @@ func nothing(kind Kind, e Explanation) string {
 	return ""
 }
 
+// trouble is what lines say of an error, in the words of any program, in lower case.
+var trouble = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`error|fail|fatal|abort|exception|\bkill|segmentation fault|core dumped|timeout|timed out|invalid|unable|cannot|can't|could not|mismatch|traceback|assert|refused|unreachable|terminated|no such|not found|sigterm|\bstuck|` +
+		`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ `)
+})
+
 // troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
-func troubled(line string) bool {
-	line = strings.ToLower(line)
-	for _, w := range []string{"error", "fail", "fatal", "abort", "exception", "killed", "segmentation fault", "core dumped", "timeout", "timed out", "invalid", "unable", "cannot",
-		"could not", "mismatch", "traceback", "assert", "refused", "unreachable", "terminated", "no such", "not found", "sigterm", "stuck"} {
-		if strings.Contains(line, w) {
-			return true
+func troubled(line string) bool { return trouble().MatchString(strings.ToLower(line)) }
+
+// assigns is a line that sets a variable, whose name or value may hold a word of trouble.
+var assigns = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:[$+] |- |-e |export |set |declare -x |ENV |"?-x )*"?[A-Za-z_]\w*=|^\s*export `)
+})
+
+// unread marks the lines that report trouble in a text without an error, and that no rule has read: only then does it matter
+// whether a comment or a sentence says so.
+func (r *reading) unread(name, text string, kind Kind) {
+	if slices.Contains([]Kind{Conf, Python, Dockerfile, JSON, Slurm}, kind) || kind == Commands && isScript(name, text) {
+		return // code names errors that it handles
+	}
+	comments := kind != Log && kind != Traceback && kind != Notes && r.seen[rowLine] == 0
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		c := r.classes[number]
+		skipped := c != other && c != traceLine || comments && strings.HasPrefix(strings.TrimSpace(line), "#") || assigns().MatchString(line) || anyOf(line, printers) || guards().MatchString(line)
+		if !skipped && troubled(line) {
+			r.mark(number, unknown)
 		}
 	}
-	return false
 }
+
+// guards are parts of commands that act only if another one fails, or that bound its time.
+var guards = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\|\| *(?:exit|true|\{)|\bset -e|\btrap |^\s*(?:\$ )?timeout \d|--?[a-z_-]*timeout[ =]`)
+})
 
 // usual reports whether an INFO line tells of an optional library or symbol that most hosts do not have (src/plugin,
 // src/misc/mlx5dvsymbols.cc and, from 2.30.3, src/os/linux.cc), or of RAS, which collectives do not need.
@@ -237,7 +262,7 @@ func (r *reading) document(name, text string) Kind {
 	for _, line := range s.lone {
 		r.mark(line, unknown)
 	}
-	if pasted && kind == Commands {
+	if !script && kind != Python && kind != Slurm && kind != Notes {
 		r.errors(rest.String())
 	}
 	switch bare := r.read.Settings+r.read.Commands+r.read.Computed.Count == 0; {

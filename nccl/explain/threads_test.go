@@ -24,7 +24,7 @@ var threads = []struct{ file, thread, named string }{
 	{"shm-k8s-runner.log", "pytorch/ci-infra/pull/490", "/dev/shm is too small"},
 	{"shm-fallocate-29.log", "NVIDIA/nccl/issues/525", "/dev/shm is too small"},
 	{"shm-fallocate-docker-25.log", "NVIDIA/nccl/issues/290", "/dev/shm is too small"},
-	{"shm-attach-nofile.log", "vllm-project/vllm/issues/18831", "Ranks do not share /dev/shm"},
+	{"shm-attach-nofile.log", "vllm-project/vllm/issues/18831", "The name of shared memory is not valid"},
 	{"shm-cuda-invalid.log", "NVIDIA/nccl/issues/1518", "Shared memory cannot be used"},
 	{"shm-dynamo-late.log", "ai-dynamo/dynamo/issues/1408", "/dev/shm is too small"},
 	{"ifname-not-found-family.log", "NVIDIA/nccl/issues/1837", "An address was never filled in"},
