@@ -245,6 +245,15 @@ func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Ran
 		}
 		into.SetString(name)
 		return nil
+	case fabric.QoSRef:
+		name, ok := l.qosRef(v)
+		if !ok {
+			return typeWrong(a, v)
+		}
+		into.SetString(name)
+		return nil
+	case map[int]int:
+		return decodeNumbers(a, v, into)
 	case fabric.Netdev:
 		if ref, ok := l.nicRef(v); ok {
 			into.SetString(ref.NIC)
@@ -284,6 +293,9 @@ func decodeNumber(a *attribute, v cty.Value, into reflect.Value) *wrong {
 		return typeWrong(a, v)
 	}
 	f, _ := c.AsBigFloat().Float64()
+	if w := trafficClass(a, f); w != nil {
+		return w
+	}
 	if a.min != nil && f < *a.min || a.max != nil && f > *a.max || math.IsInf(f, 0) {
 		return &wrong{"Number out of range", fmt.Sprintf("%s must be from %s to %s.", a.name, plain(*a.min), plain(*a.max)), nil}
 	}

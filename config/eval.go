@@ -132,6 +132,8 @@ func (l *loader) context(e hcl.Expression, s scope) *hcl.EvalContext {
 			ctx.Variables["var"] = l.vars
 		case "host":
 			ctx.Variables["host"] = l.hostVal
+		case "qos":
+			ctx.Variables["qos"] = l.qosVal
 		case "local":
 			if name, ok := second(t); ok {
 				locals[name] = l.local(name)

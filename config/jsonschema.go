@@ -155,7 +155,7 @@ func (a *attribute) kinds() []schema {
 	switch t {
 	case reflect.TypeFor[anything]():
 		return nil
-	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[fabric.HostRef]():
+	case reflect.TypeFor[fabric.NICRef](), reflect.TypeFor[fabric.HostRef](), reflect.TypeFor[fabric.QoSRef]():
 		return []schema{expression}
 	case reflect.TypeFor[time.Duration](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix](), reflect.TypeFor[fabric.Netdev]():
 		return []schema{{"type": "string"}}

@@ -37,6 +37,7 @@ type loader struct {
 	hidden   fabric.Secrets // strings of sensitive values, by themselves
 	busy     []string       // locals that are being evaluated
 	hostVal  cty.Value      // the value of "host" at this stratum
+	qosVal   cty.Value      // the value of "qos" at this stratum
 
 	placeholders map[string]string // of sensitive values in the model
 
@@ -59,6 +60,7 @@ func newLoader(path string, o Options) *loader {
 		meter:  newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
 		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{},
 		placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
+		qosVal:     cty.DynamicVal.Mark(early{"qos blocks"}),
 		hostBlocks: map[string]*hostBlock{}, nics: map[fabric.NICRef]*fabric.NIC{}, off: map[fabric.NICRef]bool{},
 		f: &fabric.Fabric{Name: "default", Secrets: fabric.Secrets{}},
 	}

@@ -42,6 +42,7 @@ func (l *loader) environments() {
 	}
 	l.checkEnvironment(l.f.NCCL, l.f.NCCL.Version, len(l.f.Hosts) > 1, said)
 	l.checkTransport()
+	l.checkClasses()
 }
 
 // checkTransport reports a transport that nccl.env contradicts, once for each place.

@@ -17,7 +17,7 @@ type hostBlock struct {
 	failed    bool // its for_each could not be evaluated
 }
 
-// Property is an attribute of host, nic, self or each that expressions may use.
+// Property is an attribute of host, nic, qos, self or each that expressions may use.
 type Property struct{ Name, Doc string }
 
 var properties = map[string][]Property{
@@ -27,12 +27,15 @@ var properties = map[string][]Property{
 		{"addresses", "All addresses, each with its prefix length."}, {"ip", "The first IPv4 address; null if there is none."},
 		{"ip6", "The first IPv6 address; null if there is none."},
 		{"mtu", "Bytes of an IP packet; null if no block sets it."}},
+	"qos": {{"name", "Name of the class."}, {"dscp", "Its DSCP; null if it sets none."},
+		{"priority", "Its priority; null if it sets none."},
+		{"traffic_class", "Its traffic class byte, as `NCCL_IB_TC` and `--tclass` have it; null if it sets no DSCP."}},
 	"self": {{"name", "Name of this host."}, {"key", "Its for_each key."}, {"value", "Its for_each value."},
 		{"address", "Its management address."}, {"labels", "Its labels."}},
 	"each": {{"key", "Key of this instance."}, {"value", "Value of this instance."}},
 }
 
-// Properties returns the attributes of host, nic, self or each that expressions may use.
+// Properties returns the attributes of host, nic, qos, self or each that expressions may use.
 func Properties(of string) []Property { return properties[of] }
 
 // hostAttributes are the names of the attributes of a host that expressions may use.

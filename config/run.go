@@ -43,6 +43,7 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 
 	l.variables()
 	l.header()
+	l.classes()
 	l.hosts()
 
 	l.nextStratum(l.hostsValue(false))
@@ -53,6 +54,7 @@ func (l *loader) run(bodies []*hclsyntax.Body) {
 
 	l.nextStratum(l.hostsValue(true))
 	l.hostRest()
+	l.giveClasses()
 	for _, k := range l.blocks["nccl"] {
 		l.nccl(k, scope{}, &l.f.NCCL)
 	}
@@ -152,6 +154,7 @@ func (l *loader) check() {
 	slices.SortFunc(l.f.Hosts, func(a, b *fabric.Host) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Links, func(a, b *fabric.Link) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.LoginMeshes, func(a, b *fabric.LoginMesh) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.f.Classes, func(a, b *fabric.QoS) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.f.Networks, func(a, b *fabric.Network) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range fabric.Check(l.f) {
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: p.Summary, Detail: p.Detail}

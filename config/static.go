@@ -48,6 +48,12 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		if l.declared("host", t, l.hostBlocks[name] != nil, maps.Keys(l.hostBlocks)) && named {
 			l.hostReference(t, l.hostBlocks[name])
 		}
+	case "qos":
+		known := map[string]bool{}
+		for _, k := range l.blocks["qos"] {
+			known[k.Labels[0]] = true
+		}
+		l.declared("qos", t, known[name], maps.Keys(known))
 	default:
 		if _, known := s[root]; known {
 			return
@@ -56,7 +62,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			l.errorf(r, "Unknown reference", "%q cannot be used here: %s.", root, why)
 			return
 		}
-		names := []string{"var", "local", "host"}
+		names := []string{"var", "local", "host", "qos"}
 		for n := range s {
 			names = append(names, n)
 		}
@@ -71,7 +77,7 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
 			near, cure = "", fmt.Sprintf(" If this is text, write \"%s\" in quotes.", root)
 		}
-		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, each or self.%s", root, cure)
+		l.errorf(r, "Unknown reference", "There is no %q. References begin with var, local, host, nic, qos, each or self.%s", root, cure)
 		l.suggested(t[0].SourceRange(), near)
 	}
 }

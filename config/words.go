@@ -48,6 +48,10 @@ func (a *attribute) typeName() typeName {
 		return "a list of hosts"
 	case reflect.TypeFor[fabric.Netdev]():
 		return typeNetdev
+	case reflect.TypeFor[fabric.QoSRef]():
+		return "a qos block"
+	case reflect.TypeFor[map[int]int]():
+		return "a map of whole numbers"
 	case reflect.TypeFor[time.Duration]():
 		return typeDuration
 	case reflect.TypeFor[netip.Addr]():
@@ -100,6 +104,12 @@ func (a *attribute) hint() string {
 		return " Write 100."
 	case "mtu":
 		return " Write 9000."
+	case "qos":
+		return " Write qos.lossless."
+	case "ets":
+		return " Write { 5 = 60, 0 = 40 }."
+	case "buffer":
+		return " Write { 5 = 524288 }."
 	case "env":
 		return ` Write { NCCL_DEBUG = "INFO" }.`
 	case "labels":

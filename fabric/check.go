@@ -62,6 +62,9 @@ func Check(f *Fabric) []Problem {
 	for _, m := range f.LoginMeshes {
 		c.checkLoginMesh(m)
 	}
+	for _, q := range f.Classes {
+		c.checkQoS(q)
+	}
 	for _, h := range f.Hosts {
 		c.checkCablesInOneSubnet(h)
 		c.checkNICsInOneSubnet(h)
@@ -70,6 +73,7 @@ func Check(f *Fabric) []Problem {
 		c.checkSoftRoCE(h)
 		c.checkRelay(h)
 		c.checkNCCL(h.NCCL, h)
+		c.checkLossless(h)
 	}
 	c.checkNCCL(f.NCCL, nil)
 	c.checkLaunchers()
@@ -207,7 +211,8 @@ func hostHas(h *Host, a netip.Addr) bool {
 // CheckEntries returns an error if a list of blocks has a null entry, a link does not have two ends, or a block says that it
 // is Invalid, as may be in a fabric that is read from JSON. Check does not expect that.
 func (f *Fabric) CheckEntries() error {
-	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil)
+	null := slices.Contains(f.Hosts, nil) || slices.Contains(f.Links, nil) || slices.Contains(f.Networks, nil) ||
+		slices.Contains(f.Classes, nil)
 	null = null || slices.ContainsFunc(f.Hosts, func(h *Host) bool {
 		return slices.Contains(h.NICs, nil) || slices.Contains(h.Routes, nil) || slices.Contains(h.Policy, nil) ||
 			slices.Contains(h.RXE, nil)
@@ -239,10 +244,16 @@ func (f *Fabric) blocks() []Block {
 	for _, n := range f.Networks {
 		out = append(out, n.Block)
 	}
+	for _, q := range f.Classes {
+		out = append(out, q.Block)
+	}
 	for _, h := range f.Hosts {
 		out = append(out, h.Block, h.NCCL.Block)
 		for _, n := range h.NICs {
 			out = append(out, n.Block)
+			if n.QoS != nil {
+				out = append(out, n.QoS.Block)
+			}
 		}
 		for _, r := range h.Routes {
 			out = append(out, r.Block)

@@ -51,6 +51,7 @@ func (c *checker) checkLink(l *Link) {
 			"%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.",
 			a.Ref(), sa, b.Ref(), sb, l.Name)
 	}
+	c.checkEnds(l, a, b)
 	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
 }
 

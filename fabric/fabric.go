@@ -13,7 +13,7 @@ import (
 
 // Source holds the source of this package, from which package config reads the comments.
 //
-//go:embed fabric.go host.go nic.go route.go rdma.go link.go mesh.go nccl.go validate.go
+//go:embed fabric.go host.go nic.go route.go rdma.go link.go mesh.go nccl.go qos.go validate.go
 var Source embed.FS
 
 // Fabric holds everything that the files of one fabric declare. Slices are sorted by name.
@@ -29,6 +29,9 @@ type Fabric struct {
 	Links []*Link `ff:"link,block,label=NAME,repeat"`
 	// A switched segment or, with `routed`, a set of routed subnets.
 	Networks []*Network `ff:"network,block,label=NAME,repeat"`
+	// A class of traffic for NICs, such as lossless RoCE. `nic` and `host` blocks refer to it as `qos.NAME`. So far, classes are only
+	// checked: no NIC is changed.
+	Classes []*QoS `ff:"qos,block,label=NAME"`
 	// Hosts among which one user may log in without a password, as `mpirun` needs it. Each host makes a key of its own, and the
 	// others accept it.
 	LoginMeshes []*LoginMesh `ff:"login_mesh,block,label=NAME"`

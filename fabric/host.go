@@ -18,6 +18,8 @@ type Host struct {
 	Memlock string `ff:"memlock"`
 	// The program that manages the host's network settings. Set it if detection is ambiguous.
 	NetworkManager string `ff:"network_manager,one=netplan|networkmanager|systemd-networkd|ifupdown|ifcfg"`
+	// The class of traffic of all NICs of this host that name none themselves: `qos.lossless`.
+	Class QoSRef `ff:"qos"`
 
 	// SSH settings of this host.
 	SSH SSH `ff:"ssh,block"`

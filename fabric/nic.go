@@ -30,10 +30,14 @@ type NIC struct {
 	Sysctl map[string]string `ff:"sysctl"`
 	// The desired RoCE GID of the NIC.
 	GID GID `ff:"gid"`
+	// The class of traffic: `qos.lossless`. Default: the host's `qos`.
+	Class QoSRef `ff:"qos"`
 	// Set to true if this half of a two-function port is used without the other half.
 	Single bool `ff:"single"`
 
 	AddressesSet bool // Addresses was set, by addresses, host_number or the subnet of a link
+
+	QoS *QoS `json:",omitempty"` // the block that holds for the NIC: its own or its host's; nil: none
 }
 
 // Match identifies a NIC by exactly one of its fields.

@@ -70,13 +70,14 @@ type scope struct {
 }
 
 // declared holds what the whole fabric declares, listed once for all references of a request.
-type declared struct{ hosts, variables, locals func() []entry }
+type declared struct{ hosts, variables, locals, classes func() []entry }
 
 func newScope(files []*file, f *file, b *body) scope {
 	budget := maxShapes
 	s := scope{files: files, file: f, body: b, budget: &budget}
 	s.known = &declared{}
 	s.known.hosts, s.known.variables, s.known.locals = sync.OnceValue(s.hosts), sync.OnceValue(s.variables), sync.OnceValue(s.locals)
+	s.known.classes = sync.OnceValue(s.classes)
 	return s
 }
 
@@ -127,6 +128,7 @@ func (s scope) roots() []entry {
 		{name: "var", kind: itemModule, doc: "The variables.", members: s.known.variables},
 		{name: "local", kind: itemModule, doc: "The locals.", members: s.known.locals},
 		{name: "host", kind: itemModule, doc: "The hosts, by the names of their blocks.", members: s.known.hosts, element: s.anyHost},
+		{name: "qos", kind: itemModule, doc: "The classes of traffic, by the names of their blocks.", members: s.known.classes},
 	}...)
 	child := ""
 	for b := s.body; b.block != nil; b = b.block.in {
@@ -226,6 +228,14 @@ func (s scope) locals() (out []entry) {
 			e.become(func() *entry { return s.at(f, f.root).attributeShape(a) })
 			out = append(out, e)
 		}
+	})
+	return out
+}
+
+func (s scope) classes() (out []entry) {
+	s.blocks("qos", func(f *file, k *block) {
+		out = append(out, entry{name: k.label, kind: itemStruct, detail: k.head(), file: f, at: k.labelSpan, named: true,
+			members: plain("qos", nil, span{})})
 	})
 	return out
 }

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/nccl/env"
+)
+
+// classes reads all qos blocks. They come before hosts, so that NICs can refer to them.
+func (l *loader) classes() {
+	spec := language().block("qos")
+	values := map[string]cty.Value{}
+	for _, k := range l.blocks["qos"] {
+		name := k.Labels[0]
+		if _, twice := values[name]; twice {
+			l.duplicate(k.DefRange(), "Duplicate qos name", "Another qos is named %q. Rename one.", name)
+			continue
+		}
+		if !fabric.IsName(name) {
+			l.errorf(k.LabelRanges[0], "Name not allowed",
+				"The name of a qos block begins with a letter or digit and has only letters, digits, '.', '_' and '-'.")
+		}
+		q := &fabric.QoS{Block: l.place(k), Name: name}
+		q.Invalid = !l.attributes(spec, k.Body, scope{}, value(q), nil)
+		l.f.Classes = append(l.f.Classes, q)
+		values[name] = qosValue(q)
+	}
+	l.qosVal = object(values)
+}
+
+// qosValue returns the value of a class in expressions.
+func qosValue(q *fabric.QoS) cty.Value {
+	number := func(n int, set bool) cty.Value {
+		if !set {
+			return cty.NullVal(cty.Number)
+		}
+		return cty.NumberIntVal(int64(n))
+	}
+	out := map[string]cty.Value{"name": cty.StringVal(q.Name)}
+	tc, set := q.TrafficClass()
+	out["traffic_class"], out["dscp"], out["priority"] = number(tc, set), number(tc>>2, set), number(0, false)
+	if q.Priority != nil {
+		out["priority"] = number(*q.Priority, true)
+	}
+	if q.Invalid {
+		for _, name := range []string{"traffic_class", "dscp", "priority"} {
+			out[name] = cty.DynamicVal.Mark(failed{})
+		}
+	}
+	return cty.ObjectVal(out)
+}
+
+// qosRef converts the value of an expression to the name of a qos block.
+func (l *loader) qosRef(v cty.Value) (string, bool) {
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() || !v.Type().IsObjectType() || !v.Type().HasAttribute("traffic_class") || !v.Type().HasAttribute("name") {
+		return "", false
+	}
+	name, ok := plainString(v.GetAttr("name"))
+	return name, ok && l.f.QoS(fabric.QoSRef(name)) != nil
+}
+
+// giveClasses sets the block that holds for each NIC.
+func (l *loader) giveClasses() {
+	for _, h := range l.f.Hosts {
+		for _, n := range h.NICs {
+			if n.Class == "" {
+				n.Class = h.Class
+			}
+			n.QoS = l.f.QoS(n.Class)
+		}
+	}
+}
+
+// trafficClass says that a DSCP is really a traffic class, which has the two bits of ECN below it. nil: it may be a DSCP.
+func trafficClass(a *attribute, f float64) *wrong {
+	if a.shape != "dscp" || f <= *a.max || f > 255 || f != math.Trunc(f) {
+		return nil
+	}
+	tc := int(f)
+	detail := fmt.Sprintf("%d is a traffic class: DSCP %d. Write %s = %d.", tc, tc>>2, a.name, tc>>2)
+	if ecn := tc & 3; ecn != 0 {
+		detail = fmt.Sprintf("%d is a traffic class: DSCP %d with the ECN bits %d. Write %s = %d, and ecn = true if switches may mark "+
+			"packets of the class.", tc, tc>>2, ecn, a.name, tc>>2)
+	}
+	return &wrong{"Traffic class instead of a DSCP", detail, &replacement{strconv.Itoa(tc), strconv.Itoa(tc >> 2)}}
+}
+
+// priorities is how many priorities IEEE 802.1Q has.
+const priorities = 8
+
+// decodeNumbers decodes a map of whole numbers by priority.
+func decodeNumbers(a *attribute, v cty.Value, into reflect.Value) *wrong {
+	if !v.Type().IsMapType() && !v.Type().IsObjectType() {
+		return typeWrong(a, v)
+	}
+	out := map[int]int{}
+	for it := v.ElementIterator(); it.Next(); {
+		key, e := it.Element()
+		if e.IsNull() {
+			continue // null means absent
+		}
+		name, _ := text(key)
+		priority, err := strconv.Atoi(name)
+		if err != nil || priority < 0 || priority >= priorities || strconv.Itoa(priority) != name {
+			return &wrong{"Not a priority", fmt.Sprintf("The keys of %s are priorities, from 0 to 7, and %q is not one.%s", a.name, name, a.hint()), nil}
+		}
+		number, err := convert.Convert(e, cty.Number)
+		if err != nil {
+			return &wrong{"Wrong type", fmt.Sprintf("%s[%d] must be a whole number.", a.name, priority), nil}
+		}
+		f, _ := number.AsBigFloat().Float64()
+		if f < 1 || f > math.MaxInt32 || f != math.Trunc(f) {
+			return &wrong{"Number out of range", fmt.Sprintf("%s[%d] must be a whole number from 1 to %d.", a.name, priority, math.MaxInt32), nil}
+		}
+		out[priority] = int(f)
+	}
+	into.Set(reflect.ValueOf(out))
+	return nil
+}
+
+// checkClasses reports variables of nccl.env that contradict the class of a NIC that NCCL may use, once for each place.
+func (l *loader) checkClasses() {
+	said := map[hcl.Range]bool{}
+	for _, h := range l.f.Hosts {
+		n := l.f.NCCLOf(h)
+		for _, nic := range h.NICs {
+			if n.HCA != nil && !slices.Contains(n.HCA, nic.Ref()) || nic.Invalid || nic.QoS == nil || nic.QoS.Invalid {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(n.Env)) {
+				why := contradiction(nic.QoS, name, n.Env[name])
+				r := l.ranges[l.variablePlace(h, name)]
+				if why != "" && !said[r] {
+					said[r] = true
+					l.errorf(r, "Contradicting class of traffic", "%s = %s contradicts qos.%s of %s: %s. Remove %s, or change the block.",
+						name, n.Env[name], nic.QoS.Name, nic.Ref(), why, name)
+				}
+			}
+		}
+	}
+}
+
+// variablePlace returns the position of a variable in the nccl.env that sets it for a host.
+func (l *loader) variablePlace(h *fabric.Host, name string) fabric.Pos {
+	from := l.f.NCCL
+	if _, own := h.NCCL.Env[name]; own {
+		from = h.NCCL
+	}
+	if at, ok := from.AttrPos[environmentKey(name)]; ok {
+		return at
+	}
+	return from.At("env")
+}
+
+// contradiction says how a variable of NCCL contradicts a class; "": it does not. The bits of ECN may be 0, because NICs set them
+// themselves.
+func contradiction(q *fabric.QoS, name, value string) string {
+	if fabric.IsSensitive(value) {
+		return ""
+	}
+	n := int(env.ParseNumber(value).Value)
+	tc, set := q.TrafficClass()
+	switch {
+	case name == "NCCL_IB_TC" && set && n != tc && n != tc&^3:
+		return fmt.Sprintf("its traffic class is %d", tc)
+	case name == "NCCL_IB_SL" && q.Priority != nil && n != *q.Priority:
+		return fmt.Sprintf("its priority is %d", *q.Priority)
+	}
+	return ""
+}
