@@ -69,6 +69,12 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"RCCL version 2.21.5\nnode:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_ib0'\n", "AMD's GPUs need", "nvidia_peermem"},
 		{"ib_write_bw -R 10.0.0.1\nrdma_resolve_route failed\nUnable to init the socket connection\n", "RDMA CM cannot reach the peer", "error:  The other side does not answer"},
 		{"ib_send_bw -R 10.0.0.1\nFailed to modify QP to RTS\n Unable to Connect the HCA's through the link\n", "error:  The two sides of the test cannot connect", "memlock"},
+		{"UCX_IB_GID_INDEX=2 ucx_perftest -d mlx5_0:1\nGID[  0]:\t\tfe80::1\nGID[  2]:\t\t::ffff:192.0.2.100\nhost 2:\nGID[  0]:\t\tfe80::2\nGID[  1]:\t\t::ffff:192.0.2.1\n", "error: UCX_IB_GID_INDEX Empty GID", ""},
+		{"UCX_IB_GID_INDEX=1 ucx_perftest -d mlx5_0:1\nGID[  0]:\t\tfe80::1\nGID[  1]:\t\tfe80::1\nGID[  2]:\t\t::ffff:192.0.2.100\nhost 2:\nGID[  0]:\t\tfe80::2\nGID[  1]:\t\t::ffff:192.0.2.1\n", "error: UCX_IB_GID_INDEX One index, different GIDs", ""},
+		{"UCX_IB_GID_INDEX=0 ucx_perftest -d mlx5_0:1\nGID[  0]:\t\tfe80::1\nGID[  2]:\t\t::ffff:192.0.2.100\nhost 2:\nGID[  0]:\t\tfe80::2\nGID[  1]:\t\t::ffff:192.0.2.1\n", "", "GID_INDEX"},
+		{"export NCCL_IB_GID_INDEX=1\nGID[  0]:\t\tfe80:0000:0000:0000:ee0d:9a03:0001:0001\n", "", "Empty GID"}, // InfiniBand
+		{"export NCCL_IB_GID_INDEX=3\nGID[  3]:\t\t2001:db8::1, RoCE v2\nGID[  0]:\t\tfe80::1, RoCE v1\nGID[  3]:\t\t::ffff:192.0.2.1, RoCE v2\n", "One index, different GIDs", ""},
+		{"WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n[ 1632.42] infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12\n", "error:  The EFA device has no room left", "error:  AWS's plugin reports an error"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + few + "; OOB eth0:10.0.0.1<0>\n", "", "Many devices"},
 	} {

@@ -37,6 +37,8 @@ func (t *tables) portLine(number int, line string, fields []string) bool {
 	case strings.HasPrefix(line, "Infiniband device '") && len(fields) >= 6:
 		t.device = strings.Trim(fields[2], "'")
 		return t.opens(number, fields[4])
+	case strings.HasPrefix(key, "gid[") && len(t.ports) == 0: // only the lines of the GIDs
+		return t.portGID(number, port{device: "the device", number: "1"}, key, value)
 	case t.device == "" || !colon:
 		return false
 	case key == "port" && digits(value):
@@ -107,7 +109,7 @@ func (t *tables) opens(number int, index string) bool {
 	return true
 }
 
-// portGID reads "GID[  3]:  ::ffff:10.0.0.1, RoCE v2".
+// portGID reads "GID[  3]:  ::ffff:10.0.0.1, RoCE v2". libibverbs before 2019 does not print the version.
 func (t *tables) portGID(number int, p port, key, value string) bool {
 	index, err := strconv.Atoi(strings.Trim(key, "gid[_]"))
 	address, version, _ := strings.Cut(value, ", roce ")
@@ -115,7 +117,7 @@ func (t *tables) portGID(number int, p port, key, value string) bool {
 	if err != nil || err2 != nil || index < 0 || len(t.gids) >= maxRows {
 		return false
 	}
-	if version == "v1" || version == "v2" {
+	if p.layer != "infiniband" && (version == "v1" || version == "v2" || version == "") {
 		t.gids = append(t.gids, gidRow{line: number, device: p.device, port: p.number, index: index, gid: gid.Unmap(), version: version})
 	}
 	return true

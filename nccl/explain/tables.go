@@ -38,7 +38,7 @@ type gidRow struct {
 	device, port string
 	index        int
 	gid          netip.Addr
-	version      string // v1 or v2
+	version      string // v1 or v2; "": not shown
 	netdev       string
 }
 
@@ -47,6 +47,9 @@ type device struct {
 	line                       int
 	name, port, netdev, status string
 }
+
+// maxPins limits the indexes of GIDs that are judged.
+const maxPins = 8
 
 // maxRows limits the rows of each table.
 const maxRows = 1 << 14
@@ -143,10 +146,16 @@ func (t *tables) finish(r *reading, all []setting) {
 		return err == nil && (!hasHCA || hca.dynamic || hca.value == "" || list.Selects(name, n))
 	}
 	choice, known := selection(all)
-	if pin, ok := find(all, "NCCL_IB_GID_INDEX"); ok && !pin.dynamic && env.ParseNumber(pin.value).Digits {
-		t.judgePinned(r, pin, choice, selects)
-	} else if !ok && known {
+	pin, pinned := find(all, "NCCL_IB_GID_INDEX")
+	if known && !pinned {
 		t.judgeUnpinned(r, choice, selects)
+	}
+	judged := map[string]bool{}
+	for _, s := range all {
+		if ucx := s.name == "UCX_IB_GID_INDEX"; (ucx || s == pin) && !judged[s.name+s.value] && len(judged) < maxPins && !s.dynamic && env.ParseNumber(s.value).Digits {
+			judged[s.name+s.value] = true
+			t.judgePinned(r, s, choice, selects)
+		}
 	}
 	t.interfaces(r, all, hca, selects)
 	t.named(r, hca, list)
@@ -191,25 +200,60 @@ func (t *tables) tablesOf() (out [][]gidRow) {
 	return out
 }
 
-// judgePinned judges NCCL_IB_GID_INDEX by the tables.
+// judgePinned judges NCCL_IB_GID_INDEX and UCX_IB_GID_INDEX by the tables. UCX works with RoCE v1 and link-local GIDs within one network.
 func (t *tables) judgePinned(r *reading, pin setting, choice nccl.GIDSelection, selects func(device, port string) bool) {
-	index := int(env.ParseNumber(pin.value).Value)
+	index, ucx := int(env.ParseNumber(pin.value).Value), pin.name != "NCCL_IB_GID_INDEX"
+	if ucx {
+		selects = func(string, string) bool { return true }
+	}
+	said := fmt.Sprintf("%s = %d (line %d): ", pin.name, index, pin.line)
+	bad := func(line int, summary, wrong, costs, instead string) {
+		r.add(line, env.Finding{Severity: env.Error, Name: pin.name, Summary: summary, Wrong: said + wrong, Costs: costs, Instead: instead})
+	}
+	var same []gidRow // of that index
 	for _, rows := range t.tablesOf() {
 		first := rows[0]
-		if index < 0 || !selects(first.device, first.port) {
+		if index < 0 || !selects(first.device, first.port) || !isRoCE(rows) {
 			continue
 		}
-		said := fmt.Sprintf("NCCL_IB_GID_INDEX = %d (line %d): ", index, pin.line)
+		instead := "Remove it, so that UCX chooses a GID on each host, or give each host its own index: RoCE v2 with an IPv4 address."
+		if !ucx {
+			instead = better(rows, choice)
+		}
 		at := slices.IndexFunc(rows, func(row gidRow) bool { return row.index == index })
 		switch {
 		case at < 0:
-			r.add(first.line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "Empty GID", Wrong: fmt.Sprintf("%sthe table of %s has no GID with that index.", said, first.device), Costs: "Connections of that device fail.", Instead: better(rows, choice)})
-		case rows[at].gid.IsLinkLocalUnicast():
-			r.add(rows[at].line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "Link-local GID", Wrong: fmt.Sprintf("%sit is %s on %s.", said, rows[at].gid, first.device), Costs: "Routers do not forward it, and peers in another network cannot be reached.", Instead: better(rows, choice)})
-		case rows[at].version == "v1":
-			r.add(rows[at].line, env.Finding{Severity: env.Error, Name: pin.name, Summary: "RoCE v1 GID", Wrong: fmt.Sprintf("%sit is RoCE v1 on %s.", said, first.device), Costs: "Routers do not forward RoCE v1, and most switches cannot prioritize it. A peer with RoCE v2 does not answer.", Instead: better(rows, choice)})
+			bad(first.line, "Empty GID", fmt.Sprintf("the table of %s has no GID with that index.", first.device), "Connections of that device fail.", instead)
+		case rows[at].gid.IsLinkLocalUnicast() && !ucx:
+			bad(rows[at].line, "Link-local GID", fmt.Sprintf("it is %s on %s.", rows[at].gid, first.device), "Routers do not forward it, and peers in another network cannot be reached.", instead)
+		case rows[at].version == "v1" && !ucx:
+			bad(rows[at].line, "RoCE v1 GID", fmt.Sprintf("it is RoCE v1 on %s.", first.device), "Routers do not forward RoCE v1, and most switches cannot prioritize it. A peer with RoCE v2 does not answer.", instead)
+		case len(same) > 0 && same[0].kind() != rows[at].kind():
+			bad(rows[at].line, "One index, different GIDs", fmt.Sprintf("it is %s in line %d, and %s in line %d.", same[0].kind(), same[0].line, rows[at].kind(), rows[at].line), "The two ends of a connection do not fit together.", instead)
+		default:
+			same = append(same, rows[at])
 		}
 	}
+}
+
+// kind describes a GID by what must be equal at both ends.
+func (g gidRow) kind() string {
+	kind := "an IPv6 GID"
+	switch {
+	case g.gid.IsLinkLocalUnicast():
+		kind = "a link-local GID"
+	case g.gid.Is4():
+		kind = "an IPv4 GID"
+	}
+	if g.version != "" {
+		kind += " (RoCE " + g.version + ")"
+	}
+	return kind
+}
+
+// isRoCE reports whether a table is of RoCE. Without versions, IPv4 addresses show it.
+func isRoCE(rows []gidRow) bool {
+	return slices.ContainsFunc(rows, func(row gidRow) bool { return row.version != "" || row.gid.Is4() })
 }
 
 // better names the GID that NCCL would choose of its own.
@@ -220,8 +264,11 @@ func better(rows []gidRow, choice nccl.GIDSelection) string {
 	return "Give the NIC an IPv4 address, and remove NCCL_IB_GID_INDEX with NCCL 2.21 or later."
 }
 
-// chosen returns the row that NCCL chooses of a device's table, and the problem with it, if any.
+// chosen returns the row that NCCL chooses of a device's table, and the problem with it, if any. Without versions it is not known.
 func chosen(rows []gidRow, choice nccl.GIDSelection) (row gidRow, wrong string) {
+	if rows[0].version == "" {
+		return row, "the versions are not shown"
+	}
 	gids := make([]facts.GID, len(rows))
 	for i, row := range rows {
 		gids[i] = facts.GID{Index: row.index, Addr: netip.AddrFrom16(row.gid.As16()), Version: int(row.version[1] - '0'), Netdev: row.netdev}
@@ -239,7 +286,7 @@ func (t *tables) judgeUnpinned(r *reading, choice nccl.GIDSelection, selects fun
 	line := 0
 	for _, rows := range t.tablesOf() {
 		first := rows[0]
-		if !selects(first.device, first.port) {
+		if !selects(first.device, first.port) || first.version == "" {
 			continue
 		}
 		row, wrong := chosen(rows, choice)
