@@ -2,7 +2,9 @@ package fabric
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -49,12 +51,7 @@ func endsOf(f *Fabric, link string) (map[string]bool, error) {
 		return nil, nil
 	}
 	ends := map[string]bool{}
-	var there []string
-	for _, n := range f.Networks {
-		there = append(there, n.Name)
-	}
 	for _, p := range f.Paths() {
-		there = append(there, p.Name)
 		if p.Name == link || p.Network != nil && p.Network.Name == link {
 			for _, e := range p.Endpoints {
 				ends[e.Host] = true
@@ -62,9 +59,35 @@ func endsOf(f *Fabric, link string) (map[string]bool, error) {
 		}
 	}
 	if len(ends) == 0 {
-		return nil, fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", link, strings.Join(there, ", "))
+		return nil, fmt.Errorf("-link %s: the fabric has no such link or network; there are %s", link, strings.Join(f.LinkTerms(), ", "))
 	}
 	return ends, nil
+}
+
+// LinkTerms are the values of Selection.Link: networks, links, and paths of networks.
+func (f *Fabric) LinkTerms() (out []string) {
+	for _, n := range f.Networks {
+		out = append(out, n.Name)
+	}
+	for _, p := range f.Paths() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// HostTerms are terms of a Selection without wildcards, in order: the name of each host, and each label with its value. Labels
+// that a term cannot name are left out.
+func (f *Fabric) HostTerms() []string {
+	terms := map[string]bool{}
+	for _, h := range f.Hosts {
+		terms[h.Name] = true
+		for label, value := range h.Labels {
+			if value != "" && !strings.Contains(label, "=") && !strings.ContainsAny(value, `*?[\`) {
+				terms[label+"="+value] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(terms))
 }
 
 // chosenBy says whether one of the terms chooses the host.

@@ -41,3 +41,19 @@ func on(chosen map[string]bool) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// TestEachTermOfAHostChoosesAHost: what a shell completes is never refused, and never means other hosts.
+func TestEachTermOfAHostChoosesAHost(t *testing.T) {
+	f := &Fabric{Hosts: []*Host{{Name: "a", Labels: map[string]string{"rack": "r1", "k=v": "x", "glob": "r*", "set": "[a", "none": ""}},
+		{Name: "b", Labels: map[string]string{"rack": "r1", "zone": "eu:1"}}}}
+	want := []string{"a", "b", "rack=r1", "zone=eu:1"}
+	if got := f.HostTerms(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for term, n := range map[string]int{"a": 1, "b": 1, "rack=r1": 2, "zone=eu:1": 1} {
+		chosen, err := Selection{Hosts: []string{term}}.Choose(f)
+		if err != nil || slices.Index(want, term) < 0 || (chosen["a"] && chosen["b"]) != (n == 2) || !chosen["a"] && !chosen["b"] {
+			t.Errorf("%s: %v %v", term, chosen, err)
+		}
+	}
+}

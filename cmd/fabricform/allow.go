@@ -21,6 +21,12 @@ const (
 	allowForeign      = "foreign"    // of rollback: what others changed since
 )
 
+// What -allow takes: for a plan, apply or destroy, and for a rollback.
+var (
+	changeAllowances   = []string{allowManagement, allowDriverReload, allowReboot, allowRootLogin, allowHalfLinks}
+	rollbackAllowances = []string{allowForeign, allowHalfLinks, allowRootLogin}
+)
+
 func (w *allowances) flag(c *cobra.Command) {
 	c.Flags().StringSliceVar((*[]string)(w), "allow", nil, "allow changes that are refused by default: "+
 		allowManagement+
@@ -31,9 +37,7 @@ func (w *allowances) flag(c *cobra.Command) {
 		"or changed since the plan was saved; a saved plan does not hold this permission)")
 }
 
-func (w allowances) check() error {
-	return w.among(allowManagement, allowDriverReload, allowReboot, allowRootLogin, allowHalfLinks)
-}
+func (w allowances) check() error { return w.among(changeAllowances...) }
 
 // among refuses other values than the known ones.
 func (w allowances) among(known ...string) error {

@@ -31,6 +31,12 @@ const (
 	rollbackCheck = "rollback"
 )
 
+var (
+	failureModes = []apply.OnFailure{apply.RollbackAll, apply.RollbackHost, apply.Stop}
+	checkModes   = []string{keepCheck, rollbackCheck}
+	confirmModes = []string{confirmAuto, confirmManual}
+)
+
 func (o *applyOptions) flags(c *cobra.Command) {
 	o.onFailedCheck, o.confirm = keepCheck, confirmAuto
 	c.Flags().BoolVar(&o.approve, "auto-approve", false, "apply without asking")
@@ -49,9 +55,9 @@ func (o *applyOptions) flags(c *cobra.Command) {
 func (o *applyOptions) check() error {
 	for _, err := range []error{
 		o.allow.check(),
-		oneOf("-on-failure", o.OnFailure, apply.RollbackAll, apply.RollbackHost, apply.Stop),
-		oneOf("-on-failed-check", o.onFailedCheck, keepCheck, rollbackCheck),
-		oneOf("-confirm", o.confirm, confirmAuto, confirmManual),
+		oneOf("-on-failure", o.OnFailure, failureModes...),
+		oneOf("-on-failed-check", o.onFailedCheck, checkModes...),
+		oneOf("-confirm", o.confirm, confirmModes...),
 		canReport(o.report),
 	} {
 		if err != nil {

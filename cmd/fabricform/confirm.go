@@ -81,7 +81,7 @@ address.`,
 			" (roll back the hosts that can be rolled back, although others of the transaction are unreachable or change meanwhile), "+
 			allowRootLogin+" (restore logins of root between hosts)")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := allow.among(allowForeign, allowHalfLinks, allowRootLogin); err != nil {
+		if err := allow.among(rollbackAllowances...); err != nil {
 			return err
 		}
 		o.Permitted = allow

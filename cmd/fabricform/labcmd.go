@@ -62,6 +62,14 @@ func labUp(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "up [FABRIC]", Short: "Build the lab", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("-backend", backend, lab.Backends...); err != nil {
+				return err
+			}
+			if manager != "" {
+				if err := oneOf("-owner", manager, vm.Managers()...); err != nil {
+					return err
+				}
+			}
 			f, err := a.load(fabricArg(args))
 			if err != nil {
 				return err
@@ -158,6 +166,9 @@ func labImage(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "image", Short: "Build the image of the virtual machines, if it does not exist yet", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf("-owner", manager, vm.Managers()...); err != nil {
+				return err
+			}
 			dir, accel, err := lab.Image(cmd.Context(), manager, site.Options{Progress: func(m string) { a.err.Progressf("%s", m) }})
 			if err != nil {
 				return err

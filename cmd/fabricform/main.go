@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fabricform/fabricform/view"
 )
 
@@ -83,6 +85,9 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	}
 	root := rootCommand(a)
 	line := longFlags(args)
+	if len(line) > 1 && strings.HasPrefix(line[0], cobra.ShellCompRequestCmd) {
+		a.complete(root, args, line)
+	}
 	if err := misnamed(root, line); err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ type Fault struct {
 	Loss  float64       // lost packets in percent
 }
 
+// FaultWords are how a fault begins; after "=" follows a value.
+var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "loss=", "none"}
+
 // None reports whether the cable has no fault.
 func (f Fault) None() bool { return f == Fault{} }
 

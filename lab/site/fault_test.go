@@ -1,6 +1,7 @@
 package site
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,6 +18,14 @@ func TestFaultsAreReadAsPeopleWriteThem(t *testing.T) {
 	for _, s := range []string{"", "cut=1x", "swap", "swap=", "limit=5", "limit=-1gbit", "limit=NaNgbit", "delay=-1s", "delay=1h", "loss=NaN", "loss=101", "chew"} {
 		if f, err := ParseFault(s); err == nil {
 			t.Errorf("%q is taken for %+v", s, f)
+		}
+	}
+	for _, word := range FaultWords {
+		if _, err := ParseFault(word); err != nil && strings.HasPrefix(err.Error(), "unknown fault") && word != "swap=" {
+			t.Errorf("%s is no fault", word)
+		}
+		if _, err := ParseFault("chew"); !strings.Contains(err.Error(), word) {
+			t.Errorf("the error does not name %s: %v", word, err)
 		}
 	}
 }

@@ -89,6 +89,19 @@ func Place(name string) (string, error) {
 	return filepath.Join(base, "lab", filepath.Base(name)), err
 }
 
+// Names returns the fabrics that have a lab, in order.
+func Names() ([]string, error) {
+	base, err := StateDir()
+	if err != nil {
+		return nil, err
+	}
+	states, err := filepath.Glob(filepath.Join(base, "lab", "*", "lab.json"))
+	for i, path := range states {
+		states[i] = filepath.Base(filepath.Dir(path))
+	}
+	return states, err
+}
+
 // Read reads a lab's state from its folder.
 func Read(dir string, into any) error {
 	raw, err := os.ReadFile(filepath.Join(dir, "lab.json"))
