@@ -126,7 +126,8 @@ func labExec(a *app) *cobra.Command {
 func labFault(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "fault FABRIC LINK FAULT", Short: "Break or repair a cable of the lab", Args: cobra.ExactArgs(3),
-		Long: "FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, loss=PERCENT, or none (repair).",
+		Long: `FAULT is cut, swap=LINK2 (exchange the far ends of the two cables), limit=RATE, delay=TIME, loss=PERCENT, remark=DSCP (give
+each IP packet this DSCP), pause=PRIORITY (send PFC frames of this priority to both ends), or none (repair).`,
 		Example: `  fabricform lab fault examples/roce-pair.hcl rail0 cut
   fabricform lab fault examples/roce-pair.hcl rail0 swap=rail1
   fabricform lab fault examples/roce-pair.hcl rail0 none`,

@@ -15,15 +15,21 @@ type Fault struct {
 	Gbps  float64       // limits the bandwidth
 	Delay time.Duration // in each direction
 	Loss  float64       // lost packets in percent
+
+	Remark bool // gives each IP packet the DSCP below
+	DSCP   int  // 0 to 63
+
+	Pause    bool // sends PFC frames, which ask the NICs at both ends not to send the priority below
+	Priority int  // 0 to 7
 }
 
 // FaultWords are how a fault begins; after "=" follows a value.
-var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "loss=", "none"}
+var FaultWords = []string{"cut", "swap=", "limit=", "delay=", "loss=", "remark=", "pause=", "none"}
 
 // None reports whether the cable has no fault.
 func (f Fault) None() bool { return f == Fault{} }
 
-// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT or none.
+// ParseFault parses a fault: cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none.
 func ParseFault(s string) (Fault, error) {
 	kind, value, _ := strings.Cut(s, "=")
 	switch {
@@ -48,8 +54,22 @@ func ParseFault(s string) (Fault, error) {
 			return Fault{}, fmt.Errorf("percentage %q: write a percentage such as 1 or 0.1%%", value)
 		}
 		return Fault{Loss: p}, nil
+	case kind == "remark":
+		n, err := parseUpTo(63, value, "DSCP")
+		return Fault{Remark: err == nil, DSCP: n}, err
+	case kind == "pause":
+		n, err := parseUpTo(7, value, "priority")
+		return Fault{Pause: err == nil, Priority: n}, err
 	}
-	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT or none", s)
+	return Fault{}, fmt.Errorf("unknown fault %q: use cut, swap=LINK2, limit=RATE, delay=TIME, loss=PERCENT, remark=DSCP, pause=PRIORITY or none", s)
+}
+
+func parseUpTo(highest int, s, what string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > highest {
+		return 0, fmt.Errorf("%s %q: write a number from 0 to %d", what, s, highest)
+	}
+	return n, nil
 }
 
 // parseRate parses rates as in tc(8): 100mbit, 2.5gbit.

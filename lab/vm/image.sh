@@ -2,7 +2,7 @@
 # Makes what guests boot from, out of Debian packages, in the current folder: vmlinux, initrd and
 # disk.img. Works as root, and as a user who may make user namespaces.
 #   image.sh SUITE SIZE PUBLIC-KEY-FILE OWNER PACKAGE…
-# OWNER is the network manager: networkd, networkmanager, netplan-networkd, netplan-networkmanager, ifupdown.
+# The folder dcbnic holds the source of the kernel module that gives the guests' NICs QoS. OWNER is the network manager: networkd, networkmanager, netplan-networkd, netplan-networkmanager, ifupdown.
 set -euo pipefail
 suite=$1 size=$2 key=$(cat "$3")
 export LC_ALL=C KEY=$key OWNER=$4
@@ -12,9 +12,25 @@ shift 4
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(unshare --user --map-root-user --map-auto)
 
+# What the module is built with. The guests do not need it.
+build_packages=(linux-headers-amd64 make)
+export BUILD_PACKAGES=${build_packages[*]}
+
 cat > configure.sh <<'CONFIGURE'
 set -eu
+cp -r dcbnic "$1/root"
 cd "$1"
+version=$(ls lib/modules)
+chroot . make -s -C "/lib/modules/$version/build" M=/root/dcbnic modules
+chroot . strip --strip-debug /root/dcbnic/dcbnic.ko
+install -D -m 644 root/dcbnic/dcbnic.ko "lib/modules/$version/updates/dcbnic.ko"
+rm -r root/dcbnic
+chroot . depmod "$version"
+# apt keeps the headers of an installed kernel, unless they are named.
+chroot . apt-get -qq -o Dpkg::Use-Pty=false purge --auto-remove $BUILD_PACKAGES "linux-headers-$version" >/dev/null
+chroot . modinfo -k "$version" -n dcbnic >/dev/null
+echo dcbnic > etc/modules-load.d/dcbnic.conf
+echo 'options dcbnic except=52:54:00:00:00:01' > etc/modprobe.d/dcbnic.conf # the management NIC stays as it is
 install -d -m 700 root/.ssh
 printf '%s\n' "$KEY" > root/.ssh/authorized_keys
 # The management NIC is known by the address that the lab gives it; fabric NICs come later.
@@ -124,7 +140,7 @@ chroot . systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-
 rm -f boot/initrd.img*
 CONFIGURE
 
-packages=$(IFS=,; echo "$*")
+packages=$(IFS=,; echo "$*,${build_packages[*]}")
 mmdebstrap --quiet --variant=minbase --format=tar --include="$packages" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   --aptopt='APT::Install-Recommends "false"' --customize-hook='sh ./configure.sh "$1"' \

@@ -3,7 +3,7 @@ package vm
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -20,6 +20,11 @@ import (
 
 //go:embed image.sh
 var imageScript []byte
+
+// dcbnic is the source of a kernel module, which image.sh builds.
+//
+//go:embed dcbnic/dcbnic.c dcbnic/Makefile
+var dcbnic embed.FS
 
 // Files of an image.
 const (
@@ -57,11 +62,13 @@ func recipeFor(manager string) (Recipe, error) {
 
 // key returns a name for the image that depends on everything in it.
 func (r Recipe) key() string {
+	module, _ := dcbnic.ReadFile("dcbnic/dcbnic.c") // it is embedded
 	raw, _ := json.Marshal(struct {
 		Recipe  Recipe
 		Script  []byte
+		Module  []byte
 		Machine []string
-	}{r, imageScript, machine{}.args()}) // strings and bytes always marshal
+	}{r, imageScript, module, machine{}.args()}) // strings and bytes always marshal
 	sum := sha256.Sum256(raw)
 	return r.Suite + "-" + hex.EncodeToString(sum[:6])
 }
@@ -166,6 +173,9 @@ func makeImage(ctx context.Context, r Recipe, dir string, o site.Options) (accel
 	o.Say("building a Debian %s image from packages (once; takes about a minute)", r.Suite)
 	script := filepath.Join(dir, "image.sh")
 	if err := os.WriteFile(script, imageScript, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir, dcbnic); err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "bash", append([]string{script, r.Suite, r.Size, "key.pub", r.NetworkManager}, r.Packages...)...)

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ type swapped struct{ a, b cableBuild }
 type port struct {
 	segment *segment
 	fault   site.Fault
+	faults  int      // how many faults were set
 	conn    net.Conn // nil if no guest is connected yet
 	queue   chan outgoing
 	busy    time.Time // when a slow cable has sent its queued frames
@@ -113,7 +115,32 @@ func (c cableBuild) far() int { return c.Ports[len(c.Ports)-1] }
 func (b *switchboard) fault(i int, f site.Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ports[i].fault = f
+	p := b.ports[i]
+	p.fault = f
+	p.faults++
+	if f.Pause {
+		go b.pause(p, p.faults, pfcFrame(f.Priority))
+	}
+}
+
+// pauseInterval is the time between two PFC frames of a faulty cable.
+const pauseInterval = 10 * time.Millisecond
+
+// pause sends PFC frames to a port until its next fault.
+func (b *switchboard) pause(p *port, fault int, frame []byte) {
+	tick := time.NewTicker(pauseInterval)
+	defer tick.Stop()
+	for range tick.C {
+		b.mu.Lock()
+		over := p.faults != fault
+		if !over {
+			p.send(frame)
+		}
+		b.mu.Unlock()
+		if over {
+			return
+		}
+	}
 }
 
 // serve forwards one guest's frames until its socket is closed.
@@ -160,6 +187,9 @@ func (b *switchboard) forward(from *port, frame []byte) {
 	if s == nil || from.fault.Cut {
 		return
 	}
+	if from.fault.Remark {
+		remark(frame, from.fault.DSCP)
+	}
 	s.learned[[6]byte(frame[6:12])] = from
 	if to, known := s.learned[[6]byte(frame[:6])]; known {
 		if to != from {
@@ -179,6 +209,10 @@ func (p *port) send(frame []byte) {
 	f := p.fault
 	if p.conn == nil || f.Cut || f.Loss > 0 && rand.Float64()*100 < f.Loss {
 		return
+	}
+	if f.Remark {
+		frame = bytes.Clone(frame) // other ports may get it, too
+		remark(frame, f.DSCP)
 	}
 	due := time.Now()
 	if f.Gbps > 0 {
