@@ -209,7 +209,10 @@ func (s *script) export(name string, words []word) {
 
 // mpirun reads the options of Open MPI and MPICH, and the program that mpirun starts.
 func (s *script) mpirun(c command) {
-	if s.launched == 0 && slices.ContainsFunc(c.texts(), func(w string) bool { return strings.HasPrefix(w, "-") }) { // else its own messages
+	hydra := slices.ContainsFunc(c.texts(), func(w string) bool {
+		return slices.Contains([]string{"-hosts", "-ppn", "-iface", "-genv", "-env", "-genvall"}, w)
+	}) // MPICH's and Intel's pass the environment on
+	if s.launched == 0 && !hydra && slices.ContainsFunc(c.texts(), func(w string) bool { return strings.HasPrefix(w, "-") }) { // else its own messages
 		s.launched = c.line()
 	}
 	words, fleet := c.words[1:], severalHosts(c) && !s.rendered // which compared the hosts

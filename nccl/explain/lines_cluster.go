@@ -1,5 +1,7 @@
 package explain
 
+import "strings"
+
 // mpiMeanings are lines of Open MPI (its help texts at v4.1.6 and 5.0), PRRTE, PMIx and MPICH.
 var mpiMeanings = []*meaning{
 	{role: cause, summary: "MPI is missing on another host", costs: "mpirun starts a helper (orted, prted, hydra_pmi_proxy) there by a shell without login, which does not find it.", instead: "Install the same MPI there, at the same path: mpirun --prefix DIR, or mpirun by its full path, sets PATH and LD_LIBRARY_PATH there.",
@@ -60,16 +62,39 @@ var clusterMeanings = []*meaning{
 
 	{role: cause, summary: "No node has what the pod asks for", costs: "The scheduler finds no node with the resources, labels or tolerations: the line counts nodes by reason. A resource of a device plugin (nvidia.com/gpu, rdma/…) that no node offers means that its plugin does not run or found no device.",
 		instead: "Compare kubectl describe node (Allocatable) with the request, and see the device plugin's pods.", forms: []string{"nodes are available: ", "FailedScheduling", "Insufficient nvidia.com/", "Insufficient rdma/", "UnexpectedAdmissionError"}},
-	{role: cause, summary: "The pod's network cannot be made", costs: "A CNI plugin failed for this pod: the NetworkAttachmentDefinition names a plugin, a device or a resource that the node does not have, or its configuration is wrong.", instead: "The last part of the line is the plugin's own reason. Check the NetworkAttachmentDefinition, the plugins in /opt/cni/bin, and that the pod requests the device plugin's resource.",
+	{role: cause, summary: "The pod's network cannot be made", costs: "A CNI plugin failed for this pod: the NetworkAttachmentDefinition names a plugin, a device or a resource that the node does not have, or its configuration is wrong.", instead: "The last part of the line is the plugin's own reason. Check the NetworkAttachmentDefinition, the plugins in /opt/cni/bin, and that the pod requests the device plugin's resource.", more: explainCNI,
 		forms: []string{"FailedCreatePodSandBox", "failed to set up sandbox container", "failed to setup network for sandbox", "cni plugin not initialized", "cannot find a network-attachment-definition", "error adding container to network", "error adding pod"}},
 	{role: cause, summary: "A volume of the pod cannot be mounted", costs: "The pod waits for it.", instead: "The line names the volume: a path, secret, claim or driver that is not there.", forms: []string{"FailedMount", "MountVolume.SetUp failed", "FailedAttachVolume"}},
 	{role: cause, summary: "The image cannot be pulled", costs: "Its name or tag is wrong, or the registry wants a login.", instead: "Pull it by hand on the node, and check imagePullSecrets.", forms: []string{"ImagePullBackOff", "ErrImagePull"}},
 	{role: result, summary: "The container ends again and again", costs: "Kubernetes restarts it.", instead: "Its own error is in kubectl logs --previous.", forms: []string{"CrashLoopBackOff", "Back-off restarting failed container"}},
 	{role: cause, summary: "The RDMA device plugin offers nothing", costs: "It found no device that its selectors match, or that has all its files (uverbs, umad, issm, rdma_cm).", instead: "Load ib_uverbs, ib_umad and rdma_ucm on the node (issm and umad come from ib_umad), see rdma link there, and correct the selectors in the plugin's configuration.",
 		forms: []string{"missing RDMA device spec", "no Rdma Devices were found", "no devices in device pool"}},
+	{role: cause, summary: "The device plugin cannot make virtual functions", costs: "SR-IOV is off in the NIC's firmware or the system's, the name of the interface is wrong, or the driver refuses the number.", instead: "On the node compare ip link with the plugin's list of interfaces, turn SR-IOV on (mlxconfig SRIOV_EN=1 NUM_OF_VFS=N, and the system's firmware), and try echo N > /sys/class/net/NIC/device/sriov_numvfs.", forms: []string{"Fail to config vfs for ndev", "Fail to configure sriov"}},
 	{role: cause, summary: "The container may not raise memlock", costs: "Without root, a container runtime can give no more than the user's own limit.", instead: "Raise the user's hard limit on the host (limits.conf, or LimitMEMLOCK of the user's service), or run the container as root; until then omit the option.", forms: []string{"setrlimit `RLIMIT_MEMLOCK`", "error setting rlimit type 8", "setting rlimit*RLIMIT_MEMLOCK"}},
 	{role: cause, summary: "The host has no such device", costs: "The container was to get a device file that does not exist on the host: the driver is not loaded, or the path is wrong.", instead: "Look at ls /dev/infiniband on the host, and load ib_uverbs and the NIC's driver.", forms: []string{"error gathering device information while adding custom device", "stat /dev/infiniband*no such file or directory"}},
 	{role: cause, summary: "The image is for another processor", costs: "The program was built for another architecture, such as x86-64 on an Arm host.", instead: "Use an image for this architecture (docker pull --platform).", forms: []string{"xec format error", "does not match the detected host platform"}},
 	{role: cause, summary: "The driver's libraries are missing", costs: "NVIDIA's container runtime could not give the container the GPU.", instead: "Check nvidia-smi on the host, and the NVIDIA container toolkit. On another runtime, nvidia-ctk cdi generate makes the list of devices.", forms: []string{"nvidia-container-cli: initialization error", "unresolvable CDI devices", "unknown or invalid runtime name: nvidia"}},
 	{role: cause, summary: "NVIDIA's container runtime failed", costs: "The text after the last colon is its reason.", instead: "Check nvidia-smi on the host, and update the NVIDIA container toolkit.", forms: []string{"nvidia-container-cli: *error"}},
+}
+
+// cniReasons are words of CNI plugins (k8snetworkplumbingwg's sriov-cni and ib-sriov-cni, containernetworking's plugins, Multus) in the
+// order in which they count.
+var cniReasons = []struct{ words, costs, instead string }{
+	{"GUID is not valid", "The virtual function of this InfiniBand NIC has no GUID.", "Give each virtual function a node and a port GUID (ip link set PF vf N node_guid …, port_guid …), or let ib-kubernetes assign them."},
+	{"vlan: operation not supported", "The plugin sriov sets Ethernet's VLAN, which a virtual function of an InfiniBand port does not have.", "Use the plugin ib-sriov for InfiniBand. For Ethernet see that the port is in that mode (LINK_TYPE of mlxconfig)."},
+	{"physfn", "The plugin sriov looks for the physical function of the device, and there is none: the node is a virtual machine, or the device is no virtual function.", "Use the plugin host-device there."},
+	{"no net directory under pci device", "The device has no network interface: it is bound to vfio-pci, or, for InfiniBand, ib_ipoib is not loaded.", "Bind it to its own driver (mlx5_core), and load ib_ipoib for InfiniBand."},
+	{"failed to find plugin", "The node lacks the plugin's program.", "Install it to /opt/cni/bin on every node: the network operator or the plugin's own DaemonSet does that."},
+	{"unexpected end of JSON input", "The plugin ended without an answer: it crashed, or its configuration lacks what it needs.", "Read kubelet's log on the node. The plugin sriov from 2.0 on gets its device from the device plugin: the definition needs the annotation k8s.v1.cni.cncf.io/resourceName, and the pod a request of that resource."},
+	{"failed to find vf", "The physical function has fewer virtual functions than this one's number: they were made on another port or anew, or the driver does not list them (ConnectX-3).", "Compare ip link show PF on the node with the device plugin's list, and start the plugin again after a change."},
+}
+
+// explainCNI says more of a pod's network where the line has the plugin's reason.
+func explainCNI(_ *logged, m string) (summary, costs, instead string) {
+	for _, r := range cniReasons {
+		if strings.Contains(m, r.words) {
+			return "", r.costs, r.instead
+		}
+	}
+	return "", "", ""
 }

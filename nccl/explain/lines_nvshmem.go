@@ -1,7 +1,11 @@
 package explain
 
+import "slices"
+
 const (
 	ibgdaDriver = "Load the driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords=\"PeerMappingOverride=1;\" (options nvidia … in /etc/modprobe.d, rebuild the initramfs, reboot), start the container with --privileged, and use ConnectX NICs. NVSHMEM_IBGDA_NIC_HANDLER=cpu (with GDRCopy) does without the driver's options. A job that does not need IBGDA runs with NVSHMEM_IB_ENABLE_IBGDA=0."
+	loadPeermem = "Load nvidia_peermem on the host (modprobe nvidia-peermem); NVSHMEM 3 can also use dma-buf with the open driver."
+	noPeermem   = "nvidia_peermem is not loaded"
 	ownLines    = "Its own lines before this one name the reason: NVSHMEM_DEBUG=INFO shows more."
 )
 
@@ -10,14 +14,16 @@ const (
 var nvshmemMeanings = []*meaning{
 	{role: harmless, summary: "NVSHMEM tells what it does", forms: []string{"transport_ib_common.h*Ip address*is invalid for family" /* its default ::/0 */}},
 	{role: cause, summary: "NVSHMEM's IBGDA cannot start", costs: "The GPU is to write to the NIC itself, for which it must map the NIC's registers: the driver's options or the container's rights do not allow it, or the NIC is not a ConnectX.", instead: ibgdaDriver,
-		forms: []string{"init failed for transport: IBGDA", "cannot allocate mlx5dv_devx_uar", "cudaHostRegister with IoMemory failed"}},
+		forms: []string{"cannot allocate mlx5dv_devx_uar", "cudaHostRegister with IoMemory failed"}},
+	{role: symptom, summary: "NVSHMEM's IBGDA cannot start", costs: "The GPU is to write to the NIC itself, for which it must map the NIC's registers: the driver's options or the container's rights do not allow it, nvidia_peermem is missing, or the NIC is not a ConnectX.", instead: ibgdaDriver, more: withoutPeermem,
+		forms: []string{"init failed for transport: IBGDA"}},
 	{role: cause, summary: "NVSHMEM_IBGDA_NIC_HANDLER does not fit", costs: "cpu needs GDRCopy, which does not work here.", instead: "Load gdrdrv and give the container /dev/gdrdrv, or choose auto, gpu or cpu_host_memory.", forms: []string{"NVSHMEM_IBGDA_NIC_HANDLER=cpu requires GDRCopy", "NVSHMEM_IBGDA_NIC_HANDLER is not valid"}},
 	{role: hint, summary: "NVSHMEM leaves a NIC out", costs: "Its transports IBGDA and IBDEVX work on ConnectX NICs alone.", instead: "Name the right ones in NVSHMEM_HCA_LIST, or use NVSHMEM_REMOTE_TRANSPORT=ibrc (or libfabric).", forms: []string{"is not enumerated as an mlx5 device"}},
 	{role: symptom, summary: "The peer's address does not answer", costs: "Neighbour resolution failed for the peer's GID, or, on RoCE, NVSHMEM 3.4.5 and earlier pass an attribute that they did not set (NVIDIA/nvshmem#21).", instead: "Check with ping -I NIC that the peer's address answers from this NIC. If it does, take a later NVSHMEM than 3.4.5. Pin the RoCE v2 index with an IPv4 address on every host: NVSHMEM_IB_GID_INDEX (show_gids). NVSHMEM_HCA_LIST selects NICs of one network.",
 		forms: []string{"Unable to create ah."}},
 	{role: symptom, summary: "NVSHMEM's memory cannot be registered", costs: "The NIC cannot map the symmetric heap: GPUDirect RDMA does not work, or memlock is limited.", instead: gpuMem + " " + memlock,
 		forms: []string{"mem registration failed", "register_mem_handle failed for remote", "cannot register cq buf", "cannot register wq buf", "cannot register dbr buf"}},
-	{role: hint, summary: "nvidia_peermem is not loaded", costs: "NVSHMEM leaves out a transport that needs it for GPUDirect RDMA.", instead: "Load nvidia_peermem on the host (modprobe nvidia-peermem); NVSHMEM 3 can also use dma-buf with the open driver.", forms: []string{"neither nv_peer_mem, or nvidia_peermem detected"}},
+	{role: hint, summary: noPeermem, costs: "NVSHMEM leaves out a transport that needs it for GPUDirect RDMA.", instead: loadPeermem, forms: []string{"neither nv_peer_mem, or nvidia_peermem detected"}},
 	{role: cause, summary: "NVSHMEM has no way to a GPU", costs: "GPUs of one host have no peer access, and no RDMA transport works.", instead: "See nvidia-smi topo -p2p r (peer access) and the lines before this one. For RDMA load nvidia_peermem, and compare ibv_devinfo with NVSHMEM_HCA_LIST.", forms: []string{"Peer GPU*is not accessible, exiting"}},
 	{role: cause, summary: "NVSHMEM has no way to a GPU", costs: "No transport can be used on this host: GPUs of one host have no peer access, and no RDMA device works.", instead: ownLines + " Compare ibv_devinfo with NVSHMEM_HCA_LIST.", forms: []string{"Unable to initialize any transports"}},
 	{role: hint, summary: "A transport of NVSHMEM cannot start", costs: "NVSHMEM goes on with the other transports, if there is one.", instead: ownLines, forms: []string{"init failed for remote transport", "init failed for transport: P2P"}},
@@ -32,4 +38,13 @@ var nvshmemMeanings = []*meaning{
 	{role: symptom, vague: true, summary: "UCC reports an error", costs: "UCC is the library for the collectives of MPI (HPC-X); NCCL does not use it.", instead: "Turn it off: mpirun --mca coll_ucc_enable 0 --mca coll_hcoll_enable 0.", forms: []string{" TL_*ERROR", " CL_*ERROR", "UCC  ERROR", "UCC ERROR"}},
 	{role: cause, summary: "The hosts are not in one NVLink domain", costs: "This test maps GPU memory of other hosts, which only multi-node NVLink can do: the hosts must be of one NVLink domain (as in GB200 NVL72), with IMEX. Hosts with eight GPUs and NICs between them are not.",
 		instead: "Within a domain start nvidia-imex on all hosts, with the same nodes_config.cfg, and give containers /dev/nvidia-caps-imex-channels. Otherwise measure between hosts with nccl-tests.", forms: []string{"MultinodeMemoryAllocation" /* nvbandwidth */}},
+}
+
+// withoutPeermem says more of a transport that found no nvidia_peermem.
+func withoutPeermem(l *logged, _ string) (summary, costs, instead string) {
+	at := slices.IndexFunc(l.inOrder, func(r *report) bool { return r.summary == noPeermem })
+	if at < 0 {
+		return "", "", ""
+	}
+	return "", "It found no nvidia_peermem, which it needs for GPUDirect RDMA.", loadPeermem
 }

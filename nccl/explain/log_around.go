@@ -180,7 +180,7 @@ func (l *logged) tests(number int, line string) {
 	if strings.HasPrefix(line, "# Avg bus bandwidth") {
 		l.tested = number
 	}
-	if strings.Contains(line, "allocated GPU buffer") {
+	if strings.Contains(line, "allocated GPU buffer") || strings.Contains(line, "--use_cuda") || strings.Contains(line, "--use_rocm") {
 		l.gpuBuffer = number
 	}
 	if fields := strings.Fields(line); l.testing && len(fields) > 3 && digits(fields[0]) && (digits(fields[1]) || fields[1] == "bytes") { // a result

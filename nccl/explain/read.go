@@ -262,7 +262,7 @@ func (r *reading) document(name, text string) Kind {
 	for _, line := range s.lone {
 		r.mark(line, unknown)
 	}
-	if !script && kind != Python && kind != Slurm && kind != Notes {
+	if !script && kind != Python && kind != Slurm && (kind != Notes || !bookish(name)) {
 		r.errors(rest.String())
 	}
 	switch bare := r.read.Settings+r.read.Commands+r.read.Computed.Count == 0; {
@@ -307,15 +307,26 @@ func parted(line string) []string {
 	return append(out, line[from:])
 }
 
-// afterRoot removes root's prompt from the first line of a pasted terminal: "# mpirun …" there is a command, not a comment.
+// afterRoot removes root's prompt from the first line of a pasted terminal, also after a heading or a fence: "# mpirun …" there is a
+// command, not a comment.
 func afterRoot(rest string) string {
-	text := strings.TrimLeft(rest, " \t\r\n\ufeff")
-	line, _, _ := strings.Cut(text, "\n")
-	words := strings.Fields(line)
-	if len(words) < 3 || words[0] != "#" || !program(path.Base(words[1])) {
-		return rest
+	var out strings.Builder
+	opens := true
+	for line := range strings.Lines(rest) {
+		if words := strings.Fields(line); opens && len(words) > 2 && words[0] == "#" && program(path.Base(words[1])) {
+			line = strings.Replace(line, "#", "$", 1)
+		}
+		if trimmed := strings.TrimSpace(line); trimmed != "" {
+			opens = strings.HasSuffix(trimmed, ":") || strings.HasPrefix(trimmed, "```")
+		}
+		out.WriteString(line)
 	}
-	return strings.Replace(rest, "#", "$", 1)
+	return out.String()
+}
+
+// bookish reports whether a file is a document, which may tell of errors, and not a paste.
+func bookish(name string) bool {
+	return strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".rst")
 }
 
 // errors marks the lines of a text without a log that report an error.

@@ -18,6 +18,7 @@ import (
 type tables struct {
 	topology []string       // lines of nvidia-smi topo -m
 	gids     []gidRow       // of show_gids
+	noGID    int            // line in which show_gids says that it found none
 	devices  []device       // of ibdev2netdev
 	rules    map[string]int // of ip rule: table -> line
 	redirect int            // first line of lspci with access control that redirects
@@ -58,6 +59,10 @@ const maxRows = 1 << 14
 func (t *tables) line(number int, line string) class {
 	fields := strings.Fields(line)
 	if t.counter(number, line) || t.buses.line(number, line) {
+		return rowLine
+	}
+	if len(fields) == 1 && fields[0] == "n_gids_found=0" {
+		t.noGID = number
 		return rowLine
 	}
 	if len(fields) < 2 {
@@ -146,6 +151,9 @@ func (t *tables) finish(r *reading, all []setting) {
 		return err == nil && (!hasHCA || hca.dynamic || hca.value == "" || list.Selects(name, n))
 	}
 	choice, known := selection(all)
+	if t.noGID > 0 && len(t.gids) == 0 {
+		r.say(t.noGID, env.Error, "No GID", "show_gids finds no GID.", "RDMA over RoCE needs an address of the NIC's own interface in this network namespace: a pod on its cluster's network alone (Calico, Flannel) has none, even if it sees the device.", "Give the container the NIC's interface with an address (a virtual function by SR-IOV, host-device or macvlan), or the host's network (hostNetwork: true, --network=host). On a host, bring the interface up with an address.")
+	}
 	pin, pinned := find(all, "NCCL_IB_GID_INDEX")
 	if known && !pinned {
 		t.judgeUnpinned(r, choice, selects)
