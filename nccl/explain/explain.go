@@ -151,7 +151,7 @@ func Explain(name, text string, f *fabric.Fabric, by fabric.Invocation) Explanat
 		r.unread(name, text, kind)
 		out.Read = r.count(text)
 	}
-	out.prose = (kind == Notes || kind == Commands && !isScript(name, text)) && out.Read.Other > out.Read.Settings+out.Read.Commands+out.Read.Rows
+	out.prose = (kind == Notes || kind == Commands && !isScript(name, text)) && out.Read.Other >= out.Read.Settings+out.Read.Commands+out.Read.Rows
 	return out
 }
 

@@ -8,6 +8,9 @@ import (
 )
 
 // TestJobsAreChecked: what launchers, containers and firewalls say together is wrong, or is not.
+// overLo is the beginning of NCCL's log on a host that has only the loopback interface for it.
+const overLo = "a:1:1 [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\n"
+
 func TestJobsAreChecked(t *testing.T) {
 	const realPath = "a:1:3 [0] misc/topo.cc:22 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:02/../../0000:02:00.0\n"
 	const direct = "a:1:3 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via P2P/IPC\n"
@@ -147,6 +150,16 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gres=gpu:a100:2\nsrun torchrun --nproc_per_node=4 a.py\n", "line 3: error:  Fewer GPUs than processes", ""},
 		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u -m parlai.scripts.distributed_train --distributed-world-size 2\n", "line 4: error:  More tasks than ranks", ""}, // facebookresearch/ParlAI/issues/3084
 		{"a.sbatch", "#!/bin/sh\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python -u a.py --distributed-world-size 16\n", "", "More tasks"},
+		{"a.sbatch", "#SBATCH --nodes=2\nip=$(srun --nodes=1 -w $h hostname --ip-address)\nsrun torchrun --nnodes 2 --rdzv_endpoint $ip:29500 a.py\n", "line 2: note:  The address may be a loopback one", ""}, // nebius/nebius-solutions-library/issues/177
+		{"a.sbatch", "#SBATCH --nodes=1\nip=$(hostname --ip-address)\ntorchrun a.py\n", "", "loopback"},
+		{"a.log", "(Worker pid=1) DEBUG 08-09 20:55:03 [parallel_state.py:1689] Detected 1 nodes in the distributed environment\n" + overLo, "", "Bootstrap over"}, // Project-HAMi/HAMi-core/issues/261
+		{"a.log", overLo, "error:  Bootstrap over a local interface", ""},
+		{"a.log", "$ mpirun -n 4 --allow-run-as-root python run.py\n" + overLo, "", "Bootstrap over"},
+		{"a.log", "$ mpirun -n 4 -H a,b python run.py\n" + overLo, "Bootstrap over", ""},
+		{"a.log", "(RayWorkerWrapper pid=539) vllm-0:539:539 [6] NCCL INFO NCCL_P2P_LEVEL set by environment to NVL [repeated 15x across cluster]\n", "", "Unknown word"},                                                                                                                                                     // vllm-project/vllm/issues/15769
+		{"a.log", "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=1) ran for 1 ms.\n[E ProcessGroupNCCL.cpp:737] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLR\n", "", "different collectives"}, // OFA-Sys/OFA/issues/271
+		{"a.txt", "# [BUG] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.\nBut I got this.\n", "error:  PyTorch's watchdog stopped the job", ""},                                                // NVIDIA/Megatron-LM/issues/1207
+		{"a.log", "(A pid=1) [h][1:7][0][init.cc:1815] NCCL WARN init.cc:1815 -> 5\n(A pid=1) [h][1:7][0][group.cc:585] NCCL WARN group.cc:585 -> 5\n", "error:  NCCL refuses how it is used", "Unknown errors"},                                                                                                              // OpenRLHF/OpenRLHF/issues/795
 		{"a.sbatch", "#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=4 a.py\n", "", "Fewer GPUs"},
 		{"a.log", "$ ib_send_bw -d mlx5_0 --pkey_index=1\na:1:2 [0] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<33397> with error 12, opcode 0, len 0, vendor err 129 (Send)\n", "Set NCCL_IB_PKEY", "On RoCE"},
 		{"a.txt", "ray start --address='10.0.0.1:6379' --node-ip-address='10.0.0.2:6379'\n", "line 1: error:  Not an address of a host", ""},

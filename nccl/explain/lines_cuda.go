@@ -22,7 +22,7 @@ var cudaMeanings = []*meaning{
 		forms: inFiles([]string{"transport/shm.cc"}, append([]string{"Cuda failure 217 '" /* NVIDIA/nccl#1838 */}, sharing...)...)},
 	{role: cause, summary: "A CUDA kernel failed", costs: "CUDA reports errors late: a kernel of the program, or a faulty GPU, failed before, and NCCL's call was the first to notice.",
 		instead: "Repeat with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to see which kernel it was, and look into dmesg for Xid lines.",
-		forms: []string{"an illegal memory access was encountered", "unspecified launch failure", "misaligned address", "device-side assert triggered", "an illegal instruction was encountered",
+		forms: []string{"an illegal memory access was encountered", "unspecified launch failure", "misaligned address", "device-side assert triggered", "], thread: [*] Assertion `", "an illegal instruction was encountered",
 			"operation not supported on global/shared address space", "invalid program counter"}},
 	{role: cause, summary: "A CUDA kernel ran too long", costs: "The driver ended a kernel: on a GPU with a display, and under Windows and WSL, a kernel may run a few seconds only. NCCL's kernels run as long as they wait for other ranks.",
 		instead: "Use GPUs without a display, or turn the display driver's timeout off. Find out why the other ranks are late.", forms: []string{"the launch timed out and was terminated"}},

@@ -98,7 +98,7 @@ func (l *logged) line(number int, line string) class {
 			l.dialled[at[1]] = number
 		}
 	}
-	line = withNCCL(line)
+	line = withNCCL(repeated().ReplaceAllString(line, ""))
 	l.background(number, line)
 	l.workers(line)
 	if strings.Contains(line, "WorkNCCL(") && !watched().MatchString(line) { // somebody has wrapped it
@@ -120,10 +120,7 @@ func (l *logged) line(number int, line string) class {
 		switch known = l.read(number, message, infoLine()) || known; {
 		case known:
 		case traces(message):
-			l.traces = append(l.traces, number)
-			if l.traced.of == nil && (strings.HasPrefix(message, "group.cc:") || strings.HasPrefix(message, "misc/group.cc:") || strings.HasPrefix(message, "enqueue.cc:")) {
-				l.traced = foreignLine{number, message, codeOf(message)}
-			}
+			l.trace(number, message)
 		case troubled(message) && !usual(message):
 			return unknown
 		}
@@ -165,6 +162,9 @@ func (l *logged) line(number int, line string) class {
 	}
 	return other
 }
+
+// repeated is what Ray writes after a line that several workers have printed.
+var repeated = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[repeated \d+x across cluster\].*$`) })
 
 // listed is one of NCCL's interfaces, in a line of its own: "[1]br-05ab815fa14e:172.19.0.1<0>".
 var listed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[\d+\][\w.-]+:[0-9a-fA-F.:]+(%[\w.-]+)?<\d+>$`) })
@@ -235,9 +235,19 @@ func (l *logged) tries(number int, message string) {
 	}
 }
 
+// trace notes a step of NCCL's own trace of an error.
+func (l *logged) trace(number int, message string) {
+	l.traces = append(l.traces, number)
+	if l.traced.of == nil && (strings.Contains(message, "group.cc:") || strings.HasPrefix(message, "enqueue.cc:")) {
+		l.traced = foreignLine{number, message, codeOf(message)}
+	}
+}
+
 // warn reads a WARN line. where is the file of NCCL's source, which PyTorch's copy lacks.
 func (l *logged) warn(number int, where, message string) class {
-	if message != "" && !l.read(number, where+" "+warnMark+message, anyLine()) {
+	if traces(message) { // ACCL, Alibaba's NCCL, warns of each step
+		l.trace(number, message)
+	} else if message != "" && !l.read(number, where+" "+warnMark+message, anyLine()) {
 		l.strange(number, message)
 		return unknown
 	}

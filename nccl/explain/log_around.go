@@ -26,7 +26,7 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	}
 	l.tests(number, trimmed)
 	output := anyOf(line, crashes)
-	if strings.HasPrefix(trimmed, "# ") && output { // the title of a thread, or a comment: the rest of the file decides
+	if strings.HasPrefix(trimmed, "# ") && (output || number == 1) { // the title of a thread, or a comment: the rest of the file decides
 		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
 			l.foreign = append(l.foreign, foreignLine{number, line, m})
 		}
@@ -115,6 +115,16 @@ var nnodes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-
 // hostsOf is the list of hosts of mpirun.
 var hostsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`mpirun .*?-(?:H|host|-host) ([\w.:,-]+,[\w.:-]+)`) })
 
+var (
+	// ofOneHost is what launchers and vLLM say where a job has one host; ofMore are options and settings with which it may have more.
+	ofOneHost = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\bDetected 1 nodes in the distributed environment|\bdistributed_init_method=tcp://(?:127\.0\.0\.1|localhost):|\bnnodes=1,|\bmpirun\b.* -(?:n|np) \d+ |\b(?:torchrun|torch\.distributed\.(?:launch|run))\b.* --nproc[_-]per[_-]node`)
+	})
+	ofMore = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\bsrun\b|-hosts?\b|-H\b|hostfile|machinefile|--nnodes|--rdzv|[_-]rank\b|\$[\w{(]`)
+	})
+)
+
 // background takes facts from any line: the versions of CUDA, and what is known of the machine.
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
@@ -130,6 +140,9 @@ func (l *logged) background(number int, line string) {
 	}
 	if at := hostsOf().FindStringSubmatch(line); at != nil {
 		l.asked = max(l.asked, strings.Count(at[1], ",")+1)
+	}
+	if ofOneHost().MatchString(line) && !ofMore().MatchString(line) {
+		l.asked = max(l.asked, 1)
 	}
 	if _, index, found := strings.Cut(line, "--pkey_index"); found && l.pkeyAt == 0 && !strings.HasPrefix(strings.TrimLeft(index, " ="), "0") {
 		l.pkeyAt = number

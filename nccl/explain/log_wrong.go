@@ -244,7 +244,7 @@ func (l *logged) sockets(name string, h *hostLog) {
 // watched is a line of PyTorch's watchdog: "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=64088,
 // OpType=ALLREDUCE, …".
 var watched = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+)(?:, NumelIn=(\d+))?`)
+	return regexp.MustCompile(`\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=(\d+), )?OpType=(\w+),(?: NumelIn=(\d+))?`)
 })
 
 // equalSizes are the collectives for which all ranks must pass equally many elements.

@@ -144,7 +144,7 @@ func nothing(kind Kind, e Explanation) string {
 // trouble is what lines say of an error, in the words of any program, in lower case.
 var trouble = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`error|fail|fatal|abort|exception|\bkill|segmentation fault|core dumped|timeout|timed out|invalid|unable|cannot|can't|could not|mismatch|traceback|assert|refused|unreachable|terminated|no such|not found|sigterm|\bstuck|` +
-		`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ `)
+		`crash|panic|denied|out of memory|bad address|\bhangs?\b|\bhung\b|exit ?(?:code|status)|exited with|^[ef]\d{4} [\d:.]+ |报错|错误|失败|卡住|无法|异常|超时|崩溃`)
 })
 
 // troubled reports whether a line that no rule knows says that something went wrong. What it says remains unknown.
