@@ -270,7 +270,7 @@ func (l *logged) role(r *report) role {
 	if r.of == rayDeath && l.byWatchdog() {
 		return result
 	}
-	if r == l.fatal {
+	if r == l.fatal || r.summary == "memlock is limited" && r.of.role == cause && slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.summary == noRoom }) {
 		return symptom
 	}
 	return r.of.role

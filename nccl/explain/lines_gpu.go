@@ -25,7 +25,7 @@ var memoryMeanings = []*meaning{
 	{role: symptom, summary: "Shared memory cannot be used", costs: "NCCL could not make or map a segment there. The reason is in the line or in the one before it: mostly /dev/shm is full, sometimes read-only or not mounted.", instead: "Check df /dev/shm inside the container. docker: --shm-size=8g or --ipc=host. NCCL_SHM_DISABLE=1 avoids it, and is slower.",
 		forms: []string{"failed to create shared memory file" /* 2.22.3– */, "while creating shared memory segment" /* all */, "Could not map /dev/shm", "Could not map *nccl-", "include/shm.h:*Call to shm_open failed", "shm_open failed to open", "Unable to allocate shared memory", "failure in mmap of" /* –2.3 */}},
 	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
-		forms: []string{"Bus error", "SIGBUS", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
+		forms: []string{"Bus error", "(SIGBUS)", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
 	{role: cause, summary: "GPU memory is full", costs: "No memory was left on a GPU. NCCL itself needs some hundred MiB for each communicator.", instead: "Look with nvidia-smi for other processes on that GPU, and whether all ranks took GPU 0 (torch.cuda.set_device). Then lower the batch size or the share that the framework reserves.",
 		forms: []string{"Cuda failure*'out of memory'", "CUDA out of memory", "CUDA error: out of memory", "OutOfMemoryError", "Cuda failure*out of memory", "HIP failure*out of memory"}},
 	// include/alloc.h prints these after every error of the allocation.

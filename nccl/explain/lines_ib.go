@@ -131,10 +131,13 @@ const disagree = "Find the rank that takes another branch, has another batch or 
 // syndromes are the numbers that mlx5 gives the statuses (MLX5_CQE_SYNDROME_… of the kernel's include/linux/mlx5/device.h).
 var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x14, 12: 0x15, 13: 0x16}
 
+// inWC are the statuses as ibv_wc_status_str of libibverbs names them, which many programs print.
+var inWC = map[int]string{1: "local length error", 4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 10: "remote access error", 11: "remote operation error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
+
 // completion returns the forms of a completion with a status: NCCL's, perftest's (NOTIFY_COMP_ERROR_SEND; with the status in words since
 // 2025), those of libibverbs' examples, of UCX (ib_mlx5_log.c) and of the kernel's mlx5 driver (cq.c).
 func completion(status int, name string) []string {
-	return []string{fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
+	return []string{inWC[status], fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
 		fmt.Sprintf("Failed status %d: wr_id", status), fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
 		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status])}
 }
@@ -196,6 +199,10 @@ func linkLocal(_ *logged, m string) (summary, costs, instead string) {
 // apart says more of an error that a missing path explains, where the line shows both GIDs. Different networks alone are no error:
 // in a routed fabric each NIC of a rail has its own.
 func apart(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "non-zero status: ") { // of NVSHMEM
+		return "", "NVSHMEM connects a NIC with one of the peer that it does not reach: the two are in different networks (such as a RoCE NIC for storage beside InfiniBand), or a GID is link-local or RoCE v1.",
+			"Name NICs of one network in NVSHMEM_HCA_LIST, the same on all hosts. On RoCE pin NVSHMEM_IB_GID_INDEX to RoCE v2 with an IPv4 address (show_gids), and check with ping -I NIC that the peer's address answers."
+	}
 	here, there, found := bothGIDs(m)
 	if near, err := here.Prefix(24); found && err == nil && here.Is4() && there.Is4() && !near.Contains(there) {
 		return "The two ends are in different networks", fmt.Sprintf("%s and %s are in different /24 networks: either NCCL connects two separate rails, or the route between the networks does not work.", here, there),
@@ -218,7 +225,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 		return "", "The peer's port did not answer: the path or a cable is bad, the subnet has changed (LIDs, service levels), or the other side had ended before.",
 			"See whether the other process ended first. Check that both ports are active with a LID (ibv_devinfo), their errors (perfquery, ibdiagnet), the subnet manager's log, and the path with ib_write_bw between these ports."
 	}
-	if anyOf(m, []string{"wr_id", "(synd 0x", "syndrome 0x"}) { // of another program
+	if anyOf(m, []string{"wr_id", "(synd 0x", "syndrome 0x", inWC[12]}) { // of another program
 		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
 	}

@@ -3,6 +3,7 @@ package explain
 import "fmt"
 
 const (
+	noRoom   = "The NIC has no room left"
 	resetGPU = "Reset the GPU (nvidia-smi --gpu-reset, on NVSwitch hosts all GPUs together) or reboot. If it comes back, take the host out of the job and have the hardware checked."
 	oldPeer  = "On bare metal disable ACS, and set the IOMMU to passthrough (iommu=pt). In a virtual machine the hypervisor must permit access between GPU and NIC. NCCL_NET_GDR_LEVEL=LOC and NCCL_P2P_DISABLE=1 show whether it is the reason."
 )
@@ -68,7 +69,9 @@ var kernelMeanings = []*meaning{
 		forms: []string{"mlx5_core*Link down", "Link DOWN", "NIC Link is Down", "NIC Link is down", "Lost carrier"}},
 	{role: hint, summary: "PCIe limits the NIC", costs: "The slot has fewer lanes or a lower generation than the card: the NIC cannot reach its speed.", instead: "The line names the link that limits it. Move the card to a faster slot; in a virtual machine the line may be wrong.", forms: []string{"available PCIe bandwidth, limited by"}},
 	{role: hint, summary: "The NIC gets too little power or is hot", costs: "It may be slow, or stop.", instead: "Check the slot and cooling.", forms: []string{"Detected insufficient power on the PCIe slot", "High temperature on sensors"}},
-	{role: symptom, summary: "The NIC's firmware refused a command", costs: "The status in the line says why: bad parameter and not supported are the program's or the driver's, no resources and limits exceeded mean too many objects, bad resource state follows from another error.",
+	{role: cause, summary: noRoom, costs: "The NIC's firmware has no more objects of the kind that the command makes, such as keys of registered memory (CREATE_MKEY), open contexts (ALLOC_UAR) and connections (CREATE_QP): too many processes or connections use this NIC. No limit of the process is the reason.",
+		instead: "Run fewer processes on this NIC, spread them over several, and end other jobs. For ALLOC_UAR make the NIC's BAR larger (mlxconfig, PF_LOG_BAR_SIZE or VF_LOG_BAR_SIZE, then reboot).", forms: []string{"async reg mr failed. status -12", "failed, status limits exceeded", "failed, status no resources"}},
+	{role: symptom, summary: "The NIC's firmware refused a command", costs: "The status in the line says why: bad parameter and not supported are the program's or the driver's, bad resource state follows from another error.",
 		instead: "Compare firmware, driver and rdma-core with a host that works, and update them. Read dmesg for an earlier line of that NIC.", forms: []string{"mlx5_cmd_check:*failed, status", "mlx5_cmd_out_err*failed, status", "mlx5_core*failed, status bad"}},
 	{role: symptom, summary: "A completion queue overflowed", costs: "The NIC had more results than the program's queue could take: a mistake of the program, or of what it uses.", instead: "Look for an earlier error of that program.", forms: []string{"CQ error on CQN"}},
 	{role: symptom, summary: "RDMA operation failed", costs: "The meaning of this syndrome is not known here.", instead: "Read the log of the program, and that of the peer.", forms: []string{"mlx5_poll_one*syndrome 0x"}},

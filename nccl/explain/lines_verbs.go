@@ -1,6 +1,9 @@
 package explain
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 const providers = "Install the providers in the image or on the host: ibverbs-providers (Debian, Ubuntu), libibverbs and rdma-core (RHEL), or the user space of the same MLNX_OFED or DOCA-OFED as the host."
 
@@ -81,10 +84,10 @@ var verbsMeanings = []*meaning{
 		forms: []string{"odify QP to RTR*Connection timed out", "odify QP*RTR*110"}},
 	{role: cause, summary: "Firmware or driver refuses UCX", costs: "UCX asks the NIC's firmware directly (DevX), and gets an error: firmware, the host's driver and the container's libraries do not fit together, or the firmware has a fault.", instead: "Set UCX_IB_MLX5_DEVX=n for the job, and update firmware and DOCA-OFED; the container's rdma-core or OFED must fit the host's.", forms: []string{"UCX*mlx5dv_devx_*failed", "ibv_modify_qp(DCI*failed" /* it has no peer yet */}},
 	{role: symptom, summary: "The NIC refuses the peer's address", costs: "The connection's data do not fit: the GID index is empty, link-local or of another kind than the peer's, the MTU is larger than the port's, or an InfiniBand LID is 0.",
-		instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (show_gids), and see that both ports are active (ibv_devinfo).", more: explainTestGID, forms: []string{"odify QP*to RTR", "odify QP state to RTR", "ibv_modify_qp(*RTR) failed", "error modifying QP to RTR"}},
+		instead: "Give each side the index of its RoCE v2 GID with an IPv4 address (show_gids), and see that both ports are active (ibv_devinfo).", more: explainBusy, forms: []string{"odify QP*to RTR", "odify QP state to RTR", "ibv_modify_qp(*RTR) failed", "error modifying QP to RTR"}},
 	{role: symptom, vague: true, summary: "The two sides of the test cannot connect", costs: "One side could not finish the connection: the other one had ended, has other options, or its address does not answer.", instead: "Read both sides from their first line. Give both the same options and one version of perftest, RoCE v2 GIDs with IPv4 addresses (-x), or, with -R, addresses of RDMA NICs that answer ping -I NIC.", more: explainTestGID,
 		forms: []string{"Unable to Connect the HCA's through the link", "odify QP*to RTS", "odify QP state to RTS"}},
-	{role: symptom, summary: "The NIC refuses a connection", costs: "The port is not active, or the NIC has no resources.", instead: "Look at the port (ibv_devinfo), and at memlock (ulimit -l).", forms: []string{"odify QP*to INIT", "Couldn't create rdma*QP", "Failed to create QP.", "Couldn't create QP", "Couldn't create CQ"}},
+	{role: symptom, summary: "The NIC refuses a connection", costs: "The port is not active, the index of the partition key does not exist, the NIC does not offer what the program asks for (such as atomic operations), or it has no resources left.", instead: "Look at the port (ibv_devinfo; -i names another one), at memlock (ulimit -l), and at dmesg for that NIC.", forms: []string{"odify QP*to INIT", "Couldn't create rdma*QP", "Failed to create QP.", "Couldn't create QP", "Couldn't create CQ"}},
 	{role: effect, summary: "The other side of the test ended", costs: "The two sides of perftest lost each other: the other one failed, or has other options or another version. -a, -b, -c, -D, -m, -n, -q, -R and -s must be the same.", instead: "Read what the other side says, and use one version of perftest on both.",
 		forms: []string{"Couldn't read remote address", "Unable to read to socket/rdma_cm", "Unable to write to socket/rdma_cm", "Unable to read from socket/rdma_cm", "Failed to exchange data between server and client", "Failed to exchange*between server and clients", "Failed to negotiate parameters"}},
 	{role: result, summary: "The test ended with an error", costs: "perftest stopped.", instead: "The lines before it name the reason; perftest prints a status and a syndrome.", forms: []string{"Completion with error at", "Failed to complete run_iter", "Problems with warm up", "Failed to deallocate PD", "Couldn't create IB resources", "ailed to create mr", "ailed to create MR"}},
@@ -116,6 +119,14 @@ var verbsMeanings = []*meaning{
 	// libsharp; lines of NCCL's plugin for it are in pluginMeanings.
 	{role: hint, summary: "SHARP cannot be used", costs: "The switches' in-network reductions could not be set up: the fabric or its manager (sharp_am) does not offer them, their resources are taken, or a port is the subnet manager's own. NCCL goes on without them.",
 		instead: "If SHARP is wanted, look at sharp_am beside the subnet manager, and run sharp_hello. Otherwise remove NCCL_COLLNET_ENABLE and NCCL_ALGO=CollNet.", forms: []string{"Cannot create SHARP job", "sharp_get_local_data", "collect_ports_data", "Failed to lock SAT tree", "Failed to connect to Aggregation Manager", "sharp_coll_init failed"}},
+}
+
+// explainBusy says more of a connection that the system's words say could not be made now.
+func explainBusy(l *logged, m string) (summary, costs, instead string) {
+	if strings.Contains(m, "temporarily unavailable") {
+		return "The NIC refuses a connection", "The driver could not carry out this step: its firmware was busy or did not answer, or a resource is used up. These words are not about addresses.", "Read dmesg for lines of that NIC (mlx5_core), and look for other errors of the job."
+	}
+	return explainTestGID(l, m)
 }
 
 // explainTestGID says more if perftest has printed GIDs that cannot work.

@@ -11,10 +11,10 @@ import (
 
 // prose reads what notes say around their commands: names without a value, claims, and counters of priorities.
 func (s *script) prose(text string, kind Kind) {
-	number, prio := 0, 0
+	number, prio, all := 0, 0, strings.Contains(text, "rx_prio0_") // of all priorities
 	for line := range strings.Lines(text) {
 		number++
-		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "rx_prio"); ok && prio == 0 && len(p) > 2 && '1' <= p[0] && p[0] <= '7' && p[1] == '_' {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "rx_prio"); ok && !all && prio == 0 && len(p) > 2 && '1' <= p[0] && p[0] <= '7' && p[1] == '_' {
 			prio = int(p[0] - '0')
 			s.priority(number, prio)
 		}

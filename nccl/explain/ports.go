@@ -72,6 +72,22 @@ func (t *tables) portLine(number int, line string, fields []string) bool {
 	return true
 }
 
+// rdmaLink reads a row of rdma link: "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0", of InfiniBand with "subnet_prefix …
+// lid 3 sm_lid 1" before.
+func (t *tables) rdmaLink(number int, fields []string) bool {
+	device, index, slash := strings.Cut(fields[1], "/")
+	state := slices.Index(fields, "state")
+	if fields[0] != "link" || !slash || !digits(index) || state < 0 || state+1 >= len(fields) || len(t.ports) >= maxRows {
+		return false
+	}
+	layer := "ethernet"
+	if slices.Contains(fields, "subnet_prefix") {
+		layer = "infiniband"
+	}
+	t.ports = append(t.ports, port{line: number, device: device, number: index, state: strings.ToLower(fields[state+1]), layer: layer})
+	return true
+}
+
 // lshca reads a row of lshca: "0000:04:00.0 | mlx5_0 | ib0 | 0 | actv | up_ip4 | IB | 200", below the names of its columns.
 func (t *tables) lshca(number int, line string) bool {
 	cells := strings.Split(line, "|")
@@ -148,12 +164,16 @@ func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port s
 			down = &t.ports[i]
 		}
 	}
+	virtual := ""
+	if slices.ContainsFunc(t.ports, func(p port) bool { return p.layer == "infiniband" && p.state == "down" }) {
+		virtual = " A virtual function of InfiniBand stays down until it has GUIDs (ip link set PF vf N port_guid …, state auto), and the subnet manager serves virtual ports (opensm: virt_enabled 2)."
+	}
 	if down != nil && active > 0 {
-		r.say(down.line, env.Note, "A port is down", fmt.Sprintf("Port %s of %s is %s, and others are active.", shorten(down.number), shorten(down.device), shorten(down.state)), "NCCL leaves it out: a host with fewer ports than the others is slower, or does not fit to them.", "If the port has a cable, bring its link up.")
+		r.say(down.line, env.Note, "A port is down", fmt.Sprintf("Port %s of %s is %s, and others are active.", shorten(down.number), shorten(down.device), shorten(down.state)), "NCCL leaves it out: a host with fewer ports than the others is slower, or does not fit to them.", "If the port has a cable, bring its link up."+virtual)
 	}
 	switch {
 	case shown > 0 && active == 0:
-		r.say(t.ports[0].line, env.Warning, "No RDMA port is active", "None of the ports that are shown is active.", "NCCL finds no RDMA device, and uses sockets.", "Bring a link up: check cable, transceiver and switch port, and that the interface is up.")
+		r.say(t.ports[0].line, env.Warning, "No RDMA port is active", "None of the ports that are shown is active.", "NCCL finds no RDMA device, and uses sockets.", "Bring a link up: check cable, transceiver and switch port, and that the interface is up."+virtual)
 	case layers["infiniband"] && layers["ethernet"] && !asked:
 		r.say(t.ports[0].line, env.Warning, "InfiniBand and RoCE are mixed", "The host has active ports of both kinds.", "NCCL may connect a port of one kind with one of the other: it hangs or fails.", onelink)
 	}

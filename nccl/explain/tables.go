@@ -76,7 +76,7 @@ func (t *tables) line(number int, line string) class {
 		if t.redirect == 0 {
 			t.redirect = number
 		}
-	case t.rule(number, fields), t.lshca(number, line), t.portLine(number, line, fields), t.xml.line(number, fields):
+	case t.rule(number, fields), t.lshca(number, line), t.rdmaLink(number, fields), t.portLine(number, line, fields), t.xml.line(number, fields):
 	case fields[0] == "DEV" && fields[1] == "PORT", strings.HasPrefix(fields[0], "---") && fields[1][0] == '-' && len(t.gids) == 0 && len(fields) >= 6:
 	case t.topologyRow(line, fields), t.test.line(number, line, fields):
 	default:
