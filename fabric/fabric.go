@@ -29,8 +29,7 @@ type Fabric struct {
 	Links []*Link `ff:"link,block,label=NAME,repeat"`
 	// A switched segment or, with `routed`, a set of routed subnets.
 	Networks []*Network `ff:"network,block,label=NAME,repeat"`
-	// A class of traffic for NICs, such as lossless RoCE. `nic` and `host` blocks refer to it as `qos.NAME`. So far, classes are only
-	// checked: no NIC is changed.
+	// A class of traffic for NICs, such as lossless RoCE. `nic` and `host` blocks refer to it as `qos.NAME`.
 	Classes []*QoS `ff:"qos,block,label=NAME"`
 	// Hosts among which one user may log in without a password, as `mpirun` needs it. Each host makes a key of its own, and the
 	// others accept it.

@@ -42,11 +42,11 @@ func (f *Fabric) QoS(name QoSRef) *QoS {
 	return nil
 }
 
-// ect0 is the code point ECT(0) of RFC 3168: switches may mark the packet instead of dropping it.
+// ect0 is the code point 0b10 of RFC 3168 (ECN-capable transport): switches may mark the packet instead of dropping it.
 const ect0 = 2
 
 // TrafficClass returns the traffic class byte of the class, as NCCL_IB_TC and `ib_write_bw --tclass` have it: the DSCP in the upper
-// six bits, and ECT(0) in the lower two if ecn is set. ok is false if the block sets no DSCP.
+// six bits, and that the packet is ECN-capable in the lower two if ecn is set. ok is false if the block sets no DSCP.
 func (q *QoS) TrafficClass() (tc int, ok bool) {
 	if q == nil || q.DSCP == nil {
 		return 0, false

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,6 +33,12 @@ type Reader interface {
 	// Dump returns the bodies of all kernel objects that a request such as GetRoutes lists, as rtnetlink sends them: a
 	// header, then attributes, in the machine's byte order. It keeps attributes that this program does not know.
 	Dump(ctx context.Context, get uint16) ([][]byte, error)
+	// DCB sends one request of dcbnl that only reads (RTM_GETDCB in include/uapi/linux/dcbnl.h): a struct dcbmsg, then
+	// attributes. It returns the body of the answer, in the same form. The error is ErrUnsupported if the driver has no DCB.
+	DCB(ctx context.Context, message []byte) ([]byte, error)
+	// Pause returns the attributes of ethtool's answer about the pause frames of a NIC (ETHTOOL_MSG_PAUSE_GET in
+	// include/uapi/linux/ethtool_netlink.h). The error is ErrUnsupported if the driver has none.
+	Pause(ctx context.Context, index int) ([]byte, error)
 	// Inquire runs one of the few read-only programs (Inquiry) to its end, without a shell. The error is ErrNoProgram
 	// if the machine has no such program.
 	Inquire(ctx context.Context, name string, args ...string) (Answer, error)
@@ -72,6 +79,18 @@ type Host interface {
 	DelRDMA(device string) error        // a software RDMA device; hardware is refused
 	// Send makes one rtnetlink request, such as NewRoute with a body that Dump gave. flags are NLM_F_*.
 	Send(request, flags uint16, body []byte) error
+	// SetDCB sends one request of dcbnl that changes a NIC (RTM_SETDCB), and returns the body of the answer, which can say that
+	// the driver has refused.
+	SetDCB(message []byte) ([]byte, error)
+	// SetPause changes the pause frames of a NIC (ETHTOOL_MSG_PAUSE_SET). attributes do not have the header.
+	SetPause(index int, attributes []byte) error
+	// SetSwitch writes a file below /sys that switches a class of traffic: of rdma_cm's configfs, or of mlx5's driver. A namespace
+	// lab refuses.
+	SetSwitch(path, value string) error
+	// MakeConfig makes a device's folder in rdma_cm's configfs. It is not an error if it exists.
+	MakeConfig(path string) error
+	// RemoveConfig removes such a folder. It is not an error if it does not exist.
+	RemoveConfig(path string) error
 	// PutFile replaces one of our own configuration files (OwnFile) atomically and syncs it.
 	PutFile(path string, text []byte, perm fs.FileMode) error
 	// PutFolder makes one folder and syncs it. Its parent must exist.
@@ -99,6 +118,9 @@ type Host interface {
 	// SaveRecord writes a fabric's ownership record atomically; nil text removes it.
 	SaveRecord(name string, text []byte) error
 }
+
+// ErrUnsupported says that a driver does not have a feature, as those of virtual functions do not have DCB (EOPNOTSUPP).
+var ErrUnsupported = errors.New("the driver does not support it")
 
 // Requests of rtnetlink for Dump and Send, and the flags with which Send creates an object
 // (include/uapi/linux/rtnetlink.h and netlink.h).

@@ -24,7 +24,7 @@ import (
 // whichever thread uses them later.
 type kernel struct {
 	h   *netlink.Handle
-	raw map[int]*nl.SocketHandle // for Dump and Send, which the library has no methods for
+	raw map[int]*nl.SocketHandle // for Dump, Send, DCB and Pause, which the library has no methods for
 }
 
 // Open returns the machine that this program runs on. The netlink socket belongs to the network
@@ -36,7 +36,7 @@ func Open() (Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
-	raw, err := rawSocket()
+	raw, err := rawSockets()
 	if err != nil {
 		h.Close()
 		return nil, fmt.Errorf("open netlink: %w", err)

@@ -9,16 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func rawSocket() (map[int]*nl.SocketHandle, error) {
-	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, err
+func rawSockets() (map[int]*nl.SocketHandle, error) {
+	out := map[int]*nl.SocketHandle{}
+	for _, family := range []int{unix.NETLINK_ROUTE, unix.NETLINK_GENERIC} {
+		s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), family)
+		if err == nil {
+			out[family] = &nl.SocketHandle{Socket: s}
+			err = s.SetExtAck(true)
+		}
+		if err != nil {
+			for _, opened := range out {
+				opened.Close()
+			}
+			return nil, err
+		}
 	}
-	if err := s.SetExtAck(true); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, nil
+	return out, nil
 }
 
 // headerSize is the minimum length of the family header of a dump. struct rtmsg is the longest of them, and IPv4 would

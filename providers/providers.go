@@ -9,6 +9,7 @@ import (
 	"github.com/fabricform/fabricform/providers/netif"
 	"github.com/fabricform/fabricform/providers/ofed"
 	"github.com/fabricform/fabricform/providers/persist"
+	"github.com/fabricform/fabricform/providers/qos"
 	"github.com/fabricform/fabricform/providers/rxe"
 	"github.com/fabricform/fabricform/resource"
 )
@@ -28,6 +29,7 @@ var packages = []kindPackage{
 	{ofed.Kinds, ofed.Desired, true},
 	{netif.Kinds, netif.Desired, false},
 	{rxe.Kinds, rxe.Desired, false},
+	{qos.Kinds, qos.Desired, false},
 	{persist.Kinds, persist.Desired, true},
 	{ncclconf.Kinds, nil, false},
 	{loginmesh.Kinds, nil, false},

@@ -1,0 +1,224 @@
+package qos
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/fabricform/fabricform/host"
+)
+
+// nic is a host with one NIC, eth1. It fakes the answers of net/dcb/dcbnl.c and net/ethtool/pause.c, byte by byte as those files write
+// them, and the rules of mlx5's en_dcbnl.c and en_ethtool.c: shares add up to 100, pause frames exclude PFC, a DSCP has one priority,
+// and without a table of trust the first and the last entry of a DSCP change the trust. No recording of real hardware is behind it.
+type nic struct {
+	host.Host
+	driver string
+	dcb    bool // the driver has DCB
+	ets    []byte
+	pfc    []byte
+	buffer []byte // nil: not supported
+	apps   []app
+	trust  []uint8
+	table  bool // the driver has a table of trust
+	dcbx   uint8
+	pause  [2]bool // obeys, sends
+	files  map[string]string
+	sets   int // changes that were made
+}
+
+// mlx5 is a NIC as the kernel's own driver shows it: PCP trust, pause frames on, and an algorithm of the vendor.
+func mlx5() *nic {
+	n := &nic{driver: "mlx5_core", dcb: true, ets: make([]byte, sizeETS), pfc: make([]byte, sizePFC), buffer: make([]byte, sizeBuffer), dcbx: 0x0d,
+		pause: [2]bool{true, true}, files: map[string]string{"/sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
+			"/sys/class/infiniband/mlx5_0/device/net/eth1/dev_port": "0", "/sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"}}
+	n.ets[etsCap], n.pfc[pfcCap] = 8, 8
+	for i := range priorities {
+		n.ets[etsTSA+i], n.ets[etsClasses+i] = tsaVendor, uint8(i)
+	}
+	n.ets[0], n.ets[35] = 1, 17 // willing, and a recommended share: no class sets them
+	binary.NativeEndian.PutUint32(n.buffer[bufferSizes:], 262016)
+	binary.NativeEndian.PutUint32(n.buffer[bufferTotal:], 524288)
+	return n
+}
+
+func (n *nic) DCB(_ context.Context, m []byte) ([]byte, error) {
+	name, _, _ := find(m[4:], attrName)
+	if !n.dcb || string(name) != "eth1\x00" {
+		return nil, host.ErrUnsupported
+	}
+	out := []byte{0, m[1], 0, 0}
+	if m[1] == cmdGetDCBX {
+		return append(out, attribute(attrDCBX, []byte{n.dcbx})...), nil
+	}
+	parts := slices.Concat(attribute(ieeeETS, n.ets), attribute(ieeePFC, n.pfc))
+	if n.buffer != nil {
+		parts = append(parts, attribute(ieeeBuffer, n.buffer)...)
+	}
+	var apps, trust []byte
+	for _, a := range n.apps {
+		apps = append(apps, attribute(appKind(a.selector), binary.NativeEndian.AppendUint16([]byte{a.selector, a.priority}, a.protocol))...)
+	}
+	parts = append(parts, attribute(ieeeApps|nested, apps)...)
+	for _, s := range n.trust {
+		trust = append(trust, attribute(appKind(s), []byte{s})...)
+	}
+	if n.table {
+		parts = append(parts, attribute(ieeeTrust|nested, trust)...)
+	}
+	return append(out, attribute(attrIEEE|nested, parts)...), nil
+}
+
+// SetDCB answers with the lowest byte of a negative errno, as the kernel does.
+func (n *nic) SetDCB(m []byte) ([]byte, error) {
+	n.sets++
+	raw, _, err := find(m[4:], attrIEEE)
+	var errno syscall.Errno
+	if err == nil {
+		err = attributes(raw, func(kind uint16, v []byte) error {
+			errno = n.setPart(m[1], kind, v)
+			return nil
+		})
+	}
+	return append([]byte{0, m[1], 0, 0}, attribute(attrIEEE, []byte{-uint8(errno)})...), err
+}
+
+func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
+	switch kind {
+	case ieeeETS:
+		sum, any := 0, false
+		for i := range priorities {
+			if v[etsTSA+i] == tsaETS {
+				sum, any = sum+int(v[etsShares+i]), true
+			}
+		}
+		if any && sum != 100 {
+			return syscall.EINVAL
+		}
+		n.ets = bytes.Clone(v)
+	case ieeePFC:
+		if v[pfcMask] != 0 && n.pause != [2]bool{} {
+			return syscall.EINVAL
+		}
+		n.pfc = bytes.Clone(v)
+	case ieeeBuffer:
+		n.buffer = bytes.Clone(v)
+	case ieeeTrust:
+		n.trust, _ = parseTrust(v)
+	case ieeeApps:
+		for _, a := range must(parseApps(v)) {
+			if errno := n.setApp(command, a); errno != 0 {
+				return errno
+			}
+		}
+	}
+	return 0
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (n *nic) setApp(command uint8, a app) syscall.Errno {
+	same := func(o app) bool { return o == a }
+	if command == cmdIEEEDel {
+		if !slices.ContainsFunc(n.apps, same) {
+			return syscall.ENOENT
+		}
+		n.apps = slices.DeleteFunc(n.apps, same)
+		return 0
+	}
+	n.apps = slices.DeleteFunc(n.apps, func(o app) bool { return o.selector == selectorDSCP && o.protocol == a.protocol })
+	n.apps = append(n.apps, a)
+	slices.SortFunc(n.apps, func(a, b app) int { return int(a.protocol) - int(b.protocol) })
+	return 0
+}
+
+func (n *nic) Pause(context.Context, int) ([]byte, error) {
+	if n.driver == "virtio_net" {
+		return nil, host.ErrUnsupported
+	}
+	return append(attribute(1|nested, nil), encodePause(n.pause[0], n.pause[1])...), nil
+}
+
+func (n *nic) SetPause(_ int, raw []byte) error {
+	n.sets++
+	rx, tx, _, err := parsePause(raw)
+	if n.pause = [2]bool{rx, tx}; rx || tx {
+		n.pfc[pfcMask] = 0
+	}
+	return err
+}
+
+func (n *nic) Links(context.Context) ([]host.Link, error) {
+	return []host.Link{{Index: 2, Name: "eth1", Driver: n.driver, Up: true}}, nil
+}
+func (*nic) Addrs(context.Context) ([]host.Addr, error)       { return nil, nil }
+func (*nic) Routes(context.Context) ([]host.Route, error)     { return nil, nil }
+func (*nic) Rules(context.Context) ([]host.Rule, error)       { return nil, nil }
+func (*nic) Readlink(context.Context, string) (string, error) { return "", fs.ErrNotExist }
+func (*nic) LoadModule(string) error                          { return nil }
+
+func (n *nic) ReadFile(_ context.Context, path string) ([]byte, error) {
+	if text, has := n.files[path]; has {
+		return []byte(text), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (n *nic) ReadDir(_ context.Context, dir string) (names []string, err error) {
+	for path := range n.files {
+		if rest, below := strings.CutPrefix(path, dir+"/"); below {
+			name, _, _ := strings.Cut(rest, "/")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func (n *nic) SetSwitch(path, value string) error {
+	n.sets++
+	if _, has := n.files[path]; !has {
+		return fs.ErrNotExist
+	}
+	n.files[path] = value
+	return nil
+}
+
+func (n *nic) MakeConfig(path string) error {
+	if _, has := n.files[path+"/ports/1/default_roce_tos"]; !has {
+		n.files[path+"/ports/1/default_roce_tos"], n.files[path+"/ports/1/default_roce_mode"] = "0", "RoCE v2"
+	}
+	return nil
+}
+
+func (n *nic) RemoveConfig(path string) error {
+	maps.DeleteFunc(n.files, func(p, _ string) bool { return strings.HasPrefix(p, path+"/") })
+	return nil
+}
+
+// switches adds the files of MLNX_OFED.
+func (n *nic) switches() *nic {
+	for p := range priorities {
+		n.files["/sys/class/net/eth1/ecn/roce_rp/enable/"+strconv.Itoa(p)] = "1"
+		n.files["/sys/class/net/eth1/ecn/roce_np/enable/"+strconv.Itoa(p)] = "0"
+	}
+	n.files["/sys/class/net/eth1/ecn/roce_np/cnp_dscp"] = "26"
+	return n
+}
+
+// image is all that the NIC holds, to compare it bit by bit.
+func (n *nic) image() nic {
+	return nic{driver: n.driver, dcb: n.dcb, ets: bytes.Clone(n.ets), pfc: bytes.Clone(n.pfc), buffer: bytes.Clone(n.buffer), apps: append([]app(nil), n.apps...),
+		trust: append([]uint8(nil), n.trust...), table: n.table, dcbx: n.dcbx, pause: n.pause, files: maps.Clone(n.files)}
+}

@@ -1,0 +1,496 @@
+// Package qos gives NICs their class of traffic: DSCP, priority, PFC, trust, shares, buffers, pause frames, ECN, and the defaults of
+// rdma_cm. The kernel is asked by dcbnl (DCB over netlink), by ethtool's netlink, and by files below /sys.
+package qos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/resource"
+)
+
+// Kind is this package's resource kind: one resource for each NIC that has a class.
+const Kind = "qos"
+
+// Spec is the class of one NIC. What is not set is left alone.
+type Spec struct {
+	On       facts.Selector `json:"on"`
+	Class    string         `json:"class"` // the name of the block
+	DSCP     *int           `json:"dscp,omitempty"`
+	Priority *int           `json:"priority,omitempty"`
+	PFC      *bool          `json:"pfc,omitempty"`
+	ECN      *bool          `json:"ecn,omitempty"`
+	Trust    string         `json:"trust,omitempty"`
+	CNPDSCP  *int           `json:"cnp_dscp,omitempty"`
+	ETS      map[int]int    `json:"ets,omitempty"`    // percent by priority
+	Buffer   map[int]int    `json:"buffer,omitempty"` // bytes by priority
+	Pause    *bool          `json:"pause,omitempty"`
+	RDMACM   *bool          `json:"rdma_cm,omitempty"`
+	TOS      int            `json:"tos,omitempty"`  // the traffic class byte, for rdma_cm
+	Soft     bool           `json:"soft,omitempty"` // a Soft-RoCE device on the NIC is declared, which may be made first
+}
+
+// Status is what was found on the NIC.
+type Status struct {
+	state
+	Netdev string
+	Remark []string // what the NIC cannot do
+	want   map[string]string
+}
+
+// Notes returns what the NIC cannot do.
+func (provider) Notes(got *Status) []string { return got.Remark }
+
+// Kinds returns the kinds of this package.
+func Kinds() resource.Kinds { return resource.Kinds{resource.Erase[Spec, Status](Kind, provider{})} }
+
+// Desired returns the classes of the host's NICs.
+func Desired(_ *fabric.Fabric, h *fabric.Host) (out []resource.Resource) {
+	for _, n := range h.NICs {
+		q := n.QoS
+		if q == nil {
+			continue
+		}
+		tos, _ := q.TrafficClass()
+		s := Spec{On: facts.Selector{Netdev: n.Netdev, MAC: n.Match.MAC, PCI: n.Match.PCI, RDMA: n.Match.RDMA}, Class: q.Name, DSCP: q.DSCP,
+			Priority: q.Priority, PFC: q.PFC, ECN: q.ECN, Trust: q.Trust, CNPDSCP: q.CNPDSCP, ETS: q.ETS, Buffer: q.Buffer, Pause: q.Pause,
+			RDMACM: q.RDMACM, TOS: tos}
+		// The NIC comes first: its link is left out if the other end is missing, and a class at one end only loses packets.
+		after := []resource.Addr{{Host: h.Name, Kind: "nic", Name: n.Name}}
+		for _, x := range h.RXE {
+			if x.NIC == n.Ref() {
+				s.Soft, after = true, append(after, resource.Addr{Host: h.Name, Kind: "rxe", Name: x.Name})
+			}
+		}
+		out = append(out, resource.New(h.Name, Kind, n.Name, q.Pos, s, after...))
+	}
+	return out
+}
+
+type provider struct{}
+
+// part holds what was found, by interface.
+const part = facts.Part[map[string]state](Kind)
+
+// Part is the snapshot's part with the settings of NICs.
+func (provider) Part() facts.AnyPart { return part }
+
+// Gather reads the NICs of the wanted classes and of the atoms.
+func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Spec]) error {
+	found := map[string]state{}
+	add := func(l *host.Link) (err error) {
+		if _, done := found[l.Name]; !done {
+			found[l.Name], err = read(ctx, r, look.Snapshot, *l)
+		}
+		return err
+	}
+	for _, want := range look.Wants {
+		if l, err := look.Snapshot.Find(want.On); err == nil { // Observe reports the error
+			if err := add(l); err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range look.Atoms {
+		if l := look.Snapshot.Link(a.Thing()); l != nil {
+			if err := add(l); err != nil {
+				return err
+			}
+		}
+	}
+	part.Put(look.Snapshot, found)
+	return nil
+}
+
+// Observe returns an error if the NIC cannot have the class.
+func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
+	l, err := snap.Find(want.On)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name}
+	if l.Kind == "vlan" || l.Kind == "macvlan" {
+		return nil, fmt.Errorf("%s is a %s, and a class of traffic belongs to the port: set qos on the NIC below it", l.Name, l.Kind)
+	}
+	if s.want, s.Remark, err = s.wanted(want); err != nil {
+		return nil, fmt.Errorf("%s (driver %s): %w", l.Name, orUnknown(l.Driver), err)
+	}
+	if s.Managed && slices.ContainsFunc(p.Diff(want, s), func(c resource.Change) bool { return isDCB(c.Attribute) }) {
+		return nil, fmt.Errorf("the firmware of %s (driver %s) speaks DCBX with the switch and decides its class of traffic: let it, and set the class "+
+			"on the switch; or end it with `%s`, and plan again", l.Name, orUnknown(l.Driver), endsLLDP(l.Driver, l.Name))
+	}
+	return s, nil
+}
+
+func orUnknown(driver string) string {
+	if driver == "" {
+		return "unknown"
+	}
+	return driver
+}
+
+// endsLLDP is the command that ends DCBX in the firmware: private flags of ice and i40e (their pages in Documentation/networking of the
+// kernel), and for others dcb-dcbx(8).
+func endsLLDP(driver, netdev string) string {
+	switch driver {
+	case "ice":
+		return "ethtool --set-priv-flags " + netdev + " fw-lldp-agent off"
+	case "i40e":
+		return "ethtool --set-priv-flags " + netdev + " disable-fw-lldp on"
+	}
+	return "dcb dcbx set dev " + netdev + " host ieee"
+}
+
+// isDCB reports whether dcbnl sets the attribute.
+func isDCB(attribute string) bool {
+	name, _ := cut(attribute)
+	return slices.Contains([]string{attrFlow, attrETS, attrBuffer, attrTrust, attrDSCP}, name)
+}
+
+// atom names an attribute of a NIC, such as "qos eth1 dscp 40".
+func atom(netdev, attribute string) resource.Atom {
+	return resource.NewAtom(Kind, append([]string{netdev}, strings.Fields(attribute)...)...)
+}
+
+// change returns the change of an attribute.
+func change(netdev, attribute, from, to string) resource.Change {
+	c := atom(netdev, attribute).Change(from, to)
+	if attribute == attrFlow {
+		c.Disruption = resource.LinkFlap // mlx5 toggles the port when PFC changes, and others negotiate pause frames anew
+	}
+	return c
+}
+
+// Diff returns the attributes that differ, in the order in which they are set.
+func (provider) Diff(_ Spec, got *Status) (out []resource.Change) {
+	if got == nil {
+		return nil
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(got.want), func(a, b string) int {
+		if r := rank(a, got.want[a]) - rank(b, got.want[b]); r != 0 {
+			return r
+		}
+		return strings.Compare(a, b)
+	}) {
+		if from, to := got.Values[a], got.want[a]; from != to {
+			out = append(out, change(got.Netdev, a, from, to))
+		}
+	}
+	return out
+}
+
+// Touches refuses to take the port of the operator's connection down.
+func (provider) Touches(snap *facts.Snapshot, _ Spec, changes []resource.Change) string {
+	for _, c := range changes {
+		if why := touches(snap, c); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func touches(snap *facts.Snapshot, c resource.Change) string {
+	m := snap.Management
+	switch {
+	case c.Attribute != attrFlow:
+		return ""
+	case m.Unknown != "":
+		return "the path of your own connection is unknown (" + m.Unknown + "), and this may interrupt it"
+	case m.Client.IsValid() && slices.Contains(m.Devices, c.Atom.Thing()):
+		return fmt.Sprintf("%s carries your SSH connection (%s to %s), and a change of flow control takes the port down for a moment",
+			c.Atom.Thing(), m.Client, m.Server)
+	}
+	return ""
+}
+
+// Apply makes the changes in their order.
+func (provider) Apply(ctx context.Context, h host.Host, _ Spec, changes []resource.Change) error {
+	snap, err := facts.Gather(ctx, h, facts.Connection{None: true})
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		p, err := portOf(h, snap, c.Atom.Thing())
+		if err == nil {
+			err = p.set(ctx, c.Attribute, c.To)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// portOf finds the NIC of that name.
+func portOf(h host.Host, snap *facts.Snapshot, netdev string) (port, error) {
+	l := snap.Link(netdev)
+	if l == nil {
+		return port{}, fmt.Errorf("%s does not exist any more", netdev)
+	}
+	p := port{h: h, link: *l}
+	if ports := snap.RDMAOn(l.Name); len(ports) > 0 {
+		p.device, p.number = ports[0].Name, ports[0].Port
+	}
+	return p, nil
+}
+
+// Names reports whether the atom is an attribute of a NIC.
+func (provider) Names(a resource.Atom) bool { return isAttribute(a.Value()) }
+
+// Claims reports whether the class sets the attribute.
+func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
+	l, err := snap.Find(want.On)
+	if err != nil || l.Name != a.Thing() {
+		return false
+	}
+	s := part.Of(snap)[l.Name]
+	values, _, err := s.wanted(want)
+	_, sets := values[a.Value()]
+	// Without a table of trust, PCP means that no DSCP has an entry.
+	name, _ := cut(a.Value())
+	return err != nil || sets || name == attrDSCP && want.Trust == "pcp" && !s.Table
+}
+
+// Undo returns the change to the earlier value.
+func (provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
+	c := change(a.Thing(), a.Value(), part.Of(snap)[a.Thing()].Values[a.Value()], to)
+	return c, touches(snap, c)
+}
+
+// ApplyUndo sets the earlier value. A NIC that is gone has none.
+func (provider) ApplyUndo(ctx context.Context, h host.Host, snap *facts.Snapshot, a resource.Atom, to string) error {
+	if snap.Link(a.Thing()) == nil {
+		return nil
+	}
+	p, err := portOf(h, snap, a.Thing())
+	if err != nil {
+		return err
+	}
+	return p.set(ctx, a.Value(), to)
+}
+
+// wanted returns the values that the class sets on the NIC, and what the NIC cannot do. An attribute that is as the class wants it,
+// although it says more, keeps its value.
+func (s state) wanted(want Spec) (out map[string]string, remarks []string, err error) {
+	out = map[string]string{}
+	if err := want.check(); err != nil {
+		return out, nil, err
+	}
+	return out, s.files(want, out), errors.Join(s.needs(want), s.flowOf(want, out), s.mapOf(want, out), s.shares(want, out), s.buffers(want, out),
+		s.defaults(want, out))
+}
+
+// check returns an error if no file can declare the class: the spec came over a connection.
+func (want Spec) check() error {
+	named := slices.Concat(slices.Collect(maps.Keys(want.ETS)), slices.Collect(maps.Keys(want.Buffer)))
+	if want.Priority != nil {
+		named = append(named, *want.Priority)
+	}
+	if slices.ContainsFunc(named, func(p int) bool { return p < 0 || p >= priorities }) || want.PFC != nil && want.Priority == nil ||
+		want.DSCP != nil && (*want.DSCP < 0 || *want.DSCP >= codepoints) {
+		return errors.New("the class has a priority or a DSCP that does not exist")
+	}
+	return nil
+}
+
+// needs returns an error if the class needs DCB, and the NIC has none.
+func (s state) needs(want Spec) error {
+	if s.DCB || want.DSCP == nil && want.PFC == nil && want.Trust == "" && want.ETS == nil && want.Buffer == nil {
+		return nil
+	}
+	return errors.New("the driver has no DCB, so that it cannot sort packets into priorities. Virtual functions have the class of their physical " +
+		"function, and virtual NICs have none: remove qos from this NIC")
+}
+
+// flowOf adds PFC and pause frames.
+func (s state) flowOf(want Spec, out map[string]string) error {
+	if want.PFC == nil && want.Pause == nil || want.PFC != nil && !s.DCB {
+		return nil
+	}
+	now := parseFlow(s.Values[attrFlow])
+	to := now
+	switch mask, err := parseMask(now.pfc); {
+	case want.PFC == nil:
+	case now.pfc == "" || err != nil:
+		return errors.New("the driver has no PFC: remove pfc from the qos block")
+	case *want.PFC:
+		to.pfc = strconv.Itoa(*want.Priority)
+	default:
+		to.pfc = maskText(mask &^ (1 << *want.Priority))
+	}
+	if want.Pause != nil {
+		if now.pause == "" {
+			return errors.New("the driver does not tell or set pause frames: remove pause from the qos block")
+		}
+		if to.pause = off; *want.Pause {
+			to.pause = "on"
+		}
+	}
+	if to.pfc != none && to.pfc != "" && to.pause != off && to.pause != "" {
+		if want.Pause == nil {
+			return errors.New("pause frames of the whole port are on, and exclude PFC: set pause = false in the qos block")
+		}
+		return fmt.Errorf("PFC is on for priority %s, and excludes pause frames of the whole port: set pfc = false in the qos block", to.pfc)
+	}
+	out[attrFlow] = to.String()
+	return nil
+}
+
+// mapOf adds the trust, and the priority of the DSCP.
+func (s state) mapOf(want Spec, out map[string]string) error {
+	if !s.DCB {
+		return nil
+	}
+	if want.DSCP != nil && want.Priority != nil {
+		out[keyed(attrDSCP, *want.DSCP)] = strconv.Itoa(*want.Priority)
+	}
+	if want.Trust == "" {
+		return nil
+	}
+	now := s.Values[attrTrust]
+	first, _, _ := strings.Cut(now, ",")
+	switch {
+	case s.Table && first == want.Trust:
+		out[attrTrust] = now
+	case s.Table || want.Trust == "pcp":
+		out[attrTrust] = want.Trust
+	}
+	return nil // otherwise the entry of the DSCP makes the driver trust it
+}
+
+// shares adds ETS: each of the priorities gets a traffic class of its own.
+func (s state) shares(want Spec, out map[string]string) error {
+	if want.ETS == nil || !s.DCB {
+		return nil
+	}
+	ways, classes, ok := pair(s.Values[attrETS])
+	if !ok {
+		return errors.New("the driver has no ETS: remove ets from the qos block")
+	}
+	limit := s.Classes
+	if limit == 0 || limit > priorities {
+		limit = priorities
+	}
+	if len(want.ETS) > limit {
+		return fmt.Errorf("the NIC has %d traffic classes, and ets names %d priorities: name fewer", limit, len(want.ETS))
+	}
+	own(classes, slices.Sorted(maps.Keys(want.ETS)), limit)
+	for i, way := range ways {
+		if strings.HasSuffix(way, "%") {
+			ways[i] = "0%"
+		}
+	}
+	for p, share := range want.ETS {
+		ways[classes[p]] = strconv.Itoa(share) + "%"
+	}
+	out[attrETS] = strings.Join(ways, " ") + " / " + numbers(classes, " ")
+	return nil
+}
+
+// buffers adds receive buffers: each of the priorities gets one of its own.
+func (s state) buffers(want Spec, out map[string]string) error {
+	if want.Buffer == nil || !s.DCB {
+		return nil
+	}
+	sizes, buffers, ok := pair(s.Values[attrBuffer])
+	if !ok {
+		return errors.New("the driver does not set receive buffers: remove buffer from the qos block")
+	}
+	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), priorities)
+	for p, size := range want.Buffer {
+		sizes[buffers[p]] = strconv.Itoa(size)
+	}
+	sum := 0
+	for _, size := range sizes {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return err
+		}
+		sum += n
+	}
+	if s.Buffers > 0 && sum > s.Buffers {
+		return fmt.Errorf("the NIC has %d bytes of receive buffers, and the buffers would have %d: make them smaller", s.Buffers, sum)
+	}
+	out[attrBuffer] = strings.Join(sizes, " ") + " / " + numbers(buffers, " ")
+	return nil
+}
+
+// pair splits the text of ETS or of buffers: a value for each class, and the class of each priority.
+func pair(text string) (values []string, of []int, ok bool) {
+	first, rest, _ := strings.Cut(text, " / ")
+	values = strings.Fields(first)
+	of, err := parseNumbers(rest, " ", priorities)
+	return values, of, err == nil && len(values) == priorities && len(of) == priorities
+}
+
+// own gives each of the priorities a class below limit that no other of them has. It changes as little as it can: a priority stays where
+// it is unless one before it is there, and then takes an empty class if there is one.
+func own(class []int, named []int, limit int) {
+	taken := map[int]bool{}
+	for _, p := range named {
+		if c := class[p]; !taken[c] && c < limit {
+			taken[c] = true
+			continue
+		}
+		free := func(empty bool) int {
+			for c := range limit {
+				held := slices.ContainsFunc(named, func(o int) bool { return o != p && class[o] == c })
+				if !held && !(empty && slices.Contains(class, c)) {
+					return c
+				}
+			}
+			return -1
+		}
+		if class[p] = free(true); class[p] < 0 {
+			class[p] = free(false)
+		}
+		taken[class[p]] = true
+	}
+}
+
+// files adds what mlx5's files switch, and returns what there is no file for.
+func (s state) files(want Spec, out map[string]string) (remarks []string) {
+	if want.ECN != nil && want.Priority != nil {
+		a := keyed(attrECN, *want.Priority)
+		if s.Values[a] != "" {
+			out[a] = ecnText(*want.ECN, *want.ECN)
+		} else {
+			remarks = append(remarks, "ecn: this driver has no switch for the reaction of RDMA to ECN, so that its firmware decides it")
+		}
+	}
+	if want.CNPDSCP != nil {
+		if s.Values[attrCNP] != "" {
+			out[attrCNP] = strconv.Itoa(*want.CNPDSCP)
+		} else {
+			remarks = append(remarks, fmt.Sprintf("cnp_dscp: this driver has no switch for the DSCP of CNPs, so that its firmware decides it, and it may "+
+				"not be %d", *want.CNPDSCP))
+		}
+	}
+	return remarks
+}
+
+// defaults adds the class of connections through rdma_cm. Without a folder of the device, they have those of the driver.
+func (s state) defaults(want Spec, out map[string]string) error {
+	switch now := s.Values[attrRDMACM]; {
+	case want.RDMACM == nil:
+	case s.Device == "" && !want.Soft:
+		return errors.New("there is no RDMA device on the NIC, so that rdma_cm does not use it: remove rdma_cm from the qos block")
+	case *want.RDMACM:
+		out[attrRDMACM] = rdmaCMText(want.TOS, roceV2)
+	case now != "":
+		_, mode, err := parseRDMACM(now)
+		if err != nil {
+			return err
+		}
+		out[attrRDMACM] = rdmaCMText(0, mode)
+	}
+	return nil
+}

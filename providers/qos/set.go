@@ -1,0 +1,261 @@
+package qos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fabricform/fabricform/host"
+	"github.com/fabricform/fabricform/retry"
+)
+
+// port is a NIC whose attributes are set.
+type port struct {
+	h      host.Host
+	link   host.Link
+	device string // the RDMA device; "" if there is none
+	number int    // its port
+}
+
+// rank orders the settings of one NIC: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
+// while there is one. Buffers come after flow control, because mlx5 makes its own when PFC changes (mlx5e_dcbnl_ieee_setpfc).
+func rank(attribute, to string) int {
+	name, _ := cut(attribute)
+	at := 1 + slices.Index([]string{attrDSCP, attrTrust, attrETS, attrFlow, attrBuffer, attrECN, attrCNP, attrRDMACM}, name)
+	if name == attrDSCP && to != "" {
+		return 0
+	}
+	return at
+}
+
+// set sets an attribute to a value, or to "" where a value can be absent.
+func (p port) set(ctx context.Context, attribute, to string) (err error) {
+	name, key := cut(attribute)
+	switch name {
+	case attrFlow:
+		err = p.flap(ctx, func() error { return p.setFlow(ctx, parseFlow(to)) })
+	case attrETS:
+		err = p.change(ctx, ieeeETS, func(d dcb) ([]byte, error) { return encodeETS(d.ets, to) })
+	case attrBuffer:
+		err = p.change(ctx, ieeeBuffer, func(d dcb) ([]byte, error) { return encodeBuffer(d.buffer, to) })
+	case attrTrust:
+		err = p.setTrust(ctx, to)
+	case attrDSCP:
+		var list []int
+		if to != "" {
+			list, err = parseNumbers(to, ",", priorities)
+		}
+		if err == nil {
+			err = p.setDSCPs(ctx, map[int][]int{key: list})
+		}
+	default:
+		err = p.setFile(name, key, to)
+	}
+	if err != nil {
+		return fmt.Errorf("set %s of %s to %q: %w", attribute, p.link.Name, to, err)
+	}
+	return nil
+}
+
+// with returns a copy of a struct with another byte.
+func with(raw []byte, at int, b uint8) []byte {
+	out := slices.Clone(raw)
+	if at < len(out) {
+		out[at] = b
+	}
+	return out
+}
+
+// setFlow ends what is to end before it begins anything: pause frames of the whole port exclude PFC.
+func (p port) setFlow(ctx context.Context, to flow) error {
+	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	if err != nil && !errors.Is(err, host.ErrUnsupported) {
+		return err
+	}
+	begins := []bool{false, true}
+	for _, begin := range begins {
+		if to.pause != "" && begin == (to.pause != off) {
+			for at, name := range directions {
+				if name == to.pause {
+					if err := p.h.SetPause(p.link.Index, encodePause(at[0], at[1])); err != nil {
+						return fmt.Errorf("pause frames: %w", err)
+					}
+				}
+			}
+		}
+		if to.pfc == "" || begin != (to.pfc != none) || d.pfc != nil && maskText(d.pfc[pfcMask]) == to.pfc {
+			continue
+		}
+		err := p.change(ctx, ieeePFC, func(d dcb) ([]byte, error) {
+			mask, err := parseMask(to.pfc)
+			return with(d.pfc, pfcMask, mask), err
+		})
+		if err != nil {
+			return fmt.Errorf("PFC: %w", err)
+		}
+	}
+	return nil
+}
+
+// change reads the NIC, changes one struct, and reads again: the kernel accepts a part that the driver does not have without an error.
+func (p port) change(ctx context.Context, kind uint16, to func(dcb) ([]byte, error)) error {
+	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	if err != nil {
+		return err
+	}
+	if map[uint16][]byte{ieeePFC: d.pfc, ieeeETS: d.ets, ieeeBuffer: d.buffer}[kind] == nil {
+		return host.ErrUnsupported
+	}
+	raw, err := to(d)
+	if err != nil {
+		return err
+	}
+	return p.send(cmdIEEESet, ieee(kind, raw))
+}
+
+// send sends a change and returns the driver's error.
+func (p port) send(command uint8, attributes []byte) error {
+	answer, err := p.h.SetDCB(message(command, p.link.Name, attributes))
+	if err != nil {
+		return err
+	}
+	errno, err := result(answer)
+	if err == nil && errno != 0 {
+		err = syscall.Errno(errno)
+	}
+	return err
+}
+
+// setTrust sets the order of trust. Without a table of trust, the entries of all DSCPs are set.
+func (p port) setTrust(ctx context.Context, to string) error {
+	d, _, err := readDCB(ctx, p.h, p.link.Name)
+	if err != nil {
+		return err
+	}
+	if d.hasTrust {
+		selectors, err := parseSelectors(to)
+		if err != nil {
+			return err
+		}
+		return p.send(cmdIEEESet, encodeTrust(selectors))
+	}
+	table, err := parseTable(to)
+	if err != nil {
+		return err
+	}
+	all := map[int][]int{}
+	for dscp := range codepoints {
+		all[dscp] = table[dscp]
+	}
+	return p.setDSCPs(ctx, all)
+}
+
+// setDSCPs sets the priorities of DSCPs. All entries are added before any is removed: mlx5 replaces the entry of a DSCP by itself, and
+// returns to PCP trust when the last one goes (mlx5e_dcbnl_ieee_delapp in en_dcbnl.c).
+func (p port) setDSCPs(ctx context.Context, to map[int][]int) error {
+	for _, command := range []uint8{cmdIEEESet, cmdIEEEDel} {
+		d, _, err := readDCB(ctx, p.h, p.link.Name)
+		if err != nil {
+			return err
+		}
+		live := d.dscps()
+		for dscp := range codepoints {
+			want, named := to[dscp]
+			if !named {
+				continue
+			}
+			from, other := want, live[dscp]
+			if command == cmdIEEEDel {
+				from, other = live[dscp], want
+			}
+			for _, priority := range from {
+				if slices.Contains(other, priority) {
+					continue
+				}
+				entry := app{selector: selectorDSCP, priority: uint8(priority), protocol: uint16(dscp)}
+				if err := p.send(command, entry.encode()); err != nil {
+					return fmt.Errorf("DSCP %d, priority %d: %w", dscp, priority, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// setFile sets what files below /sys switch.
+func (p port) setFile(name string, key int, to string) error {
+	switch name {
+	case attrECN:
+		for _, point := range []string{"rp", "np"} {
+			value := "0"
+			if strings.Contains(to, point+" on") {
+				value = "1"
+			}
+			if err := p.h.SetSwitch(ecnFile(p.link.Name, point, key), value); err != nil {
+				return err
+			}
+		}
+		return nil
+	case attrCNP:
+		return p.h.SetSwitch(cnpFile(p.link.Name), to)
+	case attrRDMACM:
+		return p.setRDMACM(to)
+	}
+	return errors.New("this build cannot set it")
+}
+
+// setRDMACM sets the defaults of rdma_cm. If there was no folder, they were the driver's (cma_configfs.c): they outlive the folder.
+func (p port) setRDMACM(to string) error {
+	if p.device == "" {
+		return errors.New("there is no RDMA device on it")
+	}
+	tos, mode, absent := 0, roceV2, to == ""
+	if !absent {
+		var err error
+		if tos, mode, err = parseRDMACM(to); err != nil {
+			return err
+		}
+	}
+	if err := p.h.LoadModule("rdma_cm"); err != nil {
+		return err
+	}
+	if err := p.h.MakeConfig(rdmaCM(p.device)); err != nil {
+		return fmt.Errorf("%w (is configfs mounted? `systemctl start sys-kernel-config.mount` mounts it)", err)
+	}
+	err := errors.Join(p.h.SetSwitch(rdmaCMFile(p.device, p.number, "mode"), mode),
+		p.h.SetSwitch(rdmaCMFile(p.device, p.number, "tos"), strconv.Itoa(tos)))
+	if absent {
+		err = errors.Join(err, p.h.RemoveConfig(rdmaCM(p.device)))
+	}
+	return err
+}
+
+// patience is how long a port may take to come back after a change that toggles it, as mlx5 does for PFC (mlx5_toggle_port_link in
+// en_dcbnl.c).
+const patience = 15 * time.Second
+
+// moment is how soon the kernel hears from a port that goes down.
+const moment = 300 * time.Millisecond
+
+// flap makes a change that may toggle the port, and waits until its carrier is back if it had one.
+func (p port) flap(ctx context.Context, change func() error) error {
+	file := "/sys/class/net/" + p.link.Name + "/carrier"
+	had := host.Text(ctx, p.h, file) == "1"
+	if err := change(); err != nil || !had {
+		return err
+	}
+	if err := retry.Pause(ctx, moment); err != nil {
+		return err
+	}
+	return retry.Until(ctx, 100*time.Millisecond, patience, func() (bool, error) {
+		if host.Text(ctx, p.h, file) == "1" {
+			return true, nil
+		}
+		return false, errors.New("the port has no carrier since then")
+	})
+}

@@ -1,0 +1,356 @@
+package qos
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The attributes of a NIC. Atoms and changes name them, some with a key after the name: a DSCP or a priority.
+const (
+	attrFlow   = "flow_control" // PFC and pause frames, which exclude each other
+	attrETS    = "ets"
+	attrBuffer = "buffer"
+	attrTrust  = "trust"
+	attrDSCP   = "dscp" // with the DSCP as key
+	attrECN    = "ecn"  // with the priority as key
+	attrCNP    = "cnp_dscp"
+	attrRDMACM = "rdma_cm"
+)
+
+// codepoints is how many DSCPs there are.
+const codepoints = 64
+
+// none is the value of a list that is empty. "" would mean that the NIC does not have the attribute.
+const none = "none"
+
+// keyed is an attribute with a key.
+func keyed(attribute string, key int) string { return attribute + " " + strconv.Itoa(key) }
+
+// cut splits an attribute and its key; -1 if it has none.
+func cut(attribute string) (name string, key int) {
+	name, rest, has := strings.Cut(attribute, " ")
+	if !has {
+		return name, -1
+	}
+	key, err := strconv.Atoi(rest)
+	if err != nil || key < 0 || keyed(name, key) != attribute {
+		return attribute, -1
+	}
+	return name, key
+}
+
+// isAttribute reports whether a NIC may have the attribute.
+func isAttribute(attribute string) bool {
+	switch name, key := cut(attribute); name {
+	case attrDSCP:
+		return key >= 0 && key < codepoints
+	case attrECN:
+		return key >= 0 && key < priorities
+	case attrFlow, attrETS, attrBuffer, attrTrust, attrCNP, attrRDMACM:
+		return key < 0
+	}
+	return false
+}
+
+// values returns what dcbnl says of a NIC, by attribute. A value is text from which encode makes the same struct again.
+func (d dcb) values() map[string]string {
+	out := map[string]string{attrTrust: d.trustText()}
+	if d.pfc != nil {
+		out[attrFlow] = flow{pfc: maskText(d.pfc[pfcMask])}.String()
+	}
+	if d.ets != nil {
+		out[attrETS] = etsText(d.ets)
+	}
+	if d.buffer != nil {
+		out[attrBuffer] = bufferText(d.buffer)
+	}
+	for dscp, list := range d.dscps() {
+		out[keyed(attrDSCP, dscp)] = numbers(list, ",")
+	}
+	return out
+}
+
+// dscps returns the priorities of each DSCP that has an entry.
+func (d dcb) dscps() map[int][]int {
+	out := map[int][]int{}
+	for _, a := range d.apps {
+		if a.selector == selectorDSCP && a.protocol < codepoints {
+			out[int(a.protocol)] = append(out[int(a.protocol)], int(a.priority))
+		}
+	}
+	for _, list := range out {
+		slices.Sort(list)
+	}
+	return out
+}
+
+// trustText is the order of trust. A driver without a table of trust, such as mlx5, trusts the DSCP while any DSCP has an entry; its
+// whole map is then part of the value, because giving back the trust gives back all entries.
+func (d dcb) trustText() string {
+	if d.hasTrust {
+		var out []string
+		for _, s := range d.trust {
+			out = append(out, selectorName(s))
+		}
+		if out == nil {
+			return none
+		}
+		return strings.Join(out, ",")
+	}
+	table := d.dscps()
+	if len(table) == 0 {
+		return "pcp"
+	}
+	out := []string{"dscp"}
+	for _, dscp := range slices.Sorted(maps.Keys(table)) {
+		list := numbers(table[dscp], ",")
+		last := dscp
+		for last+1 < codepoints && table[last+1] != nil && numbers(table[last+1], ",") == list {
+			last++
+			delete(table, last)
+		}
+		switch {
+		case table[dscp] == nil: // part of the range before
+		case last == dscp:
+			out = append(out, fmt.Sprintf("%d:%s", dscp, list))
+		default:
+			out = append(out, fmt.Sprintf("%d-%d:%s", dscp, last, list))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// parseTable is the inverse of trustText for a driver without a table of trust: the entries of all DSCPs.
+func parseTable(text string) (map[int][]int, error) {
+	out := map[int][]int{}
+	fields := strings.Fields(text)
+	if text == "pcp" {
+		return out, nil
+	}
+	if len(fields) == 0 || fields[0] != "dscp" {
+		return nil, fmt.Errorf("%q is not a map of DSCPs", text)
+	}
+	for _, f := range fields[1:] {
+		span, list, _ := strings.Cut(f, ":")
+		first, last, ranged := strings.Cut(span, "-")
+		if !ranged {
+			last = first
+		}
+		ps, err := parseNumbers(list, ",", priorities)
+		ends, errEnds := parseNumbers(first+","+last, ",", codepoints)
+		if err != nil || errEnds != nil || len(ends) != 2 {
+			return nil, fmt.Errorf("%q is not a map of DSCPs", text)
+		}
+		for dscp := ends[0]; dscp <= ends[1]; dscp++ {
+			out[dscp] = ps
+		}
+	}
+	return out, nil
+}
+
+func selectorName(s uint8) string {
+	switch s {
+	case selectorDSCP:
+		return "dscp"
+	case selectorPCP:
+		return "pcp"
+	}
+	return strconv.Itoa(int(s))
+}
+
+func parseSelectors(text string) (out []uint8, err error) {
+	if text == none {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		switch name {
+		case "dscp":
+			out = append(out, selectorDSCP)
+		case "pcp":
+			out = append(out, selectorPCP)
+		default:
+			n, err := parseNumbers(name, ",", 256)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not an order of trust", text)
+			}
+			out = append(out, uint8(n[0]))
+		}
+	}
+	return out, nil
+}
+
+// maskText lists the priorities of a mask.
+func maskText(mask uint8) string {
+	var list []int
+	for p := range priorities {
+		if mask&(1<<p) != 0 {
+			list = append(list, p)
+		}
+	}
+	if list == nil {
+		return none
+	}
+	return numbers(list, ",")
+}
+
+func parseMask(text string) (mask uint8, err error) {
+	if text == none {
+		return 0, nil
+	}
+	list, err := parseNumbers(text, ",", priorities)
+	for _, p := range list {
+		mask |= 1 << p
+	}
+	return mask, err
+}
+
+// algorithms are the names of the ways to choose a traffic class to send from, but ETS, which has a share.
+var algorithms = map[uint8]string{tsaStrict: "strict", tsaCBS: "cbs", tsaVendor: "vendor"}
+
+// etsText is the way of each traffic class, and the traffic class of each priority.
+func etsText(ets []byte) string {
+	var ways []string
+	for tc := range priorities {
+		switch tsa := ets[etsTSA+tc]; {
+		case tsa == tsaETS:
+			ways = append(ways, fmt.Sprintf("%d%%", ets[etsShares+tc]))
+		case algorithms[tsa] != "":
+			ways = append(ways, algorithms[tsa])
+		default:
+			ways = append(ways, strconv.Itoa(int(tsa)))
+		}
+	}
+	return strings.Join(ways, " ") + " / " + digits(ets[etsClasses:etsClasses+priorities])
+}
+
+// encodeETS changes a struct to what the text says.
+func encodeETS(ets []byte, text string) ([]byte, error) {
+	ways, classes, _ := strings.Cut(text, " / ")
+	tcs, err := parseNumbers(classes, " ", priorities)
+	list := strings.Fields(ways)
+	if err != nil || len(tcs) != priorities || len(list) != priorities {
+		return nil, fmt.Errorf("%q are not shares of traffic classes", text)
+	}
+	out := slices.Clone(ets)
+	for i, way := range list {
+		out[etsClasses+i] = uint8(tcs[i])
+		out[etsShares+i] = 0
+		share, is := strings.CutSuffix(way, "%")
+		n, err := parseNumbers(share, " ", 256)
+		switch {
+		case is && err == nil:
+			out[etsTSA+i], out[etsShares+i] = tsaETS, uint8(n[0])
+		case err == nil:
+			out[etsTSA+i] = uint8(n[0])
+		default:
+			known := false
+			for tsa, name := range algorithms {
+				if name == way {
+					out[etsTSA+i], known = tsa, true
+				}
+			}
+			if !known {
+				return nil, fmt.Errorf("%q is not a way to share a link", way)
+			}
+		}
+	}
+	return out, nil
+}
+
+// bufferText is the size of each buffer in bytes, and the buffer of each priority.
+func bufferText(b []byte) string {
+	var sizes []int
+	for i := range priorities {
+		sizes = append(sizes, int(binary.NativeEndian.Uint32(b[bufferSizes+4*i:])))
+	}
+	return numbers(sizes, " ") + " / " + digits(b[:priorities])
+}
+
+// encodeBuffer changes a struct to what the text says.
+func encodeBuffer(b []byte, text string) ([]byte, error) {
+	sizes, of, _ := strings.Cut(text, " / ")
+	bytes, err := parseNumbers(sizes, " ", 1<<32)
+	buffers, errOf := parseNumbers(of, " ", priorities)
+	if err != nil || errOf != nil || len(bytes) != priorities || len(buffers) != priorities {
+		return nil, fmt.Errorf("%q are not buffers", text)
+	}
+	out := slices.Clone(b)
+	for i := range priorities {
+		out[i] = uint8(buffers[i])
+		binary.NativeEndian.PutUint32(out[bufferSizes+4*i:], uint32(bytes[i]))
+	}
+	return out, nil
+}
+
+// flow is the flow control of a port: the priorities with PFC, and the directions of pause frames. "" is not supported.
+type flow struct{ pfc, pause string }
+
+// String is the inverse of parseFlow.
+func (f flow) String() string {
+	var out []string
+	if f.pfc != "" {
+		out = append(out, "pfc "+f.pfc)
+	}
+	if f.pause != "" {
+		out = append(out, "pause "+f.pause)
+	}
+	return strings.Join(out, ", ")
+}
+
+func parseFlow(text string) (f flow) {
+	for part := range strings.SplitSeq(text, ", ") {
+		if value, is := strings.CutPrefix(part, "pfc "); is {
+			f.pfc = value
+		}
+		if value, is := strings.CutPrefix(part, "pause "); is {
+			f.pause = value
+		}
+	}
+	return f
+}
+
+// directions are the names of what a NIC does with pause frames, by whether it obeys and whether it sends them.
+var directions = map[[2]bool]string{{false, false}: off, {true, true}: "on", {true, false}: "rx", {false, true}: "tx"}
+
+// off is the state without pause frames.
+const off = "off"
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// numbers joins numbers.
+func numbers(list []int, by string) string {
+	var out []string
+	for _, n := range list {
+		out = append(out, strconv.Itoa(n))
+	}
+	return strings.Join(out, by)
+}
+
+func digits(raw []byte) string {
+	var out []int
+	for _, b := range raw {
+		out = append(out, int(b))
+	}
+	return numbers(out, " ")
+}
+
+// parseNumbers splits numbers from 0 to below.
+func parseNumbers(text, by string, below int) (out []int, err error) {
+	for s := range strings.SplitSeq(text, by) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n >= below {
+			return nil, fmt.Errorf("%q is not a number from 0 to %d", s, below-1)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
