@@ -91,8 +91,8 @@ func (k kernel) ethtool(command uint8, flags, index int, attributes []byte) ([][
 // switches are the files below /sys that SetSwitch writes, and configs the folders that MakeConfig makes and RemoveConfig removes.
 var (
 	switches = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^/sys/(kernel/config/rdma_cm/[\w.-]+/ports/[0-9]+/default_roce_(tos|mode)` +
-			`|class/net/[^/]+/ecn/roce_(np|rp)/enable/[0-7]|class/net/[^/]+/ecn/roce_np/cnp_dscp)$`)
+		return regexp.MustCompile(`^/sys/(kernel/config/rdma_cm/[a-z0-9_][\w.-]*/ports/[0-9]+/default_roce_(tos|mode)` +
+			`|class/net/[^/.][^/]*/ecn/roce_(np|rp)/enable/[0-7]|class/net/[^/.][^/]*/ecn/roce_np/cnp_dscp)$`)
 	})
 	configs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/sys/kernel/config/rdma_cm/[a-z0-9_][\w.-]*$`) })
 )

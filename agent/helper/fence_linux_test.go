@@ -68,6 +68,10 @@ func TestTheHelperLooksAgainBeforeItActsAndUndoes(t *testing.T) {
 			}
 		}
 	}
+	live, touches, unknown, done = shown.To, "", "", 0 // the undo of another value has restored this one, too
+	if err := undo(x.tx, false); err != nil || done != 0 {
+		t.Errorf("it is as wanted: %v, done %d times", err, done)
+	}
 }
 
 // TestTheRecordHasOnlyWhatThisHostMade: of two hosts that share a home, one makes the key. The other one must not remove it later.

@@ -143,8 +143,8 @@ func (s *server) giveBack(ctx context.Context, c resource.Change, management boo
 		return err
 	}
 	switch live := now.From; {
-	case live == "" && c.To == "":
-		return nil // removed together with something else, such as the routes of a bounced link
+	case live == c.To:
+		return nil // restored together with something else, such as the routes of a bounced link, or the trust of a NIC with its last DSCP
 	case live != c.From && live != "":
 		return &agent.Error{Stale: true, Message: fmt.Sprintf("%s changed since the plan was made (from %[3]s to %[2]s); plan again",
 			c.Atom, live, c.From)}

@@ -134,8 +134,13 @@ func (n *nic) setApp(command uint8, a app) syscall.Errno {
 		if !slices.ContainsFunc(n.apps, same) {
 			return syscall.ENOENT
 		}
-		n.apps = slices.DeleteFunc(n.apps, same)
+		if n.apps = slices.DeleteFunc(n.apps, same); n.table && len(n.apps) == 0 {
+			n.trust = []uint8{selectorPCP}
+		}
 		return 0
+	}
+	if n.table && len(n.apps) == 0 {
+		n.trust = []uint8{selectorDSCP}
 	}
 	n.apps = slices.DeleteFunc(n.apps, func(o app) bool { return o.selector == selectorDSCP && o.protocol == a.protocol })
 	n.apps = append(n.apps, a)

@@ -443,7 +443,7 @@ func own(class []int, named []int, limit int) {
 		free := func(empty bool) int {
 			for c := range limit {
 				held := slices.ContainsFunc(named, func(o int) bool { return o != p && class[o] == c })
-				if !held && !(empty && slices.Contains(class, c)) {
+				if !held && (!empty || !slices.Contains(class, c)) {
 					return c
 				}
 			}
