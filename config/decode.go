@@ -82,7 +82,7 @@ func article(s string) string {
 }
 
 // attributes decodes the attributes of the body that want selects (nil: all) into the struct. It
-// returns false if it reported a problem with any of them.
+// returns false if it reported a problem with any of them, or one with a name in the body is known.
 func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into reflect.Value, want func(name string) bool) bool {
 	good := true
 	for _, a := range spec.attrs {
@@ -92,11 +92,11 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 		field := into.FieldByIndex(a.field)
 		set := body.Attributes[a.name]
 		if set == nil {
-			if a.required {
+			if a.required && !l.mistaken[body] {
 				l.errorf(body.MissingItemRange(), "Missing attribute", "%s needs %s: %s.%s",
 					title(article(spec.name)), a.name, a.typeName(), a.hint())
-				good = false
 			}
+			good = good && !a.required
 			continue
 		}
 		v, ok := l.attributeValue(a, set, s)
@@ -118,7 +118,7 @@ func (l *loader) attributes(spec *block, body *hclsyntax.Body, s scope, into ref
 			good = false
 		}
 	}
-	return good
+	return good && !l.mistaken[body]
 }
 
 // attributeValue evaluates an attribute. A reference to a NIC may be used before the addresses of the
@@ -323,7 +323,7 @@ func text(v cty.Value) (string, bool) {
 }
 
 func decodeString(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
-	if !v.Type().IsPrimitiveType() {
+	if !v.Type().IsPrimitiveType() || v.Type() == cty.Bool {
 		return typeWrong(a, v)
 	}
 	if a.name == "version" && v.Type() == cty.Number {

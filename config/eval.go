@@ -73,8 +73,11 @@ func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 	if _, bad := marks[failed{}]; bad {
 		return v, false
 	}
-	for _, d := range diags {
-		d = explain(d, ctx)
+	for i, d := range diags {
+		if i > 0 && d.Summary == diags[i-1].Summary && d.Context != nil && diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
+			continue // the other operand
+		}
+		explain(d, ctx)
 		if secretive(e, ctx) {
 			d.Detail, d.EvalContext = "The expression uses a sensitive value, so the reason is not shown. Try it with another value.", nil
 			d.Extra = nil

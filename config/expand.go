@@ -21,24 +21,36 @@ type instance struct {
 	each bool
 }
 
-// expand repeats a block over its for_each. ok is false if the instances cannot be determined; then
-// everything that refers to the block is skipped.
+// repeated reports whether a block has for_each, or another tool's word for it.
+func (l *loader) repeated(k *hclsyntax.Block) bool {
+	return k.Body.Attributes["for_each"] != nil || l.unrepeated[k.Body]
+}
+
+// expand repeats a block over its for_each. ok is false if the instances are not known; then everything
+// that refers to the block is skipped.
 func (l *loader) expand(k *hclsyntax.Block, s scope) (out []instance, ok bool) {
 	a := k.Body.Attributes["for_each"]
-	if a == nil {
+	ok = !l.unrepeated[k.Body]
+	switch {
+	case a == nil && !ok: // one instance, for the mistakes that have nothing to do with its key
+		out = []instance{{name: k.Labels[0], s: s.with("each", cty.DynamicVal.Mark(failed{})), each: true}}
+	case a == nil:
 		out = []instance{{name: k.Labels[0], s: s}}
-	} else if out, ok = l.forEach(a, s); !ok {
-		return nil, false
+	default:
+		if out, ok = l.forEach(a, s); !ok {
+			return nil, false
+		}
 	}
 	good := out[:0]
 	for _, i := range out {
 		if !l.nameAllowed(k, i.name) {
+			ok = false
 			continue
 		}
 		i.on = l.enabled(k, i.s)
 		good = append(good, i)
 	}
-	return good, true
+	return good, ok
 }
 
 // another is the cure for a second block, or instance, with the name of an earlier one.

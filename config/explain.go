@@ -14,7 +14,7 @@ import (
 )
 
 // explain adds the available names, or the reason, to HCL's own messages.
-func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
+func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	defer brief(d)
 	switch d.Summary {
 	case "Call to unknown function":
@@ -32,25 +32,12 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) *hcl.Diagnostic {
 				d.Extra = nil
 			}
 		}
-	case "Unsupported attribute", "Invalid index", "Missing map element":
-		if d.Expression == nil {
-			return d
+	case "Unsupported attribute", "Invalid index", "Missing map element", "Attempt to get attribute from null value", "Attempt to index null value":
+		if d.EvalContext != nil {
+			ctx = d.EvalContext
 		}
-		inner := d.EvalContext
-		if inner == nil {
-			inner = ctx
-		}
-		for _, t := range d.Expression.Variables() {
-			if more, suggestion := missing(t, inner); more != "" {
-				d.Detail = more
-				if suggestion.Text != "" {
-					d.Extra = suggestion
-				}
-				return d
-			}
-		}
+		explainStep(d, ctx)
 	}
-	return d
 }
 
 // brief omits the values behind a problem if one of them would fill the screen.
@@ -67,39 +54,168 @@ func brief(d *hcl.Diagnostic) {
 	}
 }
 
-// missing finds the first step of a reference that does not exist, and suggests or lists what exists there.
-func missing(t hcl.Traversal, ctx *hcl.EvalContext) (string, Suggestion) {
-	for i := 1; i < len(t); i++ {
-		if _, diags := t[:i+1].TraverseAbs(ctx); !diags.HasErrors() {
+// explainStep says at which step a reference fails, what is there, and what exists instead.
+func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
+	v, text, steps := stepsOf(d.Expression, ctx)
+	host := "" // whose NICs v has, if it has those of a host
+	for _, step := range steps {
+		next, diags := step.TraversalStep(v)
+		if !diags.HasErrors() {
+			text += written(hcl.Traversal{step})
+			host = ""
+			if isHost(v) && stepName(step) == "nic" {
+				host, _ = plainString(bare(v).GetAttr("name"))
+			}
+			v = next
 			continue
 		}
-		before, diags := t[:i].TraverseAbs(ctx)
-		if diags.HasErrors() || before.IsNull() {
-			return "", Suggestion{}
+		said, near := "", ""
+		if host != "" {
+			said, near = lacksNIC(bare(v), host, stepName(step))
+		} else {
+			said, near = lacks(bare(v), text, step)
 		}
-		before, _ = before.Unmark()
-		var names []string
-		switch {
-		case before.Type().IsObjectType():
-			names = attributeNames(before)
-		case before.Type().IsMapType() && before.IsKnown():
-			names = slices.Collect(maps.Keys(before.AsValueMap()))
-		default:
-			return "", Suggestion{}
-		}
-		name := ""
-		switch step := t[i].(type) {
-		case hcl.TraverseAttr:
-			name = step.Name
-		case hcl.TraverseIndex:
-			if s, ok := text(step.Key); ok {
-				name = s
+		if said != "" {
+			d.Detail, d.Extra = said, nil
+			if near != "" {
+				d.Extra = Suggestion{step.SourceRange(), inStep(step, near)}
 			}
 		}
-		cure, near := nearestOrList(name, names)
-		return fmt.Sprintf("%s has no %q.%s", written(t[:i]), name, cure), Suggestion{t[i].SourceRange(), inStep(t[i], near)}
+		return
 	}
-	return "", Suggestion{}
+}
+
+// stepsOf splits an expression into a value, its text, and steps into it; there are none for other expressions.
+func stepsOf(e hcl.Expression, ctx *hcl.EvalContext) (v cty.Value, text string, steps hcl.Traversal) {
+	if e == nil {
+		return cty.DynamicVal, "", nil
+	}
+	var diags hcl.Diagnostics
+	switch e := hcl.UnwrapExpression(e).(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		v, diags = e.Traversal[:1].TraverseAbs(ctx)
+		text, steps = e.Traversal.RootName(), e.Traversal[1:]
+	case *hclsyntax.RelativeTraversalExpr:
+		v, diags = e.Source.Value(ctx)
+		text, steps = "This value", e.Traversal
+	case *hclsyntax.IndexExpr:
+		v, diags = e.Collection.Value(ctx)
+		key, more := e.Key.Value(ctx)
+		diags = append(diags, more...)
+		text, steps = "This value", hcl.Traversal{hcl.TraverseIndex{Key: bare(key), SrcRange: e.BracketRange}}
+		if t, is := hcl.UnwrapExpression(e.Collection).(*hclsyntax.ScopeTraversalExpr); is {
+			v, diags = t.Traversal[:1].TraverseAbs(ctx)
+			text, steps = t.Traversal.RootName(), append(slices.Clone(t.Traversal[1:]), steps...)
+		}
+	}
+	if diags.HasErrors() {
+		return cty.DynamicVal, "", nil
+	}
+	return v, text, steps
+}
+
+// lacks says that a value does not have what a step asks for, and returns the name that it suggests, if any.
+func lacks(v cty.Value, text string, step hcl.Traverser) (said, near string) {
+	name := stepName(step)
+	switch t := v.Type(); {
+	case v.IsNull() && (text == "self.key" || text == "self.value"):
+		return text + " is null, because this host block has no for_each. Add for_each, or write the value here.", ""
+	case v.IsNull():
+		return fmt.Sprintf("%s is null, so it has no %q.", text, name), ""
+	case t.IsPrimitiveType():
+		shown, _ := valueText(v)
+		return fmt.Sprintf("%s is %s and not an object, so it has no %q. Write it without %s.", text, shown, name, written(hcl.Traversal{step})), ""
+	case isNIC(v):
+		cure, near := nearestOrList(name, propertyNames("nic"))
+		if name == "address" {
+			cure, near = " Write ip for the address, or addresses for all of them with their prefix lengths.", ""
+		}
+		return fmt.Sprintf("A NIC has no %q.%s", name, cure), near
+	case isHost(v):
+		cure, near := nearestOrList(name, propertyNames("host"))
+		return fmt.Sprintf("A host has no %q.%s", name, cure), near
+	case instances(v, isHost) && text != "host" && !inText(step):
+		return fmt.Sprintf("%s is a host block with for_each, so each instance has a key: %s. Write host.NAME[\"key\"] for one, or values(host.NAME) for all.",
+			text, listed(attributeNames(v))), ""
+	case instances(v, isNIC) && !inText(step):
+		return fmt.Sprintf("%s is a nic block with for_each, so each instance has a key: %s. Write …[\"key\"] for one.",
+			text, listed(attributeNames(v))), ""
+	case t.IsObjectType():
+		cure, near := nearestOrList(name, attributeNames(v))
+		return fmt.Sprintf("%s has no %q.%s", text, name, cure), near
+	case t.IsMapType() && v.IsKnown():
+		cure, near := nearestOrList(name, slices.Collect(maps.Keys(v.AsValueMap())))
+		return fmt.Sprintf("%s has no %q.%s", text, name, cure), near
+	}
+	return "", ""
+}
+
+// lacksNIC says that a host has no NIC of a name. Where an expression is about several hosts, the others may have it.
+func lacksNIC(nics cty.Value, host, name string) (said, near string) {
+	said = fmt.Sprintf("Host %q has no NIC %q.", host, name)
+	for _, block := range attributeNames(nics) {
+		if v := bare(nics.GetAttr(block)); instances(v, isNIC) && v.Type().HasAttribute(name) {
+			return said + fmt.Sprintf(" Its nic block %q has for_each: write nic.%s[%q].", block, block, name), ""
+		}
+	}
+	cure, near := nearestOrList(name, attributeNames(nics))
+	if near != "" && !sameButDigits(near, name) {
+		return said + cure, near
+	}
+	return said + listOf(attributeNames(nics)) + " Add the NIC to this host, or leave such hosts out with if can(…) at the end of the for expression.", ""
+}
+
+// sameButDigits reports whether two names are those of two NICs, such as rail0 and rail1, rather than one name and a typing error.
+func sameButDigits(a, b string) bool {
+	return strings.TrimRight(a, "0123456789") == strings.TrimRight(b, "0123456789")
+}
+
+// inText reports whether a step is a text in brackets.
+func inText(step hcl.Traverser) bool {
+	s, is := step.(hcl.TraverseIndex)
+	return is && s.Key.Type() == cty.String
+}
+
+func bare(v cty.Value) cty.Value { v, _ = v.Unmark(); return v }
+
+func stepName(step hcl.Traverser) string {
+	switch step := step.(type) {
+	case hcl.TraverseAttr:
+		return step.Name
+	case hcl.TraverseIndex:
+		if s, ok := text(step.Key); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+// isHost and isNIC report whether a value is what expressions see of a host or a NIC.
+func isHost(v cty.Value) bool { return like(v, "host") }
+func isNIC(v cty.Value) bool  { return like(v, "nic") }
+
+func like(v cty.Value, of string) bool {
+	t := bare(v).Type()
+	return t.IsObjectType() && !slices.ContainsFunc(propertyNames(of), func(p string) bool { return !t.HasAttribute(p) })
+}
+
+// instances reports whether a value has the instances of a block with for_each.
+func instances(v cty.Value, of func(cty.Value) bool) bool {
+	v = bare(v)
+	return v.Type().IsObjectType() && v.LengthInt() > 0 &&
+		!slices.ContainsFunc(attributeNames(v), func(n string) bool { return !of(v.GetAttr(n)) })
+}
+
+// valueText describes a value of a primitive type.
+func valueText(v cty.Value) (string, bool) {
+	s, ok := text(v)
+	switch {
+	case !ok || !v.Type().IsPrimitiveType() || len(s) > 80:
+		return article(typeOf(v)), false
+	case v.Type() == cty.String:
+		return fmt.Sprintf("the string %q", s), true
+	}
+	return s, true
 }
 
 func written(t hcl.Traversal) string {
@@ -111,8 +227,12 @@ func written(t hcl.Traversal) string {
 		case hcl.TraverseAttr:
 			b.WriteString("." + s.Name)
 		case hcl.TraverseIndex:
-			if k, ok := text(s.Key); ok {
+			k, ok := text(s.Key)
+			switch {
+			case ok && s.Key.Type() == cty.String:
 				fmt.Fprintf(&b, "[%q]", k)
+			case ok:
+				fmt.Fprintf(&b, "[%s]", k)
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -117,7 +116,7 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 	insts, ok := l.expand(nb, hi.s)
 	b := hi.nics[nb.Labels[0]]
 	if b == nil {
-		b = &nicBlock{keyed: nb.Body.Attributes["for_each"] != nil}
+		b = &nicBlock{keyed: l.repeated(nb)}
 		hi.nics[nb.Labels[0]] = b
 	}
 	b.failed = b.failed || !ok
@@ -156,7 +155,7 @@ func (l *loader) nic(k *hclsyntax.Block, i instance, h *fabric.Host) *fabric.NIC
 		l.errorf(l.ranges[n.At("host_number")], "Conflicting addresses",
 			"NIC %s of host %s has both addresses and host_number. Keep one.", n.Name, h.Name)
 	}
-	l.sysctlKeys(n.Sysctl, l.ranges[n.At("sysctl")], false)
+	l.sysctlKeys(n.Sysctl, n.Block, false)
 	return n
 }
 
@@ -182,7 +181,8 @@ func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	}
 }
 
-// netdevProblem says why the kernel's dev_valid_name (net/core/dev.c) would reject the name; "": it is valid.
+// netdevProblem says why a text is not the name of an interface: the kernel's dev_valid_name (net/core/dev.c) would reject it, or
+// it is a pattern, which the kernel would take literally; "": it is one.
 func netdevProblem(d string) string {
 	switch {
 	case len(d) > 15:
@@ -190,15 +190,18 @@ func netdevProblem(d string) string {
 	case d == "." || d == "..",
 		strings.ContainsFunc(d, func(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) }):
 		return "an interface name must not contain '/', ':' or spaces."
+	case strings.ContainsAny(d, "*?[]{}$"):
+		return "write the name of one interface, not a pattern; each interface has its own nic block."
 	}
 	return ""
 }
 
 // sysctlKeys checks keys below /proc/sys. A host may set keys in the trees for networking and memory; a
 // NIC's keys do not contain the interface's name.
-func (l *loader) sysctlKeys(m map[string]string, r hcl.Range, host bool) {
+func (l *loader) sysctlKeys(m map[string]string, b fabric.Block, host bool) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		root, rest, _ := strings.Cut(strings.ReplaceAll(key, "/", "."), ".")
+		r := l.keyRange(b, "sysctl", key)
 		bad := !sysctlShape().MatchString(key) || strings.Contains(key, "..")
 		switch plain := strings.ReplaceAll(key, "/", "."); {
 		case !bad && dotsInNames(key):

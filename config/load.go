@@ -85,7 +85,7 @@ func Load(path string, o Options) (*fabric.Fabric, map[string]*hcl.File, hcl.Dia
 	if !l.diags.HasErrors() && !l.within(patience(), func() { l.run(bodies) }) {
 		return nil, l.files, hcl.Diagnostics{l.meter.stuck()}
 	}
-	diags := tidy(l.redacted())
+	diags := tidy(l.redacted(), o.Editing)
 	if diags.HasErrors() {
 		return nil, l.files, diags
 	}
@@ -163,12 +163,12 @@ func (l *loader) hideRange(r hcl.Range) {
 	copy(text, "***")
 }
 
-// repeats is how many problems of one kind are shown for one place. A mistake in a block with for_each
-// is found once for each instance.
-const repeats = 3
+// unknownNames are the summaries of problems with names that no block declares.
+var unknownNames = []string{"Unknown host", "Unknown variable", "Unknown local", "Unknown NIC"}
 
-// tidy sorts problems by place, removes duplicates, and summarizes repeated ones.
-func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
+// tidy sorts problems by place, and joins those that are one mistake: the same problem of several instances of a block, and the
+// same unknown name in several places, unless an editor shows them.
+func tidy(diags hcl.Diagnostics, editing bool) (out hcl.Diagnostics) {
 	sort.SliceStable(diags, func(i, j int) bool {
 		a, b := diags[i].Subject, diags[j].Subject
 		if a == nil || b == nil {
@@ -176,27 +176,28 @@ func tidy(diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 		return a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte
 	})
-	said, at := map[string]bool{}, map[string]int{}
-	last := map[string]*hcl.Diagnostic{}
-	var out hcl.Diagnostics
+	said, more := map[string]bool{}, map[*hcl.Diagnostic]int{}
+	first := map[string]*hcl.Diagnostic{}
 	for _, d := range diags {
 		if said[d.Error()] {
 			continue
 		}
 		said[d.Error()] = true
-		place := d.Summary
-		if d.Subject != nil {
-			place += d.Subject.String()
+		mistake := d.Summary
+		if d.Subject == nil || slices.Contains(unknownNames, d.Summary) && !editing {
+			mistake += d.Detail
+		} else {
+			mistake += d.Subject.String()
 		}
-		if at[place]++; at[place] <= repeats {
-			out = append(out, d)
-			last[place] = d
+		if f := first[mistake]; f != nil {
+			more[f]++
+			continue
 		}
+		first[mistake] = d
+		out = append(out, d)
 	}
-	for place, n := range at {
-		if n > repeats {
-			last[place].Detail += fmt.Sprintf(" %d more like this.", n-repeats)
-		}
+	for d, n := range more {
+		d.Detail += fmt.Sprintf(" %d more like this.", n)
 	}
 	return out
 }

@@ -30,6 +30,12 @@ type loader struct {
 	functions map[string]function.Function
 	statics   map[hcl.Expression]bool // checked once, even if many instances evaluate it
 
+	mistaken   map[*hclsyntax.Body]bool // has a name that the language does not have: what seems to be missing may be that
+	unrepeated map[*hclsyntax.Body]bool // that name stands for for_each
+	lost       map[string]bool          // names that would be declared if no name were mistaken
+	unnamed    map[string]bool          // kinds of which a block has no name, or that of another: what seems to be missing may be that block
+	silent     bool                     // static found a name that may be one of these
+
 	blocks   map[string][]*hclsyntax.Block
 	vars     cty.Value
 	locals   map[string]*hclsyntax.Attribute
@@ -56,8 +62,9 @@ func newLoader(path string, o Options) *loader {
 	}
 	l := &loader{
 		options: o, dir: dir, files: map[string]*hcl.File{}, ranges: map[fabric.Pos]hcl.Range{},
-		places: map[*hclsyntax.Body]map[string]fabric.Pos{},
-		meter:  newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
+		places: map[*hclsyntax.Body]map[string]fabric.Pos{}, mistaken: map[*hclsyntax.Body]bool{},
+		unrepeated: map[*hclsyntax.Body]bool{}, lost: map[string]bool{}, unnamed: map[string]bool{},
+		meter: newMeter(), statics: map[hcl.Expression]bool{}, blocks: map[string][]*hclsyntax.Block{}, vars: cty.EmptyObjectVal,
 		locals: map[string]*hclsyntax.Attribute{}, localVal: map[string]cty.Value{}, hidden: fabric.Secrets{},
 		placeholders: map[string]string{}, hostVal: cty.DynamicVal.Mark(early{"hosts"}),
 		qosVal:     cty.DynamicVal.Mark(early{"qos blocks"}),
@@ -104,10 +111,46 @@ func (l *loader) place(k *hclsyntax.Block) fabric.Block {
 		m = map[string]fabric.Pos{}
 		for n, a := range k.Body.Attributes {
 			m[n] = l.pos(a.Expr.Range())
+			if n == "env" || n == "sysctl" {
+				l.keyPlaces(m, n, a.Expr)
+			}
 		}
 		l.places[k.Body] = m
 	}
 	return fabric.Block{Pos: l.pos(k.DefRange()), AttrPos: m}
+}
+
+// keyPlaces adds the positions of the keys that a map has in the file. Keys that an expression computes have none.
+func (l *loader) keyPlaces(m map[string]fabric.Pos, attr string, e hclsyntax.Expression) {
+	visit(e, func(n hclsyntax.Node) {
+		if written, is := n.(*hclsyntax.ObjectConsExpr); is {
+			for _, item := range written.Items {
+				if name, ok := writtenKey(item.KeyExpr); ok {
+					m[attr+"."+name] = l.pos(hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range()))
+				}
+			}
+		}
+	})
+}
+
+// writtenKey returns a key of an object that needs no evaluation.
+func writtenKey(e hclsyntax.Expression) (string, bool) {
+	if len(e.Variables()) > 0 {
+		return "", false
+	}
+	v, diags := e.Value(nil)
+	if diags.HasErrors() {
+		return "", false
+	}
+	return plainString(v)
+}
+
+// keyRange returns the position of a key of a map, or of the map.
+func (l *loader) keyRange(b fabric.Block, attr, key string) hcl.Range {
+	if at, ok := b.AttrPos[attr+"."+key]; ok {
+		return l.ranges[at]
+	}
+	return l.ranges[b.At(attr)]
 }
 
 // names checks the names of attributes and blocks in a block against its kind, recursively.
@@ -126,12 +169,11 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		switch {
 		case spec.attr(a.Name) != nil, spec.repeat && (a.Name == "for_each" || a.Name == "enabled"):
 		case spec.block(a.Name) != nil:
+			l.mistaken[b], l.unnamed[a.Name] = true, true
 			l.errorf(a.NameRange, "Block written as an attribute", "%s is a block: write %s without the equals sign.",
 				a.Name, blockForm(spec.block(a.Name)))
 		default:
-			cure, near := instead(a.Name, spec)
-			l.errorf(a.NameRange, "Unknown name", "There is no %q in %s.%s", a.Name, where, cure)
-			l.suggested(a.NameRange, near)
+			l.unknownName(spec, b, a.Name, a.NameRange, where)
 		}
 	}
 	seen := map[string]bool{}
@@ -139,24 +181,45 @@ func (l *loader) names(spec *block, b *hclsyntax.Body) {
 		kind := spec.block(k.Type)
 		switch {
 		case kind == nil && spec.attr(k.Type) != nil:
+			l.mistaken[b] = true
 			l.errorf(k.TypeRange, "Attribute written as a block", "%s is an attribute: write %s = …", k.Type, k.Type)
 			continue
 		case kind == nil:
-			cure, near := instead(k.Type, spec)
-			l.errorf(k.TypeRange, "Unknown name", "There is no %q in %s.%s", k.Type, where, cure)
-			l.suggested(k.TypeRange, near)
+			l.unknownName(spec, b, k.Type, k.TypeRange, where)
+			l.lose(k)
 			continue
 		case kind.label == "" && len(k.Labels) > 0:
 			l.errorf(k.LabelRanges[0], "Block without a name", "%s blocks have no name: write %s.", k.Type, blockForm(kind))
 		case kind.label != "" && len(k.Labels) > 1:
+			l.unnamed[k.Type] = true
 			l.errorf(k.DefRange(), "Several names", "%s block has one name: write %s.", title(article(k.Type)), blockForm(kind))
 		case kind.label != "" && len(k.Labels) == 0:
+			l.unnamed[k.Type] = true
 			l.errorf(k.DefRange(), "Name missing", "Write %s.", blockForm(kind))
 		case !kind.many && seen[k.Type]:
 			l.duplicate(k.DefRange(), "Duplicate block", "%s has at most one %s block. Merge them.", title(where), k.Type)
 		}
 		seen[k.Type] = true
 		l.names(kind, k.Body)
+	}
+}
+
+// unknownName reports a name that a block does not have. What is missing in that block is not reported: it may be meant by the name.
+func (l *loader) unknownName(spec *block, b *hclsyntax.Body, name string, r hcl.Range, where string) {
+	cure, near := instead(name, spec)
+	l.errorf(r, "Unknown name", "There is no %q in %s.%s", name, where, cure)
+	l.suggested(r, near)
+	l.mistaken[b] = spec.name != "nccl" // nothing has to be there
+	l.unrepeated[b] = l.unrepeated[b] || near == "for_each" || strings.Contains(cure, " for_each = ")
+}
+
+// lose remembers what an unknown block would declare.
+func (l *loader) lose(k *hclsyntax.Block) {
+	for _, name := range append(slices.Collect(maps.Keys(k.Body.Attributes)), k.Labels...) {
+		l.lost[name] = true
+	}
+	for _, in := range k.Body.Blocks {
+		l.lose(in)
 	}
 }
 

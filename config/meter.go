@@ -142,12 +142,18 @@ type metered struct {
 	hclsyntax.Expression
 	m        *meter
 	collects bool // each evaluation adds the value to a larger one
+	each     bool // it is evaluated for each element of a splat
 }
 
 // Value implements hclsyntax.Expression.
 func (e metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	e.m.step(1)
 	v, diags := e.Expression.Value(ctx)
+	if diags.HasErrors() && e.each { // later, HCL has forgotten the element
+		for _, d := range diags {
+			explain(d, ctx)
+		}
+	}
 	if bare, _ := v.Unmark(); bare.IsKnown() && !bare.IsNull() {
 		switch bare.Type() {
 		case cty.String:
@@ -196,6 +202,17 @@ func (e argument) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return cty.ListVal(bare.AsValueSlice()).WithMarks(marks), diags
 }
 
+// visit calls f for each node below a node, and the node itself, as they were before measure.
+func visit(n hclsyntax.Node, f func(hclsyntax.Node)) {
+	_ = hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
+		if e, is := n.(hclsyntax.Expression); is {
+			n, _ = hcl.UnwrapExpression(e).(hclsyntax.Node)
+		}
+		f(n)
+		return nil
+	})
+}
+
 // measure inserts the meter into all expressions of a body.
 func (m *meter) measure(n hclsyntax.Node) { _ = hclsyntax.Walk(n, measurer{m}) }
 
@@ -236,6 +253,10 @@ func (w measurer) Exit(n hclsyntax.Node) hcl.Diagnostics {
 		}
 	case *hclsyntax.SplatExpr:
 		e.Each = w.m.wrap(e.Each)
+		if each, is := e.Each.(metered); is {
+			each.each = true
+			e.Each = each
+		}
 	}
 	return nil
 }

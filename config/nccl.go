@@ -3,36 +3,16 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
-// environmentPlaces records the position of each variable in nccl.env, so that a problem shows its line.
-func (l *loader) environmentPlaces(k *hclsyntax.Block) {
-	a := k.Body.Attributes["env"]
-	if a == nil {
-		return
-	}
-	written, ok := a.Expr.(*hclsyntax.ObjectConsExpr)
-	if !ok {
-		return // computed by a function or loop: problems show the position of env itself
-	}
-	for _, item := range written.Items {
-		if name := hcl.ExprAsKeyword(item.KeyExpr); name != "" {
-			l.places[k.Body][environmentKey(name)] = l.pos(hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range()))
-		}
-	}
-}
-
 // derived are the variables that fabricform reads itself.
 var derived = []string{"NCCL_IB_DISABLE", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"}
-
-// environmentKey is the key of a variable among the positions of a block.
-func environmentKey(name string) string { return "env." + name }
 
 // environments checks every nccl.env against the table of NCCL's variables.
 func (l *loader) environments() {
@@ -61,11 +41,7 @@ func (l *loader) checkTransport() {
 		if _, own := h.NCCL.Env[name]; own {
 			from = h.NCCL
 		}
-		at, ok := from.AttrPos[environmentKey(name)]
-		if !ok {
-			at = from.At("env")
-		}
-		r := l.ranges[at]
+		r := l.keyRange(from.Block, "env", name)
 		if said[r] {
 			continue
 		}
@@ -104,11 +80,7 @@ func (l *loader) checkEnvironment(n fabric.NCCL, version string, fleet bool, sai
 		}
 	}
 	for _, f := range append(found, env.CheckTogether(all)...) {
-		place, ok := n.AttrPos[environmentKey(f.Name)]
-		if !ok {
-			place = n.At("env")
-		}
-		r := l.ranges[place]
+		r := l.keyRange(n.Block, "env", f.Name)
 		if env.Lookup(f.Name) == nil && f.Severity == env.Note { // nccl.conf is read after the program has started
 			f.Severity = env.Warning
 		}
@@ -122,7 +94,7 @@ func (l *loader) checkEnvironment(n fabric.NCCL, version string, fleet bool, sai
 			severity = hcl.DiagError
 		}
 		l.diags = append(l.diags, &hcl.Diagnostic{Severity: severity, Summary: f.Summary, Detail: f.Detail(), Subject: &r})
-		if key := r; ok {
+		if key := r; strings.HasPrefix(string(r.SliceBytes(l.files[r.Filename].Bytes)), f.Name) {
 			key.End.Line, key.End.Column, key.End.Byte = key.Start.Line, key.Start.Column+len(f.Name), key.Start.Byte+len(f.Name)
 			l.suggested(key, f.Near)
 		}

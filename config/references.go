@@ -72,11 +72,13 @@ type nicBlock struct {
 func (l *loader) declareHosts() {
 	for _, k := range l.blocks["host"] {
 		if o := l.hostBlocks[k.Labels[0]]; o != nil {
-			continue // hosts reports the duplicate
+			l.unnamed["host"] = true // hosts reports the duplicate
+			continue
 		}
-		h := &hostBlock{name: k.Labels[0], keyed: k.Body.Attributes["for_each"] != nil, nicBlocks: map[string]bool{}}
+		h := &hostBlock{name: k.Labels[0], keyed: l.repeated(k), nicBlocks: map[string]bool{}}
 		for _, n := range sub(k.Body, "nic") {
 			if len(n.Labels) == 1 {
+				l.unnamed["nic"] = l.unnamed["nic"] || h.nicBlocks[n.Labels[0]]
 				h.nicBlocks[n.Labels[0]] = true
 			}
 		}

@@ -27,7 +27,7 @@ func (l *loader) hostRest() {
 		if !l.attributes(spec, hi.k.Body, s, value(h), func(n string) bool { return n != "address" && n != "labels" }) {
 			h.Invalid = true
 		}
-		l.sysctlKeys(h.Sysctl, l.ranges[h.At("sysctl")], true)
+		l.sysctlKeys(h.Sysctl, h.Block, true)
 		if h.Memlock != "" && h.Memlock != "unlimited" && strings.Trim(h.Memlock, "0123456789") != "" {
 			l.errorf(l.ranges[h.At("memlock")], "Unknown value", `memlock must be "unlimited" or a whole number of bytes.`)
 		}
@@ -106,7 +106,6 @@ func (l *loader) ssh(k *hclsyntax.Block, s scope, v *fabric.SSH) {
 func (l *loader) nccl(k *hclsyntax.Block, s scope, v *fabric.NCCL) {
 	v.Block = l.place(k)
 	v.Invalid = !l.attributes(language().block("nccl"), k.Body, s, value(v), nil)
-	l.environmentPlaces(k)
 	if _, err := env.ParseVersion(v.Version); v.Version != "" && err != nil {
 		l.errorf(l.ranges[v.At("version")], "Not an NCCL version", `version must look like "2.27.5".`)
 	}

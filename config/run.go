@@ -69,6 +69,7 @@ func (l *loader) declareLocals() {
 	for _, k := range l.blocks["locals"] {
 		for _, a := range sortedAttributes(k.Body) {
 			if o := l.locals[a.Name]; o != nil {
+				l.unnamed["local"] = true
 				l.duplicate(a.NameRange, "Duplicate local", "local.%s is also declared at %s:%d. Rename one.",
 					a.Name, o.NameRange.Filename, o.NameRange.Start.Line)
 				continue
@@ -122,8 +123,10 @@ func (l *loader) outputs() {
 		var o output
 		l.attributes(language().block("output"), k.Body, scope{}, value(&o), nil)
 		a := k.Body.Attributes["value"]
-		if a == nil {
+		if a == nil && !l.mistaken[k.Body] {
 			l.errorf(k.Body.MissingItemRange(), "Missing attribute", "An output needs a value.")
+		}
+		if a == nil {
 			continue
 		}
 		v, ok := l.evalMarked(a.Expr, scope{})

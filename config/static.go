@@ -20,11 +20,12 @@ func (l *loader) static(e hcl.Expression, s scope) bool {
 		return good
 	}
 	before := len(l.diags)
+	l.silent = false
 	for _, t := range e.Variables() {
 		l.reference(t, s)
 	}
-	l.splats(e)
-	good := len(l.diags) == before
+	l.literals(e)
+	good := len(l.diags) == before && !l.silent
 	l.statics[e] = good
 	return good
 }
@@ -66,6 +67,9 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 		for n := range s {
 			names = append(names, n)
 		}
+		if l.maybeLost("", root) {
+			return
+		}
 		near := env.Nearest(root, names)
 		cure := didYouMean(near)
 		switch {
@@ -89,10 +93,25 @@ func (l *loader) declared(what string, t hcl.Traversal, known bool, names iter.S
 	if !named || known {
 		return true
 	}
+	if l.maybeLost(what, name) {
+		return false
+	}
 	cure, near := nearestOrList(name, slices.Collect(names))
+	if cure == "" {
+		cure = map[string]string{"variable": fmt.Sprintf(" Declare it: variable %q {}.", name),
+			"local": fmt.Sprintf(" Declare it in a locals block: %s = ….", name), "host": fmt.Sprintf(" Declare it: host %q { … }.", name)}[what]
+	}
 	l.errorf(t.SourceRange(), "Unknown "+what, "No %s %q is declared.%s", what, name, cure)
 	l.suggested(t[1].SourceRange(), inStep(t[1], near))
 	return false
+}
+
+// maybeLost reports whether a name that seems to be missing may be declared by a block whose own name or kind is mistaken: that is
+// reported there.
+func (l *loader) maybeLost(what, name string) bool {
+	lost := l.lost[name] || l.unnamed[what]
+	l.silent = l.silent || lost
+	return lost
 }
 
 // hostReference checks host.NAME… against the blocks, before anything is evaluated.
@@ -136,7 +155,7 @@ func (l *loader) hostReference(t hcl.Traversal, h *hostBlock) {
 
 func (l *loader) nicReference(t hcl.Traversal, step hcl.Traverser, h *hostBlock) {
 	nic, is := step.(hcl.TraverseAttr)
-	if !is || h.nicBlocks[nic.Name] {
+	if !is || h.nicBlocks[nic.Name] || l.maybeLost("nic", nic.Name) {
 		return
 	}
 	var names []string
@@ -148,33 +167,44 @@ func (l *loader) nicReference(t hcl.Traversal, step hcl.Traverser, h *hostBlock)
 	l.suggested(step.SourceRange(), inStep(step, near))
 }
 
-// splats reports host.h[*] over a host with for_each. HCL would silently make a list with one map.
-func (l *loader) splats(e hcl.Expression) {
+// literals reports what HCL accepts silently: two equal keys in an object, of which only the last counts, and host.h[*] over a
+// host with for_each, which makes a list with one map.
+func (l *loader) literals(e hcl.Expression) {
 	node, is := e.(hclsyntax.Node)
 	if !is {
 		return
 	}
-	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
-		if m, is := n.(metered); is {
-			n = m.Expression
+	visit(node, func(n hclsyntax.Node) {
+		if o, is := n.(*hclsyntax.ObjectConsExpr); is {
+			l.keys(o)
 		}
 		sp, is := n.(*hclsyntax.SplatExpr)
 		if !is {
-			return nil
+			return
 		}
 		src, is := sp.Source.(*hclsyntax.ScopeTraversalExpr)
 		if !is || len(src.Traversal) > 2 || src.Traversal.RootName() != "host" {
-			return nil
+			return
 		}
 		if len(src.Traversal) == 1 {
 			l.errorf(sp.Range(), "Splat over all hosts", "host is a map of all hosts, and a splat does not iterate over a map. "+
 				"Write values(host)[*], or [for h in values(host) : h.nic.rail0].")
-			return nil
+			return
 		}
 		if name, ok := second(src.Traversal); ok && l.hostBlocks[name] != nil && l.hostBlocks[name].keyed {
 			l.errorf(sp.Range(), "Splat over a host with for_each",
 				"host.%s is a map of instances, and [*] does not iterate over a map. Write values(host.%s)[*].", name, name)
 		}
-		return nil
 	})
+}
+
+func (l *loader) keys(o *hclsyntax.ObjectConsExpr) {
+	seen := map[string]bool{}
+	for _, item := range o.Items {
+		name, ok := writtenKey(item.KeyExpr)
+		if ok && seen[name] {
+			l.errorf(item.KeyExpr.Range(), "Duplicate key", "%q is already a key here, and only the last value would count. Rename or remove one.", name)
+		}
+		seen[name] = true
+	}
 }

@@ -39,16 +39,27 @@ func nearestOrList(name string, names []string) (sentence, near string) {
 	if near = env.Nearest(name, names); near != "" {
 		return didYouMean(near), near
 	}
-	slices.Sort(names)
-	switch {
-	case len(names) == 0:
-		return " None is declared.", ""
-	case len(names) > 8:
-		return fmt.Sprintf(" Known names: %s and %d more.", strings.Join(names[:8], ", "), len(names)-8), ""
-	case len(names) == 1:
-		return fmt.Sprintf(" The only one is %s.", names[0]), ""
+	return listOf(names), ""
+}
+
+// listOf returns a sentence with the names that exist.
+func listOf(names []string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" The only one is %s.", names[0])
 	}
-	return fmt.Sprintf(" Known names: %s.", strings.Join(names, ", ")), ""
+	return fmt.Sprintf(" Known names: %s.", listed(names))
+}
+
+// listed joins names, or the first of many.
+func listed(names []string) string {
+	slices.Sort(names)
+	if len(names) > 8 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:8], ", "), len(names)-8)
+	}
+	return strings.Join(names, ", ")
 }
 
 // inStep returns a name as it is written at a step of a reference; "" for no name.
@@ -74,10 +85,7 @@ func (l *loader) suggestValue(e hcl.Expression, cure *replacement) {
 	if !is || cure == nil || cure.near == "" {
 		return
 	}
-	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
-		if m, is := n.(metered); is {
-			n = m.Expression
-		}
+	visit(node, func(n hclsyntax.Node) {
 		switch n := n.(type) {
 		case *hclsyntax.TemplateExpr:
 			if v, diags := n.Value(nil); !diags.HasErrors() && v.RawEquals(cty.StringVal(cure.said)) {
@@ -88,6 +96,5 @@ func (l *loader) suggestValue(e hcl.Expression, cure *replacement) {
 				l.suggested(n.Range(), cure.near)
 			}
 		}
-		return nil
 	})
 }

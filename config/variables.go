@@ -44,6 +44,7 @@ func (l *loader) variables() {
 			continue
 		}
 		if vars[name] != nil {
+			l.unnamed["variable"] = true
 			l.duplicate(k.DefRange(), "Duplicate variable", "variable %q is also declared at %s:%d. Rename one.",
 				name, vars[name].block.TypeRange.Filename, vars[name].block.TypeRange.Start.Line)
 			continue
@@ -88,7 +89,7 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 	place := d.block.DefRange()
 	if !ok {
 		a := d.block.Body.Attributes["default"]
-		if a == nil && l.options.Editing {
+		if a == nil && (l.options.Editing || l.mistaken[d.block.Body]) {
 			return bad
 		}
 		if a == nil {
@@ -134,6 +135,9 @@ func (l *loader) validate(name string, d *declaredVariable, v cty.Value) {
 	}
 	for _, k := range sub(d.block.Body, "validation") {
 		condition, message := k.Body.Attributes["condition"], k.Body.Attributes["error_message"]
+		if (condition == nil || message == nil) && l.mistaken[k.Body] {
+			continue
+		}
 		if condition == nil || message == nil {
 			l.errorf(k.DefRange(), "Missing attribute", "A validation needs condition and error_message.")
 			continue

@@ -30,6 +30,7 @@ type checker struct {
 	hosts map[string]*Host
 	cable map[NICRef]*Link    // the link that has the NIC as an endpoint
 	net   map[NICRef]*Network // the network that a NIC is a member of
+	said  map[NICRef]bool     // NICs whose place or subnet was reported, which explains further problems of theirs
 	out   []Problem
 }
 
@@ -44,7 +45,8 @@ func (c *checker) warnf(p Pos, summary, detail string, a ...any) {
 // Check returns all problems of the fabric that can be found without hosts, in a stable order. Checks
 // skip Invalid blocks, whose problems were already reported.
 func Check(f *Fabric) []Problem {
-	c := &checker{f: f, nics: map[NICRef]*NIC{}, hosts: map[string]*Host{}, cable: map[NICRef]*Link{}, net: map[NICRef]*Network{}}
+	c := &checker{f: f, nics: map[NICRef]*NIC{}, hosts: map[string]*Host{}, cable: map[NICRef]*Link{}, net: map[NICRef]*Network{},
+		said: map[NICRef]bool{}}
 	for _, h := range f.Hosts {
 		c.hosts[h.Name] = h
 		for _, n := range h.NICs {
@@ -87,6 +89,7 @@ func (c *checker) checkUse() {
 		for _, r := range l.Endpoints {
 			if o := c.cable[r]; o != nil && o != l {
 				c.errorf(l.At("endpoints"), "NIC in two links", "%s is an end of links %s and %s. A port has one cable.", r, o.Name, l.Name)
+				c.said[r] = true
 			}
 			c.cable[r] = l
 		}
@@ -94,6 +97,7 @@ func (c *checker) checkUse() {
 	for _, n := range c.f.Networks {
 		seen := map[NICRef]bool{}
 		for _, r := range n.Members {
+			before := len(c.out)
 			switch {
 			case seen[r]:
 				c.errorf(n.At("members"), "Duplicate member", "%s is listed twice in the members of network %s.", r, n.Name)
@@ -104,6 +108,7 @@ func (c *checker) checkUse() {
 				c.errorf(n.At("members"), "NIC in two networks", "%s is a member of networks %s and %s. A port has one cable.",
 					r, c.net[r].Name, n.Name)
 			}
+			c.said[r] = c.said[r] || len(c.out) > before
 			seen[r], c.net[r] = true, n
 		}
 	}

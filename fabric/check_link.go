@@ -11,6 +11,7 @@ func (c *checker) checkLink(l *Link) {
 	if l.Invalid || len(l.Endpoints) != 2 {
 		return
 	}
+	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
 	if l.Endpoints[0] == l.Endpoints[1] {
 		c.errorf(pos, "Link from a NIC to itself", "Both ends of link %s are %s.", l.Name, l.Endpoints[0])
 		return
@@ -20,7 +21,7 @@ func (c *checker) checkLink(l *Link) {
 	}
 	a, b := c.nics[l.Endpoints[0]], c.nics[l.Endpoints[1]]
 	for _, n := range []*NIC{a, b} {
-		if n == nil || n.Invalid {
+		if n == nil || n.Invalid || c.said[n.Ref()] {
 			return
 		}
 	}
@@ -47,12 +48,12 @@ func (c *checker) checkLink(l *Link) {
 			a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
 	}
 	if sa, sb := subnets(a), subnets(b); sa != sb {
+		c.said[a.Ref()], c.said[b.Ref()] = true, true
 		c.errorf(pos, "Subnets differ at the ends of a link",
 			"%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.",
 			a.Ref(), sa, b.Ref(), sb, l.Name)
 	}
 	c.checkEnds(l, a, b)
-	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
 }
 
 func subnets(n *NIC) string {
@@ -72,7 +73,8 @@ func subnets(n *NIC) string {
 func (c *checker) checkCablesInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
-			if c.cable[n.Ref()] == nil || c.cable[m.Ref()] == nil || c.cable[n.Ref()] == c.cable[m.Ref()] {
+			if c.cable[n.Ref()] == nil || c.cable[m.Ref()] == nil || c.cable[n.Ref()] == c.cable[m.Ref()] ||
+				c.said[n.Ref()] || c.said[m.Ref()] {
 				continue
 			}
 			if p, q, both := overlap(n, m); both {

@@ -18,7 +18,7 @@ func (c *checker) checkNetwork(n *Network) {
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]
-		if m == nil || m.Invalid {
+		if m == nil || m.Invalid || c.said[r] {
 			continue
 		}
 		c.checkMember(n, m)

@@ -64,3 +64,6 @@ host "h" {
     hca       = ["mlx5_0"]
   }
 }
+locals {
+  twice = { a = 1, b = 2, "a" = 3 }
+}
