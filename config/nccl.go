@@ -37,11 +37,7 @@ func (l *loader) checkTransport() {
 		if !set || !contradicts || fabric.IsSensitive(value) {
 			continue
 		}
-		from := l.f.NCCL
-		if _, own := h.NCCL.Env[name]; own {
-			from = h.NCCL
-		}
-		r := l.keyRange(from.Block, "env", name)
+		r := l.variablePlace(h, name)
 		if said[r] {
 			continue
 		}

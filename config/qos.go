@@ -140,7 +140,7 @@ func (l *loader) checkClasses() {
 			}
 			for _, name := range slices.Sorted(maps.Keys(n.Env)) {
 				why := contradiction(nic.QoS, name, n.Env[name])
-				r := l.ranges[l.variablePlace(h, name)]
+				r := l.variablePlace(h, name)
 				if why != "" && !said[r] {
 					said[r] = true
 					l.errorf(r, "Contradicting class of traffic", "%s = %s contradicts qos.%s of %s: %s. Remove %s, or change the block.",
@@ -152,15 +152,12 @@ func (l *loader) checkClasses() {
 }
 
 // variablePlace returns the position of a variable in the nccl.env that sets it for a host.
-func (l *loader) variablePlace(h *fabric.Host, name string) fabric.Pos {
+func (l *loader) variablePlace(h *fabric.Host, name string) hcl.Range {
 	from := l.f.NCCL
 	if _, own := h.NCCL.Env[name]; own {
 		from = h.NCCL
 	}
-	if at, ok := from.AttrPos[environmentKey(name)]; ok {
-		return at
-	}
-	return from.At("env")
+	return l.keyRange(from.Block, "env", name)
 }
 
 // contradiction says how a variable of NCCL contradicts a class; "": it does not. The bits of ECN may be 0, because NICs set them
