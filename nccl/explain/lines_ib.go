@@ -55,7 +55,7 @@ var ibMeanings = []*meaning{
 	{role: hint, summary: "GeForce has no GPUDirect RDMA", costs: "NVIDIA supports GPUDirect RDMA on its data center and professional GPUs, not on GeForce: a NIC cannot register this GPU's memory, whatever module is loaded.", instead: "Test without --use_cuda. NCCL goes through the host's memory by itself.", forms: []string{"device name = [NVIDIA GeForce", "device name = [GeForce"}},
 	// Up to 2.10.3 these lines have no reason.
 	{role: symptom, summary: "Memory could not be registered", costs: "memlock is limited, or the GPU's memory cannot be shared with the NIC.", instead: memlock + " For the GPU's memory: " + gpuMem, more: explainGPUBuffer, forms: []string{"ibv_reg_mr failed", "ibv_reg_mr_iova2 failed", "Couldn't allocate MR", "Couldn't register MR"}},
-	{role: symptom, summary: "The NIC refuses a connection", costs: "memlock is limited, or the NIC has no resources left.", instead: memlock, more: explainUnsupported, forms: []string{"ibv_create_qp failed", "ibv_create_cq failed", "ibv_alloc_pd failed", "mlx5dv_create_qp failed" /* 2.30.3– */}},
+	{role: symptom, summary: "The NIC refuses a connection", costs: "memlock is limited, the NIC has no resources left, or the program asks for what the NIC does not have.", instead: memlock, more: explainUnsupported, forms: []string{"ibv_create_qp failed", "ibv_create_cq failed", "ibv_alloc_pd failed", "mlx5dv_create_qp failed" /* 2.30.3– */}},
 	{role: cause, summary: "The RDMA device cannot be opened", costs: "The process sees the device in /sys, but may not open its /dev/infiniband/uverbs file.",
 		instead: "Give a container /dev/infiniband (docker: --device=/dev/infiniband; Kubernetes: a device plugin's resource, or privileged), and check the file's permissions.",
 		forms:   []string{"ibv_open_device failed", "NET/IB : Unable to open device"}},
@@ -132,14 +132,18 @@ const disagree = "Find the rank that takes another branch, has another batch or 
 var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x14, 12: 0x15, 13: 0x16}
 
 // inWC are the statuses as ibv_wc_status_str of libibverbs names them, which many programs print.
-var inWC = map[int]string{1: "local length error", 4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 10: "remote access error", 11: "remote operation error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
+var inWC = map[int]string{4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 10: "remote access error", 11: "remote operation error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
 
 // completion returns the forms of a completion with a status: NCCL's, perftest's (NOTIFY_COMP_ERROR_SEND; with the status in words since
 // 2025), those of libibverbs' examples, of UCX (ib_mlx5_log.c) and of the kernel's mlx5 driver (cq.c).
-func completion(status int, name string) []string {
-	return []string{inWC[status], fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
-		fmt.Sprintf("Failed status %d: wr_id", status), fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
-		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status])}
+func completion(status int, name string) (forms []string) {
+	forms = []string{inWC[status], fmt.Sprintf("Failed status %d", status)}
+	if status == 1 { // "Failed status 12" begins like it, and a length is another mistake in other programs
+		forms = []string{"Failed status 1: wr_id"}
+	}
+	return append(forms, fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
+		fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
+		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status]))
 }
 
 // gidNames finds both ends in "local GID index 3, local GID A, remote GID B" (ibv_modify_qp, 2.24.3) and in "localGid A remoteGid B"
@@ -167,9 +171,13 @@ func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
 	return "GPU memory cannot be registered", fmt.Sprintf("The buffer is in a GPU (line %d), and the NIC's driver cannot map it: GPUDirect RDMA does not work here.", l.gpuBuffer), gpuMem
 }
 
-// explainHostBuffer says more of a test whose buffers are in the hosts' memory.
+// explainHostBuffer says more of a test whose buffers are in the hosts' memory, and of other programs.
 func explainHostBuffer(l *logged, m string) (summary, costs, instead string) {
-	if !strings.Contains(m, "wr_id") || l.gpuBuffer > 0 {
+	if anyOf(m, []string{inWC[4], inWC[9], inWC[10], inWC[11]}) && !strings.Contains(m, "wr_id") && l.gpuBuffer == 0 {
+		return "", "A NIC does not accept the address, key or length of a request: the memory was released because a process had ended, the two sides do not fit together (versions, settings), or the memory is a GPU's and GPUDirect RDMA does not work.",
+			"Read the log of the other side from its first error, and use one version of the program on both. If the memory is a GPU's: " + gpuReach
+	}
+	if !anyOf(m, []string{"wr_id", "Failed status"}) || l.gpuBuffer > 0 {
 		return "", "", ""
 	}
 	return "", "A side of the test does not accept the address or key of the other one's buffer: the two sides have other options, or perftest, rdma-core or drivers of other versions, or the other side had ended before.",
@@ -225,7 +233,7 @@ func lost(l *logged, m string) (summary, costs, instead string) {
 		return "", "The peer's port did not answer: the path or a cable is bad, the subnet has changed (LIDs, service levels), or the other side had ended before.",
 			"See whether the other process ended first. Check that both ports are active with a LID (ibv_devinfo), their errors (perfquery, ibdiagnet), the subnet manager's log, and the path with ib_write_bw between these ports."
 	}
-	if anyOf(m, []string{"wr_id", "(synd 0x", "syndrome 0x", inWC[12]}) { // of another program
+	if anyOf(m, []string{"wr_id", "Failed status", "(synd 0x", "syndrome 0x", inWC[12]}) { // of another program
 		return "", "The peer's NIC did not answer: the two GIDs do not fit together, the path, the MTU or PFC is wrong, or the other side had ended before.",
 			"See that both sides use a GID of RoCE v2 with an IPv4 address (perftest: -x with each side's own index; show_gids), that ping -I NIC reaches the peer, and that the MTU is the same on the whole path; on InfiniBand that both LIDs are set. `fabricform verify` checks them."
 	}

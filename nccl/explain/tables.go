@@ -328,6 +328,12 @@ func (t *tables) interfaces(r *reading, all []setting, hca setting, selects func
 	list := firstOf(ifname.value)
 	t.judgeLinks(r, ifname, ok && !ifname.dynamic && !list.Exclude, list)
 	for _, d := range t.devices {
+		if d.status == "Down" && hca.value == "" {
+			r.say(d.line, env.Note, "An interface is down", fmt.Sprintf("%s, the interface of %s, is down.", d.netdev, d.name), "NCCL leaves out a RoCE port whose link is down. On InfiniBand the interface may be down although the port is active.", "If the port has a cable, look at its state (ibstat), and bring the link up.")
+			break
+		}
+	}
+	for _, d := range t.devices {
 		if ok && !ifname.dynamic && !list.Exclude && list.Selects(d.netdev, -1) {
 			r.add(ifname.line, env.Finding{Severity: env.Note, Name: ifname.name, Summary: "Bootstrap over a NIC with RDMA", Wrong: fmt.Sprintf("%s is the interface of %s (line %d).", d.netdev, d.name, d.line), Costs: "Bootstrap and a fallback to sockets share that NIC with RDMA or storage.", Instead: "A management interface that reaches all hosts is the better choice, if there is one."})
 		}
