@@ -97,6 +97,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"a RDMA WRITE failing with remote invalid request error\n", "use one version of the program", ""},
 		{"# OSU MPI-ROCM Bandwidth Test v7.3\nib_md.c:309  UCX  ERROR ibv_reg_mr(address=0x7fe35ea00000, length=16, access=0x10000f) failed: Invalid argument\n", "AMD's GPUs need", "nvidia_peermem"},
 		{"mlx5_2 port 1 ==> ibp75s0 (Up)\nmlx5_20 port 1 ==> ibp141s0v0 (Down)\n", "An interface is down", ""},
+		{"UCX  ERROR mlx5 connect on mlx5_1 failed: Connection timed out\n", "error:  The peer's address does not answer", ""},
+		{"Event: RDMA_CM_EVENT_REJECTED; error: -111.\nFailed to handle RDMA CM event.\n", "With many queue pairs", "not_understood"},
 		{"WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n[ 1632.42] infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12\n", "error:  The EFA device has no room left", "error:  AWS's plugin reports an error"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + few + "; OOB eth0:10.0.0.1<0>\n", "", "Many devices"},
