@@ -201,8 +201,8 @@ func (r *reading) settings(all []setting) {
 			continue
 		}
 		sets = append(sets, env.Set{Name: s.name, Value: s.value})
-		if !ours {
-			continue // a shell also sets variables of other programs
+		if !ours || s.where == "log" && env.Lookup(s.name) == nil {
+			continue // a shell also sets variables of other programs, and what the log says that NCCL has read, it knows
 		}
 		for _, f := range r.check(s.name, s.value, s.fleet) {
 			r.add(s.line, f)

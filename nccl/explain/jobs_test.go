@@ -153,7 +153,9 @@ func TestJobsAreChecked(t *testing.T) {
 		{"a.sbatch", "#SBATCH --nodes=2\nip=$(srun --nodes=1 -w $h hostname --ip-address)\nsrun torchrun --nnodes 2 --rdzv_endpoint $ip:29500 a.py\n", "line 2: note:  The address may be a loopback one", ""}, // nebius/nebius-solutions-library/issues/177
 		{"a.sbatch", "#SBATCH --nodes=1\nip=$(hostname --ip-address)\ntorchrun a.py\n", "", "loopback"},
 		{"a.log", "(Worker pid=1) DEBUG 08-09 20:55:03 [parallel_state.py:1689] Detected 1 nodes in the distributed environment\n" + overLo, "", "Bootstrap over"}, // Project-HAMi/HAMi-core/issues/261
-		{"a.log", overLo, "error:  Bootstrap over a local interface", ""},
+		{"a.log", overLo, "warning:  Bootstrap over a local interface", ""},
+		{"a.log", "$ srun -N 2 torchrun --nnodes 2 a.py\n" + overLo, "error:  Bootstrap over a local interface", ""},
+		{"a.log", "a:1:1 [0] NCCL INFO NCCL_NCHANNELS_PER_PEER set by environment to 16.\n", "", "Unknown NCCL variable"}, // RCCL's: ray-project/ray/issues/59778
 		{"a.log", "$ mpirun -n 4 --allow-run-as-root python run.py\n" + overLo, "", "Bootstrap over"},
 		{"a.log", "$ mpirun -n 4 -H a,b python run.py\n" + overLo, "Bootstrap over", ""},
 		{"a.log", "(RayWorkerWrapper pid=539) vllm-0:539:539 [6] NCCL INFO NCCL_P2P_LEVEL set by environment to NVL [repeated 15x across cluster]\n", "", "Unknown word"},                                                                                                                                                     // vllm-project/vllm/issues/15769

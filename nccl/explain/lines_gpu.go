@@ -26,6 +26,8 @@ var memoryMeanings = []*meaning{
 		forms: []string{"failed to create shared memory file" /* 2.22.3– */, "while creating shared memory segment" /* all */, "Could not map /dev/shm", "Could not map *nccl-", "include/shm.h:*Call to shm_open failed", "shm_open failed to open", "Unable to allocate shared memory", "failure in mmap of" /* –2.3 */}},
 	{role: cause, summary: "Bus error", costs: "A mapping had no memory behind it: mostly /dev/shm is full.", instead: "Enlarge /dev/shm: docker --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with medium: Memory.",
 		forms: []string{"Bus error", "(SIGBUS)", "exitcode: -7", "exitcode  : -7", "Signal 7 (", "signal 7 ("}},
+	{role: effect, summary: "A size is not valid", costs: "The program asks for more memory than any GPU has: it takes the size from data of another rank, which a failed or different collective has not delivered.", instead: "Look for an earlier error or timeout of any rank, and see that all ranks make the same collectives.",
+		forms: []string{"Tried to allocate more than 1EB memory"}},
 	{role: cause, summary: "GPU memory is full", costs: "No memory was left on a GPU. NCCL itself needs some hundred MiB for each communicator.", instead: "Look with nvidia-smi for other processes on that GPU, and whether all ranks took GPU 0 (torch.cuda.set_device). Then lower the batch size or the share that the framework reserves.",
 		forms: []string{"Cuda failure*'out of memory'", "CUDA out of memory", "CUDA error: out of memory", "OutOfMemoryError", "Cuda failure*out of memory", "HIP failure*out of memory"}},
 	// include/alloc.h prints these after every error of the allocation.

@@ -99,9 +99,9 @@ var codeMeanings = []*meaning{
 		forms: []string{"ncclSystemError", "unhan*led system error", "NcclError: System Error"}},
 	{role: code, summary: "NCCL reports an internal error", costs: "NCCL met a state that it does not expect: a peer ended, ranks differ in devices, versions or NCCL_… variables, a topology file does not fit, or NCCL has a bug.", instead: askNCCL + " Compare NCCL's version and variables on all ranks.",
 		forms: []string{"ncclInternalError", "Test NCCL failure*'internal error'", "internal error - please report this issue", "internal error, NCCL version", "NCCL Error 3", "failed: internal error"}},
-	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "NCCL operation*failed: invalid argument"}},
+	{role: code, summary: "NCCL refuses an argument", costs: "The program passes a value that NCCL cannot use. The network is not the cause.", instead: askNCCL, forms: []string{"ncclInvalidArgument", "invalid argument (run with", "invalid argument, NCCL version", "nccl*failed: invalid argument"}},
 	{role: code, summary: "NCCL refuses how it is used", costs: "The program or its settings ask for what NCCL does not allow: two ranks on one GPU are the most frequent reason, others are a network or an interface that is not there.", instead: oneGPU + " " + askNCCL,
-		forms: []string{"ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "NCCL operation*failed: invalid usage"}},
+		forms: []string{"ncclInvalidUsage", "Test NCCL failure*'invalid usage'", "invalid usage (run with", "invalid usage, NCCL version", "NCCL error*invalid usage", "NCCL Error 5", "nccl*failed: invalid usage"}},
 	{role: effect, summary: "A remote rank failed", costs: "ncclRemoteError: another rank exited, or the network failed.", instead: onePeer, forms: []string{"ncclRemoteError", "remote process exited or there was a network error"}},
 }
 
@@ -152,7 +152,7 @@ func explainMeetingPlace(_ *logged, m string) (summary, costs, instead string) {
 	case bridged(a):
 		return "", fmt.Sprintf("The store is said to be at %s, which may be an address of a network that Docker made: other hosts do not reach it. Otherwise nothing listens there, or a firewall is between.", a), "If it is Docker's, give the program the host's own address, and run the containers with --network=host. " + rendezvous
 	case a.IsLoopback():
-		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: on other hosts than that of rank 0, nothing listens there.", a), rendezvous
+		return "", fmt.Sprintf("The store is said to be at %s, which is each host itself: other hosts than that of rank 0 find nothing there. On one host, rank 0's process has not begun, is busy, or has ended.", a), "On one host read the output of rank 0's process, and see that no proxy or earlier job takes the port. With several hosts give the address of rank 0's host: MASTER_ADDR, or --master_addr."
 	}
 	return "", "", ""
 }

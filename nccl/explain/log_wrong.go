@@ -133,11 +133,11 @@ func (l *logged) judge(name string, h *hostLog) {
 	case !bootstrap:
 		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", bootstrapAt)
 	default:
-		bad := env.Error
-		if l.nodes == 0 && len(l.order) == 1 && len(l.dialled) == 0 && slices.ContainsFunc(l.inOrder, func(r *report) bool { return r.of.role == cause || r.of.role == symptom }) {
-			bad = env.Warning // nothing shows a second host, and the log has another error
+		bad, costs := env.Error, "Ranks on other hosts cannot connect, or all traffic crosses that bridge."
+		if l.nodes == 0 && l.asked == 0 && len(l.order) == 1 && len(l.dialled) == 0 { // nothing shows a second host
+			bad, costs = env.Warning, "On one host that works. With several, "+strings.ToLower(costs[:1])+costs[1:]
 		}
-		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), "Ranks on other hosts cannot connect, or all traffic crosses that bridge.", bootstrapAt)
+		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), costs, bootstrapAt)
 	}
 	if a := h.address; (inDocker(a) || bridged(a) && containerID().MatchString(name)) && strings.HasPrefix(h.oob, "eth") && l.nodes != 1 {
 		l.say(h.line, env.Warning, "Bootstrap over Docker's own network", fmt.Sprintf("%s uses %s, an address of a network that Docker made.", speaker(name), a), "Ranks on other hosts cannot connect to it, and wait or fail. On one host it is right.", "With several hosts run the containers with --network=host.")
