@@ -117,6 +117,7 @@ var verbsMeanings = []*meaning{
 	{role: effect, summary: "MPI got no connection from UCX", costs: "UCX could not connect this process with another one.", instead: "Its own lines (UCX ERROR) name the reason.", forms: []string{"pml_ucx.c*rror: ucp_ep_create", "ailed to resolve UCX endpoint"}},
 	{role: cause, summary: "MPI's processes chose different transports", costs: "One process uses UCX and another does not: it did not find the NIC, memlock is limited there, or its libraries differ.", instead: "Name one for all: mpirun --mca pml ucx shows why it fails where it fails, --mca pml ob1 --mca btl tcp,self,vader goes without. NCCL's data do not go through MPI.", forms: []string{"selected pml*but peer"}},
 	{role: symptom, vague: true, summary: "UCX reports an error", costs: "UCX is the library that MPI uses; NCCL does not, unless its UCX plugin is on.", instead: "If only MPI's start matters, use TCP for it: mpirun --mca pml ob1 --mca btl tcp,self, or UCX_TLS=tcp,self.", forms: []string{"UCX  ERROR", "UCX  FATAL", "UCX ERROR"}},
+	{role: harmless, summary: "UCX does not know a variable", forms: []string{"unused environment variable", "UCX_WARN_UNUSED_ENV_VARS=n to suppress"}},
 	{role: hint, summary: "UCX found something unusual", costs: "That stops nothing by itself.", instead: "Compare the host with others.", forms: []string{"UCX  WARN", "UCX WARN"}},
 
 	// libsharp; lines of NCCL's plugin for it are in pluginMeanings.
