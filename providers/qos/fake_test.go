@@ -40,7 +40,7 @@ func mlx5() *nic {
 			"/sys/class/infiniband/mlx5_0/device/net/eth1/dev_port": "0", "/sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"}}
 	n.ets[etsCap], n.pfc[pfcCap] = 8, 8
 	for i := range priorities {
-		n.ets[etsTSA+i], n.ets[etsClasses+i] = tsaVendor, uint8(i)
+		n.ets[etsTSA+i], n.ets[etsShares+i], n.ets[etsClasses+i] = tsaVendor, 100, uint8(i)
 	}
 	n.ets[0], n.ets[35] = 1, 17 // willing, and a recommended share: no class sets them
 	binary.NativeEndian.PutUint32(n.buffer[bufferSizes:], 262016)

@@ -123,6 +123,9 @@ func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if s.want, s.Remark, err = s.wanted(want); err != nil {
 		return nil, fmt.Errorf("%s (driver %s): %w", l.Name, orUnknown(l.Driver), err)
 	}
+	if len(s.want) > 0 {
+		s.Remark = append(s.Remark, "the class is lost at a reboot: run apply again after each")
+	}
 	if s.Managed && slices.ContainsFunc(p.Diff(want, s), func(c resource.Change) bool { return isDCB(c.Attribute) }) {
 		return nil, fmt.Errorf("the firmware of %s (driver %s) speaks DCBX with the switch and decides its class of traffic: let it, and set the class "+
 			"on the switch; or end it with `%s`, and plan again", l.Name, orUnknown(l.Driver), endsLLDP(l.Driver, l.Name))
@@ -456,8 +459,12 @@ func own(class []int, named []int, limit int) {
 	}
 }
 
-// files adds what mlx5's files switch, and returns what there is no file for.
+// files adds what mlx5's files switch, and returns what there is no file for, and what contradicts the class.
 func (s state) files(want Spec, out map[string]string) (remarks []string) {
+	if tc, err := strconv.Atoi(s.Forced); err == nil && want.DSCP != nil && tc>>2 != *want.DSCP {
+		remarks = append(remarks, fmt.Sprintf("the driver gives traffic class %d (DSCP %d) to all RC connections, whatever programs choose: write %d to %s",
+			tc, tc>>2, *want.DSCP<<2, forcedFile(s.Device, s.Port)))
+	}
 	if want.ECN != nil && want.Priority != nil {
 		a := keyed(attrECN, *want.Priority)
 		if s.Values[a] != "" {

@@ -41,12 +41,17 @@ func TestConformance(t *testing.T) {
 		nic  *nic
 		spec Spec
 	}{
-		"mlx5":                     {mlx5(), lossless()},
-		"mlx5 of MLNX_OFED":        {mlx5().switches(), lossless()},
-		"mlx5 with a whole map":    {whole(mlx5()), Spec{On: eth1, DSCP: of(40), Priority: of(3), Trust: "dscp"}},
-		"from DSCP to PCP":         {whole(mlx5()), Spec{On: eth1, Trust: "pcp"}},
-		"a driver with apptrust":   {table(), lossless()},
-		"apptrust back to PCP":     {func() *nic { n := table(); n.trust = []uint8{selectorDSCP, selectorPCP}; return n }(), Spec{On: eth1, Trust: "pcp"}},
+		"mlx5":                   {mlx5(), lossless()},
+		"mlx5 of MLNX_OFED":      {mlx5().switches(), lossless()},
+		"mlx5 with a whole map":  {whole(mlx5()), Spec{On: eth1, DSCP: of(40), Priority: of(3), Trust: "dscp"}},
+		"from DSCP to PCP":       {whole(mlx5()), Spec{On: eth1, Trust: "pcp"}},
+		"a driver with apptrust": {table(), lossless()},
+		"apptrust back to PCP":   {func() *nic { n := table(); n.trust = []uint8{selectorDSCP, selectorPCP}; return n }(), Spec{On: eth1, Trust: "pcp"}},
+		"shares that mean nothing": {func() *nic {
+			n := mlx5()
+			n.ets[etsShares], n.ets[etsTSA+1], n.ets[etsShares+1] = 7, tsaStrict, 9
+			return n
+		}(), lossless()},
 		"pause frames":             {mlx5(), Spec{On: eth1, Pause: of(false)}},
 		"a default that was there": {func() *nic { n := mlx5(); must(0, n.MakeConfig(rdmaCM("mlx5_0"))); return n }(), Spec{On: eth1, RDMACM: of(true), TOS: 160}},
 	} {
@@ -88,8 +93,23 @@ func TestAClassIsPlannedInTheOrderOfItsChanges(t *testing.T) {
 	if !slices.Equal(changes, want) {
 		t.Errorf("%s", strings.Join(changes, "\n"))
 	}
-	if len(got.Remark) != 2 || !strings.Contains(got.Remark[0], "ecn: this driver has no switch") || !strings.Contains(got.Remark[1], "may not be 48") {
+	if len(got.Remark) != 3 || !strings.Contains(got.Remark[2], "lost at a reboot") || !strings.Contains(got.Remark[0], "ecn: this driver has no switch") || !strings.Contains(got.Remark[1], "may not be 48") {
 		t.Errorf("%q", got.Remark)
+	}
+}
+
+// TestAForcedTrafficClassIsNamed, unless it is that of the class.
+func TestAForcedTrafficClassIsNamed(t *testing.T) {
+	for text, want := range map[string]bool{"Global tclass=106\n": true, "Global tclass=162\n": false, "": false, "Global tclass=\x1b[31m": false} {
+		n := mlx5().switches()
+		n.files[forcedFile("mlx5_0", 1)] = text
+		got, _, err := plan(t, n, lossless())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := strings.Contains(strings.Join(got.Remark, "\n"), "traffic class 106 (DSCP 26) to all RC connections"); named != want {
+			t.Errorf("%q: %q", text, got.Remark)
+		}
 	}
 }
 
@@ -225,7 +245,7 @@ func FuzzAnswers(f *testing.F) {
 		s := state{Values: values, DCB: true, Table: d.hasTrust}
 		_, _, _ = s.wanted(lossless())
 		if d.ets != nil {
-			if _, err := encodeETS(d.ets, values[attrETS]); err != nil && slices.Max(d.ets[etsClasses:etsClasses+priorities]) < priorities {
+			if again, err := encodeETS(d.ets, values[attrETS]); slices.Max(d.ets[etsClasses:etsClasses+priorities]) < priorities && (err != nil || !bytes.Equal(again, d.ets)) {
 				t.Errorf("%q: %v", values[attrETS], err)
 			}
 		}

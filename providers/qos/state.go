@@ -21,6 +21,7 @@ type state struct {
 	Table   bool   `json:"table,omitempty"`   // the driver has a table of trust; otherwise an entry of a DSCP makes it trust the DSCP
 	Classes int    `json:"classes,omitempty"` // how many traffic classes can share the link (ets_cap); 0: not known
 	Buffers int    `json:"buffers,omitempty"` // bytes of all buffers (total_size)
+	Forced  string `json:"forced,omitempty"`  // the traffic class that the driver gives to all RC connections; "" if each program chooses
 	Device  string `json:"device,omitempty"`  // the RDMA device
 	Port    int    `json:"port,omitempty"`    // its port
 }
@@ -103,6 +104,12 @@ func rdmaCMFile(device string, port int, what string) string {
 // roceV2 is the only mode whose packets have a DSCP.
 const roceV2 = "RoCE v2"
 
+// forcedFile says which traffic class mlx5's driver in MLNX_OFED and DOCA-OFED gives to all RC connections, such as "Global tclass=106"
+// (NVIDIA's documentation of MLNX_OFED, "Quality of Service"). fabricform does not write it: there is no documented way back.
+func forcedFile(device string, port int) string {
+	return fmt.Sprintf("/sys/class/infiniband/%s/tc/%d/traffic_class", device, port)
+}
+
 func (s *state) readFiles(ctx context.Context, r host.Reader, netdev string) {
 	for p := range priorities {
 		rp, np := host.Text(ctx, r, ecnFile(netdev, "rp", p)), host.Text(ctx, r, ecnFile(netdev, "np", p))
@@ -115,6 +122,9 @@ func (s *state) readFiles(ctx context.Context, r host.Reader, netdev string) {
 	}
 	if s.Device == "" {
 		return
+	}
+	if _, tc, forced := strings.Cut(host.Text(ctx, r, forcedFile(s.Device, s.Port)), "tclass="); forced {
+		s.Forced = strings.TrimSpace(tc)
 	}
 	tos, mode := host.Text(ctx, r, rdmaCMFile(s.Device, s.Port, "tos")), host.Text(ctx, r, rdmaCMFile(s.Device, s.Port, "mode"))
 	if n, err := strconv.Atoi(tos); err == nil && mode != "" {

@@ -211,20 +211,60 @@ func parseMask(text string) (mask uint8, err error) {
 // algorithms are the names of the ways to choose a traffic class to send from, but ETS, which has a share.
 var algorithms = map[uint8]string{tsaStrict: "strict", tsaCBS: "cbs", tsaVendor: "vendor"}
 
+// idle is the share of a traffic class without ETS, if its driver does nothing unusual: mlx5 shows 100 for an algorithm of the vendor.
+var idle = map[uint8]uint8{tsaVendor: 100}
+
 // etsText is the way of each traffic class, and the traffic class of each priority.
 func etsText(ets []byte) string {
 	var ways []string
 	for tc := range priorities {
-		switch tsa := ets[etsTSA+tc]; {
-		case tsa == tsaETS:
-			ways = append(ways, fmt.Sprintf("%d%%", ets[etsShares+tc]))
-		case algorithms[tsa] != "":
-			ways = append(ways, algorithms[tsa])
-		default:
-			ways = append(ways, strconv.Itoa(int(tsa)))
+		tsa, share := ets[etsTSA+tc], ets[etsShares+tc]
+		way := algorithms[tsa]
+		if way == "" {
+			way = strconv.Itoa(int(tsa))
 		}
+		switch {
+		case tsa == tsaETS:
+			way = fmt.Sprintf("%d%%", share)
+		case share != idle[tsa]:
+			way = fmt.Sprintf("%s=%d", way, share)
+		}
+		ways = append(ways, way)
 	}
 	return strings.Join(ways, " ") + " / " + digits(ets[etsClasses:etsClasses+priorities])
+}
+
+// parseWay is the way and the share of one traffic class.
+func parseWay(way string) (tsa, share uint8, err error) {
+	if text, is := strings.CutSuffix(way, "%"); is {
+		n, err := parseNumbers(text, " ", 256)
+		if err != nil {
+			return 0, 0, err
+		}
+		return tsaETS, uint8(n[0]), nil
+	}
+	name, text, has := strings.Cut(way, "=")
+	known := false
+	for number, of := range algorithms {
+		if of == name {
+			tsa, known = number, true
+		}
+	}
+	if !known {
+		n, err := parseNumbers(name, " ", 256)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%q is not a way to share a link", way)
+		}
+		tsa = uint8(n[0])
+	}
+	if !has {
+		return tsa, idle[tsa], nil
+	}
+	n, err := parseNumbers(text, " ", 256)
+	if err != nil {
+		return 0, 0, err
+	}
+	return tsa, uint8(n[0]), nil
 }
 
 // encodeETS changes a struct to what the text says.
@@ -238,24 +278,8 @@ func encodeETS(ets []byte, text string) ([]byte, error) {
 	out := slices.Clone(ets)
 	for i, way := range list {
 		out[etsClasses+i] = uint8(tcs[i])
-		out[etsShares+i] = 0
-		share, is := strings.CutSuffix(way, "%")
-		n, err := parseNumbers(share, " ", 256)
-		switch {
-		case is && err == nil:
-			out[etsTSA+i], out[etsShares+i] = tsaETS, uint8(n[0])
-		case err == nil:
-			out[etsTSA+i] = uint8(n[0])
-		default:
-			known := false
-			for tsa, name := range algorithms {
-				if name == way {
-					out[etsTSA+i], known = tsa, true
-				}
-			}
-			if !known {
-				return nil, fmt.Errorf("%q is not a way to share a link", way)
-			}
+		if out[etsTSA+i], out[etsShares+i], err = parseWay(way); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
