@@ -99,6 +99,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"mlx5_2 port 1 ==> ibp75s0 (Up)\nmlx5_20 port 1 ==> ibp141s0v0 (Down)\n", "An interface is down", ""},
 		{"UCX  ERROR mlx5 connect on mlx5_1 failed: Connection timed out\n", "error:  The peer's address does not answer", ""},
 		{"Event: RDMA_CM_EVENT_REJECTED; error: -111.\nFailed to handle RDMA CM event.\n", "With many queue pairs", "not_understood"},
+		{"infiniband mlx5_0: mlx5_poll_one:530:(pid 0): syndrome 0x4, vendor syndrome 0x51\n", "Memory protection error", "nvidia_peermem, or use the open driver with dma-buf (NCCL 2.13.4 or later). On bare metal disable ACS, and set the IOMMU to passthrough (iommu=pt). NCCL_NET"},
+		{"download: Failed status 500, remote access error\nexport NCCL_DEBUG=INFO\n", "", "Flushed"},
 		{"WARN: Function: create_nccl_ofi_component Line: 459: NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument\n[ 1632.42] infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12\n", "error:  The EFA device has no room left", "error:  AWS's plugin reports an error"},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + many + "; OOB :\n", "warning:  Many devices", ""},
 		{"gpu6:1:2 [1] NCCL INFO NET/IB : Using " + few + "; OOB eth0:10.0.0.1<0>\n", "", "Many devices"},

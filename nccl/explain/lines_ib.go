@@ -106,6 +106,9 @@ var ibMeanings = []*meaning{
 	{role: harmless, summary: "Events without effect", forms: []string{"async event : send queue drained", "async event : last WQE reached", "async error event: last WQE reached", "async event: last WQE reached(", "async error event: send queue drained", "async event: send queue drained("}},
 	{role: hint, summary: "The driver reports an event of a NIC", costs: "NCCL does not use what this event is about, and goes on.", instead: "If the job failed after it, read dmesg for that device.", forms: []string{"Got async event : ", "unknown event type ("}},
 
+	// Of mlx5's queues for ordinary packets (drivers/net/ethernet/mellanox/mlx5/core/en/txrx.h).
+	{role: symptom, summary: "A queue of the NIC's interface failed", costs: "mlx5_core could not send or receive a packet of TCP/IP: it is not RDMA. The IOMMU, PCIe, the host's memory, firmware or the NIC is at fault.", instead: "Read dmesg for PCIe and IOMMU errors and for memory errors of the host. Update the NIC's firmware and driver; if it comes back, replace the NIC.", forms: []string{"Error cqe on cqn*, ci 0x"}},
+
 	// Completions: "with error 12, opcode" up to 2.19.4, "with status=12 opcode=" 2.20.3 to 2.28.3 (the GIN plugin also later), "with
 	// status=IBV_WC_RETRY_EXC_ERR(12) opcode=" from 2.28.7. The numbers are ibv_wc_status of infiniband/verbs.h.
 	{role: symptom, summary: "Packets are lost, or the peer is gone", costs: "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions: the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.", more: lost,
@@ -131,19 +134,23 @@ const disagree = "Find the rank that takes another branch, has another batch or 
 // syndromes are the numbers that mlx5 gives the statuses (MLX5_CQE_SYNDROME_… of the kernel's include/linux/mlx5/device.h).
 var syndromes = map[int]int{1: 0x01, 4: 0x04, 5: 0x05, 9: 0x12, 10: 0x13, 11: 0x14, 12: 0x15, 13: 0x16}
 
-// inWC are the statuses as ibv_wc_status_str of libibverbs names them, which many programs print.
-var inWC = map[int]string{4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 10: "remote access error", 11: "remote operation error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
+// inWC are statuses as ibv_wc_status_str of libibverbs names them, which many programs print. Those that other errors are called, too, are
+// left out.
+var inWC = map[int]string{4: "local protection error", 5: "Work Request Flushed Error", 9: "remote invalid request error", 12: "transport retry counter exceeded", 13: "RNR retry counter exceeded"}
 
 // completion returns the forms of a completion with a status: NCCL's, perftest's (NOTIFY_COMP_ERROR_SEND; with the status in words since
 // 2025), those of libibverbs' examples, of UCX (ib_mlx5_log.c) and of the kernel's mlx5 driver (cq.c).
-func completion(status int, name string) (forms []string) {
-	forms = []string{inWC[status], fmt.Sprintf("Failed status %d", status)}
-	if status == 1 { // "Failed status 12" begins like it, and a length is another mistake in other programs
-		forms = []string{"Failed status 1: wr_id"}
+func completion(status int, name string) []string {
+	forms := []string{fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
+		fmt.Sprintf("Failed status %d: wr_id", status), fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
+		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status])}
+	if words := inWC[status]; words != "" {
+		forms = append(forms, words)
 	}
-	return append(forms, fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
-		fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
-		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status]))
+	if status > 1 { // "Failed status 12" begins like it
+		forms = append(forms, fmt.Sprintf("ib_*Failed status %d", status))
+	}
+	return forms
 }
 
 // gidNames finds both ends in "local GID index 3, local GID A, remote GID B" (ibv_modify_qp, 2.24.3) and in "localGid A remoteGid B"
@@ -173,7 +180,7 @@ func explainGPUBuffer(l *logged, _ string) (summary, costs, instead string) {
 
 // explainHostBuffer says more of a test whose buffers are in the hosts' memory, and of other programs.
 func explainHostBuffer(l *logged, m string) (summary, costs, instead string) {
-	if anyOf(m, []string{inWC[4], inWC[9], inWC[10], inWC[11]}) && !strings.Contains(m, "wr_id") && l.gpuBuffer == 0 {
+	if anyOf(m, []string{inWC[4], inWC[9], "syndrome 0x"}) && !strings.Contains(m, "wr_id") && l.gpuBuffer == 0 {
 		return "", "A NIC does not accept the address, key or length of a request: the memory was released because a process had ended, the two sides do not fit together (versions, settings), or the memory is a GPU's and GPUDirect RDMA does not work.",
 			"Read the log of the other side from its first error, and use one version of the program on both. If the memory is a GPU's: " + gpuReach
 	}
