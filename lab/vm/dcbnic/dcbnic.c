@@ -663,12 +663,12 @@ static void detach(struct nic *nic)
 	struct dcb_app app = { .selector = IEEE_8021QAZ_APP_SEL_DSCP };
 
 	list_del(&nic->list);
-	nic->dev->dcbnl_ops = NULL;
-	nic->dev->ethtool_ops = nic->driver_ops;
-	for (app.protocol = 0; app.protocol < DSCPS; app.protocol++) {
+	for (app.protocol = 0; app.protocol < DSCPS; app.protocol++) {	/* this calls our operations */
 		app.priority = nic->prio_of[app.protocol];
 		dcb_ieee_delapp(nic->dev, &app);	/* most of them do not exist */
 	}
+	nic->dev->dcbnl_ops = NULL;
+	nic->dev->ethtool_ops = nic->driver_ops;
 	dev_mc_del(nic->dev, pause_address);
 	dev_remove_pack(&nic->tap);	/* waits until no packet is in it */
 	if (cancel_delayed_work_sync(&nic->link_up))
