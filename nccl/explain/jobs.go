@@ -62,6 +62,31 @@ func (j *job) starting(c command) {
 	}
 }
 
+// byEnvironment is a setting in front of a launcher that says which of several hosts it is for.
+var byEnvironment = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(NNODES|NODE_RANK|RANK|MASTER_ADDR|MASTER_PORT)=["']?([\w.:-]+)`)
+})
+
+// startingBy notes a launcher's line that says by settings in front of it for which of several hosts it is.
+func (j *job) startingBy(number int, line string) {
+	one, nodes := start{line: number}, ""
+	for _, at := range byEnvironment().FindAllStringSubmatch(line, maxFindings) {
+		switch at[1] {
+		case "NNODES":
+			nodes = at[2]
+		case "MASTER_ADDR":
+			one.address = at[2]
+		case "MASTER_PORT":
+			one.port = at[2]
+		default:
+			one.rank = at[2]
+		}
+	}
+	if digits(one.rank) && digits(nodes) && nodes != "1" && len(j.starts) < maxFindings {
+		j.starts = append(j.starts, one)
+	}
+}
+
 // apart compares the lines that start a job on its hosts. Where a rank comes again, another attempt begins.
 func (s *script) apart(kind Kind) {
 	ranks, first := map[string]bool{}, start{}
@@ -326,6 +351,9 @@ func (s *script) jobs(text string, kind Kind) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
+		if strings.Contains(line, "NNODES=") {
+			j.startingBy(number, line)
+		}
 		if at := accelerated().FindStringSubmatch(line); at != nil {
 			j.accelerate(word{text: at[2], line: number}, at[1])
 		}
@@ -378,7 +406,7 @@ func (s *script) jobs(text string, kind Kind) {
 			}
 		}
 		if strings.Contains(line, "llamafactory-cli") && strings.Contains(line, "NNODES=") && strings.Contains(line, " RANK=") && !strings.Contains(line, "NODE_RANK=") {
-			s.say(number, env.Warning, "RANK is not the number of the host", "LLaMA-Factory from 0.9.1 on reads NODE_RANK, and not RANK.", "Each host starts as the first one, and waits for the others until the timeout.", "Write NODE_RANK=0, NODE_RANK=1 and so on. Versions before 0.9.1 read RANK.")
+			s.say(number, env.Note, "RANK is not the number of the host", "LLaMA-Factory from 0.9.1 on reads NODE_RANK, and not RANK.", "Each host starts as the first one, and waits for the others until the timeout.", "Write NODE_RANK=0, NODE_RANK=1 and so on. Versions before 0.9.1 read RANK.")
 		}
 		if at := rayAddress().FindStringSubmatch(line); at != nil {
 			s.say(number, env.Error, "Not an address of a host", fmt.Sprintf("--node-ip-address gets %s, with a port.", shorten(at[1])), "Ray announces the whole text as this host's address: its processes and NCCL's ranks cannot connect to it.", "Write the host's own address without a port.")

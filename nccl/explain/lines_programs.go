@@ -25,6 +25,8 @@ var torchMeanings = []*meaning{
 		forms: []string{"Unable to find address for: ", "Unable to find interface for: "}},
 	{role: cause, summary: "Gloo connects to the wrong address", costs: "The peer announced 127.0.x.x, because its host name resolves to it.", instead: "Set GLOO_SOCKET_IFNAME to an interface that reaches all hosts, or correct the host name's line in /etc/hosts.",
 		forms: []string{"gloo*127.0.", "onnectFullMesh failed with*127.0."}},
+	{role: cause, summary: "Hosts mix IPv4 and IPv6", costs: "Gloo took an IPv4 address on one host, and an IPv6 address on another (2 is IPv4, 10 is IPv6).", instead: "Set GLOO_SOCKET_IFNAME on each host to an interface with an IPv4 address that reaches the others, and give the host names addresses of one family in DNS or /etc/hosts.",
+		forms: []string{"ss1.ss_family == ss2.ss_family"}},
 	{role: symptom, summary: "Gloo cannot connect", costs: "CPU collectives use Gloo over TCP: the peer's address is not reachable, or the peer has ended.", instead: "Set GLOO_SOCKET_IFNAME to an interface that reaches all hosts, and open TCP ports between them.",
 		forms: []string{"onnectFullMesh failed", "gloo/transport/tcp*onnect*timed out", "gloo/transport/tcp*onnection refused", "gloo/transport/tcp*No route to host"}},
 	{role: effect, summary: "A Gloo peer closed the connection", costs: "A rank has ended.", instead: onePeer, forms: []string{"gloo/transport/tcp*onnection closed by peer", "gloo/transport/tcp*Connection reset by peer"}},

@@ -141,7 +141,7 @@ func (l *logged) line(number int, line string) class {
 	blank := l.blank
 	l.blank = trimmed == ""
 	switch {
-	case trimmed == "":
+	case trimmed == "", strings.HasPrefix(trimmed, "```"):
 		l.lastError = l.lastError && l.spaced // else PyTorch has no warning to copy
 	case l.lastError:
 		l.lastError = false
@@ -150,7 +150,7 @@ func (l *logged) line(number int, line string) class {
 		return l.also(number, trimmed)
 	case strings.HasPrefix(trimmed, "NET/") && l.info(number, l.host(number, ""), strings.Replace(trimmed, "NET/IB: ", "NET/IB : ", 1)): // somebody has cut the beginning
 		return logLine
-	case strings.HasSuffix(trimmed, "Last error:"):
+	case strings.HasSuffix(trimmed, "Last error:") && !strings.HasPrefix(trimmed, "#"):
 		l.lastError, l.spaced = true, blank
 		l.other(number, line, trimmed) // it may all be in one line
 		return logLine
