@@ -147,6 +147,10 @@ var cases = []struct {
 	{"NCCL_NTHREADS", "256", Context{}, "Not a network setting"},
 	{"NCCL_TOPO_FILE", "~/x", Context{}, "Path with ~"},
 	{"NCCL_IB_HCAS", "x", Context{}, "Unknown NCCL variable"},
+	{"NCCL_SOCKET_IFNAME", "^docker0", Context{}, "lo is not excluded"}, // aws/deep-learning-containers/issues/4756
+	{"NCCL_SOCKET_IFNAME", "^=docker0,l", Context{}, "lo is not excluded"},
+	{"NCCL_SOCKET_IFNAME", "^docker0,lo", Context{}, ""},
+	{"NCCL_SOCKET_IFNAME", "^docker,l", Context{}, ""},
 	{"LD_LIBRARY_PATH", "/x", Context{}, "Not an NCCL variable"},
 }
 

@@ -60,6 +60,11 @@ func (c *check) list() {
 			prefix = e.Name
 		}
 	}
+	if c.v.Type == Interfaces && l.Exclude && !slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.Name == "lo" || !l.Exact && strings.HasPrefix("lo", e.Name) }) {
+		// ncclFindInterfaces (src/misc/socket.cc, v2.27.3-1) leaves docker and lo out by itself only without the variable.
+		c.add(Warning, "lo is not excluded", said+": a list with ^ replaces NCCL's own, which leaves lo and docker out.",
+			"NCCL may choose lo, the first interface of most hosts: ranks on other hosts cannot connect to it.", fmt.Sprintf("Write %q.", c.value+",lo"))
+	}
 	switch also := longer(c.v.Type, prefix); {
 	case prefix == "":
 	case also != "":

@@ -62,7 +62,7 @@ var socketMeanings = []*meaning{
 			"commDestroySync: comm", "ncclProxyStop: comm", "Legacy IPC cleanup callback failed", "rank*deregister*failed", "hostStreamPlanCallback() failed", "deregister NET buffer handle"}},
 
 	{role: cause, summary: "No interface for bootstrap", costs: "NCCL_SOCKET_IFNAME matches no interface that is up and has an address; without it, this host has no such interface.",
-		instead: "Name an interface of this host, with = in front; ip -br address lists them.",
+		instead: "Name an interface that ip -br address lists where the rank runs (in its container or pod), or remove the variable.",
 		forms:   []string{"no socket interface found", "NET/Socket : no interface found", "NET/FastSocket : no interface found", "NET/IB : No IP interface found", "No usable listening interface found", "Socket creation failed : Address family not supported"}},
 	{role: cause, summary: "An address was never filled in", costs: "NCCL was given an address without an interface behind it: NCCL_SOCKET_IFNAME matches no interface on a host, or the ranks have identifiers of different versions or starts, or one uses a network plugin and the other does not, or two ranks both send first and receive later, outside of a group.", more: otherNetwork,
 		instead: "Name an interface that each host has, with = in front (ip -br address lists them), and install one version of NCCL everywhere.", forms: []string{"is neither AF_INET(" /* 2.8.3– */}},
