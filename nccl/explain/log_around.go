@@ -26,7 +26,7 @@ func (l *logged) other(number int, line, trimmed string) (known bool) {
 	}
 	l.tests(number, trimmed)
 	output := anyOf(line, crashes)
-	if strings.HasPrefix(trimmed, "# ") && (output || number == 1) { // the title of a thread, or a comment: the rest of the file decides
+	if title := strings.TrimLeft(trimmed, "#"); strings.HasPrefix(title, " ") && title != trimmed && (output || number == 1) { // the title of a thread, or a comment: the rest of the file decides
 		if m := anyLine().meant(inWords(line)); m != nil && len(l.foreign) < maxHosts {
 			l.foreign = append(l.foreign, foreignLine{number, line, m})
 		}
