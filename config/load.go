@@ -210,8 +210,11 @@ func IsFabric(name string) bool {
 // Files lists the *.hcl and *.hcl.json files of a fabric, sorted.
 func Files(path string) ([]string, error) {
 	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no directory or file has the name %s", path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
 	}
 	if !st.IsDir() {
 		return []string{path}, nil

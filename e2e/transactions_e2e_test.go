@@ -34,6 +34,7 @@ func TestHostsEndApartOnlyWhereTheyMay(t *testing.T) {
 		try(t, state, "plan", "-lab", "-detailed-exitcode", pair).want(t, 0, "No changes")
 		try(t, state, "destroy", "-lab", "-auto-approve", pair).want(t, 0)
 	})
+	t.Run("programs read what is open, what was done, and the lab", func(t *testing.T) { programsReadLists(t, state, apply) })
 	t.Run("what is not as declared any more is not confirmed", func(t *testing.T) {
 		apply(t, "-confirm", "manual").want(t, 0, "pending until")
 		inside(t, state, pair, "b", "ip", "link", "set", "ens19f1np1", "mtu", "1400")
@@ -249,4 +250,77 @@ func tokenFile(t *testing.T, state, fabric string, running bool) string {
 		t.Fatalf("there are %d files of tokens: %v", len(files), files)
 	}
 	return files[0]
+}
+
+// programsReadLists reads the JSON of pending, history and lab status, as docs/json.md describes it, of hosts with an open transaction.
+func programsReadLists(t *testing.T, state string, apply func(t *testing.T, flags ...string) answer) {
+	apply(t, "-confirm", "manual").want(t, 0, "pending until")
+	inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "down")
+	var pending struct {
+		Fabric       string
+		Transactions []struct {
+			Host, ID, State, Fabric, Plan, Who, From string
+			Since                                    time.Time
+			Lease                                    time.Duration `json:"lease_ns"`
+			Hosts                                    []string
+		}
+		Unreachable map[string]string
+	}
+	decode(t, try(t, state, "pending", "-lab", "-json", pair), 4, &pending)
+	open := pending.Transactions
+	if pending.Fabric != "roce-pair" || len(open) != 1 || open[0].Host != "a" || open[0].State != "prepared" || open[0].Fabric != "roce-pair" ||
+		open[0].ID == "" || open[0].Plan == "" || !strings.Contains(open[0].Who, "@") || open[0].From == "" || time.Since(open[0].Since) > time.Hour ||
+		open[0].Lease <= 0 || open[0].Lease > 10*time.Minute || strings.Join(open[0].Hosts, " ") != "a b" || pending.Unreachable["b"] == "" {
+		t.Errorf("%+v", pending)
+	}
+	inside(t, state, pair, "b", "ip", "link", "set", "mgmt0", "up")
+	try(t, state, "rollback", "-lab", "-auto-approve", pair).want(t, 0, "a, b  reverted")
+	var left map[string]json.RawMessage
+	decode(t, try(t, state, "pending", "-lab", "-json", pair), 0, &left)
+	if string(left["transactions"]) != "[]" || len(left["unreachable"]) > 0 {
+		t.Errorf("%s", left)
+	}
+	var history struct {
+		Fabric string
+		Runs   []struct {
+			Time                                   time.Time
+			Command, Who, Plan, Build, Why, Failed string
+			Changes                                int
+			Hosts                                  []string
+		}
+	}
+	decode(t, try(t, state, "history", "-lab", "-json", pair), 0, &history)
+	runs := history.Runs
+	if len(runs) < 2 || history.Fabric != "roce-pair" {
+		t.Fatalf("%+v", history)
+	}
+	for i, last := range runs {
+		if last.Command == "" || !strings.Contains(last.Who, "@") || (last.Build == "") != (last.Command == "revert") || len(last.Hosts) == 0 || i > 0 && last.Time.Before(runs[i-1].Time) {
+			t.Errorf("%+v", last)
+		}
+	}
+	try(t, state, "lab", "fault", pair, "rail1", "cut").want(t, 0)
+	var lab struct {
+		Name, Backend string
+		Hosts         []struct {
+			Name, Address string
+			Alive         bool
+		}
+		Links []struct{ Name, A, B, Fault string }
+	}
+	decode(t, try(t, state, "lab", "status", "-json", pair), 0, &lab)
+	if lab.Name != "roce-pair" || lab.Backend != "netns" || len(lab.Hosts) != 2 || !lab.Hosts[0].Alive || lab.Hosts[1].Address == "" || len(lab.Links) != 2 ||
+		lab.Links[0].Fault != "" || lab.Links[1].Fault != "cut" || lab.Links[1].A != "a.rail1" || lab.Links[1].B != "b.rail1" {
+		t.Errorf("%+v", lab)
+	}
+	try(t, state, "lab", "fault", pair, "rail1", "none").want(t, 0)
+}
+
+// decode reads the one JSON object that a command prints.
+func decode(t *testing.T, a answer, code int, into any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.out))
+	if err := d.Decode(into); err != nil || a.code != code || d.More() {
+		t.Fatalf("exit %d: %v\n%s%s", a.code, err, a.out, a.err)
+	}
 }

@@ -174,7 +174,8 @@ func (s *Session) whyEnded() error {
 		said = strings.TrimSpace(after)
 	}
 	e := &Error{Host: s.host, Op: "start helper"}
-	sudoers := fmt.Sprintf("let the user run sudo without a password: `%s ALL=(root) NOPASSWD: ALL` in /etc/sudoers.d, or set ssh.sudo = false and log in as root", s.conn.user)
+	sudoers := fmt.Sprintf("let %s run the helper with sudo without a password (docs/questions.md, \"Which sudo rule does the login need?\"), "+
+		"or set ssh.sudo = false and log in as root", s.conn.user)
 	switch {
 	case strings.Contains(said, "a password is required"), strings.Contains(said, "a terminal is required to read the password"):
 		e.Err, e.Hint = errors.New("sudo asks for a password"), sudoers

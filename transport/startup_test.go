@@ -2,7 +2,9 @@ package transport
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -114,5 +116,27 @@ func TestTestsRunNoStartupFilesOfTheirOwner(t *testing.T) {
 	s, c := loggedIn(t)
 	if home, err := c.output("echo $HOME"); err != nil || strings.TrimSpace(home) != s.path("home") {
 		t.Errorf("a login's home is %q, %v; the test's is %s", home, err, os.Getenv("HOME"))
+	}
+}
+
+// TestSudoThatRefusesPointsToTheRuleOfTheHelper: the section exists, and a rule that allows every command is not advised.
+func TestSudoThatRefusesPointsToTheRuleOfTheHelper(t *testing.T) {
+	page, err := os.ReadFile("../docs/questions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{"sudo: a password is required", "sudo: a terminal is required to read the password",
+		"deploy is not in the sudoers file.", "Sorry, user deploy is not allowed to execute", "Sorry, user deploy may not run sudo on h."} {
+		s := &Session{host: "h", conn: &connection{user: "deploy"}, exit: io.EOF}
+		fmt.Fprint(&s.errs, shellRan+"\n"+said)
+		var e *Error
+		if !errors.As(s.whyEnded(), &e) || strings.Contains(e.Hint, "ALL") || !strings.Contains(e.Hint, "let deploy run the helper") {
+			t.Fatalf("%s: %v", said, e)
+		}
+		_, section, _ := strings.Cut(e.Hint, `"`)
+		section, _, _ = strings.Cut(section, `"`)
+		if !strings.Contains(string(page), "\n## "+section+"\n") {
+			t.Errorf("docs/questions.md has no section %q", section)
+		}
 	}
 }

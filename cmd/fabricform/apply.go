@@ -122,7 +122,7 @@ a time.`,
 
 // apply opens the session of a fabric or of a saved plan, and runs it.
 func (a *app) apply(ctx context.Context, path string, o applyOptions) (*apply.Report, error) {
-	saved, err := readSaved(path)
+	saved, err := a.readSaved(path)
 	if err != nil {
 		return nil, err
 	}

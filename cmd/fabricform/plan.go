@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -97,8 +100,13 @@ func planExit(p *planner.Plan, detailed bool) error {
 	return exitWith(code)
 }
 
-// readSaved reads a plan that this build saved. It returns nil if the path is something else, such as a fabric.
-func readSaved(path string) (*planner.Saved, error) {
+// readSaved reads a plan that this build saved. It returns nil if the path is something else, such as a fabric or, with a bare -lab,
+// the name of a lab.
+func (a *app) readSaved(path string) (*planner.Saved, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !config.IsFabric(filepath.Base(path)) && a.lab != ownLab {
+		return nil, fmt.Errorf("no directory or file has the name %s. Name a directory with *.hcl files, one such file, "+
+			"or a plan that `fabricform plan -out FILE` saved", path)
+	}
 	build, err := buildID()
 	if err != nil {
 		return nil, err

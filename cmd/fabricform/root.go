@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,22 +166,47 @@ func (a *app) explainUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(flagError)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err == nil || c.HasSubCommands() {
+			err := check(c, args)
+			if err == nil {
+				err = a.leftOut(c, args)
+			}
+			if err == nil || c.HasSubCommands() {
 				return err
 			}
 			if name := a.labAmong(args); name != "" {
 				return fmt.Errorf("-lab takes the name of a lab after an equals sign: write -lab=%s", name)
 			}
 			given := "no argument was given"
-			if len(args) > 0 {
+			if errors.Is(err, fs.ErrNotExist) {
+				given = "no directory or file has the name " + args[0]
+			} else if len(args) > 0 {
 				given = view.Count(len(args), "argument") + " given: " + strings.Join(args, " ")
 			}
-			return fmt.Errorf("%s; the command is: %s", given, c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()))
+			where := ""
+			if needsFabric(c) && len(args) > 0 {
+				where = " (for the current directory, FABRIC is .)"
+			}
+			return fmt.Errorf("%s; the command is: %s%s", given, c.CommandPath()+strings.TrimPrefix(c.Use, c.Name()), where)
 		}
 	}
 	for _, sub := range c.Commands() {
 		a.explainUsage(sub)
 	}
+}
+
+// needsFabric reports whether a command's first argument is FABRIC, which must be given.
+func needsFabric(c *cobra.Command) bool { return strings.Contains(c.Use, " FABRIC ") }
+
+// leftOut returns an error if the first argument is not a fabric although the command needs one: people write the host in its place.
+func (a *app) leftOut(c *cobra.Command, args []string) error {
+	if !needsFabric(c) || filepath.IsAbs(args[0]) {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(a.dir, args[0]))
+	if errors.Is(err, fs.ErrNotExist) {
+		return err // explained by how the command is called
+	}
+	return nil
 }
 
 // labAmong returns the argument that may be the name of a lab after a bare -lab, because it is not a path; "" if none may be.
@@ -205,8 +232,10 @@ func flagError(c *cobra.Command, err error) error {
 	cure := ""
 	if name == "lab" && c.Name() == "render" {
 		cure = " It is a flag of the sub-command nccl."
+	} else if name == "lab" && strings.HasPrefix(c.CommandPath(), "fabricform lab ") {
+		cure = " This command always works on the fabric's lab: leave -lab out."
 	} else if name == "lab" {
-		cure = " This command always works on the fabric's lab, or on no host: leave -lab out."
+		cure = " This command reaches no host: leave -lab out."
 	} else if said := habits.Flag(name, flagNames(c)); said != "" {
 		cure = " " + said
 	}

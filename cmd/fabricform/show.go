@@ -44,7 +44,7 @@ reaching any host: what "apply PLANFILE" would change if the hosts have not chan
 	})
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		path := fabricArg(args)
-		saved, err := readSaved(path)
+		saved, err := a.readSaved(path)
 		if err != nil {
 			return err
 		}
