@@ -41,18 +41,18 @@ var commands = []word{
 		"`fabricform lab status` prints a lab."},
 	{"lint", "Run `fabricform validate`."},
 	{"log logs", "Run `fabricform history`."},
-	{"ssh exec shell", "To log in to a host, use ssh. To run a command in a lab's host, run `fabricform lab exec . HOST -- COMMAND`."},
+	{"ssh exec shell", "To log in to a host, use ssh. To run a command in a lab's host, run `fabricform lab exec FABRIC HOST -- COMMAND`."},
 }
 
 // labCommands are those of containerlab, Vagrant, docker compose and virsh, below `fabricform lab`.
 var labCommands = []word{
 	{"start create deploy apply run build", "Run `fabricform lab up`."},
 	{"stop destroy delete remove rm clean halt kill", "Run `fabricform lab down`."},
-	{"restart reset reload", "To reboot a host of virtual machines, run `fabricform lab reboot . HOST`. For a new lab, run `fabricform lab down` and " +
+	{"restart reset reload", "To reboot a host of virtual machines, run `fabricform lab reboot FABRIC HOST`. For a new lab, run `fabricform lab down` and " +
 		"`fabricform lab up`."},
-	{"ssh shell console enter attach login connect bash", "Run `fabricform lab exec . HOST -- bash`."},
+	{"ssh shell console enter attach login connect bash", "Run `fabricform lab exec FABRIC HOST -- bash`."},
 	{"list ls ps show inspect info", "Run `fabricform lab status`."},
-	{"break cut unplug plug repair heal fix", "To break a cable, run `fabricform lab fault . LINK cut`. To repair it, write none in place of cut."},
+	{"break cut unplug plug repair heal fix", "To break a cable, run `fabricform lab fault FABRIC LINK cut`. To repair it, write none in place of cut."},
 }
 
 // flags are those of the same tools, without their dashes. A cure that names flags is for commands that have them: the first row whose

@@ -105,7 +105,7 @@ func planExit(p *planner.Plan, detailed bool) error {
 func (a *app) readSaved(path string) (*planner.Saved, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !config.IsFabric(filepath.Base(path)) && a.lab != ownLab {
 		return nil, fmt.Errorf("no directory or file has the name %s. Name a directory with *.hcl files, one such file, "+
-			"or a plan that `fabricform plan -out FILE` saved", path)
+			"or a plan that plan -out saved", path)
 	}
 	build, err := buildID()
 	if err != nil {
