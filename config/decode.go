@@ -59,7 +59,26 @@ func typeWrong(a *attribute, v cty.Value) *wrong {
 	if s, _ := text(v); strings.HasSuffix(a.name, "_gbps") && speedWithUnit.MatchString(s) {
 		hint = " Write " + speedWithUnit.FindStringSubmatch(s)[1] + ": the unit is in the name."
 	}
-	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), article(typeOf(v)), hint), nil}
+	if s, _ := plainString(v); quotedReference.MatchString(s) {
+		hint = " Remove the quotes: " + s + " is a reference."
+	}
+	return &wrong{"Wrong type", fmt.Sprintf("%s must be %s; this is %s.%s", a.name, a.typeName(), described(v), hint), nil}
+}
+
+// quotedReference matches a text that was meant as a reference.
+var quotedReference = regexp.MustCompile(`^(var|local|host|each|self|nic)\.[A-Za-z_][^ ]*$`)
+
+// notText says why a text is not what it seems to be; nil: it is a text. Nobody means var.mtu or {{ mtu }} literally.
+func notText(a *attribute, v cty.Value) *wrong {
+	s, is := plainString(v)
+	switch {
+	case !is || a.name == "description":
+	case strings.Contains(s, "{{") && strings.Contains(s, "}}"):
+		return &wrong{"Template not expanded", a.name + `: fabricform does not expand {{ … }}. Write var.NAME, or "${var.NAME}" inside a text.`, nil}
+	case quotedReference.MatchString(s) && !strings.HasPrefix(s, "local.") && !strings.HasPrefix(s, "host.") && !strings.HasPrefix(s, "nic."):
+		return &wrong{"Reference in quotes", fmt.Sprintf("%s: %q is a text. Write %s without quotes for the value.", a.name, s, s), nil}
+	}
+	return nil
 }
 
 // speedWithUnit matches a speed as other tools write it, such as 25G or 100Gbps.
@@ -225,6 +244,9 @@ func (b *block) defaults(into reflect.Value) {
 func (l *loader) decode(a *attribute, v cty.Value, into reflect.Value, r hcl.Range) *wrong {
 	if a.auto && v.Type() == cty.String && v.AsString() == "auto" {
 		return nil
+	}
+	if w := notText(a, v); w != nil {
+		return w
 	}
 	if into.Kind() == reflect.Pointer {
 		into.Set(reflect.New(into.Type().Elem()))
@@ -411,6 +433,7 @@ func (l *loader) decodeList(a *attribute, v cty.Value, into reflect.Value, r hcl
 		}
 		field := reflect.New(into.Type().Elem()).Elem()
 		if w := l.decode(a, e, field, r); w != nil {
+			w.detail = strings.Replace(w.detail, "; this is ", "; an element is ", 1)
 			return w
 		}
 		out = reflect.Append(out, field)
@@ -431,8 +454,12 @@ func (l *loader) decodeObject(a *attribute, v cty.Value, into reflect.Value, r h
 		part := spec.attr(k)
 		if part == nil {
 			near := env.Nearest(k, spec.names())
+			cure := didYouMean(near)
+			if other := borrowed(k, language().block("host").block("nic")); other != "" && a.name == "match" {
+				cure, near = other, ""
+			}
 			return &wrong{"Unknown name", fmt.Sprintf("%s takes %s, not %q.%s",
-				a.name, strings.Join(spec.names(), ", "), k, didYouMean(near)), &replacement{k, near}}
+				a.name, strings.Join(spec.names(), ", "), k, cure), &replacement{k, near}}
 		}
 		if m[k].IsNull() {
 			continue

@@ -119,6 +119,7 @@ func TestEveryDiagnosticHasAGolden(t *testing.T) {
 	if len(found) < 80 {
 		t.Fatalf("only %d messages found: has their form changed?", len(found))
 	}
+	shown += strings.NewReplacer("= ", ": ", ", at `", "\n").Replace(read(t, "testdata/mistakes/table.txt"))
 	shown += ": Fabric too large\n: Text too long\n" // TestFabricTooLarge, TestTextTooLong
 	for _, m := range found {
 		if s := m[1] + m[2]; !strings.Contains(shown, ": "+s+"\n") {

@@ -77,6 +77,9 @@ func (l *loader) evalMarked(e hcl.Expression, s scope) (cty.Value, bool) {
 		if i > 0 && d.Summary == diags[i-1].Summary && d.Context != nil && diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
 			continue // the other operand
 		}
+		if slices.Contains(stepProblems, d.Summary) && len(l.lost)+len(l.unnamed) > 0 {
+			continue // what is missing may be in a block whose name is mistaken
+		}
 		explain(d, ctx)
 		if secretive(e, ctx) {
 			d.Detail, d.EvalContext = "The expression uses a sensitive value, so the reason is not shown. Try it with another value.", nil

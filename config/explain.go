@@ -13,9 +13,19 @@ import (
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
+// stepProblems are the summaries of HCL's problems with a step of a reference.
+var stepProblems = []string{"Unsupported attribute", "Invalid index", "Missing map element", "Attempt to get attribute from null value",
+	"Attempt to index null value"}
+
 // explain adds the available names, or the reason, to HCL's own messages.
 func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	defer brief(d)
+	if slices.Contains(stepProblems, d.Summary) {
+		if d.EvalContext != nil {
+			ctx = d.EvalContext
+		}
+		explainStep(d, ctx)
+	}
 	switch d.Summary {
 	case "Call to unknown function":
 		if call, is := d.Extra.(hclsyntax.FunctionCallUnknownDiagExtra); is && call.CalledFunctionNamespace() == "" && d.EvalContext != nil && d.Subject != nil {
@@ -32,11 +42,12 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 				d.Extra = nil
 			}
 		}
-	case "Unsupported attribute", "Invalid index", "Missing map element", "Attempt to get attribute from null value", "Attempt to index null value":
-		if d.EvalContext != nil {
-			ctx = d.EvalContext
+	case "Invalid operand":
+		if strings.Contains(d.Detail, "number is required") {
+			d.Detail += " To join texts, write \"${…}${…}\"."
 		}
-		explainStep(d, ctx)
+	case "Iteration over non-iterable value":
+		d.Detail += " For the numbers from 0, write range(3)."
 	}
 }
 
@@ -58,6 +69,9 @@ func brief(d *hcl.Diagnostic) {
 func explainStep(d *hcl.Diagnostic, ctx *hcl.EvalContext) {
 	v, text, steps := stepsOf(d.Expression, ctx)
 	host := "" // whose NICs v has, if it has those of a host
+	if text == "nic" && bare(v).Type().IsObjectType() {
+		host = hostOf(v)
+	}
 	for _, step := range steps {
 		next, diags := step.TraversalStep(v)
 		if !diags.HasErrors() {
@@ -170,6 +184,17 @@ func sameButDigits(a, b string) bool {
 	return strings.TrimRight(a, "0123456789") == strings.TrimRight(b, "0123456789")
 }
 
+// hostOf returns the name of the host whose NICs a value has.
+func hostOf(nics cty.Value) (host string) {
+	_ = cty.Walk(nics, func(_ cty.Path, v cty.Value) (bool, error) {
+		if isNIC(v) {
+			host, _ = plainString(bare(v).GetAttr("host"))
+		}
+		return host == "", nil
+	})
+	return host
+}
+
 // inText reports whether a step is a text in brackets.
 func inText(step hcl.Traverser) bool {
 	s, is := step.(hcl.TraverseIndex)
@@ -206,6 +231,25 @@ func instances(v cty.Value, of func(cty.Value) bool) bool {
 		!slices.ContainsFunc(attributeNames(v), func(n string) bool { return !of(v.GetAttr(n)) })
 }
 
+// described names a value in a message about its type.
+func described(v cty.Value) string {
+	name := func(attr string) string { s, _ := plainString(bare(v).GetAttr(attr)); return s }
+	switch v = bare(v); {
+	case !v.IsKnown() || v.IsNull():
+		return article(typeOf(v))
+	case isHost(v):
+		return "host " + name("name")
+	case isNIC(v):
+		return "NIC " + name("name") + " of host " + name("host")
+	case instances(v, isHost):
+		return "a map of hosts"
+	case instances(v, isNIC):
+		return "a map of NICs"
+	}
+	s, _ := valueText(v)
+	return s
+}
+
 // valueText describes a value of a primitive type.
 func valueText(v cty.Value) (string, bool) {
 	s, ok := text(v)
@@ -214,6 +258,8 @@ func valueText(v cty.Value) (string, bool) {
 		return article(typeOf(v)), false
 	case v.Type() == cty.String:
 		return fmt.Sprintf("the string %q", s), true
+	case v.Type() == cty.Number:
+		return "the number " + s, true
 	}
 	return s, true
 }

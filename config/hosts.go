@@ -124,6 +124,9 @@ func (l *loader) nicBlock(hi *hostInstance, nb *hclsyntax.Block, hostOn bool, na
 		if names[i.name] {
 			l.duplicate(nb.DefRange(), "Duplicate NIC name", "Host %s has another NIC %q. %s", hi.h.Name, i.name,
 				another("NIC", i))
+			if n := l.nics[fabric.NICRef{Host: hi.h.Name, NIC: i.name}]; n != nil {
+				n.Invalid = true // references may mean either
+			}
 			continue
 		}
 		names[i.name] = true
@@ -172,7 +175,13 @@ func (l *loader) selector(k *hclsyntax.Block, n *fabric.NIC) {
 	switch len(given) {
 	case 1:
 	case 0:
-		l.errorf(k.DefRange(), "NIC needs one selector",
+		at := k.DefRange()
+		for _, name := range []string{"match", "netdev"} { // it is set, but empty
+			if a := k.Body.Attributes[name]; a != nil {
+				at = a.Expr.Range()
+			}
+		}
+		l.errorf(at, "NIC needs one selector",
 			`NIC %s of host %s does not say which device it is. Set netdev, or match = { mac = … }, { pci = … } or { rdma = … }.`,
 			n.Name, n.Host)
 	default:

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -40,17 +39,20 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 		n.ExpectGbps = n.SpeedGbps
 	}
 	if n.Invalid {
+		for _, r := range n.Endpoints {
+			l.nics[r].Invalid = true // its address may come from the invalid link
+		}
 		return
 	}
 	if len(n.Endpoints) != 2 {
 		l.errorf(l.ranges[n.At("endpoints")], "Link needs two NICs",
 			"Link %s has %d. Write endpoints = [host.a.nic.rail0, host.b.nic.rail0]; for three or more NICs, use a network.",
-			n.Name, len(n.Endpoints))
+			n.Title(), len(n.Endpoints))
 		return
 	}
 	for _, r := range n.Endpoints {
 		if l.off[r] {
-			l.warnf(l.ranges[n.At("endpoints")], "Link skipped", "%s is disabled, so link %s is skipped.", r, n.Name)
+			l.warnf(l.ranges[n.At("endpoints")], "Link skipped", "%s is disabled, so link %s is skipped.", r, n.Title())
 			return
 		}
 	}
@@ -65,7 +67,7 @@ func (l *loader) link(k *hclsyntax.Block, i instance) {
 			if !subnet {
 				break
 			}
-			l.give(nic, s, uint64(at)+first(s), "link "+n.Name)
+			l.give(nic, s, uint64(at)+first(s), "link "+n.Title())
 		}
 	}
 	l.families(n.Subnet, n.Block)
@@ -78,13 +80,13 @@ func (l *loader) linkSubnet(n *fabric.Link) bool {
 	for _, s := range n.Subnet {
 		if s.IsSingleIP() {
 			l.errorf(at, "Subnet too small", "Link %s needs two addresses, but %s has one. Use a larger subnet, such as %s.",
-				n.Name, s, netip.PrefixFrom(s.Addr(), s.Bits()-1).Masked())
+				n.Title(), s, netip.PrefixFrom(s.Addr(), s.Bits()-1).Masked())
 			return false
 		}
 		for _, o := range l.f.Links {
 			if slices.Contains(o.Subnet, s) {
 				l.errorf(at, "Subnet used twice", "Links %s and %s both have subnet %s. Give each link its own subnet; with for_each, "+
-					"compute it from each.key or each.value, for example with cidrsubnet().", o.Name, n.Name, s)
+					"compute it from each.key or each.value, for example with cidrsubnet().", o.Title(), n.Title(), s)
 				return false
 			}
 		}
@@ -160,7 +162,7 @@ func (l *loader) network(k *hclsyntax.Block, i instance) {
 			continue // reported below, once for the network
 		}
 		for _, s := range n.Subnet {
-			l.give(nic, s, uint64(nic.HostNumber), fmt.Sprintf("network %s", n.Name))
+			l.give(nic, s, uint64(nic.HostNumber), "network "+n.Title())
 		}
 	}
 	if n.Routed && len(n.Subnet) > 0 {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -382,16 +383,26 @@ func readCapped(name string) ([]byte, error) {
 // parserHints are cures for the parser's own messages. The first row that fits counts.
 var parserHints = []struct {
 	summary string
-	at      string // the text where the parser stopped begins with this
+	at      string // matches the text where the parser stopped
 	cure    string
 }{
 	{"Missing newline after argument", "", "Put each argument on its own line. Text needs quotes, and numbers have no units."},
+	{"Missing key/value separator", "^}", "An object has keys: { a = 1 }. A variable is var.name, without braces."},
 	{"Missing key/value separator", "", `A block has no equals sign: host "a" { … }.`},
 	{"Invalid number literal", "", "Addresses and other text need quotes."},
+	{"Invalid block definition", "^=", `Remove it: nic "rail0" { … }.`},
 	{"Invalid block definition", "", "An attribute needs an equals sign: name = value."},
-	{"Argument or block definition required", "}", "There is one closing brace too many, here or above."},
+	{"Argument or block definition required", "^}", "There is one closing brace too many, here or above."},
+	{"Argument or block definition required", `^[\w-]+ *(:|=>|==)`, "Write one equals sign: name = value."},
+	{"Argument or block definition required", "^-", "A list is written as [a, b], and a block as name \"label\" { … }."},
 	{"Argument or block definition required", "", `Write name = value or name "label" { … }. Comments begin with #.`},
-	{"Invalid character", "$", "Outside quotes, write var.name instead of ${var.name}."},
+	{"Unexpected comma after argument", "", "Remove the comma. A list needs brackets: [a, b]."},
+	{"Missing item separator", "", "If the list ends before this, its closing bracket is missing."},
+	{"Unbalanced parentheses", "^,", "A list has square brackets: [a, b]."},
+	{"Invalid expression", `^\s`, "The value is missing."},
+	{"Invalid expression", "^,", "There is one comma too many."},
+	{"Unterminated template string", "", "A text that begins with <<EOT ends with a line that has only EOT."},
+	{"Invalid character", `^\$`, "Outside quotes, write var.name instead of ${var.name}."},
 	{"Invalid string literal", "", "A label is a fixed name; for_each makes several instances of a block."},
 	{unclosed, "", "A closing quote is missing on this line."},
 }
@@ -414,7 +425,7 @@ func hint(diags hcl.Diagnostics, src []byte) (out hcl.Diagnostics) {
 		}
 		for _, h := range parserHints {
 			if d.Summary == h.summary && (h.at == "" || d.Subject != nil &&
-				bytes.HasPrefix(src[min(d.Subject.Start.Byte, len(src)):], []byte(h.at))) {
+				regexp.MustCompile(h.at).Match(src[min(d.Subject.Start.Byte, len(src)):])) {
 				d.Detail += " " + h.cure
 				break
 			}

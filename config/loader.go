@@ -218,6 +218,9 @@ func (l *loader) lose(k *hclsyntax.Block) {
 	for _, name := range append(slices.Collect(maps.Keys(k.Body.Attributes)), k.Labels...) {
 		l.lost[name] = true
 	}
+	if k.Type == "dynamic" && len(k.Labels) == 1 { // the label is the kind
+		l.unnamed[k.Labels[0]] = true
+	}
 	for _, in := range k.Body.Blocks {
 		l.lose(in)
 	}

@@ -35,12 +35,13 @@ var otherWords = []otherWord{
 		`nic "rail0" {}`},
 	{"top", "cable connection wire", "", "", `link "rail0" {}`},
 	{"top", "switch subnet lan", "", "", `network "rail0" {}`},
-	{"", "depends_on requires before after", "Leave it out: what a block refers to comes first, as in this example.", "route", `nic = nic.rail0`},
+	{"", "depends_on requires before after", "Leave it out: what a block refers to comes first.", "", ""},
 	{"", "count", "Removing one instance would renumber the others, so use for_each with stable keys. For a block that may be absent, use enabled.",
 		"host",
 		`for_each = toset(["gpu00", "gpu01"])`},
 	{"", "lifecycle provisioner triggers ignore_changes", "fabricform leaves alone what no block mentions.", "", ""},
-	{"", "dynamic foreach loop with_items", "", "host", `for_each = toset(["gpu00", "gpu01"])`},
+	{"", "dynamic", "Put for_each into the block itself, without dynamic and content.", "nic", `for_each = toset(["rail0", "rail1"])`},
+	{"", "foreach loop with_items", "", "host", `for_each = toset(["gpu00", "gpu01"])`},
 	{"", "disabled disable when", "", "host", `enabled = false`},
 
 	{"host", "ip ipv4 ipv6 ip_address ipaddr hostname host fqdn addr ansible_host mgmt management",
@@ -89,7 +90,7 @@ var otherWords = []otherWord{
 		`addresses = ["192.168.88.1/30"]`},
 	{"nic", "gateway gw gateway4 gateway6 default_gateway via routes route", "A route is a block of the host, with to and via.", "route",
 		`via = "192.168.88.2"`},
-	{"nic", "interface device dev ifname iface name interface_name device_name adapter", "", "", `netdev = "eth1"`},
+	{"nic", "interface device dev ifname iface name interface_name device_name adapter set-name set_name", "", "", `netdev = "eth1"`},
 	{"nic", "mac macaddress mac_address hwaddr hwaddress", "", "", `match = { mac = "aa:bb:cc:dd:ee:ff" }`},
 	{"nic", "pci pci_address bus bdf", "", "", `match = { pci = "0000:27:00.0" }`},
 	{"nic", "rdma rdma_device hca ibdev", "", "", `match = { rdma = "rocep39s0f0" }`},
@@ -114,6 +115,7 @@ var otherWords = []otherWord{
 	{"nccl", "interface ifname netdev", "", "", `socket_ifname = "eth0"`},
 	{"nccl", "devices nics", "", "", `hca = [nic.rail0]`},
 	{"variable", "value", "", "", `default = 9000`},
+	{"variable", "nullable ephemeral", "Leave it out.", "", ""},
 }
 
 // place is the name of a block in the table.

@@ -78,7 +78,9 @@ func (l *loader) declareHosts() {
 		h := &hostBlock{name: k.Labels[0], keyed: l.repeated(k), nicBlocks: map[string]bool{}}
 		for _, n := range sub(k.Body, "nic") {
 			if len(n.Labels) == 1 {
-				l.unnamed["nic"] = l.unnamed["nic"] || h.nicBlocks[n.Labels[0]]
+				if h.nicBlocks[n.Labels[0]] {
+					l.unnamed["nic"] = true
+				}
 				h.nicBlocks[n.Labels[0]] = true
 			}
 		}

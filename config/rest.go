@@ -170,7 +170,7 @@ func (l *loader) mainRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kind 
 			r.Invalid = !l.own(r.NIC, h, r.Block)
 		case r.Via.IsValid():
 			r.NIC = reaches(h, r.Via)
-			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid {
+			if r.Invalid = r.NIC == (fabric.NICRef{}); r.Invalid && !h.Invalid {
 				l.errorf(l.ranges[r.At("via")], "Unreachable gateway",
 					"via %s is in no declared subnet of host %s. Correct via, or set nic and on_link = true.", r.Via, h.Name)
 			}
@@ -225,7 +225,7 @@ func (l *loader) policyRoute(k *hclsyntax.Block, i instance, h *fabric.Host, kin
 	if p.Priority == 0 {
 		p.Priority = 10000 + p.Table
 	}
-	if !p.Invalid && !l.own(p.NIC, h, p.Block) {
+	if !p.Invalid && !l.own(p.NIC, h, p.Block) || p.Table >= 253 && p.Table <= 255 {
 		p.Invalid = true
 	}
 	for _, rb := range sub(k.Body, "route") {

@@ -35,7 +35,22 @@ var roots = map[string]string{
 		"host.NAME.nic.NAME, or [for h in values(host) : h.nic.NAME] for one NIC of each host",
 	"each": "the block has no for_each",
 	"self": "self refers to the enclosing host instance and is available only inside host blocks",
+
+	"link":               "a link has no values of its own. Use those of its NICs, such as host.a.nic.rail0.ip",
+	"network":            "a network has no values of its own. Use those of its NICs, such as host.a.nic.rail0.ip, or put the subnet into a local",
+	"count":              "there is no count. In a block with for_each, each.key is the name of the instance",
+	"item":               "for_each repeats a block, and each.value is the value of the instance",
+	"inventory_hostname": "self.name is the name of the host",
+	"hostvars":           "host.NAME is another host, and local.NAME a value for all",
+	"data":               `the function file reads a file, as in jsondecode(file("hosts.json"))`,
+	"module":             "there are no modules. A local has a value for several places",
+	"path":               "names of files are relative to the file that names them: leave path.module out",
+	"terraform":          "there are no workspaces. A variable can have another value for each run",
+	"env":                "a variable reads the environment: declare variable \"NAME\" {}, and set FABRICFORM_VAR_NAME",
 }
+
+// otherRoots are words for the first part of a reference.
+var otherRoots = map[string]string{"variable": "var", "variables": "var", "vars": "var", "locals": "local", "hosts": "host"}
 
 func (l *loader) reference(t hcl.Traversal, s scope) {
 	root, r := t.RootName(), t.SourceRange()
@@ -71,11 +86,16 @@ func (l *loader) reference(t hcl.Traversal, s scope) {
 			return
 		}
 		near := env.Nearest(root, names)
+		if otherRoots[root] != "" {
+			near = otherRoots[root]
+		}
 		cure := didYouMean(near)
 		switch {
 		case l.hostBlocks[root] != nil:
 			near = "host." + root
 			cure = fmt.Sprintf(" Did you mean %s?", near)
+		case functionDocs[root].doc != "":
+			near, cure = "", fmt.Sprintf(" %s is a function: write %s(…).", root, root)
 		case slices.Contains(sysctlRoots, root):
 			near, cure = "", fmt.Sprintf(" A key with dots needs quotes: %q.", written(t))
 		case len(t) == 1: // a lone word is text more often than a mistyped reference
@@ -101,9 +121,27 @@ func (l *loader) declared(what string, t hcl.Traversal, known bool, names iter.S
 		cure = map[string]string{"variable": fmt.Sprintf(" Declare it: variable %q {}.", name),
 			"local": fmt.Sprintf(" Declare it in a locals block: %s = ….", name), "host": fmt.Sprintf(" Declare it: host %q { … }.", name)}[what]
 	}
+	for host := range l.hostBlocks {
+		if what == "host" && strings.HasPrefix(dotted(t[1:])+".", host+".") {
+			cure, near = fmt.Sprintf(" A name with dots needs brackets: write host[%q].", host), ""
+		}
+	}
 	l.errorf(t.SourceRange(), "Unknown "+what, "No %s %q is declared.%s", what, name, cure)
 	l.suggested(t[1].SourceRange(), inStep(t[1], near))
 	return false
+}
+
+// dotted joins the names of a reference up to the first index.
+func dotted(t hcl.Traversal) string {
+	var names []string
+	for _, step := range t {
+		a, is := step.(hcl.TraverseAttr)
+		if !is {
+			break
+		}
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, ".")
 }
 
 // maybeLost reports whether a name that seems to be missing may be declared by a block whose own name or kind is mistaken: that is

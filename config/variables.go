@@ -68,6 +68,9 @@ func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
 	l.attributes(language().block("variable"), k.Body, scope{}, value(&d.spec), nil)
 	if a := k.Body.Attributes["type"]; a != nil {
 		t, def, diags := typeexpr.TypeConstraintWithDefaults(a.Expr)
+		for _, wrong := range diags {
+			wrong.Detail += typeCure(a.Expr)
+		}
 		l.diags = append(l.diags, diags...)
 		if !diags.HasErrors() {
 			d.typ, d.defaults = t, def
@@ -82,6 +85,25 @@ func (l *loader) declare(k *hclsyntax.Block) *declaredVariable {
 	return d
 }
 
+// otherTypes are words of other languages for types.
+var otherTypes = map[string]string{"int": "number", "integer": "number", "float": "number", "str": "string", "text": "string", "boolean": "bool",
+	"list": "list(string)", "array": "list(string)", "set": "set(string)", "map": "map(string)", "dict": "map(string)", "object": "object({ name = string })"}
+
+// typeCure says how to write the type of a variable.
+func typeCure(e hcl.Expression) string {
+	said := hcl.ExprAsKeyword(e)
+	if v, diags := e.Value(nil); !diags.HasErrors() {
+		said, _ = plainString(v)
+	}
+	switch {
+	case said == "string" || said == "number" || said == "bool" || said == "any":
+		return fmt.Sprintf(" Write type = %s, without quotes.", said)
+	case otherTypes[said] != "":
+		return fmt.Sprintf(" Write type = %s.", otherTypes[said])
+	}
+	return " Types are string, number, bool, any, list(…), set(…), map(…) and object({ … })."
+}
+
 // resolve returns the variable's value: given or default, converted to its type.
 func (l *loader) resolve(name string, d *declaredVariable, given map[string]givenValue) cty.Value {
 	bad := cty.DynamicVal.Mark(failed{})
@@ -94,6 +116,10 @@ func (l *loader) resolve(name string, d *declaredVariable, given map[string]give
 		}
 		if a == nil {
 			l.errorf(place, "Variable has no value", "Set it with -var %s=…, in %s, FABRICFORM_VAR_%s or a default.", name, valuesFile, name)
+			return bad
+		}
+		if len(a.Expr.Variables()) > 0 {
+			l.errorf(a.Expr.Range(), "Reference in a default", "The default of a variable has no references. Put the expression into a local.")
 			return bad
 		}
 		v, ok := l.eval(a.Expr, scope{})

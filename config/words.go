@@ -92,6 +92,12 @@ func (a *attribute) hint() string {
 		return " Write [host.a.nic.rail0, host.b.nic.rail0], or [for h in values(host.gpu) : h.nic.rail0]. If the nic block has for_each, write h.nic.rail[\"rail0\"]."
 	case "hca":
 		return " In the nccl block of a host, write [nic.rail0, nic.rail1]; outside a host, [for h in values(host) : h.nic.rail0]."
+	case "via":
+		return ` Write "192.168.88.2", or host.b.nic.rail0.ip.`
+	case "src", "from":
+		return ` Write "192.168.88.1", or nic.rail0.ip.`
+	case "host_number":
+		return " Write 1, or in a host block with for_each self.value.number: each belongs to the innermost block with for_each."
 	case "nic":
 		return " Write nic.rail0, or nic.rail[each.key] if the nic block has for_each."
 	case "addresses":

@@ -88,7 +88,7 @@ func (c *checker) checkUse() {
 	for _, l := range c.f.Links {
 		for _, r := range l.Endpoints {
 			if o := c.cable[r]; o != nil && o != l {
-				c.errorf(l.At("endpoints"), "NIC in two links", "%s is an end of links %s and %s. A port has one cable.", r, o.Name, l.Name)
+				c.errorf(l.At("endpoints"), "NIC in two links", "%s is an end of links %s and %s. A port has one cable.", r, o.Title(), l.Title())
 				c.said[r] = true
 			}
 			c.cable[r] = l
@@ -100,13 +100,13 @@ func (c *checker) checkUse() {
 			before := len(c.out)
 			switch {
 			case seen[r]:
-				c.errorf(n.At("members"), "Duplicate member", "%s is listed twice in the members of network %s.", r, n.Name)
+				c.errorf(n.At("members"), "Duplicate member", "%s is listed twice in the members of network %s.", r, n.Title())
 			case c.cable[r] != nil:
 				c.errorf(n.At("members"), "NIC in a link and a network",
-					"%s is an end of link %s and a member of network %s. A port has one cable.", r, c.cable[r].Name, n.Name)
+					"%s is an end of link %s and a member of network %s. A port has one cable.", r, c.cable[r].Title(), n.Title())
 			case c.net[r] != nil:
 				c.errorf(n.At("members"), "NIC in two networks", "%s is a member of networks %s and %s. A port has one cable.",
-					r, c.net[r].Name, n.Name)
+					r, c.net[r].Title(), n.Title())
 			}
 			c.said[r] = c.said[r] || len(c.out) > before
 			seen[r], c.net[r] = true, n
@@ -137,6 +137,7 @@ func (c *checker) checkAddress(n *NIC, p netip.Prefix, seen map[netip.Addr]*NIC)
 	pos := c.addressPos(n)
 	if o := seen[p.Addr()]; o != nil {
 		c.errorf(pos, "Address used twice", "%s on %s is also on %s. Addresses are unique in a fabric.", p.Addr(), n.Ref(), o.Ref())
+		c.said[n.Ref()] = true
 	}
 	seen[p.Addr()] = n
 	host := p.Addr().BitLen() - p.Bits()

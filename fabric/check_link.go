@@ -11,13 +11,13 @@ func (c *checker) checkLink(l *Link) {
 	if l.Invalid || len(l.Endpoints) != 2 {
 		return
 	}
-	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Name)
+	c.checkWideArea(l.Role, l.Validate, l.Block, "Link "+l.Title())
 	if l.Endpoints[0] == l.Endpoints[1] {
-		c.errorf(pos, "Link from a NIC to itself", "Both ends of link %s are %s.", l.Name, l.Endpoints[0])
+		c.errorf(pos, "Link from a NIC to itself", "Both ends of link %s are %s.", l.Title(), l.Endpoints[0])
 		return
 	}
 	if l.Endpoints[0].Host == l.Endpoints[1].Host {
-		c.errorf(pos, "Link within one host", "Both ends of link %s are on host %s. A link joins two hosts.", l.Name, l.Endpoints[0].Host)
+		c.errorf(pos, "Link within one host", "Both ends of link %s are on host %s. A link joins two hosts.", l.Title(), l.Endpoints[0].Host)
 	}
 	a, b := c.nics[l.Endpoints[0]], c.nics[l.Endpoints[1]]
 	for _, n := range []*NIC{a, b} {
@@ -27,7 +27,7 @@ func (c *checker) checkLink(l *Link) {
 	}
 	for _, n := range []*NIC{a, b} {
 		if l.MTU != 0 && n.MTU != l.MTU {
-			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Name,
+			c.errorf(n.At("mtu"), "MTU differs from the link's", "Link %s has mtu %d, but %s has %d. Set mtu in one place.", l.Title(),
 				l.MTU, n.Ref(), n.MTU)
 		}
 		c.checkSmallMTU(n, n.MTU, n.At("mtu"))
@@ -41,17 +41,17 @@ func (c *checker) checkLink(l *Link) {
 		}
 		c.errorf(unset.Pos, "MTU declared at one end of a link",
 			"%s has mtu %d, but %s has none. Set mtu %d at both ends, or set mtu in link %s instead.",
-			set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Name)
+			set.Ref(), set.MTU, unset.Ref(), set.MTU, l.Title())
 	default:
 		c.errorf(b.At("mtu"), "MTU differs at the ends of a link", "%s has mtu %d, but %s has %d. "+
 			"Small packets pass and large packets are lost. Set the same mtu at both ends, or set mtu in link %s instead.",
-			a.Ref(), a.MTU, b.Ref(), b.MTU, l.Name)
+			a.Ref(), a.MTU, b.Ref(), b.MTU, l.Title())
 	}
 	if sa, sb := subnets(a), subnets(b); sa != sb {
 		c.said[a.Ref()], c.said[b.Ref()] = true, true
 		c.errorf(pos, "Subnets differ at the ends of a link",
 			"%s is in %s, but %s is in %s. Give both ends addresses in one subnet, or set subnet in link %s.",
-			a.Ref(), sa, b.Ref(), sb, l.Name)
+			a.Ref(), sa, b.Ref(), sb, l.Title())
 	}
 	c.checkEnds(l, a, b)
 }

@@ -12,9 +12,9 @@ func (c *checker) checkNetwork(n *Network) {
 	}
 	if len(n.Members) < 2 {
 		c.warnf(n.At("members"), "Network of fewer than two NICs", "Network %s has %s: there is nothing to measure.",
-			n.Name, members(len(n.Members)))
+			n.Title(), members(len(n.Members)))
 	}
-	c.checkWideArea(n.Role, n.Validate, n.Block, "Network "+n.Name)
+	c.checkWideArea(n.Role, n.Validate, n.Block, "Network "+n.Title())
 	var first *NIC
 	for _, r := range n.Members {
 		m := c.nics[r]
@@ -28,7 +28,7 @@ func (c *checker) checkNetwork(n *Network) {
 		if n.MTU == 0 && first.MTU != m.MTU {
 			c.errorf(m.At("mtu"), "MTU differs in a network", "%s has mtu %d, but %s has %d. "+
 				"Small packets pass and large packets are lost. Set the same mtu on all members, or set mtu in network %s instead.",
-				first.Ref(), first.MTU, m.Ref(), m.MTU, n.Name)
+				first.Ref(), first.MTU, m.Ref(), m.MTU, n.Title())
 		}
 		if !n.Routed && len(n.Subnet) == 0 && subnets(first) != subnets(m) {
 			c.errorf(c.addressPos(m), "Subnets differ in a network",
@@ -51,25 +51,25 @@ func members(n int) string {
 func (c *checker) checkMember(n *Network, m *NIC) {
 	if n.MTU != 0 && m.MTU != n.MTU {
 		c.errorf(m.At("mtu"), "MTU differs from the network's", "Network %s has mtu %d, but %s has %d. Set mtu in one place.",
-			n.Name, n.MTU, m.Ref(), m.MTU)
+			n.Title(), n.MTU, m.Ref(), m.MTU)
 	}
 	c.checkSmallMTU(m, m.MTU, m.At("mtu"))
 	if m.HostNumber != 0 && len(n.Subnet) == 0 {
 		c.errorf(m.At("host_number"), "Host number without a subnet",
-			"%s has host_number, but network %s has no subnet. Set subnet on the network, or addresses on the NIC.", m.Ref(), n.Name)
+			"%s has host_number, but network %s has no subnet. Set subnet on the network, or addresses on the NIC.", m.Ref(), n.Title())
 		return
 	}
 	for _, s := range n.Subnet {
 		if len(m.Addresses) == 0 {
 			c.errorf(m.Pos, "Member without an address",
 				"Network %s has subnet %s, but %s has neither host_number nor addresses. Set host_number, unique in the network.",
-				n.Name, s, m.Ref())
+				n.Title(), s, m.Ref())
 			return
 		}
 		if !slices.ContainsFunc(m.Addresses, func(p netip.Prefix) bool { return s.Contains(p.Addr()) && s.Bits() == p.Bits() }) {
 			c.errorf(c.addressPos(m), "Member outside the subnet",
 				"%s has no address in %s, the subnet of network %s. Give it an address with that prefix length, or set host_number.",
-				m.Ref(), s, n.Name)
+				m.Ref(), s, n.Title())
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (c *checker) checkRouted(n *Network) {
 				func(p netip.Prefix) bool { return p.Bits() <= s.Bits() && p.Contains(s.Addr()) }) {
 				c.errorf(n.At("members"), "No route to other members",
 					"%s has no route to %s, the subnet of other members of network %s. Add a route or a policy_route on %s.",
-					r, s, n.Name, r.NIC)
+					r, s, n.Title(), r.NIC)
 				break
 			}
 		}
@@ -126,19 +126,19 @@ func cover(h *Host, m *NIC) []netip.Prefix {
 	return out
 }
 
-// checkNICsInOneSubnet warns about two NICs of one host in one switched subnet. Linux answers ARP for any of
-// its addresses on any NIC, and sends by the first route.
+// checkNICsInOneSubnet warns about two NICs of one host in one subnet, unless both have a cable of their own. Linux answers
+// ARP for any of its addresses on any NIC, and sends by the first route.
 func (c *checker) checkNICsInOneSubnet(h *Host) {
 	for i, n := range h.NICs {
 		for _, m := range h.NICs[:i] {
-			switched := c.net[n.Ref()] != nil && c.net[m.Ref()] != nil
+			cabled := c.cable[n.Ref()] != nil && c.cable[m.Ref()] != nil // checkCablesInOneSubnet
 			p, q, both := overlap(n, m)
-			if !switched || !both || strict(h, n) && strict(h, m) {
+			if cabled || !both || c.said[n.Ref()] || c.said[m.Ref()] || strict(h, n) && strict(h, m) {
 				continue
 			}
 			c.warnf(c.addressPos(n), "Two NICs in one subnet",
 				"NICs %s and %s of host %s are both in %s. Replies and ARP answers may leave by either NIC. "+
-					"Give each network its own subnet; "+
+					"Give each NIC its own subnet; "+
 					"or give both NICs a policy_route from their own address and sysctl = { \"ipv4.conf.arp_ignore\" = 1, "+
 					"\"ipv4.conf.arp_announce\" = 2 }.",
 				m.Name, n.Name, h.Name, wider(p, q))

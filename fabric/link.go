@@ -55,6 +55,19 @@ type Network struct {
 	Validate Validate `ff:"validate,block"`
 }
 
+// Title names the link in a message: its block, and its key if the block has for_each.
+func (l *Link) Title() string { return title(l.BlockName, l.Name) }
+
+// Title names the network in a message: its block, and its key if the block has for_each.
+func (n *Network) Title() string { return title(n.BlockName, n.Name) }
+
+func title(block, name string) string {
+	if block == "" || block == name {
+		return name
+	}
+	return fmt.Sprintf("%s[%q]", block, name)
+}
+
 // Path is a pair of NICs that the live checks measure: a link, or two members of a network.
 type Path struct {
 	Name       string // name of the link, or network:host-host
