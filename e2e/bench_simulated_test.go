@@ -74,7 +74,7 @@ func TestBenchSimulated(t *testing.T) {
 			before := ownCPU(t)
 			took := onePlan(t, f, nil, d)
 			cpu := ownCPU(t) - before
-			t.Logf("figure: %d simulated hosts: client CPU %.2f ms a host (≤ 2), %.2f s, peak %d MB (≤ 150)", n, cpu.Seconds()*1000/float64(n), took.Seconds(), peakMB(t))
+			t.Logf("figure: %d simulated hosts: client CPU %.2f ms a host (≤ 1), %.2f s, peak %d MB (≤ 100)", n, cpu.Seconds()*1000/float64(n), took.Seconds(), peakMB(t))
 		})
 	}
 }
