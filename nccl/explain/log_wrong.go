@@ -134,7 +134,7 @@ func (l *logged) judge(name string, h *hostLog) {
 		l.say(h.localAt, env.Warning, "Local interfaces among NCCL's", fmt.Sprintf("NCCL also uses %s, which is local to this machine or belongs to a container network.", h.local), "Sockets to other hosts over it fail or take a detour.", bootstrapAt)
 	default:
 		bad, costs := env.Error, "Ranks on other hosts cannot connect, or all traffic crosses that bridge."
-		if l.nodes == 0 && l.asked == 0 && len(l.order) == 1 && len(l.dialled) == 0 { // nothing shows a second host
+		if l.nodes == 0 && l.asked == 0 && len(l.order) == 1 && len(l.dialled) == 0 && (l.fabric == nil || len(l.fabric.Hosts) < 2) { // nothing shows a second host
 			bad, costs = env.Warning, "On one host that works. With several, "+strings.ToLower(costs[:1])+costs[1:]
 		}
 		l.say(h.localAt, bad, "Bootstrap over a local interface", fmt.Sprintf("NCCL chose %s, which is local to this machine or belongs to a container bridge.", h.local), costs, bootstrapAt)
