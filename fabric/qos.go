@@ -20,7 +20,7 @@ type QoS struct {
 	CNPDSCP *int `ff:"cnp_dscp,min=0,max=63,shape=dscp"`
 	// Shares of the bandwidth in percent, by priority, such as `{ 5 = 60, 0 = 40 }`. Their sum is 100.
 	ETS map[int]int `ff:"ets"`
-	// Bytes of receive buffer, by priority, such as `{ 5 = 524288 }`. Each of these priorities gets a buffer of its own.
+	// Bytes of receive buffer, by priority, such as `{ 5 = 524288 }`. Each of these priorities gets a buffer that no other priority has.
 	Buffer map[int]int `ff:"buffer"`
 	// Whether the NIC sends and obeys pause frames for the whole port (IEEE 802.3x). They cannot be used beside `pfc`.
 	Pause *bool `ff:"pause"`

@@ -369,7 +369,8 @@ func (s state) mapOf(want Spec, out map[string]string) error {
 	return nil // otherwise the entry of the DSCP makes the driver trust it
 }
 
-// shares adds ETS: each of the priorities gets a traffic class of its own.
+// shares adds ETS: each of the priorities gets a traffic class that no other of them has. Priorities without a share may stay in
+// such a class: a class of theirs would have no share at all.
 func (s state) shares(want Spec, out map[string]string) error {
 	if want.ETS == nil || !s.DCB {
 		return nil
@@ -385,7 +386,7 @@ func (s state) shares(want Spec, out map[string]string) error {
 	if len(want.ETS) > limit {
 		return fmt.Errorf("the NIC has %d traffic classes, and ets names %d priorities: name fewer", limit, len(want.ETS))
 	}
-	own(classes, slices.Sorted(maps.Keys(want.ETS)), limit)
+	own(classes, slices.Sorted(maps.Keys(want.ETS)), limit, false)
 	for i, way := range ways {
 		if strings.HasSuffix(way, "%") {
 			ways[i] = "0%"
@@ -398,7 +399,7 @@ func (s state) shares(want Spec, out map[string]string) error {
 	return nil
 }
 
-// buffers adds receive buffers: each of the priorities gets one of its own.
+// buffers adds receive buffers: each of the priorities gets one that no other priority has.
 func (s state) buffers(want Spec, out map[string]string) error {
 	if want.Buffer == nil || !s.DCB {
 		return nil
@@ -407,7 +408,7 @@ func (s state) buffers(want Spec, out map[string]string) error {
 	if !ok {
 		return errors.New("the driver does not set receive buffers: remove buffer from the qos block")
 	}
-	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), priorities)
+	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), priorities, true)
 	for p, size := range want.Buffer {
 		sizes[buffers[p]] = strconv.Itoa(size)
 	}
@@ -434,12 +435,16 @@ func pair(text string) (values []string, of []int, ok bool) {
 	return values, of, err == nil && len(values) == priorities && len(of) == priorities
 }
 
-// own gives each of the priorities a class below limit that no other of them has. It changes as little as it can: a priority stays where
-// it is unless one before it is there, and then takes an empty class if there is one.
-func own(class []int, named []int, limit int) {
+// own gives each of the named priorities a class below limit that no other of them has; alone, that no other priority has. It changes as
+// little as it can: a priority stays where it is unless one before it, or alone any other, is there, and then takes an empty class if there is one.
+func own(class []int, named []int, limit int, alone bool) {
 	taken := map[int]bool{}
 	for _, p := range named {
-		if c := class[p]; !taken[c] && c < limit {
+		shared := false
+		for o := range class {
+			shared = shared || alone && o != p && class[o] == class[p]
+		}
+		if c := class[p]; !taken[c] && c < limit && !shared {
 			taken[c] = true
 			continue
 		}

@@ -87,7 +87,7 @@ func TestAClassIsPlannedInTheOrderOfItsChanges(t *testing.T) {
 		"live: dscp 40:  > 5",
 		"live: ets: vendor vendor vendor vendor vendor vendor vendor vendor / 0 1 2 3 4 5 6 7 > 40% vendor vendor vendor vendor 60% vendor vendor / 0 1 2 3 4 5 6 7",
 		"link flap: flow_control: pfc none, pause on > pfc 5, pause off",
-		"live: buffer: 262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0 > 131072 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0",
+		"live: buffer: 262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0 > 262016 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0",
 		"live: rdma_cm:  > tos 162, RoCE v2",
 	}
 	if !slices.Equal(changes, want) {
@@ -203,14 +203,16 @@ func TestPrioritiesGetClassesOfTheirOwn(t *testing.T) {
 		class []int
 		named []int
 		limit int
+		alone bool
 		want  []int
 	}{
-		"as they are":  {[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 5}, 8, []int{0, 1, 2, 3, 4, 5, 6, 7}},
-		"all in one":   {[]int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 5}, 8, []int{0, 0, 0, 0, 0, 1, 0, 0}},
-		"few classes":  {[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 5}, 3, []int{0, 1, 2, 3, 4, 1, 6, 7}},
-		"others there": {[]int{1, 1, 0, 0, 0, 0, 0, 0}, []int{0, 1}, 2, []int{1, 0, 0, 0, 0, 0, 0, 0}},
+		"as they are":  {[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 5}, 8, true, []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		"all in one":   {[]int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 5}, 8, false, []int{0, 0, 0, 0, 0, 1, 0, 0}},
+		"few classes":  {[]int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 5}, 3, false, []int{0, 1, 2, 3, 4, 1, 6, 7}},
+		"alone":        {[]int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 5}, 8, true, []int{1, 0, 0, 0, 0, 2, 0, 0}},
+		"others there": {[]int{1, 1, 0, 0, 0, 0, 0, 0}, []int{0, 1}, 2, false, []int{1, 0, 0, 0, 0, 0, 0, 0}},
 	} {
-		if own(c.class, c.named, c.limit); !slices.Equal(c.class, c.want) {
+		if own(c.class, c.named, c.limit, c.alone); !slices.Equal(c.class, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.class, c.want)
 		}
 	}
