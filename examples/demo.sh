@@ -7,7 +7,7 @@ bold='' plain=''
 if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
 step() { printf '\n%s$ fabricform %s%s\n' "$bold" "$*" "$plain"; bin/fabricform "$@"; }
 
-.ci/deps ip=iproute2 sshd=openssh-server
+.ci/deps ip=iproute2 sshd=openssh-server update-ca-certificates=ca-certificates # Go downloads modules over TLS
 CGO_ENABLED=0 go build -trimpath -o bin/fabricform ./cmd/fabricform
 trap 'bin/fabricform lab down "$fabric" >/dev/null 2>&1 || true' EXIT
 
