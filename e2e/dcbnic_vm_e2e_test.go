@@ -15,7 +15,7 @@ import (
 // TestLabNICsHaveQoS sets what iproute2's dcb can set on the NICs of virtual machines, and wants to read it back; then
 // packets and PFC frames are counted on the priority that the settings give them, at both ends of good and bad cables.
 func TestLabNICsHaveQoS(t *testing.T) {
-	e2e(t)
+	long(t)
 	l := qosLab{t, vmLabFor(t, softRoCE)}
 	l.both(`ip address add 10.20.0.${HOSTNAME#node}/30 dev eth1; ip link set eth1 mtu 4200 up; rdma link add rxe0 type rxe netdev eth1`)
 	l.both(lossless)
