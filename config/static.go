@@ -38,14 +38,14 @@ var roots = map[string]string{
 
 	"link":               "a link has no values of its own. Use those of its NICs, such as host.a.nic.rail0.ip",
 	"network":            "a network has no values of its own. Use those of its NICs, such as host.a.nic.rail0.ip, or put the subnet into a local",
-	"count":              "there is no count. In a block with for_each, each.key is the name of the instance",
+	"count":              "fabricform has no count. In a block with for_each, each.key is the name of the instance",
 	"item":               "for_each repeats a block, and each.value is the value of the instance",
 	"inventory_hostname": "self.name is the name of the host",
 	"hostvars":           "host.NAME is another host, and local.NAME a value for all",
 	"data":               `the function file reads a file, as in jsondecode(file("hosts.json"))`,
-	"module":             "there are no modules. A local has a value for several places",
+	"module":             "fabricform has no modules. Use a local for a value that several places need",
 	"path":               "names of files are relative to the file that names them: leave path.module out",
-	"terraform":          "there are no workspaces. A variable can have another value for each run",
+	"terraform":          "fabricform has no workspaces. Use a variable for a value that differs between runs",
 	"env":                "a variable reads the environment: declare variable \"NAME\" {}, and set FABRICFORM_VAR_NAME",
 }
 

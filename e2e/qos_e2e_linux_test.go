@@ -43,7 +43,7 @@ link "rail0" {
 
 // TestAClassOfTrafficReachesTheNIC, as iproute2's dcb and ethtool show it, and leaves it as it was.
 func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
-	e2e(t)
+	long(t)
 	file := filepath.Join(t.TempDir(), "qos.hcl")
 	if err := os.WriteFile(file, []byte(qosFabric), 0o644); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
 	try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, 0, "No changes")
 	for _, host := range []string{"a", "b"} {
 		now := strings.Join(shown(host), "\n")
-		for _, want := range []string{"tc-bw 0:100 1:40 2:100 3:100 4:100 5:60 ", "prio-pfc 0:off 1:off 2:off 3:off 4:off 5:on 6:off 7:off", "dscp-prio CS5:5", "order: dscp", "buffer-size 0:128Kb "} {
+		for _, want := range []string{"tc-bw 0:100 1:40 2:100 3:100 4:100 5:60 ", "prio-pfc 0:off 1:off 2:off 3:off 4:off 5:on 6:off 7:off", "dscp-prio CS5:5", "order: dscp", "prio-buffer 0:0 1:0 2:0 3:0 4:0 5:1 6:0 7:0", " 1:128Kb "} {
 			if !strings.Contains(now, want) {
 				t.Errorf("dcb of %s does not show %q:\n%s", host, want, now)
 			}

@@ -72,7 +72,7 @@ var flags = []word{
 	{"check dry-run diff C", "To see the changes without making them, run `fabricform plan`."},
 	{"write w list", "Leave it out: files are rewritten, and the names of those that changed are printed. With -check, no file is written."},
 	{"v", "To print the version, use -version."},
-	{"v vv vvv verbose debug trace", "There is no more detailed output: leave it out."},
+	{"v vv vvv verbose debug trace", "The output is always complete. Remove the flag."},
 	{"e extra-vars set", "To set a variable, use -var name=value."},
 	{"forks", "To work on more or fewer hosts in parallel, use -parallelism."},
 	{"u user k private-key b become", "Write it into the ssh block of the host, or into ~/.ssh/config."},

@@ -149,7 +149,7 @@ func TestNamesOfTheFilesAreCompleted(t *testing.T) {
 		"plan -host=gpu0,gp":                  "gpu0,gpu0 gpu0,gpu1 :4",
 		"show -exclude rack":                  "rack=r1 rack=r2 :4",
 		"show -host zone=eu:":                 "zone=eu:1 :4",
-		"plan -host a":                        ":4",        // a=b is no label that -host can name
+		"plan -host a":                        ":4",        // -host cannot name the label a=b
 		"plan -host bad":                      "bad=-x :4", // the others are not words to a shell
 		"plan sub -host ":                     "other :4",
 		"-chdir sub plan -host o":             "other :4",

@@ -58,7 +58,7 @@ func TestAWrongCommandFails(t *testing.T) {
 		"graph -o=svg":        "To choose the format, use -format.",
 		"show -o=json":        "For output as data, use -json.",
 		"plan -o=x":           "To save a plan, use -out.",
-		"plan -v":             "There is no more detailed output: leave it out.",
+		"plan -v":             "The output is always complete. Remove the flag.",
 		"-v":                  "To print the version, use -version.",
 		"fmt -write":          "files are rewritten",
 		"validate -check":     "run `fabricform plan`",

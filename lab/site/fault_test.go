@@ -24,7 +24,7 @@ func TestFaultsAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 	for _, word := range FaultWords {
 		if _, err := ParseFault(word); err != nil && strings.HasPrefix(err.Error(), "unknown fault") && word != "swap=" {
-			t.Errorf("%s is no fault", word)
+			t.Errorf("%s is not a fault", word)
 		}
 		if _, err := ParseFault("chew"); !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not name %s: %v", word, err)

@@ -82,7 +82,7 @@ var clusterMeanings = []*meaning{
 var cniReasons = []struct{ words, costs, instead string }{
 	{"GUID is not valid", "The virtual function of this InfiniBand NIC has no GUID.", "Give each virtual function a node and a port GUID (ip link set PF vf N node_guid …, port_guid …), or let ib-kubernetes assign them."},
 	{"vlan: operation not supported", "The plugin sriov sets Ethernet's VLAN, which a virtual function of an InfiniBand port does not have.", "Use the plugin ib-sriov for InfiniBand. For Ethernet see that the port is in that mode (LINK_TYPE of mlxconfig)."},
-	{"physfn", "The plugin sriov looks for the physical function of the device, and there is none: the node is a virtual machine, or the device is no virtual function.", "Use the plugin host-device there."},
+	{"physfn", "The sriov plugin needs the physical function of the device, but this node does not have it: the node is a virtual machine, or the device is not a virtual function.", "Use the host-device plugin on this node."},
 	{"no net directory under pci device", "The device has no network interface: it is bound to vfio-pci, or, for InfiniBand, ib_ipoib is not loaded.", "Bind it to its own driver (mlx5_core), and load ib_ipoib for InfiniBand."},
 	{"failed to find plugin", "The node lacks the plugin's program.", "Install it to /opt/cni/bin on every node: the network operator or the plugin's own DaemonSet does that."},
 	{"unexpected end of JSON input", "The plugin ended without an answer: it crashed, or its configuration lacks what it needs.", "Read kubelet's log on the node. The plugin sriov from 2.0 on gets its device from the device plugin: the definition needs the annotation k8s.v1.cni.cncf.io/resourceName, and the pod a request of that resource."},

@@ -180,16 +180,18 @@ func parseTrust(raw []byte) (out []uint8, err error) {
 
 // parseDCBX reads the flags of an answer to DCB_CMD_GDCBX.
 func parseDCBX(answer []byte) (uint8, error) {
+	return firstByte(answer, attrDCBX, "DCB_ATTR_DCBX")
+}
+
+// firstByte reads the first byte of an answer's attribute, which what names.
+func firstByte(answer []byte, kind uint16, what string) (uint8, error) {
 	raw, err := payload(answer)
 	if err != nil {
 		return 0, err
 	}
-	value, has, err := find(raw, attrDCBX)
-	if err == nil && len(value) < 1 {
-		err = missing(has && len(value) > 0, "DCB_ATTR_DCBX")
-	}
-	if err != nil {
-		return 0, err
+	value, _, err := find(raw, kind)
+	if err != nil || len(value) < 1 {
+		return 0, errors.Join(err, missing(false, what))
 	}
 	return value[0], nil
 }
@@ -197,18 +199,8 @@ func parseDCBX(answer []byte) (uint8, error) {
 // result returns the error that an answer to DCB_CMD_IEEE_SET or DCB_CMD_IEEE_DEL holds: the kernel puts the lowest byte of the
 // driver's negative errno into an attribute (dcbnl_ieee_set in net/dcb/dcbnl.c).
 func result(answer []byte) (errno uint8, err error) {
-	raw, err := payload(answer)
-	if err != nil {
-		return 0, err
-	}
-	value, has, err := find(raw, attrIEEE)
-	if err == nil && len(value) < 1 {
-		err = missing(has && len(value) > 0, "result")
-	}
-	if err != nil {
-		return 0, err
-	}
-	return -value[0], nil
+	errno, err = firstByte(answer, attrIEEE, "result")
+	return -errno, err
 }
 
 // nested marks an attribute that holds attributes (NLA_F_NESTED).

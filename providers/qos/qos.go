@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -399,31 +400,38 @@ func (s state) shares(want Spec, out map[string]string) error {
 	return nil
 }
 
-// buffers adds receive buffers: each of the priorities gets one that no other priority has.
+// buffers adds receive buffers: each of the priorities gets one that no other priority has. If the NIC has no room, the largest buffer of
+// the other priorities gives it.
 func (s state) buffers(want Spec, out map[string]string) error {
 	if want.Buffer == nil || !s.DCB {
 		return nil
 	}
-	sizes, buffers, ok := pair(s.Values[attrBuffer])
+	texts, buffers, ok := pair(s.Values[attrBuffer])
 	if !ok {
 		return errors.New("the driver does not set receive buffers: remove buffer from the qos block")
 	}
+	sizes, err := parseNumbers(strings.Join(texts, " "), " ", math.MaxInt)
+	if err != nil {
+		return err
+	}
 	own(buffers, slices.Sorted(maps.Keys(want.Buffer)), priorities, true)
-	for p, size := range want.Buffer {
-		sizes[buffers[p]] = strconv.Itoa(size)
-	}
-	sum := 0
-	for _, size := range sizes {
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			return err
+	gives, sum := -1, 0
+	for i := range sizes {
+		p := slices.Index(buffers, i)
+		if size, named := want.Buffer[p]; named {
+			sizes[i] = size
+		} else if gives < 0 || sizes[i] > sizes[gives] {
+			gives = i
 		}
-		sum += n
+		sum += sizes[i]
 	}
-	if s.Buffers > 0 && sum > s.Buffers {
-		return fmt.Errorf("the NIC has %d bytes of receive buffers, and the buffers would have %d: make them smaller", s.Buffers, sum)
+	if over := sum - s.Buffers; s.Buffers > 0 && over > 0 {
+		if gives < 0 || sizes[gives] <= over {
+			return fmt.Errorf("the NIC has %d bytes of receive buffers, and the buffers would have %d: make them smaller", s.Buffers, sum)
+		}
+		sizes[gives] -= over
 	}
-	out[attrBuffer] = strings.Join(sizes, " ") + " / " + numbers(buffers, " ")
+	out[attrBuffer] = numbers(sizes, " ") + " / " + numbers(buffers, " ")
 	return nil
 }
 

@@ -2,6 +2,7 @@ package qos
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -125,6 +126,17 @@ func TestWhatIsNotWrittenIsLeftAlone(t *testing.T) {
 	n.table, n.trust = true, []uint8{selectorDSCP, selectorPCP}
 	if _, changes, err := plan(t, n, Spec{On: eth1, DSCP: of(40), Priority: of(5), Trust: "dscp"}); err != nil || changes != nil {
 		t.Errorf("DSCP before PCP is trust of the DSCP: %q, %v", changes, err)
+	}
+}
+
+// TestBuffersGetTheirRoomFromThoseOfOtherPriorities: many NICs give all their bytes to the buffer of all priorities.
+func TestBuffersGetTheirRoomFromThoseOfOtherPriorities(t *testing.T) {
+	n := mlx5()
+	binary.NativeEndian.PutUint32(n.buffer[bufferTotal:], 262016)
+	_, changes, err := plan(t, n, Spec{On: eth1, Buffer: map[int]int{5: 131072}})
+	want := []string{"live: buffer: 262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0 > 130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0"}
+	if err != nil || !slices.Equal(changes, want) {
+		t.Errorf("%q, %v", changes, err)
 	}
 }
 
