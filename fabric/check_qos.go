@@ -37,8 +37,17 @@ func (c *checker) checkQoS(q *QoS) {
 	if q.RDMACM != nil && *q.RDMACM && q.DSCP == nil {
 		c.errorf(q.At("rdma_cm"), "Class without a DSCP", "rdma_cm gives the DSCP of qos %s to connections, and it has none. Set dscp.", q.Name)
 	}
+	for _, p := range slices.Sorted(maps.Keys(q.Buffer)) {
+		if size := q.Buffer[p]; size%bufferCell != 0 {
+			c.errorf(q.At("buffer"), "Buffer that no NIC can have", "The buffer of priority %d of qos %s has %d bytes. NICs have buffers in units of %d bytes: "+
+				"write %d.", p, q.Name, size, bufferCell, (size+bufferCell-1)/bufferCell*bufferCell)
+		}
+	}
 	c.checkShares(q)
 }
+
+// bufferCell is the unit of mlx5's receive buffers in bytes: port_buff_cell_sz of en/port_buffer.c, which is 128 unless the firmware says otherwise.
+const bufferCell = 128
 
 // checkShares reports shares that no NIC accepts.
 func (c *checker) checkShares(q *QoS) {

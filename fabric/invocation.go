@@ -35,7 +35,7 @@ func (i Invocation) Command(words ...string) string {
 		line = append(line, i.Path)
 	}
 	for n, word := range line {
-		line[n] = quote(word)
+		line[n] = Quote(word)
 	}
 	return strings.Join(line, " ")
 }
@@ -68,8 +68,8 @@ func (i Invocation) Fill(message string) string {
 	})
 }
 
-// quote quotes a word for a shell, unless no shell would change it.
-func quote(word string) string {
+// Quote quotes a word for a shell, unless no shell would change it.
+func Quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:,@%+…", r)
 	}

@@ -31,6 +31,7 @@ const (
 	selectorDSCP = 5   // IEEE_8021QAZ_APP_SEL_DSCP
 	selectorPCP  = 255 // DCB_APP_SEL_PCP
 
+	dcbxHost    = 0x01 // DCB_CAP_DCBX_HOST
 	dcbxManaged = 0x02 // DCB_CAP_DCBX_LLD_MANAGED
 
 	tsaStrict = 0   // IEEE_8021QAZ_TSA_STRICT
@@ -197,9 +198,13 @@ func firstByte(answer []byte, kind uint16, what string) (uint8, error) {
 }
 
 // result returns the error that an answer to DCB_CMD_IEEE_SET or DCB_CMD_IEEE_DEL holds: the kernel puts the lowest byte of the
-// driver's negative errno into an attribute (dcbnl_ieee_set in net/dcb/dcbnl.c).
+// driver's negative errno into an attribute (dcbnl_ieee_set in net/dcb/dcbnl.c). Small positive results are of ice, and mean that the
+// change was accepted (ICE_DCB_NO_HW_CHG in ice_dcb_lib.h).
 func result(answer []byte) (errno uint8, err error) {
 	errno, err = firstByte(answer, attrIEEE, "result")
+	if errno <= 2 {
+		errno = 0
+	}
 	return -errno, err
 }
 

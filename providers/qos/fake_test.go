@@ -107,7 +107,12 @@ func (n *nic) setPart(command uint8, kind uint16, v []byte) syscall.Errno {
 			return syscall.EINVAL
 		}
 		n.pfc = bytes.Clone(v)
-	case ieeeBuffer:
+	case ieeeBuffer: // mlx5 takes the new buffers of priorities together with the old sizes
+		for i := range priorities {
+			if n.pfc[pfcMask]>>i&1 == 1 && v[i] != n.buffer[i] && binary.NativeEndian.Uint32(n.buffer[bufferSizes+4*int(v[i]):]) == 0 {
+				return syscall.ENOMEM
+			}
+		}
 		n.buffer = bytes.Clone(v)
 	case ieeeTrust:
 		n.trust, _ = parseTrust(v)
@@ -157,6 +162,9 @@ func (n *nic) Pause(context.Context, int) ([]byte, error) {
 
 func (n *nic) SetPause(_ int, raw []byte) error {
 	n.sets++
+	if n.driver == "ice" && n.pfc[pfcMask] != 0 {
+		return host.ErrUnsupported
+	}
 	rx, tx, _, err := parsePause(raw)
 	if n.pause = [2]bool{rx, tx}; rx || tx {
 		n.pfc[pfcMask] = 0

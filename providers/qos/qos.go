@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +42,7 @@ type Spec struct {
 type Status struct {
 	state
 	Netdev string
+	Driver string   `json:"driver,omitempty"`
 	Remark []string // what the NIC cannot do
 	want   map[string]string
 }
@@ -117,7 +117,7 @@ func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name}
+	s := &Status{state: part.Of(snap)[l.Name], Netdev: l.Name, Driver: l.Driver}
 	if l.Kind == "vlan" || l.Kind == "macvlan" {
 		return nil, fmt.Errorf("%s is a %s, and a class of traffic belongs to the port: set qos on the NIC below it", l.Name, l.Kind)
 	}
@@ -144,6 +144,7 @@ func orUnknown(driver string) string {
 // endsLLDP is the command that ends DCBX in the firmware: private flags of ice and i40e (their pages in Documentation/networking of the
 // kernel), and for others dcb-dcbx(8).
 func endsLLDP(driver, netdev string) string {
+	netdev = fabric.Quote(netdev) // the host names it
 	switch driver {
 	case "ice":
 		return "ethtool --set-priv-flags " + netdev + " fw-lldp-agent off"
@@ -164,11 +165,17 @@ func atom(netdev, attribute string) resource.Atom {
 	return resource.NewAtom(Kind, append([]string{netdev}, strings.Fields(attribute)...)...)
 }
 
+// flaps reports whether a change of the attribute takes the port down: mlx5 toggles it when PFC changes, others negotiate pause frames anew,
+// and ice closes and opens the interface for each change by dcbnl (ice_dcbnl_devreset in ice_dcb_nl.c).
+func flaps(driver, attribute string) bool {
+	return attribute == attrFlow || driver == "ice" && isDCB(attribute)
+}
+
 // change returns the change of an attribute.
-func change(netdev, attribute, from, to string) resource.Change {
+func change(driver, netdev, attribute, from, to string) resource.Change {
 	c := atom(netdev, attribute).Change(from, to)
-	if attribute == attrFlow {
-		c.Disruption = resource.LinkFlap // mlx5 toggles the port when PFC changes, and others negotiate pause frames anew
+	if flaps(driver, attribute) {
+		c.Disruption = resource.LinkFlap
 	}
 	return c
 }
@@ -185,7 +192,7 @@ func (provider) Diff(_ Spec, got *Status) (out []resource.Change) {
 		return strings.Compare(a, b)
 	}) {
 		if from, to := got.Values[a], got.want[a]; from != to {
-			out = append(out, change(got.Netdev, a, from, to))
+			out = append(out, change(got.Driver, got.Netdev, a, from, to))
 		}
 	}
 	return out
@@ -204,13 +211,20 @@ func (provider) Touches(snap *facts.Snapshot, _ Spec, changes []resource.Change)
 func touches(snap *facts.Snapshot, c resource.Change) string {
 	m := snap.Management
 	switch {
-	case c.Attribute != attrFlow:
+	case !flaps(driverOf(snap, c.Atom.Thing()), c.Attribute):
 		return ""
 	case m.Unknown != "":
 		return "the path of your own connection is unknown (" + m.Unknown + "), and this may interrupt it"
 	case m.Client.IsValid() && slices.Contains(m.Devices, c.Atom.Thing()):
-		return fmt.Sprintf("%s carries your SSH connection (%s to %s), and a change of flow control takes the port down for a moment",
-			c.Atom.Thing(), m.Client, m.Server)
+		return fmt.Sprintf("%s carries your SSH connection (%s to %s), and a change of %s takes the port down for a moment",
+			c.Atom.Thing(), m.Client, m.Server, c.Attribute)
+	}
+	return ""
+}
+
+func driverOf(snap *facts.Snapshot, netdev string) string {
+	if l := snap.Link(netdev); l != nil {
+		return l.Driver
 	}
 	return ""
 }
@@ -265,7 +279,7 @@ func (provider) Claims(snap *facts.Snapshot, want Spec, a resource.Atom) bool {
 
 // Undo returns the change to the earlier value.
 func (provider) Undo(snap *facts.Snapshot, a resource.Atom, to string) (resource.Change, string) {
-	c := change(a.Thing(), a.Value(), part.Of(snap)[a.Thing()].Values[a.Value()], to)
+	c := change(driverOf(snap, a.Thing()), a.Thing(), a.Value(), part.Of(snap)[a.Thing()].Values[a.Value()], to)
 	return c, touches(snap, c)
 }
 
@@ -410,7 +424,7 @@ func (s state) buffers(want Spec, out map[string]string) error {
 	if !ok {
 		return errors.New("the driver does not set receive buffers: remove buffer from the qos block")
 	}
-	sizes, err := parseNumbers(strings.Join(texts, " "), " ", math.MaxInt)
+	sizes, err := parseNumbers(strings.Join(texts, " "), " ", 1<<32)
 	if err != nil {
 		return err
 	}

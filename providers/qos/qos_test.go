@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fabricform/fabricform/facts"
+	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/resource"
 	"github.com/fabricform/fabricform/resource/kindtest"
 )
@@ -148,6 +149,7 @@ func TestANICThatCannotHaveTheClassSaysWhy(t *testing.T) {
 	}{
 		"no DCB":        {func(n *nic) { n.dcb, n.driver = false, "virtio_net" }, lossless(), "eth1 (driver virtio_net): the driver has no DCB"},
 		"firmware":      {func(n *nic) { n.dcbx |= dcbxManaged; n.driver = "ice" }, lossless(), "`ethtool --set-priv-flags eth1 fw-lldp-agent off`"},
+		"of mlx5":       {func(n *nic) { n.dcbx = 0x0c }, lossless(), "`dcb dcbx set dev eth1 host ieee`"},
 		"pause":         {func(*nic) {}, Spec{On: eth1, PFC: of(true), Priority: of(5)}, "set pause = false"},
 		"PFC":           {func(n *nic) { n.pause, n.pfc[pfcMask] = [2]bool{}, 8 }, Spec{On: eth1, Pause: of(true)}, "PFC is on for priority 3"},
 		"few classes":   {func(n *nic) { n.ets[etsCap] = 1 }, Spec{On: eth1, ETS: map[int]int{0: 50, 1: 50}}, "the NIC has 1 traffic classes, and ets names 2"},
@@ -198,15 +200,91 @@ func TestUnknownPartsOfAStructStay(t *testing.T) {
 // TestAFlapOfTheOperatorsPortIsRefused, and nothing else of a class.
 func TestAFlapOfTheOperatorsPortIsRefused(t *testing.T) {
 	snap := &facts.Snapshot{Management: facts.Management{Client: netip.MustParseAddr("10.0.0.9"), Devices: []string{"eth1"}}}
-	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("eth1", attrFlow, "pfc none", "pfc 5")}); !strings.Contains(why, "eth1 carries your SSH connection") {
+	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("", "eth1", attrFlow, "pfc none", "pfc 5")}); !strings.Contains(why, "eth1 carries your SSH connection") {
 		t.Error(why)
 	}
-	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("eth1", "dscp 40", "", "5")}); why != "" {
+	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("", "eth1", "dscp 40", "", "5")}); why != "" {
 		t.Error(why)
 	}
 	snap.Management = facts.Management{Unknown: "no SSH_CONNECTION"}
-	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("eth1", attrFlow, "pfc none", "pfc 5")}); why == "" {
+	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("", "eth1", attrFlow, "pfc none", "pfc 5")}); why == "" {
 		t.Error("an unknown path is safe")
+	}
+}
+
+// TestIceIsTakenDown: it closes the interface for each change by dcbnl, and refuses pause frames while PFC is on.
+func TestIceIsTakenDown(t *testing.T) {
+	n := mlx5()
+	n.driver = "ice"
+	_, changes, err := plan(t, n, Spec{On: eth1, DSCP: of(40), Priority: of(5)})
+	if want := []string{"link flap: dscp 40:  > 5"}; err != nil || !slices.Equal(changes, want) {
+		t.Errorf("%q, %v", changes, err)
+	}
+	snap := &facts.Snapshot{Links: []host.Link{{Name: "eth1", Driver: "ice"}},
+		Management: facts.Management{Client: netip.MustParseAddr("10.0.0.9"), Devices: []string{"eth1"}}}
+	if why := (provider{}).Touches(snap, Spec{}, []resource.Change{change("ice", "eth1", "dscp 40", "", "5")}); !strings.Contains(why, "eth1 carries your SSH connection") {
+		t.Error(why)
+	}
+	p := port{h: n, link: host.Link{Name: "eth1", Index: 2}}
+	n.pause = [2]bool{}
+	for _, to := range []string{"pfc 5, pause off", "pfc 3, pause off", "pfc none, pause off", "pfc none, pause on", "pfc 5, pause off"} {
+		if err := p.set(t.Context(), attrFlow, to); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestALosslessPriorityMovesToAnEmptyBuffer, and back.
+func TestALosslessPriorityMovesToAnEmptyBuffer(t *testing.T) {
+	n := mlx5()
+	n.pause, n.pfc[pfcMask] = [2]bool{}, 1<<5
+	p := port{h: n, link: host.Link{Name: "eth1"}}
+	for _, to := range []string{"130944 131072 0 0 0 0 0 0 / 0 0 0 0 0 1 0 0", "262016 0 0 0 0 0 0 0 / 0 0 0 0 0 0 0 0"} {
+		if err := p.set(t.Context(), attrBuffer, to); err != nil || bufferText(n.buffer) != to {
+			t.Errorf("%s: %v", bufferText(n.buffer), err)
+		}
+	}
+}
+
+// TestASettingThatAppearedIsLeft: an earlier driver did not have it, so that nobody knows its value then.
+func TestASettingThatAppearedIsLeft(t *testing.T) {
+	n := mlx5().switches()
+	p := port{h: n, link: host.Link{Name: "eth1"}}
+	for _, a := range []string{keyed(attrECN, 5), attrCNP} {
+		if err := p.set(t.Context(), a, ""); err == nil || n.sets > 0 {
+			t.Errorf("%s: %v, %d changes", a, err, n.sets)
+		}
+	}
+}
+
+// TestResultsOfDrivers: ice accepts a change with 1 or 2.
+func TestResultsOfDrivers(t *testing.T) {
+	for said, want := range map[byte]uint8{0: 0, 1: 0, 2: 0, 256 - 22: 22, 256 - 95: 95} {
+		if got, err := result(append([]byte{0, cmdIEEESet, 0, 0}, attribute(attrIEEE, []byte{said})...)); err != nil || got != want {
+			t.Errorf("%d: %d, %v", said, got, err)
+		}
+	}
+}
+
+// TestCraftedAnswersAreRefused: attributes that are shorter than their header, longer than the message, or than their struct.
+func TestCraftedAnswersAreRefused(t *testing.T) {
+	head := []byte{0, cmdIEEEGet, 0, 0}
+	for _, length := range []byte{0, 1, 3, 200} {
+		if _, err := parseIEEE(append(slices.Clone(head), length, 0, 13, 0, 0, 0, 0, 0)); err == nil {
+			t.Errorf("an attribute of %d bytes is read", length)
+		}
+	}
+	for kind, size := range map[uint16]int{ieeeETS: sizeETS, ieeePFC: sizePFC, ieeeBuffer: sizeBuffer} {
+		if _, err := parseIEEE(append(slices.Clone(head), attribute(attrIEEE|nested, attribute(kind, make([]byte, size-1)))...)); err == nil {
+			t.Errorf("a struct of kind %d with %d bytes is read", kind, size-1)
+		}
+	}
+}
+
+// TestPauseHasTheKernelsNumbers of ETHTOOL_A_PAUSE_RX and _TX, whose bytes are written out.
+func TestPauseHasTheKernelsNumbers(t *testing.T) {
+	if got := encodePause(true, false); !bytes.Equal(got, []byte("\x05\x00\x03\x00\x01\x00\x00\x00\x05\x00\x04\x00\x00\x00\x00\x00")) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package qos
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ type port struct {
 }
 
 // rank orders the settings of one NIC: an entry of a DSCP is added before others are removed, because some drivers trust the DSCP only
-// while there is one. Buffers come after flow control, because mlx5 makes its own when PFC changes (mlx5e_dcbnl_ieee_setpfc).
+// while there is one. Buffers come after flow control, because mlx5 may change them when PFC changes.
 func rank(attribute, to string) int {
 	name, _ := cut(attribute)
 	at := 1 + slices.Index([]string{attrDSCP, attrTrust, attrETS, attrFlow, attrBuffer, attrECN, attrCNP, attrRDMACM}, name)
@@ -35,14 +36,26 @@ func rank(attribute, to string) int {
 
 // set sets an attribute to a value, or to "" where a value can be absent.
 func (p port) set(ctx context.Context, attribute, to string) (err error) {
+	if flaps(p.link.Driver, attribute) {
+		err = p.flap(ctx, func() error { return p.put(ctx, attribute, to) })
+	} else {
+		err = p.put(ctx, attribute, to)
+	}
+	if err != nil {
+		return fmt.Errorf("set %s of %s to %q: %w", attribute, p.link.Name, to, err)
+	}
+	return nil
+}
+
+func (p port) put(ctx context.Context, attribute, to string) (err error) {
 	name, key := cut(attribute)
 	switch name {
 	case attrFlow:
-		err = p.flap(ctx, func() error { return p.setFlow(ctx, parseFlow(to)) })
+		err = p.setFlow(ctx, parseFlow(to))
 	case attrETS:
 		err = p.change(ctx, ieeeETS, func(d dcb) ([]byte, error) { return encodeETS(d.ets, to) })
 	case attrBuffer:
-		err = p.change(ctx, ieeeBuffer, func(d dcb) ([]byte, error) { return encodeBuffer(d.buffer, to) })
+		err = p.setBuffer(ctx, to)
 	case attrTrust:
 		err = p.setTrust(ctx, to)
 	case attrDSCP:
@@ -56,10 +69,7 @@ func (p port) set(ctx context.Context, attribute, to string) (err error) {
 	default:
 		err = p.setFile(name, key, to)
 	}
-	if err != nil {
-		return fmt.Errorf("set %s of %s to %q: %w", attribute, p.link.Name, to, err)
-	}
-	return nil
+	return err
 }
 
 // with returns a copy of a struct with another byte.
@@ -71,38 +81,73 @@ func with(raw []byte, at int, b uint8) []byte {
 	return out
 }
 
-// setFlow ends what is to end before it begins anything: pause frames of the whole port exclude PFC.
+// setFlow ends what is to end before it begins anything: pause frames of the whole port exclude PFC. PFC ends first, and equal pause
+// frames are not set again: ice, i40e and hns3 refuse that while PFC is on.
 func (p port) setFlow(ctx context.Context, to flow) error {
 	d, _, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil && !errors.Is(err, host.ErrUnsupported) {
 		return err
 	}
-	begins := []bool{false, true}
-	for _, begin := range begins {
-		if to.pause != "" && begin == (to.pause != off) {
-			for at, name := range directions {
-				if name == to.pause {
-					if err := p.h.SetPause(p.link.Index, encodePause(at[0], at[1])); err != nil {
-						return fmt.Errorf("pause frames: %w", err)
-					}
-				}
+	for _, begin := range []bool{false, true} {
+		if to.pfc != "" && begin == (to.pfc != none) && (d.pfc == nil || maskText(d.pfc[pfcMask]) != to.pfc) {
+			err := p.change(ctx, ieeePFC, func(d dcb) ([]byte, error) {
+				mask, err := parseMask(to.pfc)
+				return with(d.pfc, pfcMask, mask), err
+			})
+			if err != nil {
+				return fmt.Errorf("PFC: %w", err)
 			}
 		}
-		if to.pfc == "" || begin != (to.pfc != none) || d.pfc != nil && maskText(d.pfc[pfcMask]) == to.pfc {
-			continue
-		}
-		err := p.change(ctx, ieeePFC, func(d dcb) ([]byte, error) {
-			mask, err := parseMask(to.pfc)
-			return with(d.pfc, pfcMask, mask), err
-		})
-		if err != nil {
-			return fmt.Errorf("PFC: %w", err)
+		if to.pause != "" && begin == (to.pause != off) {
+			if err := p.setPause(ctx, to.pause); err != nil {
+				return fmt.Errorf("pause frames: %w", err)
+			}
 		}
 	}
 	return nil
 }
 
-// change reads the NIC, changes one struct, and reads again: the kernel accepts a part that the driver does not have without an error.
+func (p port) setPause(ctx context.Context, to string) error {
+	raw, err := p.h.Pause(ctx, p.link.Index)
+	if err != nil {
+		return err
+	}
+	rx, tx, has, err := parsePause(raw)
+	if err != nil || has && directions[[2]bool{rx, tx}] == to {
+		return err
+	}
+	for at, name := range directions {
+		if name == to {
+			return p.h.SetPause(p.link.Index, encodePause(at[0], at[1]))
+		}
+	}
+	return fmt.Errorf("%q is not a setting", to)
+}
+
+// setBuffer sets sizes and buffers of priorities in one message. Before that, a priority's new buffer gets its size if it is empty: mlx5
+// takes the new buffers of priorities together with the old sizes, and refuses one with PFC in an empty buffer
+// (mlx5e_port_manual_buffer_config in en/port_buffer.c).
+func (p port) setBuffer(ctx context.Context, to string) error {
+	return p.change(ctx, ieeeBuffer, func(d dcb) ([]byte, error) {
+		raw, err := encodeBuffer(d.buffer, to)
+		if err != nil {
+			return nil, err
+		}
+		size := func(b []byte, i byte) uint32 { return binary.NativeEndian.Uint32(b[bufferSizes+4*int(i):]) }
+		grown := slices.Concat(d.buffer[:priorities], raw[priorities:])
+		empty, used := false, true
+		for i := range priorities {
+			empty = empty || size(d.buffer, raw[i]) == 0
+			used = used && grown[i] < priorities && size(grown, grown[i]) > 0
+		}
+		if empty && used {
+			err = p.send(cmdIEEESet, ieee(ieeeBuffer, grown))
+		}
+		return raw, err
+	})
+}
+
+// change reads the NIC and changes one struct. The kernel accepts a part that the driver does not have without an error.
 func (p port) change(ctx context.Context, kind uint16, to func(dcb) ([]byte, error)) error {
 	d, _, err := readDCB(ctx, p.h, p.link.Name)
 	if err != nil {
@@ -125,7 +170,10 @@ func (p port) send(command uint8, attributes []byte) error {
 		return err
 	}
 	errno, err := result(answer)
-	if err == nil && errno != 0 {
+	switch {
+	case err == nil && syscall.Errno(errno) == syscall.ENOMEM: // also the lowest byte of ENOTSUPP (524)
+		err = fmt.Errorf("%w, or the driver does not support it", syscall.ENOMEM)
+	case err == nil && errno != 0:
 		err = syscall.Errno(errno)
 	}
 	return err
@@ -189,6 +237,9 @@ func (p port) setDSCPs(ctx context.Context, to map[int][]int) error {
 
 // setFile sets what files below /sys switch.
 func (p port) setFile(name string, key int, to string) error {
+	if to == "" && (name == attrECN || name == attrCNP) {
+		return errors.New("the driver did not have this setting before, and it is left as it is")
+	}
 	switch name {
 	case attrECN:
 		for _, point := range []string{"rp", "np"} {

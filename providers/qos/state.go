@@ -17,7 +17,7 @@ type state struct {
 	Values map[string]string `json:"values,omitempty"` // by attribute; a missing one is not supported, or absent
 
 	DCB     bool   `json:"dcb,omitempty"`     // the driver has DCB
-	Managed bool   `json:"managed,omitempty"` // something below the kernel, such as firmware, speaks DCBX and decides (DCB_CAP_DCBX_LLD_MANAGED)
+	Managed bool   `json:"managed,omitempty"` // something below the kernel, such as firmware, speaks DCBX and decides
 	Table   bool   `json:"table,omitempty"`   // the driver has a table of trust; otherwise an entry of a DSCP makes it trust the DSCP
 	Classes int    `json:"classes,omitempty"` // how many traffic classes can share the link (ets_cap); 0: not known
 	Buffers int    `json:"buffers,omitempty"` // bytes of all buffers (total_size)
@@ -65,7 +65,8 @@ func read(ctx context.Context, r host.Reader, snap *facts.Snapshot, l host.Link)
 	return s, nil
 }
 
-// readDCB reads the settings, and whether firmware decides them.
+// readDCB reads the settings, and whether firmware decides them: mlx5 then only takes away DCB_CAP_DCBX_HOST (mlx5e_dcbnl_initialize in
+// en_dcbnl.c).
 func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb, managed bool, err error) {
 	answer, err := r.DCB(ctx, message(cmdIEEEGet, netdev))
 	if err != nil {
@@ -82,7 +83,7 @@ func readDCB(ctx context.Context, r host.Reader, netdev string) (d dcb, managed 
 		return d, false, err
 	}
 	mode, err := parseDCBX(answer)
-	return d, mode&dcbxManaged != 0, err
+	return d, mode&dcbxManaged != 0 || mode&dcbxHost == 0, err
 }
 
 // Files of mlx5's driver in MLNX_OFED and DOCA-OFED, which has switches for ECN that the kernel's own does not have: the reaction point

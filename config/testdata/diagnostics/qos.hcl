@@ -24,6 +24,10 @@ qos "keys" {
   buffer = { 5 = 0 }
 }
 
+qos "cells" {
+  buffer = { 5 = 100000 }
+}
+
 qos "more_keys" {
   ets    = { 0 = "all" }
   buffer = 524288
