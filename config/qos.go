@@ -129,19 +129,22 @@ func decodeNumbers(a *attribute, v cty.Value, into reflect.Value) *wrong {
 	return nil
 }
 
-// checkClasses reports variables of nccl.env that contradict the class of a NIC that NCCL may use, once for each place.
+// checkClasses reports variables of nccl.env that contradict the class of a NIC, once for each place. NICs that NCCL does not use
+// may have another class.
 func (l *loader) checkClasses() {
 	said := map[hcl.Range]bool{}
 	for _, h := range l.f.Hosts {
 		n := l.f.NCCLOf(h)
 		for _, nic := range h.NICs {
-			if n.HCA != nil && !slices.Contains(n.HCA, nic.Ref()) || nic.Invalid || nic.QoS == nil || nic.QoS.Invalid {
+			role := l.f.Role(nic.Ref())
+			other := n.HCA != nil && !slices.Contains(n.HCA, nic.Ref()) || n.HCA == nil && role != "" && role != "training"
+			if other || nic.Invalid || nic.QoS == nil || nic.QoS.Invalid {
 				continue
 			}
 			for _, name := range slices.Sorted(maps.Keys(n.Env)) {
-				why := contradiction(nic.QoS, name, n.Env[name])
+				why := nic.QoS.Contradiction(name, int(env.ParseNumber(n.Env[name]).Value))
 				r := l.variablePlace(h, name)
-				if why != "" && !said[r] {
+				if why != "" && !fabric.IsSensitive(n.Env[name]) && !said[r] {
 					said[r] = true
 					l.errorf(r, "Contradicting class of traffic", "%s = %s contradicts qos.%s of %s: %s. Remove %s, or change the block.",
 						name, n.Env[name], nic.QoS.Name, nic.Ref(), why, name)
@@ -158,21 +161,4 @@ func (l *loader) variablePlace(h *fabric.Host, name string) hcl.Range {
 		from = h.NCCL
 	}
 	return l.keyRange(from.Block, "env", name)
-}
-
-// contradiction says how a variable of NCCL contradicts a class; "": it does not. The bits of ECN may be 0, because NICs set them
-// themselves.
-func contradiction(q *fabric.QoS, name, value string) string {
-	if fabric.IsSensitive(value) {
-		return ""
-	}
-	n := int(env.ParseNumber(value).Value)
-	tc, set := q.TrafficClass()
-	switch {
-	case name == "NCCL_IB_TC" && set && n != tc && n != tc&^3:
-		return fmt.Sprintf("its traffic class is %d", tc)
-	case name == "NCCL_IB_SL" && q.Priority != nil && n != *q.Priority:
-		return fmt.Sprintf("its priority is %d", *q.Priority)
-	}
-	return ""
 }

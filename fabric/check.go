@@ -76,6 +76,7 @@ func Check(f *Fabric) []Problem {
 		c.checkRelay(h)
 		c.checkNCCL(h.NCCL, h)
 		c.checkLossless(h)
+		c.checkOneClass(h)
 	}
 	c.checkNCCL(f.NCCL, nil)
 	c.checkLaunchers()

@@ -86,6 +86,38 @@ func (c *checker) checkLossless(h *Host) {
 	}
 }
 
+// checkOneClass reports NICs for collectives of a host that differ in their class: NCCL has one class for all packets of a process.
+func (c *checker) checkOneClass(h *Host) {
+	var first *NIC
+	nics := c.f.ForCollectives(h)
+	for _, n := range nics {
+		switch {
+		case c.f.NCCLOf(h).Transport == "socket" || n.QoS != nil && n.QoS.Invalid:
+			return
+		case n.QoS == nil:
+		case first == nil:
+			first = n
+		case lane(n.QoS) != lane(first.QoS):
+			c.errorf(n.At("qos"), "Two classes for NCCL", "NCCL has one traffic class for all NICs of a process (NCCL_IB_TC), and %s has qos.%s, "+
+				"but %s has qos.%s. Use one class for both, or name the NICs of one class in nccl.hca.",
+				first.Ref(), first.QoS.Name, n.Ref(), n.QoS.Name)
+			return
+		}
+	}
+	for _, n := range nics {
+		if first != nil && first.QoS.DSCP != nil && n.QoS == nil && !n.Invalid {
+			c.warnf(n.Pos, "NIC without the class of NCCL", "NCCL has one traffic class for all NICs of a process (NCCL_IB_TC): that of %s, qos.%s. "+
+				"%s has no class, so its NIC may give these packets another priority. Set qos = qos.%s there, too.",
+				first.Ref(), first.QoS.Name, n.Ref(), first.QoS.Name)
+		}
+	}
+}
+
+// lane returns what NCCL takes from a class.
+func lane(q *QoS) string {
+	return shownInt(q.DSCP) + " " + shownBool(q.ECN) + " " + shownInt(q.Priority)
+}
+
 // onePort names the port that two NICs of a host share: a VLAN is named after its interface, and links have a port group. "": they
 // may be two ports.
 func (c *checker) onePort(a, b *NIC) string {

@@ -1,6 +1,9 @@
 package fabric
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Netdev is the name of a NIC of the host or of an interface.
 type Netdev string
@@ -20,8 +23,8 @@ type NCCL struct {
 	// NCCL's version on the hosts, such as `"2.27.5"`. Variables are checked against it. Default: offline checks assume the
 	// newest known version, and checks on a host use the version that is installed there.
 	Version string `ff:"version"`
-	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables. The
-	// verbs check uses `NCCL_IB_TC` and `NCCL_IB_SL`. A value may be sensitive.
+	// Further NCCL variables by name. They override derived values, and are checked against the table of NCCL's variables. `NCCL_IB_TC`
+	// and `NCCL_IB_SL` follow from the NICs' `qos`, and the verbs check uses them, too. A value may be sensitive.
 	Env map[string]string `ff:"env,sensitive"`
 	// Whether to write the file.
 	Write *bool `ff:"write,absent=true"`
@@ -45,6 +48,18 @@ func (f *Fabric) NCCLFile(h *Host) string {
 		return NCCLConf
 	}
 	return n.File
+}
+
+// ForCollectives returns the host's NICs that NCCL should use, in their order: those in nccl.hca or, if it is not set, those of
+// links and networks with role training.
+func (f *Fabric) ForCollectives(h *Host) (out []*NIC) {
+	declared := f.NCCLOf(h).HCA
+	for _, n := range h.NICs {
+		if len(declared) > 0 && slices.Contains(declared, n.Ref()) || len(declared) == 0 && f.Role(n.Ref()) == "training" {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // NCCLOf returns the NCCL settings of a host. Its own block overrides the fabric's per attribute, and

@@ -1,5 +1,7 @@
 package fabric
 
+import "fmt"
+
 // QoS is a class of traffic: how a NIC marks, sorts and protects its packets. Attributes that are not set are left alone on the
 // hosts. Per port there is one lossless class: pauses of one priority would otherwise stop another.
 type QoS struct {
@@ -60,3 +62,16 @@ func (q *QoS) TrafficClass() (tc int, ok bool) {
 
 // Lossless reports whether PFC is on for the class.
 func (q *QoS) Lossless() bool { return q != nil && q.PFC != nil && *q.PFC }
+
+// Contradiction says how a value of NCCL_IB_TC or NCCL_IB_SL contradicts the class; "": it does not, or it is another variable. The bits
+// of ECN may be 0, because NICs set them themselves.
+func (q *QoS) Contradiction(variable string, value int) string {
+	tc, set := q.TrafficClass()
+	switch {
+	case variable == "NCCL_IB_TC" && set && value != tc && value != tc&^3:
+		return fmt.Sprintf("its traffic class is %d", tc)
+	case variable == "NCCL_IB_SL" && q != nil && q.Priority != nil && value != *q.Priority:
+		return fmt.Sprintf("its priority is %d", *q.Priority)
+	}
+	return ""
+}

@@ -84,7 +84,7 @@ func slot(gids []facts.GID, index int) facts.GID {
 // fabricAddresses returns the addresses of all NICs that carry collectives.
 func fabricAddresses(f *fabric.Fabric, ipv6 bool) (out []netip.Addr) {
 	for _, h := range f.Hosts {
-		for _, n := range Chosen(f, h) {
+		for _, n := range f.ForCollectives(h) {
 			out = append(out, ofFamily(n, ipv6)...)
 		}
 	}

@@ -127,7 +127,7 @@ func reaches(f *fabric.Fabric, from, to *fabric.NIC) bool {
 // that of declared PCI addresses or of interface names, which follow them; NICs that are matched in another way
 // keep the order of their names in the files.
 func inOrder(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []*fabric.NIC {
-	nics := Chosen(f, h)
+	nics := f.ForCollectives(h)
 	for _, by := range []struct {
 		key     func(*fabric.NIC) string
 		compare func(a, b string) int

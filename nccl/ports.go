@@ -34,7 +34,7 @@ type Port struct {
 // Ports returns the ports of the NICs that NCCL should use, sorted by name.
 func Ports(f *fabric.Fabric, h *fabric.Host, snap *facts.Snapshot) []Port {
 	var out []Port
-	for _, n := range Chosen(f, h) {
+	for _, n := range f.ForCollectives(h) {
 		p := port(f, h, n, snap)
 		if i := slices.IndexFunc(out, p.shares); i >= 0 {
 			p.gids, p.Wrong = nil, fmt.Sprintf("%s has the same RDMA port as %s, and NCCL uses one GID for each port: name only one of "+
@@ -121,25 +121,6 @@ func Netdev(snap *facts.Snapshot, n *fabric.NIC) *host.Link {
 		return nil // the planner reports it, with its position in the files
 	}
 	return l
-}
-
-// Chosen returns the host's NICs that NCCL should use, sorted by name.
-func Chosen(f *fabric.Fabric, h *fabric.Host) (out []*fabric.NIC) {
-	for _, n := range h.NICs {
-		if chosen(f, h, n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// chosen reports whether NCCL should use the NIC: the NICs in nccl.hca or, if it is not set, those of
-// links and networks with role training.
-func chosen(f *fabric.Fabric, h *fabric.Host, n *fabric.NIC) bool {
-	if declared := f.NCCLOf(h).HCA; len(declared) > 0 {
-		return slices.Contains(declared, n.Ref())
-	}
-	return f.Role(n.Ref()) == training
 }
 
 // maxGID bounds GID indexes: tables have 256 slots or fewer.

@@ -211,10 +211,10 @@ func (t *trial) sameRelease(ctx context.Context, ends [2]port) {
 	}
 }
 
-// spec returns the request to both ends, and how long the test may take. The packets are of the class that NCCL's
-// have on the sending host.
+// spec returns the request to both ends, and how long the test may take. The packets are of the class of the
+// sending NIC, as NCCL's are.
 func (t *trial) spec(test perftest.Test, from port, v6 bool) (perftest.Spec, time.Duration) {
-	c, lane := t.path.Validate.Verbs, nccl.LaneOf(t.fabric, t.hosts[from.host], t.snapshots[from.host])
+	c, lane := t.path.Validate.Verbs, nccl.LaneOf(t.fabric, t.hosts[from.host], from.spec, t.snapshots[from.host])
 	s := perftest.Spec{Test: test, Size: c.Size, ServiceLevel: lane.ServiceLevel, ControlIPv6: v6}
 	if from.device.LinkLayer != "InfiniBand" { // NCCL sets it for Ethernet only
 		s.TrafficClass = lane.TrafficClass

@@ -48,9 +48,18 @@ type Context struct {
 	Fleet    bool                   // the value applies to several hosts
 	Declared bool                   // in a fabric's files, which must be right for interfaces that are added later, too
 	IsNetdev func(name string) bool // reports whether an interface has this name; nil: no interface is known
+	// Priority returns the priority to which the NICs lead a DSCP, and what says so; nil, or ok false: it is not known.
+	Priority func(dscp int) (priority int, says string, ok bool)
 }
 
 func (c Context) isNetdev(name string) bool { return c.IsNetdev != nil && c.IsNetdev(name) }
+
+func (c Context) priority(dscp int) (priority int, says string, ok bool) {
+	if c.Priority == nil {
+		return 0, "", false
+	}
+	return c.Priority(dscp)
+}
 
 // check collects the findings of one variable.
 type check struct {

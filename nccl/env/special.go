@@ -57,6 +57,11 @@ func (c *check) special() {
 		c.add(Note, "Not a network setting", "NCCL_NTHREADS is the size of CUDA blocks.", "It does not affect the network.", "Remove it.")
 	case "NCCL_IB_TC", "NCCL_IB_FIFO_TC":
 		if n.Value > 0 && n.Value <= 255 {
+			if p, says, known := c.priority(int(n.Value >> 2)); known {
+				c.add(Note, "Traffic class", fmt.Sprintf("%s = %d is DSCP %d%s, which %s leads to priority %d.", c.v.Name, n.Value, n.Value>>2,
+					ecn(n.Value), says, p), "", "")
+				return
+			}
 			c.add(Note, "Traffic class", fmt.Sprintf("%s = %d is DSCP %d%s. Under DSCP trust with the default map that is priority %d.",
 				c.v.Name, n.Value, n.Value>>2, ecn(n.Value), n.Value>>5),
 				"The NIC's trust mode and map decide: under PCP trust the class means no priority. Where they, PFC and the switch "+

@@ -99,15 +99,35 @@ func (r *reading) against(all []setting) {
 		r.add(line, env.Finding{Severity: env.Warning, Name: "NCCL_CROSS_NIC", Summary: "Traffic may cross rails", Wrong: "NCCL_CROSS_NIC is not 0, but the fabric has several rails: " + why + ".", Costs: "NCCL may send to a NIC that no cable reaches.", Instead: "Set NCCL_CROSS_NIC=0."})
 		break
 	}
+	for _, h := range r.fabric.Hosts {
+		for _, n := range r.fabric.ForCollectives(h) {
+			r.class(all, n)
+		}
+	}
 	if s, ok := find(all, "NCCL_IB_DISABLE"); ok && env.ParseNumber(s.value).Value != 0 && r.fabric.NCCL.Transport == "ib" {
 		r.add(s.line, env.Finding{Severity: env.Error, Name: s.name, Summary: "Contradicts the fabric", Wrong: `The fabric declares transport = "ib", but this disables RDMA.`, Instead: "Remove it."})
+	}
+}
+
+// class compares the class of packets with that of a NIC.
+func (r *reading) class(all []setting, n *fabric.NIC) {
+	for _, name := range []string{"NCCL_IB_TC", "NCCL_IB_SL"} {
+		s, ok := find(all, name)
+		why := n.QoS.Contradiction(name, int(env.ParseNumber(s.value).Value))
+		if !ok || s.dynamic || why == "" || r.hidden[name] {
+			continue
+		}
+		r.add(s.line, env.Finding{Severity: env.Error, Name: name, Summary: "Contradicts the fabric",
+			Wrong: fmt.Sprintf("%s = %s contradicts qos.%s of %s: %s.", name, shorten(s.value), n.QoS.Name, n.Ref(), why),
+			Costs: "The packets are in another class than the one that NICs and switches are set for, and are dropped under congestion.", Instead: "Remove it: " + derive})
+		return
 	}
 }
 
 // training returns the hosts that take part in collectives, and their NICs for it.
 func (r *reading) training() (hosts []*fabric.Host, nics [][]*fabric.NIC) {
 	for _, h := range r.fabric.Hosts {
-		if n := nccl.Chosen(r.fabric, h); len(n) > 0 {
+		if n := r.fabric.ForCollectives(h); len(n) > 0 {
 			hosts, nics = append(hosts, h), append(nics, n)
 		}
 	}

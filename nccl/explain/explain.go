@@ -232,11 +232,24 @@ func (r *reading) check(name, value string, fleet bool) []env.Finding {
 			return nil
 		}
 	}
-	found := env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev})
+	found := env.Check(name, value, env.Context{Version: r.version, Fleet: fleet, IsNetdev: r.isNetdev, Priority: r.priorityOf})
 	if r.amd { // RCCL has other defaults, such as NCCL_DMABUF_ENABLE=0
 		found = slices.DeleteFunc(found, func(f env.Finding) bool { return f.Summary == "Equal to NCCL's default" })
 	}
 	return found
+}
+
+// priorityOf returns the priority of a DSCP, and the class of the fabric that says so.
+func (r *reading) priorityOf(dscp int) (priority int, says string, ok bool) {
+	if r.fabric == nil {
+		return 0, "", false
+	}
+	for _, q := range r.fabric.Classes {
+		if q.DSCP != nil && *q.DSCP == dscp && q.Priority != nil {
+			return *q.Priority, "qos." + q.Name, true
+		}
+	}
+	return 0, "", false
 }
 
 // isNetdev reports whether a NIC of the fabric uses the interface of that name.

@@ -253,6 +253,24 @@ func TestTheFabricIsHeldAgainst(t *testing.T) {
 	}
 }
 
+// TestTheClassIsHeldAgainst the fabric's, whose map says which priority a traffic class is.
+func TestTheClassIsHeldAgainst(t *testing.T) {
+	f := load(t, "roce-pair")
+	dscp, priority := 40, 3
+	f.Classes = []*fabric.QoS{{Name: "lossless", DSCP: &dscp, Priority: &priority}}
+	f.Hosts[0].NICs[0].QoS = f.Classes[0]
+	for text, want := range map[string]string{
+		"NCCL_IB_TC=104\n": "error: NCCL_IB_TC Contradicts the fabric",
+		"NCCL_IB_SL=5\n":   "error: NCCL_IB_SL Contradicts the fabric",
+		"NCCL_IB_TC=160\n": "note: NCCL_IB_TC Traffic class\n  NCCL_IB_TC = 160 is DSCP 40, which qos.lossless leads to priority 3.",
+	} {
+		got := asText(Explain("nccl.conf", text, f, fabric.Invocation{}))
+		if !strings.Contains(got, want) || strings.Contains(got, "Contradicts") != strings.Contains(want, "Contradicts") {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
 func TestLaunchersOfOtherKinds(t *testing.T) {
 	for text, want := range map[string]string{
 		"srun --export=ALL,NCCL_IB_HCA==a,b ./x":                                                             "Comma inside an exported value",

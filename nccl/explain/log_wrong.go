@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/fabricform/fabricform/fabric"
-	"github.com/fabricform/fabricform/nccl"
 	"github.com/fabricform/fabricform/nccl/env"
 )
 
@@ -459,7 +458,7 @@ func (l *logged) hostAgainst(name string, h *hostLog) {
 	if declared == nil {
 		return
 	}
-	nics := nccl.Chosen(l.fabric, declared)
+	nics := l.fabric.ForCollectives(declared)
 	if n := len(h.devices); n > 0 && n < len(nics) {
 		l.say(h.line, env.Warning, "Part of the fabric is unused", fmt.Sprintf("%s uses %d of its %d NICs for collectives.", speaker(name), n, len(nics)), "The others carry no traffic.", derive)
 	}
