@@ -79,7 +79,7 @@ func labUp(a *app) *cobra.Command {
 				return err
 			}
 			a.out.Linef("✓ lab %q is up: %s, %s. Try %s.", f.Name, view.Count(len(f.Hosts), "host"), view.Count(len(f.Links), "link"),
-				a.invocation(f, fabricArg(args)).Hint("apply", "-lab"))
+				a.invocation(f, fabricArg(args)).Hint("plan", "-lab"))
 			return nil
 		},
 	}

@@ -1,8 +1,6 @@
 package netns
 
 import (
-	"os"
-
 	"github.com/fabricform/fabricform/lab/site"
 )
 
@@ -19,5 +17,5 @@ func (l *Lab) Down() error {
 	if err := site.End(all...); err != nil {
 		return err
 	}
-	return os.RemoveAll(l.dir)
+	return site.Remove(l.dir)
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fabricform/fabricform/host/file"
 )
@@ -87,6 +88,34 @@ func StateDir() (string, error) {
 func Place(name string) (string, error) {
 	base, err := StateDir()
 	return filepath.Join(base, "lab", filepath.Base(name)), err
+}
+
+// Remove removes a lab's directory, and the directories of the program's state that are empty then.
+func Remove(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	base, err := StateDir()
+	if err != nil {
+		return err
+	}
+	var dirs []string
+	err = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Dir(path) == filepath.Dir(dir) {
+			return fs.SkipDir // what another lab holds is its own
+		}
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another lab's, which goes down at this moment
+		}
+		return err
+	})
+	for _, d := range slices.Backward(dirs) {
+		_ = os.Remove(d) // fails if it holds anything
+	}
+	return err
 }
 
 // Names returns the fabrics that have a lab, in order.

@@ -250,5 +250,5 @@ func (l *Lab) Down() error {
 	if err := site.End(l.state.Rack); err != nil {
 		return err
 	}
-	return os.RemoveAll(l.dir)
+	return site.Remove(l.dir)
 }
