@@ -129,7 +129,7 @@ var every = []ask{
 	asking(calls.StartRelay), asking(calls.Fetch), asking(calls.EndRelay), asking(calls.StartStack), asking(calls.ReadStack), asking(calls.Reboot),
 	asking(probe.Ping), asking(probe.ReadCounters), asking(probe.ListenTCP), asking(probe.SendTCP), asking(probe.CollectTCP), asking(probe.StartCapture), asking(probe.CollectCapture),
 	asking(probe.InspectCollective), asking(probe.RunCollective), asking(probe.StopCollective), asking(probe.InspectLaunch), asking(probe.Launch), asking(probe.TendRanks), asking(probe.AwaitTended),
-	asking(probe.ServeVerbs), asking(probe.RunVerbs), asking(probe.CollectVerbs), asking(probe.VerbsVersion), asking(probe.ReadRDMACounters),
+	asking(probe.ServeVerbs), asking(probe.RunVerbs), asking(probe.CollectVerbs), asking(probe.VerbsVersion), asking(probe.ReadRDMACounters), asking(probe.ReadPriorities),
 	asking(probe.TryLogins), asking(probe.InspectLogin),
 }
 

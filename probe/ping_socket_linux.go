@@ -55,6 +55,9 @@ func prepare(fd int, s PingSpec) error {
 	if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
 		return fmt.Errorf("ask for errors: %w", err)
 	}
+	if err := classify(fd, s); err != nil {
+		return fmt.Errorf("set traffic class %d and priority %d: %w", s.TrafficClass, s.Priority, err)
+	}
 	if !s.DontFragment {
 		return nil
 	}
@@ -63,6 +66,21 @@ func prepare(fd int, s PingSpec) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	}
 	return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+}
+
+// classify sets the class of packets. The priority comes last, because a traffic class sets one as well (ip(7)).
+func classify(fd int, s PingSpec) error {
+	if s.TrafficClass == 0 && s.Priority == 0 {
+		return nil
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_TOS
+	if s.Source.Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	if err := unix.SetsockoptInt(fd, level, option, s.TrafficClass); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, s.Priority)
 }
 
 // filter admits only the ICMP types that parseEcho reads. If all hosts ping each other, as many requests as

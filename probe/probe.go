@@ -37,6 +37,9 @@ type PingSpec struct {
 	// Fresh first deletes the hardware addresses that the kernel learned for Targets on Netdev. Permanent
 	// entries stay.
 	Fresh bool `json:"fresh,omitempty"`
+	// TrafficClass is the byte with DSCP and ECN, and Priority the kernel's priority of the packets: some drivers choose the queue by it.
+	TrafficClass int `json:"traffic_class,omitempty"`
+	Priority     int `json:"priority,omitempty"`
 }
 
 // PingResult is the result for one target. A round trip runs from the kernel's send timestamp to its

@@ -10,6 +10,7 @@ func Served() []agent.Served {
 		Ping.Serve(pingAll),
 		ReadCounters.Serve(readCounters),
 		ReadRDMACounters.Serve(readRDMACounters),
+		ReadPriorities.Serve(readPriorities),
 		ListenTCP.Serve(tcp.Listen),
 		SendTCP.Serve(sendTCP),
 		CollectTCP.Serve(tcp.Collect),

@@ -133,6 +133,7 @@ const (
 	NoCarrier       SkipReason = "no_carrier"
 	SpeedUnknown    SkipReason = "speed_unknown"
 	NoRDMA          SkipReason = "no_rdma"
+	NoPriorities    SkipReason = "no_priority_counters" // the NIC's driver does not count packets by priority
 	NoGPU           SkipReason = "no_gpu"
 	NoLogins        SkipReason = "no_logins" // a launcher of MPI needs a login_mesh
 	BadSettings     SkipReason = "bad_settings"

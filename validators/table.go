@@ -12,6 +12,7 @@ type Check string
 const (
 	CheckLink   Check = "link"
 	CheckPing   Check = "ping"
+	CheckQoS    Check = "qos"
 	CheckTCP    Check = "tcp"
 	CheckVerbs  Check = "verbs"
 	CheckLogin  Check = "login"
@@ -59,6 +60,8 @@ var Table = []Row{
 	{CheckLink, "carrier at both ends, the declared speed, one MTU", "nothing", false, (*run).links},
 	{CheckPing, "small and full-size packets come back, over the declared ports", "addresses in one subnet, or a route", false,
 		(*run).pings},
+	{CheckQoS, "pings of the NICs' class are counted on its priority at both ends, which have PFC if it is lossless",
+		"a `qos` block, and NICs that count packets by priority", false, (*run).classes},
 	{CheckTCP, "throughput in both directions; links that share a port also together", "the same", false, (*run).tcp},
 	{CheckVerbs, "RDMA bandwidth and latency with perftest", "RDMA devices at both ends, perftest", false, (*run).verbs},
 	{CheckLogin, "each host of a `login_mesh` logs in to all the others with ssh, as the user of the mesh", "a `login_mesh`", true,

@@ -140,16 +140,23 @@ func (p *Printer) Results(results []validators.Result, part bool) {
 	for _, what := range unprovable(results) {
 		p.Linef("%s %s", p.warn("! Not proven in this lab:"), what)
 	}
+	said := map[string]bool{}
 	for _, r := range results {
-		if unmade(r) {
-			p.Linef("%s %s on %s: %s", p.warn("! Not proven:"), r.Check, planner.Names(r.Hosts), r.Cause)
+		hosts := r.Hosts
+		if hosts == nil {
+			hosts = []string{r.Host, r.Peer}
+			slices.Sort(hosts)
+		}
+		if what := fmt.Sprintf("%s on %s: %s", r.Check, planner.Names(hosts), r.Cause); unmade(r) && !said[what] {
+			said[what] = true
+			p.Linef("%s %s", p.warn("! Not proven:"), what)
 		}
 	}
 }
 
-// unmade reports whether the result is of a job that the files declare and that no host has started.
+// unmade reports whether the result is of a job that the files declare and that no host has started, or of a class that no counter shows.
 func unmade(r validators.Result) bool {
-	return r.Check == validators.CheckNCCL && r.Item == validators.Job && r.Skipped == validators.NoLogins
+	return r.Check == validators.CheckNCCL && r.Item == validators.Job && r.Skipped == validators.NoLogins || r.Skipped == validators.NoPriorities
 }
 
 // unprovable names what no lab of this kind can prove, each with its cause.
@@ -186,7 +193,7 @@ func verified(results []validators.Result, part bool) string {
 		what = "Verified"
 	}
 	for _, row := range validators.Table {
-		if !row.OfHosts && !asked[row.Name] {
+		if !row.OfHosts && row.Name != validators.CheckQoS && !asked[row.Name] { // without a qos block, that has no results
 			what = "Verified"
 		}
 	}

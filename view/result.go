@@ -23,7 +23,7 @@ func What(r validators.Result) string {
 		validators.BusBandwidth: r.Object, validators.RankLog: "log",
 		validators.Version: r.Object, validators.Firmware: "firmware of " + r.Object, validators.Installing: r.Object,
 		validators.CameUp:      r.Object,
-		validators.CommonCause: "common cause", validators.MTU: "MTU", validators.LoginsWork: "login_mesh " + r.Object,
+		validators.CommonCause: "common cause", validators.MTU: "MTU", validators.PFCIsOn: "PFC", validators.LoginsWork: "login_mesh " + r.Object,
 		validators.LoginFailed: "login_mesh " + r.Object,
 	}[r.Item]
 	switch {

@@ -107,6 +107,7 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 	}
 	all := of(validators.Pass, validators.CheckLink, validators.CheckPing, validators.CheckTCP)
 	job := validators.Result{Check: validators.CheckNCCL, Item: validators.Job, Hosts: []string{"a", "b"}, Verdict: validators.Skip, Skipped: validators.NoLogins, Cause: "no login_mesh"}
+	class := validators.Result{Check: validators.CheckQoS, Host: "b", Peer: "a", Verdict: validators.Skip, Skipped: validators.NoPriorities, Cause: "no per-priority counters on b.rail0"}
 	for _, c := range []struct {
 		results []validators.Result
 		part    bool
@@ -118,6 +119,8 @@ func TestTheSummaryNamesWhatItCovers(t *testing.T) {
 		{all, false, "✓ Verified (link, ping, tcp): 3 passed"},
 		{append(slices.Clone(all), job), false, "! Partly verified (link, ping, tcp): 3 passed, 0 failed, 0 warned, 1 skipped; a check that the files declare was not made\n" +
 			"! Not proven: nccl on a, b: no login_mesh\n"},
+		{append(slices.Clone(all), class, class), true, "! Partly verified (link, ping, tcp): 3 passed, 0 failed, 0 warned, 2 skipped; a check that the files declare was not made\n" +
+			"! Not proven: qos on a, b: no per-priority counters on b.rail0\n"},
 		{append(slices.Clone(all), of(validators.Skip, validators.CheckVerbs)...), true, "✓ Verified (link, ping, tcp): 3 passed"},
 	} {
 		var b strings.Builder

@@ -1,0 +1,185 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// readPriorities reads a NIC's statistics by ethtool, and its settings by dcbnl. A driver that has neither gives an empty answer.
+func readPriorities(_ context.Context, netdev string) (Priorities, error) {
+	if netdev == "" || len(netdev) >= unix.IFNAMSIZ {
+		return Priorities{}, fmt.Errorf("%q is not a name of a network interface", netdev)
+	}
+	counters, err := ethtoolStatistics(netdev)
+	if err != nil {
+		return Priorities{}, fmt.Errorf("read the statistics of %s: %w", netdev, err)
+	}
+	dcb, pfc, err := readDCB(netdev)
+	if err != nil {
+		return Priorities{}, fmt.Errorf("read the DCB settings of %s: %w", netdev, err)
+	}
+	return Priorities{Statistics: read(counters, pfc), DCB: dcb}, nil
+}
+
+// Sizes of include/uapi/linux/ethtool.h.
+const (
+	setStatistics = 1    // ETH_SS_STATS
+	nameSize      = 32   // ETH_GSTRING_LEN
+	spare         = 4096 // statistics: the kernel writes as many as the driver has by then, whatever was asked for
+)
+
+// ethtoolStatistics returns the driver's own statistics, which ethtool's netlink does not have. It returns none if the driver has none.
+func ethtoolStatistics(netdev string) (out map[string]uint64, err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	info := make([]byte, 20) // struct ethtool_sset_info with one number
+	binary.NativeEndian.PutUint32(info, unix.ETHTOOL_GSSET_INFO)
+	binary.NativeEndian.PutUint64(info[8:], 1<<setStatistics)
+	if err := ethtool(fd, netdev, info); errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	has := binary.NativeEndian.Uint32(info[16:])
+	room := int(has) + spare
+	names := make([]byte, 12+room*nameSize) // struct ethtool_gstrings
+	binary.NativeEndian.PutUint32(names, unix.ETHTOOL_GSTRINGS)
+	binary.NativeEndian.PutUint32(names[4:], setStatistics)
+	binary.NativeEndian.PutUint32(names[8:], has)
+	values := make([]byte, 8+room*8) // struct ethtool_stats
+	binary.NativeEndian.PutUint32(values, unix.ETHTOOL_GSTATS)
+	binary.NativeEndian.PutUint32(values[4:], has)
+	if err := errors.Join(ethtool(fd, netdev, names), ethtool(fd, netdev, values)); errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	n := int(binary.NativeEndian.Uint32(names[8:]))
+	if n != int(binary.NativeEndian.Uint32(values[4:])) || n > room {
+		return nil, errors.New("the driver's statistics changed while they were read")
+	}
+	out = make(map[string]uint64, n)
+	for i := range n {
+		name, _, _ := bytes.Cut(names[12+i*nameSize:12+(i+1)*nameSize], []byte{0})
+		out[string(name)] = binary.NativeEndian.Uint64(values[8+i*8:])
+	}
+	return out, nil
+}
+
+// ethtool makes one request of the ioctl SIOCETHTOOL, whose answer takes the place of the request.
+func ethtool(fd int, netdev string, request []byte) error {
+	ifr := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [24 - unsafe.Sizeof(uintptr(0))]byte
+	}{data: unsafe.Pointer(&request[0])}
+	copy(ifr.name[:], netdev)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifr))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Numbers of include/uapi/linux/dcbnl.h.
+const (
+	cmdIEEEGet       = 21  // DCB_CMD_IEEE_GET
+	attrIfname       = 1   // DCB_ATTR_IFNAME
+	attrIEEE         = 13  // DCB_ATTR_IEEE
+	ieeePFC          = 2   // DCB_ATTR_IEEE_PFC
+	ieeeApps         = 3   // DCB_ATTR_IEEE_APP_TABLE
+	ieeeTrust        = 11  // DCB_ATTR_DCB_APP_TRUST_TABLE
+	selectorDSCP     = 5   // IEEE_8021QAZ_APP_SEL_DSCP
+	sizePFC          = 136 // struct ieee_pfc
+	pfcEnabled       = 1   // offsets in it
+	pfcRequests      = 8
+	pfcIndications   = pfcRequests + 8*priorities
+	typeMask         = 0x3fff // without NLA_F_NESTED and NLA_F_NET_BYTEORDER
+	sizeOfDCBMessage = 4
+)
+
+// readDCB reads a NIC's PFC, map of DSCPs and trust. All are nil if the driver has no DCB.
+func readDCB(netdev string) (*DCB, *pfcCounts, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
+	req.AddRawData([]byte{unix.AF_UNSPEC, cmdIEEEGet, 0, 0})
+	req.AddData(nl.NewRtAttr(attrIfname, nl.ZeroTerminated(netdev)))
+	answers, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(answers) == 0 || len(answers[0]) < sizeOfDCBMessage {
+		return nil, nil, errors.New("the kernel's answer is cut off")
+	}
+	return parseDCB(answers[0][sizeOfDCBMessage:])
+}
+
+// parseDCB reads the attributes of an answer to DCB_CMD_IEEE_GET.
+func parseDCB(raw []byte) (*DCB, *pfcCounts, error) {
+	d, trusted := &DCB{DSCP: map[int]int{}}, false
+	var counts *pfcCounts
+	trust := []byte(nil)
+	err := eachAttribute(raw, attrIEEE, func(value []byte) error {
+		return errors.Join(
+			eachAttribute(value, ieeePFC, func(v []byte) error {
+				if len(v) < sizePFC {
+					return fmt.Errorf("ieee_pfc of the kernel's answer has %d bytes, not %d", len(v), sizePFC)
+				}
+				counts = &pfcCounts{}
+				for p := range priorities {
+					if v[pfcEnabled]>>p&1 == 1 {
+						d.PFC = append(d.PFC, p)
+					}
+					counts.requests[p] = binary.NativeEndian.Uint64(v[pfcRequests+8*p:])
+					counts.indications[p] = binary.NativeEndian.Uint64(v[pfcIndications+8*p:])
+				}
+				return nil
+			}),
+			eachAttribute(value, ieeeApps, func(v []byte) error {
+				return eachAttribute(v, 0, func(app []byte) error { // struct dcb_app
+					if len(app) >= 4 && app[0] == selectorDSCP {
+						d.DSCP[int(binary.NativeEndian.Uint16(app[2:]))] = int(app[1])
+					}
+					return nil
+				})
+			}),
+			eachAttribute(value, ieeeTrust, func(v []byte) error {
+				trusted = true
+				return eachAttribute(v, 0, func(selector []byte) error {
+					trust = append(trust, selector[:min(1, len(selector))]...)
+					return nil
+				})
+			}))
+	})
+	// A driver without a table of trust, such as mlx5, trusts the DSCP while any DSCP has an entry.
+	d.TrustsPCP = trusted && !slices.Contains(trust, selectorDSCP) || !trusted && len(d.DSCP) == 0
+	return d, counts, err
+}
+
+// eachAttribute calls do with the attributes of one type; with all if the type is 0.
+func eachAttribute(raw []byte, kind uint16, do func(value []byte) error) error {
+	all, err := nl.ParseRouteAttr(raw)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if t := a.Attr.Type & typeMask; kind == 0 || t == kind {
+			if err := do(a.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package validators
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fabricform/fabricform/fabric"
+	"github.com/fabricform/fabricform/parallel"
+	"github.com/fabricform/fabricform/probe"
+	"github.com/fabricform/fabricform/retry"
+)
+
+// The items of the check. ClassCounted is also an item of the check verbs.
+const (
+	ClassCounted Item = "class" // packets of the class were counted on its priority at both ends
+	PFCIsOn      Item = "pfc"
+)
+
+// classPings is how many packets prove a class: more than protocols such as ARP and LLDP send meanwhile.
+const classPings = 50
+
+// classes checks the class of traffic of all paths that have one.
+func (r *run) classes(ctx context.Context, trials []*trial) []Result {
+	var with []*trial
+	for _, t := range trials {
+		if r.nics[t.path.Endpoints[0]].QoS != nil || r.nics[t.path.Endpoints[1]].QoS != nil {
+			with = append(with, t)
+		} else if slices.Contains(r.options.Only, CheckQoS) {
+			t.add(t.both(CheckQoS, ClassCounted).skips(NotDeclared, "the NICs have no qos block"))
+		}
+	}
+	r.check(ctx, with, CheckQoS, false, (*trial).class)
+	return nil
+}
+
+// class checks PFC at both ends, and sends pings of the class in both directions.
+func (t *trial) class(ctx context.Context) {
+	t.pfc(ctx)
+	if found := t.measurable(true, t.both(CheckQoS, ClassCounted)); len(found) > 0 {
+		t.add(t.classPing(ctx, t.ends[0], t.ends[1], found[0]))
+		t.add(t.classPing(ctx, t.ends[1], t.ends[0], found[0].reverse()))
+	}
+}
+
+// pfc compares the priorities with PFC at both ends with the class. Where one end has none, it drops packets that the other takes for
+// lossless.
+func (t *trial) pfc(ctx context.Context) {
+	res := t.both(CheckQoS, PFCIsOn)
+	now, err := t.lanes(ctx, [2]tap{t.ends[0].tap(), t.ends[1].tap()})
+	if err != nil {
+		t.add(res.unmeasured(err.Error(), ""))
+		return
+	}
+	var wrong []string
+	declared := false
+	for i, s := range t.ends {
+		q, dcb := s.spec.QoS, now[i].DCB
+		if q == nil || q.PFC == nil || q.Priority == nil {
+			continue
+		}
+		declared = true
+		if dcb == nil {
+			t.add(res.skips(NoPriorities, "no DCB on "+s.tap().String()))
+			return
+		}
+		var on []string
+		for _, p := range dcb.PFC {
+			on = append(on, fmt.Sprint(p))
+		}
+		res.FoundOn = append(res.FoundOn, FoundOn{strings.Join(on, " "), []string{s.host}})
+		switch has := slices.Contains(dcb.PFC, *q.Priority); {
+		case *q.PFC && !has:
+			wrong = append(wrong, fmt.Sprintf("%s has no PFC on priority %d, so it drops packets where it must pause %s", s.port(), *q.Priority, t.ends[1-i].port()))
+		case !*q.PFC && has:
+			wrong = append(wrong, fmt.Sprintf("%s has PFC on priority %d, and qos.%s has none", s.port(), *q.Priority, q.Name))
+		}
+	}
+	if len(wrong) > 0 {
+		res.Wanted = "as declared at both ends"
+		res = res.fails(strings.Join(wrong, "; "), t.reapply())
+	}
+	if declared {
+		t.add(res)
+	}
+}
+
+// classPing sends pings of the class in one direction.
+func (t *trial) classPing(ctx context.Context, from, to side, p pair) Result {
+	res := t.result(CheckQoS, ClassCounted, from.host, to.host)
+	res.Object = p.b.String()
+	q := from.spec.QoS
+	if why := unproven(q, from); why != "" {
+		return res.skips(NotDeclared, why)
+	}
+	w, err := t.watch(ctx, from.tap(), to.tap())
+	if err != nil {
+		return res.unmeasured(err.Error(), "")
+	}
+	if why := w.uncounted(); why != "" {
+		return res.skips(NoPriorities, why)
+	}
+	got, err := t.pingOne(ctx, from.host, probe.PingSpec{Netdev: from.link.Name, Source: p.a, Targets: []netip.Addr{p.b}, Count: classPings,
+		Interval: pingInterval, Timeout: pingTimeout, Size: smallPayload, TrafficClass: *q.DSCP << 2, Priority: *q.Priority})
+	switch {
+	case err != nil:
+		return res.unmeasured(err.Error(), "")
+	case got.Received == 0:
+		return res.unmeasured("no answer to pings of this class: "+strings.Join(append(got.Errors, "see the ping check"), "; "), "")
+	}
+	return w.counted(ctx, res, q, uint64(got.Received))
+}
+
+// unproven says why a class cannot be proven by packets; "": it can.
+func unproven(q *fabric.QoS, s side) string {
+	switch {
+	case q == nil:
+		return s.port() + " has no qos block"
+	case q.DSCP == nil || q.Priority == nil:
+		return fmt.Sprintf("qos.%s of %s does not declare both dscp and priority", q.Name, s.port())
+	}
+	return ""
+}
+
+// tap is a NIC at an end of a path whose priorities are watched.
+type tap struct {
+	host, netdev, driver string
+	port                 string // for people
+}
+
+func (t tap) String() string {
+	if t.driver == "" {
+		return t.port
+	}
+	return fmt.Sprintf("%s (driver %s)", t.port, t.driver)
+}
+
+func (s side) tap() tap { return tap{s.host, s.link.Name, s.link.Driver, s.port()} }
+
+// lanes is what the NICs at both ends have counted by priority: the sender's first.
+type lanes [2]probe.Priorities
+
+func (r *run) lanes(ctx context.Context, ends [2]tap) (out lanes, err error) {
+	err = parallel.Do(0, []int{0, 1}, func(_ int, i int) (err error) {
+		if out[i], err = probe.ReadPriorities.Call(ctx, r.fleet, ends[i].host, ends[i].netdev); err != nil {
+			return fmt.Errorf("host %s: %w", ends[i].host, err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// watched is a path whose priorities are counted while something is sent over it.
+type watched struct {
+	*run
+	ends          [2]tap // the sender first
+	before, after lanes
+	began         time.Time
+}
+
+func (r *run) watch(ctx context.Context, from, to tap) (w watched, err error) {
+	w = watched{run: r, ends: [2]tap{from, to}, began: time.Now()}
+	w.before, err = r.lanes(ctx, w.ends)
+	return w, err
+}
+
+// rise returns how far the statistics of one kind have risen at an end, and the name of the last that exists.
+func (w watched) rise(end int, counts probe.Counted, sent bool, priority int) (n uint64, name string) {
+	before := map[string]uint64{}
+	for _, s := range w.before[end].Statistics {
+		before[s.Name] = s.Value
+	}
+	for _, s := range w.after[end].Statistics {
+		if s.Counts == counts && s.Sent == sent && s.Priority == priority {
+			n, name = n+grown(before[s.Name], s.Value), s.Name
+		}
+	}
+	return n, name
+}
+
+// uncounted says which NIC does not count packets by priority; "": both do.
+func (w watched) uncounted() string {
+	for i, e := range w.ends {
+		if !slices.ContainsFunc(w.before[i].Statistics, func(s probe.Statistic) bool { return s.Counts == probe.Packets }) {
+			return "no per-priority counters on " + e.String()
+		}
+	}
+	return ""
+}
+
+// counted reads the counters until both ends show n packets of the class on its priority or lateCounters is over, and judges them.
+func (w *watched) counted(ctx context.Context, res Result, q *fabric.QoS, n uint64) Result {
+	tc, _ := q.TrafficClass()
+	res.Setup = &Setup{TrafficClass: &tc}
+	for deadline := time.Now().Add(lateCounters); ; {
+		var err error
+		if w.after, err = w.lanes(ctx, w.ends); err != nil {
+			return res.unmeasured(err.Error(), "")
+		}
+		res.Counters = nil
+		right := true
+		for i, e := range w.ends {
+			rise, name := w.rise(i, probe.Packets, i == 0, *q.Priority)
+			res.Counters = append(res.Counters, Movement{Port: e.port, Counter: name, Rise: rise, AtLeast: n})
+			right = right && rise >= n
+		}
+		if right {
+			res.Found = fmt.Sprintf("on priority %d at both ends", *q.Priority)
+			return res
+		}
+		if time.Now().After(deadline) {
+			return w.misplaced(res, q, n)
+		}
+		if err := retry.Pause(ctx, lateCounters/5); err != nil {
+			return res.unmeasured(err.Error(), "")
+		}
+	}
+}
+
+// misplaced says which end counted the packets on another priority, and why.
+func (w watched) misplaced(res Result, q *fabric.QoS, n uint64) Result {
+	res.Wanted = fmt.Sprintf("priority %d at both ends", *q.Priority)
+	end, verb := 0, "sent"
+	if res.Counters[0].Rise >= n {
+		end, verb = 1, "received"
+	}
+	at := w.ends[end].port
+	other := w.elsewhere(end, *q.Priority, n)
+	if other < 0 {
+		return res.fails(fmt.Sprintf("%s %s only %d of %d packets on priority %d, and they are on no other priority", at, verb, res.Counters[end].Rise, n,
+			*q.Priority), "other traffic on these ports, or a driver that counts some packets only, can hide them: repeat the check")
+	}
+	res.Found = fmt.Sprintf("on priority %d of %s", other, at)
+	why := wrongMap(w.after[end].DCB, q)
+	switch {
+	case why != "":
+		return res.fails(fmt.Sprintf("%s %s them on priority %d: %s", at, verb, other, why), w.reapply())
+	case end == 0:
+		return res.fails(fmt.Sprintf("%s sent them on priority %d, although its map leads DSCP %d to priority %d: its driver or firmware gives them another "+
+			"class", at, other, *q.DSCP, *q.Priority), "compare with the driver's own traffic class (docs/qos.md)")
+	}
+	return res.fails(fmt.Sprintf("they left %s on priority %d and came in at %s on priority %d, whose map leads DSCP %d to priority %d: "+
+		"a switch between them has changed their DSCP (it remarks)", w.ends[0].port, *q.Priority, at, other, *q.DSCP, *q.Priority),
+		fmt.Sprintf("set the ports of the switch to trust and keep the DSCP, and give DSCP %d the priority %d there", *q.DSCP, *q.Priority))
+}
+
+// elsewhere returns the other priority on which an end counted the most packets, if they are at least n; otherwise -1.
+func (w watched) elsewhere(end, priority int, n uint64) int {
+	found, most := -1, n
+	for p := range priorities {
+		if rise, _ := w.rise(end, probe.Packets, end == 0, p); p != priority && rise >= most {
+			found, most = p, rise
+		}
+	}
+	return found
+}
+
+// priorities is how many priorities IEEE 802.1Q has.
+const priorities = 8
+
+// wrongMap says why a NIC does not lead the class's DSCP to its priority; "": it does, or its map is not known.
+func wrongMap(d *probe.DCB, q *fabric.QoS) string {
+	if d == nil {
+		return ""
+	}
+	p, mapped := d.DSCP[*q.DSCP]
+	switch {
+	case d.TrustsPCP:
+		return "it trusts the PCP of VLAN tags instead of the DSCP"
+	case !mapped:
+		return fmt.Sprintf("its map has no entry for DSCP %d", *q.DSCP)
+	case p != *q.Priority:
+		return fmt.Sprintf("its map leads DSCP %d to priority %d", *q.DSCP, p)
+	}
+	return ""
+}
