@@ -31,6 +31,12 @@ func TestFabricsAreExplained(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ text, says, notSays string }{
+		{"    device          \t   node GUID\n    ------          \t----------------\n\n$ ls\n", "error:  The program finds no RDMA device", ""},
+		{"    device          \t   node GUID\n    ------          \t----------------\n    mlx5_bond_0     \te8ebd30300381588\n", "", "no RDMA device"},
+		{"link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens1\n3: ens1: <BROADCAST,UP,LOWER_UP> mtu 9000\n    inet6 fe80::1/64 scope link\n", "warning:  NIC without an address", ""},
+		{"link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens1\n3: ens1: <BROADCAST,UP,LOWER_UP> mtu 9000\n    inet 10.0.0.1/24 scope global ens1\n    inet6 fe80::1/64 scope link\n", "", "without an address"},
+		{"libfabric:507357:1741146011::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0\na:1:2 [0] nccl_net_ofi_create_domain:300 NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented\n", "note:  AWS's plugin reports an error", "EFA devices"},
+		{"Couldn't allocate MR\nSegmentation fault (core dumped)\n", "error:  Memory could not be registered", "error:  The program crashed"},
 		{cuda + "Couldn't allocate MR\n", "error:  GPU memory cannot be registered", "memlock"},
 		{"ib_write_bw -d mlx5_3 -a\nCouldn't allocate MR\n", "memlock", ""},
 		{"/sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err:91316\n/sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err:929974\n", "line 1: warning:  The NIC has counted lost packets", "links"},

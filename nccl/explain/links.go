@@ -150,6 +150,23 @@ func oneSubnet(r *reading, links []link) {
 	}
 }
 
+// withoutAddress reports an Ethernet interface of an RDMA device that has a link and no address but a link-local one.
+func (t *tables) withoutAddress(r *reading) {
+	rdma := map[string]bool{}
+	for _, d := range t.devices {
+		rdma[d.netdev] = !strings.HasPrefix(d.netdev, "ib")
+	}
+	for _, p := range t.ports {
+		rdma[p.netdev] = rdma[p.netdev] || p.layer == "ethernet" && p.netdev != ""
+	}
+	for _, k := range t.links {
+		if rdma[k.name] && k.up && !k.port && len(k.addresses) > 0 && !k.reachable() {
+			r.say(k.line, env.Warning, "NIC without an address", k.name+" has an RDMA device, and only a link-local IPv6 address.", "RoCE v2 between hosts uses the GID of an IPv4 address, which this NIC does not have: connections fail, or get a link-local GID.", "Give "+k.name+" an IPv4 address, in a subnet of its own (fabricform's fabric does it), if jobs are to use it.")
+			return
+		}
+	}
+}
+
 // onLoopback reports a host whose address is on lo, as with BGP on the host.
 func onLoopback(r *reading, links []link) {
 	on := slices.IndexFunc(links, func(k link) bool { return k.name == "lo" })

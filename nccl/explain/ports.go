@@ -18,6 +18,7 @@ type port struct {
 	layer          string // "ethernet" or "infiniband"
 	manager        string // LID of the subnet manager
 	mtu            int    // active MTU in bytes; 0: not shown
+	netdev         string // of rdma link; "": not shown
 }
 
 // portKeys are the keys below a device, as portLine writes them. Those that no case of it reads are known, and mean nothing to NCCL.
@@ -84,7 +85,11 @@ func (t *tables) rdmaLink(number int, fields []string) bool {
 	if slices.Contains(fields, "subnet_prefix") {
 		layer = "infiniband"
 	}
-	t.ports = append(t.ports, port{line: number, device: device, number: index, state: strings.ToLower(fields[state+1]), layer: layer})
+	p := port{line: number, device: device, number: index, state: strings.ToLower(fields[state+1]), layer: layer}
+	if at := slices.Index(fields, "netdev"); at > 0 && at+1 < len(fields) {
+		p.netdev = fields[at+1]
+	}
+	t.ports = append(t.ports, p)
 	return true
 }
 

@@ -19,6 +19,7 @@ type tables struct {
 	topology []string       // lines of nvidia-smi topo -m
 	gids     []gidRow       // of show_gids
 	noGID    int            // line in which show_gids says that it found none
+	listed   int            // the latest heading of ibv_devices that no device has followed
 	devices  []device       // of ibdev2netdev
 	rules    map[string]int // of ip rule: table -> line
 	redirect int            // first line of lspci with access control that redirects
@@ -68,7 +69,13 @@ func (t *tables) line(number int, line string) class {
 	if len(fields) < 2 {
 		return other
 	}
+	if len(fields) == 2 && nodeGUID().MatchString(fields[1]) {
+		t.listed = 0
+	}
 	switch {
+	case t.listed > 0 && fields[0] == "------" && fields[1] == "----------------":
+	case strings.Join(fields, " ") == "device node GUID":
+		t.listed = number
 	case len(fields) >= 6 && len(t.gids) < maxRows && t.gidRow(number, fields):
 	case len(fields) >= 5 && fields[1] == "port" && fields[3] == "==>" && len(t.devices) < maxRows:
 		t.devices = append(t.devices, device{number, fields[0], fields[2], fields[4], strings.Trim(strings.Join(fields[5:], " "), "()")})
@@ -115,6 +122,9 @@ func (t *tables) rule(number int, fields []string) bool {
 	return true
 }
 
+// nodeGUID is the second word of a row of ibv_devices.
+var nodeGUID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{16}$`) })
+
 // gaps are spaces for a tab.
 var gaps = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|\S) {2,}`) })
 
@@ -153,6 +163,10 @@ func (t *tables) finish(r *reading, all []setting) {
 	choice, known := selection(all)
 	if t.noGID > 0 && len(t.gids) == 0 {
 		r.say(t.noGID, env.Error, "No GID", "show_gids finds no GID.", "RDMA over RoCE needs an address of the NIC's own interface in this network namespace: a pod on its cluster's network alone (Calico, Flannel) has none, even if it sees the device.", "Give the container the NIC's interface with an address (a virtual function by SR-IOV, host-device or macvlan), or the host's network (hostNetwork: true, --network=host). On a host, bring the interface up with an address.")
+	}
+	if t.listed > 0 {
+		r.say(t.listed, env.Error, "The program finds no RDMA device", "ibv_devices lists no device.", "The kernel has none (no driver of a NIC is loaded, or no Soft-RoCE or siw link was made), the container does not have /dev/infiniband, or a provider is missing.",
+			"Compare it with rdma link, which shows the kernel's devices. If that has none, load the NIC's driver, or make a software device: rdma link add rxe0 type rxe netdev NIC. If it has one: "+providers)
 	}
 	pin, pinned := find(all, "NCCL_IB_GID_INDEX")
 	if known && !pinned {
@@ -327,6 +341,7 @@ func (t *tables) interfaces(r *reading, all []setting, hca setting, selects func
 	ifname, ok := find(all, "NCCL_SOCKET_IFNAME")
 	list := firstOf(ifname.value)
 	t.judgeLinks(r, ifname, ok && !ifname.dynamic && !list.Exclude, list)
+	t.withoutAddress(r)
 	for _, d := range t.devices {
 		if d.status == "Down" && hca.value == "" {
 			r.say(d.line, env.Note, "An interface is down", fmt.Sprintf("%s, the interface of %s, is down.", d.netdev, d.name), "NCCL leaves out a RoCE port whose link is down. On InfiniBand the interface may be down although the port is active.", "If the port has a cable, look at its state (ibstat), and bring the link up.")
