@@ -144,6 +144,15 @@ func (t *tables) portGID(number int, p port, key, value string) bool {
 	return true
 }
 
+// hexOrNumber returns a LID as programs print it (3, 0x3), and 0 for none.
+func hexOrNumber(lid string) int64 {
+	n, err := strconv.ParseInt(lid, 0, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // judgePorts reports ports that NCCL cannot use. hca is the list that selects devices, if there is one.
 func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port string) bool) {
 	asked := hca.value != "" && !hca.dynamic && !env.ParseList(hca.value).Exclude
@@ -161,6 +170,8 @@ func (t *tables) judgePorts(r *reading, hca setting, selects func(device, port s
 			if p.layer == "ethernet" && p.mtu > 0 && p.mtu < 4096 {
 				r.say(p.line, env.Note, "Small RDMA MTU", fmt.Sprintf("%s has an RDMA MTU of %d.", where, p.mtu), "The same data needs more packets and headers.", "Set mtu = 9000 on both ends and on the switches between them.")
 			}
+		case p.layer == "infiniband" && strings.HasPrefix(p.state, "init") && hexOrNumber(p.manager) != 0:
+			r.say(p.line, env.Error, "The subnet manager has not set up the port", fmt.Sprintf("%s is not active, although a subnet manager is there (LID %s).", where, shorten(p.manager)), "NCCL leaves out a port that is not active.", "A virtual function needs GUIDs (ip link set PF vf N node_guid … port_guid …, state auto) and a subnet manager that serves virtual ports (opensm: virt_enabled 2); ibv_devinfo shows a node GUID of zeros until then. For a whole port read the subnet manager's log.")
 		case p.layer == "infiniband" && strings.HasPrefix(p.state, "init"):
 			r.say(p.line, env.Error, "No subnet manager", where+" has a link, but no subnet manager has set it up.", "NCCL leaves out a port that is not active.", "Start a subnet manager: on the switch, or opensm on one host.")
 		case asked:
