@@ -41,7 +41,7 @@ var allowed = map[string]struct {
 	"config":             {[]string{"fabric", "nccl/env"}, "files become a model; config never sees a provider or a host; of NCCL, the table that nccl.env is checked against"},
 	"netmanager":         {[]string{"facts", "host", "providers/netif"}, "a network manager is told what netif declares for a NIC, and knows no plan and no other kind"},
 	"providers/ofed":     {[]string{"resource", "host", "facts", "fabric", "packagemanager"}, "a provider knows its kind and nothing of plans"},
-	"providers/persist":  {[]string{"resource", "host", "facts", "fabric", "netmanager", "providers/netif", "providers/rxe", "retry"}, "what is kept is what the neighbouring rooms declare, in the words of network managers"},
+	"providers/persist":  {[]string{"resource", "host", "facts", "fabric", "netmanager", "providers/netif", "providers/qos", "providers/rxe", "retry"}, "what is kept is what the neighbouring rooms declare, in the words of network managers"},
 	"providers/ncclconf": {[]string{"resource", "host", "facts", "fabric", "nccl", "nccl/env"}, "a provider knows its kind and nothing of plans; what it writes is derived and read by NCCL's rooms"},
 	"providers/*":        {[]string{"resource", "host", "facts", "fabric", "retry"}, "a provider knows its kind and nothing of plans"},
 	"providers":          {[]string{"resource", "facts", "fabric", "providers/*"}, "the explicit table of kinds"},

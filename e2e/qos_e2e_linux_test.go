@@ -3,8 +3,11 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // qosFabric is the class of field note 003, on two machines whose NICs have DCB.
@@ -41,14 +44,23 @@ link "rail0" {
 }
 `
 
-// TestAClassOfTrafficReachesTheNIC, as iproute2's dcb and ethtool show it, and leaves it as it was.
+// TestAClassOfTrafficReachesTheNIC, as iproute2's dcb and ethtool show it, survives reboots, and leaves it as it was.
 func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
 	long(t)
+	for owner, service := range map[string]string{"networkd": "systemd-networkd", "ifupdown": "networking", "networkmanager": "NetworkManager"} {
+		t.Run(owner, func(t *testing.T) { classOfTraffic(t, owner, service) })
+	}
+}
+
+// classOfTraffic is the life of a class on guests with that network manager, which is systemd's service.
+func classOfTraffic(t *testing.T, owner, service string) {
 	file := filepath.Join(t.TempDir(), "qos.hcl")
 	if err := os.WriteFile(file, []byte(qosFabric), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	state := vmLabFor(t, file)
+	state := t.TempDir()
+	t.Cleanup(func() { try(t, state, "lab", "down", file) })
+	try(t, state, "lab", "up", "-backend", "vm", "-owner", owner, file).want(t, 0, "is up")
 	// Everything that dcb and ethtool show of a NIC, but the counters of PFC.
 	shown := func(host string) (out []string) {
 		t.Helper()
@@ -74,6 +86,50 @@ func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
 		}
 	}
 
+	const copied = "/usr/local/lib/fabricform/fabricform-qos"
+	settled := func(code int, says ...string) {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Second) {
+			if try(t, state, "plan", "-lab", "-detailed-exitcode", file).code == code {
+				break
+			}
+		}
+		try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, code, says...)
+	}
+	t.Run("after a reboot it is there before the network", func(t *testing.T) {
+		before := shown("a")
+		try(t, state, "lab", "reboot", file, "a").want(t, 0)
+		settled(0, "No changes")
+		if now := shown("a"); !slices.Equal(now, before) {
+			t.Errorf("after the reboot:\n%s\nbefore:\n%s", now, before)
+		}
+		try(t, state, "verify", "-lab", "-after-reboot", "-host", "a", "-only", "ping", file).want(t, 0, "resources came up as declared")
+		class := inside(t, state, file, "a", "sh", "-c", `journalctl -b -o json -u fabricform-qos-qos@eth1.service | grep -m 1 'is now' | grep -o '"__MONOTONIC_TIMESTAMP":"[0-9]*"' | tr -dc 0-9`)
+		network := inside(t, state, file, "a", "systemctl", "show", "--value", "-p", "ExecMainStartTimestampMonotonic", service)
+		at, err := strconv.Atoi(strings.TrimSpace(class))
+		starts, errOf := strconv.Atoi(strings.TrimSpace(network))
+		if err != nil || errOf != nil || at >= starts {
+			t.Errorf("the class was set at %q µs, and %s started at %q", class, service, network)
+		}
+	})
+	t.Run("without its program the host boots, and is not as declared", func(t *testing.T) {
+		inside(t, state, file, "a", "rm", copied)
+		inside(t, state, file, "b", "sh", "-c", "echo damage >> "+copied)
+		for _, host := range []string{"a", "b"} {
+			try(t, state, "lab", "reboot", file, host).want(t, 0)
+		}
+		settled(2, "program.boot", copied, "flow_control")
+		for host, says := range map[string]string{"a": "No such file or directory", "b": "did NOT match"} {
+			log := inside(t, state, file, host, "sh", "-c", "systemctl is-active multi-user.target; journalctl -b -u fabricform-qos-qos@eth1.service")
+			if !strings.HasPrefix(log, "active\n") || !strings.Contains(log, says) || strings.Contains(log, "is now") {
+				t.Errorf("host %s, which does not say %q:\n%s", host, says, log)
+			}
+		}
+		try(t, state, "verify", "-lab", "-after-reboot", "-only", "ping", file).want(t, 3, copied)
+		try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", file).want(t, 0, "✓ a.program.boot", "✓ b.program.boot")
+		settled(0, "No changes")
+	})
+
 	inside(t, state, file, "a", "dcb", "pfc", "set", "dev", "eth1", "prio-pfc", "all:off")
 	try(t, state, "plan", "-lab", "-detailed-exitcode", file).want(t, 2, "flow_control", "pfc none, pause off", "pfc 5, pause off")
 	try(t, state, "apply", "-lab", "-auto-approve", "-no-verify", file).want(t, 0, "✓ a.qos.rail0")
@@ -84,6 +140,9 @@ func TestAClassOfTrafficReachesTheNIC(t *testing.T) {
 			if now != before[i][at] {
 				t.Errorf("%s is not as it was:\n%s\nwas:\n%s", host, now, before[i][at])
 			}
+		}
+		if left := inside(t, state, file, host, "find", "/etc", "/usr/local", "-name", "*fabricform*"); left != "" {
+			t.Errorf("%s still has\n%s", host, left)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type NIC struct {
 	MTU int `ff:"mtu,min=68,max=65535"`
 	// Whether the interface is administratively up.
 	Up bool `ff:"up,default=true"`
-	// Whether the settings survive a reboot.
+	// Whether the settings survive a reboot, with those of `qos`.
 	Persist bool `ff:"persist,default=true"`
 	// Whether the interface accepts IPv6 router advertisements. Default: false if addresses are declared, otherwise unchanged.
 	AcceptRA *bool `ff:"accept_ra"`

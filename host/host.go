@@ -91,11 +91,11 @@ type Host interface {
 	MakeConfig(path string) error
 	// RemoveConfig removes such a folder. It is not an error if it does not exist.
 	RemoveConfig(path string) error
-	// PutFile replaces one of our own configuration files (OwnFile) atomically and syncs it.
+	// PutFile replaces one of our own files (OwnFile) atomically and syncs it.
 	PutFile(path string, text []byte, perm fs.FileMode) error
 	// PutFolder makes one folder and syncs it. Its parent must exist.
 	PutFolder(path string) error
-	// RemoveFile removes a file of our own, or an empty folder below /etc. It is not an error if it does not exist.
+	// RemoveFile removes a file of our own, or an empty folder below /etc or ProgramFolder. It is not an error if it does not exist.
 	RemoveFile(path string) error
 	// PutLoginFolder makes ~/.ssh, if it does not exist.
 	PutLoginFolder(a Account) error

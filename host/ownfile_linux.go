@@ -131,8 +131,8 @@ func putFile(root, path string, text []byte, perm fs.FileMode) error {
 }
 
 func putFolder(root, path string) error {
-	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/") {
-		return fmt.Errorf("%q is not a folder below /etc", path)
+	if err := ownFolder(path); err != nil {
+		return err
 	}
 	err := os.Mkdir(filepath.Join(root, path), 0o755)
 	if err == nil {
@@ -154,8 +154,8 @@ func removeFile(root, path string) error {
 		err = nil
 	case err == nil && !info.IsDir():
 		err = OwnFile(path)
-	case err == nil && (filepath.Clean(path) != path || !strings.HasPrefix(path, "/etc/")):
-		err = errors.New("not a folder below /etc")
+	case err == nil:
+		err = ownFolder(path)
 	}
 	if err == nil {
 		err = file.Remove(full)

@@ -25,7 +25,7 @@ func TestOnlyOurOwnFilesAreWrittenOrRemoved(t *testing.T) {
 	if err := os.WriteFile(others, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"/etc/netplan/50-others.yaml": "not one of fabricform's own configuration files", "/etc/netplan": "not empty", "/home": "not a folder below /etc"} {
+	for path, want := range map[string]string{"/etc/netplan/50-others.yaml": "not one of fabricform's own configuration files", "/etc/netplan": "not empty", "/home": "is not a folder below /etc"} {
 		if err := removeFile(root, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

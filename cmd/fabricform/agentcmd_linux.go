@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/fabricform/fabricform/lab/netns"
 	"github.com/fabricform/fabricform/lab/vm"
 	"github.com/fabricform/fabricform/providers"
+	"github.com/fabricform/fabricform/providers/qos"
 )
 
 // hostProgram returns the program of that name, which runs on a host or as a process of a lab; nil if no program has it. It
@@ -31,6 +33,8 @@ func hostProgram(name string) func(ctx context.Context, args []string) error {
 		return guardHost
 	case "install":
 		return installStack
+	case "boot-qos":
+		return bootQoS
 	case "lab-host":
 		return func(_ context.Context, args []string) error { return netns.HostMain(args) }
 	case "lab-rack":
@@ -107,4 +111,32 @@ func installStack(_ context.Context, args []string) error {
 	}
 	// Not the context of the program: as with a guardian.
 	return helper.InstallMain(context.Background(), h, providers.Kinds(), checkpoint.NewStore(checkpoint.Dir, checkpoint.Now))
+}
+
+// bootQoS sets the class of traffic of one device at boot. systemd starts it, and its output goes to the journal.
+func bootQoS(ctx context.Context, args []string) error {
+	if len(args) != 2 {
+		return errors.New("boot-qos is an internal command that systemd starts on a host: FILE DEVICE")
+	}
+	h, err := host.Open()
+	if err != nil {
+		return err
+	}
+	now, err := checkpoint.Now()
+	if err != nil {
+		return err
+	}
+	open, _, err := checkpoint.NewStore(checkpoint.Dir, checkpoint.Now).Pending()
+	if err == nil && open != nil && open.Boot == now.Boot && !open.Rebooted {
+		fmt.Fprintln(os.Stderr, "a transaction is open, which sets the class of traffic")
+		return nil
+	}
+	made, err := qos.Boot(ctx, h, args[0], args[1])
+	for _, c := range made {
+		fmt.Fprintf(os.Stderr, "%s of %s: %q is now %q\n", c.Attribute, c.Atom.Thing(), c.From, c.To)
+	}
+	if err == nil && len(made) == 0 {
+		fmt.Fprintln(os.Stderr, "the class of traffic is already set")
+	}
+	return err
 }

@@ -137,7 +137,7 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 		}
 	}
 	err := reloadKeeping(ctx, h, dropped, func() error {
-		if dirs[unitFolder] || dirs["/etc/systemd/system.conf.d"] {
+		if dirs[unitFolder] || dirs[wantsFolder] || dirs["/etc/systemd/system.conf.d"] {
 			if err := netmanager.Run(ctx, h, "systemctl", "daemon-reload"); err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func reread(ctx context.Context, h host.Host, todo []step) error {
 		return netmanager.Reload(ctx, h, read)
 	})
 	for _, s := range todo {
-		if !s.put && path.Dir(s.path) == unitFolder {
+		if !s.put && path.Dir(s.path) == unitFolder && !strings.Contains(s.path, "@.") { // a template runs for a moment at boot
 			err = errors.Join(err, forget(ctx, h, path.Base(s.path)))
 		}
 	}

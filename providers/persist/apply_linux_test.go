@@ -146,16 +146,16 @@ func exists(p string) bool { _, err := os.Lstat(p); return err == nil }
 
 func newFake(t *testing.T) *fake {
 	f := &fake{neighbours: neighbours{root: t.TempDir()}}
-	dirs := append(slices.Clone(folders), "/run/systemd/netif/links", "/sys/fs/cgroup/system.slice/systemd-networkd.service")
+	dirs := append(slices.Clone(folders), "/run/systemd/netif/links", "/run/systemd/system", "/usr/local/lib", "/sys/fs/cgroup/system.slice/systemd-networkd.service")
 	for _, d := range dirs {
-		if d == "/etc/systemd/system.conf.d" {
+		if slices.Contains([]string{"/etc/systemd/system.conf.d", bootFolder, wantsFolder}, d) {
 			continue
 		}
 		if err := os.MkdirAll(f.root+d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for p, text := range map[string]string{"/proc/sys/kernel/random/boot_id": "one\n", "/proc/uptime": "10.00 10.00\n"} {
+	for p, text := range map[string]string{"/proc/sys/kernel/random/boot_id": "one\n", "/proc/uptime": "10.00 10.00\n", self: program} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(f.root+p), 0o755), os.WriteFile(f.root+p, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -256,6 +256,11 @@ func TestConformance(t *testing.T) {
 		was := f.tree(t)
 		kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: Kind, Host: managed{f}, Spec: rich(), There: true,
 			Equal: func() bool { return f.tree(t) == was && slices.Equal(f.rules, []host.Rule{ruleOf(rich())}) }})
+	})
+	t.Run(KindProgram, func(t *testing.T) {
+		f := newFake(t)
+		kindtest.Conform(t, kindtest.Case{Kinds: Kinds(), Kind: KindProgram, Host: managed{f}, Spec: Program{Fabric: "lab"},
+			Equal: func() bool { return !exists(f.root + host.ProgramFolder) }})
 	})
 	t.Run(KindManager, func(t *testing.T) {
 		f := newFake(t)

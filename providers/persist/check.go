@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"strings"
 
 	"github.com/fabricform/fabricform/netmanager"
 )
@@ -17,6 +18,7 @@ func Check(ctx context.Context, h netmanager.Asker, wanted []netmanager.File) er
 		switch dir := path.Dir(f.Path); {
 		case f.Folder:
 		case dir == unitFolder:
+			f.Text = strings.ReplaceAll(f.Text, "ExecStart="+copyPath(""), "ExecStart=true ") // the copy may not be there yet
 			err = checkStaged(ctx, h, f, "systemd-analyze", "verify", "--man=no")
 		case dir == rulesFolder:
 			err = checkStaged(ctx, h, f, "udevadm", "verify", "--no-summary")

@@ -3,17 +3,19 @@ package persist
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/fabricform/fabricform/fabric"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/qos"
 	"github.com/fabricform/fabricform/providers/rxe"
 	"github.com/fabricform/fabricform/resource"
 )
 
 // Desired returns the persistent files of a host, which come after the resources that they persist, and the
 // NICs that the network manager must release first. It omits NICs that are not persistent, with their routes,
-// rules and Soft-RoCE devices.
+// rules, Soft-RoCE devices and classes of traffic.
 func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	s := Spec{Fabric: f.Name, Manager: h.NetworkManager, Memlock: h.Memlock}
 	left := map[resource.Addr]bool{}
@@ -22,7 +24,7 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	}
 	var after []resource.Addr
 	at := map[resource.Addr]int{}
-	for _, r := range append(netif.Desired(f, h), rxe.Desired(f, h)...) {
+	for _, r := range slices.Concat(netif.Desired(f, h), rxe.Desired(f, h), qos.Desired(f, h)) {
 		skip := left[r.Addr]
 		nic := -1
 		for _, a := range r.After {
@@ -47,6 +49,10 @@ func Desired(f *fabric.Fabric, h *fabric.Host) []resource.Resource {
 	if len(s.NICs) > 0 {
 		out = append(out, resource.New(h.Name, KindManager, claimer.Name, h.Pos, Spec{Fabric: s.Fabric, Manager: s.Manager, NICs: s.NICs}))
 	}
+	if len(s.QoS) > 0 {
+		program := resource.New(h.Name, KindProgram, "boot", h.Pos, Program{Fabric: s.Fabric})
+		out, after = append(out, program), append(after, program.Addr)
+	}
 	return append(out, resource.New(h.Name, Kind, "files", h.Pos, s, after...))
 }
 
@@ -65,6 +71,8 @@ func (s *Spec) add(r resource.Resource, nic int) {
 		s.Modules = append(s.Modules, decode[rxe.ModuleSpec](r).Name)
 	case rxe.Kind:
 		s.RXE = append(s.RXE, decode[rxe.Spec](r))
+	case qos.Kind:
+		s.QoS = append(s.QoS, decode[qos.Spec](r))
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/qos"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
 // folders are the folders that may hold our files.
 var folders = func() []string {
-	out := []string{"/etc/sysctl.d", rulesFolder, "/etc/modules-load.d", unitFolder, "/etc/systemd/system.conf.d", "/etc/security/limits.d"}
+	out := []string{"/etc/sysctl.d", rulesFolder, "/etc/modules-load.d", unitFolder, "/etc/systemd/system.conf.d", "/etc/security/limits.d",
+		bootFolder, wantsFolder}
 	for _, m := range netmanager.All {
 		out = append(out, m.Folder)
 		if m.Scripts != "" {
@@ -45,6 +47,9 @@ func Files(snap *facts.Snapshot, s Spec) ([]netmanager.File, []string, error) {
 	var notes []string
 	for _, l := range ls {
 		notes = append(notes, notesOf(l)...)
+	}
+	if len(s.QoS) > 0 && !bootPart.Of(snap).Systemd {
+		notes = append(notes, "qos: lost at a reboot: systemd does not run on this host")
 	}
 	for _, m := range netmanager.All {
 		if mine := writtenLinks(ls, func(l netmanager.Link) bool { return l.Manager == m }); mine != nil {
@@ -103,6 +108,10 @@ func (s Spec) others(snap *facts.Snapshot) Spec {
 	if len(out.RXE) == 0 {
 		out.Modules = nil // the modules of the devices
 	}
+	out.QoS = slices.DeleteFunc(slices.Clone(s.QoS), func(q qos.Spec) bool {
+		l, err := snap.Find(q.On)
+		return err == nil && devices[l.Name]
+	})
 	return out
 }
 
@@ -121,13 +130,21 @@ func systemFiles(snap *facts.Snapshot, s Spec, ls []netmanager.Link) ([]netmanag
 		devices = append(devices, device{d, l.Name})
 		files = append(files, devices[len(devices)-1].unitFile(s.Fabric))
 	}
+	boot, triggers, err := classes(snap, s, devices)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, boot...)
+	for _, d := range devices {
+		triggers = append(triggers, trigger{"net", d.netdev, d.unit(s.Fabric)})
+	}
 	add := func(f netmanager.File, wanted bool) {
 		if wanted {
 			files = append(files, f)
 		}
 	}
 	add(sysctls(s, ls))
-	add(udev(s, ls, devices))
+	add(udev(s, ls, triggers))
 	add(modules(s))
 	limits, err := memlock(s)
 	return append(files, limits...), err

@@ -7,6 +7,7 @@ import (
 	"github.com/fabricform/fabricform/facts"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/qos"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
@@ -18,6 +19,7 @@ type Spec struct {
 	Sysctls []netif.SysctlSpec `json:"sysctls,omitempty"` // of the whole host
 	Modules []string           `json:"modules,omitempty"`
 	RXE     []rxe.Spec         `json:"rxe,omitempty"`
+	QoS     []qos.Spec         `json:"qos,omitempty"`     // classes of traffic
 	Memlock string             `json:"memlock,omitempty"` // "unlimited", a number of bytes, or "" for no change
 	// LeftOut names NICs whose share of the files stays as it is on the host.
 	LeftOut []string `json:"left_out,omitempty"`

@@ -13,9 +13,10 @@ import (
 	"github.com/fabricform/fabricform/resource"
 )
 
-// Kinds returns the kinds of this package. The release of NICs comes before the persistent files.
+// Kinds returns the kinds of this package. The release of NICs comes before the persistent files, and so does the program that they start.
 func Kinds() resource.Kinds {
-	return resource.Kinds{resource.Erase[Spec, Charge](KindManager, handsOff{}), resource.Erase[Spec, Status](Kind, provider{})}
+	return resource.Kinds{resource.Erase[Spec, Charge](KindManager, handsOff{}), resource.Erase[Program, Copy](KindProgram, programs{}),
+		resource.Erase[Spec, Status](Kind, provider{})}
 }
 
 type provider struct{}
@@ -29,6 +30,11 @@ func (provider) Gather(ctx context.Context, r host.Reader, look resource.Look[Sp
 		in = folders
 		for _, l := range snap.Links {
 			snap.ReadSysctls(ctx, r, facts.LinkSysctl(netmanager.AddrGenMode, l.Name))
+		}
+	}
+	if slices.ContainsFunc(look.Wants, func(s Spec) bool { return len(s.QoS) > 0 }) {
+		if err := gatherBoot(ctx, r, snap, true); err != nil {
+			return err
 		}
 	}
 	for _, a := range look.Atoms {

@@ -8,6 +8,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 	"github.com/fabricform/fabricform/netmanager"
 	"github.com/fabricform/fabricform/providers/netif"
+	"github.com/fabricform/fabricform/providers/qos"
 	"github.com/fabricform/fabricform/providers/rxe"
 )
 
@@ -59,9 +60,15 @@ func rich() Spec {
 		Select: facts.Selector{MAC: "02:00:00:00:00:03"}, Addresses: prefixes("10.20.1.1/24"), AddressesSet: true, AcceptRA: &yes, IPv6LinkLocal: "none",
 	}}
 	storage := netmanager.NIC{Name: "storage", NICSpec: netif.NICSpec{Select: facts.Selector{Netdev: "ens-3.7"}, MTU: 4200, Up: true}}
-	return Spec{Fabric: "lab", NICs: []netmanager.NIC{rail0, rail1, storage}, Memlock: "unlimited", Modules: []string{"rdma_rxe"},
+	forty, five := 40, 5
+	class := qos.Spec{On: facts.Selector{Netdev: "ens1f0"}, Class: "lossless", DSCP: &forty, Priority: &five, PFC: &yes}
+	soft := qos.Spec{On: facts.Selector{Netdev: "ens-3.7"}, Class: "default", RDMACM: &yes, TOS: 160, Soft: true}
+	return Spec{Fabric: "lab", QoS: []qos.Spec{class, soft}, NICs: []netmanager.NIC{rail0, rail1, storage}, Memlock: "unlimited", Modules: []string{"rdma_rxe"},
 		Sysctls: []netif.SysctlSpec{{Key: "net.core.rmem_max", Value: "4194304"}}, RXE: []rxe.Spec{{Device: "rxe0", On: facts.Selector{Netdev: "ens-3.7"}}}}
 }
+
+// program is the content of this program.
+const program = "this build"
 
 // snapshot is the rich spec's host with a manager.
 func snapshot(active ...string) *facts.Snapshot {
@@ -77,6 +84,7 @@ func snapshot(active ...string) *facts.Snapshot {
 		f.InCharge = []string{"ens1f0", "ens2f0", "ens-3.7"}
 	}
 	netmanager.Part.Put(s, f)
+	bootPart.Put(s, bootFacts{Systemd: true, SHA256: sum([]byte(program)), Digest: asCopy([]byte(program)).Digest()})
 	return s
 }
 

@@ -41,9 +41,9 @@ const rulesFolder = "/etc/udev/rules.d"
 func udevPath(fabric string) string { return rulesFolder + "/95-" + netmanager.Base(fabric) + ".rules" }
 
 // udev returns the rules for devices that appear or are renamed (udev(7)); systemd's own rules act only on devices that
-// appear. The rules set the sysctls of NICs, and such values as the MTU of NICs that no file of ours configures. They also start the
-// Soft-RoCE units, because a NIC may appear late.
-func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, bool) {
+// appear. The rules set the sysctls of NICs, and such values as the MTU of NICs that no file of ours configures. They also start
+// units, because a device may appear late.
+func udev(s Spec, links []netmanager.Link, triggers []trigger) (netmanager.File, bool) {
 	var b strings.Builder
 	b.WriteString(netmanager.Header(s.Fabric))
 	n := 0
@@ -61,12 +61,16 @@ func udev(s Spec, links []netmanager.Link, devices []device) (netmanager.File, b
 				match, l.Link.Name)
 		}
 	}
-	for _, d := range devices {
+	for _, t := range triggers {
 		n++
-		fmt.Fprintf(&b, "SUBSYSTEM==\"net\", KERNEL==%q, TAG+=\"systemd\", ENV{SYSTEMD_WANTS}+=%q\n", d.netdev, d.unit(s.Fabric))
+		// udev takes a backslash as it is (udev(7), "String escapes").
+		fmt.Fprintf(&b, "SUBSYSTEM==%q, KERNEL==%q, TAG+=\"systemd\", ENV{SYSTEMD_WANTS}+=\"%s\"\n", t.subsystem, t.name, t.unit)
 	}
 	return netmanager.File{Path: udevPath(s.Fabric), Mode: 0o644, Text: b.String()}, n > 0
 }
+
+// trigger is a device whose appearance starts a unit.
+type trigger struct{ subsystem, name, unit string }
 
 // modules returns the file with the modules to load at boot (modules-load.d(5)). No hardware makes udev load Soft-RoCE
 // (rdma-core's rdma-hw-modules.rules).
@@ -87,10 +91,13 @@ func (d device) unit(fabric string) string {
 
 const unitFolder = "/etc/systemd/system"
 
+// escaped writes a plain name into the name of a unit (systemd-escape(1)).
+func escaped(name string) string { return strings.ReplaceAll(name, "-", `\x2d`) }
+
 // unitFile returns the unit that adds the device while its NIC exists. The unit skips a device that exists already,
 // because apply adds it on the running host. systemd looks up programs without a slash (systemd.service(5)).
 func (d device) unitFile(fabric string) netmanager.File {
-	netdev := "sys-subsystem-net-devices-" + strings.ReplaceAll(d.netdev, "-", `\x2d`) + ".device"
+	netdev := "sys-subsystem-net-devices-" + escaped(d.netdev) + ".device"
 	text := netmanager.Header(fabric) + fmt.Sprintf(`[Unit]
 Description=Soft-RoCE device %[1]s on %[2]s
 BindsTo=%[3]s

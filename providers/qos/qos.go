@@ -124,9 +124,6 @@ func (p provider) Observe(snap *facts.Snapshot, want Spec) (*Status, error) {
 	if s.want, s.Remark, err = s.wanted(want); err != nil {
 		return nil, fmt.Errorf("%s (driver %s): %w", l.Name, orUnknown(l.Driver), err)
 	}
-	if len(s.want) > 0 {
-		s.Remark = append(s.Remark, "the class is lost at a reboot: run apply again after each")
-	}
 	if s.Managed && slices.ContainsFunc(p.Diff(want, s), func(c resource.Change) bool { return isDCB(c.Attribute) }) {
 		return nil, fmt.Errorf("the firmware of %s (driver %s) speaks DCBX with the switch and decides its class of traffic: let it, and set the class "+
 			"on the switch; or end it with `%s`, and plan again", l.Name, orUnknown(l.Driver), endsLLDP(l.Driver, l.Name))
