@@ -188,6 +188,9 @@ func (r *reading) settings(all []setting) {
 		if line[s.name] == 0 {
 			line[s.name] = s.line
 		}
+		if !s.dynamic && strings.ContainsAny(s.value, "‘’“”") {
+			r.add(s.line, env.Finding{Severity: env.Warning, Name: s.name, Summary: "Typographic quotes", Wrong: s.name + " has quotes of a text editor (‘ ’ “ ”) in its value.", Costs: "For a shell they are letters: the program gets them as part of the value, and does not know it.", Instead: "If they are in the real command, too, write plain quotes (' or \") or none."})
+		}
 		ours := ours(s.name) || s.where == confFile
 		switch {
 		case !ours:

@@ -38,6 +38,8 @@ func TestFabricsAreExplained(t *testing.T) {
 		{"hca_id: mlx5_7\n    port:   1\n            state:    PORT_INIT (2)\n            sm_lid:    4\n            link_layer:    InfiniBand\n", "error:  The subnet manager has not set up the port", "Start a subnet manager"},
 		{"hca_id: mlx5_7\n    port:   1\n            state:    PORT_INIT (2)\n            sm_lid:    0\n            link_layer:    InfiniBand\n", "Start a subnet manager", ""},
 		{"kubelet FailedCreatePodSandBox: error adding container to network \"a\": SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is required\n", "resourceName, or names another", ""},
+		{"export MC_RPC_PROTOCOL=‘rdma’\nexport NCCL_DEBUG=INFO\n", "MC_RPC_PROTOCOL Typographic quotes", ""},
+		{"export NCCL_IB_HCA=“mlx5_0”\nexport NCCL_DEBUG=INFO\n", "NCCL_IB_HCA Typographic quotes", ""},
 		{"libfabric:507357:1741146011::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0\na:1:2 [0] nccl_net_ofi_create_domain:300 NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: Function not implemented\n", "note:  AWS's plugin reports an error", "EFA devices"},
 		{"Couldn't allocate MR\nSegmentation fault (core dumped)\n", "error:  Memory could not be registered", "error:  The program crashed"},
 		{cuda + "Couldn't allocate MR\n", "error:  GPU memory cannot be registered", "memlock"},

@@ -170,7 +170,7 @@ func parse(s string) ([]command, []int) {
 			l.endCommand()
 		case c == ' ' || c == '\t' || c == '\r':
 			l.endWord()
-		case c >= utf8.RuneSelf && punctuation(s[i:]) > 0:
+		case c >= utf8.RuneSelf && punctuation(s[i:]) > 0 && !strings.HasSuffix(l.current.String(), "="): // a quote of a text editor may begin a value
 			l.endCommand()
 			i += punctuation(s[i:]) - 1
 		default:
