@@ -148,7 +148,7 @@ func newFake(t *testing.T) *fake {
 	f := &fake{neighbours: neighbours{root: t.TempDir()}}
 	dirs := append(slices.Clone(folders), "/run/systemd/netif/links", "/run/systemd/system", "/usr/local/lib", "/sys/fs/cgroup/system.slice/systemd-networkd.service")
 	for _, d := range dirs {
-		if slices.Contains([]string{"/etc/systemd/system.conf.d", bootFolder, wantsFolder}, d) {
+		if slices.Contains([]string{"/etc/systemd/system.conf.d", wantsFolder}, d) {
 			continue
 		}
 		if err := os.MkdirAll(f.root+d, 0o755); err != nil {

@@ -15,9 +15,9 @@ import (
 // Classes of traffic have no file of a network manager. A unit of ours sets them at boot: it runs a copy of this program, with the classes
 // from a file, as soon as a device appears.
 
-// bootFolder holds what the unit reads, and wantsFolder makes systemd start it.
+// bootFolder holds what the unit reads: systemd itself reads no files of these names there. wantsFolder makes it start the unit.
 const (
-	bootFolder  = "/etc/fabricform"
+	bootFolder  = "/etc/systemd"
 	wantsFolder = unitFolder + "/multi-user.target.d"
 )
 
@@ -107,7 +107,6 @@ func classes(snap *facts.Snapshot, s Spec, soft []device) (files []netmanager.Fi
 	}
 	header := netmanager.Header(s.Fabric)
 	return []netmanager.File{
-		{Path: bootFolder, Folder: true},
 		{Path: classesPath(s.Fabric), Mode: 0o644, Text: header + string(text) + "\n"},
 		{Path: sumPath(s.Fabric), Mode: 0o644, Text: header + boot.SHA256 + "  " + copyPath(s.Fabric) + "\n"},
 		{Path: unitFolder + "/" + classUnit(s.Fabric, ""), Mode: 0o644, Text: header + classUnitText(s.Fabric)},

@@ -56,7 +56,7 @@ func TestDiffSeesDrift(t *testing.T) {
 		"a text was changed":    {func(s *facts.Snapshot) { f := s.Files[file]; f.Text += "#\n"; s.Files[file] = f }, "file " + file + " is sha256"},
 		"a mode was changed":    {func(s *facts.Snapshot) { f := s.Files[file]; f.Mode = 0o666; s.Files[file] = f }, ",0666, wanted"},
 		"an owner was changed":  {func(s *facts.Snapshot) { f := s.Files[file]; f.UID = 7; s.Files[file] = f }, ",owner=7:0, wanted"},
-		"a folder is gone":      {func(s *facts.Snapshot) { s.Folders = []string{bootFolder, wantsFolder} }, "folder /etc/systemd/system.conf.d made is missing"},
+		"a folder is gone":      {func(s *facts.Snapshot) { s.Folders = []string{wantsFolder} }, "folder /etc/systemd/system.conf.d made is missing"},
 		"a file is too much":    {func(s *facts.Snapshot) { s.Files["/etc/netplan/90-fabricform-lab.yaml"] = s.Files[file] }, "file /etc/netplan/90-fabricform-lab.yaml sha256"},
 		"the manager is behind": {func(s *facts.Snapshot) { delete(netmanager.Part.Of(s).Claims, "ens1f0") }, "manager of ens1f0 " + file + " is missing"},
 	} {

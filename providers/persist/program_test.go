@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,7 +157,25 @@ func TestCopiesAreInOurFolder(t *testing.T) {
 	}
 }
 
-// TestClassesWithoutSystemdAreLost, and a NIC that is left out keeps its files.
+// TestTheHashFollowsTheCopy, also while the classes of all NICs are left out.
+func TestTheHashFollowsTheCopy(t *testing.T) {
+	s := rich()
+	s.QoS = s.QoS[:1]
+	s = s.without([]string{"rail0"})
+	got, err := Observe(snapshot(networkd), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, f := range got.Wanted {
+		paths = append(paths, f.Path)
+	}
+	if !slices.Contains(paths, sumPath("lab")) || slices.Contains(paths, classesPath("lab")) {
+		t.Error(paths)
+	}
+}
+
+// TestClassesWithoutSystemdAreLost, and names that cannot be part of a unit are refused.
 func TestClassesWithoutSystemdAreLost(t *testing.T) {
 	snap := snapshot(networkd)
 	bootPart.Put(snap, bootFacts{})

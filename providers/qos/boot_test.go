@@ -10,7 +10,7 @@ import (
 	"github.com/fabricform/fabricform/host"
 )
 
-const keptFile = "/etc/fabricform/fabricform-lab-qos.json"
+const keptFile = "/etc/systemd/fabricform-lab-qos.json"
 
 // booting is a host that has the file, and whose NIC may be another card.
 type booting struct {
