@@ -158,3 +158,161 @@ func TestNICsThatDoNotCountAreSkipped(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// lanesOfVerbs lets RDMA's packets be counted by priority, too.
+func lanesOfVerbs() (*verbs, *lanesOf) {
+	v, w := newVerbs(), newLanes()
+	on(v.fake, probe.ReadPriorities, w.read)
+	on(v.fake, probe.RunVerbs, func(ctx context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+		w.carry(h, "eth"+s.End.Device[4:], s.Test.TrafficClass>>2, uint64(v.count)*uint64(max(s.Test.Size/4096, 1)))
+		return v.run(ctx, h, s)
+	})
+	return v, w
+}
+
+// TestPerftestIsCountedInItsClass, with the traffic class of the NIC's block.
+func TestPerftestIsCountedInItsClass(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *lanesOf, f *fabric.Fabric)
+		want   string // in a result of the class
+		passes int    // results of the class that pass
+	}{
+		"right":            {func(*lanesOf, *fabric.Fabric) {}, "pass on priority 5 at both ends", 4},
+		"a switch remarks": {func(w *lanesOf, _ *fabric.Fabric) { w.remark = 48 }, "fail on priority 6 of b.rail0they left a.rail0 on priority 5 and came in at b.rail0 on priority 6", 0},
+		"not counted":      {func(w *lanesOf, _ *fabric.Fabric) { w.nics["aeth0"].names = "" }, "skip no per-priority counters on a.rail0", 0},
+		"no class":         {func(_ *lanesOf, f *fabric.Fabric) { f.Hosts[0].NICs[0].QoS, f.Hosts[1].NICs[0].QoS = nil, nil }, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, w := lanesOfVerbs()
+			f := lossless(rdmaFabric())
+			f.Links = f.Links[:1]
+			c.change(w, f)
+			results, all, passes := measure(t, f, v, Options{Only: []Check{CheckVerbs}}), "", 0
+			for _, r := range results {
+				if r.Item == ClassCounted {
+					all += string(r.Verdict) + " " + r.Found + r.Cause + "\n"
+					if r.Verdict == Pass {
+						passes++
+					}
+				}
+			}
+			if !strings.Contains(all, c.want) || passes != c.passes || (c.want == "") != (all == "") {
+				t.Errorf("%d passes:\n%s", passes, all)
+			}
+			for _, s := range v.asked {
+				if want := map[bool]int{true: 160}[c.want != ""]; s.Test.TrafficClass != want {
+					t.Errorf("traffic class %d, want %d", s.Test.TrafficClass, want)
+				}
+			}
+		})
+	}
+}
+
+// TestCongestionIsNamed: who pauses whom, storms, drops and marks, with the counters that show it.
+func TestCongestionIsNamed(t *testing.T) {
+	stat := func(name string, counts probe.Counted, sent bool, priority int) probe.Statistic {
+		return probe.Statistic{Name: name, Counts: counts, Sent: sent, Priority: priority}
+	}
+	pausedA, pausesB := stat("rx_prio5_pause", probe.PauseFrames, false, 5), stat("tx_prio5_pause", probe.PauseFrames, true, 5)
+	dropsB := stat("rx_prio5_buf_discard", probe.Discards, false, 5)
+	for name, c := range map[string]struct {
+		rises   map[string][]probe.Statistic // of eth0, by host
+		by      uint64
+		noClass bool
+		want    Verdict // "": no result
+		says    []string
+	}{
+		"nothing":              {nil, 0, false, "", nil},
+		"the receiver pauses":  {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB}}, 9, false, Warn, []string{"b.rail0 pauses a.rail0 (9 PFC frames of priority 5)", "a.rail0 rx_prio5_pause 9", "b.rail0 tx_prio5_pause 9"}},
+		"a switch pauses":      {map[string][]probe.Statistic{"a": {pausedA}, "b": {stat("tx_prio4_pause", probe.Packets, true, 4)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 PFC frames of priority 5)"}},
+		"nobody hears":         {map[string][]probe.Statistic{"b": {pausesB}}, 9, false, Warn, []string{"b.rail0 sends 9 PFC frames of priority 5, and a.rail0 receives none"}},
+		"pause of the port":    {map[string][]probe.Statistic{"a": {stat("rx_global_pause", probe.PauseFrames, false, probe.WholePort)}}, 9, false, Warn, []string{"a switch pauses a.rail0 (9 pause frames)"}},
+		"a storm by time":      {map[string][]probe.Statistic{"a": {pausedA, stat("rx_prio5_pause_duration", probe.PausedMicros, false, 5)}}, 1e9, false, Fail, []string{"that is a pause storm: a.rail0 had to be silent for 100 % of the time"}},
+		"a storm as mlx5 says": {map[string][]probe.Statistic{"b": {stat("tx_pause_storm_error_events", probe.PauseStorms, true, probe.WholePort)}}, 2, false, Fail, []string{"b.rail0 has reported 2 pause storms of its own"}},
+		"drops beside pauses": {map[string][]probe.Statistic{"a": {pausedA}, "b": {pausesB, dropsB}}, 9, false, Fail,
+			[]string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless and it pauses the other end: its buffer is full before the pause takes effect", "more receive buffer"}},
+		"drops without pauses":   {map[string][]probe.Statistic{"b": {dropsB}}, 9, false, Fail, []string{"b.rail0 dropped 9 packets of priority 5 although its class is lossless", "switch has PFC"}},
+		"drops of another class": {map[string][]probe.Statistic{"b": {stat("rx_prio0_discards", probe.Discards, false, 0)}}, 9, false, Warn, []string{"b.rail0 dropped 9 packets of priority 0"}},
+		"drops without a class": {map[string][]probe.Statistic{"b": {stat("rx_discards_phy", probe.Discards, false, probe.WholePort)}}, 9, true, Warn,
+			[]string{"b.rail0 dropped 9 packets, and the files declare no class of traffic for it", "declare a lossless class for RDMA in a qos block"}},
+		"the NIC marks": {map[string][]probe.Statistic{"b": {stat("rx_prio5_marked", probe.Marked, false, 5)}}, 9, false, Warn, []string{"b.rail0 itself marked 9 packets (ECN)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLanes()
+			for h, all := range c.rises {
+				w.nics[h+"eth0"].more = all
+			}
+			on(w.fake, probe.SendTCP, func(_ context.Context, h string, s probe.TCPSendSpec) (probe.TCPResult, error) {
+				w.move(h, s.Netdev, 1000, 2e6)
+				for _, n := range w.nics {
+					for i := range n.more {
+						if h == "a" {
+							n.more[i].Value += c.by
+						}
+					}
+				}
+				return probe.TCPResult{}, nil
+			})
+			f := two()
+			if f.Links = f.Links[:1]; !c.noClass {
+				lossless(f)
+			}
+			var found []Result
+			for _, r := range measure(t, f, w, Options{Only: []Check{CheckTCP}}) {
+				if r.Item == Congested {
+					found = append(found, r)
+				}
+			}
+			if c.want == "" {
+				if len(found) > 0 {
+					t.Errorf("%+v", found)
+				}
+				return
+			}
+			if len(found) != 1 || found[0].Verdict != c.want {
+				t.Fatalf("%+v", found)
+			}
+			text := found[0].Cause + "; " + found[0].Cure
+			for _, m := range found[0].Counters {
+				text += fmt.Sprintf("; %s %s %d", m.Port, m.Counter, m.Rise)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in %s", want, text)
+				}
+			}
+		})
+	}
+}
+
+// TestCNPsAreNamed: marks, the packets that answer them, and who ignores those.
+func TestCNPsAreNamed(t *testing.T) {
+	for driver, names := range map[string][4]string{"mlx5": {"np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"},
+		"bnxt_re": {"rx_ecn_marked_pkts", "tx_cnp_pkts", "rx_cnp_pkts", "none"}, "irdma": {"RxECNMrkd", "cnpSent", "cnpHandled", "cnpIgnored"}} {
+		v, _ := lanesOfVerbs()
+		on(v.fake, probe.RunVerbs, func(ctx context.Context, h string, s probe.VerbsRunSpec) (probe.VerbsOutcome, error) {
+			if h == "a" {
+				v.rdma["brdma0"][names[0]] += 7
+				v.rdma["brdma0"][names[1]] += 6
+				v.rdma["ardma0"][names[2]] += 5
+				v.rdma["ardma0"][names[3]] += 1
+			}
+			return v.run(ctx, h, s)
+		})
+		f := rdmaFabric()
+		f.Links = f.Links[:1]
+		said := ""
+		for _, r := range measure(t, f, v, Options{Only: []Check{CheckVerbs}}) {
+			if r.Item == Congested {
+				said += string(r.Verdict) + ": " + r.Cause + "\n"
+			}
+		}
+		want := "warn: b.rail0 received 7 marked packets (ECN) and sent 6 CNPs, and a.rail0 slowed down for 5"
+		if names[3] != "none" {
+			want += "; a.rail0 ignored 1 CNP"
+		}
+		if said != want+"\n"+want+"\n" {
+			t.Errorf("%s: %s", driver, said)
+		}
+	}
+}

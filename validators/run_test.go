@@ -43,6 +43,7 @@ func newWires() *wires {
 	w.carries = func(from, netdev string) (string, string, string) { return netdev, peer(from), netdev }
 	on(w.fake, probe.Ping, w.ping)
 	on(w.fake, probe.ReadCounters, w.readCounters)
+	on(w.fake, probe.ReadPriorities, func(context.Context, string, string) (probe.Priorities, error) { return probe.Priorities{}, nil })
 	on(w.fake, probe.ListenTCP, func(context.Context, string, probe.TCPListenSpec) (probe.TCPListenResult, error) {
 		return probe.TCPListenResult{ID: "x", Port: 40001}, nil
 	})

@@ -35,13 +35,24 @@ func (r *run) tcp(ctx context.Context, trials []*trial) []Result {
 func (t *trial) tcp(ctx context.Context) {
 	ends, res := t.ends, t.both(CheckTCP, Throughput)
 	if found := t.measurable(t.path.Validate.TCP.Enabled, res); len(found) > 0 {
-		t.add(t.throughput(ctx, ends[0], ends[1], found[0]))
-		t.add(t.throughput(ctx, ends[1], ends[0], found[0].reverse()))
+		t.out = append(t.out, t.throughput(ctx, ends[0], ends[1], found[0])...)
+		t.out = append(t.out, t.throughput(ctx, ends[1], ends[0], found[0].reverse())...)
 	}
 }
 
-func (t *trial) throughput(ctx context.Context, from, to side, p pair) Result {
+// throughput measures one direction. A second result names congestion, if there was any.
+func (t *trial) throughput(ctx context.Context, from, to side, p pair) []Result {
 	res := t.result(CheckTCP, Throughput, from.host, to.host)
+	w, err := t.watch(ctx, from.tap(), to.tap())
+	if err != nil {
+		return []Result{res.unmeasured(err.Error(), "")}
+	}
+	return append([]Result{t.transferred(ctx, res, from, to, p)},
+		w.congested(ctx, res, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{})...)
+}
+
+// transferred sends, and judges the throughput by the counters of both ports and its threshold.
+func (t *trial) transferred(ctx context.Context, res Result, from, to side, p pair) Result {
 	before, err := t.ports(ctx, [2]side{from, to})
 	var sent, got probe.TCPResult
 	if err == nil {

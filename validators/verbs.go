@@ -44,6 +44,9 @@ type port struct {
 	mtu    int        // bytes, of RDMA; it follows from the MTU of base
 }
 
+// tap is the netdev that carries the port's packets: a VLAN's is the one below it.
+func (p port) tap() tap { return tap{p.host, p.base.Name, p.base.Driver, p.below()} }
+
 // setup describes the port in results.
 func (p port) setup() *UsedPort {
 	return &UsedPort{Device: p.device.Name, Port: p.device.Port, GIDIndex: p.gid.Index}
@@ -180,9 +183,9 @@ func (t *trial) rdma(ctx context.Context, ends [2]port) {
 			continue
 		}
 		test := perftest.Test(name)
-		there, back := t.perftest(ctx, test, ends[0], ends[1]), t.perftest(ctx, test, ends[1], ends[0])
-		t.add(there)
-		t.add(back)
+		there, more := t.perftest(ctx, test, ends[0], ends[1])
+		back, evenMore := t.perftest(ctx, test, ends[1], ends[0])
+		t.out = slices.Concat(t.out, []Result{there}, more, []Result{back}, evenMore)
 		if there.Unmeasured && back.Unmeasured {
 			dead = name
 		}
@@ -238,9 +241,9 @@ func (t *trial) spec(test perftest.Test, from port, v6 bool) (perftest.Spec, tim
 }
 
 // perftest measures in one direction: data goes from one port to the other. In a read test, data goes to
-// the client.
-func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port) Result {
-	res := t.result(CheckVerbs, PerftestRun, from.host, to.host)
+// the client. more is what the priorities of both ports show.
+func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port) (res Result, more []Result) {
+	res = t.result(CheckVerbs, PerftestRun, from.host, to.host)
 	client, server := from, to
 	if test == perftest.ReadBW {
 		client, server = to, from
@@ -249,27 +252,61 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 	res.Object, res.Setup = string(test), &Setup{MessageBytes: int64(spec.Size), From: client.setup(), To: server.setup(),
 		TrafficClass: &spec.TrafficClass, ServiceLevel: &spec.ServiceLevel}
 	before, err := t.devices(ctx, from, to)
+	var w watched
+	if err == nil {
+		w, err = t.watch(ctx, from.tap(), to.tap())
+	}
 	var out [2]probe.VerbsOutcome
 	if err == nil {
 		out, err = t.bothEnds(ctx, spec, limit, client, server)
 	}
 	if err != nil {
-		return res.unmeasured(err.Error(), "")
+		return res.unmeasured(err.Error(), ""), nil
 	}
 	if failure, failed := perftest.Classify(out[1].ProgramRun, out[0].ProgramRun); failed {
-		return res.unmeasured(t.explain(failure, client, server))
+		return res.unmeasured(t.explain(failure, client, server)), nil
 	}
 	m, err := parseMeasurement(out[0])
 	if err != nil {
-		return res.unmeasured("cannot parse perftest's report: "+err.Error(), "")
+		return res.unmeasured("cannot parse perftest's report: "+err.Error(), ""), nil
 	}
 	if m.count == 0 {
 		return res.unmeasured("timed out before any message arrived",
-			"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls; compare both ends' MTU with that of the switches between them")
+			"with Soft-RoCE allow UDP port 4791 in both hosts' firewalls; compare both ends' MTU with that of the switches between them"), nil
 	}
 	res.Setup.RDMAMTU = m.report.MTU
 	m.value.Threshold = t.verbsThreshold(test, from, to)
 	res.Values = []Measurement{m.value}
+	return t.judgeVerbs(ctx, res, before, m, from, to, client), t.priorities(ctx, res, w, before, m, from, to)
+}
+
+// priorities judges what both ports counted by priority: the class, and congestion.
+func (t *trial) priorities(ctx context.Context, res Result, w watched, before counted, m measurement, from, to port) (out []Result) {
+	base := t.result(CheckVerbs, ClassCounted, from.host, to.host)
+	base.Object = res.Object
+	if q := from.spec.QoS; unproven(q, from.side) == "" {
+		if why := w.uncounted(); why != "" {
+			out = append(out, base.skips(NoPriorities, why))
+		} else {
+			out = append(out, w.counted(ctx, base, q, m.packets()))
+		}
+	}
+	after, err := t.devices(ctx, from, to)
+	if err != nil {
+		return append(out, base.unmeasured(err.Error(), ""))
+	}
+	moved := func(p port) func([]string) Movement {
+		return func(names []string) Movement {
+			name, n, _ := rise(before[p.key()], after[p.key()], names)
+			return Movement{Port: p.key().String(), Counter: name, Rise: n}
+		}
+	}
+	return append(out, w.congested(ctx, base, [2]*fabric.NIC{from.spec, to.spec}, [2]func([]string) Movement{moved(from), moved(to)})...)
+}
+
+// judgeVerbs judges a measurement by the counters of the RDMA devices and its threshold.
+func (t *trial) judgeVerbs(ctx context.Context, res Result, before counted, m measurement, from, to, client port) Result {
+	test := perftest.Test(res.Object)
 	port, errors, err := t.proveCarried(ctx, before, m, from, to)
 	res.Counters = slices.Concat(port.counters, errors)
 	switch wrong := wrongGID(m.report, client); {
@@ -286,6 +323,9 @@ func (t *trial) perftest(ctx context.Context, test perftest.Test, from, to port)
 		return res.fails("slower than declared: possible causes are a switch or a longer path, power saving, or a busy CPU", "")
 	case len(errors) > 0 && t.options.Lab:
 		res.Verdict, res.Cause = Warn, rose(errors)+"; only a warning in a lab, because emulated machines answer late"
+	case len(errors) > 0 && from.spec.QoS == nil:
+		return res.fails(rose(errors)+": packets were lost or late", "check cables and MTU, and declare a lossless class in a qos block (docs/qos.md): the files "+
+			"have none for these NICs")
 	case len(errors) > 0:
 		return res.fails(rose(errors)+": packets were lost or late", "check cables, flow control and MTU")
 	}

@@ -54,6 +54,14 @@ func parseMeasurement(o probe.VerbsOutcome) (measurement, error) {
 	return m, nil
 }
 
+// packets returns the least number of packets that the messages took.
+func (m measurement) packets() uint64 {
+	if m.bytes > 0 && m.report.MTU > 0 {
+		return uint64(m.bytes) / uint64(m.report.MTU)
+	}
+	return uint64(m.count)
+}
+
 // verbsThreshold returns the declared threshold of a test. Without one, a bandwidth must reach a fraction of
 // the goodput at the link's speed.
 func (t *trial) verbsThreshold(test perftest.Test, from, to port) *Threshold {
@@ -170,10 +178,7 @@ func (t *trial) proveCarried(ctx context.Context, before counted, m measurement,
 
 // proveCounters checks that the sender's port sent the test and the receiver's port received it.
 func proveCounters(before, after counted, m measurement, from, to port) proof {
-	least := uint64(m.count)
-	if m.bytes > 0 && m.report.MTU > 0 {
-		least = uint64(m.bytes) / uint64(m.report.MTU)
-	}
+	least := m.packets()
 	nameOut, out, knowsOut := rise(before[from.key()], after[from.key()], packetsOut)
 	nameIn, in, knowsIn := rise(before[to.key()], after[to.key()], packetsIn)
 	if !knowsOut || !knowsIn {
