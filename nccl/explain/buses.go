@@ -32,6 +32,9 @@ func (b *buses) line(number int, line string) bool {
 	}
 	if at := linksOf().FindStringSubmatch(line); at != nil {
 		b.gpu, b.name, b.up, b.off = number, at[1], false, 0
+		if strings.Contains(line, "H100 NVL") || strings.Contains(line, "H200 NVL") || strings.Contains(line, "PCIe") || strings.Contains(line, "PCIE") {
+			b.gpu = 0 // a card with bridges, of whose links some are always off
+		}
 		return false // other options of nvidia-smi print it, too
 	}
 	if strings.Contains(line, "LnkSta:") && lanes().MatchString(line) {

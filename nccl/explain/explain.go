@@ -208,6 +208,9 @@ func (r *reading) settings(all []setting) {
 			continue // a shell also sets variables of other programs, and what the log says that NCCL has read, it knows
 		}
 		for _, f := range r.check(s.name, s.value, s.fleet) {
+			if s.where == "log" && f.Summary == "Variable that this NCCL does not read" {
+				continue // a plugin for the network has read it
+			}
 			r.add(s.line, f)
 		}
 	}

@@ -117,10 +117,15 @@ type report struct {
 	line, last, times int
 	text              string // the first of the lines
 	message           string // the line that has the details
+	unlocked          int    // line that shows that the limit which the meaning blames is not there; 0: none
 }
 
 // advice returns costs and cure. It is called when all settings of the file are known.
 func (r *report) advice(l *logged) (costs, instead string) {
+	if r.unlocked > 0 {
+		return fmt.Sprintf("The system had no memory for it, although line %d shows no limit (memlock): the NIC has no room left for so many connections or so much registered memory, or the job runs with another limit than that line.", r.unlocked),
+			"Check ulimit -l inside the job itself. If it is unlimited there, use fewer connections or less memory on this NIC (fewer processes, shorter queues), spread them over several NICs, and read dmesg for lines of its driver."
+	}
 	if r.of.more != nil {
 		_, costs, instead = r.of.more(l, r.message)
 	}

@@ -113,7 +113,7 @@ var ibMeanings = []*meaning{
 	// status=IBV_WC_RETRY_EXC_ERR(12) opcode=" from 2.28.7. The numbers are ibv_wc_status of infiniband/verbs.h.
 	{role: symptom, summary: "Packets are lost, or the peer is gone", costs: "The peer's NIC did not answer within NCCL_IB_TIMEOUT and its repetitions: the path, the MTU or PFC is wrong, a cable is unplugged, or the peer's rank had ended before.", more: lost,
 		instead: "See first whether a rank on the peer ended earlier. Then measure between these two NICs with ib_write_bw, or run `fabricform verify`, which checks the MTU of the whole path with full-size packets.",
-		forms:   completion(12, "RETRY_EXC_ERR")},
+		forms:   append(completion(12, "RETRY_EXC_ERR"), "transport error: Endpoint timeout", "unhandled timeout error" /* UCX, ud_ep.c */)},
 	{role: symptom, summary: "The receiver was not ready", costs: "The peer's rank did not take data for too long: it hangs or has ended.", instead: "Read the log of the peer's rank.", forms: completion(13, "RNR_RETRY_EXC_ERR")},
 	{role: effect, summary: "Flushed after another error", costs: "Status 5 says that this connection had already failed.", instead: "Look for an earlier completion error, on this host or at the peer, with another status.", forms: completion(5, "WR_FLUSH_ERR")},
 	{role: cause, summary: "Memory protection error", costs: "The NIC may not read or write its own host's memory: with GPUDirect RDMA a frequent cause is PCI access control (ACS) or the IOMMU between GPU and NIC.", instead: gpuMem, more: explainHostBuffer, forms: completion(4, "LOC_PROT_ERR")},
@@ -144,6 +144,9 @@ func completion(status int, name string) []string {
 	forms := []string{fmt.Sprintf("Got completion*with error %d,", status), fmt.Sprintf("Got completion*with status=%d opcode=", status), fmt.Sprintf("status=IBV_WC_%s(%d)", name, status),
 		fmt.Sprintf("Failed status %d: wr_id", status), fmt.Sprintf("Failed status*(%d): wr_id", status), fmt.Sprintf("Failed status*(%d) for wr_id", status),
 		fmt.Sprintf("(synd 0x%x vend", syndromes[status]), fmt.Sprintf("syndrome 0x%x, vendor", syndromes[status])}
+	if words := map[int]string{1: "local length error", 10: "remote access error", 11: "remote operation error"}[status]; words != "" {
+		forms = append(forms, fmt.Sprintf("(%d): %s", status, words)) // SPDK: nvme_rdma.c, rdma.c
+	}
 	if words := inWC[status]; words != "" {
 		forms = append(forms, words)
 	}

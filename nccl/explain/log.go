@@ -45,6 +45,7 @@ type logged struct {
 	peermemAt    int                 // line of lsmod that shows the module nvidia_peermem
 	spark        bool                // the text speaks of a DGX Spark
 	kernel7      bool                // and of Linux 7.0
+	unlocked     int                 // line that shows that memlock is unlimited
 	driver       cudaOf              // what the GPU's driver supports
 	software     cudaOf              // what NCCL or the program was built with
 	testers      map[string]int      // hosts in the list of ranks of nccl-tests, and their ranks

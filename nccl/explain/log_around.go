@@ -125,6 +125,20 @@ var (
 	})
 )
 
+// unlocked is a line that shows that memlock is unlimited. A command that sets it shows nothing: it may fail, or be of another host.
+var unlocked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i:max locked memory)\s+(?:\(k\w+, -l\) )?unlimited|ulimit -l\W*(?:is|was|says|shows|gives|returns|=|:|->).{0,20}unlimited|\bmemlock=-1`)
+})
+
+// noLimit takes back that memlock is the reason, if a line shows that it is unlimited.
+func (l *logged) noLimit() {
+	for _, r := range l.inOrder {
+		if l.unlocked > 0 && r.summary == "memlock is limited" {
+			r.summary, r.unlocked = "Memory cannot be pinned", l.unlocked
+		}
+	}
+}
+
 // background takes facts from any line: the versions of CUDA, and what is known of the machine.
 func (l *logged) background(number int, line string) {
 	line = line[:min(len(line), maxText)]
@@ -155,6 +169,9 @@ func (l *logged) background(number int, line string) {
 	}
 	l.spark = l.spark || strings.Contains(line, "GB10") || strings.Contains(line, "DGX Spark") || strings.Contains(line, "rocep1s0f") || strings.Contains(line, "roceP2p1s0f")
 	l.amd = l.amd || anyOf(line, []string{"RCCL", "rccl", "ROCm version", "AMD Instinct", "AMD Radeon", "/opt/rocm", "HSA_", "HIP_VISIBLE_DEVICES", "amdgpu", "ROCM", "(rocm)", "MI250X", "MI300X", "MI325X", "MI355X"})
+	if l.unlocked == 0 && (unlocked().MatchString(line) || strings.Contains(l.previous, "ulimit -l") && strings.TrimSpace(line) == "unlimited") {
+		l.unlocked = number
+	}
 	l.kernel7 = l.kernel7 || strings.Contains(line, "7.0.0-") || strings.Contains(line, "CmaTotal:        0 kB")
 }
 

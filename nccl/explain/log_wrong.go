@@ -92,6 +92,7 @@ func (l *logged) finish() {
 	if summary, costs, instead := explainTestGID(l, ""); l.testing && len(l.inOrder) == 0 && summary != "" {
 		l.say(l.testGID.line, env.Warning, summary, "A test of RDMA begins with this GID, and prints no result.", costs+" Packets from it do not leave its link, and not every peer answers them.", instead)
 	}
+	l.noLimit()
 	l.errors()
 }
 
